@@ -68,6 +68,9 @@ impl Duty {
                     spec.clients.iter().try_for_each(|ends| has(ends.listener, holdings))
                 }
                 Request::Connect(spec) => leads_over_kept(spec.ends.listener, holdings),
+                // a far agent makes no connections to programs that its controller names
+                Request::Dial(_) if !lends => Err(not_for("dial", "the system under test")),
+                Request::Dial(spec) => leads_over_kept(spec.ends.client, holdings),
                 _ => Ok(()),
             },
         }

@@ -57,6 +57,7 @@ pub struct Control {
     open: Mutex<bool>,
     opened: Condvar,
     stop: AtomicBool,
+    sending_ends: AtomicBool,
     recording: AtomicBool,
     window_closed: AtomicBool,
     /// When the window opens and its event comes, for records.
@@ -81,6 +82,12 @@ impl Control {
         self.begin();
     }
 
+    /// Tells flows that send streams and requests to end, and no others.
+    pub fn end_sending(&self) {
+        self.sending_ends.store(true, Ordering::Relaxed);
+        self.begin();
+    }
+
     /// Opens the window: latencies are recorded from now on.
     pub fn open_window(&self) {
         self.recording.store(true, Ordering::Relaxed);
@@ -96,6 +103,12 @@ impl Control {
     #[inline]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether flows should send no more payload of streams, and no more requests.
+    #[inline]
+    pub fn sending_ended(&self) -> bool {
+        self.stopped() || self.sending_ends.load(Ordering::Relaxed)
     }
 
     /// Whether latencies are recorded now.
@@ -202,6 +215,9 @@ pub struct Flow {
     /// Whether all that its TCP receives is payload of a stream, so that what its program has not read
     /// yet counts too.
     pub counts_arrivals: bool,
+    /// Whether its payload counts as sent when the far end has acknowledged it: where a program of others
+    /// receives it, nothing else says what has arrived.
+    pub counts_acknowledged: bool,
     /// Where its thread stands still while its socket is replaced.
     pub parking: Arc<Parking>,
     /// Whether it discards in the socket what it receives, which TCP sockets alone do.
@@ -253,6 +269,7 @@ impl Flow {
             socket,
             sends,
             counts_arrivals: false,
+            counts_acknowledged: false,
             parking,
             discards: false,
             part: 0,

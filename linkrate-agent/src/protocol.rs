@@ -210,6 +210,8 @@ pub enum Request {
     Listen(ListenSpec),
     /// Connect a client's flows to a listening host.
     Connect(ConnectSpec),
+    /// Connect flows to a program of others, which listens at the far end.
+    Dial(DialSpec),
     /// Wait until every flow that [`Request::Listen`] expects has arrived.
     AwaitFlows,
     /// Let the flows run.
@@ -226,6 +228,11 @@ pub enum Request {
     Measure(MeasureSpec),
     /// About connections that move between a host and a TCP offload engine.
     Toe(ToeRequest),
+    /// Let the flows that send come to their end, and wait until what they sent is acknowledged.
+    Settle {
+        /// Whether to wait until all flows have ended, those that receive too.
+        all: bool,
+    },
     /// Stop and close all flows.
     Finish,
 }
@@ -333,6 +340,33 @@ pub struct ConnectSpec {
     pub beside: bool,
 }
 
+/// The connections that a host makes to a program of others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DialSpec {
+    /// The workload; its directions are those of this host.
+    pub workload: Workload,
+    /// Options of the sockets.
+    pub socket: SocketKnobs,
+    /// Number of the client for which the program stands, from 0.
+    pub client: u32,
+    /// The program's address as the client's, and the address that connections come from as the listener's.
+    pub ends: Ends,
+    /// The ports of the program, one for each flow; the flows take turns where there are fewer.
+    pub ports: Vec<u16>,
+    /// The first octets of each connection, which the program knows them by.
+    #[serde(default)]
+    pub first_octets: Vec<u8>,
+    /// As in [`ListenSpec`].
+    pub seed: u64,
+    /// Whether the flows stand beside those of the requests before, and do not replace them.
+    #[serde(default)]
+    pub beside: bool,
+    /// As in [`ListenSpec`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bind: BTreeMap<u16, CpuSet>,
+}
+
 /// A measurement between two times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -404,7 +438,7 @@ pub enum Reply {
         /// The ports for each client, in the order of their numbers.
         ports: Vec<Vec<u16>>,
     },
-    /// To [`Request::Connect`] and [`Request::AwaitFlows`].
+    /// To [`Request::Connect`], [`Request::Dial`] and [`Request::AwaitFlows`].
     Flows(FlowFacts),
     /// To [`Request::Progress`].
     Progress {

@@ -236,6 +236,18 @@ impl Agent<'_> {
                 session.connect(&spec)?;
                 Ok(Reply::Flows(session.facts()))
             }
+            Request::Dial(spec) => {
+                let session = self.session_beside(spec.beside);
+                session.dial(&spec)?;
+                Ok(Reply::Flows(session.facts()))
+            }
+            Request::Settle { all } => match &self.session {
+                Some(session) => {
+                    session.settle(all)?;
+                    Ok(Reply::Done)
+                }
+                None => Err(refusal("settle came before the flows")),
+            },
             Request::AwaitFlows => match (&mut self.session, &self.listening) {
                 (Some(session), Some(spec)) => Ok(Reply::Flows(session.await_flows(spec)?)),
                 _ => Err(refusal("await-flows came before listen")),

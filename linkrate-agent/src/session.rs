@@ -1,5 +1,7 @@
 //! The flows of one run at this end, from listening or connecting until the last close.
 
+mod dial;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};

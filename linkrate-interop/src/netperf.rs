@@ -7,9 +7,11 @@
 //!
 //! Facts: the behaviour of netperf 2.7.1. Requests of the kinds before OMNI are not here yet.
 
+mod cpu_method;
 mod message;
 mod omni;
 
+pub use cpu_method::cpu_method;
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError};
 pub use omni::{OmniRequest, OmniResponse, OmniResults, Shape, flags};
 

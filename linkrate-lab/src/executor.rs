@@ -6,6 +6,7 @@ mod contention;
 pub(crate) mod event;
 mod facts;
 mod measured;
+mod programs;
 #[cfg(any(test, fuzzing))]
 pub mod scripted;
 mod sockets;
@@ -180,7 +181,7 @@ fn believed(
 
 /// Carries out one run. Its figures count only if [`belief`] says so.
 fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observed), RunFailure> {
-    let clients = (spec.clients as usize).clamp(1, testbed.clients.len());
+    let clients = (spec.clients as usize).clamp(1, testbed.most_clients().max(1));
     if spec.profile {
         profile::prepare(testbed).map_err(|error| failure(Stage::Measure, error))?;
     }
@@ -206,8 +207,13 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     let (workload, flows, by_address) = match &spec.task {
         Task::Idle => (None, None, Vec::new()),
         Task::Workload(workload) => {
-            let (flows, by_address) = sockets::connect(testbed, workload, spec, clients, &bind)
-                .map_err(|error| failure(Stage::Connect, error))?;
+            let connected = match testbed.programs.is_empty() {
+                true => sockets::connect(testbed, workload, spec, clients, &bind)
+                    .map_err(LabError::from),
+                false => programs::connect(testbed, workload, spec, clients, &bind)
+                    .map(|flows| (flows, Vec::new())),
+            };
+            let (flows, by_address) = connected.map_err(|error| failure(Stage::Connect, error))?;
             (Some(workload), Some(flows), by_address)
         }
     };
@@ -242,6 +248,10 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
     let mut parts = vec![Vec::new(); workload.map_or(0, |workload| workload.mix.len())];
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
+    if let Some(workload) = workload.filter(|_| broken.is_none()) {
+        programs::wind_up(testbed, workload, clients)
+            .map_err(|error| failure(Stage::Measure, error))?;
+    }
     if workload.is_some() {
         for host in participants(testbed, clients) {
             let finished = expect_reply!(
@@ -270,8 +280,14 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     if let Some(reason) = broken {
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
+    let told = match workload {
+        Some(_) => {
+            programs::told(testbed, clients).map_err(|error| failure(Stage::Measure, error))?
+        }
+        None => Vec::new(),
+    };
     let mut begun = Begun { knobs: interface, links, is_bound };
-    let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, windows)?;
+    let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, clients, windows)?;
     if let Some(reason) = testbed.ground.broken() {
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
     }
@@ -287,6 +303,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         event: spec.event.zip(event),
         links: begun.links,
         unsteady_flows,
+        told,
         shared_cpus: testbed.placement.is_shared(),
     };
     let mut measurement = measurement::of_reports(workload, &spec.socket, reports);

@@ -2,11 +2,12 @@
 //! protocol, and makes a [`Host`] of it.
 //!
 //! `Child` starts the agent on this machine, in namespaces of its own or where the controller
-//! is; `Ssh` starts it on another machine. A batch system would be a third way. [`FarEndReport`]
-//! types how much a far end reports of a window: an agent reports everything, a foreign program its
-//! traffic alone.
+//! is; `Ssh` starts it on another machine. A batch system would be a third way. [`FarProgram`] is no
+//! agent: a program of others, which knows its own protocol alone. [`FarEndReport`] types how much a far
+//! end reports of a window: an agent reports everything, a foreign program its traffic alone.
 
 mod child;
+mod program;
 mod report;
 mod ssh;
 mod words;
@@ -16,6 +17,7 @@ use crate::host::Host;
 use crate::options::LabOptions;
 
 pub(crate) use child::{Child, LAB, LENDS, Namespaces};
+pub use program::FarProgram;
 pub(crate) use report::agents;
 pub use report::{FarEndReport, TrafficReport};
 pub(crate) use ssh::Ssh;

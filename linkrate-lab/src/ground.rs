@@ -24,7 +24,7 @@ use linkrate_terms::{InterfaceKnobs, RunSpec, TestbedSpec};
 
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::far_end::Namespaces;
+use crate::far_end::{FarProgram, Namespaces};
 use crate::host::{Client, Host, Participants};
 use crate::options::LabOptions;
 use crate::placement::Placement;
@@ -54,6 +54,8 @@ pub(crate) struct Built {
     pub(crate) ground: Ground,
     pub(crate) sut: Host,
     pub(crate) clients: Vec<Client>,
+    /// Programs of others in their place.
+    pub(crate) programs: Vec<FarProgram>,
     /// The namespaces of the hosts; `None` where the hosts keep those of the machine.
     pub(crate) namespaces: Option<Namespaces>,
     pub(crate) receive_steering: ReceiveSteering,

@@ -23,7 +23,7 @@ use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
 
 use crate::connection::{AgentError, Connection, expect_reply};
 use crate::error::LabError;
-use crate::far_end::Words;
+use crate::far_end::{FarProgram, Words};
 use crate::options::LabOptions;
 
 pub(crate) use carrier::Carrier;
@@ -312,19 +312,23 @@ pub(crate) struct Participants<'a> {
     pub(crate) sut: &'a mut Host,
     /// In the order of the interfaces that lead to them.
     pub(crate) clients: &'a mut [Client],
+    /// Programs of others in their place; in the same order.
+    pub(crate) programs: &'a [FarProgram],
 }
 
 impl Participants<'_> {
     /// The interfaces of the system under test that lead to the clients, in their order.
     pub(crate) fn sut_interfaces(&self) -> Vec<String> {
-        sut_interfaces(self.clients)
+        sut_interfaces(self.clients, self.programs)
     }
 }
 
-/// The interfaces of the system under test that lead to `clients`, each once, in their order.
-pub(crate) fn sut_interfaces(clients: &[Client]) -> Vec<String> {
-    let mut names: Vec<String> =
-        clients.iter().map(|client| client.sut_interface.clone()).collect();
+/// The interfaces of the system under test that lead to `clients`, or to `programs`, each once, in their
+/// order.
+pub(crate) fn sut_interfaces(clients: &[Client], programs: &[FarProgram]) -> Vec<String> {
+    let of_clients = clients.iter().map(|client| &client.sut_interface);
+    let of_programs = programs.iter().map(|program| &program.sut_interface);
+    let mut names: Vec<String> = of_clients.chain(of_programs).cloned().collect();
     names.dedup();
     names
 }

@@ -9,6 +9,7 @@ use linkrate_terms::measurement::{
     ThreadTime, Traffic,
 };
 use linkrate_terms::mix::MixPart;
+use linkrate_terms::told::Told;
 use linkrate_terms::{Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
 use crate::executor::event::Seen;
@@ -40,6 +41,8 @@ pub struct Reports {
     pub links: Vec<LinkEvidence>,
     /// Flows that did not move steadily when the window opened.
     pub unsteady_flows: u32,
+    /// What programs of others at the far ends told.
+    pub told: Vec<Told>,
     /// Whether both roles share their CPUs.
     pub shared_cpus: bool,
 }
@@ -108,6 +111,7 @@ pub fn of_reports(
             unsteady_flows: reports.unsteady_flows,
             flows: reports.by_address,
             disciplines: discipline::over_window(disciplines_opened, disciplines_closed),
+            told: reports.told,
         },
         profile: reports.sut.profile,
         failure,
@@ -189,6 +193,22 @@ fn total(reports: &[TrafficReport], counter: fn(&TrafficReport) -> u64) -> u64 {
     reports.iter().map(counter).fold(0, u64::saturating_add)
 }
 
+/// What is known of programs of others.
+fn told(told: &[Told]) -> String {
+    let each = told.iter().map(|told| {
+        let cpu = told.cpu_percent.zip(told.cpu_method.as_ref());
+        let cpu = cpu.map(|(percent, method)| format!(", CPU {percent:.1} % ({method})"));
+        let resent = told.retransmits.map(|count| format!(", {count} segments sent again"));
+        let bytes = told.bytes;
+        let (cpu, resent) = (cpu.unwrap_or_default(), resent.unwrap_or_default());
+        format!("{} counted {bytes} B in {:.2} s{cpu}{resent}", told.program, told.seconds)
+    });
+    format!(
+        "payload to programs of others is what they acknowledged within the window; of the whole test, {}",
+        each.collect::<Vec<_>>().join("; ")
+    )
+}
+
 /// Percentiles of the latencies of all clients together.
 fn percentiles(latency: &[(u64, u64)]) -> Option<Latency> {
     let mut histogram = latency_histogram();
@@ -224,10 +244,13 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
     }
     for (number, client) in reports.clients.iter().enumerate() {
         if client.everything().is_none() {
-            remarks.push(format!(
-                "client {number} reports its traffic alone: its CPU use, sockets and latencies are \
-                 unknown"
-            ));
+            remarks.push(match reports.told.is_empty() {
+                true => format!(
+                    "client {number} reports its traffic alone: its CPU use, sockets and latencies are \
+                     unknown"
+                ),
+                false => told(&reports.told),
+            });
         }
     }
     let traffic: Vec<_> = reports.clients.iter().map(FarEndReport::traffic).collect();
@@ -302,6 +325,7 @@ mod tests {
             event: None,
             links: Vec::new(),
             unsteady_flows: 2,
+            told: Vec::new(),
             shared_cpus: false,
         };
         let workload = Workload::default();

@@ -37,9 +37,9 @@ pub fn observe(
     begun: &mut Begun,
     sut: &WindowReport,
     far_ends: &[FarEndReport],
+    clients: usize,
     windows: Vec<WindowSeen>,
 ) -> Result<Observed, RunFailure> {
-    let clients = far_ends.len();
     let mut rates = model_rates(testbed, clients);
     rates.extend(existing_rates(testbed, &mut begun.links, clients)?);
     let steered = testbed.receive_steering == ReceiveSteering::Rps;

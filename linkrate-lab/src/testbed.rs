@@ -11,7 +11,7 @@ use linkrate_terms::topology::{Segment, Topology};
 use linkrate_terms::{CpuMeter, InterfaceKnobs, TestbedSpec};
 
 use crate::error::LabError;
-use crate::far_end::Namespaces;
+use crate::far_end::{FarProgram, Namespaces};
 use crate::ground::{self, Adapters, Built, Ground};
 use crate::host::{Participants, sut_interfaces};
 use crate::placement::Placement;
@@ -30,6 +30,8 @@ pub struct Testbed {
     pub sut: Host,
     /// Its clients, in the order of the ports that lead to them.
     pub clients: Vec<Client>,
+    /// Programs of others in the place of clients; in the same order.
+    pub(crate) programs: Vec<FarProgram>,
     /// CPUs by role.
     pub placement: Placement,
     /// The source of the system under test's idle time.
@@ -89,7 +91,7 @@ impl Testbed {
         spec: &TestbedSpec,
         placement: &Placement,
     ) -> Result<Self, LabError> {
-        let Built { ground, mut sut, mut clients, namespaces, receive_steering } = built;
+        let Built { ground, mut sut, mut clients, programs, namespaces, receive_steering } = built;
         let idle_source = account(&ground, &mut sut, &mut clients, placement, spec.cpu_meter)?;
         let mut placement = placement.clone();
         if let (true, Some(client)) = (placement.apart, clients.first()) {
@@ -99,6 +101,7 @@ impl Testbed {
             ground,
             sut,
             clients,
+            programs,
             placement,
             idle_source,
             receive_steering,
@@ -115,14 +118,23 @@ impl Testbed {
 
     /// The interfaces of the system under test that lead to its first `clients` clients.
     pub fn sut_interfaces(&self, clients: usize) -> Vec<String> {
-        sut_interfaces(&self.clients[..clients.min(self.clients.len())])
+        sut_interfaces(
+            &self.clients[..clients.min(self.clients.len())],
+            &self.programs[..clients.min(self.programs.len())],
+        )
+    }
+
+    /// How many clients of a run there are at most: hosts, or programs of others.
+    pub(crate) fn most_clients(&self) -> usize {
+        self.clients.len().max(self.programs.len())
     }
 
     /// The ground, and the hosts of a run with the first `clients` clients.
     pub(crate) fn with_clients(&mut self, clients: usize) -> (&Ground, Participants<'_>) {
+        let programs = &self.programs[..clients.min(self.programs.len())];
         let clients = clients.min(self.clients.len());
-        let hosts = Participants { sut: &mut self.sut, clients: &mut self.clients[..clients] };
-        (&self.ground, hosts)
+        let clients = &mut self.clients[..clients];
+        (&self.ground, Participants { sut: &mut self.sut, clients, programs })
     }
 
     /// Sets knobs on one port of the system under test, and at the clients behind it those that go
@@ -139,7 +151,8 @@ impl Testbed {
         let first = self.clients.iter().position(behind).unwrap_or(0);
         let count = self.clients[first..].iter().take_while(|client| behind(client)).count();
         let clients = &mut self.clients[first..first + count];
-        self.ground.set_knobs(&mut Participants { sut: &mut self.sut, clients }, asked)
+        self.ground
+            .set_knobs(&mut Participants { sut: &mut self.sut, clients, programs: &[] }, asked)
     }
 
     /// Lets the datagrams of a port's interface follow the rate of its link.

@@ -10,6 +10,7 @@
 //!   beside the expected ones
 //! - `event`: the event of a run at its moment, and every byte of the streams in its place
 //! - `sockets`: socket options beside the requested ones
+//! - `told`: what a program of others counted beside what the system under test counted
 //! - [`counters`]: the run's counters against each other
 //! - `loss`: frames that the lines lost beside those that they should lose
 //! - `offloaded`: connections that are at the adapter, and not at the host
@@ -31,6 +32,7 @@ pub mod observed;
 mod offloaded;
 pub mod programs;
 mod sockets;
+mod told;
 
 pub use observed::{
     ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, Strayed, WindowSeen,
@@ -94,6 +96,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     observed.check(spec.window)?;
     sockets::check(spec, measured)?;
     traffic(spec, measured)?;
+    told::check(measured)?;
     event::check(spec, measured)?;
     programs::check(&measured.sut_cpu, spec.task == Task::Idle)?;
     counters::carried(testbed, measured)?;

@@ -29,6 +29,9 @@ pub struct TcpInfo {
     pub data_segments_out: u32,
     /// Segments received without payload; zero before Linux 4.6.
     pub acknowledgements_in: u32,
+    /// Payload that the far end has acknowledged, bytes; at the connecting end plus one for the SYN; zero
+    /// before Linux 4.1, which does not tell.
+    pub bytes_acked: u64,
     /// Payload received in order, bytes, whether the program has read it or not; zero before
     /// Linux 4.1, which does not tell.
     pub bytes_received: u64,
@@ -182,6 +185,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         data_segments_out: raw.data_segs_out,
         // both go around
         acknowledgements_in: raw.segs_in.wrapping_sub(raw.data_segs_in),
+        bytes_acked: raw.bytes_acked,
         bytes_received: raw.bytes_received,
     })
 }

@@ -1,23 +1,27 @@
 //! Existing interfaces of the system under test, and the clients at their far ends.
 
+mod program;
+
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use program::{Program, ProgramError};
+
 /// Length of an interface name, `IFNAMSIZ` less the final zero.
 pub const NAME_BYTES: usize = 15;
 
-/// Longest destination that is given to `ssh`.
+/// Longest destination that is given to `ssh`, and longest name of a host with a program.
 const DESTINATION_BYTES: usize = 255;
 
 /// The program that is started at the far end of `ssh` unless another is named.
 pub const FAR_PROGRAM: &str = "linkrate";
 
 /// How a far end is written, for hints.
-pub const FAR_END_EXPECTED: &str =
-    "expected \"ssh:HOST\" or \"interface:NAME\", and \",ADDRESS\" after it if needed";
+pub const FAR_END_EXPECTED: &str = "expected \"ssh:HOST\" or \"interface:NAME\", and \",ADDRESS\" after it if needed, or \"iperf3:HOST\" or \
+     \"netperf:HOST\", and \":PORT\" after it if needed";
 
 /// Existing interfaces of the system under test, each a port, and the clients at their far ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,11 +60,11 @@ impl Interfaces {
         if ports == 0 || !clients.len().is_multiple_of(ports) {
             return Err(InterfacesError::Uneven { ports, clients: clients.len() });
         }
-        if let Some(other) = clients.iter().find(|end| end.is_remote() != first.is_remote()) {
+        if let Some(other) = clients.iter().find(|end| end.kind() != first.kind()) {
             return Err(InterfacesError::Mixed { one: first.clone(), other: other.clone() });
         }
-        match (first.is_remote(), program) {
-            (false, Some(_)) => Err(InterfacesError::NoFarProgram),
+        match (first.kind(), program) {
+            (Kind::Interface | Kind::Program(_), Some(_)) => Err(InterfacesError::NoFarProgram),
             (_, program) => {
                 let program = program.unwrap_or_else(|| FAR_PROGRAM.to_owned());
                 if program.is_empty() || program.chars().any(char::is_control) {
@@ -81,9 +85,14 @@ impl Interfaces {
         u32::try_from(self.names.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether the clients are machines behind `ssh`.
+    /// Whether the clients have CPUs of their own: those behind `ssh`, and programs.
     pub fn is_remote(&self) -> bool {
         self.clients.iter().any(FarEnd::is_remote)
+    }
+
+    /// The program at the far ends; `None` where agents are.
+    pub fn program_of_clients(&self) -> Option<Program> {
+        self.clients.iter().find_map(FarEnd::program)
     }
 }
 
@@ -148,8 +157,8 @@ pub enum InterfacesError {
     /// Some clients are on this machine, whose CPUs they share with the system under test, and
     /// some are not.
     #[error(
-        "{one} and {other} cannot be in one testbed; expected either only clients behind ssh or only \
-         interfaces of this host"
+        "{one} and {other} cannot be in one testbed; expected only clients behind ssh, only interfaces of \
+         this host, or only one program"
     )]
     Mixed {
         /// The first client.
@@ -159,7 +168,7 @@ pub enum InterfacesError {
     },
     /// A program is named although no client is behind ssh.
     #[error(
-        "the linkrate program at the far end applies to clients behind ssh only; these clients are interfaces of this host"
+        "the linkrate program at the far end applies to clients behind ssh only; these clients are not behind ssh"
     )]
     NoFarProgram,
     /// The name is not valid for a program.
@@ -189,19 +198,52 @@ pub enum FarEnd {
         /// The address to use, where the interface has several.
         address: Option<Ipv4Addr>,
     },
+    /// A measuring program of others, which tells of its traffic alone.
+    Program {
+        /// The program.
+        program: Program,
+        /// Its host: an IPv4 address, or a name.
+        host: String,
+        /// Its TCP port.
+        port: u16,
+    },
+}
+
+/// The kinds of clients, of which a testbed has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Ssh,
+    Interface,
+    Program(Program),
 }
 
 impl FarEnd {
-    /// Whether the client is another machine.
-    pub fn is_remote(&self) -> bool {
-        matches!(self, Self::Ssh { .. })
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Ssh { .. } => Kind::Ssh,
+            Self::Interface { .. } => Kind::Interface,
+            Self::Program { program, .. } => Kind::Program(*program),
+        }
     }
 
-    /// The interface that moves; `None` for a client behind `ssh`.
+    /// Whether the client has CPUs of its own. A program is taken for one on another machine.
+    pub fn is_remote(&self) -> bool {
+        !matches!(self, Self::Interface { .. })
+    }
+
+    /// The interface that moves; `None` for other clients.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::Interface { name, .. } => Some(name),
-            Self::Ssh { .. } => None,
+            Self::Ssh { .. } | Self::Program { .. } => None,
+        }
+    }
+
+    /// The program; `None` where an agent is.
+    pub fn program(&self) -> Option<Program> {
+        match self {
+            Self::Program { program, .. } => Some(*program),
+            Self::Ssh { .. } | Self::Interface { .. } => None,
         }
     }
 
@@ -210,6 +252,7 @@ impl FarEnd {
         let mut named = self.clone();
         match &mut named {
             Self::Ssh { address, .. } | Self::Interface { address, .. } => *address = None,
+            Self::Program { .. } => {}
         }
         named.to_string()
     }
@@ -218,6 +261,7 @@ impl FarEnd {
     pub fn address(&self) -> Option<Ipv4Addr> {
         match self {
             Self::Ssh { address, .. } | Self::Interface { address, .. } => *address,
+            Self::Program { .. } => None,
         }
     }
 }
@@ -231,6 +275,12 @@ impl fmt::Display for FarEnd {
             }
             Self::Ssh { destination, .. } => write!(f, "ssh:{destination}")?,
             Self::Interface { name, .. } => write!(f, "interface:{name}")?,
+            Self::Program { program, host, port } => {
+                write!(f, "{program}:{host}")?;
+                if *port != program.usual_port() {
+                    write!(f, ":{port}")?;
+                }
+            }
         }
         match self.address() {
             Some(address) => write!(f, ",{address}"),
@@ -260,6 +310,12 @@ impl FromStr for FarEnd {
         let Some((kind, rest)) = text.split_once(':') else {
             return refused("it names no way to reach the client");
         };
+        if let Some(program) = Program::ALL.into_iter().find(|program| program.word() == kind) {
+            return match at_program(program, rest) {
+                Ok(end) => Ok(end),
+                Err(reason) => refused(reason),
+            };
+        }
         let (rest, address) = match rest.rsplit_once(',') {
             None => (rest, None),
             Some((rest, address)) => match address.parse() {
@@ -284,8 +340,27 @@ impl FromStr for FarEnd {
                 Ok(Self::Interface { name: rest.to_owned(), address })
             }
             "interface" => refused("the text after interface: is not an interface name"),
-            _ => refused("it begins neither with ssh: nor with interface:"),
+            _ => refused("it begins with none of ssh:, interface:, iperf3: and netperf:"),
         }
+    }
+}
+
+/// A program at `HOST` or `HOST:PORT`.
+fn at_program(program: Program, text: &str) -> Result<FarEnd, &'static str> {
+    let (host, port) = match text.split_once(':') {
+        None => (text, program.usual_port()),
+        Some((host, port)) => match port.parse() {
+            // numbers in Rust may begin with a plus
+            Ok(number) if number > 0 && !port.starts_with('+') => (host, number),
+            _ => return Err("the text after the second colon is not a TCP port"),
+        },
+    };
+    let valid = (1..=DESTINATION_BYTES).contains(&host.len())
+        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+        && !host.starts_with('-');
+    match valid {
+        true => Ok(FarEnd::Program { program, host: host.to_owned(), port }),
+        false => Err("the text after the first colon is not a host"),
     }
 }
 
@@ -339,6 +414,9 @@ mod tests {
             "ssh://lab2:22,192.0.2.7",
             "interface:eth2",
             "interface:eth2.7,10.0.0.2",
+            "iperf3:lab2",
+            "iperf3:10.0.0.2:5202",
+            "netperf:lab-2.example",
         ] {
             assert_eq!(text.parse::<FarEnd>().unwrap().to_string(), text);
         }
@@ -350,7 +428,13 @@ mod tests {
     fn refuses_other_texts_with_the_expected_form() {
         for (text, reason) in [
             ("lab2", "names no way to reach the client"),
-            ("rsh:lab2", "neither with ssh: nor with interface:"),
+            ("rsh:lab2", "with none of ssh:, interface:, iperf3: and netperf:"),
+            ("iperf3:", "not a host"),
+            ("iperf3:-c", "not a host"),
+            ("netperf:lab2,10.0.0.1", "not a host"),
+            ("netperf:lab2:0", "not a TCP port"),
+            ("netperf:lab2:+1", "not a TCP port"),
+            ("netperf:lab2:65536", "not a TCP port"),
             ("ssh:", "not a host"),
             ("ssh:-oProxyCommand=reboot", "not a host"),
             ("ssh:a b", "not a host"),
@@ -369,6 +453,7 @@ mod tests {
         assert_eq!(made(&["eth1"], &["ssh:a"], None), Ok(1));
         assert_eq!(made(&["eth1", "eth2"], &["ssh:a", "ssh:a", "ssh:b", "ssh:b"], None), Ok(2));
         assert_eq!(made(&["eth1"], &["interface:eth2"], None), Ok(1));
+        assert_eq!(made(&["eth1"], &["iperf3:a", "iperf3:a:5202"], None), Ok(2));
         for (names, clients, program, part) in [
             (&["eth1"][..], &[][..], None, "needs a client"),
             (
@@ -382,6 +467,9 @@ mod tests {
             (&["eth1"], &["interface:eth1"], None, "interface eth1 is named twice"),
             (&["a b"], &["ssh:a"], None, "\"a b\" is not an interface name"),
             (&["eth1"], &["ssh:a", "interface:eth2"], None, "ssh:a and interface:eth2"),
+            (&["eth1"], &["ssh:a", "iperf3:b"], None, "ssh:a and iperf3:b"),
+            (&["eth1"], &["netperf:a", "iperf3:b"], None, "netperf:a and iperf3:b"),
+            (&["eth1"], &["iperf3:a"], Some("linkrate"), "applies to clients behind ssh only"),
             (
                 &["eth1"],
                 &["interface:eth2"],
@@ -412,7 +500,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused_and_comes_back_as_it_went(
-            text in "(ssh:|interface:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
+            text in "(ssh:|interface:|iperf3:|netperf:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
         ) {
             if let Ok(end) = text.parse::<FarEnd>() {
                 prop_assert_eq!(&end.to_string().parse::<FarEnd>().unwrap(), &end);

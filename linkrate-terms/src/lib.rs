@@ -12,7 +12,9 @@
 //! - [`model`]: the properties of a virtual adapter
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
+//! - [`link`]: the links of existing interfaces
 //! - [`measurement`]: the result of one run
+//! - [`told`]: what a program of others at the far end tells of a run
 //! - [`discipline`]: queue disciplines of interfaces
 //! - [`tap`]: what the drivers of virtual adapters do with TAPs, and what that costs
 //! - [`profile`]: samples of the CPUs
@@ -36,6 +38,7 @@ pub mod flow;
 pub mod interfaces;
 pub mod knobs;
 pub mod lab;
+pub mod link;
 pub mod measurement;
 pub mod mix;
 pub mod model;
@@ -43,6 +46,7 @@ pub mod nearest;
 pub mod profile;
 pub mod spec;
 pub mod tap;
+pub mod told;
 pub mod topology;
 pub mod units;
 pub mod workload;

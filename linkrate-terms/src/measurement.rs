@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
 use crate::discipline::Discipline;
-use crate::existing_aggregate::ExistingAggregate;
 use crate::failure::Failure;
 use crate::flow::FlowEnds;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
 use crate::tap::TapEvidence;
-use crate::units::BitRate;
+use crate::told::Told;
+
+pub use crate::link::LinkEvidence;
 
 /// One KB in a service demand is 1024 bytes, as in netperf.
 pub const BYTES_PER_KB: f64 = 1024.0;
@@ -389,24 +390,13 @@ pub struct Evidence {
     /// runs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disciplines: Vec<Discipline>,
+    /// What programs of others at the far ends told; empty where agents are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<Told>,
 }
 
 /// The most flows of a run whose addresses are kept.
 pub const MOST_FLOWS: usize = 4096;
-
-/// The link of an existing interface.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LinkEvidence {
-    /// The interface.
-    pub interface: String,
-    /// Its rate; absent where it has none of its own, as a veth.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<BitRate>,
-    /// The bond or team that it is, with what its members counted from before the run until after
-    /// it; absent for other interfaces and in runs of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub aggregate: Option<Box<ExistingAggregate>>,
-}
 
 /// What the SUT's virtual adapters counted over the window.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

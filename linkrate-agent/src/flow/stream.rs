@@ -48,7 +48,7 @@ pub fn transmit(
 ) -> io::Result<()> {
     let mut sender = Sender::new(socket, workload)?;
     let mut turns = Turns::of(workload.send_path, takes_turns);
-    while !flow.control.stopped() {
+    while !flow.control.sending_ended() {
         let length = sizes.draw();
         sender.send(length, flow)?;
         turns.sent(length);

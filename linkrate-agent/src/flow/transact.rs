@@ -53,7 +53,7 @@ pub fn request(
     let out = payload(exchange.requests.largest());
     let mut buffer = vec![0; exchange.responses.largest()];
     if burst <= 1 {
-        while !flow.control.stopped() {
+        while !flow.control.sending_ended() {
             let begun = monotonic_ns();
             send_all(flow, socket, &out[..exchange.requests.draw()])?;
             receive_exactly(flow, socket, &mut buffer, exchange.responses.draw())?;
@@ -79,7 +79,11 @@ fn request_burst(
     let mut unreceived = exchange.responses.draw();
     while !flow.control.stopped() {
         let mut moved = false;
-        while unsent > 0 || outstanding.len() < burst as usize {
+        let ended = flow.control.sending_ended();
+        if ended && outstanding.is_empty() {
+            break;
+        }
+        while unsent > 0 || !ended && outstanding.len() < burst as usize {
             if unsent == 0 {
                 request_length = exchange.requests.draw();
                 unsent = request_length;

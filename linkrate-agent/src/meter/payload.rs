@@ -6,6 +6,9 @@
 //! counted by TCP itself (`tcpi_bytes_received`), at both edges. A flow whose socket cannot tell at
 //! one of them counts by its program at both: datagrams, transactions, backups, whose drives
 //! decide what is taken, and connections that are at a TCP offload engine.
+//!
+//! Where a program of others receives, the payload of bulk senders is counted by its acknowledgements
+//! (`tcpi_bytes_acked`): the far end does not tell what it has received in a window.
 
 use linkrate_sys::clock::monotonic_ns;
 
@@ -33,6 +36,8 @@ struct Count {
     moved: PartReport,
     /// Payload that TCP has received, and what the listener took of the preamble.
     arrived: Option<u64>,
+    /// Payload that the far end has acknowledged.
+    acknowledged: Option<u64>,
     zerocopy_completed: u64,
     zerocopy_copied: u64,
     gathers: u64,
@@ -97,13 +102,15 @@ impl Count {
             transactions: counters.transactions(),
             timeouts: counters.timeouts(),
         };
-        let asks = flow.counts_arrivals && patient;
-        let arrived = asks.then(|| Some(flow.tcp_info(flows)?.bytes_received)).flatten();
+        let asks = |counts: bool| (counts && patient).then(|| flow.tcp_info(flows)).flatten();
+        let arrived = asks(flow.counts_arrivals).map(|info| info.bytes_received);
+        let acknowledged = asks(flow.counts_acknowledged).map(|info| info.bytes_acked);
         Self {
             part: flow.part,
             moved,
             // the TCP of a socket that took a connection over knows less than its program
             arrived: arrived.filter(|arrived| *arrived >= moved.received_bytes),
+            acknowledged,
             zerocopy_completed: counters.completed(),
             zerocopy_copied: counters.copied(),
             gathers: counters.gathers(),
@@ -111,7 +118,10 @@ impl Count {
     }
 
     fn since(&self, earlier: &Self) -> PartReport {
-        let moved = self.moved.since(earlier.moved);
+        let mut moved = self.moved.since(earlier.moved);
+        if let (Some(before), Some(after)) = (earlier.acknowledged, self.acknowledged) {
+            moved.sent_bytes = after.saturating_sub(before);
+        }
         match (earlier.arrived, self.arrived) {
             (Some(before), Some(after)) => {
                 PartReport { received_bytes: after.saturating_sub(before), ..moved }
@@ -159,6 +169,18 @@ mod tests {
         // each flow by itself
         let opened = [(1000, Some(3000)), (1000, None)];
         assert_eq!(received(&opened, &[(9000, Some(9000)), (9000, Some(10_000))]), 6000 + 8000);
+    }
+
+    #[test]
+    fn payload_for_a_program_of_others_counts_when_it_is_acknowledged() {
+        let of = |sent_bytes, acknowledged| Count {
+            moved: PartReport { sent_bytes, ..PartReport::default() },
+            acknowledged: Some(acknowledged),
+            ..Count::default()
+        };
+        let edge = |count| Payload { at_ns: 0, flows: vec![count] };
+        let moved = edge(of(900_000, 700_001)).moved_since(&edge(of(300_000, 200_001)), 0);
+        assert_eq!(moved.all.sent_bytes, 500_000);
     }
 
     #[test]

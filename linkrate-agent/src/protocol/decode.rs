@@ -36,6 +36,8 @@ pub mod bounds {
     pub const WORD_BYTES: usize = 64;
     /// Bytes of a kernel release or a CPU model.
     pub const LINE_BYTES: usize = 256;
+    /// Bytes that a program of others knows a connection by.
+    pub const FIRST_OCTETS: usize = 64;
     /// Bytes of the name of a congestion control: TCP_CA_NAME_MAX, include/net/tcp.h.
     pub const CONGESTION_BYTES: usize = 16;
     /// Counters of the kernel's protocols.
@@ -285,6 +287,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         | Request::Addresses
         | Request::RouteTo { .. }
         | Request::Begin
+        | Request::Settle { .. }
         | Request::Finish => Ok(()),
         Request::CreateWire { name, peer_name, queues, .. } => {
             check_name(name)?;
@@ -343,6 +346,15 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             at_most("ports", spec.ports.len() as u64, MAX_FLOWS)?;
             at_least("ports", spec.ports.len() as u64, 1)?;
             check_record(spec.record.as_ref(), spec.workload.flows(1))?;
+            check_socket(&spec.socket)
+        }
+        Request::Dial(spec) => {
+            at_most("client", u64::from(spec.client), MAX_FLOWS)?;
+            check_workload(&spec.workload, 1)?;
+            at_most("ports", spec.ports.len() as u64, MAX_FLOWS)?;
+            at_least("ports", spec.ports.len() as u64, 1)?;
+            at_most("first-octets", spec.first_octets.len() as u64, bounds::FIRST_OCTETS as u64)?;
+            at_most("clients that are bound", spec.bind.len() as u64, bounds::ADDRESSES as u64)?;
             check_socket(&spec.socket)
         }
         Request::Measure(spec) => {

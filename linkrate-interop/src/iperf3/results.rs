@@ -114,7 +114,9 @@ impl StreamResult {
         let needed = |key| fields.whole(key, 0, MOST_NUMBER)?.ok_or(JsonError::Missing(key));
         let told = |key| Ok(fields.whole(key, 0, MOST_NUMBER)?.unwrap_or(0));
         let id = fields.whole("id", 1, MOST_STREAMS as u64 + 2)?.ok_or(JsonError::Missing("id"))?;
-        let retransmits = fields.number("retransmits")?.filter(|count| *count >= 0.0);
+        // a receiver tells -1, or the largest number of 64 bits
+        let retransmits = fields.number("retransmits")?;
+        let retransmits = retransmits.filter(|count| (0.0..MOST_NUMBER as f64).contains(count));
         let seconds = |key| Ok(fields.number(key)?.filter(|time| *time >= 0.0).unwrap_or(0.0));
         // datagrams that come twice make less than nothing lost
         let lost = |key| Ok(fields.number(key)?.map_or(0, |lost| lost.max(0.0) as u64));

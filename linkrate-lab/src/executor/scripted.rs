@@ -126,7 +126,8 @@ fn testbed(sut: &[u8], client: &[u8]) -> Result<([UnixStream; 2], Testbed, Testb
     let all = client.hello.online_cpus.clone();
     client.place(&all)?;
     let names = [INTERFACE.to_owned()];
-    let built = existing::join(sut, vec![(client, &end, &names[0])], &names, &placement)?;
+    let built =
+        existing::join(sut, vec![(client, &end, &names[0])], Vec::new(), &names, &placement)?;
     let testbed = Testbed::of(built, Topology::of(&spec), &spec, &placement)?;
     Ok(([sut_end, client_end], testbed, spec))
 }

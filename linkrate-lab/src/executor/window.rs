@@ -13,7 +13,7 @@ use super::event::{self, Missed};
 use super::{participants, steady};
 use crate::connection::{AgentError, PATIENCE};
 use crate::error::LabError;
-use crate::far_end::FarEndReport;
+use crate::far_end::{FarEndReport, TrafficReport};
 use crate::ground::Adapters;
 use crate::testbed::{Host, Testbed};
 
@@ -115,7 +115,10 @@ pub(super) fn measure(
     let Some(sut) = reports.next() else {
         return Err(testbed.sut.connection.unexpected("measure").into());
     };
-    let clients = reports.map(FarEndReport::from).collect();
+    let mut clients: Vec<FarEndReport> = reports.map(FarEndReport::from).collect();
+    if !testbed.programs.is_empty() {
+        clients.push(FarEndReport::Traffic(TrafficReport::of_programs(&sut)));
+    }
     Ok(Windows { sut, clients, adapter, event, unsteady_flows, seen })
 }
 

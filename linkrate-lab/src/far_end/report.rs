@@ -56,6 +56,13 @@ impl TrafficReport {
         }
     }
 
+    /// The traffic of the programs at the far ends in a window of the system under test: what they have
+    /// acknowledged in it.
+    pub fn of_programs(sut: &WindowReport) -> Self {
+        let Self { seconds, received_bytes, sent_bytes, .. } = Self::of(sut);
+        Self { seconds, received_bytes: sent_bytes, sent_bytes: received_bytes, ..Self::default() }
+    }
+
     /// The traffic of one workload of a mix. An agent whose flows all run the first workload does not
     /// tell workloads apart.
     pub fn of_part(report: &WindowReport, number: usize) -> Self {

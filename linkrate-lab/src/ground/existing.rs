@@ -21,7 +21,7 @@ use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
 use super::{Built, Ground};
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::far_end::{Child, LAB, LENDS, Reach, Ssh};
+use crate::far_end::{Child, FarProgram, LAB, LENDS, Reach, Ssh};
 use crate::host::{Client, Host, Participants};
 use crate::options::LabOptions;
 use crate::placement::Placement;
@@ -42,6 +42,8 @@ pub struct Existing {
     sut: Vec<InterfaceFacts>,
     /// The interface of each client.
     clients: Vec<InterfaceFacts>,
+    /// Programs of others in the place of clients.
+    programs: Vec<String>,
     /// Limits of this testbed, as sentences.
     warnings: Vec<String>,
 }
@@ -66,18 +68,24 @@ pub(crate) fn build(
     // interface is an error before anything starts elsewhere
     let lent = on.clients.iter().filter_map(|end| match end {
         FarEnd::Interface { name, .. } => Some(name.clone()),
-        FarEnd::Ssh { .. } => None,
+        FarEnd::Ssh { .. } | FarEnd::Program { .. } => None,
     });
     sut.keep(names.iter().cloned().chain(lent).collect())?;
-    let mut hosts = Vec::new();
+    let (mut hosts, mut programs) = (Vec::new(), Vec::new());
     for segment in &topology.segments {
         let wanted = segment.clients.iter();
         for (number, end) in wanted.filter_map(|n| Some((n, on.clients.get(*n as usize)?))) {
+            let interface = &segment.ports[0].interface;
+            if end.program().is_some() {
+                await_link(&mut sut, interface)?;
+                programs.push(FarProgram::find(&mut sut, end, interface, options)?);
+                continue;
+            }
             let host = start(&mut sut, *number, end, spec, on, placement, options)?;
-            hosts.push((host, end, &segment.ports[0].interface));
+            hosts.push((host, end, interface));
         }
     }
-    join(sut, hosts, &names, placement)
+    join(sut, hosts, programs, &names, placement)
 }
 
 /// Finds the paths between the system under test and its clients, each with its far end and the
@@ -88,10 +96,16 @@ pub(crate) fn build(
 pub(crate) fn join(
     mut sut: Host,
     hosts: Vec<(Host, &FarEnd, &String)>,
+    programs: Vec<FarProgram>,
     names: &[String],
     placement: &Placement,
 ) -> Result<Built, LabError> {
-    let mut existing = Existing { sut: Vec::new(), clients: Vec::new(), warnings: Vec::new() };
+    let mut existing = Existing {
+        sut: Vec::new(),
+        clients: Vec::new(),
+        programs: programs.iter().map(|program| program.name().to_owned()).collect(),
+        warnings: Vec::new(),
+    };
     let mut clients = Vec::new();
     for (mut host, end, sut_interface) in hosts {
         let facts = describe(&mut sut, sut_interface)?;
@@ -126,7 +140,7 @@ pub(crate) fn join(
     let receive_steering =
         steer::steer(&mut sut, &mut clients, names, placement, &mut existing.warnings)?;
     let ground = Ground::Existing(existing);
-    Ok(Built { ground, sut, clients, namespaces: None, receive_steering })
+    Ok(Built { ground, sut, clients, programs, namespaces: None, receive_steering })
 }
 
 /// Starts the host of client `number` at the far end `end`.
@@ -162,6 +176,10 @@ fn start(
             sut.order(&Request::Lend { name: name.clone(), pid: host.pid() })?;
             Ok(host)
         }
+        FarEnd::Program { .. } => Err(LabError::Invalid {
+            what: format!("{end} is a program of others, which has no agent"),
+            hint: "use ssh:HOST for an agent".to_owned(),
+        }),
     }
 }
 
@@ -212,6 +230,7 @@ impl Existing {
             ),
             ("client-driver".to_owned(), of_clients(&|_, facts| driver(facts))),
             ("client-firmware".to_owned(), of_clients(&|_, facts| facts.firmware.clone())),
+            ("client-programs".to_owned(), self.programs.join("; ")),
         ]);
         facts.retain(|(_, value)| !value.is_empty());
         facts

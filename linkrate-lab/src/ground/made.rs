@@ -64,7 +64,8 @@ pub(super) fn build<J: Join>(
     let (clients, receive_steering) =
         add(&mut made, &topology.segments, &mut namespaces, &mut sut, placement, options)?;
     let ground = ground(made);
-    Ok(Built { ground, sut, clients, namespaces: Some(namespaces), receive_steering })
+    let programs = Vec::new();
+    Ok(Built { ground, sut, clients, programs, namespaces: Some(namespaces), receive_steering })
 }
 
 /// Starts the clients of `segments`, joins them to the SUT, addresses both ends and waits until

@@ -175,6 +175,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             unsteady_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),
+            told: Vec::new(),
         },
         profile: None,
         failure: None,

@@ -98,9 +98,13 @@ pub(super) fn check_interfaces(setup: &Setup, interfaces: &Interfaces) -> Result
                 "ports {ports} is more than the number of interfaces; set at most {most}, or list more \
                  interfaces"
             );
-            refuse("ports", "interface", sentence)
+            return refuse("ports", "interface", sentence);
         }
-        _ => Ok(()),
+        _ => {}
+    }
+    match interfaces.program_of_clients().map(|program| program.check(&setup.workload)) {
+        Some(Err(error)) => refuse("kind", "clients", error.to_string()),
+        Some(Ok(())) | None => Ok(()),
     }
 }
 

@@ -1,0 +1,84 @@
+//! Connections to a program of others, which knows nothing of flows.
+
+use std::io::{self, Write};
+use std::net::{SocketAddrV4, TcpStream};
+use std::time::{Duration, Instant};
+
+use linkrate_sys::send_queue::send_queue;
+use linkrate_sys::socket;
+
+use super::{ARRIVAL, Connection, Run, Session, client_roles};
+use crate::flow::Flow;
+use crate::flow::preamble::{ClientRole, Preamble};
+use crate::protocol::DialSpec;
+use crate::sockets;
+
+/// How long flows may take to end, and their payload to be acknowledged.
+const SETTLED: Duration = Duration::from_secs(12);
+
+/// Time between two looks at them.
+const LOOK: Duration = Duration::from_millis(5);
+
+impl Session {
+    /// Connects all flows of one client to the program at its place. They do what the flows that a client of
+    /// linkrate opens do, except that the system under test makes the connections, and the requests of
+    /// transactions. Streams that it sends come first.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn dial(&mut self, spec: &DialSpec) -> io::Result<()> {
+        let workload = &spec.workload;
+        self.expect(workload.flows(1))?;
+        self.bind.extend(spec.bind.clone());
+        let run = Run { seed: spec.seed, shared_cpus: false, record: None };
+        let deadline = Instant::now() + ARRIVAL;
+        let mut ports = spec.ports.iter().cycle();
+        for role in client_roles(workload) {
+            for number in 0..workload.connections {
+                let (client, flow) = (spec.client as u16, number as u16);
+                let preamble = Preamble { nonce: 0, client, flow, part: 0, role: *role };
+                let port = ports.next().copied().unwrap_or_default();
+                let far_end = SocketAddrV4::new(spec.ends.client, port);
+                let socket = sockets::tcp(&spec.socket)?;
+                socket::bind_address(&socket, spec.ends.listener)?;
+                let left = deadline.saturating_duration_since(Instant::now());
+                socket::connect_within(&socket, far_end, left)?;
+                let mut connection = TcpStream::from(socket);
+                connection.write_all(&spec.first_octets)?;
+                let socket = connection.into();
+                let requests = *role == ClientRole::Requests;
+                self.add_flow(Connection { preamble, socket }, workload, run, requests)?;
+                if let Some(flow) = self.flows.last_mut() {
+                    flow.counts_acknowledged = flow.sends;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the flows that send come to their end, while the others go on; with `all` waits for those too.
+    /// Returns when the far end has acknowledged everything that was sent.
+    ///
+    /// # Errors
+    /// `TimedOut` with the number of flows that go on.
+    pub fn settle(&self, all: bool) -> io::Result<()> {
+        self.control.end_sending();
+        let goes_on = |flow: &&Flow| {
+            let queue = flow.socket.as_deref().map(send_queue).and_then(Result::ok);
+            let unacknowledged = queue.is_some_and(|queue| queue.queued_bytes > 0);
+            (all || flow.sends) && (!flow.has_ended() || flow.sends && unacknowledged)
+        };
+        let deadline = Instant::now() + SETTLED;
+        loop {
+            let going_on = self.flows.iter().filter(goes_on).count();
+            if going_on == 0 {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let message = format!("{going_on} flows did not come to their end");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A control connection with bounded waits.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::ClientError;
+
+/// How often a wait looks whether the person interrupts.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How long a server may take for one answer, and a connection to be made.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A control connection.
+#[derive(Debug)]
+pub struct Control {
+    stream: TcpStream,
+    stop: Arc<AtomicBool>,
+}
+
+impl Control {
+    /// Connects. `stop` ends each wait.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`].
+    pub fn connect(server: SocketAddrV4, stop: &Arc<AtomicBool>) -> Result<Self, ClientError> {
+        let unreachable = |reason| ClientError::Unreachable { server, reason };
+        let stream = TcpStream::connect_timeout(&SocketAddr::V4(server), PATIENCE);
+        let stream = stream.map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        stream.set_read_timeout(Some(GLANCE)).map_err(unreachable)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(unreachable)?;
+        Ok(Self { stream, stop: Arc::clone(stop) })
+    }
+
+    /// Sends octets.
+    pub(super) fn send(&mut self, octets: &[u8], during: &'static str) -> Result<(), ClientError> {
+        let sent = self.stream.write_all(octets);
+        sent.map_err(|error| ClientError::Ended { during, reason: error.to_string() })
+    }
+
+    /// Fills `octets` within ten seconds.
+    pub(super) fn fill(
+        &mut self,
+        octets: &mut [u8],
+        during: &'static str,
+    ) -> Result<(), ClientError> {
+        self.fill_within(octets, PATIENCE, during)
+    }
+
+    /// Fills `octets` within `patience`.
+    pub(super) fn fill_within(
+        &mut self,
+        octets: &mut [u8],
+        patience: Duration,
+        during: &'static str,
+    ) -> Result<(), ClientError> {
+        let ended = |reason| ClientError::Ended { during, reason };
+        let deadline = Instant::now() + patience;
+        let mut have = 0;
+        while have < octets.len() {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(ClientError::Interrupted);
+            }
+            match self.stream.read(&mut octets[have..]) {
+                Ok(0) => return Err(ended("the server closed it".to_owned())),
+                Ok(count) => have += count,
+                Err(error) if is_passing(&error) => {
+                    if Instant::now() > deadline {
+                        return Err(ClientError::Silent { during, seconds: patience.as_secs() });
+                    }
+                }
+                Err(error) => return Err(ended(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps, but not through an interruption.
+    pub(super) fn pause(&self, length: Duration) -> Result<(), ClientError> {
+        let until = Instant::now() + length;
+        while Instant::now() < until {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(ClientError::Interrupted);
+            }
+            std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}

@@ -1,0 +1,64 @@
+//! A test of a netserver: one control connection, and one connection for payload.
+
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::{ClientError, Control};
+use crate::netperf::{MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults};
+
+/// A test of a netserver, which listens for the connection of its payload.
+#[derive(Debug)]
+pub struct NetperfTest {
+    control: Control,
+    response: OmniResponse,
+}
+
+impl NetperfTest {
+    /// Asks for a test, and waits until the server listens for its connection.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn ask(
+        server: SocketAddrV4,
+        asked: &OmniRequest,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, ClientError> {
+        const DURING: &str = "asking for a test";
+        let mut control = Control::connect(server, stop)?;
+        control.send(asked.message().octets(), DURING)?;
+        let mut octets = [0; MESSAGE_BYTES];
+        control.fill(&mut octets, DURING)?;
+        let answer = Message::of(&octets);
+        if let Some(errno) = answer.error() {
+            let reason = std::io::Error::from_raw_os_error(errno.cast_signed());
+            return Err(ClientError::Refused(reason.to_string()));
+        }
+        let response = OmniResponse::parse(&answer)?;
+        Ok(Self { control, response })
+    }
+
+    /// What the server answered.
+    #[must_use]
+    pub fn response(&self) -> &OmniResponse {
+        &self.response
+    }
+
+    /// Waits for the results of the server, at most for `patience`. It sends them when its connection has
+    /// ended: that of a stream from the client and of transactions when the client has closed it, that of a
+    /// stream to the client when its own time is over.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn end(mut self, patience: Duration) -> Result<OmniResults, ClientError> {
+        let mut octets = [0; MESSAGE_BYTES];
+        self.control.fill_within(&mut octets, patience, "waiting for results")?;
+        let message = Message::of(&octets);
+        if let Some(errno) = message.error() {
+            let reason = std::io::Error::from_raw_os_error(errno.cast_signed());
+            return Err(ClientError::Refused(reason.to_string()));
+        }
+        Ok(OmniResults::parse(&message)?)
+    }
+}

@@ -1,0 +1,370 @@
+//! Programs of others at the far end: their control connection is the controller's, and the connections that
+//! carry payload are the system under test's.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use linkrate_agent::protocol::{DialSpec, Ends, FlowFacts, Reply, Request};
+use linkrate_interop::client::{ClientError, Iperf3Test, NetperfTest};
+use linkrate_interop::iperf3::{Parameters, Results, Role, StreamResult, Ways, stream_id};
+use linkrate_interop::netperf::{OmniRequest, Shape, cpu_method};
+use linkrate_terms::interfaces::Program;
+use linkrate_terms::told::Told;
+use linkrate_terms::{CpuSet, Direction, FarEnd, MessageSize, RunSpec, Workload};
+
+use crate::connection::{AgentError, expect_reply};
+use crate::error::LabError;
+use crate::host::Host;
+use crate::options::LabOptions;
+
+/// How much longer than warm-up and window a test is asked for that its server ends: a run may wait for flows
+/// that do not move steadily yet.
+const NETPERF_SLACK: Duration = Duration::from_secs(4);
+
+/// The same of a test that its client ends.
+const IPERF3_SLACK: Duration = Duration::from_secs(60);
+
+/// How long a netserver may take for its results.
+const RESULTS: Duration = Duration::from_secs(20);
+
+/// A program at the far end.
+#[derive(Debug)]
+pub struct FarProgram {
+    /// The far end, as it was written.
+    name: String,
+    program: Program,
+    server: SocketAddrV4,
+    /// The interface of the system under test that leads to it.
+    pub(crate) sut_interface: String,
+    sut_address: Ipv4Addr,
+    stop: Arc<AtomicBool>,
+    /// The tests of a run.
+    tests: Vec<Test>,
+    /// Payload of each flow of the run as the system under test counted it, and what the program told.
+    counted: Vec<u64>,
+    told: Vec<Told>,
+}
+
+/// A test that runs.
+#[derive(Debug)]
+enum Test {
+    Iperf3(Iperf3Test),
+    Netperf(NetperfTest),
+}
+
+impl FarProgram {
+    /// The program at `end`, to which packets leave by `sut_interface`.
+    ///
+    /// # Errors
+    /// A name without an IPv4 address, or an address that another interface leads to.
+    pub(crate) fn find(
+        sut: &mut Host,
+        end: &FarEnd,
+        sut_interface: &str,
+        options: &LabOptions,
+    ) -> Result<Self, LabError> {
+        let FarEnd::Program { program, host, port } = end else {
+            return Err(LabError::Invalid {
+                what: format!("{end} is no program"),
+                hint: "for example iperf3:lab2".to_owned(),
+            });
+        };
+        let found = (host.as_str(), *port).to_socket_addrs();
+        let server = found.ok().and_then(|mut all| {
+            all.find_map(|address| match address {
+                SocketAddr::V4(address) => Some(address),
+                SocketAddr::V6(_) => None,
+            })
+        });
+        let Some(server) = server else {
+            return Err(LabError::Invalid {
+                what: format!("{end}: host {host} has no IPv4 address"),
+                hint: format!("give its address: {program}:ADDRESS"),
+            });
+        };
+        let address = *server.ip();
+        let (interface, source) = expect_reply!(
+            sut.connection,
+            Request::RouteTo { address },
+            Reply::Route { interface, source } => (interface, source)
+        )?;
+        if interface != sut_interface {
+            return Err(LabError::Invalid {
+                what: format!(
+                    "packets to {address} leave by {interface}, expected {sut_interface}"
+                ),
+                hint: format!("try: ip route get {address}"),
+            });
+        }
+        let sut_address = source.ok_or_else(|| LabError::Invalid {
+            what: format!("the route to {address} has no source address"),
+            hint: format!("give {sut_interface} an IPv4 address"),
+        })?;
+        Ok(Self {
+            name: end.to_string(),
+            program: *program,
+            server,
+            sut_interface: sut_interface.to_owned(),
+            sut_address,
+            stop: Arc::clone(&options.stop),
+            tests: Vec::new(),
+            counted: Vec::new(),
+            told: Vec::new(),
+        })
+    }
+
+    /// The far end, as it was written.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks for the tests of a run, and lets the system under test connect its flows. Afterwards the far end
+    /// is ready for traffic, and sends it if it is the one that does.
+    ///
+    /// # Errors
+    /// The program refuses, or a connection fails.
+    pub(crate) fn connect(
+        &mut self,
+        sut: &mut Host,
+        workload: &Workload,
+        spec: &RunSpec,
+        client: u32,
+        bind: &BTreeMap<u16, CpuSet>,
+    ) -> Result<FlowFacts, LabError> {
+        self.tests.clear();
+        self.told.clear();
+        let run = spec.warm_up + spec.window;
+        let dial = |ports: Vec<u16>, first_octets: &[u8], workload: &Workload, beside: bool| {
+            Request::Dial(DialSpec {
+                workload: workload.clone(),
+                socket: spec.socket.clone(),
+                client,
+                ends: Ends { client: *self.server.ip(), listener: self.sut_address },
+                ports,
+                first_octets: first_octets.to_vec(),
+                seed: spec.seed,
+                beside,
+                bind: bind.clone(),
+            })
+        };
+        match self.program {
+            Program::Iperf3 => {
+                let asked = parameters(workload, spec, seconds(run + IPERF3_SLACK));
+                let test = Iperf3Test::ask(self.server, &asked, &self.stop);
+                let mut test = test.map_err(|error| self.failed(error))?;
+                let ports = vec![self.server.port()];
+                let dial = dial(ports, test.first_octets(), workload, client > 0);
+                let facts = expect_reply!(sut.connection, dial, Reply::Flows(facts) => facts)?;
+                test.begin().map_err(|error| self.failed(error))?;
+                self.tests.push(Test::Iperf3(test));
+                Ok(facts)
+            }
+            Program::Netperf => {
+                let mut ports = Vec::new();
+                let mut tests = Vec::new();
+                for shape in shapes(workload) {
+                    let asked = omni(*shape, workload, spec, seconds(run + NETPERF_SLACK));
+                    for _ in 0..workload.connections {
+                        let test = NetperfTest::ask(self.server, &asked, &self.stop);
+                        let test = test.map_err(|error| self.failed(error))?;
+                        ports.push(test.response().data_port);
+                        tests.push(Test::Netperf(test));
+                    }
+                }
+                let dial = dial(ports, &[], workload, client > 0);
+                let facts = expect_reply!(sut.connection, dial, Reply::Flows(facts) => facts)?;
+                self.tests = tests;
+                Ok(facts)
+            }
+        }
+    }
+
+    /// Ends the tests that their client ends, and exchanges results. All senders have ended. `flows` are those
+    /// of this program among the flows of the system under test.
+    ///
+    /// # Errors
+    /// The program fails, or an agent is lost.
+    pub(crate) fn end(&mut self, sut: &mut Host, flows: Range<usize>) -> Result<(), LabError> {
+        if self.program != Program::Iperf3 {
+            return Ok(());
+        }
+        let so_far = counted(sut, flows)?;
+        for test in std::mem::take(&mut self.tests) {
+            let Test::Iperf3(test) = test else { continue };
+            let own = own_results(&so_far, test.ways());
+            let theirs = test.end(&own).map_err(|error| self.failed(error))?;
+            self.told.push(told_by_iperf3(&theirs));
+        }
+        Ok(())
+    }
+
+    /// Keeps what the system under test has counted. All flows have ended.
+    ///
+    /// # Errors
+    /// An agent is lost.
+    pub(crate) fn count(&mut self, sut: &mut Host, flows: Range<usize>) -> Result<(), LabError> {
+        self.counted = counted(sut, flows)?;
+        Ok(())
+    }
+
+    /// What the program told of the run, whose connections are closed.
+    ///
+    /// # Errors
+    /// The program fails.
+    pub(crate) fn told(&mut self) -> Result<Told, LabError> {
+        for test in std::mem::take(&mut self.tests) {
+            let Test::Netperf(test) = test else { continue };
+            let results = test.end(RESULTS).map_err(|error| self.failed(error))?;
+            self.told.push(Told {
+                program: String::new(),
+                bytes: results.received_bytes.saturating_add(results.sent_bytes),
+                bytes_here: 0,
+                seconds: f64::from(results.seconds),
+                cpu_percent: results.cpu_percent.map(f64::from),
+                cpu_method: results.cpu_percent.map(|_| cpu_method(results.cpu_method).to_owned()),
+                retransmits: results.retransmits.map(u64::from),
+            });
+        }
+        let all = std::mem::take(&mut self.told).into_iter().reduce(Told::plus);
+        let bytes_here = self.counted.iter().copied().fold(0, u64::saturating_add);
+        let name = self.name.clone();
+        all.map(|all| Told { program: name, bytes_here, ..all }).ok_or_else(|| LabError::Invalid {
+            what: format!("{}: no test ran", self.name),
+            hint: "run it again".to_owned(),
+        })
+    }
+
+    fn failed(&self, error: ClientError) -> LabError {
+        match error {
+            ClientError::Interrupted => AgentError::Interrupted.into(),
+            error => {
+                let port = self.server.port();
+                let hint = match (&error, self.program) {
+                    (ClientError::Unreachable { .. }, Program::Iperf3) => {
+                        format!("start it there: iperf3 -s -p {port}")
+                    }
+                    (ClientError::Unreachable { .. }, Program::Netperf) => {
+                        format!("start it there: netserver -p {port}")
+                    }
+                    _ => format!("see what the server of {} says there", self.program),
+                };
+                LabError::Invalid { what: format!("{}: {error}", self.name), hint }
+            }
+        }
+    }
+}
+
+/// The payload of these flows, as the system under test counts it.
+fn counted(sut: &mut Host, flows: Range<usize>) -> Result<Vec<u64>, LabError> {
+    let bytes =
+        expect_reply!(sut.connection, Request::Progress, Reply::Progress { bytes } => bytes)?;
+    match bytes.get(flows) {
+        Some(bytes) => Ok(bytes.to_vec()),
+        None => Err(sut.connection.unexpected("progress").into()),
+    }
+}
+
+/// A length in whole seconds, rounded up.
+fn seconds(length: Duration) -> u32 {
+    u32::try_from(length.as_secs().saturating_add(1)).unwrap_or(u32::MAX)
+}
+
+/// The largest size of a message, which a far end that sends has alone.
+fn bytes(size: MessageSize) -> u32 {
+    u32::try_from(size.largest().0).unwrap_or(u32::MAX)
+}
+
+fn buffer(spec: &RunSpec) -> Option<u32> {
+    spec.socket.buffer.and_then(|size| u32::try_from(size.0).ok())
+}
+
+fn parameters(workload: &Workload, spec: &RunSpec, seconds: u32) -> Parameters {
+    Parameters {
+        seconds,
+        parallel: workload.connections,
+        ways: match workload.direction {
+            Direction::Transmit => Ways::Forward,
+            Direction::Receive => Ways::Reverse,
+            Direction::Bidirectional => Ways::Both,
+        },
+        window: buffer(spec),
+        block: bytes(workload.message).min(1 << 20),
+        nodelay: spec.socket.nodelay,
+        congestion: Some(spec.socket.congestion.clone()),
+        client_version: Some("3.1+".to_owned()),
+        ..Parameters::default()
+    }
+}
+
+fn shapes(workload: &Workload) -> &'static [Shape] {
+    match (workload.kind.is_transactional(), workload.direction) {
+        (true, _) => &[Shape::RequestResponse],
+        (false, Direction::Transmit) => &[Shape::Stream],
+        (false, Direction::Receive) => &[Shape::Maerts],
+        (false, Direction::Bidirectional) => &[Shape::Stream, Shape::Maerts],
+    }
+}
+
+fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> OmniRequest {
+    OmniRequest {
+        shape,
+        udp: false,
+        test_length: seconds.cast_signed(),
+        send_buffer: buffer(spec),
+        receive_buffer: buffer(spec),
+        send_size: (shape == Shape::Maerts).then(|| bytes(workload.message)),
+        receive_size: None,
+        request_size: bytes(workload.request),
+        response_size: bytes(workload.response),
+        nodelay: spec.socket.nodelay,
+        measures_cpu: true,
+        data_port: 0,
+        congestion: String::new(),
+    }
+}
+
+/// What the server is told of the client's end. Flows that the system under test sends come first.
+fn own_results(bytes: &[u64], ways: Ways) -> Results {
+    let parallel = match ways {
+        Ways::Both => bytes.len() / 2,
+        _ => bytes.len(),
+    };
+    let stream = |(index, bytes): (u32, &u64)| StreamResult {
+        id: stream_id(index),
+        bytes: *bytes,
+        retransmits: ways.sends(Role::Client, index, parallel as u32).then_some(0),
+        jitter_seconds: 0.0,
+        lost: 0,
+        omitted_lost: 0,
+        packets: 0,
+        omitted_packets: 0,
+        seconds: 0.0,
+    };
+    Results {
+        cpu_percent: [0.0; 3],
+        knows_retransmits: None,
+        congestion: None,
+        streams: (0..).zip(bytes).map(stream).collect(),
+    }
+}
+
+fn told_by_iperf3(theirs: &Results) -> Told {
+    let streams = &theirs.streams;
+    let [cpu, ..] = theirs.cpu_percent;
+    Told {
+        program: String::new(),
+        bytes: streams.iter().map(|stream| stream.bytes).fold(0, u64::saturating_add),
+        bytes_here: 0,
+        seconds: streams.iter().map(|stream| stream.seconds).fold(0.0, f64::max),
+        cpu_percent: Some(cpu),
+        cpu_method: Some("CPU time of the process, of one CPU".to_owned()),
+        retransmits: streams
+            .iter()
+            .filter_map(|stream| stream.retransmits)
+            .reduce(u64::saturating_add),
+    }
+}

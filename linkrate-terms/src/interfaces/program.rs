@@ -1,0 +1,138 @@
+//! Programs of others at the far end, and the workloads that they can take part in.
+
+use std::fmt;
+
+use crate::{Direction, MessageSize, Protocol, Workload};
+
+/// A measuring program that waits at the far end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// The server of iperf 3.1 and later.
+    Iperf3,
+    /// netserver of netperf 2.5 and later.
+    Netperf,
+}
+
+/// Why a program cannot be the far end of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a far end {program} has no {lacks}; expected {expected}")]
+pub struct ProgramError {
+    /// The program.
+    pub program: Program,
+    /// What the workload asks for.
+    pub lacks: &'static str,
+    /// What would be right.
+    pub expected: &'static str,
+}
+
+impl Program {
+    /// All, in the order of their words.
+    pub const ALL: [Self; 2] = [Self::Iperf3, Self::Netperf];
+
+    /// The word for it, as far ends have it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Iperf3 => "iperf3",
+            Self::Netperf => "netperf",
+        }
+    }
+
+    /// Where it listens unless another port is named.
+    #[must_use]
+    pub fn usual_port(self) -> u16 {
+        match self {
+            Self::Iperf3 => 5201,
+            Self::Netperf => 12_865,
+        }
+    }
+
+    /// Most connections of one test in one direction.
+    fn most_connections(self) -> u32 {
+        match self {
+            Self::Iperf3 => 128,
+            // each is a test of its own
+            Self::Netperf => 512,
+        }
+    }
+
+    /// Checks that the program can be the far end of a workload.
+    ///
+    /// # Errors
+    /// [`ProgramError`] with what it lacks and what would be right.
+    pub fn check(self, workload: &Workload) -> Result<(), ProgramError> {
+        let lacks = |lacks, expected| Err(ProgramError { program: self, lacks, expected });
+        if !workload.mix.is_empty() {
+            return lacks("mix of workloads", "one workload");
+        }
+        match (self, workload.kind) {
+            (_, Protocol::Stream) | (Self::Netperf, Protocol::RequestResponse) => {}
+            (Self::Iperf3, Protocol::RequestResponse) => {
+                return lacks("transactions", "a TCP stream, or a far end netperf");
+            }
+            (Self::Iperf3, _) => return lacks("such workload", "a TCP stream"),
+            (Self::Netperf, _) => {
+                return lacks("such workload", "a TCP stream or request-response");
+            }
+        }
+        if workload.connections > self.most_connections() {
+            return match self {
+                Self::Iperf3 => lacks("room for so many connections", "at most 128"),
+                Self::Netperf => lacks("room for so many connections", "at most 512"),
+            };
+        }
+        let fixed = |size: MessageSize| size.smallest() == size.largest();
+        let far_end_sends = match workload.kind {
+            Protocol::RequestResponse => [workload.request, workload.response].to_vec(),
+            _ if workload.direction != Direction::Transmit => vec![workload.message],
+            _ => Vec::new(),
+        };
+        match far_end_sends.into_iter().all(fixed) {
+            true => Ok(()),
+            false => lacks("messages of several sizes", "one size"),
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ByteSize;
+
+    #[test]
+    fn a_program_takes_part_in_what_it_knows() {
+        let said = |program: Program, workload: &Workload| {
+            program.check(workload).map_err(|error| error.to_string())
+        };
+        let stream = Workload::default();
+        let transactions = Workload { kind: Protocol::RequestResponse, ..Workload::default() };
+        for program in Program::ALL {
+            assert_eq!(said(program, &stream), Ok(()));
+            let error = said(program, &Workload { connections: 513, ..stream.clone() });
+            assert!(error.unwrap_err().contains("room for so many connections; expected at most"));
+            let error = said(program, &Workload { kind: Protocol::Backup, ..stream.clone() });
+            assert!(error.unwrap_err().contains("expected a TCP stream"));
+        }
+        assert_eq!(said(Program::Netperf, &transactions), Ok(()));
+        assert_eq!(
+            said(Program::Iperf3, &transactions).unwrap_err(),
+            "a far end iperf3 has no transactions; expected a TCP stream, or a far end netperf"
+        );
+    }
+
+    #[test]
+    fn sizes_vary_where_the_system_under_test_sends() {
+        let message = MessageSize::Uniform { low: ByteSize(1), high: ByteSize(9000) };
+        let sends = Workload { message, ..Workload::default() };
+        assert_eq!(Program::Iperf3.check(&sends), Ok(()));
+        let receives = Workload { direction: Direction::Receive, ..sends };
+        let error = Program::Iperf3.check(&receives).unwrap_err().to_string();
+        assert_eq!(error, "a far end iperf3 has no messages of several sizes; expected one size");
+    }
+}
