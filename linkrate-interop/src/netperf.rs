@@ -13,7 +13,7 @@ mod omni;
 
 pub use cpu_method::cpu_method;
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError};
-pub use omni::{OmniRequest, OmniResponse, OmniResults, Shape, flags};
+pub use omni::{CpuModes, OmniRequest, OmniResponse, OmniResults, Shape, flags};
 
 /// The port of a netserver.
 pub const PORT: u16 = 12_865;

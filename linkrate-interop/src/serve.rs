@@ -2,12 +2,14 @@
 //!
 //! - [`session`](self): a test of iperf3, from its cookie to its results
 //! - `streams`: the threads that carry payload
+//! - [`netperf`]: control connections of netperf, and their tests
 //! - [`report`](SessionReport): what is told of a session that has ended
 //!
-//! A connection begins with a cookie. If a test with this cookie waits for streams, the connection is one of
+//! A connection of iperf3 begins with a cookie. If a test with this cookie waits for streams, the connection is one of
 //! them; otherwise it begins a test. Every wait has a bound, and a client that vanishes or lies costs its own
 //! session alone.
 
+mod netperf;
 mod report;
 mod session;
 mod streams;
@@ -20,6 +22,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use netperf::netperf;
 pub use report::{Ending, SessionReport};
 
 use linkrate_sys::socket::wait_ready;
@@ -77,13 +80,22 @@ pub fn iperf3(
     stop: &Arc<AtomicBool>,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
     let shared = Shared {
         grants,
         waiting: Mutex::default(),
         sessions: AtomicU32::new(0),
         stop: Arc::clone(stop),
     };
+    accept_each(listener, stop, &|accepted| greet(&shared, accepted, ended))
+}
+
+/// Gives each connection a thread of its own, until `stop` is set and all threads have ended.
+fn accept_each(
+    listener: &TcpListener,
+    stop: &AtomicBool,
+    serve: &(impl Fn(Accepted) + Sync),
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
     std::thread::scope(|scope| {
         let mut place = 0;
         while !stop.load(Ordering::Relaxed) {
@@ -92,10 +104,9 @@ pub fn iperf3(
             match listener.accept() {
                 Ok((stream, _)) => {
                     place += 1;
-                    let (shared, accepted) = (&shared, Accepted { place, stream });
                     let thread = std::thread::Builder::new().name("session".to_owned());
                     // without a thread the client sees its connection close
-                    let _ = thread.spawn_scoped(scope, move || greet(shared, accepted, ended));
+                    let _ = thread.spawn_scoped(scope, move || serve(Accepted { place, stream }));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // one that has gone, or no descriptor for it: the next may fare better

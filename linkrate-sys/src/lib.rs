@@ -24,13 +24,14 @@
 //! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
 //! - [`tell`]: lines to the person that never fail
-//! - [`socket`], [`memory`], [`memory_file`], [`nameless_file`], [`splice`]: sockets, payload memory, sending without copies
+//! - [`socket`], [`bound_socket`], [`memory`], [`memory_file`], [`nameless_file`], [`splice`]: sockets, payload memory, sending without copies
 
 // printing panics when nobody reads: lines to the person go through `tell`
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod awake;
 pub mod bonding;
+pub mod bound_socket;
 mod bpf;
 pub mod clock;
 pub mod cpus;

@@ -114,6 +114,85 @@ pub fn parse_idle_entries(text: &str) -> BTreeMap<u32, u64> {
     entries
 }
 
+/// Where the time of one CPU has gone since boot, in ticks: the columns of `/proc/stat`, proc(5). Time of
+/// guests is part of `user` and `nice`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuStates {
+    /// CPU number.
+    pub cpu: u32,
+    /// Programs of normal priority.
+    pub user: u64,
+    /// Programs of lower priority.
+    pub nice: u64,
+    /// The kernel on behalf of programs.
+    pub system: u64,
+    /// Nothing.
+    pub idle: u64,
+    /// Nothing, while I/O is on its way.
+    pub iowait: u64,
+    /// Interrupts.
+    pub irq: u64,
+    /// Softirqs.
+    pub softirq: u64,
+    /// Other machines of the hypervisor.
+    pub steal: u64,
+}
+
+impl CpuStates {
+    /// All ticks.
+    pub fn total(&self) -> u64 {
+        let busy = [self.user, self.nice, self.system, self.irq, self.softirq, self.steal];
+        let idle = self.idle.saturating_add(self.iowait);
+        busy.into_iter().fold(idle, u64::saturating_add)
+    }
+
+    /// The ticks since `earlier`; none in a column that went back.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            cpu: self.cpu,
+            user: self.user.saturating_sub(earlier.user),
+            nice: self.nice.saturating_sub(earlier.nice),
+            system: self.system.saturating_sub(earlier.system),
+            idle: self.idle.saturating_sub(earlier.idle),
+            iowait: self.iowait.saturating_sub(earlier.iowait),
+            irq: self.irq.saturating_sub(earlier.irq),
+            softirq: self.softirq.saturating_sub(earlier.softirq),
+            steal: self.steal.saturating_sub(earlier.steal),
+        }
+    }
+}
+
+/// Where the time of each CPU that is online has gone.
+///
+/// # Errors
+/// When `/proc/stat` cannot be read.
+pub fn cpu_states() -> Result<Vec<CpuStates>, SysError> {
+    read("/proc/stat").map(|text| parse_cpu_states(&text))
+}
+
+/// The same from the text of `/proc/stat`. A kernel that lacks a column has no time in it.
+pub fn parse_cpu_states(text: &str) -> Vec<CpuStates> {
+    let of_line = |line: &str| {
+        // the line of all CPUs has no number
+        let (number, columns) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let cpu = number.parse().ok()?;
+        let mut words = columns.split_ascii_whitespace();
+        let mut column = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+        Some(CpuStates {
+            cpu,
+            user: column(),
+            nice: column(),
+            system: column(),
+            idle: column(),
+            iowait: column(),
+            irq: column(),
+            softirq: column(),
+            steal: column(),
+        })
+    };
+    text.lines().filter_map(of_line).collect()
+}
+
 /// USER_HZ, the unit of `/proc/stat`.
 pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second().max(1)
@@ -189,6 +268,19 @@ mod tests {
         assert_eq!(parse_stat(text, 1), Some((110, 2)));
         assert_eq!(parse_stat(text, 2), None);
         assert_eq!(parse_stat("cpu0 1 2", 0), None);
+    }
+
+    #[test]
+    fn stat_gives_the_columns_of_each_cpu() {
+        let text = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu11 1 1 1 100\nintr 7\ncpux 1\n";
+        let states = parse_cpu_states(text);
+        let [first, second] = states[..] else { panic!("two CPUs") };
+        assert_eq!((first.cpu, first.user, first.steal, first.total()), (0, 1, 8, 36));
+        assert_eq!((second.cpu, second.idle, second.total()), (11, 100, 103));
+        let later = CpuStates { user: 11, idle: 0, ..first };
+        assert_eq!(later.since(&first), CpuStates { user: 10, ..CpuStates::default() });
+        let here = cpu_states().unwrap();
+        assert!(!here.is_empty() && here.iter().all(|cpu| cpu.total() > 0));
     }
 
     #[test]

@@ -17,7 +17,9 @@ const HEAD: usize = 2;
 pub enum Kind {
     /// The server is to write debug output from now on.
     DebugOn,
-    /// It does.
+    /// It is to write none any more.
+    DebugOff,
+    /// It does, or does not.
     DebugOk,
     /// The server is to tell how fast its CPU counts.
     CpuCalibrate,
@@ -32,8 +34,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NUMBERS: [(Self, u32); 6] = [
+    const NUMBERS: [(Self, u32); 7] = [
         (Self::DebugOn, 1),
+        (Self::DebugOff, 2),
         (Self::DebugOk, 3),
         (Self::CpuCalibrate, 5),
         (Self::Passphrase, 6),
@@ -90,6 +93,16 @@ impl Message {
     pub fn new(kind: Kind) -> Self {
         let mut message = Self(Box::new([0; MESSAGE_BYTES]));
         message.put_at(0, kind.number());
+        message
+    }
+
+    /// The answer to [`CpuCalibrate`](Kind::CpuCalibrate): the rate of the server's CPUs by a unit of its own, and
+    /// their number.
+    #[must_use]
+    pub fn calibrated(rate: f32, cpus: u32) -> Self {
+        let mut message = Self::new(Kind::CpuCalibrate);
+        message.put_float(0, rate);
+        message.put(1, cpus);
         message
     }
 

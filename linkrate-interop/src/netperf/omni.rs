@@ -1,5 +1,7 @@
 //! The test of kind OMNI: request, response and results.
 
+use std::net::Ipv4Addr;
+
 use super::message::{Kind, Message, MessageError};
 
 /// Bits of the flags of requests and responses.
@@ -26,7 +28,9 @@ const MOST_CALL: u32 = 64 << 20;
 /// The longest test, s.
 const MOST_SECONDS: i32 = 86_400;
 
-/// Numbers of protocols and families, as Linux has them: netperf of another system sends its own.
+/// netperf's own number of a family of addresses.
+const IPV4: u32 = 4;
+/// Numbers of protocols, RFC 790.
 const TCP: u32 = 6;
 const UDP: u32 = 17;
 
@@ -45,9 +49,9 @@ pub enum Shape {
     Connect,
 }
 
-/// Payload that the client sends; by the client's view.
+/// The server sends payload: the direction is told by the server's view.
 const TRANSMIT: u32 = 2;
-/// Payload that it receives.
+/// It receives payload.
 const RECEIVE: u32 = 4;
 
 /// What a client asks for.
@@ -67,6 +71,10 @@ pub struct OmniRequest {
     pub send_size: Option<u32>,
     /// Octets of the server's receive calls; `None`: the server chooses.
     pub receive_size: Option<u32>,
+    /// Buffers that the server sends from, around and around; `None`: the server chooses.
+    pub send_width: Option<u32>,
+    /// Buffers that it receives into; `None`: the server chooses.
+    pub receive_width: Option<u32>,
     /// Octets of a request.
     pub request_size: u32,
     /// Octets of a response.
@@ -77,6 +85,8 @@ pub struct OmniRequest {
     pub measures_cpu: bool,
     /// The port that the server is to listen on; 0 for any.
     pub data_port: u16,
+    /// The address that it is to listen on, where the client names one of IPv4.
+    pub data_address: Option<Ipv4Addr>,
     /// The congestion control of the server's sockets; empty leaves it.
     pub congestion: String,
 }
@@ -94,12 +104,33 @@ pub struct OmniResponse {
     pub send_size: u32,
     /// Octets of its receive calls.
     pub receive_size: u32,
+    /// Buffers that it sends from.
+    pub send_width: u32,
+    /// Buffers that it receives into.
+    pub receive_width: u32,
+    /// TCP_NODELAY of its sockets.
+    pub nodelay: bool,
     /// Whether it measures its CPU.
     pub measures_cpu: bool,
     /// The rate of its CPU by its own unit.
     pub cpu_rate: f32,
     /// The length of the test as it was asked for.
     pub test_length: u32,
+}
+
+/// Use of CPUs by what they did, per cent of all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CpuModes {
+    /// Programs of normal priority.
+    pub user: f32,
+    /// The kernel on behalf of programs.
+    pub system: f32,
+    /// Nothing, while I/O was on its way.
+    pub iowait: f32,
+    /// Interrupts.
+    pub irq: f32,
+    /// Softirqs.
+    pub softirq: f32,
 }
 
 /// What a server has measured.
@@ -123,9 +154,11 @@ pub struct OmniResults {
     pub seconds: f32,
     /// Use of all its CPUs, per cent; `None` if it was not measured.
     pub cpu_percent: Option<f32>,
+    /// The same by what they did; `None` if it was not measured.
+    pub modes: Option<CpuModes>,
     /// CPU time for each KB or transaction, µs; `None` if it was not measured.
     pub service_demand: Option<f32>,
-    /// How it measured its CPU, by netperf's number.
+    /// How it measured its CPU, by netperf's number: 8 for `/proc/stat`.
     pub cpu_method: u32,
     /// Its CPUs.
     pub cpus: u32,
@@ -163,6 +196,10 @@ fn port(found: u32) -> Result<u16, MessageError> {
     u16::try_from(found).map_err(|_| refused("data_port", found, "at most 65535"))
 }
 
+fn with(flag: u32, on: bool) -> u32 {
+    if on { flag } else { 0 }
+}
+
 impl OmniRequest {
     /// Reads a request.
     ///
@@ -172,12 +209,16 @@ impl OmniRequest {
         expect(message, Kind::Omni)?;
         let (flags, direction) = (message.word(12), message.word(24));
         let connections = flags & flags::CONNECTIONS != 0;
-        let shape = match (direction & (TRANSMIT | RECEIVE), connections) {
-            (TRANSMIT, false) => Shape::Stream,
-            (RECEIVE, false) => Shape::Maerts,
+        const BOTH: u32 = TRANSMIT | RECEIVE;
+        let shape = match (direction & BOTH, connections) {
+            (RECEIVE, false) => Shape::Stream,
+            (TRANSMIT, false) => Shape::Maerts,
+            (BOTH, false) => Shape::RequestResponse,
+            (BOTH, true) => Shape::ConnectRequestResponse,
             (0, true) => Shape::Connect,
-            (_, true) => Shape::ConnectRequestResponse,
-            (_, false) if direction & TRANSMIT != 0 => Shape::RequestResponse,
+            (_, true) => {
+                return Err(refused("direction", direction, "both or none with connections"));
+            }
             _ => return Err(refused("direction", direction, "2 (transmit), 4 (receive) or both")),
         };
         let udp = match message.word(23) {
@@ -197,11 +238,16 @@ impl OmniRequest {
             receive_buffer: size("recv_buf_size", message.signed(6))?,
             send_size: size("send_size", message.signed(1))?,
             receive_size: size("receive_size", message.signed(7))?,
+            send_width: Some(message.word(4)).filter(|width| *width != 0),
+            receive_width: Some(message.word(10)).filter(|width| *width != 0),
             request_size: size("request_size", message.signed(5))?.unwrap_or(0),
             response_size: size("response_size", message.signed(11))?.unwrap_or(0),
             nodelay: flags & flags::NO_DELAY != 0,
             measures_cpu: flags & flags::MEASURE_CPU != 0,
             data_port: port(message.word(20))?,
+            data_address: Some(message.word(32))
+                .filter(|address| *address != 0 && message.word(21) == IPV4)
+                .map(Ipv4Addr::from_bits),
             congestion: message.text(REQUEST_NUMBERS, CONGESTION_BYTES),
         })
     }
@@ -215,12 +261,13 @@ impl OmniRequest {
         message.put_signed(0, open(self.send_buffer));
         message.put(1, self.send_size.unwrap_or(0));
         message.put(2, 8);
+        message.put(4, self.send_width.unwrap_or(0));
         message.put(8, 8);
+        message.put(10, self.receive_width.unwrap_or(0));
         message.put_signed(5, self.request_size.cast_signed());
         message.put_signed(6, open(self.receive_buffer));
         message.put(7, self.receive_size.unwrap_or(0));
         message.put_signed(11, self.response_size.cast_signed());
-        let with = |flag: u32, on: bool| if on { flag } else { 0 };
         let connections = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
         message.put(
             12,
@@ -230,19 +277,20 @@ impl OmniRequest {
         );
         message.put_signed(14, self.test_length);
         message.put(20, self.data_port.into());
-        // IPv4, streams and datagrams by netperf's own numbers
-        message.put(21, 4);
+        // streams and datagrams by netperf's own numbers
+        message.put(21, IPV4);
         message.put(22, if self.udp { 2 } else { 1 });
         message.put(23, if self.udp { UDP } else { TCP });
         message.put(
             24,
             match self.shape {
-                Shape::Stream => TRANSMIT,
-                Shape::Maerts => RECEIVE,
+                Shape::Stream => RECEIVE,
+                Shape::Maerts => TRANSMIT,
                 Shape::RequestResponse | Shape::ConnectRequestResponse => TRANSMIT | RECEIVE,
                 Shape::Connect => 0,
             },
         );
+        message.put(32, self.data_address.map_or(0, Ipv4Addr::to_bits));
         message.put_text(REQUEST_NUMBERS, CONGESTION_BYTES, &self.congestion);
         message
     }
@@ -260,6 +308,9 @@ impl OmniResponse {
             receive_size: message.word(1),
             send_buffer: message.signed(3),
             send_size: message.word(4),
+            receive_width: message.word(2),
+            send_width: message.word(5),
+            nodelay: message.word(6) & flags::NO_DELAY != 0,
             measures_cpu: message.word(6) & flags::MEASURE_CPU != 0,
             cpu_rate: message.float(7),
             test_length: message.word(8),
@@ -273,14 +324,20 @@ impl OmniResponse {
         let mut message = Message::new(Kind::OmniResponse);
         message.put_signed(0, self.receive_buffer);
         message.put(1, self.receive_size);
-        message.put(2, 1);
+        message.put(2, self.receive_width);
         message.put_signed(3, self.send_buffer);
         message.put(4, self.send_size);
-        message.put(5, 1);
-        message.put(6, if self.measures_cpu { flags::MEASURE_CPU } else { 0 });
+        message.put(5, self.send_width);
+        message.put(
+            6,
+            with(flags::NO_DELAY, self.nodelay) | with(flags::MEASURE_CPU, self.measures_cpu),
+        );
         message.put_float(7, self.cpu_rate);
         message.put(8, self.test_length);
         message.put(11, self.data_port.into());
+        // SO_PRIORITY and IP_TOS are left as they are
+        message.put_signed(16, -1);
+        message.put_signed(17, -1);
         message
     }
 }
@@ -291,7 +348,10 @@ impl OmniResults {
     /// # Errors
     /// [`MessageError`] with the first number that is wrong.
     pub fn parse(message: &Message) -> Result<Self, MessageError> {
-        // netserver turns the octets of its kind a second time, and netperf does not look at it
+        // a netserver turns this word twice where its host has the other order
+        if message.kind() != Kind::Other(Kind::OmniResponse.number().swap_bytes()) {
+            expect(message, Kind::OmniResponse)?;
+        }
         let measured = |index| Some(message.float(index)).filter(|number| *number >= 0.0);
         let seconds = message.float(10);
         if !seconds.is_finite() || seconds < 0.0 {
@@ -308,6 +368,13 @@ impl OmniResults {
             transactions: message.word(9),
             seconds,
             cpu_percent: measured(11),
+            modes: measured(12).map(|user| CpuModes {
+                user,
+                system: message.float(13),
+                iowait: message.float(14),
+                irq: message.float(15),
+                softirq: message.float(16),
+            }),
             service_demand: measured(17),
             cpu_method: message.word(18),
             cpus: message.word(19),
@@ -320,7 +387,7 @@ impl OmniResults {
     /// The message that a server sends.
     #[must_use]
     pub fn message(&self) -> Message {
-        let mut message = Message::new(Kind::Omni);
+        let mut message = Message::new(Kind::OmniResponse);
         let measured = |number: Option<f32>| number.unwrap_or(-1.0);
         message.put_long(0, self.received_bytes);
         message.put(2, self.receive_calls);
@@ -331,9 +398,11 @@ impl OmniResults {
         message.put(9, self.transactions);
         message.put_float(10, self.seconds);
         message.put_float(11, measured(self.cpu_percent));
-        // user, system, waiting, interrupts, softirqs: not told apart
-        for index in 12..17 {
-            message.put_float(index, -1.0);
+        let modes = self.modes.map_or([-1.0; 5], |modes| {
+            [modes.user, modes.system, modes.iowait, modes.irq, modes.softirq]
+        });
+        for (index, percent) in (12..).zip(modes) {
+            message.put_float(index, percent);
         }
         message.put_float(17, measured(self.service_demand));
         message.put(18, self.cpu_method);
@@ -362,11 +431,14 @@ mod tests {
             receive_buffer: Some(131_072),
             send_size: None,
             receive_size: Some(16_384),
+            send_width: Some(2),
+            receive_width: None,
             request_size: 1,
             response_size: 1,
             nodelay: true,
             measures_cpu: true,
             data_port: 0,
+            data_address: Some(Ipv4Addr::new(192, 0, 2, 1)),
             congestion: "cubic".to_owned(),
         }
     }
@@ -410,13 +482,18 @@ mod tests {
             receive_buffer: i32, send_buffer: i32, transactions: u32, seconds in 0.0_f32..1e5,
             cpu_percent in prop::option::of(0.0_f32..100.0),
             service_demand in prop::option::of(0.0_f32..1e4),
+            modes in prop::option::of(prop::array::uniform5(0.0_f32..100.0)),
             cpu_method: u32, cpus: u32,
             peak_cpu in prop::option::of((0_u32..4096, 0.0_f32..100.0)),
             retransmits in prop::option::of(0_u32..1 << 31), congestion in "[a-z]{0,15}",
         ) -> OmniResults {
             OmniResults {
                 received_bytes, sent_bytes, receive_calls, send_calls, receive_buffer, send_buffer,
-                transactions, seconds, cpu_percent, service_demand, cpu_method, cpus, peak_cpu,
+                transactions, seconds, cpu_percent,
+                modes: modes.map(|[user, system, iowait, irq, softirq]| CpuModes {
+                    user, system, iowait, irq, softirq,
+                }),
+                service_demand, cpu_method, cpus, peak_cpu,
                 retransmits, congestion,
             }
         }
@@ -431,11 +508,12 @@ mod tests {
         #[test]
         fn a_response_reads_back(
             data_port: u16, send_buffer: i32, receive_buffer: i32, send_size: u32,
-            receive_size: u32, measures_cpu: bool, cpu_rate in 0.0_f32..1e9, test_length: u32,
+            receive_size: u32, send_width: u32, receive_width: u32, nodelay: bool,
+            measures_cpu: bool, cpu_rate in 0.0_f32..1e9, test_length: u32,
         ) {
             let response = OmniResponse {
-                data_port, send_buffer, receive_buffer, send_size, receive_size, measures_cpu,
-                cpu_rate, test_length,
+                data_port, send_buffer, receive_buffer, send_size, receive_size, send_width,
+                receive_width, nodelay, measures_cpu, cpu_rate, test_length,
             };
             prop_assert_eq!(OmniResponse::parse(&response.message()), Ok(response));
         }

@@ -12,7 +12,7 @@ pub enum Ending {
     Complete,
     /// The client has gone, or has ended the test before its time.
     ClientLeft,
-    /// The client asked for something that is not granted, or said something that is no iperf3.
+    /// The client asked for something that is not granted, or said something that is not of its program.
     Refused(String),
     /// The server ends.
     Stopped,
@@ -27,6 +27,8 @@ pub struct SessionReport {
     pub program: &'static str,
     /// The client.
     pub client: Option<SocketAddr>,
+    /// The test by the name that its program has for it, where there are several.
+    pub test: Option<&'static str>,
     /// The version that it says it has.
     pub client_version: Option<String>,
     /// `forward` from the client, `reverse` to it, or `both`; absent before it asked for a test.
@@ -41,6 +43,8 @@ pub struct SessionReport {
     pub sent_bytes: u64,
     /// Octets that arrived, bit/s; of a test in which nothing arrives here those that were sent.
     pub bits_per_second: f64,
+    /// Transactions, where these were the test.
+    pub transactions: Option<u64>,
     /// CPU time of the session's threads, per cent of one CPU.
     pub cpu_percent: f64,
     /// Segments that were sent again; absent where nothing is sent.
@@ -52,10 +56,11 @@ pub struct SessionReport {
 
 impl SessionReport {
     /// Of a client that has not asked for anything yet.
-    pub(super) fn of(client: Option<SocketAddr>) -> Self {
+    pub(super) fn of(program: &'static str, client: Option<SocketAddr>) -> Self {
         Self {
-            program: "iperf3",
+            program,
             client,
+            test: None,
             client_version: None,
             ways: None,
             streams: 0,
@@ -63,6 +68,7 @@ impl SessionReport {
             received_bytes: 0,
             sent_bytes: 0,
             bits_per_second: 0.0,
+            transactions: None,
             cpu_percent: 0.0,
             retransmits: None,
             ending: Ending::ClientLeft,

@@ -34,7 +34,7 @@ const PARAMETERS: u32 = 114;
 
 /// Serves a client, and returns what there is to tell of it.
 pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> SessionReport {
-    let mut report = SessionReport::of(control.peer_addr().ok());
+    let mut report = SessionReport::of("iperf3", control.peer_addr().ok());
     let ended = run(shared, &mut control, cookie, &mut report);
     report.ending = ended.err().unwrap_or(Ending::Complete);
     if report.ending == Ending::Stopped {

@@ -318,11 +318,14 @@ fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> Omni
         receive_buffer: buffer(spec),
         send_size: (shape == Shape::Maerts).then(|| bytes(workload.message)),
         receive_size: None,
+        send_width: None,
+        receive_width: None,
         request_size: bytes(workload.request),
         response_size: bytes(workload.response),
         nodelay: spec.socket.nodelay,
         measures_cpu: true,
         data_port: 0,
+        data_address: None,
         congestion: String::new(),
     }
 }

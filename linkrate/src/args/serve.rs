@@ -2,7 +2,16 @@
 
 use std::net::IpAddr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+
+/// A program whose clients can be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Program {
+    /// iperf 3
+    Iperf3,
+    /// netperf
+    Netperf,
+}
 
 /// `linkrate serve`
 #[derive(Debug, Args)]
@@ -16,7 +25,13 @@ pub struct ServeArgs {
     /// Port for clients of iperf3; 0 takes any free one
     #[arg(long, value_name = "PORT", default_value_t = linkrate_interop::iperf3::PORT)]
     pub iperf3_port: u16,
-    /// Most tests at once; a client beyond them is told that the server is busy
+    /// Port for clients of netperf; 0 takes any free one
+    #[arg(long, value_name = "PORT", default_value_t = linkrate_interop::netperf::PORT)]
+    pub netperf_port: u16,
+    /// Programs whose clients are served
+    #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', default_value = "iperf3,netperf")]
+    pub programs: Vec<Program>,
+    /// Most tests at once of each program; a client beyond them is told that the server is busy
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub sessions: u32,
     /// Most seconds of a test

@@ -1,11 +1,12 @@
 //! `linkrate serve`: a server for clients of other programs.
 
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
+use std::sync::atomic::Ordering;
 
 use linkrate_interop::serve::{self, Grants, SessionReport};
 use linkrate_sys::tell;
 
-use crate::args::serve::ServeArgs;
+use crate::args::serve::{Program, ServeArgs};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::print;
@@ -14,12 +15,6 @@ use crate::output::print;
 pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
-    let (address, port) = (arguments.bind, arguments.iperf3_port);
-    let refused =
-        |error| Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"));
-    let listener = TcpListener::bind((address, port)).map_err(refused)?;
-    let here = listener.local_addr().map_err(refused)?;
-    tell::line(format!("listening on {here} for iperf3 (TCP)"));
     let grants =
         Grants { sessions: arguments.sessions, seconds: arguments.seconds, ..Grants::default() };
     let ended = |session: &SessionReport| {
@@ -28,6 +23,36 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
             let _ = print(&format!("{line}\n"));
         }
     };
-    serve::iperf3(&listener, grants, &stop, &ended).map_err(refused)?;
+    let listens = |program| arguments.programs.contains(&program);
+    let iperf3 = listens(Program::Iperf3)
+        .then(|| listen(arguments.bind, arguments.iperf3_port, "iperf3"))
+        .transpose()?;
+    let netperf = listens(Program::Netperf)
+        .then(|| listen(arguments.bind, arguments.netperf_port, "netperf"))
+        .transpose()?;
+    std::thread::scope(|scope| {
+        let beside = netperf.map(|listener| {
+            let (stop, ended) = (&stop, &ended);
+            scope.spawn(move || serve::netperf(&listener, grants, stop, ended))
+        });
+        let first =
+            iperf3.map_or(Ok(()), |listener| serve::iperf3(&listener, grants, &stop, &ended));
+        if first.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        // a panic has been told of
+        let second = beside.map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())));
+        first.and(second)
+    })
+    .map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
     Ok(Exit::Success)
+}
+
+fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpListener, Failure> {
+    let refused =
+        |error| Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"));
+    let listener = TcpListener::bind((address, port)).map_err(refused)?;
+    let here = listener.local_addr().map_err(refused)?;
+    tell::line(format!("listening on {here} for {program} (TCP)"));
+    Ok(listener)
 }

@@ -1,0 +1,203 @@
+//! A server for netperf: control connections, and the tests that they ask for one after another.
+//!
+//! - `test`: one test, from its request to its results
+//! - `flow`: its payload and its connections
+//! - `watch`: when it ends
+//! - `cpu`: the use of the host's CPUs in the meantime
+
+mod cpu;
+mod flow;
+mod test;
+mod watch;
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use linkrate_sys::procstat::{cpu_states, ticks_per_second};
+use linkrate_sys::socket::wait_ready;
+
+use super::report::{Ending, SessionReport};
+use super::streams::is_passing;
+use super::{Accepted, GLANCE, Grants, accept_each};
+use crate::netperf::{Kind, MESSAGE_BYTES, Message};
+
+/// How long a client may take for a message that it has begun, and for taking one.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take for its next request. A netperf with a looper calibrates its CPU for 40 s.
+const BETWEEN: Duration = Duration::from_secs(60);
+
+/// Errors that a client shows in the words of its own system, by the numbers of Linux.
+mod refusal {
+    /// EPERM: it is not granted.
+    pub(super) const NOT_GRANTED: u32 = 1;
+    /// EBUSY: too many sessions.
+    pub(super) const BUSY: u32 = 16;
+    /// EINVAL: a number is wrong.
+    pub(super) const INVALID: u32 = 22;
+    /// EOPNOTSUPP: not in this server.
+    pub(super) const UNSUPPORTED: u32 = 95;
+    /// EADDRNOTAVAIL: an address that this server does not listen on.
+    pub(super) const NOT_HERE: u32 = 99;
+    /// ETIMEDOUT: no end within the granted time.
+    pub(super) const TIMED_OUT: u32 = 110;
+    /// No number of a system: what a netserver says to a request that it does not know.
+    pub(super) const UNKNOWN: u32 = 998;
+}
+
+/// What all sessions share.
+#[derive(Debug)]
+struct Shared<'a> {
+    grants: Grants,
+    /// Whether the server listens on all addresses of the host.
+    everywhere: bool,
+    sessions: AtomicU32,
+    stop: &'a AtomicBool,
+}
+
+/// Serves the clients of netperf that connect to `listener` until `stop` is set. `ended` hears of each test.
+///
+/// # Errors
+/// When the listener cannot be used.
+pub fn netperf(
+    listener: &TcpListener,
+    grants: Grants,
+    stop: &AtomicBool,
+    ended: &(impl Fn(&SessionReport) + Send + Sync),
+) -> io::Result<()> {
+    let everywhere = listener.local_addr()?.ip().is_unspecified();
+    let shared = Shared { grants, everywhere, sessions: AtomicU32::new(0), stop };
+    accept_each(listener, stop, &|accepted: Accepted| {
+        let place = shared.sessions.fetch_add(1, Ordering::Relaxed);
+        serve(&shared, accepted.stream, place < grants.sessions, ended);
+        shared.sessions.fetch_sub(1, Ordering::Relaxed);
+    })
+}
+
+/// Serves a client, whose requests are refused if there are too many.
+fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&SessionReport)) {
+    let report = SessionReport::of("netperf", stream.peer_addr().ok());
+    let Ok(mut control) = Control::of(stream, shared) else { return };
+    loop {
+        let message = match control.next() {
+            Ok(Some(message)) => message,
+            // a client that has nothing more to ask has nothing to tell of
+            Ok(None) | Err(Ending::Stopped) => return,
+            Err(ending) => {
+                ended(&SessionReport { ending, ..report });
+                return;
+            }
+        };
+        let told = match message.kind() {
+            _ if !has_place => {
+                let most = shared.grants.sessions;
+                let reason = format!("one more than {most} sessions");
+                Err(control.refuse(message.kind(), refusal::BUSY, reason))
+            }
+            Kind::DebugOn | Kind::DebugOff => control.tell(&Message::new(Kind::DebugOk)),
+            Kind::CpuCalibrate => control.tell(&Message::calibrated(rate(), cpus())),
+            // asked of nobody here, and without an answer
+            Kind::Passphrase => Ok(()),
+            Kind::Omni => {
+                let test = test::serve(shared, &mut control, &message, report.clone());
+                ended(&test);
+                match test.ending {
+                    Ending::Complete => Ok(()),
+                    _ => return,
+                }
+            }
+            kind => {
+                let reason = format!("request {}, expected a test of netperf", kind.number());
+                Err(control.refuse(kind, refusal::UNKNOWN, reason))
+            }
+        };
+        if let Err(ending) = told {
+            ended(&SessionReport { ending, ..report });
+            return;
+        }
+    }
+}
+
+/// The rate of a CPU whose use is read from `/proc/stat`: its ticks in a second.
+fn rate() -> f32 {
+    ticks_per_second() as f32
+}
+
+/// CPUs of this host; zero if it does not tell.
+fn cpus() -> u32 {
+    cpu_states().map_or(0, |cpus| cpus.len() as u32)
+}
+
+fn failed(error: io::Error) -> Ending {
+    Ending::Failed(error.to_string())
+}
+
+/// The server's end of a control connection.
+#[derive(Debug)]
+struct Control<'a> {
+    stream: TcpStream,
+    shared: &'a Shared<'a>,
+}
+
+impl<'a> Control<'a> {
+    fn of(stream: TcpStream, shared: &'a Shared<'a>) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(GLANCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, shared })
+    }
+
+    fn tell(&mut self, message: &Message) -> Result<(), Ending> {
+        self.stream.write_all(message.octets()).map_err(|_| Ending::ClientLeft)
+    }
+
+    /// Says that a request cannot be served, with the number of the reason.
+    fn refuse(&mut self, kind: Kind, errno: u32, reason: String) -> Ending {
+        let mut message = Message::new(kind);
+        message.set_error(errno);
+        // one that has gone does not want to know
+        let _ = self.tell(&message);
+        Ending::Refused(reason)
+    }
+
+    /// The next message; `None` if the client has closed its end.
+    fn next(&mut self) -> Result<Option<Message>, Ending> {
+        let mut octets = [0; MESSAGE_BYTES];
+        let mut have = 0;
+        let mut deadline = Instant::now() + BETWEEN;
+        while have < MESSAGE_BYTES {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(Ending::Stopped);
+            }
+            match self.stream.read(&mut octets[have..]) {
+                Ok(0) if have == 0 => return Ok(None),
+                Ok(0) => return Err(broken(have)),
+                Ok(count) => {
+                    if have == 0 {
+                        deadline = Instant::now() + PATIENCE;
+                    }
+                    have += count;
+                }
+                Err(error) if is_passing(&error) && Instant::now() < deadline => {}
+                Err(error) if is_passing(&error) && have > 0 => return Err(broken(have)),
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(Some(Message::of(&octets)))
+    }
+
+    /// Whether the client has closed its end.
+    fn has_closed(&self) -> bool {
+        match wait_ready(&self.stream, false, Duration::ZERO) {
+            Ok(false) => false,
+            Ok(true) => !matches!(self.stream.peek(&mut [0]), Ok(1..)),
+            Err(_) => true,
+        }
+    }
+}
+
+fn broken(octets: usize) -> Ending {
+    Ending::Refused(format!("a message of {octets} octets, expected {MESSAGE_BYTES}"))
+}

@@ -1,0 +1,87 @@
+//! The use of the host's CPUs while a test lasts, by the columns of `/proc/stat`.
+
+use std::time::Duration;
+
+use linkrate_sys::procstat::{CpuStates, cpu_states};
+
+use crate::netperf::CpuModes;
+
+/// netperf's number of this method (`S` in its output).
+pub(super) const METHOD: u32 = 8;
+
+/// The state of the CPUs at the beginning.
+#[derive(Debug)]
+pub(super) struct Meter(Vec<CpuStates>);
+
+/// The use of all CPUs, per cent. As in netperf, time that waits for I/O is used.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Used {
+    pub(super) percent: f32,
+    pub(super) modes: CpuModes,
+    /// The busiest one.
+    pub(super) peak: Option<(u32, f32)>,
+    pub(super) cpus: u32,
+}
+
+impl Meter {
+    /// Begins; `None` where `/proc/stat` cannot be read.
+    pub(super) fn start() -> Option<Self> {
+        cpu_states().ok().map(Self)
+    }
+
+    /// What was used since the beginning `elapsed` ago, by a test that lasted for `seconds` of it.
+    pub(super) fn used(&self, elapsed: Duration, seconds: f64) -> Option<Used> {
+        let now = cpu_states().ok()?;
+        let scale = if seconds > 0.0 { elapsed.as_secs_f64() / seconds } else { 1.0 };
+        Some(used(&self.0, &now, scale))
+    }
+}
+
+fn used(before: &[CpuStates], now: &[CpuStates], scale: f64) -> Used {
+    let cpus = now.len() as u32;
+    let mut all = Used { percent: 0.0, modes: CpuModes::default(), peak: None, cpus };
+    for state in now {
+        // a CPU that has come online has its time before
+        let Some(earlier) = before.iter().find(|earlier| earlier.cpu == state.cpu) else {
+            continue;
+        };
+        let past = state.since(earlier);
+        if past.total() == 0 {
+            continue;
+        }
+        let percent = |ticks: u64| (100.0 * ticks as f64 / past.total() as f64 * scale) as f32;
+        let share = |ticks: u64| percent(ticks) / cpus as f32;
+        let busy = past.total() - past.idle;
+        all.percent += share(busy);
+        all.modes.user += share(past.user);
+        all.modes.system += share(past.system);
+        all.modes.iowait += share(past.iowait);
+        all.modes.irq += share(past.irq);
+        all.modes.softirq += share(past.softirq);
+        if all.peak.is_none_or(|(_, most)| percent(busy) > most) {
+            all.peak = Some((state.cpu, percent(busy)));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn use_is_that_of_all_cpus_and_the_peak_that_of_one() {
+        let before = [0, 1].map(|cpu| CpuStates { cpu, user: 7, idle: 9, ..CpuStates::default() });
+        let mut now = before;
+        now[0].idle += 100;
+        now[1].idle += 50;
+        now[1].system += 30;
+        now[1].softirq += 20;
+        let all = used(&before, &now, 1.0);
+        assert_eq!((all.percent, all.peak, all.cpus), (25.0, Some((1, 50.0)), 2));
+        assert_eq!((all.modes.system, all.modes.softirq, all.modes.user), (15.0, 10.0, 0.0));
+        // half of the time was none of the test's
+        assert_eq!(used(&before, &now, 2.0).percent, 50.0);
+        assert_eq!(used(&[], &now, 1.0).percent, 0.0);
+    }
+}

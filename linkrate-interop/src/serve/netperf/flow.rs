@@ -1,0 +1,270 @@
+//! Payload and connections of a test.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use linkrate_sys::socket::{is_out_of_buffers, set_send_timeout};
+
+use super::super::GLANCE;
+use super::super::report::Ending;
+use super::super::streams::is_passing;
+use super::failed;
+use super::watch::Watch;
+use crate::netperf::Shape;
+
+/// Most octets of the buffers of one way, unless one call has more.
+const MOST_RING: usize = 8 << 20;
+
+/// Buffers that a test sends from or receives into, around and around.
+#[derive(Debug)]
+pub(super) struct Ring {
+    memory: Vec<u8>,
+    call: usize,
+    at: usize,
+}
+
+impl Ring {
+    /// `width` buffers of `call` octets, or as many as there is memory for.
+    pub(super) fn of(call: usize, width: usize) -> Self {
+        let call = call.max(1);
+        let width = width.clamp(1, (MOST_RING / call).max(1));
+        Self { memory: vec![0x5a; call * width], call, at: 0 }
+    }
+
+    /// Octets of a call.
+    pub(super) fn call(&self) -> usize {
+        self.call
+    }
+
+    /// Buffers.
+    pub(super) fn width(&self) -> usize {
+        self.memory.len() / self.call
+    }
+
+    /// The buffer of the next call.
+    fn next(&mut self) -> &mut [u8] {
+        let at = self.at;
+        self.at = (at + self.call) % self.memory.len();
+        &mut self.memory[at..at + self.call]
+    }
+}
+
+/// What a test has moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Tally {
+    pub(super) received_bytes: u64,
+    pub(super) receive_calls: u32,
+    pub(super) sent_bytes: u64,
+    pub(super) send_calls: u32,
+    pub(super) transactions: u64,
+}
+
+/// Why a test has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// By its timer.
+    TimeUp,
+    /// The client has closed its connection, or all is done.
+    Done,
+}
+
+/// A test that runs.
+#[derive(Debug)]
+pub(super) struct Flow<'a, 'b, 'c> {
+    pub(super) shape: Shape,
+    pub(super) watch: &'a mut Watch<'b, 'c>,
+    pub(super) send: Ring,
+    pub(super) receive: Ring,
+    /// Octets of a stream or transactions that are still to come, of a test that counts them.
+    pub(super) units: Option<u64>,
+    pub(super) tally: Tally,
+}
+
+/// What became of a message.
+enum Moved {
+    All(usize),
+    Ended(Ended),
+}
+
+/// Leaves the test where a message was not moved.
+macro_rules! moved {
+    ($moved:expr) => {
+        match $moved? {
+            Moved::All(octets) => octets as u64,
+            Moved::Ended(ended) => return Ok(ended),
+        }
+    };
+}
+
+impl Flow<'_, '_, '_> {
+    /// Runs over connections that `listener` accepts, the last one of which is left in `stream`. The time-outs of
+    /// the listener are those of its connections.
+    pub(super) fn connections(
+        &mut self,
+        listener: &TcpListener,
+        stream: &mut Option<TcpStream>,
+    ) -> Result<Ended, Ending> {
+        let each = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
+        while self.units != Some(0) {
+            if !self.watch.goes_on()? {
+                return Ok(Ended::TimeUp);
+            }
+            let Some(socket) = stream else {
+                match listener.accept() {
+                    Ok((accepted, _)) => *stream = Some(accepted),
+                    Err(error) if is_passing(&error) => {}
+                    Err(error) => return Err(failed(error)),
+                }
+                continue;
+            };
+            match self.shape {
+                Shape::Stream => {
+                    let octets = moved!(self.receive_some(socket));
+                    self.count(octets);
+                }
+                Shape::Maerts => {
+                    let octets = moved!(self.send_all(socket));
+                    self.count(octets);
+                }
+                Shape::RequestResponse | Shape::ConnectRequestResponse => {
+                    moved!(self.receive_all(socket));
+                    moved!(self.send_all(socket));
+                }
+                Shape::Connect => {}
+            }
+            if each {
+                *stream = None;
+            }
+            self.count_transaction();
+        }
+        Ok(Ended::Done)
+    }
+
+    fn count(&mut self, octets: u64) {
+        self.units = self.units.map(|left| left.saturating_sub(octets));
+    }
+
+    fn count_transaction(&mut self) {
+        if !matches!(self.shape, Shape::Stream | Shape::Maerts) {
+            self.tally.transactions += 1;
+            self.count(1);
+        }
+    }
+
+    /// Receives what is there.
+    fn receive_some(&mut self, socket: &mut TcpStream) -> Result<Moved, Ending> {
+        let buffer = self.receive.next();
+        loop {
+            match socket.read(buffer) {
+                Ok(0) => return Ok(Moved::Ended(Ended::Done)),
+                Ok(octets) => {
+                    self.tally.received_bytes += octets as u64;
+                    self.tally.receive_calls = self.tally.receive_calls.wrapping_add(1);
+                    return Ok(Moved::All(octets));
+                }
+                Err(error) if is_passing(&error) => {
+                    if !self.watch.goes_on()? {
+                        return Ok(Moved::Ended(Ended::TimeUp));
+                    }
+                }
+                // the client sees how its connection ended better than this end does
+                Err(_) => return Ok(Moved::Ended(Ended::Done)),
+            }
+        }
+    }
+
+    /// Receives a whole message. What is there of one that has no end does not count.
+    fn receive_all(&mut self, socket: &mut TcpStream) -> Result<Moved, Ending> {
+        let buffer = self.receive.next();
+        let (mut have, mut calls) = (0, 0_u32);
+        while have < buffer.len() {
+            match socket.read(&mut buffer[have..]) {
+                Ok(0) => return Ok(Moved::Ended(Ended::Done)),
+                Ok(octets) => (have, calls) = (have + octets, calls + 1),
+                Err(error) if is_passing(&error) => {
+                    if !self.watch.goes_on()? {
+                        return Ok(Moved::Ended(Ended::TimeUp));
+                    }
+                }
+                Err(_) => return Ok(Moved::Ended(Ended::Done)),
+            }
+        }
+        self.tally.received_bytes += have as u64;
+        self.tally.receive_calls = self.tally.receive_calls.wrapping_add(calls);
+        Ok(Moved::All(have))
+    }
+
+    /// Sends a whole message. Octets that TCP has taken count.
+    fn send_all(&mut self, socket: &mut TcpStream) -> Result<Moved, Ending> {
+        let buffer = self.send.next();
+        let mut have = 0;
+        // the timer is to end a call that waits, and not the call the timer
+        if let Some(left) = self.watch.left().filter(|left| *left < GLANCE) {
+            set_send_timeout(&*socket, Some(left.max(Duration::from_millis(1)))).map_err(failed)?;
+        }
+        while have < buffer.len() {
+            match socket.write(&buffer[have..]) {
+                Ok(octets) => {
+                    have += octets;
+                    self.tally.sent_bytes += octets as u64;
+                }
+                Err(error) if is_passing(&error) => {
+                    if !self.watch.goes_on()? {
+                        return Ok(Moved::Ended(Ended::TimeUp));
+                    }
+                }
+                Err(_) => return Ok(Moved::Ended(Ended::Done)),
+            }
+        }
+        self.tally.send_calls = self.tally.send_calls.wrapping_add(1);
+        Ok(Moved::All(have))
+    }
+
+    /// Runs over datagrams. Those of the first sender count, and an answer goes to `client` alone.
+    pub(super) fn datagrams(
+        &mut self,
+        socket: &UdpSocket,
+        client: IpAddr,
+    ) -> Result<Ended, Ending> {
+        let answers = self.shape == Shape::RequestResponse;
+        let mut peer: Option<SocketAddr> = None;
+        while self.units != Some(0) {
+            if !self.watch.goes_on()? {
+                return Ok(Ended::TimeUp);
+            }
+            let (octets, sender) = match socket.recv_from(self.receive.next()) {
+                Ok(received) => received,
+                Err(error) if is_passing(&error) => continue,
+                // a refusal of what was sent before
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            let wrong = answers && sender.ip() != client;
+            if wrong || *peer.get_or_insert(sender) != sender {
+                continue;
+            }
+            // the client's sign of the end
+            if octets == 0 {
+                return Ok(Ended::Done);
+            }
+            self.tally.received_bytes += octets as u64;
+            self.tally.receive_calls = self.tally.receive_calls.wrapping_add(1);
+            if !answers {
+                self.count(octets as u64);
+                continue;
+            }
+            match socket.send_to(self.send.next(), sender) {
+                Ok(octets) => {
+                    self.tally.sent_bytes += octets as u64;
+                    self.tally.send_calls = self.tally.send_calls.wrapping_add(1);
+                }
+                Err(error) if is_passing(&error) || is_out_of_buffers(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(failed(error)),
+            }
+            self.count_transaction();
+        }
+        Ok(Ended::Done)
+    }
+}

@@ -1,0 +1,313 @@
+//! One test of netperf: what is granted, the response, the run, the results.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use linkrate_sys::bound_socket::{Buffers, datagrams, listener};
+use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
+use linkrate_sys::socket::{
+    buffers, congestion, set_congestion, set_nodelay, set_receive_timeout, set_send_timeout,
+};
+use linkrate_sys::tcp_info::tcp_info;
+
+use super::super::GLANCE;
+use super::super::report::{Ending, SessionReport};
+use super::cpu::{METHOD, Meter};
+use super::flow::{Ended, Flow, Ring, Tally};
+use super::watch::{PAD, Watch};
+use super::{Control, Shared, cpus, failed, rate, refusal};
+use crate::netperf::{Message, OmniRequest, OmniResponse, OmniResults, Shape};
+
+/// Connections that may wait while the server is busy with one.
+const BACKLOG: i32 = 128;
+/// Most octets of a datagram of IPv4.
+const MOST_DATAGRAM: usize = 65_507;
+
+/// Serves a test, and returns what there is to tell of it.
+pub(super) fn serve(
+    shared: &Shared,
+    control: &mut Control,
+    message: &Message,
+    mut report: SessionReport,
+) -> SessionReport {
+    let ended = run(shared, control, message, &mut report);
+    report.ending = ended.err().unwrap_or(Ending::Complete);
+    report
+}
+
+fn run(
+    shared: &Shared,
+    control: &mut Control,
+    message: &Message,
+    report: &mut SessionReport,
+) -> Result<(), Ending> {
+    let kind = message.kind();
+    let asked = OmniRequest::parse(message)
+        .map_err(|error| control.refuse(kind, refusal::INVALID, error.to_string()))?;
+    report.test = Some(name(&asked));
+    report.ways = ways(asked.shape);
+    grant(shared, &asked).map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
+    let address = address(shared, control, &asked)
+        .map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
+    let sockets = Sockets::of(&asked, address).map_err(|error| {
+        let errno = error.raw_os_error().map_or(refusal::INVALID, i32::cast_unsigned);
+        control.refuse(kind, errno, format!("socket of the test at {address}: {error}"));
+        failed(error)
+    })?;
+    if let Some(cpu) = message.cpu() {
+        // one that this host lacks is no reason to measure nothing
+        let _ = set_affinity(current_thread(), &[cpu].into_iter().collect());
+    }
+    measure(control, &asked, &sockets, report)
+}
+
+/// What netperf calls a test.
+fn name(asked: &OmniRequest) -> &'static str {
+    match (asked.shape, asked.udp) {
+        (Shape::Stream, false) => "TCP_STREAM",
+        (Shape::Maerts, false) => "TCP_MAERTS",
+        (Shape::RequestResponse, false) => "TCP_RR",
+        (Shape::ConnectRequestResponse, false) => "TCP_CRR",
+        (Shape::Connect, false) => "TCP_CC",
+        (Shape::Stream, true) => "UDP_STREAM",
+        (Shape::Maerts, true) => "UDP_MAERTS",
+        (Shape::RequestResponse, true) => "UDP_RR",
+        (Shape::ConnectRequestResponse | Shape::Connect, true) => "UDP_CRR",
+    }
+}
+
+fn ways(shape: Shape) -> Option<&'static str> {
+    match shape {
+        Shape::Stream => Some("forward"),
+        Shape::Maerts => Some("reverse"),
+        Shape::RequestResponse | Shape::ConnectRequestResponse => Some("both"),
+        Shape::Connect => None,
+    }
+}
+
+/// Why a test cannot be, with the number that its client is told.
+type Refused = (u32, String);
+
+fn grant(shared: &Shared, asked: &OmniRequest) -> Result<(), Refused> {
+    let grants = shared.grants;
+    if asked.udp && !matches!(asked.shape, Shape::Stream | Shape::RequestResponse) {
+        let reason = format!("{}, expected UDP_STREAM or UDP_RR", name(asked));
+        return Err((refusal::UNSUPPORTED, reason));
+    }
+    let seconds = asked.test_length.max(0).cast_unsigned();
+    if seconds > grants.seconds {
+        let reason = format!("a test of {seconds} s, expected at most {} s", grants.seconds);
+        return Err((refusal::NOT_GRANTED, reason));
+    }
+    let units = u64::from(asked.test_length.min(0).unsigned_abs());
+    let bytes = match asked.shape {
+        Shape::Stream | Shape::Maerts => units,
+        Shape::Connect => 0,
+        Shape::RequestResponse | Shape::ConnectRequestResponse => {
+            let both = u64::from(asked.request_size) + u64::from(asked.response_size);
+            units.saturating_mul(both)
+        }
+    };
+    if bytes > grants.bytes {
+        let reason = format!("{bytes} bytes, expected at most {}", grants.bytes);
+        return Err((refusal::NOT_GRANTED, reason));
+    }
+    Ok(())
+}
+
+/// Where the test listens: at the address of the control connection, or at the one that the client names, if
+/// the server listens there too.
+fn address(shared: &Shared, control: &Control, asked: &OmniRequest) -> Result<SocketAddr, Refused> {
+    let here = control.stream.local_addr().map_err(|error| {
+        (refusal::INVALID, format!("address of the control connection: {error}"))
+    })?;
+    let address = match asked.data_address.map(IpAddr::from) {
+        None => here.ip(),
+        Some(named) if shared.everywhere || named == here.ip().to_canonical() => named,
+        Some(named) => {
+            let reason = format!("data connection to {named}, expected {}", here.ip());
+            return Err((refusal::NOT_HERE, reason));
+        }
+    };
+    Ok(SocketAddr::new(address, asked.data_port))
+}
+
+/// What the data of a test comes to.
+enum Sockets {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl AsFd for Sockets {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Sockets {
+    fn of(asked: &OmniRequest, address: SocketAddr) -> std::io::Result<Self> {
+        let sizes = Buffers { send: asked.send_buffer, receive: asked.receive_buffer };
+        let sockets = match asked.udp {
+            true => Self::Udp(datagrams(address, sizes)?),
+            false => {
+                let listener = listener(address, sizes, BACKLOG)?;
+                if asked.nodelay {
+                    set_nodelay(&listener, true)?;
+                }
+                if !asked.congestion.is_empty() {
+                    // the results say which one it was
+                    let _ = set_congestion(&listener, &asked.congestion);
+                }
+                Self::Tcp(listener)
+            }
+        };
+        set_receive_timeout(&sockets, GLANCE)?;
+        set_send_timeout(&sockets, Some(GLANCE))?;
+        Ok(sockets)
+    }
+
+    fn port(&self) -> std::io::Result<u16> {
+        let address = match self {
+            Self::Tcp(listener) => listener.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        };
+        address.map(|address| address.port())
+    }
+}
+
+/// SO_SNDBUF and SO_RCVBUF.
+fn sizes(socket: impl AsFd) -> (u32, u32) {
+    buffers(socket).map_or((0, 0), |(send, receive)| (send as u32, receive as u32))
+}
+
+/// The buffers of both ways, sizes and numbers as a netserver chooses them.
+fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> (Ring, Ring) {
+    let ring = |message: u32, call: Option<u32>, width: Option<u32>, buffer: u32| {
+        let (call, own) = match (message, call) {
+            (0, call) => {
+                let call = call.unwrap_or(buffer).max(1);
+                (call, (buffer / call + 1).max(2))
+            }
+            (message, _) => (message, 1),
+        };
+        Ring::of(call as usize, width.unwrap_or(own) as usize)
+    };
+    let most = if asked.udp { MOST_DATAGRAM as u32 } else { u32::MAX };
+    (
+        ring(asked.response_size, asked.send_size, asked.send_width, send.min(most)),
+        ring(asked.request_size, asked.receive_size, asked.receive_width, receive),
+    )
+}
+
+fn measure(
+    control: &mut Control,
+    asked: &OmniRequest,
+    sockets: &Sockets,
+    report: &mut SessionReport,
+) -> Result<(), Ending> {
+    let client = control.stream.peer_addr().map_err(|_| Ending::ClientLeft)?;
+    let (send_buffer, receive_buffer) = sizes(sockets);
+    let (send, receive) = rings(asked, (send_buffer, receive_buffer));
+    let response = OmniResponse {
+        data_port: sockets.port().map_err(failed)?,
+        send_buffer: send_buffer.cast_signed(),
+        receive_buffer: receive_buffer.cast_signed(),
+        send_size: send.call() as u32,
+        receive_size: receive.call() as u32,
+        send_width: send.width() as u32,
+        receive_width: receive.width() as u32,
+        nodelay: asked.nodelay,
+        measures_cpu: asked.measures_cpu,
+        cpu_rate: if asked.measures_cpu { rate() } else { 0.0 },
+        test_length: asked.test_length.max(0).cast_unsigned(),
+    };
+    control.tell(&response.message())?;
+    let meter = asked.measures_cpu.then(Meter::start).flatten();
+    let own = thread_cpu_ns(current_thread()).unwrap_or(0);
+    let receives = asked.shape != Shape::Maerts;
+    let pad = if receives { PAD } else { Duration::ZERO };
+    let timer = u64::try_from(asked.test_length).ok().filter(|seconds| *seconds > 0);
+    let timer = timer.map(|seconds| Duration::from_secs(seconds) + pad);
+    let mut watch = Watch::start(control, timer);
+    let mut flow = Flow {
+        shape: asked.shape,
+        watch: &mut watch,
+        send,
+        receive,
+        units: (asked.test_length < 0).then_some(asked.test_length.unsigned_abs().into()),
+        tally: Tally::default(),
+    };
+    let mut stream = None;
+    let ended = match sockets {
+        Sockets::Tcp(listener) => flow.connections(listener, &mut stream),
+        Sockets::Udp(socket) => flow.datagrams(socket, client.ip()),
+    };
+    let tally = flow.tally;
+    let elapsed = watch.elapsed();
+    let cpu_ns = thread_cpu_ns(current_thread()).unwrap_or(0).saturating_sub(own);
+    let late = if matches!(ended, Ok(Ended::TimeUp)) { pad } else { Duration::ZERO };
+    let seconds = elapsed.saturating_sub(late).as_secs_f64();
+    fill(report, asked, tally, seconds);
+    report.cpu_percent = cpu_ns as f64 / 1e7 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let retransmits = stream.as_ref().and_then(|stream| tcp_info(stream).ok());
+    let retransmits = retransmits.map(|info| info.total_retrans);
+    report.retransmits = retransmits.filter(|_| tally.sent_bytes > 0).map(u64::from);
+    if let Err(Ending::Refused(reason)) = ended {
+        return Err(control.refuse(crate::netperf::Kind::OmniResponse, refusal::TIMED_OUT, reason));
+    }
+    ended?;
+    let used = meter.and_then(|meter| meter.used(elapsed, seconds));
+    let (send_end, receive_end) = stream.as_ref().map_or((send_buffer, receive_buffer), sizes);
+    let results = OmniResults {
+        received_bytes: tally.received_bytes,
+        receive_calls: tally.receive_calls,
+        receive_buffer: asked.receive_buffer.map_or(receive_end, |_| receive_buffer).cast_signed(),
+        sent_bytes: tally.sent_bytes,
+        send_calls: tally.send_calls,
+        send_buffer: asked.send_buffer.map_or(send_end, |_| send_buffer).cast_signed(),
+        transactions: tally.transactions as u32,
+        seconds: seconds as f32,
+        cpu_percent: used.map(|used| used.percent),
+        modes: used.map(|used| used.modes),
+        service_demand: used.map(|used| service_demand(tally, seconds, used.percent, used.cpus)),
+        cpu_method: if used.is_some() { METHOD } else { 0 },
+        cpus: used.map_or_else(cpus, |used| used.cpus),
+        peak_cpu: used.and_then(|used| used.peak),
+        retransmits,
+        congestion: stream.as_ref().and_then(|stream| congestion(stream).ok()).unwrap_or_default(),
+    };
+    // the client waits for the end of its connection before it reads the results
+    drop(stream);
+    control.tell(&results.message())
+}
+
+fn fill(report: &mut SessionReport, asked: &OmniRequest, tally: Tally, seconds: f64) {
+    report.streams = 1;
+    report.seconds = seconds;
+    (report.received_bytes, report.sent_bytes) = (tally.received_bytes, tally.sent_bytes);
+    let counted = match asked.shape {
+        Shape::Maerts => tally.sent_bytes,
+        _ => tally.received_bytes,
+    };
+    if seconds > 0.0 {
+        report.bits_per_second = counted as f64 * 8.0 / seconds;
+    }
+    let transacts = !matches!(asked.shape, Shape::Stream | Shape::Maerts);
+    report.transactions = transacts.then_some(tally.transactions);
+}
+
+/// CPU time of the host for each transaction, or for each KB (1024 octets) of a stream, µs.
+fn service_demand(tally: Tally, seconds: f64, percent: f32, cpus: u32) -> f32 {
+    let units = match tally.transactions {
+        0 => (tally.received_bytes + tally.sent_bytes) as f64 / 1024.0,
+        transactions => transactions as f64,
+    };
+    if units == 0.0 {
+        return 0.0;
+    }
+    (f64::from(percent) * 1e4 * f64::from(cpus) * seconds / units) as f32
+}

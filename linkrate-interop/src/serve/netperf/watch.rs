@@ -1,0 +1,73 @@
+//! When a test ends: by its timer, by the client that closes, or by a bound.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::super::GLANCE;
+use super::super::report::Ending;
+use super::Control;
+
+/// Seconds that a server which receives waits longer than its test lasts, as a netserver does: the client's
+/// timer starts later, and what it has sent needs its time.
+pub(super) const PAD: Duration = Duration::from_secs(4);
+
+/// The clock of a test.
+#[derive(Debug)]
+pub(super) struct Watch<'a, 'b> {
+    control: &'a Control<'b>,
+    begun: Instant,
+    timer: Option<Instant>,
+    granted: Instant,
+    /// When to look next after client and server.
+    next: Instant,
+}
+
+impl<'a, 'b> Watch<'a, 'b> {
+    /// Starts to count. Without a `timer` the test ends by the client or by its bound.
+    pub(super) fn start(control: &'a Control<'b>, timer: Option<Duration>) -> Self {
+        let begun = Instant::now();
+        let granted = Duration::from_secs(control.shared.grants.seconds.into()) + PAD;
+        Self {
+            control,
+            begun,
+            timer: timer.map(|timer| begun + timer),
+            granted: begun + granted.max(timer.unwrap_or_default()),
+            next: begun + GLANCE,
+        }
+    }
+
+    /// Time since the beginning.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Time until the timer; `None` without one.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.timer.map(|timer| timer.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether the timer has not fired yet.
+    ///
+    /// # Errors
+    /// When the test is over for another reason.
+    pub(super) fn goes_on(&mut self) -> Result<bool, Ending> {
+        let now = Instant::now();
+        if self.timer.is_some_and(|timer| now >= timer) {
+            return Ok(false);
+        }
+        if now < self.next {
+            return Ok(true);
+        }
+        self.next = now + GLANCE;
+        if self.control.shared.stop.load(Ordering::Relaxed) {
+            return Err(Ending::Stopped);
+        }
+        if self.control.has_closed() {
+            return Err(Ending::ClientLeft);
+        }
+        match now < self.granted {
+            true => Ok(true),
+            false => Err(Ending::Refused(format!("no end after {} s", self.elapsed().as_secs()))),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Sockets of either family whose buffers are set before they have an address: TCP chooses its window scale by
+//! SO_RCVBUF when a connection begins, tcp(7).
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+/// Sizes that a socket is to have, bytes; `None` leaves what the system gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Buffers {
+    /// SO_SNDBUF.
+    pub send: Option<u32>,
+    /// SO_RCVBUF.
+    pub receive: Option<u32>,
+}
+
+/// A TCP socket that listens at `address` with a queue of `backlog`. Connections inherit its buffers, time-outs and
+/// options. Its port can be bound again while earlier connections linger.
+///
+/// # Errors
+/// As socket(2), setsockopt(2), bind(2) and listen(2).
+pub fn listener(address: SocketAddr, buffers: Buffers, backlog: i32) -> io::Result<TcpListener> {
+    let socket = unbound(address, SocketType::STREAM, buffers)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, backlog)?;
+    Ok(socket.into())
+}
+
+/// A UDP socket at `address`.
+///
+/// # Errors
+/// As socket(2), setsockopt(2) and bind(2).
+pub fn datagrams(address: SocketAddr, buffers: Buffers) -> io::Result<UdpSocket> {
+    let socket = unbound(address, SocketType::DGRAM, buffers)?;
+    rustix::net::bind(&socket, &address)?;
+    Ok(socket.into())
+}
+
+fn unbound(address: SocketAddr, kind: SocketType, buffers: Buffers) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    // the maximum of the system holds, for a far end that names the sizes
+    if let Some(bytes) = buffers.send {
+        sockopt::set_socket_send_buffer_size(socket.as_fd(), bytes as usize)?;
+    }
+    if let Some(bytes) = buffers.receive {
+        sockopt::set_socket_recv_buffer_size(socket.as_fd(), bytes as usize)?;
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::socket;
+
+    #[test]
+    fn connections_inherit_buffers_and_time_outs() {
+        let asked = Buffers { send: Some(40_000), receive: Some(50_000) };
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = listener(address.parse().unwrap(), asked, 5).unwrap();
+            socket::set_receive_timeout(&listener, Duration::from_millis(20)).unwrap();
+            let refused = listener.accept().unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+            let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            assert_eq!(socket::buffers(&accepted).unwrap(), (80_000, 100_000));
+            assert_eq!(accepted.peek(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn a_datagram_socket_has_its_buffers() {
+        let asked = Buffers { send: None, receive: Some(50_000) };
+        let socket = datagrams("127.0.0.1:0".parse().unwrap(), asked).unwrap();
+        assert_eq!(socket::buffers(&socket).unwrap().1, 100_000);
+        assert_ne!(socket.local_addr().unwrap().port(), 0);
+    }
+}
