@@ -264,10 +264,12 @@ impl OmniRequest {
         message.put(4, self.send_width.unwrap_or(0));
         message.put(8, 8);
         message.put(10, self.receive_width.unwrap_or(0));
-        message.put_signed(5, self.request_size.cast_signed());
+        // a size there would be that of the server's calls in a stream too
+        let told = |size: u32| if size == 0 { -1 } else { size.cast_signed() };
+        message.put_signed(5, told(self.request_size));
         message.put_signed(6, open(self.receive_buffer));
         message.put(7, self.receive_size.unwrap_or(0));
-        message.put_signed(11, self.response_size.cast_signed());
+        message.put_signed(11, told(self.response_size));
         let connections = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
         message.put(
             12,

@@ -310,6 +310,7 @@ fn shapes(workload: &Workload) -> &'static [Shape] {
 }
 
 fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> OmniRequest {
+    let transacts = shape == Shape::RequestResponse;
     OmniRequest {
         shape,
         udp: false,
@@ -320,8 +321,8 @@ fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> Omni
         receive_size: None,
         send_width: None,
         receive_width: None,
-        request_size: bytes(workload.request),
-        response_size: bytes(workload.response),
+        request_size: if transacts { bytes(workload.request) } else { 0 },
+        response_size: if transacts { bytes(workload.response) } else { 0 },
         nodelay: spec.socket.nodelay,
         measures_cpu: true,
         data_port: 0,
