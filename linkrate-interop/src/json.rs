@@ -154,6 +154,24 @@ impl Fields {
         }
     }
 
+    /// The fields of an object; `None` if it is not there.
+    ///
+    /// # Errors
+    /// [`JsonError::Field`] for every other value.
+    pub fn object(&self, key: &'static str) -> Result<Option<Self>, JsonError> {
+        let Some(value) = self.0.get(key) else { return Ok(None) };
+        Self::of(value).map(Some).ok_or_else(|| JsonError::Field {
+            key,
+            found: shown(value),
+            expected: "an object".to_owned(),
+        })
+    }
+
+    /// The names and values of all fields, by name.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
     /// A list of at most `most` values; empty if it is not there.
     ///
     /// # Errors

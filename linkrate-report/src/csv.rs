@@ -6,7 +6,7 @@
 
 use linkrate_study::analysis::predicted::{self, RunPrediction};
 use linkrate_study::analysis::{adapter, limit, round_trip};
-use linkrate_study::keys::kind_name;
+use linkrate_study::keys::{direction_name, kind_name};
 use linkrate_study::results::{RoundTripParts, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::OneWay;
@@ -16,9 +16,11 @@ use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
 use linkrate_terms::tap::TapEvidence;
 use linkrate_terms::workload::Item;
-use linkrate_terms::{Direction, Measurement, RunSpec, Task, Workload};
+use linkrate_terms::{Measurement, RunSpec, Task, Workload};
 
 use crate::ReportError;
+
+mod imported;
 
 /// The file, with a header line.
 ///
@@ -60,22 +62,48 @@ type Column<T> = (&'static str, fn(&T) -> Field);
 
 const RUN: &[Column<StoredRun>] = &[
     ("sequence", |run| text(run.sequence)),
-    ("block", |run| text(run.block)),
+    // imported runs are in no blocks
+    ("block", |run| text(run.block).filter(|_| run.imported().is_none())),
     ("kind", |run| text(if run.cell.is_none() { "idle" } else { "workload" })),
     ("cell", |run| run.cell.and_then(text)),
 ];
 
 const OUTCOME: &[Column<StoredRun>] = &[
-    ("status", |run| text(if failure(run).is_some() { "failed" } else { "measured" })),
+    ("status", |run| {
+        text(match &run.outcome {
+            Outcome::Measured(_) => "measured",
+            Outcome::Imported(_) => "imported",
+            Outcome::Failed(_) => "failed",
+        })
+    }),
     ("failure_stage", |run| failure(run).and_then(|failure| text(failure.stage))),
     ("failure_reason", |run| failure(run).map(|failure| failure.reason.clone())),
-    ("started_unix_ms", |run| text(run.started_unix_ms)),
-    ("seed", |run| text(run.spec.seed)),
-    ("warm_up_s", |run| figure(run.spec.warm_up.as_secs_f64())),
-    ("window_s", |run| figure(run.spec.window.as_secs_f64())),
-    ("clients", |run| text(run.spec.clients)),
+    ("started_unix_ms", |run| match run.imported() {
+        Some(imported) => imported.started_unix_ms.and_then(text),
+        None => text(run.started_unix_ms),
+    }),
+    ("seed", |run| own(run).and_then(|run| text(run.spec.seed))),
+    ("warm_up_s", |run| match run.imported() {
+        Some(imported) => imported.asked.warm_up_seconds.and_then(figure),
+        None => figure(run.spec.warm_up.as_secs_f64()),
+    }),
+    ("window_s", |run| match run.imported() {
+        Some(imported) => imported.found.seconds.and_then(figure),
+        None => figure(run.spec.window.as_secs_f64()),
+    }),
+    ("clients", |run| own(run).and_then(|run| text(run.spec.clients))),
     ("ports", |run| run.spec.ports.and_then(text)),
+    // of imported runs alone
+    ("imported_file", |run| run.imported().and_then(|imported| text(&imported.file))),
+    ("imported_place", |run| run.imported()?.place.clone()),
+    ("imported_program", |run| run.imported().and_then(|imported| text(&imported.program))),
+    ("imported_test", |run| run.imported().and_then(|imported| text(&imported.test))),
 ];
+
+/// The run, if linkrate made it.
+fn own(run: &StoredRun) -> Option<&StoredRun> {
+    run.imported().is_none().then_some(run)
+}
 
 /// Values that are the same for all runs. Each row has them, so that the file is complete without its
 /// directory.
@@ -155,14 +183,6 @@ fn transfers(workload: &Workload) -> bool {
 
 fn transacts(workload: &Workload) -> bool {
     workload.kind.is_transactional()
-}
-
-fn direction_name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Transmit => "transmit",
-        Direction::Receive => "receive",
-        Direction::Bidirectional => "bidirectional",
-    }
 }
 
 /// What flowed; empty for idle runs, where nothing was asked to.
@@ -569,13 +589,20 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
     fields.extend(factors.iter().map(level));
     fields.extend(OUTCOME.iter().map(|(_, value)| value(run)));
     fields.extend(TESTBED.iter().map(|(_, value)| value(results, run)));
-    fields.extend(REQUESTED.iter().map(|(_, value)| value(&run.spec)));
+    let imported = |name: &str| run.imported().and_then(|run| imported::field(name, run));
+    fields.extend(REQUESTED.iter().map(|(name, value)| match run.imported() {
+        Some(_) => imported(name),
+        None => value(&run.spec),
+    }));
     for (group, applies) in MEASURED {
         let measured = match &run.outcome {
             Outcome::Measured(measurement) if applies(&run.spec.task) => Some(measurement.as_ref()),
             _ => None,
         };
-        fields.extend(group.fields(measured));
+        fields.extend(match run.imported() {
+            Some(_) => group.names().iter().map(|name| imported(name)).collect(),
+            None => group.fields(measured),
+        });
     }
     fields.extend(PREDICTED.iter().map(|(_, value)| value(results, run)));
     fields.extend(ROUND_TRIP.iter().map(|(_, value)| value(run)));
@@ -585,7 +612,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
 fn failure(run: &StoredRun) -> Option<&linkrate_study::executor::RunFailure> {
     match &run.outcome {
         Outcome::Failed(failure) => Some(failure),
-        Outcome::Measured(_) => None,
+        Outcome::Measured(_) | Outcome::Imported(_) => None,
     }
 }
 

@@ -59,7 +59,7 @@ pub fn notes(results: &StudyResults) -> Vec<&'static str> {
     if undivided().any(|cell| cell.evidence.adapter.is_none()) {
         notes.push(NO_DRIVER);
     }
-    if undivided().any(|cell| cell.evidence.adapter.is_some() && cell.shared_cpus) {
+    if undivided().any(|cell| cell.evidence.adapter.is_some() && cell.has_shared_cpus()) {
         notes.push(SHARED);
     }
     let unpriced =
@@ -119,7 +119,7 @@ mod tests {
             (Some(parts(None)), true, false, NO_PRICES),
         ] {
             let mut results = results(parts, on_adapter);
-            results.cells[0].shared_cpus = shared;
+            results.cells[0].shared_cpus = Some(shared);
             assert_eq!(notes(&results).last(), Some(&reason));
             let text = terminal::table(&results, Some(400), Style { color: false });
             assert!(text.contains(reason), "{text}");

@@ -2,7 +2,7 @@
 
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, MixFigures, StudyResults};
-use linkrate_terms::measurement::Latency;
+use linkrate_terms::latency::LatencyFigures;
 
 use crate::number;
 
@@ -26,8 +26,8 @@ pub fn fields(figures: &MixFigures) -> [String; 7] {
         let margin = number::margin(&quantity).map(|margin| format!(" {margin}"));
         format!("{}{}", number::brief_mean(&quantity), margin.unwrap_or_default())
     };
-    let percentile = |pick: fn(&Latency) -> u64| {
-        let ns = figures.latency.as_ref().map(|latency| number::duration(pick(latency) as f64));
+    let percentile = |pick: fn(&LatencyFigures) -> Option<u64>| {
+        let ns = figures.latency.as_ref().and_then(pick).map(|ns| number::duration(ns as f64));
         ns.unwrap_or_else(|| number::ABSENT.to_owned())
     };
     [

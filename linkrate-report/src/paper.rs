@@ -2,6 +2,7 @@
 //!
 //! - [`highlights`]: the claimed effects in sentences, and the steps without one
 //! - [`advice`]: recommended use, each sentence tied to its effects
+//! - [`imported`]: where imported runs come from, and what they lack
 //! - [`steps`]: effects of one step put into words, for both
 //! - [`cell_figures`]: figures of cells: bars, scaling, sweeps, latency
 //! - [`effect_figures`]: figures of effects, published figures and CPU time
@@ -30,6 +31,7 @@ pub mod effect_figures;
 pub mod failure;
 pub mod figure;
 pub mod highlights;
+pub mod imported;
 pub mod line;
 pub mod method;
 pub mod steps;
@@ -236,6 +238,7 @@ impl<'a> Paper<'a> {
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             cells: tables::cells(results)
                 .into_iter()
+                .chain(imported::table(results))
                 .chain(tables::demand(results))
                 .chain(tables::round_trip(results))
                 .chain(tables::mix(results))
@@ -300,10 +303,10 @@ impl<'a> Paper<'a> {
 }
 
 fn size(results: &StudyResults) -> String {
-    let mut size = vec![
-        words::count(results.cells.len(), "cell"),
-        words::count(results.blocks as usize, "block"),
-    ];
+    let mut size = vec![words::count(results.cells.len(), "cell")];
+    if results.imported.is_empty() {
+        size.push(words::count(results.blocks as usize, "block"));
+    }
     if !results.runs.is_empty() {
         size.push(words::count(results.runs.len(), "run"));
     }
@@ -316,6 +319,9 @@ fn size(results: &StudyResults) -> String {
 fn stopped(results: &StudyResults) -> String {
     match results.stopped.trim_end_matches('.') {
         "" => String::new(),
+        _ if !results.imported.is_empty() => {
+            "Imported from the output of other programs.".to_owned()
+        }
         reason => format!("Stopped: {reason}."),
     }
 }

@@ -136,7 +136,7 @@ impl Preview<'_> {
             .map(|part| json!({ "part": part.name, "factors": factors(&part.factors) }))
             .collect();
         let factors = factors(&study.factors);
-        let has_ports = !matches!(study.testbed.adapter, Adapter::Veth);
+        let has_ports = !matches!(study.testbed.adapter, Adapter::Veth | Adapter::Unknown);
         let existing = match &study.testbed.adapter {
             Adapter::Interfaces(interfaces) => Some(interfaces),
             _ => None,
@@ -181,6 +181,7 @@ fn testbed(testbed: &TestbedSpec) -> String {
     let model = match &testbed.adapter {
         Adapter::Model(model) => model,
         Adapter::Veth => return format!("veth, {}", count(testbed.clients as usize, "client")),
+        Adapter::Unknown => return testbed.adapter.name().to_owned(),
         Adapter::Interfaces(existing) => {
             let clients: Vec<String> = existing.clients.iter().map(ToString::to_string).collect();
             let (names, clients) = (existing.names.join(", "), clients.join(", "));

@@ -326,7 +326,7 @@ impl Page<'_> {
                 ),
             ]);
         }
-        if results.cells.iter().any(|cell| cell.shared_cpus) {
+        if results.cells.iter().any(CellResult::has_shared_cpus) {
             let text = "the system under test and its clients together, which share their CPUs";
             table.add_row(["†".to_owned(), text.to_owned()]);
         }
@@ -371,8 +371,15 @@ impl Page<'_> {
             table.add_row(["idle".to_owned(), text]);
         }
         if !results.stopped.is_empty() {
-            let word = if results.complete { "stopped" } else { "incomplete" };
+            let word = match (results.imported.is_empty(), results.complete) {
+                (false, _) => "origin",
+                (true, true) => "stopped",
+                (true, false) => "incomplete",
+            };
             table.add_row([word.to_owned(), clean(&results.stopped)]);
+        }
+        for (file, runs) in words::imported_files(results) {
+            table.add_row(["file".to_owned(), clean(&format!("{file}: {runs}"))]);
         }
         if !results.directory.is_empty() {
             table.add_row(["results".to_owned(), clean(&results.directory)]);
@@ -432,7 +439,7 @@ fn columns(cells: &[&CellResult], transactional: bool, separator: &str) -> Vec<C
         let separator = if separator == "\n" { "\n" } else { ", " };
         columns.push(Column::figures(header, cells, |cell| latency(cell, separator)));
     }
-    let shared = cells.iter().any(|cell| cell.shared_cpus);
+    let shared = cells.iter().any(|cell| cell.has_shared_cpus());
     columns.push(figure(if shared { "CPU †" } else { "CPU" }, |cell| cell.cpu));
     let demand = if shared { "service demand †" } else { "service demand" };
     columns.push(figure(demand, |cell| cell.service_demand));
@@ -456,9 +463,16 @@ fn figure(quantity: Option<Quantity>, separator: &str) -> String {
 
 fn latency(cell: &CellResult, separator: &str) -> String {
     let Some(latency) = &cell.latency else { return number::ABSENT.to_owned() };
-    [("p50", latency.p50_ns), ("p99", latency.p99_ns), ("p99.99", latency.p99_99_ns)]
-        .map(|(name, ns)| format!("{name} {}", number::duration(ns as f64)))
-        .join(separator)
+    let all = [("p50", latency.p50_ns), ("p99", latency.p99_ns), ("p99.99", latency.p99_99_ns)];
+    let known: Vec<String> = all
+        .into_iter()
+        .filter_map(|(name, ns)| Some(format!("{name} {}", number::duration(ns? as f64))))
+        .collect();
+    match (known.is_empty(), latency.mean_ns) {
+        (false, _) => known.join(separator),
+        (true, Some(mean)) => format!("mean {}", number::duration(mean)),
+        (true, None) => number::ABSENT.to_owned(),
+    }
 }
 
 /// Runs of each cell in words, when that is one number above 1 and no run failed.

@@ -209,6 +209,27 @@ pub fn capitalised(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
+/// The files that runs were imported from, each with its number of runs and its programs.
+pub fn imported_files(results: &StudyResults) -> Vec<(&str, String)> {
+    let mut files: Vec<(&str, usize, Vec<&str>)> = Vec::new();
+    for run in &results.imported {
+        let program = run.program.as_str();
+        match files.iter_mut().find(|(file, ..)| *file == run.file) {
+            Some((_, runs, programs)) => {
+                *runs += 1;
+                if !programs.contains(&program) {
+                    programs.push(program);
+                }
+            }
+            None => files.push((&run.file, 1, vec![program])),
+        }
+    }
+    let said = |(file, runs, programs): (_, usize, Vec<&str>)| {
+        (file, format!("{} of {}", count(runs, "run"), programs.join(", ")))
+    };
+    files.into_iter().map(said).collect()
+}
+
 /// Which run of its block has failed.
 pub fn failed_run(failed: &FailedRun) -> String {
     if failed.idle { "idle run".to_owned() } else { names::cell(&failed.levels) }

@@ -6,6 +6,7 @@
 //! - [`adapter`]: counters of virtual adapters
 //! - [`demand`]: the parts of service demands
 //! - [`disciplines`]: queue disciplines, and the one that limited
+//! - [`imported`]: where imported runs come from, and what they lack
 //! - [`knee`]: where a larger window stops to help
 //! - [`limit`]: the limit of a cell's links
 //! - [`mod@line`]: where the time of a cell's lines went
@@ -21,6 +22,9 @@
 //! - [`warnings`]: facts that limit the trust in figures
 //! - [`worth`]: whether hand-overs to a TCP offload engine pay
 
+use std::time::Duration;
+
+use linkrate_terms::Imported;
 use linkrate_terms::workload::Item;
 
 use crate::attribution;
@@ -39,6 +43,7 @@ pub mod demand;
 pub mod disciplines;
 pub mod effects;
 pub mod failure;
+pub mod imported;
 pub mod knee;
 pub mod limit;
 pub mod line;
@@ -72,6 +77,11 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         .flat_map(|comparison| ways::compare(comparison, study, &runs, level_of_effects))
         .collect();
     claims::claim(&mut effects, method.family, method.minimum_effect, level_of_effects);
+    let is_imported = stored.plan.is_imported();
+    let of_all = |planned: Duration, told: fn(&Imported) -> Option<f64>| match is_imported {
+        true => imported::of_all(stored, told),
+        false => Some(planned.as_secs_f64()),
+    };
     StudyResults {
         format: RESULTS_FORMAT,
         study: study.name.clone(),
@@ -82,9 +92,9 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         },
         started_unix_ms: stored.plan.started_unix_ms,
         linkrate_version: stored.plan.linkrate_version.clone(),
-        seed: method.seed,
-        run_seconds: method.run.as_secs_f64(),
-        warm_up_seconds: method.warm_up.as_secs_f64(),
+        seed: (!is_imported).then_some(method.seed),
+        run_seconds: of_all(method.run, |run| run.found.seconds),
+        warm_up_seconds: of_all(method.warm_up, |run| run.asked.warm_up_seconds),
         confidence: method.confidence,
         interval_confidence: level,
         effect_interval_confidence: level_of_effects,
@@ -97,7 +107,9 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
             .ended
             .as_ref()
             .map_or_else(|| "still running, or killed".to_owned(), Ended::to_string),
-        blocks: runs.complete_blocks(study),
+        // runs of other programs are in no blocks
+        blocks: if is_imported { 0 } else { runs.complete_blocks(study) },
+        imported: imported::runs(stored),
         windows: knee::of(&cells),
         worth: worth::of(study, &runs, &effects, level, level_of_effects),
         cells,
@@ -136,12 +148,11 @@ fn cell_result(
     let cell = &study.cells[index];
     let transactional = cell.spec.is_transactional();
     let of_cell = runs.cell(index);
-    let good = of_cell.iter().filter(|run| run.measurement().is_some()).count();
+    let good = of_cell.iter().filter(|run| run.is_good()).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let quantity = |figure: fn(&linkrate_terms::Measurement, bool) -> Option<f64>,
-                    measure: Measure| {
+    let quantity = |measure: Measure| {
         let values: Vec<f64> =
-            of_cell.iter().filter_map(|run| figure(run.measurement()?, transactional)).collect();
+            of_cell.iter().filter_map(|run| measures::figure(measure, run)).collect();
         let interval: Option<Interval> = of_mean(&values, level);
         interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
     };
@@ -151,30 +162,24 @@ fn cell_result(
         levels: cell.levels.clone(),
         runs: count(good),
         failed: count(of_cell.len() - good),
-        shared_cpus: of_cell
-            .iter()
-            .filter_map(|run| run.measurement())
-            .any(|measurement| measurement.sut_cpu.shared),
-        throughput: quantity(|run, _| measures::throughput(run), Measure::Throughput),
+        shared_cpus: (!stored.plan.is_imported())
+            .then(|| measured.iter().any(|measurement| measurement.sut_cpu.shared)),
+        throughput: quantity(Measure::Throughput),
         ways: ways::of_cell(&cell.spec, of_cell, level),
         predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },
             unit: Unit::BitsPerSecond,
         }),
-        transactions: if transactional {
-            quantity(|run, _| measures::transactions(run), Measure::Transactions)
-        } else {
-            None
-        },
+        transactions: if transactional { quantity(Measure::Transactions) } else { None },
         completed: cell.spec.item().filter(|item| *item != Item::Transaction).and_then(|item| {
-            let rate = quantity(|run, _| measures::transactions(run), Measure::Transactions)?;
+            let rate = quantity(Measure::Transactions)?;
             Some(Quantity { unit: Unit::rate_of(item), ..rate })
         }),
         mix: mix::of_cell(&cell.spec, of_cell, level),
-        service_demand: quantity(measures::service_demand, Measure::ServiceDemand),
+        service_demand: quantity(Measure::ServiceDemand),
         service_demand_parts: demand::of_cell(of_cell),
-        cpu: quantity(|run, _| measures::sut_cpu_percent(run), Measure::Cpu),
+        cpu: quantity(Measure::Cpu),
         latency: measures::latency(of_cell),
         round_trip: round_trip::of_cell(of_cell),
         evidence: CellEvidence {
@@ -187,7 +192,10 @@ fn cell_result(
             of_cell.iter().filter_map(|run| run.measurement()),
             level,
         ),
-        verdict: verdict::judge(&shares::of_runs(of_cell.iter().copied(), study.testbed.scale)),
+        verdict: match stored.plan.is_imported() {
+            true => verdict::Verdict::of_imported(),
+            false => verdict::judge(&shares::of_runs(of_cell.iter().copied(), study.testbed.scale)),
+        },
     }
 }
 

@@ -25,7 +25,7 @@ use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workloa
 use crate::adapter;
 use crate::levels::Level;
 
-pub use combination::{Combination, check, is_of_one_workload, is_used, kind_name};
+pub use combination::{Combination, check, direction_name, is_of_one_workload, is_used, kind_name};
 pub use event::EventRequest;
 pub use port::{MAX_CLIENTS, misplaced};
 pub use table::KEYS;

@@ -8,6 +8,7 @@
 //! - [`store`]: every run, kept the moment it ends
 //! - [`study`]: a question, made ready to run
 //! - [`mod@file`]: study files
+//! - [`import`]: runs of other programs as a result set
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`belief`]: whether a run can be believed
 //! - [`schedule`], [`order`]: the blocks of a study, and the order of runs
@@ -33,6 +34,7 @@ pub mod builtin;
 pub mod comparison;
 pub mod executor;
 pub mod file;
+pub mod import;
 pub mod keys;
 pub mod levels;
 pub mod look;

@@ -183,7 +183,7 @@ fn cell_look(study: &Study, runs: &RunsByCell<'_>, index: usize, level: f64) -> 
             history: so_far.filter_map(|interval| relative_half_width(&interval)).collect(),
         })
     });
-    let good = runs.cell(index).iter().filter(|run| run.measurement().is_some());
+    let good = runs.cell(index).iter().filter(|run| run.is_good());
     CellLook { levels: cell.levels.clone(), runs: count(good.count()), figures: figures.collect() }
 }
 

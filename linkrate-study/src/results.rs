@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::measurement::Latency;
+use linkrate_terms::latency::LatencyFigures;
 use serde::Serialize;
 
 use crate::analysis::failure::FailureFigures;
@@ -36,12 +36,12 @@ pub struct StudyResults {
     pub started_unix_ms: u64,
     /// The linkrate that began it.
     pub linkrate_version: String,
-    /// Seed of the run order and of everything random inside runs.
-    pub seed: u64,
-    /// The window of one run, seconds.
-    pub run_seconds: f64,
-    /// Traffic before the window, seconds.
-    pub warm_up_seconds: f64,
+    /// Seed of the run order and of everything random inside runs; absent for imported runs.
+    pub seed: Option<u64>,
+    /// The window of one run, seconds; absent where imported runs differ in it, or do not tell it.
+    pub run_seconds: Option<f64>,
+    /// Traffic before the window, seconds; absent as above.
+    pub warm_up_seconds: Option<f64>,
     /// How often intervals cover the truth, for example 0.95.
     pub confidence: f64,
     /// The level at which their t intervals were computed: higher than `confidence` if the study
@@ -54,7 +54,7 @@ pub struct StudyResults {
     pub minimum_effect: f64,
     /// The effects whose claims are adjusted together.
     pub family: Family,
-    /// What joins the hosts: `veth`, or the name of a model.
+    /// What joins the hosts: `veth`, the name of a model, or `not known` for imported runs.
     pub adapter: String,
     /// Links and buses ran at this share of their rates: 1, or less on a scaled testbed.
     pub scale: f64,
@@ -64,6 +64,9 @@ pub struct StudyResults {
     pub stopped: String,
     /// Blocks of which every run is stored.
     pub blocks: u32,
+    /// Where imported runs come from, in the order of the runs; empty for runs of linkrate.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub imported: Vec<ImportedRun>,
     /// One per combination of levels, in the order of the study file.
     pub cells: Vec<CellResult>,
     /// Ratios between levels.
@@ -97,6 +100,25 @@ pub struct StudyResults {
     pub plan: Option<Box<StoredPlan>>,
 }
 
+/// Where an imported run comes from, and what is not known of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ImportedRun {
+    /// Name of the file, without its directories.
+    pub file: String,
+    /// Where in the file; absent where the file has one run.
+    pub place: Option<String>,
+    /// The program, with its version where it tells it.
+    pub program: String,
+    /// The test by the program's name.
+    pub test: String,
+    /// The levels of its cell.
+    pub levels: Levels,
+    /// When it began, milliseconds since 1970-01-01 UTC; absent where the file does not tell it.
+    pub started_unix_ms: Option<u64>,
+    /// What its output does not tell of what a run of linkrate measures.
+    pub lacks: Vec<String>,
+}
+
 /// One cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellResult {
@@ -107,8 +129,8 @@ pub struct CellResult {
     /// Runs that failed.
     pub failed: u32,
     /// Whether the SUT and its clients ran on the same CPUs, so that `cpu` and `service_demand`
-    /// are of both together.
-    pub shared_cpus: bool,
+    /// are of both together. Not known of imported runs.
+    pub shared_cpus: Option<bool>,
     /// Received payload; absent without a good run.
     pub throughput: Option<Quantity>,
     /// Payload that the cell's links and buses can carry at most, without an interval; absent on
@@ -138,7 +160,7 @@ pub struct CellResult {
     pub cpu: Option<Quantity>,
     /// Latency of the transactions of all runs, or response time of their transfers; percentiles are
     /// means over the runs.
-    pub latency: Option<Latency>,
+    pub latency: Option<LatencyFigures>,
     /// The parts of the latency of transactions; absent for other workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTripParts>,
@@ -168,10 +190,15 @@ pub struct MixFigures {
     pub completed: Option<Quantity>,
     /// Latency of its transactions, or response time of its transfers; percentiles are means over the
     /// runs.
-    pub latency: Option<Latency>,
+    pub latency: Option<LatencyFigures>,
 }
 
 impl CellResult {
+    /// Whether the SUT and its clients are known to have run on the same CPUs.
+    pub fn has_shared_cpus(&self) -> bool {
+        self.shared_cpus == Some(true)
+    }
+
     /// Whether its unit of work is a transaction, so that it stands beside other figures than streams.
     pub fn is_transactional(&self) -> bool {
         self.transactions.is_some() || self.latency.is_some() && self.completed.is_none()

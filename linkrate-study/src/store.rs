@@ -30,10 +30,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_terms::{Imported, Measurement, RunSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::executor::{Facts, RunFailure};
+use crate::import::ImportedSet;
 use crate::study::Study;
 
 pub mod directory;
@@ -87,6 +88,8 @@ pub struct StoredRun {
 pub enum Outcome {
     /// Figures.
     Measured(Box<Measurement>),
+    /// Figures of another program, without evidence.
+    Imported(Box<Imported>),
     /// The reason why there are none.
     Failed(RunFailure),
 }
@@ -96,14 +99,27 @@ impl StoredRun {
     pub fn measurement(&self) -> Option<&Measurement> {
         match &self.outcome {
             Outcome::Measured(measurement) => Some(measurement),
-            Outcome::Failed(_) => None,
+            Outcome::Imported(_) | Outcome::Failed(_) => None,
         }
+    }
+
+    /// The figures of another program, if the run was imported.
+    pub fn imported(&self) -> Option<&Imported> {
+        match &self.outcome {
+            Outcome::Imported(imported) => Some(imported),
+            Outcome::Measured(_) | Outcome::Failed(_) => None,
+        }
+    }
+
+    /// Whether it has figures.
+    pub fn is_good(&self) -> bool {
+        self.failure().is_none()
     }
 
     /// The reason why there are no figures, if there are none.
     pub fn failure(&self) -> Option<&RunFailure> {
         match &self.outcome {
-            Outcome::Measured(_) => None,
+            Outcome::Measured(_) | Outcome::Imported(_) => None,
             Outcome::Failed(failure) => Some(failure),
         }
     }
@@ -245,6 +261,9 @@ impl Store {
     pub fn resume(directory: &Path) -> Result<Self, StoreError> {
         let files = open(directory)?;
         let plan = StoredPlan::read(&files)?;
+        if plan.is_imported() {
+            return Err(StoreError::Imported { directory: directory.to_owned() });
+        }
         let path = directory.join(RUNS_FILE);
         let mut file = files.open_to_append(RUNS_FILE)?.ok_or_else(|| absent(&path))?;
         lock(&file, directory, &path)?;
@@ -358,6 +377,22 @@ impl RunStore for Store {
     fn finish(&mut self, ended: &Ended) -> Result<(), StoreError> {
         plan::write_ended(&self.files, ended)
     }
+}
+
+/// Writes a store of imported runs.
+///
+/// # Errors
+/// As for [`Store::create`] and [`Store::append`](RunStore::append).
+pub fn write_imported(
+    directory: &Path,
+    set: &ImportedSet,
+    now_unix_ms: u64,
+) -> Result<(), StoreError> {
+    let mut store = Store::create(directory, &set.study, set.facts.clone(), now_unix_ms)?;
+    for run in &set.runs {
+        store.append(run)?;
+    }
+    store.finish(&Ended::Imported)
 }
 
 /// Opens a results directory.

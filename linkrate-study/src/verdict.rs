@@ -366,9 +366,24 @@ pub struct Verdict {
     pub client_others_percent: Option<f64>,
     /// Links and buses run at this share of their rates.
     pub scale: f64,
+    /// Whether nothing is known of the bound, because the runs were imported.
+    pub imported: bool,
 }
 
 impl Verdict {
+    /// That of imported runs, which have no evidence.
+    #[must_use]
+    pub fn of_imported() -> Self {
+        Self {
+            ways: Vec::new(),
+            shared_cpus: false,
+            device_shares_cpus: false,
+            client_others_percent: None,
+            scale: 1.0,
+            imported: true,
+        }
+    }
+
     /// Whether a CPU was the bound, of the hosts or of the virtual device: the figure is then that of the
     /// machine, and not that of the adapter.
     pub fn is_of_the_host(&self) -> bool {
@@ -402,6 +417,7 @@ pub fn judge(shares: &Shares) -> Verdict {
         client_others_percent: (rests_on_clients && others >= CLIENT_OTHERS_PERCENT)
             .then_some(others),
         scale: shares.scale,
+        imported: false,
     }
 }
 

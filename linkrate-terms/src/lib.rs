@@ -15,6 +15,8 @@
 //! - [`link`]: the links of existing interfaces
 //! - [`measurement`]: the result of one run
 //! - [`told`]: what a program of others at the far end tells of a run
+//! - [`latency`]: latency of which a part may not be known
+//! - [`imported`]: a run that another program measured
 //! - [`discipline`]: queue disciplines of interfaces
 //! - [`tap`]: what the drivers of virtual adapters do with TAPs, and what that costs
 //! - [`profile`]: samples of the CPUs
@@ -35,10 +37,12 @@ pub mod event;
 pub mod existing_aggregate;
 pub mod failure;
 pub mod flow;
+pub mod imported;
 pub mod interfaces;
 pub mod knobs;
 pub mod lab;
 pub mod link;
+pub mod latency;
 pub mod measurement;
 pub mod mix;
 pub mod model;
@@ -53,6 +57,7 @@ pub mod workload;
 
 pub use cpus::CpuSet;
 pub use event::{Event, Fault};
+pub use imported::Imported;
 pub use interfaces::{FarEnd, Interfaces};
 pub use knobs::{
     AggregateKnobs, AtmKnobs, Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering,

@@ -96,6 +96,8 @@ pub enum Adapter {
     Model(Box<Model>),
     /// Existing interfaces of the host under test.
     Interfaces(Interfaces),
+    /// Not known: the runs were measured by another program and imported. No testbed can be built of it.
+    Unknown,
 }
 
 impl Adapter {
@@ -110,6 +112,7 @@ impl Adapter {
             Self::Veth => "veth",
             Self::Model(model) => &model.name,
             Self::Interfaces(_) => "interface",
+            Self::Unknown => "not known",
         }
     }
 }

@@ -154,7 +154,7 @@ impl Topology {
             };
         }
         let (names, per_segment, clients) = match &spec.adapter {
-            Adapter::Veth => (None, 1, spec.clients.max(1)),
+            Adapter::Veth | Adapter::Unknown => (None, 1, spec.clients.max(1)),
             Adapter::Model(_) => (None, spec.clients_per_port.max(1), spec.clients.max(1)),
             Adapter::Interfaces(on) => {
                 let (ports, per_port) = (on.ports().min(spec.ports.max(1)), on.clients_per_port());

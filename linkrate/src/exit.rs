@@ -101,7 +101,9 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let exit = match &error {
             // a wrong directory was given, and nothing was run
-            StoreError::NotAStore { .. } | StoreError::NotEmpty { .. } => Exit::Usage,
+            StoreError::NotAStore { .. }
+            | StoreError::NotEmpty { .. }
+            | StoreError::Imported { .. } => Exit::Usage,
             _ => Exit::Failure,
         };
         let hint = error.hint();

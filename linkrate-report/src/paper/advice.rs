@@ -250,7 +250,7 @@ fn latency(steps: &[&Step<'_>]) -> Option<String> {
     let step = steps.first()?;
     let p99 = |end: &Level| -> Option<(u64, u64)> {
         let cells = step.effects.iter().filter_map(|index| step.cell(*index, end));
-        let values: Vec<u64> = cells.filter_map(|cell| Some(cell.latency?.p99_ns)).collect();
+        let values: Vec<u64> = cells.filter_map(|cell| cell.latency?.p99_ns).collect();
         values.iter().min().copied().zip(values.iter().max().copied())
     };
     let range = |(low, high): (u64, u64)| match (

@@ -4,12 +4,14 @@
 //! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
 //! series, and each combination of the rest has a figure of its own.
 
+use linkrate_study::analysis::measures;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::stats::interval::of_mean;
 use linkrate_study::study::PART;
+use linkrate_terms::latency::LatencyFigures;
 
 use super::figure::{Figure, Picture};
 use super::steps::is_scale;
@@ -459,15 +461,16 @@ fn positions(levels: &[&Level], shape: Shape) -> Positions {
 
 /// Percentiles of a cell in ns, each with its interval over the runs.
 fn percentiles(results: &StudyResults, cell: &CellResult) -> Vec<Option<Point>> {
-    type Percentile = fn(&linkrate_terms::measurement::Latency) -> u64;
+    type Percentile = fn(&LatencyFigures) -> Option<u64>;
     const ALL: [Percentile; 5] =
         [|l| l.p50_ns, |l| l.p90_ns, |l| l.p99_ns, |l| l.p99_9_ns, |l| l.p99_99_ns];
     let index = results.cells.iter().position(|other| std::ptr::eq(other, cell));
     let runs = results.runs.iter().filter(|run| run.cell.map(|c| c as usize) == index);
-    let runs: Vec<_> = runs.filter_map(|run| run.measurement()?.latency).collect();
+    let runs: Vec<LatencyFigures> = runs.filter_map(measures::latency_of_run).collect();
     let point = |percentile: &Percentile| {
-        let value = percentile(&cell.latency?) as f64;
-        let values: Vec<f64> = runs.iter().map(|latency| percentile(latency) as f64).collect();
+        let value = percentile(&cell.latency?)? as f64;
+        let values = runs.iter().filter_map(|latency| Some(percentile(latency)? as f64));
+        let values: Vec<f64> = values.collect();
         let interval = of_mean(&values, results.confidence);
         let ends = interval.and_then(|interval| interval.low.zip(interval.high));
         // no latency is below zero, whatever a symmetric interval says

@@ -221,12 +221,13 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     });
     let what = if cell.transactions.is_some() { "" } else { "throughput " };
     let mut parts = vec![format!("{what}{}{}", with_ends(&rate), share.unwrap_or_default())];
-    if let Some(latency) = &cell.latency {
+    let percentiles = cell.latency.and_then(|latency| latency.p50_ns.zip(latency.p99_ns));
+    if let Some((p50_ns, p99_ns)) = percentiles {
         parts.push(format!(
             "with a median {} of {} and {} at the 99th percentile",
             if cell.is_transactional() { "latency" } else { "response time" },
-            number::duration(latency.p50_ns as f64),
-            number::duration(latency.p99_ns as f64)
+            number::duration(p50_ns as f64),
+            number::duration(p99_ns as f64)
         ));
     }
     if let Some(demand) = &cell.service_demand {

@@ -15,6 +15,9 @@ use crate::{number, words};
 
 /// The paragraphs. Without a plan only those of the results.
 pub fn paragraphs(results: &StudyResults) -> Vec<String> {
+    if !results.imported.is_empty() {
+        return super::imported::method(results);
+    }
     let mut all = Vec::new();
     if let Some(plan) = &results.plan {
         all.push(design(results, plan));
@@ -210,7 +213,7 @@ fn meters(results: &StudyResults) -> String {
         _ => {}
     }
     text.push('.');
-    if results.cells.iter().any(|cell| cell.shared_cpus) {
+    if results.cells.iter().any(|cell| cell.has_shared_cpus()) {
         text.push_str(
             " The system under test and its clients share CPUs: CPU time is the sum of \
                        both.",

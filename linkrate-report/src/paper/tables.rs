@@ -1,9 +1,11 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
+use linkrate_study::analysis::measures;
 use linkrate_study::names;
-use linkrate_study::quantity::{Quantity, Unit};
+use linkrate_study::quantity::{Measure, Quantity, Unit};
 use linkrate_study::results::{AdapterFigures, Attribution, CellResult, Effect, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::{BitRate, Task};
 use serde::Serialize;
 
@@ -52,7 +54,7 @@ pub struct Field {
 }
 
 impl Field {
-    fn of(text: impl Into<String>) -> Self {
+    pub(super) fn of(text: impl Into<String>) -> Self {
         Self { text: text.into(), small: String::new() }
     }
 
@@ -72,7 +74,7 @@ pub(super) fn column(title: &str, kind: &'static str) -> Column {
     Column { title: title.to_owned(), kind }
 }
 
-fn columns(titles: &[(&str, &'static str)]) -> Vec<Column> {
+pub(super) fn columns(titles: &[(&str, &'static str)]) -> Vec<Column> {
     titles.iter().map(|(title, kind)| column(title, kind)).collect()
 }
 
@@ -103,7 +105,7 @@ fn of_cells(
 ) -> Table {
     let named = cells.iter().any(|cell| !cell.levels.0.is_empty());
     let limited = !transactional && cells.iter().any(|cell| cell.limit.is_some());
-    let shared = if cells.iter().any(|cell| cell.shared_cpus) { " †" } else { "" };
+    let shared = if cells.iter().any(|cell| cell.has_shared_cpus()) { " †" } else { "" };
     let mut titles: Vec<Column> = Vec::new();
     if named {
         titles.push(column("Cell", "name"));
@@ -136,8 +138,9 @@ fn of_cells(
             fields.push(Field::figure(cell.completed));
         }
         if timed {
-            let latency = |ns: fn(&linkrate_terms::measurement::Latency) -> u64| {
-                Field::or_absent(cell.latency.as_ref().map(|l| number::duration(ns(l) as f64)))
+            let latency = |pick: fn(&LatencyFigures) -> Option<u64>| {
+                let ns = cell.latency.as_ref().and_then(pick);
+                Field::or_absent(ns.map(|ns| number::duration(ns as f64)))
             };
             fields.push(latency(|l| l.p50_ns));
             fields.push(latency(|l| l.p99_ns));
@@ -690,24 +693,37 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
         (None, _) => "idle".to_owned(),
         (Some(index), levels) => levels.map_or_else(|| format!("cell {index}"), names::cell),
     };
-    let mut fields = vec![
-        Field::of(run.sequence.to_string()),
+    let block = match run.imported() {
+        Some(_) => ABSENT.to_owned(),
         // people count from 1
-        Field::of((run.block + 1).to_string()),
-    ];
+        None => (run.block + 1).to_string(),
+    };
+    let mut fields = vec![Field::of(run.sequence.to_string()), Field::of(block)];
+    let quantity = |mean: f64, unit| {
+        let interval = linkrate_study::quantity::Interval { mean, low: None, high: None };
+        number::brief_mean(&Quantity { interval, unit })
+    };
     match &run.outcome {
         Outcome::Failed(failure) => {
             fields.push(Field { text: cell, small: format!("failed: {failure}") });
             fields.extend((0..4).map(|_| Field::of(ABSENT)));
         }
+        Outcome::Imported(imported) => {
+            fields.push(Field { text: cell, small: imported.source() });
+            let transactional = imported.is_transactional();
+            let rate = if transactional { Measure::Transactions } else { Measure::Throughput };
+            let figures = [rate, Measure::ServiceDemand, Measure::Cpu].map(|measure| {
+                let value = measures::figure(measure, run)?;
+                Some(quantity(value, measure.unit(transactional)))
+            });
+            let client = imported.found.client_cpu_percent;
+            let client = client.map(|percent| quantity(percent, Unit::Percent));
+            fields.extend(figures.into_iter().chain([client]).map(Field::or_absent));
+        }
         Outcome::Measured(measured) => {
             fields.push(Field::of(cell));
             let transactional =
                 matches!(&run.spec.task, Task::Workload(w) if w.kind.is_transactional());
-            let quantity = |mean: f64, unit| {
-                let interval = linkrate_study::quantity::Interval { mean, low: None, high: None };
-                number::brief_mean(&Quantity { interval, unit })
-            };
             let (rate, demand) = match (&run.spec.task, transactional) {
                 (Task::Idle, _) => (None, None),
                 (_, true) => (

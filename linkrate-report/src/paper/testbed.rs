@@ -64,6 +64,9 @@ struct Wire {
 pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let Some(plan) = &results.plan else { return Ok(None) };
     let testbed = &plan.study.testbed;
+    if matches!(testbed.adapter, Adapter::Unknown) {
+        return Ok(None);
+    }
     let fact = |name: &str| plan.facts.facts.get(name).cloned().unwrap_or_default();
     let cpus = |name: &str, whose: &str| match fact(name).as_str() {
         "" => format!("CPUs of {whose} not known"),
@@ -78,7 +81,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let mut told = Vec::new();
     match &testbed.adapter {
         // drawn below: it has no cards
-        Adapter::Interfaces(_) => {}
+        Adapter::Interfaces(_) | Adapter::Unknown => {}
         Adapter::Veth => {
             let rows = testbed.clients.clamp(1, MOST_ROWS);
             for row in 0..rows {

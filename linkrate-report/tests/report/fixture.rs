@@ -61,6 +61,7 @@ pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
         device_shares_cpus: false,
         client_others_percent: None,
         scale: 1.0,
+        imported: false,
     }
 }
 
@@ -247,7 +248,7 @@ pub fn stream() -> StudyResults {
                 if index < 4 { 1514.0 } else { packet + 14.0 },
                 wobble * 100.0,
             ),
-            shared_cpus: false,
+            shared_cpus: Some(false),
             verdict: match index % 2 {
                 0 => verdict(&[(Some(OneWay::Transmit), bound)]),
                 _ => verdict(&[
@@ -314,9 +315,10 @@ pub fn stream() -> StudyResults {
         results: "tso-20231114-2213".to_owned(),
         started_unix_ms: 1_700_000_000_000,
         linkrate_version: "0.1.0".to_owned(),
-        seed: 1,
-        run_seconds: 2.0,
-        warm_up_seconds: 0.5,
+        seed: Some(1),
+        run_seconds: Some(2.0),
+        warm_up_seconds: Some(0.5),
+        imported: Vec::new(),
         directory: "results/tso".to_owned(),
         confidence: 0.95,
         interval_confidence: 0.95,
@@ -379,7 +381,7 @@ pub fn request_response() -> StudyResults {
             service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
             service_demand_parts: None,
             cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
-            latency: Some(latency),
+            latency: Some((&latency).into()),
             round_trip: Some(RoundTripParts {
                 latency_us: 60.0,
                 moderation_us: Some(21.0),
@@ -390,7 +392,7 @@ pub fn request_response() -> StudyResults {
                 unexplained_us: 24.1 - demand,
             }),
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
-            shared_cpus: false,
+            shared_cpus: Some(false),
             verdict: verdict(&[(None, bound)]),
             attribution: None,
             failure: None,

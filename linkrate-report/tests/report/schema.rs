@@ -9,8 +9,11 @@ use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, document};
 use linkrate_study::analysis::knee::Knee;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Quantity, Unit};
-use linkrate_study::results::{Attribution, CategoryShare, MixFigures, StudyResults, WayRate};
+use linkrate_study::results::{
+    Attribution, CategoryShare, ImportedRun, MixFigures, StudyResults, WayRate,
+};
 use linkrate_study::verdict::{Missing, OneWay};
+use linkrate_terms::latency::LatencyFigures;
 use serde_json::{Value, json};
 
 use crate::fixture;
@@ -65,7 +68,21 @@ fn every_fixture() -> Vec<StudyResults> {
         completed: cell.completed,
         latency: cell.latency,
     }];
+    let mut imported = fixture::stream();
+    (imported.seed, imported.run_seconds, imported.warm_up_seconds) = (None, None, None);
+    imported.cells[0].shared_cpus = None;
+    imported.cells[0].latency = Some(LatencyFigures::default());
+    imported.imported = vec![ImportedRun {
+        file: "tcp.json".to_owned(),
+        place: None,
+        program: "iperf3 3.12".to_owned(),
+        test: "TCP".to_owned(),
+        levels: Levels::default(),
+        started_unix_ms: None,
+        lacks: vec!["service demand".to_owned()],
+    }];
     vec![
+        imported,
         transfers,
         fixture::stream(),
         fixture::request_response(),
@@ -170,6 +187,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "disciplines",
                     "equal_mix",
                     "failure",
+                    "imported",
                     "line",
                     "measured",
                     "members",

@@ -81,7 +81,7 @@ fn stored(study: Study) -> StoredStudy {
     };
     let gigabits = match &study.testbed.adapter {
         Adapter::Model(model) => model.rate.map_or(1.0, |rate| rate.0 / 1e9),
-        Adapter::Veth | Adapter::Interfaces(_) => 20.0,
+        Adapter::Veth | Adapter::Interfaces(_) | Adapter::Unknown => 20.0,
     };
     let mut runs = Vec::new();
     for block in 0..BLOCKS {

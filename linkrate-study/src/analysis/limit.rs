@@ -21,7 +21,7 @@ use crate::verdict::OneWay;
 pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Option<f64> {
     let testbed = &*testbed.of_run(spec);
     match &testbed.adapter {
-        Adapter::Veth => None,
+        Adapter::Veth | Adapter::Unknown => None,
         Adapter::Model(model) => of_model(spec, model, testbed),
         Adapter::Interfaces(_) => {
             let good = runs.iter().filter_map(|run| run.measurement());
@@ -47,7 +47,7 @@ pub fn of_direction(
 ) -> Option<f64> {
     let testbed = &*testbed.of_run(spec);
     match &testbed.adapter {
-        Adapter::Veth => None,
+        Adapter::Veth | Adapter::Unknown => None,
         Adapter::Model(model) => {
             let (link, mtu) = link_of(spec, testbed)?;
             let traffic = agreed(traffic(spec, mtu)?, run.effective.mss_bytes);

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkrate_terms::Measurement;
-use linkrate_terms::measurement::{IdleSource, Latency, SenderTimes};
+use linkrate_terms::latency::LatencyFigures;
+use linkrate_terms::measurement::{IdleSource, SenderTimes};
+use linkrate_terms::{Imported, Measurement};
 
 use crate::analysis::{adapter, disciplines, members, shares};
 use crate::quantity::{Interval, Measure};
 use crate::results::CellEvidence;
 use crate::stats::interval::of_mean;
 use crate::stats::sample::mean;
-use crate::store::StoredRun;
+use crate::store::{Outcome, StoredRun};
 use crate::study::Study;
 
 /// Stored runs, sorted into the cells of their study, in the order of their blocks.
@@ -78,13 +79,27 @@ impl<'a> RunsByCell<'a> {
 
 /// One figure of a run; `None` without figures, or when they do not allow this one.
 pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
-    let measurement = run.measurement()?;
-    match measure {
-        Measure::Throughput => throughput(measurement),
-        Measure::Transactions => transactions(measurement),
-        Measure::ServiceDemand => service_demand(measurement, run.spec.is_transactional()),
-        Measure::Cpu => sut_cpu_percent(measurement),
+    match &run.outcome {
+        Outcome::Measured(measurement) => match measure {
+            Measure::Throughput => throughput(measurement),
+            Measure::Transactions => transactions(measurement),
+            Measure::ServiceDemand => service_demand(measurement, run.spec.is_transactional()),
+            Measure::Cpu => sut_cpu_percent(measurement),
+        },
+        Outcome::Imported(imported) => of_other_program(measure, imported),
+        Outcome::Failed(_) => None,
     }
+}
+
+/// One figure of an imported run, as far as the program told it.
+fn of_other_program(measure: Measure, run: &Imported) -> Option<f64> {
+    let found = &run.found;
+    finite(match measure {
+        Measure::Throughput => found.bits_per_second(),
+        Measure::Transactions => found.transactions_per_second,
+        Measure::ServiceDemand => found.service_demand_us,
+        Measure::Cpu => found.cpu_percent,
+    })
 }
 
 /// Received payload in bit/s; `None` when none was counted, as for transactions on some testbeds.
@@ -132,30 +147,54 @@ pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval
 /// Latency over the runs of a cell: counts are summed, the mean is that of all transactions,
 /// smallest and largest are over all, and percentiles are means over the runs, because the
 /// transactions themselves are not kept. `None` when no run has one.
-pub fn latency(runs: &[&StoredRun]) -> Option<Latency> {
-    let found: Vec<&Latency> =
-        runs.iter().filter_map(|run| run.measurement()?.latency.as_ref()).collect();
+pub fn latency(runs: &[&StoredRun]) -> Option<LatencyFigures> {
+    let found: Vec<LatencyFigures> = runs.iter().filter_map(|run| latency_of_run(run)).collect();
     together(&found)
 }
 
-/// The latencies of several runs, as [`latency`].
-pub fn together(found: &[&Latency]) -> Option<Latency> {
-    let percentile = |pick: fn(&Latency) -> u64| -> Option<u64> {
-        let values: Vec<f64> = found.iter().map(|latency| pick(latency) as f64).collect();
+/// The latency of one run, as far as it is known.
+pub fn latency_of_run(run: &StoredRun) -> Option<LatencyFigures> {
+    match &run.outcome {
+        Outcome::Measured(measured) => measured.latency.as_ref().map(LatencyFigures::from),
+        Outcome::Imported(imported) => imported.found.latency,
+        Outcome::Failed(_) => None,
+    }
+}
+
+/// The latencies of several runs, as [`latency`]. A figure that one of them does not have is not known of
+/// all. Where a number of transactions is not known, the mean is that of the runs.
+pub fn together(found: &[LatencyFigures]) -> Option<LatencyFigures> {
+    if found.is_empty() {
+        return None;
+    }
+    let all = |pick: fn(&LatencyFigures) -> Option<u64>| -> Option<Vec<u64>> {
+        found.iter().map(pick).collect()
+    };
+    let percentile = |pick: fn(&LatencyFigures) -> Option<u64>| -> Option<u64> {
+        let values: Vec<f64> = all(pick)?.into_iter().map(|value| value as f64).collect();
         mean(&values).map(|mean| mean.round() as u64)
     };
-    let count = found.iter().fold(0u64, |sum, latency| sum.saturating_add(latency.count));
-    let total: f64 = found.iter().map(|latency| latency.mean_ns * latency.count as f64).sum();
-    Some(Latency {
+    let counts = all(|latency| latency.count);
+    let count = counts.as_ref().map(|all| all.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
+    let means: Option<Vec<f64>> = found.iter().map(|latency| latency.mean_ns).collect();
+    let mean_ns = means.and_then(|means| match (&counts, count) {
+        (Some(_), Some(0)) => Some(0.0),
+        (Some(counts), Some(count)) => {
+            let total: f64 = means.iter().zip(counts).map(|(mean, n)| mean * *n as f64).sum();
+            Some(total / count as f64)
+        }
+        _ => mean(&means),
+    });
+    Some(LatencyFigures {
         count,
-        mean_ns: if count == 0 { 0.0 } else { total / count as f64 },
-        min_ns: found.iter().map(|latency| latency.min_ns).min()?,
-        p50_ns: percentile(|latency| latency.p50_ns)?,
-        p90_ns: percentile(|latency| latency.p90_ns)?,
-        p99_ns: percentile(|latency| latency.p99_ns)?,
-        p99_9_ns: percentile(|latency| latency.p99_9_ns)?,
-        p99_99_ns: percentile(|latency| latency.p99_99_ns)?,
-        max_ns: found.iter().map(|latency| latency.max_ns).max()?,
+        mean_ns,
+        min_ns: all(|latency| latency.min_ns).and_then(|all| all.into_iter().min()),
+        p50_ns: percentile(|latency| latency.p50_ns),
+        p90_ns: percentile(|latency| latency.p90_ns),
+        p99_ns: percentile(|latency| latency.p99_ns),
+        p99_9_ns: percentile(|latency| latency.p99_9_ns),
+        p99_99_ns: percentile(|latency| latency.p99_99_ns),
+        max_ns: all(|latency| latency.max_ns).and_then(|all| all.into_iter().max()),
     })
 }
 
@@ -167,6 +206,10 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         let values: Vec<f64> = good.iter().filter_map(|run| finite(pick(run))).collect();
         mean(&values)
     };
+    let imported: Vec<&Imported> = runs.iter().filter_map(|run| run.imported()).collect();
+    if !imported.is_empty() {
+        return evidence_of_other_programs(&imported);
+    }
     let rounded = |pick| mean_of(pick).map(|mean| mean.round() as u64);
     let senders: Vec<SenderTimes> = good.iter().map(|run| run.evidence.senders).collect();
     CellEvidence {
@@ -216,6 +259,28 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         members: members::figures(&good),
         disciplines: disciplines::figures(&good),
         line: Vec::new(),
+    }
+}
+
+/// The little that other programs tell beside their figures.
+fn evidence_of_other_programs(runs: &[&Imported]) -> CellEvidence {
+    let mean_of = |pick: fn(&Imported) -> Option<f64>| -> Option<f64> {
+        let values: Vec<f64> = runs.iter().filter_map(|run| finite(pick(run))).collect();
+        mean(&values)
+    };
+    let rounded = |pick| mean_of(pick).map(|mean| mean.round() as u64);
+    CellEvidence {
+        client_cpu_percent: mean_of(|run| run.found.client_cpu_percent),
+        retransmits: mean_of(|run| run.found.retransmits.map(|count| count as f64)),
+        lost_percent: mean_of(|run| run.found.lost_percent()),
+        granted_send_buffer_bytes: rounded(|run| {
+            run.found.granted_send_buffer_bytes.map(|bytes| bytes as f64)
+        }),
+        granted_receive_buffer_bytes: rounded(|run| {
+            run.found.granted_receive_buffer_bytes.map(|bytes| bytes as f64)
+        }),
+        mss_bytes: runs.iter().filter_map(|run| run.found.mss_bytes).min(),
+        ..CellEvidence::default()
     }
 }
 

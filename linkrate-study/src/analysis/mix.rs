@@ -1,6 +1,7 @@
 //! The figures of each workload of a mix. The CPU time of the SUT is that of all together.
 
-use linkrate_terms::measurement::{Latency, PartMeasured};
+use linkrate_terms::latency::LatencyFigures;
+use linkrate_terms::measurement::PartMeasured;
 use linkrate_terms::mix::MixPart;
 use linkrate_terms::{RunSpec, Task};
 
@@ -27,7 +28,8 @@ fn of_part(part: &MixPart, number: usize, runs: &[&StoredRun], level: f64) -> Mi
     let completed = part.workload.kind.item().and_then(|item| {
         quantity(Unit::rate_of(item), |part| part.traffic.transactions_per_second())
     });
-    let latencies: Vec<&Latency> = good.iter().filter_map(|part| part.latency.as_ref()).collect();
+    let latencies: Vec<LatencyFigures> =
+        good.iter().filter_map(|part| part.latency.as_ref().map(LatencyFigures::from)).collect();
     MixFigures {
         name: part.name.clone(),
         share: part.share,

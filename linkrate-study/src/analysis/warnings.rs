@@ -15,7 +15,7 @@ use linkrate_terms::{CpuSet, Measurement};
 use linkrate_wire::link::LinkLaw;
 
 use crate::analysis::measures::{RunsByCell, drops, lost_percent};
-use crate::analysis::{adapter, members, shares};
+use crate::analysis::{adapter, imported, members, shares};
 use crate::attribution;
 use crate::belief;
 use crate::names;
@@ -78,7 +78,7 @@ pub fn warnings(
     runs: &RunsByCell<'_>,
     background: Option<f64>,
 ) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found = imported::warnings(stored);
     found.extend(adapter::scaled(&stored.plan.study.testbed));
     found.extend(ended_by_hand(stored, runs));
     found.extend(torn(stored));
@@ -95,7 +95,7 @@ pub fn warnings(
         let name = names::cell(&cell.levels);
         let law = match &stored.plan.study.testbed.of_run(&cell.spec).adapter {
             Adapter::Model(model) => LinkLaw::of(model),
-            Adapter::Veth | Adapter::Interfaces(_) => LinkLaw::Ethernet,
+            Adapter::Veth | Adapter::Interfaces(_) | Adapter::Unknown => LinkLaw::Ethernet,
         };
         found.extend(contradictions(law, &name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));

@@ -67,7 +67,7 @@ pub fn precisions(study: &Study, runs: &RunsByCell<'_>, blocks: u32) -> Vec<Cell
                 .iter()
                 .map(|figure| relative_half_width(&figure.interval))
                 .collect();
-            let good = runs.cell(index).iter().filter(|run| run.measurement().is_some()).count();
+            let good = runs.cell(index).iter().filter(|run| run.is_good()).count();
             CellPrecision {
                 cell,
                 runs: u32::try_from(good).unwrap_or(u32::MAX),

@@ -50,7 +50,11 @@ pub fn of_cell(spec: &RunSpec, runs: &[&StoredRun], level: f64) -> Vec<WayRate> 
     let rate = |direction| {
         let rates: Vec<f64> = runs
             .iter()
-            .filter_map(|run| Some(bits_per_second(&run.measurement()?.traffic, direction)))
+            .filter_map(|run| match (run.imported(), direction) {
+                (None, _) => Some(bits_per_second(&run.measurement()?.traffic, direction)),
+                (Some(run), OneWay::Transmit) => run.found.transmit_bits_per_second,
+                (Some(run), OneWay::Receive) => run.found.receive_bits_per_second,
+            })
             .collect();
         let interval = of_mean(&rates, level)?;
         Some(WayRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } })

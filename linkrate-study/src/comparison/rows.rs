@@ -48,13 +48,13 @@ impl<'a> Set<'a> {
 
 /// One figure of a run.
 fn figure(measure: Compared, run: &StoredRun) -> Option<f64> {
-    let latency = || run.measurement()?.latency.as_ref();
+    let latency = || measures::latency_of_run(run);
     match measure {
         Compared::Throughput => measures::figure(Measure::Throughput, run),
         Compared::Transactions => measures::figure(Measure::Transactions, run),
         Compared::ServiceDemand => measures::figure(Measure::ServiceDemand, run),
-        Compared::LatencyP50 => latency().map(|latency| latency.p50_ns as f64),
-        Compared::LatencyP99 => latency().map(|latency| latency.p99_ns as f64),
+        Compared::LatencyP50 => latency()?.p50_ns.map(|ns| ns as f64),
+        Compared::LatencyP99 => latency()?.p99_ns.map(|ns| ns as f64),
     }
 }
 

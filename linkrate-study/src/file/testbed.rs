@@ -261,6 +261,11 @@ fn refuse_key(reader: &mut Reader<'_>, entry: &Entry<'_>, adapter: &Adapter) {
             format!("existing interfaces have no {}", entry.name),
             "list the interfaces in interface and their clients in clients",
         ),
+        // no study file names it
+        Adapter::Unknown => (
+            format!("{} of a testbed that is not known", entry.name),
+            "leave it out, or set adapter",
+        ),
     };
     reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
 }

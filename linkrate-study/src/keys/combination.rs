@@ -102,7 +102,7 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     match &testbed.adapter {
         Adapter::Model(model) => port::check(setup, model, testbed)?,
         Adapter::Interfaces(interfaces) => port::check_interfaces(setup, interfaces)?,
-        Adapter::Veth => {}
+        Adapter::Veth | Adapter::Unknown => {}
     }
     size(setup)
 }
@@ -197,11 +197,7 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
     let unused = |key: &str| !is_used(key, workload.kind);
     let settled = Workload { kind: workload.kind, ..Workload::default() }.settled().direction;
     if unused("direction") && workload.direction != settled {
-        let value = match workload.direction {
-            Direction::Receive => "receive",
-            Direction::Transmit => "transmit",
-            Direction::Bidirectional => "bidirectional",
-        };
+        let value = direction_name(workload.direction);
         return refuse(
             "direction",
             value,
@@ -365,6 +361,15 @@ fn interface(setup: &Setup) -> Result<(), Combination> {
         );
     }
     Ok(())
+}
+
+/// The word for a direction, as study files have it.
+pub fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Transmit => "transmit",
+        Direction::Receive => "receive",
+        Direction::Bidirectional => "bidirectional",
+    }
 }
 
 /// The word for a kind, as study files have it.

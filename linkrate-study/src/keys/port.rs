@@ -36,7 +36,7 @@ impl Setup {
             self.interface.aggregate.aggregate = Some(ports);
             self.ports = Some(ports);
             self.clients = testbed.clients;
-        } else if !matches!(testbed.adapter, Adapter::Veth) {
+        } else if !matches!(testbed.adapter, Adapter::Veth | Adapter::Unknown) {
             let ports = self.ports.unwrap_or(testbed.ports);
             self.ports = Some(ports);
             self.clients = ports.saturating_mul(testbed.clients_per_port);

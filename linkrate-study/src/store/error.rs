@@ -34,6 +34,12 @@ pub enum StoreError {
         /// The directory.
         directory: PathBuf,
     },
+    /// The runs were imported, so that no testbed can make more of them.
+    #[error("{} has runs of other programs, and no study that could go on", directory.display())]
+    Imported {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// The store was made by a later linkrate.
     #[error(
         "{} has store format {found}, this linkrate reads formats up to {known}",
@@ -110,6 +116,9 @@ impl StoreError {
             Self::NotAStore { .. } => "`linkrate study run` creates a results directory",
             Self::NotEmpty { .. } => {
                 "name another directory, or continue this study with `linkrate study resume`"
+            }
+            Self::Imported { .. } => {
+                "import all files again, with the new ones: linkrate study import FILE..."
             }
             Self::Locked { .. } => "wait for that process or end it; its end releases the lock",
             Self::Newer { written_by, .. } => {

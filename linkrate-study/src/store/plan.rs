@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use linkrate_terms::clean;
+use linkrate_terms::spec::Adapter;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,11 @@ use crate::store::files::Files;
 use crate::store::{ENDED_FILE, PLAN_FILE, json};
 use crate::study::Study;
 
-/// Version of the store. A store of a later one is refused, never guessed at.
-pub const STORE_FORMAT: u32 = 1;
+/// The latest version of the store. A store of a later one is refused, never guessed at.
+pub const STORE_FORMAT: u32 = 2;
+
+/// The version of a store without imported runs, which earlier versions of linkrate read.
+const MEASURED_FORMAT: u32 = 1;
 
 /// Most bytes of `plan.json` and `ended.json` that are read, and so that are written.
 pub const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
@@ -26,7 +30,7 @@ const MOST_SESSIONS: usize = 4096;
 /// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlan {
-    /// [`STORE_FORMAT`].
+    /// 2 for imported runs, which have another kind of outcome; otherwise 1.
     pub format: u32,
     /// The linkrate that made the store.
     pub linkrate_version: String,
@@ -65,6 +69,8 @@ impl Session {
 pub enum Ended {
     /// By the study's stop rule.
     Rule(StopReason),
+    /// By nothing: its runs were imported.
+    Imported,
     /// The user stopped the study.
     Interrupted,
     /// A run failed in a study that stops on failure.
@@ -74,7 +80,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Whether the study ran to its stop rule and found something.
+    /// Whether the study ran to its stop rule and found something, or its runs were imported.
     pub fn is_complete(&self) -> bool {
         matches!(
             self,
@@ -82,7 +88,7 @@ impl Ended {
                 StopReason::Precision { .. }
                     | StopReason::MaxBlocks { .. }
                     | StopReason::Budget { .. }
-            )
+            ) | Self::Imported
         )
     }
 }
@@ -91,6 +97,7 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule(reason) => reason.fmt(f),
+            Self::Imported => f.write_str("imported from the output of other programs"),
             Self::Interrupted => f.write_str("interrupted"),
             Self::RunFailed(failure) => {
                 write!(f, "a run failed, and the study stops on failure ({failure})")
@@ -112,14 +119,20 @@ impl StoredPlan {
     /// The plan of a study that begins now.
     pub fn new(study: Study, facts: Facts, started_unix_ms: u64) -> Self {
         let facts = facts.cleaned();
+        let imported = matches!(study.testbed.adapter, Adapter::Unknown);
         Self {
-            format: STORE_FORMAT,
+            format: if imported { STORE_FORMAT } else { MEASURED_FORMAT },
             linkrate_version: env!("CARGO_PKG_VERSION").to_owned(),
             started_unix_ms,
             study,
             facts,
             resumed: Vec::new(),
         }
+    }
+
+    /// Whether its runs were measured by other programs.
+    pub fn is_imported(&self) -> bool {
+        matches!(self.study.testbed.adapter, Adapter::Unknown)
     }
 
     /// What differs between the facts stored and those of today's testbed, as full sentences. A

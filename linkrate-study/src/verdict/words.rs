@@ -24,6 +24,9 @@ impl Verdict {
     /// The verdict for the column of a table, with how far the links were filled where they are not
     /// the bound.
     pub fn brief(&self) -> String {
+        if self.imported {
+            return "not known".to_owned();
+        }
         if self.ways.is_empty() {
             return "no run succeeded".to_owned();
         }
@@ -41,6 +44,9 @@ impl Verdict {
     /// The verdict as a sentence without its full stop, with the facts that a reader needs beside
     /// it: how far the links were filled where they are not the bound, and which roles share CPUs.
     pub fn sentence(&self) -> String {
+        if self.imported {
+            return "not known: imported runs have no evidence".to_owned();
+        }
         if self.ways.is_empty() {
             return "no verdict: no run succeeded".to_owned();
         }

@@ -119,7 +119,7 @@ impl TestbedSpec {
         let encapsulation = match &self.adapter {
             _ if bridged == 0 => return Ok(()),
             Adapter::Model(model) => model.encapsulation,
-            Adapter::Veth | Adapter::Interfaces(_) => Encapsulation::ClassicalIp,
+            Adapter::Veth | Adapter::Interfaces(_) | Adapter::Unknown => Encapsulation::ClassicalIp,
         };
         if encapsulation != Encapsulation::Lane1516 {
             return Err(BridgeError::Adapter { adapter: adapter.to_owned() });
@@ -139,7 +139,7 @@ impl TestbedSpec {
         let adapter = || self.adapter.name().to_owned();
         let octets = match &self.adapter {
             Adapter::Model(model) => Model::emulated_octets(model),
-            Adapter::Veth | Adapter::Interfaces(_) => None,
+            Adapter::Veth | Adapter::Interfaces(_) | Adapter::Unknown => None,
         };
         let Some(of_adapter) = octets else {
             return Err(ElanError::Adapter { adapter: adapter() });

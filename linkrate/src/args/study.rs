@@ -43,6 +43,8 @@ pub enum StudyCommand {
     Watch(WatchArgs),
     /// Print the results of a study again, and write its report or one document
     Report(StudyReportArgs),
+    /// Make a result set of what netperf, iperf3 and flent measured
+    Import(StudyImportArgs),
     /// Compare two result sets of the same study: improvements and regressions
     Compare(StudyCompareArgs),
     /// Print the JSON Schema of a document
@@ -59,6 +61,28 @@ pub struct WatchArgs {
     /// The results directory
     pub directory: PathBuf,
     /// Print one JSON document for each block, each on its own line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linkrate study import`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Files are recognised by their content:
+  netperf  classic output (TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, UDP_STREAM, TCP_RR, TCP_CRR, UDP_RR),
+           -o (CSV) and -k (keyword=value) of omni tests
+  iperf3   -J, --json-stream
+  flent    data files, .flent and .flent.gz, format version 4
+Several files of the same test are several runs of one cell. What a file does not tell is not known in the
+results. Of imported runs no effects are computed, and nothing is claimed.")]
+pub struct StudyImportArgs {
+    /// Files that the programs wrote
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The results directory [default: results/import-DATE-TIME]
+    #[arg(long, short, visible_alias = "out", value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,
 }

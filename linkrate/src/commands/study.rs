@@ -1,7 +1,8 @@
-//! `linkrate study`: list, show, run, resume, watch, report, compare, schema.
+//! `linkrate study`: list, show, run, resume, watch, report, import, compare, schema.
 
 mod compare;
 mod files;
+mod import;
 mod output;
 mod preview;
 mod report;
@@ -24,6 +25,7 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),
         StudyCommand::Watch(arguments) => watch::watch(&arguments),
         StudyCommand::Report(arguments) => report::run(&arguments),
+        StudyCommand::Import(arguments) => import::run(&arguments),
         StudyCommand::Compare(arguments) => compare::run(&arguments),
         StudyCommand::Schema { document } => {
             print(match document {

@@ -34,7 +34,7 @@ pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
                 .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
             match found {
                 Adapter::Model(model) => vec![*model],
-                Adapter::Veth | Adapter::Interfaces(_) => {
+                Adapter::Veth | Adapter::Interfaces(_) | Adapter::Unknown => {
                     let message = "veth is not a model; name a model, or a file that ends in .toml";
                     return Err(Failure::new(Exit::Usage, message));
                 }

@@ -83,7 +83,7 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
     let ports = if aggregate > 0 { aggregate } else { arguments.ports };
     let clients = match spec.adapter {
         _ if aggregate > 0 => arguments.clients.unwrap_or(aggregate),
-        Adapter::Veth => arguments.ports,
+        Adapter::Veth | Adapter::Unknown => arguments.ports,
         Adapter::Model(_) | Adapter::Interfaces(_) => {
             let elans = arguments.elans.len().max(1) as u32;
             arguments.ports.saturating_mul(spec.clients_per_port).saturating_mul(elans)

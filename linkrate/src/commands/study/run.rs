@@ -20,7 +20,7 @@ use crate::program::this_program;
 use crate::progress::StudyProgress;
 
 /// Where results go unless another directory is named.
-const RESULTS: &str = "results";
+pub const RESULTS: &str = "results";
 
 /// Runs a study from its beginning.
 pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {

@@ -1,0 +1,329 @@
+//! Documents of `iperf3 -J`, one or several after each other, and the events of `--json-stream`.
+//!
+//! Facts: the documents of iperf 3.12, and of older versions as far as they differ. The client's document is the
+//! same at a reversed test: `reverse` says that the server sends. A server writes the same document, with
+//! `accepted_connection` in place of `connecting_to`.
+
+use linkrate_terms::imported::{Asked, Found, MOST_SAMPLES, MOST_SERIES, Series};
+use linkrate_terms::{Direction, Imported, Protocol};
+use serde_json::{Map, Value};
+
+use super::{ImportError, MOST_RUNS, MOST_TEXT};
+use crate::json::Fields;
+
+/// Most streams of one test: iperf3 allows 128.
+const MOST_STREAMS: u64 = 1024;
+
+/// Most bytes of a block.
+const MOST_BLOCK: u64 = 1 << 40;
+
+/// The largest number of anything that is counted.
+const MOST: u64 = 1 << 53;
+
+/// What a reader must know of the CPU figures, which are not imported.
+const OWN_CPU: &str = "iperf3 tells the CPU time of its own processes, and not that of a host with its \
+                       interrupts; it is not taken for the CPU use of the system under test.";
+
+/// The runs of a file.
+///
+/// # Errors
+/// [`ImportError`] with the document and the field.
+pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
+    let documents = documents(bytes)?;
+    let several = documents.len() > 1;
+    let runs = documents.iter().zip(1..).map(|(document, number)| {
+        let place = several.then(|| format!("document {number}"));
+        run(file, place, document)
+    });
+    runs.collect()
+}
+
+/// The documents of a file; the events of a stream are put together to those that `-J` writes.
+fn documents(bytes: &[u8]) -> Result<Vec<Fields>, ImportError> {
+    let mut found: Vec<Map<String, Value>> = Vec::new();
+    let mut events = false;
+    for (value, number) in serde_json::Deserializer::from_slice(bytes).into_iter().zip(1..) {
+        let place = format!("document {number}");
+        let value: Value = value.map_err(|error: serde_json::Error| {
+            ImportError::of_file(error.to_string(), "the JSON of iperf3 -J")
+        })?;
+        let Value::Object(mut object) = value else {
+            return Err(ImportError::new(place, super::shown(&value.to_string()), "a JSON object"));
+        };
+        let event = object.get("event").and_then(Value::as_str).map(str::to_owned);
+        match (event, object.remove("data")) {
+            (Some(event), Some(data)) => {
+                events = true;
+                if event == "start" {
+                    found.push(Map::new());
+                }
+                let Some(last) = found.last_mut() else {
+                    return Err(ImportError::new(
+                        place,
+                        format!("event {event:?}"),
+                        "event \"start\" first",
+                    ));
+                };
+                if event == "interval" {
+                    let intervals =
+                        last.entry("intervals").or_insert_with(|| Value::Array(Vec::new()));
+                    intervals.as_array_mut().map(|all| all.push(data));
+                } else {
+                    last.insert(event, data);
+                }
+            }
+            _ if events => {
+                return Err(ImportError::new(place, "no event", "an event of iperf3 --json-stream"));
+            }
+            _ => found.push(object),
+        }
+        if found.len() > MOST_RUNS {
+            return Err(ImportError::of_file(
+                "more runs",
+                format!("at most {MOST_RUNS} in a file"),
+            ));
+        }
+    }
+    if found.is_empty() {
+        return Err(ImportError::of_file("no document", "the JSON of iperf3 -J"));
+    }
+    Ok(found.into_iter().filter_map(|object| Fields::of(&Value::Object(object))).collect())
+}
+
+/// One document.
+fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported, ImportError> {
+    let part = |name: &str| match &place {
+        Some(place) => format!("{place}, {name}"),
+        None => name.to_owned(),
+    };
+    let whole = place.clone().unwrap_or_default();
+    let at = ImportError::at(&whole);
+    if let Some(error) = document.text("error", 10 * MOST_TEXT).map_err(&at)? {
+        return Err(ImportError {
+            place: place.clone(),
+            found: format!("field \"error\" is {:?}", super::shown(&error)),
+            expected: "a test that ended without an error".to_owned(),
+        });
+    }
+    let section = |fields: &Fields, path: &str, key: &'static str| {
+        let found = fields.object(key).map_err(ImportError::at(&part(path)))?;
+        found.ok_or_else(|| ImportError {
+            place: Some(part(path)),
+            found: format!("no {key:?}"),
+            expected: "the JSON of iperf3 -J".to_owned(),
+        })
+    };
+    let start = section(document, "top level", "start")?;
+    let end = section(document, "top level", "end")?;
+    let test = section(&start, "start", "test_start")?;
+    let in_start = ImportError::at(&part("start"));
+    let in_test = ImportError::at(&part("start.test_start"));
+    let in_end = ImportError::at(&part("end"));
+
+    let protocol = test.text("protocol", MOST_TEXT).map_err(&in_test)?.unwrap_or_default();
+    let kind = match protocol.as_str() {
+        "TCP" => Protocol::Stream,
+        "UDP" => Protocol::UdpStream,
+        other => {
+            return Err(ImportError::new(
+                part("start.test_start"),
+                format!("field \"protocol\" is {other:?}"),
+                "\"TCP\" or \"UDP\"",
+            ));
+        }
+    };
+    let is_server = start.object("accepted_connection").map_err(&in_start)?.is_some();
+    let is_udp = kind == Protocol::UdpStream;
+    let forward = sums(&end, false, is_udp, &part("end"))?;
+    let backward = sums(&end, true, is_udp, &part("end"))?;
+    let bidirectional = backward.is_some() || test.switch("bidir");
+    // the client sends unless the test is reversed; "forward" is the client's way in a test of both
+    let client_sends = bidirectional || !test.switch("reverse");
+    let direction = match (bidirectional, client_sends != is_server) {
+        (true, _) => Direction::Bidirectional,
+        (false, true) => Direction::Transmit,
+        (false, false) => Direction::Receive,
+    };
+    let forward = forward.ok_or_else(|| ImportError {
+        place: Some(part("end")),
+        found: "no \"sum_received\" and no \"sum\"".to_owned(),
+        expected: "the sums of a test that ended".to_owned(),
+    })?;
+    let (transmit, receive) = match (direction, &backward) {
+        (Direction::Transmit, _) => (Some(&forward), None),
+        (Direction::Receive, _) => (None, Some(&forward)),
+        // a server calls the way of its own client forward too
+        (Direction::Bidirectional, backward) if is_server => (backward.as_ref(), Some(&forward)),
+        (Direction::Bidirectional, backward) => (Some(&forward), backward.as_ref()),
+    };
+    let both = |pick: fn(&Sums) -> Option<u64>| {
+        let all = [Some(&forward), backward.as_ref()].into_iter().flatten().map(pick);
+        all.collect::<Option<Vec<u64>>>().map(|all| all.into_iter().fold(0, u64::saturating_add))
+    };
+    // a server that the client told nothing of its end writes 0
+    let known = |rate: f64| Some(rate).filter(|rate| !is_server || *rate > 0.0);
+    let duration = test.number("duration").map_err(&in_test)?.filter(|seconds| *seconds > 0.0);
+    let found = Found {
+        seconds: duration.or(forward.seconds),
+        transmit_bits_per_second: transmit.and_then(|sums| known(sums.bits_per_second)),
+        receive_bits_per_second: receive.and_then(|sums| known(sums.bits_per_second)),
+        sent_datagrams: both(|sums| sums.packets).filter(|_| is_udp),
+        lost_datagrams: both(|sums| sums.lost).filter(|_| is_udp),
+        retransmits: both(|sums| sums.retransmits).filter(|_| !is_udp),
+        granted_send_buffer_bytes: start.whole("sndbuf_actual", 0, MOST).map_err(&in_start)?,
+        granted_receive_buffer_bytes: start.whole("rcvbuf_actual", 0, MOST).map_err(&in_start)?,
+        ..Found::default()
+    };
+    let connections = test.whole("num_streams", 1, MOST_STREAMS).map_err(&in_test)?;
+    let asked = Asked {
+        connections: connections.and_then(|count| u32::try_from(count).ok()),
+        message: test.whole("blksize", 1, MOST_BLOCK).map_err(&in_test)?,
+        socket: start.whole("sock_bufsize", 0, MOST).map_err(&in_start)?,
+        congestion: end
+            .text("sender_tcp_congestion", MOST_TEXT)
+            .map_err(&in_end)?
+            .filter(|_| !is_udp),
+        rate: test.whole("target_bitrate", 0, MOST).map_err(&in_test)?,
+        warm_up_seconds: test.number("omit").map_err(&in_test)?,
+        ..Asked::of(kind, direction)
+    };
+    let version = start.text("version", MOST_TEXT).map_err(&in_start)?;
+    let began = start.object("timestamp").map_err(&in_start)?;
+    let began = began.map(|time| time.whole("timesecs", 0, MOST / 1000)).transpose();
+    let mut facts = std::collections::BTreeMap::new();
+    if let Some(system) = start.text("system_info", 10 * MOST_TEXT).map_err(&in_start)? {
+        // the words of uname(1): system, host, release
+        let mut words = system.split_whitespace();
+        if let (Some("Linux"), Some(release)) = (words.next(), words.nth(1)) {
+            facts.insert("kernel".to_owned(), release.to_owned());
+        }
+    }
+    let has_cpu = end.object("cpu_utilization_percent").map_err(&in_end)?.is_some();
+    Ok(Imported {
+        file: file.to_owned(),
+        program: version.map_or("iperf3".to_owned(), |version| {
+            // `iperf 3.12`: the factor of cells is the word before the number
+            version.replacen("iperf ", "iperf3 ", 1)
+        }),
+        test: match bidirectional {
+            true => format!("{protocol} both ways"),
+            false => protocol,
+        },
+        started_unix_ms: began.map_err(&in_start)?.flatten().map(|seconds| seconds * 1000),
+        asked,
+        found,
+        series: series(document, &part("intervals"))?,
+        facts,
+        remarks: if has_cpu { vec![OWN_CPU.to_owned()] } else { Vec::new() },
+        place,
+    })
+}
+
+/// The sums of one way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sums {
+    /// Payload that was received.
+    bits_per_second: f64,
+    seconds: Option<f64>,
+    packets: Option<u64>,
+    lost: Option<u64>,
+    retransmits: Option<u64>,
+}
+
+/// The sums of the client's way, or of the other one in a test of both; `None` where there are none.
+fn sums(
+    end: &Fields,
+    backward: bool,
+    is_udp: bool,
+    place: &str,
+) -> Result<Option<Sums>, ImportError> {
+    let keys: [&'static str; 3] = match backward {
+        false => ["sum_received", "sum_sent", "sum"],
+        true => ["sum_received_bidir_reverse", "sum_sent_bidir_reverse", "sum_bidir_reverse"],
+    };
+    let [received, sent, sum] = keys;
+    let fields = |key| end.object(key).map_err(ImportError::at(place));
+    let (of_receiver, of_sender, of_both) = (fields(received)?, fields(sent)?, fields(sum)?);
+    let at = |key: &str| ImportError::at(&format!("{place}.{key}"));
+    let count = |fields: &Option<Fields>, key: &str, name: &'static str| match fields {
+        Some(fields) => fields.whole(name, 0, MOST).map_err(at(key)),
+        None => Ok(None),
+    };
+    let packets = count(&of_both, sum, "packets")?;
+    let lost = count(&of_both, sum, "lost_packets")?;
+    let (fields, key) = match (&of_receiver, &of_both) {
+        (Some(fields), _) => (fields, received),
+        // versions before 3.7 tell of UDP what was sent, and how many datagrams of one size were lost
+        (None, Some(fields)) if is_udp => (fields, sum),
+        _ => return Ok(None),
+    };
+    let rate = fields.number("bits_per_second").map_err(at(key))?;
+    let rate = rate.filter(|rate| *rate >= 0.0).ok_or_else(|| {
+        ImportError::new(
+            format!("{place}.{key}"),
+            "no rate in field \"bits_per_second\"",
+            "a number from 0",
+        )
+    })?;
+    let arrived = match (of_receiver.is_some(), packets, lost) {
+        (false, Some(packets), Some(lost)) if packets > 0 => {
+            packets.saturating_sub(lost) as f64 / packets as f64
+        }
+        _ => 1.0,
+    };
+    Ok(Some(Sums {
+        bits_per_second: rate * arrived,
+        seconds: fields.number("seconds").map_err(at(key))?.filter(|seconds| *seconds > 0.0),
+        packets,
+        lost,
+        retransmits: count(&of_sender, sent, "retransmits")?,
+    }))
+}
+
+/// The rate of each stream over time, without the intervals that the test omitted.
+fn series(document: &Fields, place: &str) -> Result<Vec<Series>, ImportError> {
+    let mut all: Vec<(u64, Series)> = Vec::new();
+    let intervals = document.list("intervals", usize::MAX).map_err(ImportError::at(place))?;
+    for (interval, number) in intervals.iter().zip(1..) {
+        let place = format!("{place}[{number}]");
+        let at = ImportError::at(&place);
+        let Some(interval) = Fields::of(interval) else {
+            return Err(ImportError::new(place, super::shown(&interval.to_string()), "an object"));
+        };
+        for stream in interval.list("streams", usize::MAX).map_err(&at)? {
+            let Some(stream) = Fields::of(stream) else {
+                return Err(ImportError::new(
+                    place,
+                    super::shown(&stream.to_string()),
+                    "an object",
+                ));
+            };
+            if stream.switch("omitted") {
+                continue;
+            }
+            let socket = stream.whole("socket", 0, MOST).map_err(&at)?;
+            let end = stream.number("end").map_err(&at)?;
+            let rate = stream.number("bits_per_second").map_err(&at)?;
+            let (Some(socket), Some(end)) = (socket, end) else { continue };
+            let index = match all.iter().position(|(known, _)| *known == socket) {
+                Some(index) => index,
+                None if all.len() < MOST_SERIES => {
+                    let sends = stream.switch("sender");
+                    let way = if sends { "transmit" } else { "receive" };
+                    let name = format!("{way} {}", all.len() + 1);
+                    all.push((
+                        socket,
+                        Series { name, unit: "bit/s".to_owned(), samples: Vec::new() },
+                    ));
+                    all.len() - 1
+                }
+                None => continue,
+            };
+            let samples = &mut all[index].1.samples;
+            if samples.len() < MOST_SAMPLES {
+                samples.push((end, rate));
+            }
+        }
+    }
+    Ok(all.into_iter().map(|(_, series)| series).collect())
+}

@@ -1,0 +1,360 @@
+//! Runs of other programs as a result set.
+//!
+//! Runs of the same test with the same settings are one cell, and what differs between the cells is a factor.
+//! The factors have the keys of study files. Nothing is known of what else changed between two runs, so they
+//! are in no blocks: no factor has effects, and so nothing is claimed. A store wants a block for each run; it
+//! is the number of the run within its cell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use linkrate_terms::spec::{Adapter, Task};
+use linkrate_terms::{
+    ByteSize, Imported, InterfaceKnobs, MessageSize, RunSpec, SendPath, SocketKnobs, TestbedSpec,
+    Workload,
+};
+
+use crate::executor::Facts;
+use crate::file::MAX_CELLS;
+use crate::keys::{direction_name, kind_name};
+use crate::levels::{Level, Levels};
+use crate::order::Order;
+use crate::store::{Outcome, StoredRun};
+use crate::study::check::{LONGEST, MOST_BLOCKS};
+use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
+
+/// Name of the study that imported runs seem to be of.
+pub const NAME: &str = "import";
+
+/// Confidence level of the intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// Smallest difference that comparisons of imported sets call one.
+const MINIMUM_EFFECT: f64 = 0.02;
+
+/// A result set of imported runs, ready to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImportedSet {
+    /// The study that the runs seem to be of.
+    pub study: Study,
+    /// What all files tell alike of the host.
+    pub facts: Facts,
+    /// The runs, cell after cell as the cells first appear, each in the order of the files.
+    pub runs: Vec<StoredRun>,
+}
+
+/// Why runs cannot be one result set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// No file had a run.
+    #[error("no runs to import")]
+    NoRuns,
+    /// More combinations of settings than a study may have.
+    #[error("{found} different tests, expected at most {most}")]
+    Cells {
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// More runs of one test than a study may have blocks.
+    #[error("{found} runs of the same test, expected at most {most}")]
+    Runs {
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: u32,
+    },
+}
+
+/// A setting by which runs are told apart: its key, and its level in a run. `None` where it means nothing for
+/// the run's kind of test.
+type Setting = (&'static str, fn(&Imported) -> Option<Level>);
+
+fn text(text: &str) -> Level {
+    Level::Text(text.to_owned())
+}
+
+/// What stands for a setting that the output of a run does not tell.
+fn or_unknown(name: &str, level: Option<Level>) -> Level {
+    level.unwrap_or_else(|| Level::Text(format!("{name} not known")))
+}
+
+fn size(name: &str, bytes: Option<u64>) -> Level {
+    or_unknown(name, bytes.map(|bytes| Level::Text(ByteSize(bytes).to_string())))
+}
+
+fn is_stream(run: &Imported) -> bool {
+    !run.is_transactional()
+}
+
+fn is_tcp(run: &Imported) -> bool {
+    !run.asked.kind.is_udp()
+}
+
+const SETTINGS: &[Setting] = &[
+    ("program", |run| Some(text(run.program.split(' ').next().unwrap_or_default()))),
+    ("test", |run| Some(text(&run.test))),
+    ("kind", |run| Some(text(kind_name(run.asked.kind)))),
+    ("direction", |run| is_stream(run).then(|| text(direction_name(run.asked.direction)))),
+    ("connections", |run| {
+        let connections = run.asked.connections.map(|count| Level::Number(count.into()));
+        Some(or_unknown("connections", connections))
+    }),
+    ("message", |run| is_stream(run).then(|| size("message", run.asked.message))),
+    ("request", |run| run.is_transactional().then(|| size("request", run.asked.request))),
+    ("response", |run| run.is_transactional().then(|| size("response", run.asked.response))),
+    ("burst", |run| {
+        let burst = run.asked.burst.map(|count| Level::Number(count.into()));
+        run.is_transactional().then(|| or_unknown("burst", burst))
+    }),
+    ("send-path", |run| {
+        let path = run.asked.send_path.map(|path| match path {
+            SendPath::Plain => text("plain"),
+            SendPath::MsgZerocopy => text("msg-zerocopy"),
+            SendPath::Sendfile => text("sendfile"),
+            SendPath::Splice => text("splice"),
+        });
+        is_stream(run).then(|| or_unknown("send-path", path))
+    }),
+    ("socket", |run| {
+        Some(match run.asked.socket {
+            Some(0) => text("autotuned"),
+            bytes => size("socket", bytes),
+        })
+    }),
+    ("congestion", |run| {
+        let congestion = run.asked.congestion.as_deref().map(text);
+        is_tcp(run).then(|| or_unknown("congestion", congestion))
+    }),
+    ("nodelay", |run| {
+        is_tcp(run).then(|| or_unknown("nodelay", run.asked.nodelay.map(Level::Switch)))
+    }),
+    ("rate", |run| {
+        let rate = run.asked.rate.map(|rate| match rate {
+            0 => text("no rate limit"),
+            rate => Level::Text(linkrate_terms::BitRate(rate as f64).to_string()),
+        });
+        is_stream(run).then(|| or_unknown("rate", rate))
+    }),
+];
+
+/// The settings of a run that mean something for it.
+fn settings(run: &Imported) -> Vec<(&'static str, Level)> {
+    SETTINGS.iter().filter_map(|(name, level)| Some((*name, level(run)?))).collect()
+}
+
+/// Makes a result set of imported runs. `now_unix_ms` is the time of the import in milliseconds since
+/// 1970-01-01 UTC.
+///
+/// # Errors
+/// [`ImportError`], for no runs and for more than a study may have.
+pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet, ImportError> {
+    let facts = facts(&imported);
+    let mut groups: Vec<(Vec<(&'static str, Level)>, Vec<Imported>)> = Vec::new();
+    for run in imported {
+        let settings = settings(&run);
+        match groups.iter_mut().find(|(known, _)| *known == settings) {
+            Some((_, runs)) => runs.push(run),
+            None => groups.push((settings, vec![run])),
+        }
+    }
+    let most_runs = groups.iter().map(|(_, runs)| runs.len()).max().ok_or(ImportError::NoRuns)?;
+    if groups.len() > MAX_CELLS {
+        return Err(ImportError::Cells { found: groups.len(), most: MAX_CELLS });
+    }
+    let blocks = u32::try_from(most_runs).ok().filter(|blocks| *blocks <= MOST_BLOCKS);
+    let blocks = blocks.ok_or(ImportError::Runs { found: most_runs, most: MOST_BLOCKS })?;
+    let factors = factors(&groups);
+    let mut cells = Vec::new();
+    let mut runs: Vec<StoredRun> = Vec::new();
+    for ((settings, of_group), cell) in groups.into_iter().zip(0u32..) {
+        let levels =
+            settings.into_iter().filter(|(name, _)| factors.iter().any(|f| f.name == *name));
+        let levels = Levels(levels.map(|(name, level)| (name.to_owned(), level)).collect());
+        let Some(spec) = of_group.first().map(spec) else { continue };
+        for (run, block) in of_group.into_iter().zip(0u32..) {
+            runs.push(StoredRun {
+                sequence: u32::try_from(runs.len()).unwrap_or(u32::MAX),
+                block,
+                cell: Some(cell),
+                started_unix_ms: now_unix_ms,
+                spec: spec.clone(),
+                outcome: Outcome::Imported(Box::new(run)),
+            });
+        }
+        cells.push(Cell { levels, spec });
+    }
+    let window = cells.first().map_or(SECOND, |cell| cell.spec.window);
+    let study = Study {
+        name: NAME.to_owned(),
+        title: title(&runs),
+        paper: None,
+        testbed: TestbedSpec { adapter: Adapter::Unknown, ..TestbedSpec::default() },
+        factors,
+        parts: Vec::new(),
+        cells,
+        published: Vec::new(),
+        method: method(window, blocks),
+        quick: None,
+        source: String::new(),
+    };
+    Ok(ImportedSet { study, facts, runs })
+}
+
+/// What differs between the groups. A test's name says what its kind and direction say, so it is left out
+/// where these tell all groups apart.
+fn factors(groups: &[(Vec<(&'static str, Level)>, Vec<Imported>)]) -> Vec<Factor> {
+    // whether a setting means something is decided by the kind, which is a setting too
+    let of = |name: &'static str| -> Vec<&Level> {
+        let mut levels: Vec<&Level> = Vec::new();
+        for (_, level) in
+            groups.iter().flat_map(|(settings, _)| settings).filter(|(key, _)| *key == name)
+        {
+            if !levels.contains(&level) {
+                levels.push(level);
+            }
+        }
+        levels
+    };
+    let varied: Vec<(&'static str, Vec<&Level>)> = SETTINGS
+        .iter()
+        .map(|(name, _)| (*name, of(name)))
+        .filter(|(_, levels)| levels.len() > 1)
+        .collect();
+    let without_test: BTreeSet<Vec<&(&'static str, Level)>> = groups
+        .iter()
+        .map(|(settings, _)| {
+            let kept = |setting: &&(&'static str, Level)| {
+                setting.0 != "test" && varied.iter().any(|(name, _)| *name == setting.0)
+            };
+            settings.iter().filter(kept).collect()
+        })
+        .collect();
+    let tests_needed = without_test.len() < groups.len();
+    varied
+        .into_iter()
+        .filter(|(name, _)| *name != "test" || tests_needed)
+        .map(|(name, levels)| Factor {
+            name: name.to_owned(),
+            levels: levels.into_iter().cloned().collect(),
+            // the runs are not paired
+            effects: false,
+        })
+        .collect()
+}
+
+/// The longest names of tests that a title lists.
+const LISTED: usize = 4;
+
+fn title(runs: &[StoredRun]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for run in runs.iter().filter_map(StoredRun::imported) {
+        let program = run.program.split(' ').next().unwrap_or_default();
+        let name = format!("{} of {program}", run.test);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    linkrate_terms::clean::short_line(&format!("Imported: {}{rest}", names.join(", ")), 200)
+        .into_owned()
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The run as a study would ask for it. What the output does not tell has the value of a study file that does
+/// not set it; the figures and reports of imported runs do not use it.
+fn spec(run: &Imported) -> RunSpec {
+    let asked = &run.asked;
+    let message = |bytes: Option<u64>, otherwise| {
+        bytes.map_or(otherwise, |bytes| MessageSize::Fixed(ByteSize(bytes)))
+    };
+    let default = Workload::default();
+    let workload = Workload {
+        kind: asked.kind,
+        direction: asked.direction,
+        connections: asked.connections.unwrap_or(default.connections),
+        message: message(asked.message, default.message),
+        request: message(asked.request, default.request),
+        response: message(asked.response, default.response),
+        burst: asked.burst.unwrap_or(default.burst),
+        send_path: asked.send_path.unwrap_or(default.send_path),
+        ..default
+    };
+    let socket = SocketKnobs::default();
+    let seconds = run.found.seconds.filter(|seconds| seconds.is_finite()).unwrap_or(1.0);
+    RunSpec {
+        task: Task::Workload(workload),
+        interface: InterfaceKnobs::default(),
+        socket: SocketKnobs {
+            buffer: asked.socket.filter(|bytes| *bytes > 0).map(ByteSize),
+            congestion: asked.congestion.clone().unwrap_or(socket.congestion),
+            nodelay: asked.nodelay.unwrap_or(socket.nodelay),
+        },
+        clients: 1,
+        ports: None,
+        adapter: None,
+        warm_up: Duration::ZERO,
+        // programs end their windows some ms late
+        window: Duration::from_secs_f64(seconds.round().clamp(1.0, LONGEST.as_secs_f64())),
+        profile: false,
+        event: None,
+        loss_ppm: 0,
+        seed: 0,
+    }
+}
+
+fn method(window: Duration, blocks: u32) -> Method {
+    Method {
+        confidence: CONFIDENCE,
+        precision: 1.0,
+        minimum_effect: MINIMUM_EFFECT,
+        min_blocks: blocks.min(2),
+        max_blocks: blocks,
+        run: window,
+        warm_up: Duration::ZERO,
+        idle: Duration::ZERO,
+        budget: None,
+        profile: false,
+        order: Order::Independent,
+        seed: 0,
+        on_failure: OnFailure::Continue,
+        family: Family::Study,
+        rebuild: false,
+    }
+}
+
+/// The facts that all files tell alike; each of the others is named in a warning.
+fn facts(runs: &[Imported]) -> Facts {
+    let mut values: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+    for (name, value) in runs.iter().flat_map(|run| &run.facts) {
+        values.entry(name).or_default().insert(value);
+    }
+    let mut facts = Facts::default();
+    for (name, values) in values {
+        match values.iter().next() {
+            Some(only) if values.len() == 1 => {
+                let told = runs.iter().filter(|run| run.facts.contains_key(name)).count();
+                let of = if told == runs.len() {
+                    String::new()
+                } else {
+                    format!(" (told by {told} of {} runs)", runs.len())
+                };
+                facts.facts.insert(name.clone(), format!("{only}{of}"));
+            }
+            _ => {
+                let listed: Vec<&str> =
+                    values.iter().take(LISTED).map(|value| value.as_str()).collect();
+                facts.warnings.push(format!(
+                    "The files tell {} different values of {name}, first {}: the runs are not of one testbed.",
+                    values.len(),
+                    listed.join(" and ")
+                ));
+            }
+        }
+    }
+    facts
+}

@@ -1,0 +1,65 @@
+//! `study import`: output of other programs becomes a result set.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use linkrate_interop::import;
+use linkrate_study::analysis::analyse;
+use linkrate_study::import::{NAME, assemble};
+use linkrate_study::runner::{Clock, SystemClock};
+use linkrate_study::store::files::read_named;
+use linkrate_study::store::{Store, directory, write_imported};
+use linkrate_terms::Imported;
+
+use super::run::RESULTS;
+use super::{files, output};
+use crate::args::study::StudyImportArgs;
+use crate::exit::{Exit, Failure};
+
+/// What every refusal of a file says.
+const NOTHING: &str = "nothing was imported";
+
+/// Reads all files, then writes the result set. A file that does not fit leaves nothing behind.
+pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
+    if let Some(path) = &arguments.output
+        && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+    {
+        let message = format!("--output: {} is not empty", path.display());
+        return Err(Failure::new(Exit::Usage, message).with_hint(Some("name a new directory")));
+    }
+    let mut runs = Vec::new();
+    let mut known = BTreeSet::new();
+    for path in &arguments.files {
+        // the same run twice would look like runs without scatter
+        if path.canonicalize().is_ok_and(|path| !known.insert(path)) {
+            let message = format!("{}: the same file twice, expected each once", path.display());
+            return Err(Failure::new(Exit::Usage, message).with_hint(Some(NOTHING)));
+        }
+        runs.extend(read(path)?);
+    }
+    let now_unix_ms = SystemClock::start().unix_ms();
+    let set =
+        assemble(runs, now_unix_ms).map_err(|error| Failure::from_error(Exit::Usage, &error))?;
+    let path = match &arguments.output {
+        Some(path) => path.clone(),
+        None => directory::fresh(Path::new(RESULTS), NAME, now_unix_ms)?,
+    };
+    write_imported(&path, &set, now_unix_ms)?;
+    let results = analyse(&Store::read(&path)?);
+    files::write(&path, &results)?;
+    output::present(&results, arguments.json)?;
+    Ok(Exit::Success)
+}
+
+/// The runs of one file.
+fn read(path: &Path) -> Result<Vec<Imported>, Failure> {
+    let refused = |error: &dyn std::fmt::Display| {
+        Failure::new(Exit::Usage, format!("{}: {error}", path.display()))
+    };
+    let bytes = read_named(path, import::MOST_BYTES as u64).map_err(|error| refused(&error))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    import::read(&name, &bytes).map_err(|error| {
+        let hint = format!("{NOTHING}; linkrate study import --help lists the formats");
+        refused(&error).with_hint(Some(hint))
+    })
+}
