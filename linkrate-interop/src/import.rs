@@ -3,9 +3,13 @@
 //! A file is recognised by its content. Either all runs of a file are read, or none: what does not fit is an
 //! error with its place, its value, and what would be right. What a program does not tell stays unknown.
 //!
+//! - [`netperf`]: the classic tables of netperf
+//! - [`omni`]: `-o` and `-k` of netperf's omni tests
 //! - [`mod@iperf3`]: documents of `iperf3 -J`, and the events of `--json-stream`
 
 mod iperf3;
+mod netperf;
+mod omni;
 
 use linkrate_terms::Imported;
 use linkrate_terms::clean::short_line;
@@ -20,6 +24,9 @@ pub const MOST_RUNS: usize = 10_000;
 
 /// Most characters of a name or a text that is kept.
 const MOST_TEXT: usize = 200;
+
+/// What a file may be.
+const FORMATS: &str = "output of netperf with its banner, or JSON of iperf3";
 
 /// Most characters of a value in an error.
 const SHOWN: usize = 64;
@@ -83,5 +90,15 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
         return Err(ImportError::of_file(found, format!("at most {MOST_BYTES}")));
     }
     let file = short_line(file, MOST_TEXT).into_owned();
-    iperf3::read(&file, bytes)
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+        return iperf3::read(&file, bytes);
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return Err(ImportError::of_file("bytes that are no text", FORMATS));
+    };
+    if netperf::is_netperf(text) {
+        return netperf::read(&file, text);
+    }
+    let found = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    Err(ImportError::of_file(format!("{:?}", shown(found)), FORMATS))
 }

@@ -73,7 +73,11 @@ fn documents(bytes: &[u8]) -> Result<Vec<Fields>, ImportError> {
                 }
             }
             _ if events => {
-                return Err(ImportError::new(place, "no event", "an event of iperf3 --json-stream"));
+                return Err(ImportError::new(
+                    place,
+                    "no event",
+                    "an event of iperf3 --json-stream",
+                ));
             }
             _ => found.push(object),
         }

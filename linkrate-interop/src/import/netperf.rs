@@ -1,0 +1,334 @@
+//! The classic output of netperf: a banner, the head of a table, a blank line, and one or two rows.
+//!
+//! Facts: the output of netperf 2.7. Local is where netperf ran, which is the system under test.
+
+use linkrate_terms::imported::{Asked, Found};
+use linkrate_terms::{Direction, Imported, Protocol, SendPath};
+
+use super::{ImportError, MOST_RUNS, omni};
+
+/// What every banner has between the name of the test and the addresses.
+const BANNER: &str = " TEST from ";
+
+/// A test with a name: what the banner calls it, its name, its kind and direction.
+pub(super) const TESTS: &[(&str, &str, Protocol, Direction)] = &[
+    ("TCP STREAM", "TCP_STREAM", Protocol::Stream, Direction::Transmit),
+    ("TCP MAERTS", "TCP_MAERTS", Protocol::Stream, Direction::Receive),
+    ("TCP SENDFILE", "TCP_SENDFILE", Protocol::Stream, Direction::Transmit),
+    ("UDP STREAM", "UDP_STREAM", Protocol::UdpStream, Direction::Transmit),
+    ("TCP REQUEST/RESPONSE", "TCP_RR", Protocol::RequestResponse, Direction::Transmit),
+    (
+        "TCP Connect/Request/Response",
+        "TCP_CRR",
+        Protocol::ConnectRequestResponse,
+        Direction::Transmit,
+    ),
+    ("UDP REQUEST/RESPONSE", "UDP_RR", Protocol::UdpRequestResponse, Direction::Transmit),
+];
+
+/// Lines of one test, each with its number from 1.
+pub(super) type Lines<'a> = [(usize, &'a str)];
+
+/// Whether a text has a banner of netperf.
+pub(super) fn is_netperf(text: &str) -> bool {
+    text.contains(BANNER)
+}
+
+/// The runs of a file.
+///
+/// # Errors
+/// [`ImportError`] with the line.
+pub(super) fn read(file: &str, text: &str) -> Result<Vec<Imported>, ImportError> {
+    let lines: Vec<(usize, &str)> = (1..).zip(text.lines()).collect();
+    let banners: Vec<usize> =
+        (0..lines.len()).filter(|index| lines[*index].1.contains(BANNER)).collect();
+    if banners.len() > MOST_RUNS {
+        let found = format!("{} runs", banners.len());
+        return Err(ImportError::of_file(found, format!("at most {MOST_RUNS} in a file")));
+    }
+    if let Some((number, line)) = lines
+        .iter()
+        .take(banners.first().copied().unwrap_or_default())
+        .find(|(_, line)| !line.trim().is_empty())
+    {
+        return Err(ImportError::new(place(*number), super::shown(line), "the banner of a test"));
+    }
+    let mut runs = Vec::new();
+    for (index, first) in banners.iter().enumerate() {
+        let end = banners.get(index + 1).copied().unwrap_or(lines.len());
+        let (number, banner) = lines[*first];
+        // intermediate results and complaints about confidence stand anywhere
+        let body: Vec<(usize, &str)> = lines[first + 1..end]
+            .iter()
+            .filter(|(_, line)| !line.starts_with("Interim result:") && !line.starts_with("!!!"))
+            .copied()
+            .collect();
+        let mut run = match omni::of(file, (number, banner), &body)? {
+            Some(run) => run,
+            None => classic(file, number, banner, &body)?,
+        };
+        run.place = (banners.len() > 1).then(|| place(number));
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+pub(super) fn place(line: usize) -> String {
+    format!("line {line}")
+}
+
+/// The words of a banner before [`BANNER`], without a word that says how the test is carried out.
+pub(super) fn title(banner: &str) -> &str {
+    let title = banner.split(BANNER).next().unwrap_or_default().trim();
+    title.strip_prefix("MIGRATED ").unwrap_or(title)
+}
+
+/// What a banner says behind the addresses: `first burst 0`.
+pub(super) fn asked_by(banner: &str, mut asked: Asked) -> Asked {
+    asked.connections = Some(1);
+    if let Some((_, rest)) = banner.split_once("first burst ") {
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        asked.burst = digits.parse::<u32>().ok().and_then(|more| more.checked_add(1));
+    }
+    if !asked.kind.is_udp() {
+        asked.nodelay = Some(banner.contains(": nodelay"));
+    }
+    asked
+}
+
+/// Bits per second of one of what a head calls `10^6bits/sec` or `MBytes/sec`; `None` for no such unit.
+pub(super) fn bits_per_unit(unit: &str) -> Option<f64> {
+    let unit = unit.strip_suffix("ec").unwrap_or(unit);
+    Some(match unit {
+        "10^3bits/s" => 1e3,
+        "10^6bits/s" => 1e6,
+        "10^9bits/s" => 1e9,
+        "Bytes/s" => 8.0,
+        "KBytes/s" => 8.0 * 1024.0,
+        "MBytes/s" => 8.0 * 1_048_576.0,
+        "GBytes/s" => 8.0 * 1_073_741_824.0,
+        _ => return None,
+    })
+}
+
+/// The run of a table.
+fn classic(file: &str, number: usize, banner: &str, body: &Lines) -> Result<Imported, ImportError> {
+    let title = title(banner);
+    let Some((_, test, kind, direction)) = TESTS.iter().find(|(name, ..)| *name == title) else {
+        let names: Vec<&str> = TESTS.iter().map(|(_, test, ..)| *test).collect();
+        let found = format!("the test {:?}", super::shown(title));
+        return Err(ImportError::new(place(number), found, format!("one of {}", names.join(", "))));
+    };
+    let blank = body.iter().position(|(_, line)| line.trim().is_empty());
+    let Some((head, rows)) = blank.map(|blank| body.split_at(blank)) else {
+        let expected = "the head of its table, a blank line and its figures";
+        return Err(ImportError::new(place(number), "a banner without a table", expected));
+    };
+    let words = || head.iter().flat_map(|(_, line)| line.split_whitespace());
+    let with_cpu = words().any(|word| matches!(word, "Utilization" | "CPU"));
+    let rows: Vec<&(usize, &str)> =
+        rows.iter().filter(|(_, line)| !line.trim().is_empty()).collect();
+    let columns = |index: usize, counts: [usize; 2]| {
+        let count = counts[usize::from(with_cpu)];
+        let Some((at, row)) = rows.get(index) else {
+            let found = format!("{} rows of figures", rows.len());
+            return Err(ImportError::new(place(number), found, format!("row {}", index + 1)));
+        };
+        numbers(*at, row, count)
+    };
+    let unit = words().find_map(bits_per_unit);
+    let unit = || {
+        unit.ok_or_else(|| {
+            let expected = "a unit such as 10^6bits/sec or MBytes/sec";
+            ImportError::new(place(number), "no unit of the throughput in the head", expected)
+        })
+    };
+    let mut asked = asked_by(banner, Asked::of(*kind, *direction));
+    let mut found = Found::default();
+    // what was not measured is -1
+    let known = |value: f64| Some(value).filter(|value| *value >= 0.0);
+    let bytes = |value: f64| known(value).map(|value| value as u64);
+    match kind {
+        Protocol::UdpStream => {
+            let sent = columns(0, [6, 8])?;
+            let received = columns(1, [4, 6])?;
+            found.granted_send_buffer_bytes = bytes(sent[0]);
+            asked.message = bytes(sent[1]).filter(|size| *size > 0);
+            found.seconds = known(received[1]);
+            found.transmit_bits_per_second = known(received[3] * unit()?);
+            found.sent_datagrams = bytes(sent[3]);
+            found.lost_datagrams = bytes(sent[3] - received[2]);
+            if with_cpu {
+                (found.cpu_percent, found.service_demand_us) = (known(sent[6]), known(sent[7]));
+                found.client_cpu_percent = known(received[4]);
+            }
+        }
+        Protocol::Stream => {
+            let row = columns(0, [5, 9])?;
+            match direction {
+                Direction::Receive => found.granted_receive_buffer_bytes = bytes(row[0]),
+                _ => found.granted_send_buffer_bytes = bytes(row[1]),
+            }
+            asked.message = bytes(row[2]).filter(|size| *size > 0);
+            asked.send_path = Some(match *test {
+                "TCP_SENDFILE" => SendPath::Sendfile,
+                _ => SendPath::Plain,
+            });
+            found.seconds = known(row[3]);
+            let rate = known(row[4] * unit()?);
+            match direction {
+                Direction::Receive => found.receive_bits_per_second = rate,
+                _ => found.transmit_bits_per_second = rate,
+            }
+            cpu(&mut found, &row[5..]);
+        }
+        _ => {
+            let row = columns(0, [6, 10])?;
+            found.granted_send_buffer_bytes = bytes(row[0]);
+            found.granted_receive_buffer_bytes = bytes(row[1]);
+            asked.request = bytes(row[2]).filter(|size| *size > 0);
+            asked.response = bytes(row[3]).filter(|size| *size > 0);
+            found.seconds = known(row[4]);
+            found.transactions_per_second = known(row[5]);
+            cpu(&mut found, &row[6..]);
+        }
+    }
+    Ok(Imported {
+        file: file.to_owned(),
+        place: None,
+        program: "netperf".to_owned(),
+        test: (*test).to_owned(),
+        started_unix_ms: None,
+        asked,
+        found,
+        series: Vec::new(),
+        facts: Default::default(),
+        remarks: Vec::new(),
+    })
+}
+
+/// The CPU columns: use of both ends, service demand of both ends; empty without.
+fn cpu(found: &mut Found, columns: &[f64]) {
+    let known = |index: usize| columns.get(index).copied().filter(|value| *value >= 0.0);
+    found.cpu_percent = known(0);
+    found.client_cpu_percent = known(1);
+    found.service_demand_us = known(2);
+}
+
+/// So many numbers of a row, and no more.
+fn numbers(line: usize, row: &str, count: usize) -> Result<Vec<f64>, ImportError> {
+    let fields: Vec<&str> = row.split_whitespace().collect();
+    if fields.len() != count {
+        let found = format!("{} columns in {:?}", fields.len(), super::shown(row));
+        return Err(ImportError::new(place(line), found, format!("{count} columns")));
+    }
+    let number = |field: &&str| {
+        let number = field.parse::<f64>().ok().filter(|number| number.is_finite());
+        number.ok_or_else(|| {
+            ImportError::new(place(line), format!("{:?}", super::shown(field)), "a number")
+        })
+    };
+    fields.iter().map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn one(text: &str) -> Imported {
+        let mut runs = read("f", text).unwrap();
+        assert_eq!(runs.len(), 1);
+        runs.remove(0)
+    }
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_str!(concat!("../../tests/recorded/", $name))
+        };
+    }
+
+    #[test]
+    fn streams_have_rates_and_cost_where_they_were_asked() {
+        let plain = one(recorded!("tcp_stream.txt"));
+        assert_eq!((plain.test.as_str(), plain.asked.message), ("TCP_STREAM", Some(16384)));
+        assert_eq!(plain.found.transmit_bits_per_second, Some(10_429.65e6));
+        assert_eq!((plain.found.cpu_percent, plain.found.service_demand_us), (None, None));
+        let metered = one(recorded!("tcp_stream_cpu.txt")).found;
+        assert_eq!(metered.cpu_percent, Some(65.32));
+        assert_eq!(
+            (metered.client_cpu_percent, metered.service_demand_us),
+            (Some(65.32), Some(0.96))
+        );
+        // the remote end was not metered, which netperf prints as -1
+        let received = one(recorded!("tcp_maerts_cpu.txt"));
+        assert_eq!(received.asked.direction, Direction::Receive);
+        assert_eq!(received.found.receive_bits_per_second, Some(12_909.1e6));
+        assert_eq!(
+            (received.found.cpu_percent, received.found.client_cpu_percent),
+            (Some(61.73), None)
+        );
+        let binary = one(recorded!("tcp_stream_fM.txt")).found.transmit_bits_per_second;
+        assert_eq!(binary, Some(1469.10 * 8.0 * 1_048_576.0));
+    }
+
+    #[test]
+    fn datagrams_and_transactions_are_read() {
+        let datagrams = one(recorded!("udp_stream.txt"));
+        assert_eq!(datagrams.found.transmit_bits_per_second, Some(5621.57e6));
+        assert_eq!(datagrams.found.lost_datagrams, Some(489_992 - 477_411));
+        let metered = one(recorded!("udp_stream_cpu.txt")).found;
+        assert_eq!((metered.cpu_percent, metered.service_demand_us), (Some(76.0), Some(2.099)));
+        let transactions = one(recorded!("tcp_rr_cpu.txt"));
+        assert_eq!(transactions.found.transactions_per_second, Some(9930.51));
+        assert_eq!((transactions.asked.request, transactions.asked.burst), (Some(1), Some(1)));
+        assert_eq!(transactions.found.service_demand_us, Some(55.825));
+        assert_eq!(one(recorded!("tcp_crr.txt")).test, "TCP_CRR");
+        let other = one(recorded!("udp_rr_cpu.txt"));
+        assert_eq!((other.asked.request, other.asked.response), (Some(64), Some(1024)));
+        assert_eq!((other.found.cpu_percent, other.found.client_cpu_percent), (None, Some(27.18)));
+    }
+
+    #[test]
+    fn several_outputs_in_a_file_are_several_runs() {
+        let both = [recorded!("tcp_stream.txt"), recorded!("tcp_rr.txt")].concat();
+        let runs = read("f", &both).unwrap();
+        assert_eq!(
+            runs.iter().map(|run| run.test.as_str()).collect::<Vec<_>>(),
+            ["TCP_STREAM", "TCP_RR"]
+        );
+        assert_eq!(runs[1].place.as_deref(), Some("line 8"));
+    }
+
+    #[test]
+    fn what_does_not_fit_names_its_line() {
+        let whole = recorded!("tcp_stream.txt");
+        for (text, error) in [
+            (whole.replace("10429.65", "fast"), "line 7: \"fast\", expected a number"),
+            (whole.replace("10429.65", ""), "line 7: 4 columns in"),
+            (whole.replace("10^6bits/sec", ""), "line 1: no unit of the throughput"),
+            (whole.replace("TCP STREAM", "DLPI STREAM"), "line 1: the test \"DLPI STREAM\""),
+            (format!("x\n{whole}"), "line 1: x, expected the banner"),
+        ] {
+            let found = read("f", &text).unwrap_err().to_string();
+            assert!(found.starts_with(error), "{found}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_is_runs_or_an_error(at in 0usize..600, byte in any::<char>()) {
+            let mut text: Vec<char> = recorded!("tcp_rr_cpu.txt").chars().collect();
+            let at = at % text.len();
+            text[at] = byte;
+            let _ = read("f", &text.into_iter().collect::<String>());
+        }
+
+        #[test]
+        fn any_text_behind_a_banner_is_runs_or_an_error(rest in "[ -~\n]{0,300}") {
+            let _ = read("f", &format!("MIGRATED TCP STREAM TEST from a\n{rest}"));
+            let _ = read("f", &format!("OMNI Send TEST from a\n{rest}"));
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The output of netperf's omni tests that was asked for by `-o` (CSV) or `-k` (keyword=value).
+//!
+//! Facts: netperf 2.7. Values that were not measured are -1, `-nan` or `Deprecated`.
+
+use std::collections::BTreeMap;
+
+use linkrate_terms::imported::{Asked, Found};
+use linkrate_terms::latency::LatencyFigures;
+use linkrate_terms::{Direction, Imported, Protocol};
+
+use super::ImportError;
+use super::netperf::{Lines, TESTS, asked_by, bits_per_unit, place, title};
+
+/// The keys that are read: the keyword of `-k`, and the title of `-o`.
+const KEYS: &[(&str, &str)] = &[
+    ("PROTOCOL", "Protocol"),
+    ("DIRECTION", "Direction"),
+    ("ELAPSED_TIME", "Elapsed Time (sec)"),
+    ("THROUGHPUT", "Throughput"),
+    ("THROUGHPUT_UNITS", "Throughput Units"),
+    ("LSS_SIZE_REQ", "Local Send Socket Size Requested"),
+    ("LSS_SIZE_END", "Local Send Socket Size Final"),
+    ("LSR_SIZE_END", "Local Recv Socket Size Final"),
+    ("LOCAL_SEND_SIZE", "Local Send Size"),
+    ("REMOTE_SEND_SIZE", "Remote Send Size"),
+    ("REQUEST_SIZE", "Request Size Bytes"),
+    ("RESPONSE_SIZE", "Response Size Bytes"),
+    ("LOCAL_CPU_UTIL", "Local CPU Util %"),
+    ("REMOTE_CPU_UTIL", "Remote CPU Util %"),
+    ("LOCAL_SD", "Local Service Demand"),
+    ("BURST_SIZE", "Initial Burst Requests"),
+    ("LOCAL_TRANSPORT_RETRANS", "Local Transport Retransmissions"),
+    ("REMOTE_TRANSPORT_RETRANS", "Remote Transport Retransmissions"),
+    ("TRANSPORT_MSS", "Transport MSS bytes"),
+    ("REMOTE_RECV_THROUGHPUT", "Remote Recv Throughput"),
+    ("LOCAL_RECV_THROUGHPUT", "Local Recv Throughput"),
+    ("LOCAL_NODELAY", "Local NODELAY"),
+    ("MIN_LATENCY", "Minimum Latency Microseconds"),
+    ("MAX_LATENCY", "Maximum Latency Microseconds"),
+    ("P50_LATENCY", "50th Percentile Latency Microseconds"),
+    ("P90_LATENCY", "90th Percentile Latency Microseconds"),
+    ("P99_LATENCY", "99th Percentile Latency Microseconds"),
+    ("MEAN_LATENCY", "Mean Latency Microseconds"),
+    ("LOCAL_CONG_CONTROL", "Local Congestion Control Algorithm"),
+    ("REMOTE_CONG_CONTROL", "Remote Congestion Control Algorithm"),
+];
+
+/// The values of one run by keyword, each with its line.
+struct Values<'a> {
+    line: usize,
+    all: BTreeMap<&'static str, (usize, &'a str)>,
+}
+
+impl<'a> Values<'a> {
+    /// A text; `None` where it is not there or says nothing.
+    fn text(&self, key: &str) -> Option<&'a str> {
+        let (_, text) = self.all.get(key)?;
+        Some(text.trim()).filter(|text| !text.is_empty() && *text != "Deprecated")
+    }
+
+    /// A number from 0; `None` where it is not there or was not measured.
+    fn number(&self, key: &str) -> Result<Option<f64>, ImportError> {
+        let (Some(text), Some((line, _))) = (self.text(key), self.all.get(key)) else {
+            return Ok(None);
+        };
+        if matches!(text, "nan" | "-nan") {
+            return Ok(None);
+        }
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+        let number = number.ok_or_else(|| {
+            let found = format!("{key} is {:?}", super::shown(text));
+            ImportError::new(place(*line), found, "a number")
+        })?;
+        Ok(Some(number).filter(|number| *number >= 0.0))
+    }
+
+    fn whole(&self, key: &str) -> Result<Option<u64>, ImportError> {
+        Ok(self.number(key)?.map(|number| number as u64))
+    }
+
+    fn lacks(&self, key: &str) -> ImportError {
+        ImportError::new(place(self.line), format!("no {key}"), format!("{key} among the outputs"))
+    }
+}
+
+/// The run behind a banner; `None` where it is a classic table.
+///
+/// # Errors
+/// [`ImportError`] with the line.
+pub(super) fn of(
+    file: &str,
+    (line, banner): (usize, &str),
+    body: &Lines,
+) -> Result<Option<Imported>, ImportError> {
+    let mut rows = body.iter().filter(|(_, row)| !row.trim().is_empty());
+    let Some((first, head)) = rows.next() else { return Ok(None) };
+    let mut all = BTreeMap::new();
+    let keyword = |key: &str| KEYS.iter().map(|(keyword, _)| *keyword).find(|known| *known == key);
+    if is_keyed(head) {
+        for (number, row) in std::iter::once(&(*first, *head)).chain(rows) {
+            let Some((key, value)) = row.split_once('=') else {
+                let found = super::shown(row);
+                return Err(ImportError::new(place(*number), found, "KEYWORD=value"));
+            };
+            if let Some(key) = keyword(key) {
+                all.insert(key, (*number, value));
+            }
+        }
+    } else if head.split(',').any(|title| KEYS.iter().any(|(_, known)| *known == title.trim())) {
+        let Some((number, row)) = rows.next() else {
+            return Err(ImportError::new(place(*first), "titles alone", "a row of values"));
+        };
+        let (titles, values) = (fields(head), fields(row));
+        if titles.len() != values.len() {
+            let found = format!("{} values", values.len());
+            return Err(ImportError::new(place(*number), found, format!("{}", titles.len())));
+        }
+        if let Some((number, row)) = rows.next() {
+            return Err(ImportError::new(
+                place(*number),
+                super::shown(row),
+                "one row for a banner",
+            ));
+        }
+        for (title, value) in titles.into_iter().zip(values) {
+            if let Some((key, _)) = KEYS.iter().find(|(_, known)| *known == title.trim()) {
+                all.insert(*key, (*number, value));
+            }
+        }
+    } else {
+        return Ok(None);
+    }
+    run(file, banner, &Values { line, all }).map(Some)
+}
+
+/// Whether a line is `KEYWORD=value`.
+fn is_keyed(line: &str) -> bool {
+    line.split_once('=').is_some_and(|(key, _)| {
+        !key.is_empty()
+            && key.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    })
+}
+
+/// The fields of a line of CSV; a field in quotes may have commas.
+fn fields(line: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (mut begin, mut quoted) = (0, false);
+    for (at, c) in line.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => {
+                found.push(&line[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&line[begin..]);
+    found
+}
+
+fn run(file: &str, banner: &str, values: &Values) -> Result<Imported, ImportError> {
+    let units = values.text("THROUGHPUT_UNITS").ok_or_else(|| values.lacks("THROUGHPUT_UNITS"))?;
+    let rate = values.number("THROUGHPUT")?.ok_or_else(|| values.lacks("THROUGHPUT"))?;
+    let transactional = units == "Trans/s";
+    let title = title(banner);
+    let named = TESTS.iter().find(|(name, ..)| *name == title);
+    let (test, kind, direction) = match named {
+        Some((_, test, kind, direction)) => (*test, *kind, *direction),
+        None => {
+            let protocol = values.text("PROTOCOL").ok_or_else(|| values.lacks("PROTOCOL"))?;
+            let way = values.text("DIRECTION").or(title.strip_prefix("OMNI ")).unwrap_or_default();
+            let kind = match (protocol, transactional) {
+                ("TCP", false) => Protocol::Stream,
+                ("UDP", false) => Protocol::UdpStream,
+                ("TCP", true) if way.starts_with("Connection") => Protocol::ConnectRequestResponse,
+                ("TCP", true) => Protocol::RequestResponse,
+                ("UDP", true) => Protocol::UdpRequestResponse,
+                (other, _) => {
+                    let found = format!("PROTOCOL is {:?}", super::shown(other));
+                    return Err(ImportError::new(place(values.line), found, "TCP or UDP"));
+                }
+            };
+            let direction = match way {
+                "Send" => Direction::Transmit,
+                "Receive" | "Recv" => Direction::Receive,
+                _ if transactional => Direction::Transmit,
+                other => {
+                    let found = format!("DIRECTION is {:?}", super::shown(other));
+                    return Err(ImportError::new(place(values.line), found, "Send or Receive"));
+                }
+            };
+            ("omni", kind, direction)
+        }
+    };
+    let mut asked = asked_by(banner, Asked::of(kind, direction));
+    if let Some(nodelay) = values.number("LOCAL_NODELAY")?.filter(|_| !kind.is_udp()) {
+        asked.nodelay = Some(nodelay > 0.0);
+    }
+    asked.socket = match values.text("LSS_SIZE_REQ") {
+        Some("-1") => Some(0),
+        _ => values.whole("LSS_SIZE_REQ")?,
+    };
+    let mut found = Found {
+        seconds: values.number("ELAPSED_TIME")?,
+        cpu_percent: values.number("LOCAL_CPU_UTIL")?,
+        client_cpu_percent: values.number("REMOTE_CPU_UTIL")?,
+        service_demand_us: values.number("LOCAL_SD")?,
+        granted_send_buffer_bytes: values.whole("LSS_SIZE_END")?,
+        granted_receive_buffer_bytes: values.whole("LSR_SIZE_END")?,
+        mss_bytes: values
+            .whole("TRANSPORT_MSS")?
+            .filter(|mss| *mss > 0)
+            .and_then(|mss| mss.try_into().ok()),
+        ..Found::default()
+    };
+    let receives = direction == Direction::Receive;
+    if !kind.is_udp() {
+        let key = if receives { "REMOTE_TRANSPORT_RETRANS" } else { "LOCAL_TRANSPORT_RETRANS" };
+        found.retransmits = values.whole(key)?;
+        let key = if receives { "REMOTE_CONG_CONTROL" } else { "LOCAL_CONG_CONTROL" };
+        asked.congestion = values.text(key).map(super::shown);
+    } else {
+        found.mss_bytes = None;
+    }
+    if transactional {
+        found.transactions_per_second = Some(rate);
+        asked.request = values.whole("REQUEST_SIZE")?.filter(|size| *size > 0);
+        asked.response = values.whole("RESPONSE_SIZE")?.filter(|size| *size > 0);
+        if let Some(more) = values.whole("BURST_SIZE")?.and_then(|more| u32::try_from(more).ok()) {
+            asked.burst = more.checked_add(1);
+        }
+        let ns = |key| Ok(values.number(key)?.map(|us: f64| (us * 1e3).round() as u64));
+        let latency = LatencyFigures {
+            mean_ns: values.number("MEAN_LATENCY")?.map(|us| us * 1e3),
+            min_ns: ns("MIN_LATENCY")?,
+            p50_ns: ns("P50_LATENCY")?,
+            p90_ns: ns("P90_LATENCY")?,
+            p99_ns: ns("P99_LATENCY")?,
+            max_ns: ns("MAX_LATENCY")?,
+            ..LatencyFigures::default()
+        };
+        found.latency = Some(latency).filter(LatencyFigures::is_known);
+    } else {
+        let unit = bits_per_unit(units).ok_or_else(|| {
+            let found = format!("THROUGHPUT_UNITS is {:?}", super::shown(units));
+            ImportError::new(place(values.line), found, "a unit such as 10^6bits/s or MBytes/s")
+        })?;
+        let key = if receives { "REMOTE_SEND_SIZE" } else { "LOCAL_SEND_SIZE" };
+        asked.message = values.whole(key)?.filter(|size| *size > 0);
+        // of datagrams THROUGHPUT is what was sent
+        let key = if receives { "LOCAL_RECV_THROUGHPUT" } else { "REMOTE_RECV_THROUGHPUT" };
+        let received = match kind.is_udp() {
+            true => values.number(key)?.ok_or_else(|| values.lacks(key))?,
+            false => rate,
+        };
+        match receives {
+            true => found.receive_bits_per_second = Some(received * unit),
+            false => found.transmit_bits_per_second = Some(received * unit),
+        }
+    }
+    Ok(Imported {
+        file: file.to_owned(),
+        place: None,
+        program: "netperf".to_owned(),
+        test: test.to_owned(),
+        started_unix_ms: None,
+        asked,
+        found,
+        series: Vec::new(),
+        facts: BTreeMap::new(),
+        remarks: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::netperf::read;
+    use super::*;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            read("f", include_str!(concat!("../../tests/recorded/", $name)))
+        };
+    }
+
+    #[test]
+    fn csv_and_keywords_are_read() {
+        let csv = recorded!("omni_all.csv").unwrap().remove(0);
+        assert_eq!(csv.found.transmit_bits_per_second, Some(9057.54e6));
+        assert_eq!((csv.found.cpu_percent, csv.found.mss_bytes), (None, Some(65_483)));
+        assert_eq!((csv.asked.congestion.as_deref(), csv.asked.socket), (Some("bbr"), Some(0)));
+        let keyed = recorded!("omni_rr_all.keyval").unwrap().remove(0);
+        assert_eq!(keyed.asked.kind, Protocol::RequestResponse);
+        let latency = keyed.found.latency.unwrap();
+        assert_eq!((latency.p99_ns, latency.mean_ns), (Some(146_000), Some(86_920.0)));
+        assert_eq!((latency.p99_9_ns, keyed.found.service_demand_us), (None, None));
+        let few = recorded!("tcp_rr_o.csv").unwrap().remove(0);
+        assert_eq!(
+            (few.test.as_str(), few.found.transactions_per_second),
+            ("TCP_RR", Some(10_699.34))
+        );
+        let datagrams = recorded!("udp_stream.keyval").unwrap().remove(0);
+        assert_eq!(datagrams.asked.kind, Protocol::UdpStream);
+        assert!(datagrams.found.transmit_bits_per_second.is_some());
+    }
+
+    #[test]
+    fn a_test_of_no_known_protocol_is_refused() {
+        let error = recorded!("omni_recv_default.csv").unwrap_err().to_string();
+        assert_eq!(error, "line 1: no PROTOCOL, expected PROTOCOL among the outputs");
+    }
+}
