@@ -358,3 +358,6 @@ fn facts(runs: &[Imported]) -> Facts {
     }
     facts
 }
+
+#[cfg(test)]
+mod tests;

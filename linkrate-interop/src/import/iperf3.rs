@@ -331,3 +331,97 @@ fn series(document: &Fields, place: &str) -> Result<Vec<Series>, ImportError> {
     }
     Ok(all.into_iter().map(|(_, series)| series).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_bytes!(concat!("../../tests/recorded/iperf3_", $name, ".json"))
+        };
+    }
+
+    fn one(bytes: &[u8]) -> Imported {
+        let mut runs = read("f", bytes).unwrap();
+        assert_eq!(runs.len(), 1);
+        runs.remove(0)
+    }
+
+    #[test]
+    fn directions_are_those_of_the_machine_that_wrote_the_file() {
+        let sent = one(recorded!("tcp"));
+        assert_eq!(sent.asked.direction, Direction::Transmit);
+        assert_eq!(sent.found.transmit_bits_per_second, Some(18_818_523_332.563_858));
+        assert_eq!((sent.found.retransmits, sent.found.receive_bits_per_second), (Some(23), None));
+        assert_eq!((sent.program.as_str(), sent.found.cpu_percent), ("iperf3 3.12", None));
+        let received = one(recorded!("reverse"));
+        assert_eq!(received.asked.direction, Direction::Receive);
+        assert!(received.found.receive_bits_per_second.is_some());
+        let server = String::from_utf8_lossy(recorded!("tcp"))
+            .replace("connecting_to", "accepted_connection");
+        assert_eq!(one(server.as_bytes()).asked.direction, Direction::Receive);
+        let both = one(recorded!("bidir"));
+        assert_eq!(both.asked.direction, Direction::Bidirectional);
+        assert_eq!(both.found.receive_bits_per_second, Some(1_859_739_788.006_203_4));
+    }
+
+    #[test]
+    fn datagrams_have_losses_and_omitted_intervals_are_left_out() {
+        let datagrams = one(recorded!("udp"));
+        assert_eq!(datagrams.asked.kind, Protocol::UdpStream);
+        assert_eq!(datagrams.found.sent_datagrams, Some(382));
+        assert_eq!((datagrams.found.lost_datagrams, datagrams.found.retransmits), (Some(0), None));
+        assert_eq!(datagrams.asked.rate, Some(100_000_000));
+        let parallel = one(recorded!("parallel"));
+        assert_eq!((parallel.asked.connections, parallel.series.len()), (Some(3), 3));
+        assert_eq!(parallel.asked.warm_up_seconds, Some(1.0));
+        assert!(
+            parallel.series.iter().all(|series| series.samples.len() == 2),
+            "{:?}",
+            parallel.series
+        );
+    }
+
+    #[test]
+    fn events_are_put_together_and_documents_follow_each_other() {
+        let whole: Value = serde_json::from_slice(recorded!("tcp")).unwrap();
+        let mut events =
+            format!("{}\n", serde_json::json!({"event": "start", "data": whole["start"]}));
+        for interval in whole["intervals"].as_array().unwrap() {
+            events += &format!("{}\n", serde_json::json!({"event": "interval", "data": interval}));
+        }
+        events += &serde_json::json!({"event": "end", "data": whole["end"]}).to_string();
+        assert_eq!(one(events.as_bytes()), one(recorded!("tcp")));
+        let two = [&recorded!("tcp")[..], &recorded!("udp")[..]].concat();
+        let runs = read("f", &two).unwrap();
+        assert_eq!(runs[1].place.as_deref(), Some("document 2"));
+    }
+
+    #[test]
+    fn what_does_not_fit_names_its_field() {
+        let error = |bytes: &[u8]| read("f", bytes).unwrap_err().to_string();
+        assert!(error(recorded!("refused")).starts_with("field \"error\" is"));
+        let text = String::from_utf8_lossy(recorded!("tcp"));
+        let sctp = text.replace("\"TCP\"", "\"SCTP\"");
+        assert_eq!(
+            error(sctp.as_bytes()),
+            "start.test_start: field \"protocol\" is \"SCTP\", expected \"TCP\" or \"UDP\""
+        );
+        assert!(error(b"{}").contains("no \"start\""));
+        assert!(error(b"{\"start\":3}").contains("expected an object"));
+        assert!(error(text[..900].as_bytes()).contains("EOF"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_is_runs_or_an_error(at in 0usize..2600, byte in any::<u8>()) {
+            let mut bytes = recorded!("tcp").to_vec();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = read("f", &bytes);
+        }
+    }
+}

@@ -18,7 +18,7 @@ use crate::comparison::ComparisonError;
 use crate::levels::Levels;
 use crate::names;
 use crate::order::Order;
-use crate::store::StoredStudy;
+use crate::store::{StoredPlan, StoredStudy};
 use crate::study::{Method, Study};
 
 /// Facts of a testbed that decide the meaning of a figure: the source of CPU time, its owner, and the
@@ -31,6 +31,10 @@ const VERSION: &str = "linkrate";
 
 /// The name of the queue disciplines through which the system under test sent. The runs tell them.
 const DISCIPLINES: &str = "queue-disciplines";
+
+/// The name under which it is a difference that a set was imported: its conditions are not known, and who
+/// allows it takes them as those of the other set.
+pub const IMPORTED: &str = "imported";
 
 /// Names that a warning lists.
 const LISTED: usize = 5;
@@ -59,6 +63,23 @@ pub fn between(baseline: &StoredStudy, candidate: &StoredStudy) -> Vec<Differenc
     let (of_host, of_other) = (host(baseline), host(candidate));
     let (baseline, candidate) = (&baseline.plan, &candidate.plan);
     let mut found = study(&baseline.study, &candidate.study);
+    let imported = [baseline, candidate].map(StoredPlan::is_imported);
+    if imported.contains(&true) {
+        // a testbed that is not known differs in nothing that is known
+        found.retain(|one| one.name != "adapter" || imported == [false; 2]);
+        let conditions = |imported: bool| match imported {
+            true => "conditions not known",
+            false => "measured by linkrate",
+        };
+        let [a, b] = imported.map(conditions);
+        found.push(Difference {
+            name: IMPORTED.to_owned(),
+            baseline: a.to_owned(),
+            candidate: b.to_owned(),
+            meaning: false,
+            cells: None,
+        });
+    }
     let difference = |name: &str, a: &str, b: &str| Difference {
         name: name.to_owned(),
         baseline: a.to_owned(),
@@ -115,6 +136,9 @@ pub fn names(baseline: &StoredStudy, candidate: &StoredStudy) -> Vec<String> {
     let facts = host(baseline).into_keys().chain(host(candidate).into_keys());
     let mut names: Vec<String> = facts.filter(|name| !MEANING.contains(&name.as_str())).collect();
     names.push(VERSION.to_owned());
+    if baseline.plan.is_imported() || candidate.plan.is_imported() {
+        names.push(IMPORTED.to_owned());
+    }
     names.sort();
     names.dedup();
     names
@@ -188,6 +212,13 @@ pub fn warnings(
     for (which, set, other) in
         [("baseline", baseline, candidate), ("candidate", candidate, baseline)]
     {
+        if set.plan.is_imported() {
+            found.push(format!(
+                "The {which} was imported: that its testbed and its conditions were those of the other \
+                 set is taken on trust."
+            ));
+            continue;
+        }
         let facts = &set.plan.facts.facts;
         for name in other.plan.facts.facts.keys().filter(|name| !facts.contains_key(*name)) {
             found.push(format!("The {which} does not record its {name}."));

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use linkrate_report::comparison;
+use linkrate_study::comparison::conditions::IMPORTED;
 use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
 use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::store::Store;
@@ -73,6 +74,11 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs) -> Failure {
                     "the cells mean different things; measure both sets with the same study"
                         .to_owned(),
                 )
+            } else if differences.iter().any(|one| one.name == IMPORTED) {
+                Some(format!(
+                    "imported runs do not tell their conditions; if you know that they were those of the \
+                     other set: --allow {IMPORTED}"
+                ))
             } else {
                 let allow: Vec<String> =
                     differences.iter().map(|one| format!("--allow {}", one.name)).collect();
