@@ -1,4 +1,4 @@
-//! What iperf3, netperf and flent tell of a run, as imported runs.
+//! What iperf3 and netperf tell of a run, as imported runs.
 //!
 //! A file is recognised by its content. Either all runs of a file are read, or none: what does not fit is an
 //! error with its place, its value, and what would be right. What a program does not tell stays unknown.

@@ -6,7 +6,7 @@
 //!
 //! - [`iperf3`]: iperf 3.1 and later, by the behaviour of 3.21
 //! - [`netperf`]: netperf since 2.5, by the behaviour of 2.7.1
-//! - [`import`]: what these programs print and flent stores, as imported runs
+//! - [`import`]: what these programs print, as imported runs
 //! - [`json`]: documents behind their length, and their fields
 //! - [`client`]: tests of the servers of these programs, with sockets
 //! - [`serve`]: a server for clients of these programs, with sockets and threads

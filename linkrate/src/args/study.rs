@@ -43,7 +43,7 @@ pub enum StudyCommand {
     Watch(WatchArgs),
     /// Print the results of a study again, and write its report or one document
     Report(StudyReportArgs),
-    /// Make a result set of what netperf, iperf3 and flent measured
+    /// Make a result set of what netperf and iperf3 measured
     Import(StudyImportArgs),
     /// Compare two result sets of the same study: improvements and regressions
     Compare(StudyCompareArgs),
@@ -72,7 +72,6 @@ Files are recognised by their content:
   netperf  classic output (TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, UDP_STREAM, TCP_RR, TCP_CRR, UDP_RR),
            -o (CSV) and -k (keyword=value) of omni tests
   iperf3   -J, --json-stream
-  flent    data files, .flent and .flent.gz, format version 4
 Several files of the same test are several runs of one cell. What a file does not tell is not known in the
 results. Of imported runs no effects are computed, and nothing is claimed.")]
 pub struct StudyImportArgs {
