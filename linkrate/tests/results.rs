@@ -397,3 +397,50 @@ fn refuses_incomparable_sets_with_the_reason() {
     let allowed = sets.text("study compare set later --allow kernel");
     assert!(allowed.contains("6.18.1") && allowed.contains("← under test"), "{allowed}");
 }
+
+/// An output of another program, as it was recorded.
+fn recorded(name: &str) -> String {
+    format!("{}/../linkrate-interop/tests/recorded/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn output_of_other_programs_becomes_a_result_set_that_names_what_it_lacks() {
+    let sets = Sets::new();
+    let files = ["tcp_stream.txt", "tcp_stream_cpu.txt", "omni_rr_all.keyval", "iperf3_tcp.json"];
+    let files = files.map(recorded).join(" ");
+    let document = sets.text(&format!("study import {files} --out old --json"));
+    let document: Value = serde_json::from_str(&document).unwrap();
+    schema::validate(linkrate_report::json::RESULTS_SCHEMA, &document);
+    let cells = document["cells"].as_array().unwrap();
+    // both classic outputs are of one cell, whose cost one of them tells
+    assert_eq!(
+        cells.iter().map(|cell| cell["runs"].as_u64()).collect::<Vec<_>>(),
+        [2, 1, 1].map(Some)
+    );
+    assert_eq!(cells[0]["service_demand"]["mean"], json!(0.96));
+    assert_eq!(cells[1]["latency"]["p99_9_ns"], Value::Null);
+    assert_eq!((&document["seed"], &document["effects"]), (&Value::Null, &json!([])));
+    let page = sets.text("study report old --format md");
+    for name in ["iperf3_tcp.json", "omni_rr_all.keyval", "service demand", "nothing is claimed"] {
+        assert!(page.contains(name), "{name}: {page}");
+    }
+    let csv = sets.text("study report old --format csv");
+    assert!(csv.contains("tcp_stream_cpu.txt") && csv.contains(",imported,"), "{csv}");
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_named_and_nothing_is_imported() {
+    let sets = Sets::new();
+    let good = recorded("tcp_stream.txt");
+    for (bad, said) in [
+        (recorded("iperf3_refused.json"), "field \"error\" is"),
+        (recorded("omni_recv_default.csv"), "line 1: no PROTOCOL"),
+        (good.clone(), "the same file twice"),
+    ] {
+        let refused = sets.linkrate(&format!("study import {good} {bad} --out new"));
+        let refused = refused.expect_code(2);
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+        assert!(refused.stderr.contains("nothing was imported"), "{}", refused.stderr);
+        assert!(!sets.path("new").exists());
+    }
+}
