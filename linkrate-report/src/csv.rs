@@ -93,11 +93,6 @@ const OUTCOME: &[Column<StoredRun>] = &[
     }),
     ("clients", |run| own(run).and_then(|run| text(run.spec.clients))),
     ("ports", |run| run.spec.ports.and_then(text)),
-    // of imported runs alone
-    ("imported_file", |run| run.imported().and_then(|imported| text(&imported.file))),
-    ("imported_place", |run| run.imported()?.place.clone()),
-    ("imported_program", |run| run.imported().and_then(|imported| text(&imported.program))),
-    ("imported_test", |run| run.imported().and_then(|imported| text(&imported.test))),
 ];
 
 /// The run, if linkrate made it.
@@ -510,6 +505,14 @@ fn separated(values: &[impl ToString]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
+/// Where imported runs come from; empty for runs of linkrate.
+const IMPORTED: &[Column<StoredRun>] = &[
+    ("imported_file", |run| run.imported().and_then(|imported| text(&imported.file))),
+    ("imported_place", |run| run.imported()?.place.clone()),
+    ("imported_program", |run| run.imported().and_then(|imported| text(&imported.program))),
+    ("imported_test", |run| run.imported().and_then(|imported| text(&imported.test))),
+];
+
 /// What a measured run must be for a group of columns to mean something.
 type Applies = fn(&Task) -> bool;
 
@@ -569,7 +572,9 @@ fn header(factors: &[&str]) -> Vec<String> {
     let predicted = PREDICTED.iter().map(|(name, _)| (*name).to_owned());
     let measured = MEASURED.iter().flat_map(|(group, _)| group.names());
     let round_trip = ROUND_TRIP.iter().map(|(name, _)| (*name).to_owned());
-    let measured: Vec<String> = measured.chain(predicted).chain(round_trip).collect();
+    let imported = IMPORTED.iter().map(|(name, _)| (*name).to_owned());
+    let measured = measured.chain(predicted).chain(round_trip).chain(imported);
+    let measured: Vec<String> = measured.collect();
     let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
     let factors = factors.iter().map(|factor| {
         // a factor `clients` stands beside the column of that name
@@ -606,6 +611,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
     }
     fields.extend(PREDICTED.iter().map(|(_, value)| value(results, run)));
     fields.extend(ROUND_TRIP.iter().map(|(_, value)| value(run)));
+    fields.extend(IMPORTED.iter().map(|(_, value)| value(run)));
     fields.into_iter().map(Option::unwrap_or_default).collect()
 }
 

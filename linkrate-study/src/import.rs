@@ -139,6 +139,9 @@ const SETTINGS: &[Setting] = &[
     }),
 ];
 
+/// A cell in the making: the settings that its runs share, and the runs.
+type Group = (Vec<(&'static str, Level)>, Vec<Imported>);
+
 /// The settings of a run that mean something for it.
 fn settings(run: &Imported) -> Vec<(&'static str, Level)> {
     SETTINGS.iter().filter_map(|(name, level)| Some((*name, level(run)?))).collect()
@@ -151,7 +154,7 @@ fn settings(run: &Imported) -> Vec<(&'static str, Level)> {
 /// [`ImportError`], for no runs and for more than a study may have.
 pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet, ImportError> {
     let facts = facts(&imported);
-    let mut groups: Vec<(Vec<(&'static str, Level)>, Vec<Imported>)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for run in imported {
         let settings = settings(&run);
         match groups.iter_mut().find(|(known, _)| *known == settings) {
@@ -204,7 +207,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
 
 /// What differs between the groups. A test's name says what its kind and direction say, so it is left out
 /// where these tell all groups apart.
-fn factors(groups: &[(Vec<(&'static str, Level)>, Vec<Imported>)]) -> Vec<Factor> {
+fn factors(groups: &[Group]) -> Vec<Factor> {
     // whether a setting means something is decided by the kind, which is a setting too
     let of = |name: &'static str| -> Vec<&Level> {
         let mut levels: Vec<&Level> = Vec::new();

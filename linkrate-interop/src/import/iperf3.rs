@@ -67,7 +67,9 @@ fn documents(bytes: &[u8]) -> Result<Vec<Fields>, ImportError> {
                 if event == "interval" {
                     let intervals =
                         last.entry("intervals").or_insert_with(|| Value::Array(Vec::new()));
-                    intervals.as_array_mut().map(|all| all.push(data));
+                    if let Value::Array(all) = intervals {
+                        all.push(data);
+                    }
                 } else {
                     last.insert(event, data);
                 }
