@@ -18,6 +18,7 @@ use crate::executor::Facts;
 use crate::file::MAX_CELLS;
 use crate::keys::{direction_name, kind_name};
 use crate::levels::{Level, Levels};
+use crate::names::UNTOLD;
 use crate::order::Order;
 use crate::store::{Outcome, StoredRun};
 use crate::study::check::{LONGEST, MOST_BLOCKS};
@@ -77,7 +78,7 @@ fn text(text: &str) -> Level {
 
 /// What stands for a setting that the output of a run does not tell.
 fn or_unknown(name: &str, level: Option<Level>) -> Level {
-    level.unwrap_or_else(|| Level::Text(format!("{name} not known")))
+    level.unwrap_or_else(|| Level::Text(format!("{name}{UNTOLD}")))
 }
 
 fn size(name: &str, bytes: Option<u64>) -> Level {
@@ -119,7 +120,7 @@ const SETTINGS: &[Setting] = &[
     }),
     ("socket", |run| {
         Some(match run.asked.socket {
-            Some(0) => text("autotuned"),
+            Some(0) => text("auto"),
             bytes => size("socket", bytes),
         })
     }),

@@ -18,6 +18,14 @@ pub struct Subject {
     pub plural: bool,
 }
 
+/// How the level of a setting ends that the output of an imported run does not tell.
+pub const UNTOLD: &str = " not known";
+
+/// Whether a level stands for a setting that is not told.
+fn is_untold(text: &str) -> bool {
+    text.ends_with(UNTOLD)
+}
+
 /// The factor as the title of an axis: `message size`, `ports`.
 pub fn factor(name: &str) -> String {
     match name {
@@ -90,6 +98,9 @@ pub fn level(name: &str, level: &Level) -> String {
         return word.prose.to_owned();
     }
     match (name, level) {
+        // of imported runs: the level names the setting itself
+        (_, Level::Text(text)) if is_untold(text) => text.clone(),
+        ("rate" | "program" | "test", Level::Text(text)) => text.clone(),
         ("send-path", Level::Text(text)) => match text.as_str() {
             "plain" => "plain send".to_owned(),
             "msg-zerocopy" => "MSG_ZEROCOPY".to_owned(),

@@ -421,7 +421,9 @@ fn output_of_other_programs_becomes_a_result_set_that_names_what_it_lacks() {
     assert_eq!(cells[1]["latency"]["p99_9_ns"], Value::Null);
     assert_eq!((&document["seed"], &document["effects"]), (&Value::Null, &json!([])));
     let page = sets.text("study report old --format md");
-    for name in ["iperf3_tcp.json", "omni_rr_all.keyval", "service demand", "nothing is claimed"] {
+    for name in
+        ["iperf3\\_tcp.json", "omni\\_rr\\_all.keyval", "service demand", "nothing is claimed"]
+    {
         assert!(page.contains(name), "{name}: {page}");
     }
     let csv = sets.text("study report old --format csv");
