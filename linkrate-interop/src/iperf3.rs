@@ -16,7 +16,7 @@ mod state;
 mod streams;
 
 pub use cookie::{COOKIE_BYTES, Cookie};
-pub use datagram::{Arrivals, CounterWidth, Datagram, REPLIES, UDP_CONNECT, UDP_REPLY};
+pub use datagram::{Arrivals, CounterWidth, Datagram, answer};
 pub use parameters::{MOST_PARAMETER_BYTES, Parameters, Transport};
 pub use results::{MOST_RESULT_BYTES, Results, StreamResult};
 pub use state::State;

@@ -1,7 +1,8 @@
 //! A server for clients of other programs: many tests at once, each with threads of its own.
 //!
 //! - [`session`](self): a test of iperf3, from its cookie to its results
-//! - `streams`: the threads that carry payload
+//! - `streams`, `datagrams`: the threads that carry payload
+//! - `door`: where UDP streams begin
 //! - [`netperf`]: control connections of netperf, and their tests
 //! - [`report`](SessionReport): what is told of a session that has ended
 //!
@@ -9,6 +10,8 @@
 //! them; otherwise it begins a test. Every wait has a bound, and a client that vanishes or lies costs its own
 //! session alone.
 
+mod datagrams;
+mod door;
 mod netperf;
 mod report;
 mod session;
@@ -23,9 +26,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use netperf::netperf;
-pub use report::{Ending, SessionReport};
+pub use report::{DatagramReport, Ending, SessionReport};
 
 use linkrate_sys::socket::wait_ready;
+
+use door::Door;
 
 use crate::iperf3::{COOKIE_BYTES, Cookie, State};
 
@@ -66,11 +71,13 @@ struct Accepted {
 struct Shared {
     grants: Grants,
     waiting: Waiting,
+    door: Door,
     sessions: AtomicU32,
     stop: Arc<AtomicBool>,
 }
 
-/// Serves the clients of iperf3 that connect to `listener` until `stop` is set. `ended` hears of each session.
+/// Serves the clients of iperf3 that connect to `listener` until `stop` is set, over TCP and, at the same address and
+/// port, over UDP. `ended` hears of each session.
 ///
 /// # Errors
 /// When the listener cannot be used.
@@ -83,10 +90,21 @@ pub fn iperf3(
     let shared = Shared {
         grants,
         waiting: Mutex::default(),
+        // the same address and port, which iperf3 expects
+        door: Door::open(listener.local_addr()?)?,
         sessions: AtomicU32::new(0),
         stop: Arc::clone(stop),
     };
-    accept_each(listener, stop, &|accepted| greet(&shared, accepted, ended))
+    std::thread::scope(|scope| {
+        let door = std::thread::Builder::new().name("door".to_owned());
+        door.spawn_scoped(scope, || shared.door.run(stop))?;
+        let served = accept_each(listener, stop, &|accepted| greet(&shared, accepted, ended));
+        if served.is_err() {
+            // the door ends with it
+            stop.store(true, Ordering::Relaxed);
+        }
+        served
+    })
 }
 
 /// Gives each connection a thread of its own, until `stop` is set and all threads have ended.

@@ -179,6 +179,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             unsteady_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),
+            told: Vec::new(),
         },
         profile: None,
         failure: None,

@@ -24,6 +24,7 @@
 //! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
 //! - [`tell`]: lines to the person that never fail
+//! - [`udp`]: UDP sockets that share a port
 //! - [`socket`], [`bound_socket`], [`memory`], [`memory_file`], [`nameless_file`], [`splice`]: sockets, payload memory, sending without copies
 
 // printing panics when nobody reads: lines to the person go through `tell`
@@ -77,4 +78,5 @@ pub mod tcp_info;
 pub mod tcp_repair;
 pub mod tell;
 pub mod tree;
+pub mod udp;
 pub mod wait;

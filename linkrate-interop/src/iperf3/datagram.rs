@@ -1,14 +1,20 @@
 //! Datagrams: the first one that opens a UDP stream, the header of each later one, and what a receiver makes
 //! of them.
 
-/// The datagram with which a client opens a stream.
-pub const UDP_CONNECT: [u8; 4] = *b"9876";
-/// The datagram that a server answers.
-pub const UDP_REPLY: [u8; 4] = *b"6789";
-/// All answers of servers: that of today, those of either order of octets before 3.10, and the number that
-/// they had before.
-pub const REPLIES: [[u8; 4]; 4] =
-    [UDP_REPLY, UDP_CONNECT, 987_654_321_u32.to_be_bytes(), 987_654_321_u32.to_le_bytes()];
+/// The datagrams with which clients open a stream, and what a server answers to each: text since 3.10, in the
+/// order of octets of the client's machine, and a number before.
+const GREETINGS: [([u8; 4], [u8; 4]); 4] = [
+    (*b"9876", *b"6789"),
+    (*b"6789", *b"9876"),
+    (123_456_789_u32.to_le_bytes(), 987_654_321_u32.to_le_bytes()),
+    (123_456_789_u32.to_be_bytes(), 987_654_321_u32.to_be_bytes()),
+];
+
+/// The answer to the first datagram of a stream; `None` to a datagram that opens no stream.
+#[must_use]
+pub fn answer(greeting: &[u8]) -> Option<[u8; 4]> {
+    GREETINGS.iter().find(|(known, _)| known == greeting).map(|(_, answer)| *answer)
+}
 
 /// How many bits the number of a datagram has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +90,11 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
+    /// Forgets the jitter so far: that of the beginning that is left out.
+    pub fn restart_jitter(&mut self) {
+        self.jitter_us = 0.0;
+    }
+
     /// Counts a datagram that arrived at `now_us` of the receiver's clock.
     pub fn add(&mut self, datagram: Datagram, now_us: u64) {
         if datagram.number > self.highest {
@@ -116,6 +127,18 @@ mod tests {
             arrivals.add(Datagram { sent_us: at * 100, number: *number }, at * 100 + 7_000);
         }
         arrivals
+    }
+
+    #[test]
+    fn a_stream_is_opened_by_every_version() {
+        // since 3.10 and before, on machines of either order of octets
+        assert_eq!(answer(b"9876"), Some(*b"6789"));
+        assert_eq!(answer(b"6789"), Some(*b"9876"));
+        assert_eq!(answer(&[0x15, 0xcd, 0x5b, 0x07]), Some([0xb1, 0x68, 0xde, 0x3a]));
+        assert_eq!(answer(&[0x07, 0x5b, 0xcd, 0x15]), Some([0x3a, 0xde, 0x68, 0xb1]));
+        for other in [&b""[..], b"987", b"98765", b"0000"] {
+            assert_eq!(answer(other), None);
+        }
     }
 
     #[test]

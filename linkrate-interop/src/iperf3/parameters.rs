@@ -30,8 +30,8 @@ const MOST_DATAGRAM: u64 = 65_535 - 8 - 20;
 const MOST_MSS: u64 = 32 * 1024 - 1;
 /// The largest number that a document has exactly.
 const MOST_NUMBER: u64 = 1 << 53;
-/// The smallest rate of datagrams of which the pause between two can be told, bit/s.
-const USUAL_UDP_RATE: u64 = 1 << 20;
+/// Most messages of a burst.
+const MOST_BURST: u64 = 1000;
 
 /// The protocol of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub struct Parameters {
     pub block: u32,
     /// Bits per second of each stream.
     pub bandwidth: u64,
+    /// Messages that are sent at once before the rate counts.
+    pub burst: u32,
     /// TCP_MAXSEG.
     pub mss: Option<u32>,
     /// TCP_NODELAY.
@@ -99,6 +101,7 @@ impl Default for Parameters {
             window: None,
             block: 128 << 10,
             bandwidth: 0,
+            burst: 1,
             mss: None,
             nodelay: false,
             congestion: None,
@@ -144,7 +147,6 @@ impl Parameters {
             Transport::Tcp => 1,
             Transport::Udp => counters.header_bytes() as u64,
         };
-        let bandwidth = whole("bandwidth", MOST_NUMBER)?;
         let parsed = Self {
             transport,
             seconds: small("time", 0, MOST_SECONDS)?.unwrap_or(usual.seconds),
@@ -158,10 +160,9 @@ impl Parameters {
                 Transport::Tcp => usual.block,
                 Transport::Udp => 1460,
             }),
-            bandwidth: match transport {
-                Transport::Tcp => bandwidth.unwrap_or(0),
-                Transport::Udp => bandwidth.unwrap_or(USUAL_UDP_RATE),
-            },
+            // a client without a bound leaves it out
+            bandwidth: whole("bandwidth", MOST_NUMBER)?.unwrap_or(0),
+            burst: small("burst", 1, MOST_BURST)?.unwrap_or(1),
             mss: small("MSS", 0, MOST_MSS)?.filter(|mss| *mss > 0),
             nodelay: fields.switch("nodelay"),
             congestion: fields.text("congestion", MOST_TEXT)?,
@@ -212,6 +213,9 @@ impl Parameters {
         }
         if self.bandwidth > 0 {
             set("bandwidth", json!(self.bandwidth));
+        }
+        if self.burst > 1 {
+            set("burst", json!(self.burst));
         }
         if self.tos > 0 {
             set("TOS", json!(self.tos));
@@ -280,6 +284,12 @@ mod tests {
             ),
             (json!({"tcp": true, "time": 86_401}), "field \"time\" is 86401"),
             (json!({"tcp": true, "time": 0}), "field \"time\" is 0, expected an end"),
+            (json!({"udp": true, "burst": 1001}), "field \"burst\" is 1001, expected a whole"),
+            (json!({"udp": true, "len": 65_508}), "field \"len\" is 65508"),
+            (
+                json!({"udp": true, "udp_counters_64bit": 1, "len": 15}),
+                "field \"len\" is 15, expected a whole number from 16",
+            ),
             (json!({"tcp": true, "omit": -1}), "field \"omit\" is -1"),
             (json!({"tcp": true, "window": "1M"}), "field \"window\" is \"1M\""),
             (json!({"tcp": true, "congestion": 7}), "field \"congestion\" is 7"),
@@ -296,7 +306,7 @@ mod tests {
             bytes in 0_u64..=1 << 53, blocks in 0_u64..1000, parallel in 1_u32..=128,
             ways in prop::sample::select(vec![Ways::Forward, Ways::Reverse, Ways::Both]),
             window in prop::option::of(1_u32..=512 << 20), block in 16_u32..=65_507,
-            bandwidth in 1_u64..=1 << 53,
+            bandwidth in 0_u64..=1 << 53, burst in 1_u32..=1000,
             mss in prop::option::of(1_u32..=32_767),
             nodelay: bool, wide: bool, wants_server_output: bool, tos: u8,
             texts in prop::array::uniform4(prop::option::of("[ -~]{0,20}")),
@@ -305,7 +315,7 @@ mod tests {
             Parameters {
                 transport: if udp { Transport::Udp } else { Transport::Tcp },
                 counters: if wide { CounterWidth::Wide } else { CounterWidth::Narrow },
-                seconds, omit_seconds, bytes, blocks, parallel, ways, window, block, bandwidth, mss,
+                seconds, omit_seconds, bytes, blocks, parallel, ways, window, block, bandwidth, burst, mss,
                 nodelay, wants_server_output, tos, congestion, title, authentication,
                 client_version,
             }

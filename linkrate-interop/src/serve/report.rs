@@ -20,6 +20,22 @@ pub enum Ending {
     Failed(String),
 }
 
+/// The datagrams of a session, without the beginning that is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct DatagramReport {
+    /// Those that this end sent.
+    pub sent_packets: u64,
+    /// Those that should have arrived here: the highest numbers of the streams.
+    pub expected_packets: u64,
+    /// Those of them that have not.
+    pub lost_packets: u64,
+    /// Those that arrived behind one with a higher number.
+    pub out_of_order_packets: u64,
+    /// Interarrival jitter at the end (RFC 1889, 6.3.1), s, mean of the streams; absent where nothing arrives
+    /// here.
+    pub jitter_seconds: Option<f64>,
+}
+
 /// A session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionReport {
@@ -33,6 +49,8 @@ pub struct SessionReport {
     pub client_version: Option<String>,
     /// `forward` from the client, `reverse` to it, or `both`; absent before it asked for a test.
     pub ways: Option<&'static str>,
+    /// `tcp` or `udp`; absent before it asked for a test.
+    pub transport: Option<&'static str>,
     /// Streams.
     pub streams: u32,
     /// Length of the streams without the beginning that is left out, s.
@@ -49,6 +67,8 @@ pub struct SessionReport {
     pub cpu_percent: f64,
     /// Segments that were sent again; absent where nothing is sent.
     pub retransmits: Option<u64>,
+    /// What the datagrams did; absent for TCP.
+    pub datagrams: Option<DatagramReport>,
     /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
@@ -63,6 +83,7 @@ impl SessionReport {
             test: None,
             client_version: None,
             ways: None,
+            transport: None,
             streams: 0,
             seconds: 0.0,
             received_bytes: 0,
@@ -71,6 +92,7 @@ impl SessionReport {
             transactions: None,
             cpu_percent: 0.0,
             retransmits: None,
+            datagrams: None,
             ending: Ending::ClientLeft,
         }
     }

@@ -3,21 +3,22 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
+use linkrate_sys::socket::wait_ready;
 
-use super::report::{Ending, SessionReport};
-use super::streams::{Stream, Work, is_passing};
+use super::report::{DatagramReport, Ending, SessionReport};
+use super::streams::{Count, Phase, Socket, Stream, Work, is_passing};
 use super::{Accepted, GLANCE, Shared};
 use crate::iperf3::{
     Cookie, MOST_PARAMETER_BYTES, MOST_RESULT_BYTES, Parameters, Results, Role, State,
     StreamResult, Transport, Ways, stream_id,
 };
-use crate::json::{Fields, LENGTH_BYTES, framed, length};
+use crate::json::{Fields, JsonError, LENGTH_BYTES, framed, length};
 
 /// How long a client may take for a document, and for all its streams.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,10 +28,15 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long the end of a test waits for octets that have arrived and are not read yet.
 const UNREAD: Duration = Duration::from_millis(500);
 
+/// How long a test waits until it may open its UDP streams, because others of its source address open theirs.
+const TURN: Duration = Duration::from_secs(60);
+
 /// Errors of iperf3 that a client shows in its own words.
-const NOT_IMPLEMENTED: u32 = 13;
+const DATAGRAM: u32 = 20;
 const LONGER_THAN_GRANTED: u32 = 37;
 const PARAMETERS: u32 = 114;
+const STREAMS: u32 = 204;
+const SEND: u32 = 205;
 
 /// Serves a client, and returns what there is to tell of it.
 pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> SessionReport {
@@ -60,31 +66,52 @@ fn run(
     let asked = Fields::parse(&document).and_then(|fields| Parameters::parse(&fields));
     let asked = match asked {
         Ok(asked) => asked,
-        Err(error) => return Err(session.refuse(PARAMETERS, error.to_string())),
+        Err(error) => {
+            let of_datagrams =
+                matches!(error, JsonError::Field { key: "len", .. }) && is_udp(&document);
+            let number = if of_datagrams { DATAGRAM } else { PARAMETERS };
+            return Err(session.refuse(number, error.to_string()));
+        }
     };
     report.client_version.clone_from(&asked.client_version);
     report.ways = Some(word(asked.ways));
+    report.transport = Some(protocol(asked.transport));
     session.grant(&asked)?;
     let sockets = session.streams(&asked, cookie)?;
     report.streams = sockets.len() as u32;
     session.tell(State::TestStart)?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let phase = Arc::new(Phase::default());
     let mut streams = Vec::with_capacity(sockets.len());
     for (index, socket) in (0..).zip(sockets) {
-        let sends = asked.ways.sends(Role::Server, index, asked.parallel);
-        let work = Work { sends, block: asked.block as usize, bandwidth: asked.bandwidth };
-        streams.push(Stream::start(socket, work, &stop).map_err(failed)?);
+        let work = Work {
+            sends: asked.ways.sends(Role::Server, index, asked.parallel),
+            block: asked.block as usize,
+            bandwidth: asked.bandwidth,
+            burst: asked.burst,
+            counters: asked.counters,
+        };
+        let started = Stream::start(socket, work, &phase);
+        match started {
+            Ok(stream) => streams.push(stream),
+            Err(error) => {
+                phase.end();
+                for stream in streams {
+                    stream.join();
+                }
+                return Err(failed(error));
+            }
+        }
     }
-    let ended = session.test(&asked, &streams, report);
-    stop.store(true, Ordering::Relaxed);
+    let ended = session.test(&asked, &streams, &phase, report);
+    phase.end();
     let own = thread_cpu_ns(current_thread()).unwrap_or(0);
-    let known: Vec<Option<u64>> = streams.iter().map(Stream::retransmits).collect();
+    let known: Vec<Option<u64>> = streams.iter().map(retransmits).collect();
     let directions: Vec<bool> = streams.iter().map(|stream| stream.sends).collect();
     let cpu_ns = own + streams.into_iter().map(Stream::join).sum::<u64>();
     let counts = ended?;
     let total = |sends: bool| {
         let of_way = directions.iter().zip(&counts).filter(|(way, _)| **way == sends);
-        of_way.map(|(_, bytes)| bytes).sum::<u64>()
+        of_way.map(|(_, carried)| carried.bytes()).sum::<u64>()
     };
     (report.sent_bytes, report.received_bytes) = (total(true), total(false));
     let counted =
@@ -95,20 +122,23 @@ fn run(
         let all = report.seconds + f64::from(asked.omit_seconds);
         report.cpu_percent = cpu_ns as f64 / 1e7 / all;
     }
-    let results = (0..).zip(&counts).zip(&known).map(|((index, bytes), known)| StreamResult {
+    if asked.transport == Transport::Udp {
+        report.datagrams = Some(datagrams(&directions, &counts));
+    }
+    let results = (0..).zip(&counts).zip(&known).map(|((index, carried), known)| StreamResult {
         id: stream_id(index),
-        bytes: *bytes,
+        bytes: carried.bytes(),
         retransmits: *known,
-        jitter_seconds: 0.0,
-        lost: 0,
-        omitted_lost: 0,
-        packets: 0,
-        omitted_packets: 0,
+        jitter_seconds: carried.all.datagrams.jitter_us / 1e6,
+        lost: carried.all.datagrams.lost,
+        omitted_lost: carried.early.datagrams.lost,
+        packets: carried.all.datagrams.highest,
+        omitted_packets: carried.early.datagrams.highest,
         seconds: report.seconds,
     });
     let own = Results {
         cpu_percent: [report.cpu_percent, 0.0, 0.0],
-        knows_retransmits: (asked.ways != Ways::Forward).then_some(true),
+        knows_retransmits: (report.retransmits.is_some()).then_some(true),
         congestion: None,
         streams: results.collect(),
     };
@@ -121,6 +151,63 @@ fn word(ways: Ways) -> &'static str {
         Ways::Reverse => "reverse",
         Ways::Both => "both",
     }
+}
+
+fn protocol(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+    }
+}
+
+/// Whether a document that is wrong asks for UDP.
+fn is_udp(document: &[u8]) -> bool {
+    Fields::parse(document).is_ok_and(|fields| fields.switch("udp"))
+}
+
+/// Segments that a stream has sent again; `None` of a receiver and of datagrams.
+fn retransmits(stream: &Stream) -> Option<u64> {
+    let info = stream.tcp_info().filter(|_| stream.sends)?;
+    Some(info.total_retrans.into())
+}
+
+/// What a stream carried until the end of the beginning that is left out, and until its end.
+#[derive(Debug, Clone, Copy)]
+struct Carried {
+    early: Count,
+    all: Count,
+}
+
+impl Carried {
+    /// Octets without the beginning.
+    fn bytes(&self) -> u64 {
+        self.all.bytes.saturating_sub(self.early.bytes)
+    }
+}
+
+/// The datagrams of all streams, without the beginning.
+fn datagrams(sends: &[bool], counts: &[Carried]) -> DatagramReport {
+    let mut report = DatagramReport::default();
+    let mut jitters = Vec::new();
+    for (sends, carried) in sends.iter().zip(counts) {
+        let [early, all] = [carried.early.datagrams, carried.all.datagrams];
+        let packets = all.highest.saturating_sub(early.highest);
+        if *sends {
+            report.sent_packets = report.sent_packets.saturating_add(packets);
+        } else {
+            // a client may number them as it likes
+            report.expected_packets = report.expected_packets.saturating_add(packets);
+            // one that was late made a loss of the beginning good
+            let lost = all.lost.saturating_sub(early.lost);
+            report.lost_packets = report.lost_packets.saturating_add(lost);
+            report.out_of_order_packets += all.out_of_order - early.out_of_order;
+            jitters.push(all.jitter_us / 1e6);
+        }
+    }
+    if !jitters.is_empty() {
+        report.jitter_seconds = Some(jitters.iter().sum::<f64>() / jitters.len() as f64);
+    }
+    report
 }
 
 fn failed(error: io::Error) -> Ending {
@@ -153,10 +240,6 @@ impl Session<'_> {
     /// Refuses what is not granted.
     fn grant(&mut self, asked: &Parameters) -> Result<(), Ending> {
         let grants = self.shared.grants;
-        if asked.transport == Transport::Udp {
-            let reason = "UDP, expected TCP".to_owned();
-            return Err(self.refuse(NOT_IMPLEMENTED, reason));
-        }
         let seconds = asked.seconds.saturating_add(asked.omit_seconds);
         if seconds > grants.seconds {
             let reason = format!("a test of {seconds} s, expected at most {} s", grants.seconds);
@@ -199,25 +282,49 @@ impl Session<'_> {
     }
 
     /// Lets the client open its streams, and returns them in this order.
-    fn streams(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<TcpStream>, Ending> {
+    fn streams(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<Socket>, Ending> {
+        match asked.transport {
+            Transport::Tcp => self.connections(asked, cookie),
+            Transport::Udp => self.datagram_streams(asked),
+        }
+    }
+
+    fn connections(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<Socket>, Ending> {
         let (sender, receiver) = channel();
         // before the client knows that it may begin
         self.waiting(|waiting| waiting.insert(cookie, sender));
         let told = self.tell(State::CreateStreams);
         let opened = told.and_then(|()| self.opened(asked, &receiver));
         self.waiting(|waiting| waiting.remove(&cookie));
-        opened
+        let mut streams: Vec<Accepted> = opened?;
+        // the client numbers its streams in the order in which it opened them
+        streams.sort_by_key(|accepted| accepted.place);
+        Ok(streams.into_iter().map(|accepted| Socket::Tcp(accepted.stream)).collect())
+    }
+
+    fn datagram_streams(&mut self, asked: &Parameters) -> Result<Vec<Socket>, Ending> {
+        let shared = self.shared;
+        let client = self.control.peer_addr().map_err(|_| Ending::ClientLeft)?;
+        let here = self.control.local_addr().map_err(failed)?;
+        let deadline = Instant::now() + TURN;
+        let Some(turn) = shared.door.turn(client.ip(), here, deadline, &shared.stop) else {
+            if shared.stop.load(Ordering::Relaxed) {
+                return Err(Ending::Stopped);
+            }
+            let reason = format!("other tests of {} open UDP streams", client.ip());
+            return Err(self.refuse(STREAMS, reason));
+        };
+        self.tell(State::CreateStreams)?;
+        let streams = self.opened(asked, &turn.streams)?;
+        Ok(streams.into_iter().map(Socket::Udp).collect())
     }
 
     fn waiting<T>(&self, change: impl FnOnce(&mut HashMap<Cookie, Sender<Accepted>>) -> T) -> T {
         change(&mut self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn opened(
-        &self,
-        asked: &Parameters,
-        receiver: &Receiver<Accepted>,
-    ) -> Result<Vec<TcpStream>, Ending> {
+    /// All streams of the test out of `receiver`.
+    fn opened<T>(&mut self, asked: &Parameters, receiver: &Receiver<T>) -> Result<Vec<T>, Ending> {
         let deadline = Instant::now() + PATIENCE;
         let all = asked.ways.streams(asked.parallel) as usize;
         let mut streams = Vec::with_capacity(all);
@@ -227,24 +334,34 @@ impl Session<'_> {
             }
             match receiver.recv_timeout(GLANCE) {
                 Ok(stream) => streams.push(stream),
+                Err(_) if self.has_left() => return Err(Ending::ClientLeft),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-                Err(_) => return Err(Ending::ClientLeft),
+                Err(_) => {
+                    let (found, patience) = (streams.len(), PATIENCE.as_secs());
+                    let reason = format!("{found} streams within {patience} s, expected {all}");
+                    return Err(self.refuse(STREAMS, reason));
+                }
             }
         }
-        // the client numbers its streams in the order in which it opened them
-        streams.sort_by_key(|accepted: &Accepted| accepted.place);
-        Ok(streams.into_iter().map(|accepted| accepted.stream).collect())
+        Ok(streams)
     }
 
-    /// Runs the test until the client ends it. Returns the octets of each stream without the beginning that is
-    /// left out.
+    /// Whether the client has closed its control connection.
+    fn has_left(&self) -> bool {
+        wait_ready(&*self.control, false, Duration::ZERO).unwrap_or(true)
+            && !matches!(self.control.peek(&mut [0]), Ok(1))
+    }
+
+    /// Runs the test until the client ends it. Returns what each stream carried.
     fn test(
         &mut self,
         asked: &Parameters,
         streams: &[Stream],
+        phase: &Phase,
         report: &mut SessionReport,
-    ) -> Result<Vec<u64>, Ending> {
+    ) -> Result<Vec<Carried>, Ending> {
         self.tell(State::TestRunning)?;
+        phase.begin();
         let begun = Instant::now();
         let omit = Duration::from_secs(asked.omit_seconds.into());
         let granted = match asked.seconds {
@@ -253,12 +370,12 @@ impl Session<'_> {
         };
         let longest = omit + Duration::from_secs(granted.into()) + GRACE;
         self.control.set_read_timeout(Some(GLANCE)).map_err(failed)?;
-        let count = || streams.iter().map(Stream::bytes).collect::<Vec<_>>();
-        let (mut from, mut omitted) = (begun, vec![0; streams.len()]);
+        let (mut from, mut early) = (begun, vec![Count::default(); streams.len()]);
         let mut waits = !omit.is_zero();
         loop {
             if waits && begun.elapsed() >= omit {
-                (from, omitted, waits) = (Instant::now(), count(), false);
+                (from, waits) = (Instant::now(), false);
+                early = streams.iter().map(Stream::leave_out).collect();
             }
             let mut octet = [0];
             match self.control.read(&mut octet) {
@@ -277,6 +394,9 @@ impl Session<'_> {
             if self.shared.stop.load(Ordering::Relaxed) {
                 return Err(Ending::Stopped);
             }
+            if let Some(reason) = streams.iter().find_map(Stream::failure) {
+                return Err(self.refuse(SEND, reason));
+            }
             if begun.elapsed() > longest {
                 let reason = format!("no end after {} s", longest.as_secs());
                 return Err(self.refuse(LONGER_THAN_GRANTED, reason));
@@ -288,7 +408,8 @@ impl Session<'_> {
         while streams.iter().any(Stream::has_unread) && patient() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(count().into_iter().zip(omitted).map(|(all, early)| all - early).collect())
+        let carried = |(stream, early): (&Stream, Count)| Carried { early, all: stream.count() };
+        Ok(streams.iter().zip(early).map(carried).collect())
     }
 
     /// Exchanges results, and lets the client show them.

@@ -1,22 +1,53 @@
 //! The threads that carry the payload of a session.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
-use linkrate_sys::tcp_info::tcp_info;
+use linkrate_sys::socket::{set_receive_timeout, set_send_timeout, shut_down};
+use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_sys::tcp_repair::readable;
 
-use crate::iperf3::COOKIE_BYTES;
+use super::datagrams;
+use crate::iperf3::{Arrivals, COOKIE_BYTES, CounterWidth, Datagram};
 
-/// A stream with a rate sends when it is behind, and looks again after this time. iperf3 has the same pause.
-const PACE: Duration = Duration::from_millis(1);
+/// A stream that cannot go on looks again after this time. iperf3 has the same pause.
+pub(super) const PACE: Duration = Duration::from_millis(1);
 
 /// How long a call may wait before it looks whether the test has ended.
 const GLANCE: Duration = Duration::from_millis(100);
+
+/// The socket of a stream.
+#[derive(Debug)]
+pub(super) enum Socket {
+    /// A connection.
+    Tcp(TcpStream),
+    /// A socket that is connected to the client's.
+    Udp(UdpSocket),
+}
+
+impl Socket {
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+            Self::Udp(socket) => Self::Udp(socket.try_clone()?),
+        })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
+        }
+    }
+}
 
 /// What a stream does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,34 +58,139 @@ pub(super) struct Work {
     pub(super) block: usize,
     /// Bit/s that it sends at most; 0 has no bound.
     pub(super) bandwidth: u64,
+    /// Messages that it sends before it looks at the rate.
+    pub(super) burst: u32,
+    /// How datagrams are numbered.
+    pub(super) counters: CounterWidth,
+}
+
+/// How far a test is.
+#[derive(Debug, Default)]
+pub(super) struct Phase {
+    runs: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Phase {
+    /// Lets the streams send.
+    pub(super) fn begin(&self) {
+        self.runs.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the streams.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the streams may send: a client counts nothing before it knows that the test runs.
+    fn wait(&self) {
+        while !self.runs.load(Ordering::Relaxed) && !self.is_over() {
+            std::thread::sleep(PACE);
+        }
+    }
+}
+
+/// The rate of a stream, from its beginning on.
+#[derive(Debug)]
+pub(super) struct Pace {
+    begun: Instant,
+    bandwidth: f64,
+}
+
+impl Pace {
+    pub(super) fn of(work: &Work) -> Self {
+        Self { begun: Instant::now(), bandwidth: work.bandwidth as f64 }
+    }
+
+    /// Whether a stream that has sent `bytes` is ahead of its rate. Then it has waited until it is not, or for a
+    /// tenth of a second.
+    pub(super) fn holds(&self, bytes: u64) -> bool {
+        if self.bandwidth == 0.0 {
+            return false;
+        }
+        let due = bytes as f64 * 8.0 / self.bandwidth;
+        let ahead = due - self.begun.elapsed().as_secs_f64();
+        if ahead > 0.0 {
+            std::thread::sleep(GLANCE.min(Duration::from_secs_f64(ahead.min(1.0))));
+        }
+        ahead > 0.0
+    }
+}
+
+/// What a stream has carried.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Count {
+    /// Octets.
+    pub(super) bytes: u64,
+    /// Datagrams; of a sender the highest number alone.
+    pub(super) datagrams: Arrivals,
 }
 
 /// The counters of a stream. Its thread alone writes them.
 #[derive(Debug, Default)]
-struct Counters {
+pub(super) struct Counters {
     bytes: AtomicU64,
     cpu_ns: AtomicU64,
+    datagrams: Mutex<Arrivals>,
+    failure: Mutex<Option<String>>,
+}
+
+impl Counters {
+    /// Counts the last of a sender's datagrams, and its octets so far.
+    pub(super) fn sent(&self, bytes: u64, number: u64) {
+        let mut datagrams = self.datagrams();
+        datagrams.highest = number;
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a datagram that has arrived.
+    pub(super) fn arrived(&self, bytes: u64, datagram: Datagram, now_us: u64) {
+        let mut datagrams = self.datagrams();
+        datagrams.add(datagram, now_us);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn datagrams(&self) -> MutexGuard<'_, Arrivals> {
+        self.datagrams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A stream that runs.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) sends: bool,
-    socket: TcpStream,
+    socket: Socket,
     counters: Arc<Counters>,
     thread: JoinHandle<()>,
 }
 
 impl Stream {
-    /// Starts to send or to receive, until `stop` is set or the far end closes.
-    pub(super) fn start(socket: TcpStream, work: Work, stop: &Arc<AtomicBool>) -> io::Result<Self> {
-        socket.set_read_timeout(Some(GLANCE))?;
-        socket.set_write_timeout(Some(GLANCE))?;
+    /// Starts to send or to receive, until the end of the test or until the far end closes.
+    pub(super) fn start(socket: Socket, work: Work, phase: &Arc<Phase>) -> io::Result<Self> {
+        set_receive_timeout(&socket, GLANCE)?;
+        set_send_timeout(&socket, Some(GLANCE))?;
         let counters = Arc::new(Counters::default());
-        let (mut here, theirs, stop) =
-            (socket.try_clone()?, Arc::clone(&counters), Arc::clone(stop));
+        let (here, theirs, phase) = (socket.try_clone()?, Arc::clone(&counters), Arc::clone(phase));
         let body = move || {
-            carry(&mut here, work, &theirs.bytes, &stop);
+            if work.sends {
+                phase.wait();
+            }
+            let ended = match here {
+                Socket::Tcp(mut stream) => carry(&mut stream, &work, &theirs, &phase),
+                Socket::Udp(socket) => match work.sends {
+                    true => datagrams::send(&socket, &work, &theirs, &phase),
+                    false => datagrams::receive(&socket, &work, &theirs, &phase),
+                },
+            };
+            *theirs.failure() = ended.err().map(|error| error.to_string());
             // a thread that cannot tell has used no time that is known
             let used = thread_cpu_ns(current_thread()).unwrap_or(0);
             theirs.cpu_ns.store(used, Ordering::Relaxed);
@@ -63,55 +199,81 @@ impl Stream {
         Ok(Self { sends: work.sends, socket, counters, thread })
     }
 
-    /// Octets so far.
-    pub(super) fn bytes(&self) -> u64 {
-        self.counters.bytes.load(Ordering::Relaxed)
+    /// Octets and datagrams so far.
+    pub(super) fn count(&self) -> Count {
+        let datagrams = self.counters.datagrams();
+        Count { bytes: self.counters.bytes.load(Ordering::Relaxed), datagrams: *datagrams }
     }
 
-    /// Whether TCP has received octets that the thread has not read yet.
+    /// Forgets the jitter of the beginning that is left out, and counts what it has carried.
+    pub(super) fn leave_out(&self) -> Count {
+        self.counters.datagrams().restart_jitter();
+        self.count()
+    }
+
+    /// Why it cannot go on.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.counters.failure().clone()
+    }
+
+    /// Whether octets have arrived that the thread has not read yet.
     pub(super) fn has_unread(&self) -> bool {
-        let arrived = tcp_info(&self.socket).map_or(0, |info| info.bytes_received);
-        !self.sends && arrived > self.bytes() + COOKIE_BYTES as u64
+        match &self.socket {
+            _ if self.sends => false,
+            Socket::Tcp(stream) => {
+                let arrived = tcp_info(stream).map_or(0, |info| info.bytes_received);
+                arrived > self.counters.bytes.load(Ordering::Relaxed) + COOKIE_BYTES as u64
+            }
+            Socket::Udp(socket) => readable(socket).is_ok_and(|octets| octets > 0),
+        }
     }
 
-    /// Segments that it has sent again; `None` of a receiver.
-    pub(super) fn retransmits(&self) -> Option<u64> {
-        let info = self.sends.then(|| tcp_info(&self.socket).ok()).flatten()?;
-        Some(info.total_retrans.into())
+    /// TCP_INFO; `None` of a stream of datagrams.
+    pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
+        match &self.socket {
+            Socket::Tcp(stream) => tcp_info(stream).ok(),
+            Socket::Udp(_) => None,
+        }
     }
 
     /// Waits for its end, and returns the CPU time of its thread, ns.
     pub(super) fn join(self) -> u64 {
-        let _ = self.socket.shutdown(Shutdown::Both);
+        shut_down(&self.socket);
         // a panic is a thread without a time
         let _ = self.thread.join();
         self.counters.cpu_ns.load(Ordering::Relaxed)
     }
 }
 
-fn carry(socket: &mut TcpStream, work: Work, bytes: &AtomicU64, stop: &AtomicBool) {
+/// The work of a TCP stream. A connection that ends is no failure: the control connection tells whether it may.
+fn carry(
+    socket: &mut TcpStream,
+    work: &Work,
+    counters: &Counters,
+    phase: &Phase,
+) -> io::Result<()> {
     let mut buffer = vec![0x5a; work.block];
-    let begun = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        let so_far = bytes.load(Ordering::Relaxed);
-        if work.sends && work.bandwidth > 0 {
-            let due = begun.elapsed().as_secs_f64() * work.bandwidth as f64 / 8.0;
-            if so_far as f64 > due {
-                std::thread::sleep(PACE);
-                continue;
-            }
+    let pace = Pace::of(work);
+    let mut bytes = 0;
+    while !phase.is_over() {
+        if work.sends && pace.holds(bytes) {
+            continue;
         }
         let moved = match work.sends {
             true => socket.write(&buffer),
             false => socket.read(&mut buffer),
         };
         match moved {
-            Ok(0) => return,
-            Ok(count) => bytes.store(so_far + count as u64, Ordering::Relaxed),
+            Ok(0) => break,
+            Ok(count) => {
+                bytes += count as u64;
+                counters.bytes.store(bytes, Ordering::Relaxed);
+            }
             Err(error) if is_passing(&error) => {}
-            Err(_) => return,
+            Err(_) => break,
         }
     }
+    Ok(())
 }
 
 /// Whether a call failed for its time, and not for its connection.

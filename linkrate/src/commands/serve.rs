@@ -53,6 +53,6 @@ fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpListener, Fail
         |error| Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"));
     let listener = TcpListener::bind((address, port)).map_err(refused)?;
     let here = listener.local_addr().map_err(refused)?;
-    tell::line(format!("listening on {here} for {program} (TCP)"));
+    tell::line(format!("listening on {here} for {program}"));
     Ok(listener)
 }

@@ -1,0 +1,80 @@
+//! The work of a UDP stream.
+
+use std::io;
+use std::net::UdpSocket;
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::socket::is_out_of_buffers;
+
+use super::streams::{Counters, PACE, Pace, Phase, Work, is_passing};
+use crate::iperf3::Datagram;
+
+/// Sends numbered datagrams at the rate of the stream.
+pub(super) fn send(
+    socket: &UdpSocket,
+    work: &Work,
+    counters: &Counters,
+    phase: &Phase,
+) -> io::Result<()> {
+    let mut buffer = vec![0x5a; work.block];
+    let pace = Pace::of(work);
+    let (mut bytes, mut number) = (0, 0);
+    while !phase.is_over() {
+        if pace.holds(bytes) {
+            continue;
+        }
+        for _ in 0..work.burst {
+            number += 1;
+            Datagram { sent_us: now_us(), number }.emit(work.counters, &mut buffer);
+            match socket.send(&buffer) {
+                Ok(count) => {
+                    bytes += count as u64;
+                    counters.sent(bytes, number);
+                }
+                // the same number goes out again, so that only the network loses datagrams
+                Err(error) if is_momentary(&error) => {
+                    number -= 1;
+                    std::thread::sleep(PACE);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts numbered datagrams as they arrive.
+pub(super) fn receive(
+    socket: &UdpSocket,
+    work: &Work,
+    counters: &Counters,
+    phase: &Phase,
+) -> io::Result<()> {
+    let mut buffer = vec![0; work.block];
+    while !phase.is_over() {
+        match socket.recv(&mut buffer) {
+            // a datagram without a number is none of this stream
+            Ok(count) => {
+                if let Some(datagram) = Datagram::parse(work.counters, &buffer[..count]) {
+                    counters.arrived(count as u64, datagram, now_us());
+                }
+            }
+            Err(error) if is_momentary(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn now_us() -> u64 {
+    monotonic_ns() / 1000
+}
+
+/// Whether the next datagram may fare better. A refusal is an answer to an earlier one, and comes when a client
+/// ends before its server; its control connection tells that.
+fn is_momentary(error: &io::Error) -> bool {
+    is_passing(error)
+        || is_out_of_buffers(error)
+        || error.kind() == io::ErrorKind::ConnectionRefused
+}
