@@ -21,7 +21,7 @@ impl Server {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = free.local_addr().expect("its address").port();
         drop(free);
-        let words = format!("serve --iperf3-port {port} {options}");
+        let words = format!("serve --programs iperf3 --iperf3-port {port} {options}");
         let running = Running::start(&mut command(LINKRATE, &words));
         let begun = Instant::now();
         // a connection without a cookie begins no test

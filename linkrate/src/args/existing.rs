@@ -14,7 +14,8 @@ pub struct ExistingArgs {
     #[arg(long, value_name = "NAME", requires = "client")]
     pub interface: Vec<String>,
     /// Client at the far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another interface of
-    /// this host; with ,ADDRESS if the client has several addresses; repeat the option for several
+    /// this host; with ,ADDRESS if the client has several addresses; or a program of others:
+    /// iperf3:HOST, netperf:HOST, with :PORT if it has another port; repeat the option for several
     /// clients
     #[arg(long, value_name = "CLIENT", requires = "interface")]
     pub client: Vec<FarEnd>,

@@ -1,0 +1,143 @@
+//! Programs of others at the far end: iperf3, netserver and `linkrate serve` in the place of a client. Two network
+//! namespaces with a cable are the machines.
+
+mod common;
+
+use common::machines::{ADDRESSES, Machine, two_cpus};
+use common::up::ready;
+use common::{LINKRATE, Running, command, has_or_skips, skip, wait_until};
+use linkrate_sys::sched;
+use linkrate_terms::CpuSet;
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+/// Two machines with a cable, and the CPU of each.
+struct Cable {
+    here: Machine,
+    there: Machine,
+    cpus: [u32; 2],
+}
+
+impl Cable {
+    fn or_skip(test: &str) -> Option<Self> {
+        if !(ready(test, &["ethtool"]) && has_or_skips(test, "ip", "iproute2")) {
+            return None;
+        }
+        let Some(cpus) = two_cpus() else {
+            skip(test, "needs two CPUs, one for each machine");
+            return None;
+        };
+        let (here, there) = (Machine::start(), Machine::start());
+        here.sh(&format!("ip link add eth1 type veth peer name eth1 netns {}", there.pid()));
+        for (machine, address) in [&here, &there].into_iter().zip(ADDRESSES) {
+            machine.sh(&format!("ip link set lo up; ip address add {address}/24 dev eth1; ip link set eth1 up"));
+        }
+        Some(Self { here, there, cpus })
+    }
+
+    /// Starts a server on the far machine, and waits until it listens on `port`.
+    fn server(&self, mut server: Command, port: u16) -> Running {
+        self.there.on(&mut server);
+        // what it starts is on the same CPU
+        let cpu = CpuSet::from_iter([self.cpus[1]]);
+        let running = {
+            let home = sched::affinity(sched::current_thread()).expect("an affinity");
+            sched::set_affinity(sched::current_thread(), &cpu).expect("one CPU");
+            let running = Running::start(&mut server);
+            sched::set_affinity(sched::current_thread(), &home).expect("as before");
+            running
+        };
+        sched::set_affinity(running.pid() as i32, &cpu).expect("the CPU of the far machine");
+        let listens = || {
+            let ports = self.there.sh("cat /proc/net/tcp /proc/net/tcp6");
+            ports.contains(&format!(":{port:04X} "))
+        };
+        assert!(wait_until(Duration::from_secs(10), listens), "nothing listens on port {port}");
+        running
+    }
+
+    /// Measures with these words, and returns the results and the names of what is wrong.
+    fn measure(&self, words: &str) -> Value {
+        let words = format!(
+            "measure --json --interface eth1 --sut-cpu {} --time 500ms --warm-up 200ms --runs 1 {words}",
+            self.cpus[0]
+        );
+        let mut measure = command(LINKRATE, &words);
+        self.here.on(&mut measure);
+        let document = Running::start(&mut measure).wait().expect_code(0).json();
+        assert_eq!(document["failures"], Value::Array(Vec::new()), "{words}: {document:#}");
+        document
+    }
+
+    /// Measures streams in both directions and transactions, as far as the program has them.
+    fn check(&self, end: &str, all: &[&str]) {
+        for words in all {
+            let document = self.measure(&format!("--client {end} {words}"));
+            let cell = &document["cells"][0];
+            let figure = |name: &str| cell[name]["mean"].as_f64().unwrap_or(0.0);
+            match words.contains("request-response") {
+                true => assert!(figure("transactions") > 100.0, "{words}: {cell:#}"),
+                false => assert!(figure("throughput") > 1e8, "{words}: {cell:#}"),
+            }
+            let told = document["warnings"].to_string();
+            assert!(told.contains(&format!("{end} counted ")), "{words}: {told}");
+        }
+    }
+}
+
+const STREAMS: [&str; 3] =
+    ["", "--direction receive", "--direction bidirectional --connections 2"];
+
+#[test]
+fn a_server_of_iperf3_is_the_far_end_of_streams() {
+    let test = "a_server_of_iperf3_is_the_far_end_of_streams";
+    let Some(cable) = Cable::or_skip(test) else { return };
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let server = cable.server(command("iperf3", "-s"), 5201);
+    cable.check(&format!("iperf3:{}", ADDRESSES[1]), &STREAMS);
+    drop(server);
+}
+
+#[test]
+fn netserver_is_the_far_end_of_streams_and_transactions() {
+    let test = "netserver_is_the_far_end_of_streams_and_transactions";
+    let Some(cable) = Cable::or_skip(test) else { return };
+    if !has_or_skips(test, "netserver", "netperf") {
+        return;
+    }
+    let server = cable.server(command("netserver", "-D -4"), 12_865);
+    let more = ["--kind request-response", "--kind request-response --burst 8 --connections 2"];
+    cable.check(&format!("netperf:{}", ADDRESSES[1]), &[&STREAMS[..], &more].concat());
+    drop(server);
+}
+
+#[test]
+fn the_server_of_linkrate_is_a_far_end_by_both_protocols() {
+    let test = "the_server_of_linkrate_is_a_far_end_by_both_protocols";
+    let Some(cable) = Cable::or_skip(test) else { return };
+    let bind = format!("serve --bind {}", ADDRESSES[1]);
+    let server = cable.server(command(LINKRATE, &bind), 12_865);
+    cable.check(&format!("iperf3:{}", ADDRESSES[1]), &STREAMS[..2]);
+    cable.check(&format!("netperf:{}", ADDRESSES[1]), &["", "--kind request-response"]);
+    drop(server);
+}
+
+#[test]
+fn what_a_program_cannot_do_is_refused_before_anything_runs() {
+    let test = "what_a_program_cannot_do_is_refused_before_anything_runs";
+    let Some(cable) = Cable::or_skip(test) else { return };
+    let said = |words: &str, code: i32| {
+        let mut measure = command(LINKRATE, &format!("measure --interface eth1 {words}"));
+        cable.here.on(&mut measure);
+        Running::start(&mut measure).wait().expect_code(code).stderr
+    };
+    let told = said("--client iperf3:198.51.100.2 --kind request-response", 2);
+    assert!(told.contains("a far end iperf3 has no transactions"), "{told}");
+    let told = said("--client netperf:198.51.100.2 --kind udp-stream", 2);
+    assert!(told.contains("expected a TCP stream or request-response"), "{told}");
+    let told = said("--client iperf3:nowhere.invalid", 1);
+    assert!(told.contains("host nowhere.invalid has no IPv4 address"), "{told}");
+}
