@@ -3,14 +3,16 @@
 //! The client (netperf) sends a request, the server (netserver) answers with a response that has the port of the
 //! data connections, and at the end with the results of its end. Since 2.5 one kind of test (OMNI) stands for
 //! nearly all: the request says in which directions payload flows, over which protocol, and whether connections
-//! are made for each transaction.
+//! are made for each transaction. TCP_CC, and all tests of an older netperf, have kinds of their own.
 //!
-//! Facts: the behaviour of netperf 2.7.1. Requests of the kinds before OMNI are not here yet.
+//! Facts: the behaviour of netperf 2.7.0 and 2.7.1.
 
+mod classic;
 mod cpu_method;
 mod message;
 mod omni;
 
+pub use classic::{Classic, Form};
 pub use cpu_method::cpu_method;
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError};
 pub use omni::{CpuModes, OmniRequest, OmniResponse, OmniResults, Shape, flags};

@@ -31,7 +31,9 @@ impl Cable {
         let (here, there) = (Machine::start(), Machine::start());
         here.sh(&format!("ip link add eth1 type veth peer name eth1 netns {}", there.pid()));
         for (machine, address) in [&here, &there].into_iter().zip(ADDRESSES) {
-            machine.sh(&format!("ip link set lo up; ip address add {address}/24 dev eth1; ip link set eth1 up"));
+            machine.sh(&format!(
+                "ip link set lo up; ip address add {address}/24 dev eth1; ip link set eth1 up"
+            ));
         }
         Some(Self { here, there, cpus })
     }
@@ -86,8 +88,7 @@ impl Cable {
     }
 }
 
-const STREAMS: [&str; 3] =
-    ["", "--direction receive", "--direction bidirectional --connections 2"];
+const STREAMS: [&str; 3] = ["", "--direction receive", "--direction bidirectional --connections 2"];
 
 #[test]
 fn a_server_of_iperf3_is_the_far_end_of_streams() {

@@ -26,7 +26,7 @@ const RESULT_CONGESTION: usize = RESULT_NUMBERS + (16 + 4 * 32 + 16) / 4;
 /// Most octets of one call: what a server of linkrate has memory for.
 const MOST_CALL: u32 = 64 << 20;
 /// The longest test, s.
-const MOST_SECONDS: i32 = 86_400;
+pub(super) const MOST_SECONDS: i32 = 86_400;
 
 /// netperf's own number of a family of addresses.
 const IPV4: u32 = 4;
@@ -184,7 +184,7 @@ fn refused(field: &'static str, found: impl ToString, expected: &'static str) ->
 }
 
 /// A size that the far end may leave open by any number that is no size.
-fn size(field: &'static str, found: i32) -> Result<Option<u32>, MessageError> {
+pub(super) fn size(field: &'static str, found: i32) -> Result<Option<u32>, MessageError> {
     match u32::try_from(found) {
         Err(_) | Ok(0) => Ok(None),
         Ok(size) if size <= MOST_CALL => Ok(Some(size)),
@@ -192,7 +192,7 @@ fn size(field: &'static str, found: i32) -> Result<Option<u32>, MessageError> {
     }
 }
 
-fn port(found: u32) -> Result<u16, MessageError> {
+pub(super) fn port(found: u32) -> Result<u16, MessageError> {
     u16::try_from(found).map_err(|_| refused("data_port", found, "at most 65535"))
 }
 

@@ -21,7 +21,7 @@ use linkrate_sys::socket::wait_ready;
 use super::report::{Ending, SessionReport};
 use super::streams::is_passing;
 use super::{Accepted, GLANCE, Grants, accept_each};
-use crate::netperf::{Kind, MESSAGE_BYTES, Message};
+use crate::netperf::{Form, Kind, MESSAGE_BYTES, Message};
 
 /// How long a client may take for a message that it has begun, and for taking one.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -99,18 +99,20 @@ fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&S
             Kind::CpuCalibrate => control.tell(&Message::calibrated(rate(), cpus())),
             // asked of nobody here, and without an answer
             Kind::Passphrase => Ok(()),
-            Kind::Omni => {
-                let test = test::serve(shared, &mut control, &message, report.clone());
-                ended(&test);
-                match test.ending {
-                    Ending::Complete => Ok(()),
-                    _ => return,
+            kind => match Form::of(kind) {
+                Some(form) => {
+                    let test = test::serve(shared, &mut control, form, &message, report.clone());
+                    ended(&test);
+                    match test.ending {
+                        Ending::Complete => Ok(()),
+                        _ => return,
+                    }
                 }
-            }
-            kind => {
-                let reason = format!("request {}, expected a test of netperf", kind.number());
-                Err(control.refuse(kind, refusal::UNKNOWN, reason))
-            }
+                None => {
+                    let reason = format!("request {}, expected a test of netperf", kind.number());
+                    Err(control.refuse(kind, refusal::UNKNOWN, reason))
+                }
+            },
         };
         if let Err(ending) = told {
             ended(&SessionReport { ending, ..report });

@@ -1,7 +1,5 @@
 //! The use of the host's CPUs while a test lasts, by the columns of `/proc/stat`.
 
-use std::time::Duration;
-
 use linkrate_sys::procstat::{CpuStates, cpu_states};
 
 use crate::netperf::CpuModes;
@@ -9,9 +7,12 @@ use crate::netperf::CpuModes;
 /// netperf's number of this method (`S` in its output).
 pub(super) const METHOD: u32 = 8;
 
-/// The state of the CPUs at the beginning.
+/// The state of the CPUs at the beginning, and where the time of the test was over.
 #[derive(Debug)]
-pub(super) struct Meter(Vec<CpuStates>);
+pub(super) struct Meter {
+    begun: Vec<CpuStates>,
+    over: Option<Vec<CpuStates>>,
+}
 
 /// The use of all CPUs, per cent. As in netperf, time that waits for I/O is used.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,18 +27,26 @@ pub(super) struct Used {
 impl Meter {
     /// Begins; `None` where `/proc/stat` cannot be read.
     pub(super) fn start() -> Option<Self> {
-        cpu_states().ok().map(Self)
+        cpu_states().ok().map(|begun| Self { begun, over: None })
     }
 
-    /// What was used since the beginning `elapsed` ago, by a test that lasted for `seconds` of it.
-    pub(super) fn used(&self, elapsed: Duration, seconds: f64) -> Option<Used> {
-        let now = cpu_states().ok()?;
-        let scale = if seconds > 0.0 { elapsed.as_secs_f64() / seconds } else { 1.0 };
-        Some(used(&self.0, &now, scale))
+    /// The time of the test is over, and the server waits a little longer.
+    pub(super) fn lap(&mut self) {
+        self.over = cpu_states().ok();
+    }
+
+    /// What was used since the beginning, or until the time of the test was `over`. netperf takes all of the
+    /// wait for time without load; other load makes that more than there is.
+    pub(super) fn used(&self, over: bool) -> Option<Used> {
+        let now = match self.over.as_ref().filter(|_| over) {
+            Some(states) => states,
+            None => &cpu_states().ok()?,
+        };
+        Some(used(&self.begun, now))
     }
 }
 
-fn used(before: &[CpuStates], now: &[CpuStates], scale: f64) -> Used {
+fn used(before: &[CpuStates], now: &[CpuStates]) -> Used {
     let cpus = now.len() as u32;
     let mut all = Used { percent: 0.0, modes: CpuModes::default(), peak: None, cpus };
     for state in now {
@@ -49,7 +58,7 @@ fn used(before: &[CpuStates], now: &[CpuStates], scale: f64) -> Used {
         if past.total() == 0 {
             continue;
         }
-        let percent = |ticks: u64| (100.0 * ticks as f64 / past.total() as f64 * scale) as f32;
+        let percent = |ticks: u64| (100.0 * ticks as f64 / past.total() as f64) as f32;
         let share = |ticks: u64| percent(ticks) / cpus as f32;
         let busy = past.total() - past.idle;
         all.percent += share(busy);
@@ -77,11 +86,9 @@ mod tests {
         now[1].idle += 50;
         now[1].system += 30;
         now[1].softirq += 20;
-        let all = used(&before, &now, 1.0);
+        let all = used(&before, &now);
         assert_eq!((all.percent, all.peak, all.cpus), (25.0, Some((1, 50.0)), 2));
         assert_eq!((all.modes.system, all.modes.softirq, all.modes.user), (15.0, 10.0, 0.0));
-        // half of the time was none of the test's
-        assert_eq!(used(&before, &now, 2.0).percent, 50.0);
-        assert_eq!(used(&[], &now, 1.0).percent, 0.0);
+        assert_eq!(used(&[], &now).percent, 0.0);
     }
 }

@@ -17,7 +17,7 @@ use super::cpu::{METHOD, Meter};
 use super::flow::{Ended, Flow, Ring, Tally};
 use super::watch::{PAD, Watch};
 use super::{Control, Shared, cpus, failed, rate, refusal};
-use crate::netperf::{Message, OmniRequest, OmniResponse, OmniResults, Shape};
+use crate::netperf::{Form, Kind, Message, OmniRequest, OmniResponse, OmniResults, Shape};
 
 /// Connections that may wait while the server is busy with one.
 const BACKLOG: i32 = 128;
@@ -28,10 +28,11 @@ const MOST_DATAGRAM: usize = 65_507;
 pub(super) fn serve(
     shared: &Shared,
     control: &mut Control,
+    form: Form,
     message: &Message,
     mut report: SessionReport,
 ) -> SessionReport {
-    let ended = run(shared, control, message, &mut report);
+    let ended = run(shared, control, form, message, &mut report);
     report.ending = ended.err().unwrap_or(Ending::Complete);
     report
 }
@@ -39,11 +40,13 @@ pub(super) fn serve(
 fn run(
     shared: &Shared,
     control: &mut Control,
+    form: Form,
     message: &Message,
     report: &mut SessionReport,
 ) -> Result<(), Ending> {
     let kind = message.kind();
-    let asked = OmniRequest::parse(message)
+    let asked = form
+        .request(message)
         .map_err(|error| control.refuse(kind, refusal::INVALID, error.to_string()))?;
     report.test = Some(name(&asked));
     report.ways = ways(asked.shape);
@@ -59,7 +62,7 @@ fn run(
         // one that this host lacks is no reason to measure nothing
         let _ = set_affinity(current_thread(), &[cpu].into_iter().collect());
     }
-    measure(control, &asked, &sockets, report)
+    measure(control, form, &asked, &sockets, report)
 }
 
 /// What netperf calls a test.
@@ -205,6 +208,7 @@ fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> (Ring, Ring) {
 
 fn measure(
     control: &mut Control,
+    form: Form,
     asked: &OmniRequest,
     sockets: &Sockets,
     report: &mut SessionReport,
@@ -225,14 +229,14 @@ fn measure(
         cpu_rate: if asked.measures_cpu { rate() } else { 0.0 },
         test_length: asked.test_length.max(0).cast_unsigned(),
     };
-    control.tell(&response.message())?;
+    control.tell(&form.response(&response))?;
     let meter = asked.measures_cpu.then(Meter::start).flatten();
     let own = thread_cpu_ns(current_thread()).unwrap_or(0);
     let receives = asked.shape != Shape::Maerts;
     let pad = if receives { PAD } else { Duration::ZERO };
     let timer = u64::try_from(asked.test_length).ok().filter(|seconds| *seconds > 0);
     let timer = timer.map(|seconds| Duration::from_secs(seconds) + pad);
-    let mut watch = Watch::start(control, timer);
+    let mut watch = Watch::start(control, timer, pad, meter);
     let mut flow = Flow {
         shape: asked.shape,
         watch: &mut watch,
@@ -249,18 +253,23 @@ fn measure(
     let tally = flow.tally;
     let elapsed = watch.elapsed();
     let cpu_ns = thread_cpu_ns(current_thread()).unwrap_or(0).saturating_sub(own);
-    let late = if matches!(ended, Ok(Ended::TimeUp)) { pad } else { Duration::ZERO };
-    let seconds = elapsed.saturating_sub(late).as_secs_f64();
+    let meter = watch.meter.take();
+    let (late, seconds) = match (&ended, timer) {
+        // the test itself ended with its time
+        (Ok(Ended::TimeUp), Some(timer)) if receives => (true, timer.saturating_sub(pad)),
+        _ => (false, elapsed),
+    };
+    let seconds = seconds.as_secs_f64();
     fill(report, asked, tally, seconds);
     report.cpu_percent = cpu_ns as f64 / 1e7 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let retransmits = stream.as_ref().and_then(|stream| tcp_info(stream).ok());
     let retransmits = retransmits.map(|info| info.total_retrans);
     report.retransmits = retransmits.filter(|_| tally.sent_bytes > 0).map(u64::from);
     if let Err(Ending::Refused(reason)) = ended {
-        return Err(control.refuse(crate::netperf::Kind::OmniResponse, refusal::TIMED_OUT, reason));
+        return Err(control.refuse(Kind::OmniResponse, refusal::TIMED_OUT, reason));
     }
     ended?;
-    let used = meter.and_then(|meter| meter.used(elapsed, seconds));
+    let used = meter.and_then(|meter| meter.used(late));
     let (send_end, receive_end) = stream.as_ref().map_or((send_buffer, receive_buffer), sizes);
     let results = OmniResults {
         received_bytes: tally.received_bytes,
@@ -282,7 +291,7 @@ fn measure(
     };
     // the client waits for the end of its connection before it reads the results
     drop(stream);
-    control.tell(&results.message())
+    control.tell(&form.results(&results))
 }
 
 fn fill(report: &mut SessionReport, asked: &OmniRequest, tally: Tally, seconds: f64) {

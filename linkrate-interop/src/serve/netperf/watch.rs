@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::GLANCE;
 use super::super::report::Ending;
 use super::Control;
+use super::cpu::Meter;
 
 /// Seconds that a server which receives waits longer than its test lasts, as a netserver does: the client's
 /// timer starts later, and what it has sent needs its time.
@@ -20,11 +21,21 @@ pub(super) struct Watch<'a, 'b> {
     granted: Instant,
     /// When to look next after client and server.
     next: Instant,
+    /// When the time of the test is over, and what is left is the pad.
+    over: Option<Instant>,
+    /// The CPUs, where they are measured.
+    pub(super) meter: Option<Meter>,
 }
 
 impl<'a, 'b> Watch<'a, 'b> {
-    /// Starts to count. Without a `timer` the test ends by the client or by its bound.
-    pub(super) fn start(control: &'a Control<'b>, timer: Option<Duration>) -> Self {
+    /// Starts to count. Without a `timer`, of which the end is the `pad`, the test ends by the client or by its
+    /// bound.
+    pub(super) fn start(
+        control: &'a Control<'b>,
+        timer: Option<Duration>,
+        pad: Duration,
+        meter: Option<Meter>,
+    ) -> Self {
         let begun = Instant::now();
         let granted = Duration::from_secs(control.shared.grants.seconds.into()) + PAD;
         Self {
@@ -33,6 +44,8 @@ impl<'a, 'b> Watch<'a, 'b> {
             timer: timer.map(|timer| begun + timer),
             granted: begun + granted.max(timer.unwrap_or_default()),
             next: begun + GLANCE,
+            over: timer.map(|timer| begun + timer.saturating_sub(pad)),
+            meter,
         }
     }
 
@@ -59,6 +72,11 @@ impl<'a, 'b> Watch<'a, 'b> {
             return Ok(true);
         }
         self.next = now + GLANCE;
+        if self.over.take_if(|over| now >= *over).is_some()
+            && let Some(meter) = &mut self.meter
+        {
+            meter.lap();
+        }
         if self.control.shared.stop.load(Ordering::Relaxed) {
             return Err(Ending::Stopped);
         }
