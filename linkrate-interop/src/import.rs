@@ -4,8 +4,8 @@
 //! error with its place, its value, and what would be right. What a program does not tell stays unknown.
 //!
 //! - [`netperf`]: the classic tables of netperf
-//! - [`omni`]: `-o` and `-k` of netperf's omni tests
-//! - [`mod@iperf3`]: documents of `iperf3 -J`, and the events of `--json-stream`
+//! - `omni`: `-o` and `-k` of netperf's omni tests
+//! - `iperf3`: documents of `iperf3 -J`, and the events of `--json-stream`
 
 mod iperf3;
 mod netperf;

@@ -139,6 +139,6 @@ fn what_a_program_cannot_do_is_refused_before_anything_runs() {
     assert!(told.contains("a far end iperf3 has no transactions"), "{told}");
     let told = said("--client netperf:198.51.100.2 --kind udp-stream", 2);
     assert!(told.contains("expected a TCP stream or request-response"), "{told}");
-    let told = said("--client iperf3:nowhere.invalid", 1);
+    let told = said("--client iperf3:nowhere.invalid", 2);
     assert!(told.contains("host nowhere.invalid has no IPv4 address"), "{told}");
 }

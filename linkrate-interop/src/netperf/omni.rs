@@ -257,9 +257,10 @@ impl OmniRequest {
     pub fn message(&self) -> Message {
         let mut message = Message::new(Kind::Omni);
         message.set_cpu(None);
+        // by a size of zero a netserver would divide
         let open = |size: Option<u32>| size.map_or(-1, u32::cast_signed);
         message.put_signed(0, open(self.send_buffer));
-        message.put(1, self.send_size.unwrap_or(0));
+        message.put_signed(1, open(self.send_size));
         message.put(2, 8);
         message.put(4, self.send_width.unwrap_or(0));
         message.put(8, 8);
@@ -268,7 +269,7 @@ impl OmniRequest {
         let told = |size: u32| if size == 0 { -1 } else { size.cast_signed() };
         message.put_signed(5, told(self.request_size));
         message.put_signed(6, open(self.receive_buffer));
-        message.put(7, self.receive_size.unwrap_or(0));
+        message.put_signed(7, open(self.receive_size));
         message.put_signed(11, told(self.response_size));
         let connections = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
         message.put(

@@ -291,6 +291,9 @@ fn measure(
     };
     // the client waits for the end of its connection before it reads the results
     drop(stream);
+    if control.has_closed() {
+        return Err(Ending::ClientLeft);
+    }
     control.tell(&form.results(&results))
 }
 
