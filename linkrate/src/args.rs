@@ -52,7 +52,7 @@ pub enum Command {
     Limit(LimitArgs),
     /// Check what this host can measure, and how it could be tuned
     Doctor(DoctorArgs),
-    /// Serve clients of iperf3
+    /// Serve clients of iperf3 and netperf
     Serve(ServeArgs),
     /// Serve a controller (linkrate starts it)
     #[command(hide = true)]

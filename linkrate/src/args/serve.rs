@@ -28,8 +28,14 @@ pub struct ServeArgs {
     /// Port for clients of netperf; 0 takes any free one
     #[arg(long, value_name = "PORT", default_value_t = linkrate_interop::netperf::PORT)]
     pub netperf_port: u16,
-    /// Programs whose clients are served
-    #[arg(long, value_name = "PROGRAMS", value_delimiter = ',', default_value = "iperf3,netperf")]
+    /// Programs whose clients are served: iperf3, netperf, or both
+    #[arg(
+        long,
+        value_name = "PROGRAMS",
+        value_delimiter = ',',
+        default_value = "iperf3,netperf",
+        hide_possible_values = true
+    )]
     pub programs: Vec<Program>,
     /// Most tests at once of each program; a client beyond them is told that the server is busy
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
