@@ -3,7 +3,7 @@
 //! A file is recognised by its content. Either all runs of a file are read, or none: what does not fit is an
 //! error with its place, its value, and what would be right. What a program does not tell stays unknown.
 //!
-//! - [`netperf`]: the classic tables of netperf
+//! - `netperf`: the classic tables of netperf
 //! - `omni`: `-o` and `-k` of netperf's omni tests
 //! - `iperf3`: documents of `iperf3 -J`, and the events of `--json-stream`
 
