@@ -16,6 +16,10 @@ const BUSY: Duration = Duration::from_secs(30);
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// How long a server is given to read what its TCP has acknowledged: tens of megabytes where it also sends. It
+/// counts nothing after the end of the test.
+const UNREAD: Duration = Duration::from_millis(500);
+
 /// A test of an iperf3 server, whose parameters are accepted.
 #[derive(Debug)]
 pub struct Iperf3Test {
@@ -74,12 +78,15 @@ impl Iperf3Test {
         self.expect(State::TestRunning, "waiting for the start", "that the test runs")
     }
 
-    /// Ends the test and exchanges results. The streams must still be open.
+    /// Ends the test and exchanges results. The streams must still be open, and the client's have sent all.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn end(mut self, own: &Results) -> Result<Results, ClientError> {
         const DURING: &str = "exchanging results";
+        if self.ways != Ways::Reverse {
+            self.control.pause(UNREAD)?;
+        }
         self.tell(State::TestEnd, DURING)?;
         self.expect(State::ExchangeResults, DURING, "the exchange of results")?;
         // results of 256 streams are far below what a length can tell
