@@ -246,3 +246,85 @@ impl Form {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::message::MESSAGE_BYTES;
+    use super::*;
+
+    fn form(number: u32) -> Option<Form> {
+        Form::of(Kind::Other(number))
+    }
+
+    #[test]
+    fn each_test_has_a_kind_and_its_answer_the_next_one() {
+        for (test, number) in Classic::NUMBERS {
+            assert_eq!(form(number), Some(Form::Classic(test)));
+            assert_eq!(test.answer().kind().number(), number + 1);
+        }
+        assert_eq!(Form::of(Kind::Omni), Some(Form::Omni));
+        assert_eq!((form(11), form(301)), (None, None));
+    }
+
+    #[test]
+    fn a_request_is_read_by_the_places_of_its_kind() {
+        let mut stream = Message::new(Kind::Other(10));
+        stream.put_signed(1, 131_072);
+        stream.put_signed(2, 16_384);
+        stream.put(5, 1);
+        stream.put(6, 1);
+        stream.put_signed(8, 10);
+        let asked = Form::Classic(Classic::TcpStream).request(&stream).unwrap();
+        assert_eq!((asked.shape, asked.udp, asked.test_length), (Shape::Stream, false, 10));
+        assert_eq!((asked.receive_buffer, asked.receive_size), (Some(131_072), Some(16_384)));
+        assert!(asked.nodelay && asked.measures_cpu);
+        let mut transactions = Message::new(Kind::Other(13));
+        transactions.put_signed(6, 100);
+        transactions.put_signed(7, 200);
+        transactions.put_signed(11, 90_000);
+        let error = Form::Classic(Classic::TcpRr).request(&transactions).unwrap_err();
+        assert_eq!(error.to_string(), "test_length is 90000, expected at most 86400 s");
+        transactions.put_signed(11, -5);
+        let asked = Form::Classic(Classic::TcpRr).request(&transactions).unwrap();
+        assert_eq!((asked.request_size, asked.response_size, asked.test_length), (100, 200, -5));
+    }
+
+    #[test]
+    fn octets_of_results_are_of_double_precision() {
+        let results = OmniResults {
+            received_bytes: 10_000_000_000,
+            receive_calls: 7,
+            receive_buffer: 1,
+            sent_bytes: 0,
+            send_calls: 0,
+            send_buffer: 2,
+            transactions: 0,
+            seconds: 1.5,
+            cpu_percent: None,
+            modes: None,
+            service_demand: None,
+            cpu_method: 0,
+            cpus: 2,
+            peak_cpu: None,
+            retransmits: None,
+            congestion: String::new(),
+        };
+        let message = Form::Classic(Classic::TcpStream).results(&results);
+        assert_eq!(f64::from_bits(message.long(0)), 1e10);
+        assert_eq!((message.word(2), message.float(3), message.float(4)), (7, 1.5, -1.0));
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_a_request_or_an_error(
+            octets in prop::collection::vec(any::<u8>(), MESSAGE_BYTES)
+        ) {
+            let message = Message::of(octets.as_slice().try_into().unwrap());
+            for (test, _) in Classic::NUMBERS {
+                let _ = Form::Classic(test).request(&message);
+            }
+        }
+    }
+}
