@@ -9,7 +9,7 @@ use linkrate_interop::iperf3::{
 };
 use linkrate_interop::json::Fields;
 use linkrate_interop::netperf::{
-    MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
+    Form, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -34,7 +34,10 @@ fn documents(bytes: &[u8]) {
     for streams in 1..4 {
         if let Ok(results) = Results::parse(&fields, streams) {
             let read = Results::parse(&again(results.document()), streams);
-            assert_eq!(read.expect("results that were accepted").streams.len(), results.streams.len());
+            assert_eq!(
+                read.expect("results that were accepted").streams.len(),
+                results.streams.len()
+            );
         }
     }
 }
@@ -62,6 +65,7 @@ fn netperf(bytes: &[u8]) {
     if let Ok(request) = OmniRequest::parse(&message) {
         assert_eq!(OmniRequest::parse(&request.message()), Ok(request));
     }
+    let _ = Form::of(message.kind()).map(|form| form.request(&message));
     if let Ok(response) = OmniResponse::parse(&message) {
         assert_eq!(
             OmniResponse::parse(&response.message()).map(|read| read.data_port),
