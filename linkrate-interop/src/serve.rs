@@ -1,7 +1,6 @@
 //! A server for clients of other programs: many tests at once, each with threads of its own.
 //!
 //! - [`session`](self): a test of iperf3, from its cookie to its results
-//! - `streams`, `datagrams`: the threads that carry payload
 //! - `door`: where UDP streams begin
 //! - [`netperf`]: control connections of netperf, and their tests
 //! - [`report`](SessionReport): what is told of a session that has ended
@@ -10,12 +9,10 @@
 //! them; otherwise it begins a test. Every wait has a bound, and a client that vanishes or lies costs its own
 //! session alone.
 
-mod datagrams;
 mod door;
 mod netperf;
 mod report;
 mod session;
-mod streams;
 
 use std::collections::HashMap;
 use std::io::{self, Read};

@@ -1,12 +1,13 @@
 //! A control connection with bounded waits.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::ClientError;
+use crate::payload::is_passing;
 
 /// How often a wait looks whether the person interrupts.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -89,9 +90,4 @@ impl Control {
         }
         Ok(())
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }

@@ -19,9 +19,9 @@ use linkrate_sys::procstat::{cpu_states, ticks_per_second};
 use linkrate_sys::socket::wait_ready;
 
 use super::report::{Ending, SessionReport};
-use super::streams::is_passing;
 use super::{Accepted, GLANCE, Grants, accept_each};
 use crate::netperf::{Form, Kind, MESSAGE_BYTES, Message};
+use crate::payload::is_passing;
 
 /// How long a client may take for a message that it has begun, and for taking one.
 const PATIENCE: Duration = Duration::from_secs(10);

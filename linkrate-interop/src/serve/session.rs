@@ -12,13 +12,13 @@ use linkrate_sys::sched::{current_thread, thread_cpu_ns};
 use linkrate_sys::socket::wait_ready;
 
 use super::report::{DatagramReport, Ending, SessionReport};
-use super::streams::{Count, Phase, Socket, Stream, Work, is_passing};
 use super::{Accepted, GLANCE, Shared};
 use crate::iperf3::{
     Cookie, MOST_PARAMETER_BYTES, MOST_RESULT_BYTES, Parameters, Results, Role, State,
     StreamResult, Transport, Ways, stream_id,
 };
 use crate::json::{Fields, JsonError, LENGTH_BYTES, framed, length};
+use crate::payload::{Count, Phase, Socket, Stream, Work, is_passing};
 
 /// How long a client may take for a document, and for all its streams.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -8,10 +8,10 @@ use linkrate_sys::socket::{is_out_of_buffers, set_send_timeout};
 
 use super::super::GLANCE;
 use super::super::report::Ending;
-use super::super::streams::is_passing;
 use super::failed;
 use super::watch::Watch;
 use crate::netperf::Shape;
+use crate::payload::is_passing;
 
 /// Most octets of the buffers of one way, unless one call has more.
 const MOST_RING: usize = 8 << 20;

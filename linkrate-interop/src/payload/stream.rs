@@ -1,4 +1,4 @@
-//! The threads that carry the payload of a session.
+//! A stream of a test: its socket, its thread and its counters.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -13,18 +13,18 @@ use linkrate_sys::socket::{set_receive_timeout, set_send_timeout, shut_down};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
 
-use super::datagrams;
+use super::{datagrams, is_passing};
 use crate::iperf3::{Arrivals, COOKIE_BYTES, CounterWidth, Datagram};
 
 /// A stream that cannot go on looks again after this time. iperf3 has the same pause.
-pub(super) const PACE: Duration = Duration::from_millis(1);
+pub(crate) const PACE: Duration = Duration::from_millis(1);
 
 /// How long a call may wait before it looks whether the test has ended.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// The socket of a stream.
 #[derive(Debug)]
-pub(super) enum Socket {
+pub(crate) enum Socket {
     /// A connection.
     Tcp(TcpStream),
     /// A socket that is connected to the client's.
@@ -51,38 +51,38 @@ impl AsFd for Socket {
 
 /// What a stream does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Work {
+pub(crate) struct Work {
     /// Sends, or receives.
-    pub(super) sends: bool,
+    pub(crate) sends: bool,
     /// Octets of a call.
-    pub(super) block: usize,
+    pub(crate) block: usize,
     /// Bit/s that it sends at most; 0 has no bound.
-    pub(super) bandwidth: u64,
+    pub(crate) bandwidth: u64,
     /// Messages that it sends before it looks at the rate.
-    pub(super) burst: u32,
+    pub(crate) burst: u32,
     /// How datagrams are numbered.
-    pub(super) counters: CounterWidth,
+    pub(crate) counters: CounterWidth,
 }
 
 /// How far a test is.
 #[derive(Debug, Default)]
-pub(super) struct Phase {
+pub(crate) struct Phase {
     runs: AtomicBool,
     is_over: AtomicBool,
 }
 
 impl Phase {
     /// Lets the streams send.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.runs.store(true, Ordering::Relaxed);
     }
 
     /// Ends the streams.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
@@ -96,19 +96,19 @@ impl Phase {
 
 /// The rate of a stream, from its beginning on.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     begun: Instant,
     bandwidth: f64,
 }
 
 impl Pace {
-    pub(super) fn of(work: &Work) -> Self {
+    pub(crate) fn of(work: &Work) -> Self {
         Self { begun: Instant::now(), bandwidth: work.bandwidth as f64 }
     }
 
     /// Whether a stream that has sent `bytes` is ahead of its rate. Then it has waited until it is not, or for a
     /// tenth of a second.
-    pub(super) fn holds(&self, bytes: u64) -> bool {
+    pub(crate) fn holds(&self, bytes: u64) -> bool {
         if self.bandwidth == 0.0 {
             return false;
         }
@@ -123,16 +123,16 @@ impl Pace {
 
 /// What a stream has carried.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Count {
+pub(crate) struct Count {
     /// Octets.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Datagrams; of a sender the highest number alone.
-    pub(super) datagrams: Arrivals,
+    pub(crate) datagrams: Arrivals,
 }
 
 /// The counters of a stream. Its thread alone writes them.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     bytes: AtomicU64,
     cpu_ns: AtomicU64,
     datagrams: Mutex<Arrivals>,
@@ -141,14 +141,14 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Counts the last of a sender's datagrams, and its octets so far.
-    pub(super) fn sent(&self, bytes: u64, number: u64) {
+    pub(crate) fn sent(&self, bytes: u64, number: u64) {
         let mut datagrams = self.datagrams();
         datagrams.highest = number;
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Counts a datagram that has arrived.
-    pub(super) fn arrived(&self, bytes: u64, datagram: Datagram, now_us: u64) {
+    pub(crate) fn arrived(&self, bytes: u64, datagram: Datagram, now_us: u64) {
         let mut datagrams = self.datagrams();
         datagrams.add(datagram, now_us);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -165,8 +165,8 @@ impl Counters {
 
 /// A stream that runs.
 #[derive(Debug)]
-pub(super) struct Stream {
-    pub(super) sends: bool,
+pub(crate) struct Stream {
+    pub(crate) sends: bool,
     socket: Socket,
     counters: Arc<Counters>,
     thread: JoinHandle<()>,
@@ -174,7 +174,7 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Starts to send or to receive, until the end of the test or until the far end closes.
-    pub(super) fn start(socket: Socket, work: Work, phase: &Arc<Phase>) -> io::Result<Self> {
+    pub(crate) fn start(socket: Socket, work: Work, phase: &Arc<Phase>) -> io::Result<Self> {
         set_receive_timeout(&socket, GLANCE)?;
         set_send_timeout(&socket, Some(GLANCE))?;
         let counters = Arc::new(Counters::default());
@@ -200,24 +200,24 @@ impl Stream {
     }
 
     /// Octets and datagrams so far.
-    pub(super) fn count(&self) -> Count {
+    pub(crate) fn count(&self) -> Count {
         let datagrams = self.counters.datagrams();
         Count { bytes: self.counters.bytes.load(Ordering::Relaxed), datagrams: *datagrams }
     }
 
     /// Forgets the jitter of the beginning that is left out, and counts what it has carried.
-    pub(super) fn leave_out(&self) -> Count {
+    pub(crate) fn leave_out(&self) -> Count {
         self.counters.datagrams().restart_jitter();
         self.count()
     }
 
     /// Why it cannot go on.
-    pub(super) fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         self.counters.failure().clone()
     }
 
     /// Whether octets have arrived that the thread has not read yet.
-    pub(super) fn has_unread(&self) -> bool {
+    pub(crate) fn has_unread(&self) -> bool {
         match &self.socket {
             _ if self.sends => false,
             Socket::Tcp(stream) => {
@@ -229,7 +229,7 @@ impl Stream {
     }
 
     /// TCP_INFO; `None` of a stream of datagrams.
-    pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
+    pub(crate) fn tcp_info(&self) -> Option<TcpInfo> {
         match &self.socket {
             Socket::Tcp(stream) => tcp_info(stream).ok(),
             Socket::Udp(_) => None,
@@ -237,7 +237,7 @@ impl Stream {
     }
 
     /// Waits for its end, and returns the CPU time of its thread, ns.
-    pub(super) fn join(self) -> u64 {
+    pub(crate) fn join(self) -> u64 {
         shut_down(&self.socket);
         // a panic is a thread without a time
         let _ = self.thread.join();
@@ -274,10 +274,4 @@ fn carry(
         }
     }
     Ok(())
-}
-
-/// Whether a call failed for its time, and not for its connection.
-pub(super) fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }

@@ -6,7 +6,8 @@ use std::net::UdpSocket;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::is_out_of_buffers;
 
-use super::streams::{Counters, PACE, Pace, Phase, Work, is_passing};
+use super::is_passing;
+use super::stream::{Counters, PACE, Pace, Phase, Work};
 use crate::iperf3::Datagram;
 
 /// Sends numbered datagrams at the rate of the stream.
