@@ -3,27 +3,36 @@
 //! - [`session`](self): a test of iperf3, from its cookie to its results
 //! - `door`: where UDP streams begin
 //! - [`netperf`]: control connections of netperf, and their tests
+//! - [`grants`](Grants): what is granted, and to whom
 //! - [`report`](SessionReport): what is told of a session that has ended
+//! - [`interface`](InterfaceReport): the interface by which a client came, and its limit
+//! - [`verdict`](Verdict): what bounded a session
 //!
 //! A connection of iperf3 begins with a cookie. If a test with this cookie waits for streams, the connection is one of
 //! them; otherwise it begins a test. Every wait has a bound, and a client that vanishes or lies costs its own
 //! session alone.
 
 mod door;
+mod grants;
+mod interface;
 mod netperf;
 mod report;
 mod session;
+mod verdict;
 
 use std::collections::HashMap;
 use std::io::{self, Read};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use grants::{Grants, Network, NetworkError};
+pub use interface::InterfaceReport;
 pub use netperf::netperf;
-pub use report::{DatagramReport, Ending, SessionReport};
+pub use report::{DatagramReport, Ending, SessionReport, TcpReport};
+pub use verdict::Verdict;
 
 use linkrate_sys::socket::wait_ready;
 
@@ -35,23 +44,8 @@ use crate::iperf3::{COOKIE_BYTES, Cookie, State};
 const GREETING: Duration = Duration::from_secs(5);
 /// How often the listener looks whether it is to end.
 const GLANCE: Duration = Duration::from_millis(50);
-
-/// What a server grants its clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grants {
-    /// Most tests at once.
-    pub sessions: u32,
-    /// Most seconds of a test, its beginning that is left out included.
-    pub seconds: u32,
-    /// Most octets of a test that names their number.
-    pub bytes: u64,
-}
-
-impl Default for Grants {
-    fn default() -> Self {
-        Self { sessions: 64, seconds: 3600, bytes: 1 << 50 }
-    }
-}
+/// Most connections beside the sessions that have not said yet what they are for.
+const GREETINGS: u32 = 1024;
 
 /// Tests that wait for streams, by their cookies.
 type Waiting = Mutex<HashMap<Cookie, Sender<Accepted>>>;
@@ -65,8 +59,8 @@ struct Accepted {
 
 /// What all sessions share.
 #[derive(Debug)]
-struct Shared {
-    grants: Grants,
+struct Shared<'a> {
+    grants: &'a Grants,
     waiting: Waiting,
     door: Door,
     sessions: AtomicU32,
@@ -80,7 +74,7 @@ struct Shared {
 /// When the listener cannot be used.
 pub fn iperf3(
     listener: &TcpListener,
-    grants: Grants,
+    grants: &Grants,
     stop: &Arc<AtomicBool>,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
@@ -95,7 +89,9 @@ pub fn iperf3(
     std::thread::scope(|scope| {
         let door = std::thread::Builder::new().name("door".to_owned());
         door.spawn_scoped(scope, || shared.door.run(stop))?;
-        let served = accept_each(listener, stop, &|accepted| greet(&shared, accepted, ended));
+        let refused = |client| ended(&SessionReport::not_admitted("iperf3", client));
+        let serve = |accepted| greet(&shared, accepted, ended);
+        let served = accept_each(listener, grants, stop, &refused, &serve);
         if served.is_err() {
             // the door ends with it
             stop.store(true, Ordering::Relaxed);
@@ -104,12 +100,18 @@ pub fn iperf3(
     })
 }
 
-/// Gives each connection a thread of its own, until `stop` is set and all threads have ended.
+/// Gives each connection of a client that is admitted a thread of its own, until `stop` is set and all threads have
+/// ended. Others are closed at once.
 fn accept_each(
     listener: &TcpListener,
+    grants: &Grants,
     stop: &AtomicBool,
+    refused: &impl Fn(SocketAddr),
     serve: &(impl Fn(Accepted) + Sync),
 ) -> io::Result<()> {
+    let most = grants.sessions.saturating_add(GREETINGS);
+    let threads = AtomicU32::new(0);
+    let threads = &threads;
     listener.set_nonblocking(true)?;
     std::thread::scope(|scope| {
         let mut place = 0;
@@ -117,11 +119,20 @@ fn accept_each(
             // whether there is one is asked for next
             let _ = wait_ready(listener, false, GLANCE);
             match listener.accept() {
+                Ok((_, client)) if !grants.admit(client.ip()) => refused(client),
+                // without a thread the client sees its connection close
+                Ok(_) if threads.load(Ordering::Relaxed) >= most => {}
                 Ok((stream, _)) => {
                     place += 1;
+                    threads.fetch_add(1, Ordering::Relaxed);
+                    let body = move || {
+                        serve(Accepted { place, stream });
+                        threads.fetch_sub(1, Ordering::Relaxed);
+                    };
                     let thread = std::thread::Builder::new().name("session".to_owned());
-                    // without a thread the client sees its connection close
-                    let _ = thread.spawn_scoped(scope, move || serve(Accepted { place, stream }));
+                    if thread.spawn_scoped(scope, body).is_err() {
+                        threads.fetch_sub(1, Ordering::Relaxed);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // one that has gone, or no descriptor for it: the next may fare better

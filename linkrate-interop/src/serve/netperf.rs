@@ -49,7 +49,7 @@ mod refusal {
 /// What all sessions share.
 #[derive(Debug)]
 struct Shared<'a> {
-    grants: Grants,
+    grants: &'a Grants,
     /// Whether the server listens on all addresses of the host.
     everywhere: bool,
     sessions: AtomicU32,
@@ -62,13 +62,14 @@ struct Shared<'a> {
 /// When the listener cannot be used.
 pub fn netperf(
     listener: &TcpListener,
-    grants: Grants,
+    grants: &Grants,
     stop: &AtomicBool,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
     let everywhere = listener.local_addr()?.ip().is_unspecified();
     let shared = Shared { grants, everywhere, sessions: AtomicU32::new(0), stop };
-    accept_each(listener, stop, &|accepted: Accepted| {
+    let refused = |client| ended(&SessionReport::not_admitted("netperf", client));
+    accept_each(listener, grants, stop, &refused, &|accepted: Accepted| {
         let place = shared.sessions.fetch_add(1, Ordering::Relaxed);
         serve(&shared, accepted.stream, place < grants.sessions, ended);
         shared.sessions.fetch_sub(1, Ordering::Relaxed);

@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 
+use linkrate_sys::tcp_info::TcpInfo;
 use serde::Serialize;
+
+use super::interface::InterfaceReport;
+use super::verdict::Verdict;
 
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,6 +40,56 @@ pub struct DatagramReport {
     pub jitter_seconds: Option<f64>,
 }
 
+/// TCP_INFO of the session's connections at their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct TcpReport {
+    /// Smallest maximum segment size, octets.
+    pub snd_mss: u32,
+    /// Longest smoothed round trip, µs.
+    pub rtt_us: u32,
+    /// Shortest round trip, µs; absent before the first.
+    pub min_rtt_us: Option<u32>,
+    /// Congestion windows, segments, sum.
+    pub snd_cwnd: u64,
+    /// Time with something to send, µs, sum.
+    pub busy_us: u64,
+    /// Part of it in which the receiver's window was full, µs, sum.
+    pub rwnd_limited_us: u64,
+    /// Part of it in which the send buffer was full, µs, sum.
+    pub sndbuf_limited_us: u64,
+    /// Payload that was sent again, octets, sum.
+    pub resent_bytes: u64,
+}
+
+impl TcpReport {
+    /// Of all connections; `None` without one.
+    pub(super) fn of(connections: impl IntoIterator<Item = TcpInfo>) -> Option<Self> {
+        connections.into_iter().map(Self::of_one).reduce(|all, one| Self {
+            snd_mss: all.snd_mss.min(one.snd_mss),
+            rtt_us: all.rtt_us.max(one.rtt_us),
+            min_rtt_us: [all.min_rtt_us, one.min_rtt_us].into_iter().flatten().min(),
+            snd_cwnd: all.snd_cwnd + one.snd_cwnd,
+            busy_us: all.busy_us + one.busy_us,
+            rwnd_limited_us: all.rwnd_limited_us + one.rwnd_limited_us,
+            sndbuf_limited_us: all.sndbuf_limited_us + one.sndbuf_limited_us,
+            resent_bytes: all.resent_bytes + one.resent_bytes,
+        })
+    }
+
+    fn of_one(info: TcpInfo) -> Self {
+        Self {
+            snd_mss: info.snd_mss,
+            rtt_us: info.rtt_us,
+            min_rtt_us: Some(info.min_rtt_us).filter(|us| *us < u32::MAX),
+            snd_cwnd: info.snd_cwnd.into(),
+            busy_us: info.busy_time_us,
+            rwnd_limited_us: info.rwnd_limited_us,
+            sndbuf_limited_us: info.sndbuf_limited_us,
+            resent_bytes: info.resent_bytes,
+        }
+    }
+}
+
 /// A session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionReport {
@@ -43,6 +97,10 @@ pub struct SessionReport {
     pub program: &'static str,
     /// The client.
     pub client: Option<SocketAddr>,
+    /// The user that the client has authenticated as; absent where the server asks for no user.
+    pub user: Option<String>,
+    /// The interface by which it came; absent before it asked for a test, and where the kernel does not tell.
+    pub interface: Option<InterfaceReport>,
     /// The test by the name that its program has for it, where there are several.
     pub test: Option<&'static str>,
     /// The version that it says it has.
@@ -67,8 +125,12 @@ pub struct SessionReport {
     pub cpu_percent: f64,
     /// Segments that were sent again; absent where nothing is sent.
     pub retransmits: Option<u64>,
+    /// TCP_INFO at the end; absent for UDP, and where a connection serves one transaction.
+    pub tcp: Option<TcpReport>,
     /// What the datagrams did; absent for TCP.
     pub datagrams: Option<DatagramReport>,
+    /// What bounded it; absent where it is not complete.
+    pub verdict: Option<Verdict>,
     /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
@@ -80,6 +142,8 @@ impl SessionReport {
         Self {
             program,
             client,
+            user: None,
+            interface: None,
             test: None,
             client_version: None,
             ways: None,
@@ -92,8 +156,21 @@ impl SessionReport {
             transactions: None,
             cpu_percent: 0.0,
             retransmits: None,
+            tcp: None,
             datagrams: None,
+            verdict: None,
             ending: Ending::ClientLeft,
         }
+    }
+
+    /// Of a client whose network is not granted.
+    pub(super) fn not_admitted(program: &'static str, client: SocketAddr) -> Self {
+        let reason = format!("clients at {} are not admitted", client.ip().to_canonical());
+        Self { ending: Ending::Refused(reason), ..Self::of(program, Some(client)) }
+    }
+
+    /// Whether it had transactions and no stream.
+    pub(super) fn transacts(&self) -> bool {
+        self.transactions.is_some()
     }
 }

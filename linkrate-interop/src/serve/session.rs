@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
 use linkrate_sys::socket::wait_ready;
 
-use super::report::{DatagramReport, Ending, SessionReport};
+use super::interface::InterfaceReport;
+use super::report::{DatagramReport, Ending, SessionReport, TcpReport};
+use super::verdict::{Evidence, verdict};
 use super::{Accepted, GLANCE, Shared};
 use crate::iperf3::{
     Cookie, MOST_PARAMETER_BYTES, MOST_RESULT_BYTES, Parameters, Results, Role, State,
@@ -41,11 +43,13 @@ const SEND: u32 = 205;
 /// Serves a client, and returns what there is to tell of it.
 pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> SessionReport {
     let mut report = SessionReport::of("iperf3", control.peer_addr().ok());
-    let ended = run(shared, &mut control, cookie, &mut report);
+    let mut evidence = Evidence::default();
+    let ended = run(shared, &mut control, cookie, &mut report, &mut evidence);
     report.ending = ended.err().unwrap_or(Ending::Complete);
     if report.ending == Ending::Stopped {
         let _ = announce(&mut control, State::ServerTerminate);
     }
+    report.verdict = verdict(&report, evidence);
     report
 }
 
@@ -59,6 +63,7 @@ fn run(
     control: &mut TcpStream,
     cookie: Cookie,
     report: &mut SessionReport,
+    evidence: &mut Evidence,
 ) -> Result<(), Ending> {
     let mut session = Session { shared, control };
     session.tell(State::ParamExchange)?;
@@ -77,6 +82,9 @@ fn run(
     report.ways = Some(word(asked.ways));
     report.transport = Some(protocol(asked.transport));
     session.grant(&asked)?;
+    let here = session.control.local_addr().map_err(failed)?;
+    report.interface = InterfaceReport::of(here, asked.transport);
+    evidence.asked = asked.bandwidth as f64 * f64::from(asked.parallel);
     let sockets = session.streams(&asked, cookie)?;
     report.streams = sockets.len() as u32;
     session.tell(State::TestStart)?;
@@ -105,9 +113,11 @@ fn run(
     let ended = session.test(&asked, &streams, &phase, report);
     phase.end();
     let own = thread_cpu_ns(current_thread()).unwrap_or(0);
+    report.tcp = TcpReport::of(streams.iter().filter_map(Stream::tcp_info));
     let known: Vec<Option<u64>> = streams.iter().map(retransmits).collect();
     let directions: Vec<bool> = streams.iter().map(|stream| stream.sends).collect();
-    let cpu_ns = own + streams.into_iter().map(Stream::join).sum::<u64>();
+    let used: Vec<u64> = streams.into_iter().map(Stream::join).collect();
+    let cpu_ns = own + used.iter().sum::<u64>();
     let counts = ended?;
     let total = |sends: bool| {
         let of_way = directions.iter().zip(&counts).filter(|(way, _)| **way == sends);
@@ -121,6 +131,7 @@ fn run(
         report.bits_per_second = counted as f64 * 8.0 / report.seconds;
         let all = report.seconds + f64::from(asked.omit_seconds);
         report.cpu_percent = cpu_ns as f64 / 1e7 / all;
+        evidence.busiest_percent = used.iter().max().map_or(0.0, |ns| *ns as f64 / 1e7 / all);
     }
     if asked.transport == Transport::Udp {
         report.datagrams = Some(datagrams(&directions, &counts));
@@ -216,7 +227,7 @@ fn failed(error: io::Error) -> Ending {
 
 /// The server's end of the control connection.
 struct Session<'a> {
-    shared: &'a Shared,
+    shared: &'a Shared<'a>,
     control: &'a mut TcpStream,
 }
 
@@ -396,6 +407,13 @@ impl Session<'_> {
             }
             if let Some(reason) = streams.iter().find_map(Stream::failure) {
                 return Err(self.refuse(SEND, reason));
+            }
+            let carried =
+                streams.iter().map(|stream| stream.count().bytes).fold(0, u64::saturating_add);
+            let bytes = self.shared.grants.bytes;
+            if carried > bytes {
+                let reason = format!("{carried} bytes, expected at most {bytes}");
+                return Err(self.refuse(LONGER_THAN_GRANTED, reason));
             }
             if begun.elapsed() > longest {
                 let reason = format!("no end after {} s", longest.as_secs());

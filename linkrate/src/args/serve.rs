@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 
 use clap::{Args, ValueEnum};
+use linkrate_interop::serve::Network;
+use linkrate_terms::ByteSize;
 
 /// A program whose clients can be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,4 +45,10 @@ pub struct ServeArgs {
     /// Most seconds of a test
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: u32,
+    /// Most bytes of a test, both directions together, for example "10 GiB"; without it there is no bound
+    #[arg(long, value_name = "SIZE")]
+    pub max_bytes: Option<ByteSize>,
+    /// Serve clients of this network alone: 192.0.2.0/24, 2001:db8::/32, or an address; can be repeated
+    #[arg(long, value_name = "NETWORK")]
+    pub allow: Vec<Network>,
 }

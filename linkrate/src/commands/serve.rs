@@ -15,8 +15,12 @@ use crate::output::print;
 pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
-    let grants =
-        Grants { sessions: arguments.sessions, seconds: arguments.seconds, ..Grants::default() };
+    let grants = Grants {
+        sessions: arguments.sessions,
+        seconds: arguments.seconds,
+        bytes: arguments.max_bytes.map_or(u64::MAX, |size| size.0),
+        networks: arguments.allow.clone(),
+    };
     let ended = |session: &SessionReport| {
         if let Ok(line) = serde_json::to_string(session) {
             // a reader that has gone away does not end the tests of others
@@ -32,11 +36,11 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         .transpose()?;
     std::thread::scope(|scope| {
         let beside = netperf.map(|listener| {
-            let (stop, ended) = (&stop, &ended);
+            let (stop, ended, grants) = (&stop, &ended, &grants);
             scope.spawn(move || serve::netperf(&listener, grants, stop, ended))
         });
         let first =
-            iperf3.map_or(Ok(()), |listener| serve::iperf3(&listener, grants, &stop, &ended));
+            iperf3.map_or(Ok(()), |listener| serve::iperf3(&listener, &grants, &stop, &ended));
         if first.is_err() {
             stop.store(true, Ordering::Relaxed);
         }

@@ -60,6 +60,13 @@ pub(super) struct Tally {
     pub(super) transactions: u64,
 }
 
+impl Tally {
+    /// Octets both ways.
+    fn bytes(&self) -> u64 {
+        self.received_bytes.saturating_add(self.sent_bytes)
+    }
+}
+
 /// Why a test has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -107,12 +114,15 @@ impl Flow<'_, '_, '_> {
     ) -> Result<Ended, Ending> {
         let each = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
         while self.units != Some(0) {
-            if !self.watch.goes_on()? {
+            if !self.watch.goes_on_with(self.tally.bytes())? {
                 return Ok(Ended::TimeUp);
             }
             let Some(socket) = stream else {
                 match listener.accept() {
-                    Ok((accepted, _)) => *stream = Some(accepted),
+                    Ok((accepted, client)) => {
+                        // that of another network is closed
+                        *stream = self.watch.grants().admit(client.ip()).then_some(accepted);
+                    }
                     Err(error) if is_passing(&error) => {}
                     Err(error) => return Err(failed(error)),
                 }
@@ -230,7 +240,7 @@ impl Flow<'_, '_, '_> {
         let answers = self.shape == Shape::RequestResponse;
         let mut peer: Option<SocketAddr> = None;
         while self.units != Some(0) {
-            if !self.watch.goes_on()? {
+            if !self.watch.goes_on_with(self.tally.bytes())? {
                 return Ok(Ended::TimeUp);
             }
             let (octets, sender) = match socket.recv_from(self.receive.next()) {

@@ -12,11 +12,14 @@ use linkrate_sys::socket::{
 use linkrate_sys::tcp_info::tcp_info;
 
 use super::super::GLANCE;
-use super::super::report::{Ending, SessionReport};
+use super::super::interface::InterfaceReport;
+use super::super::report::{Ending, SessionReport, TcpReport};
+use super::super::verdict::{Evidence, verdict};
 use super::cpu::{METHOD, Meter};
 use super::flow::{Ended, Flow, Ring, Tally};
 use super::watch::{PAD, Watch};
 use super::{Control, Shared, cpus, failed, rate, refusal};
+use crate::iperf3::Transport;
 use crate::netperf::{Form, Kind, Message, OmniRequest, OmniResponse, OmniResults, Shape};
 
 /// Connections that may wait while the server is busy with one.
@@ -32,8 +35,10 @@ pub(super) fn serve(
     message: &Message,
     mut report: SessionReport,
 ) -> SessionReport {
-    let ended = run(shared, control, form, message, &mut report);
+    let mut evidence = Evidence::default();
+    let ended = run(shared, control, form, message, &mut report, &mut evidence);
     report.ending = ended.err().unwrap_or(Ending::Complete);
+    report.verdict = verdict(&report, evidence);
     report
 }
 
@@ -43,6 +48,7 @@ fn run(
     form: Form,
     message: &Message,
     report: &mut SessionReport,
+    evidence: &mut Evidence,
 ) -> Result<(), Ending> {
     let kind = message.kind();
     let asked = form
@@ -62,7 +68,12 @@ fn run(
         // one that this host lacks is no reason to measure nothing
         let _ = set_affinity(current_thread(), &[cpu].into_iter().collect());
     }
-    measure(control, form, &asked, &sockets, report)
+    let transport = if asked.udp { Transport::Udp } else { Transport::Tcp };
+    report.interface = InterfaceReport::of(address, transport);
+    measure(control, form, &asked, &sockets, report)?;
+    // the thread of the session is the only one
+    evidence.busiest_percent = report.cpu_percent;
+    Ok(())
 }
 
 /// What netperf calls a test.
@@ -262,8 +273,9 @@ fn measure(
     let seconds = seconds.as_secs_f64();
     fill(report, asked, tally, seconds);
     report.cpu_percent = cpu_ns as f64 / 1e7 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-    let retransmits = stream.as_ref().and_then(|stream| tcp_info(stream).ok());
-    let retransmits = retransmits.map(|info| info.total_retrans);
+    let info = stream.as_ref().and_then(|stream| tcp_info(stream).ok());
+    report.tcp = TcpReport::of(info);
+    let retransmits = info.map(|info| info.total_retrans);
     report.retransmits = retransmits.filter(|_| tally.sent_bytes > 0).map(u64::from);
     if let Err(Ending::Refused(reason)) = ended {
         return Err(control.refuse(Kind::OmniResponse, refusal::TIMED_OUT, reason));

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::super::GLANCE;
 use super::super::report::Ending;
+use super::super::{GLANCE, Grants};
 use super::Control;
 use super::cpu::Meter;
 
@@ -49,6 +49,11 @@ impl<'a, 'b> Watch<'a, 'b> {
         }
     }
 
+    /// What the server grants.
+    pub(super) fn grants(&self) -> &'a Grants {
+        self.control.shared.grants
+    }
+
     /// Time since the beginning.
     pub(super) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
@@ -57,6 +62,18 @@ impl<'a, 'b> Watch<'a, 'b> {
     /// Time until the timer; `None` without one.
     pub(super) fn left(&self) -> Option<Duration> {
         self.timer.map(|timer| timer.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether the timer has not fired yet, and the test is within what is granted with `bytes`.
+    ///
+    /// # Errors
+    /// When the test is over for another reason.
+    pub(super) fn goes_on_with(&mut self, bytes: u64) -> Result<bool, Ending> {
+        let most = self.grants().bytes;
+        if bytes > most {
+            return Err(Ending::Refused(format!("{bytes} bytes, expected at most {most}")));
+        }
+        self.goes_on()
     }
 
     /// Whether the timer has not fired yet.
