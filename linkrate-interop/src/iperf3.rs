@@ -8,6 +8,7 @@
 //! Facts: the behaviour of iperf 3.21. The parts that do not concern a measurement (files, server output, SCTP)
 //! are left out.
 
+mod authentication;
 mod cookie;
 mod datagram;
 mod parameters;
@@ -15,6 +16,7 @@ mod results;
 mod state;
 mod streams;
 
+pub use authentication::{AuthenticationError, Credentials, Padding, PrivateKey, PublicKey, Users};
 pub use cookie::{COOKIE_BYTES, Cookie};
 pub use datagram::{Arrivals, CounterWidth, Datagram, answer};
 pub use parameters::{MOST_PARAMETER_BYTES, Parameters, Transport};

@@ -2,6 +2,7 @@
 //!
 //! - [`session`](self): a test of iperf3, from its cookie to its results
 //! - `door`: where UDP streams begin
+//! - `options`: options of the streams' sockets
 //! - [`netperf`]: control connections of netperf, and their tests
 //! - [`grants`](Grants): what is granted, and to whom
 //! - [`report`](SessionReport): what is told of a session that has ended
@@ -16,6 +17,7 @@ mod door;
 mod grants;
 mod interface;
 mod netperf;
+mod options;
 mod report;
 mod session;
 mod verdict;
@@ -38,7 +40,7 @@ use linkrate_sys::socket::wait_ready;
 
 use door::Door;
 
-use crate::iperf3::{COOKIE_BYTES, Cookie, State};
+use crate::iperf3::{COOKIE_BYTES, Cookie, State, Users};
 
 /// How long a client may take for its cookie.
 const GREETING: Duration = Duration::from_secs(5);
@@ -61,6 +63,7 @@ struct Accepted {
 #[derive(Debug)]
 struct Shared<'a> {
     grants: &'a Grants,
+    users: Option<&'a Users>,
     waiting: Waiting,
     door: Door,
     sessions: AtomicU32,
@@ -68,18 +71,20 @@ struct Shared<'a> {
 }
 
 /// Serves the clients of iperf3 that connect to `listener` until `stop` is set, over TCP and, at the same address and
-/// port, over UDP. `ended` hears of each session.
+/// port, over UDP. With `users`, a client must be one of them. `ended` hears of each session.
 ///
 /// # Errors
 /// When the listener cannot be used.
 pub fn iperf3(
     listener: &TcpListener,
     grants: &Grants,
+    users: Option<&Users>,
     stop: &Arc<AtomicBool>,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
     let shared = Shared {
         grants,
+        users,
         waiting: Mutex::default(),
         // the same address and port, which iperf3 expects
         door: Door::open(listener.local_addr()?)?,

@@ -38,6 +38,30 @@ pub fn set_buffers(socket: impl AsFd, bytes: usize) -> io::Result<(u64, u64)> {
     buffers(socket)
 }
 
+/// Asks for SO_SNDBUF and SO_RCVBUF within the host's limits (`net.core.wmem_max`, `rmem_max`) and reads them back;
+/// the kernel doubles what it grants.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn ask_for_buffers(socket: impl AsFd, bytes: usize) -> io::Result<(u64, u64)> {
+    let socket = socket.as_fd();
+    sockopt::set_socket_send_buffer_size(socket, bytes)?;
+    sockopt::set_socket_recv_buffer_size(socket, bytes)?;
+    buffers(socket)
+}
+
+/// Sets IP_TOS, or IPV6_TCLASS for a socket of IPv6.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_type_of_service(socket: impl AsFd, octet: u8) -> io::Result<()> {
+    let socket = socket.as_fd();
+    match sockopt::socket_domain(socket)? {
+        AddressFamily::INET6 => Ok(sockopt::set_ipv6_tclass(socket, octet.into())?),
+        _ => Ok(sockopt::set_ip_tos(socket, octet)?),
+    }
+}
+
 /// SO_SNDBUF and SO_RCVBUF as the kernel has them, in bytes.
 ///
 /// # Errors

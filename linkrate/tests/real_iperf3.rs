@@ -87,7 +87,129 @@ fn iperf3_measures_to_and_from_the_server() {
             }
         }
         assert!(line["cpu_percent"].as_f64().expect("a share") > 0.0, "{line:#}");
+        assert_eq!(line["interface"]["name"], "lo", "{line:#}");
+        let busy_us = line["tcp"]["busy_us"].as_u64().expect("TCP_INFO");
+        let sends = options.contains("-R") || options.contains("--bidir");
+        assert_eq!(busy_us > 0, sends, "{options}: {line:#}");
+        if options.is_empty() || options == "-P 4" {
+            assert_eq!(line["verdict"]["bound_by"], "rate-asked-for", "{options}: {line:#}");
+        }
     }
+}
+
+#[test]
+fn streams_have_the_options_that_iperf3_asks_for() {
+    let test = "streams_have_the_options_that_iperf3_asks_for";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let server = Server::start("");
+    let document = server.client("-t 1 -R -N -C reno -w 60K").wait().expect_code(0).json();
+    assert_eq!(document["end"]["sender_tcp_congestion"], "reno", "{document:#}");
+    let document = server.client("-t 1 -w 400M").wait().json();
+    let error = document["error"].as_str().expect("a reason");
+    // where the client's own host grants as little, it says so itself
+    assert!(error.contains("buffer") || error.contains("window"), "{error}");
+    let lines = server.end();
+    // a window of 60 KB fills at once where so much is in memory
+    let bound = lines[0]["verdict"]["bound_by"].as_str().expect("a verdict");
+    assert!(["receiver-window", "send-buffer", "server-cpu"].contains(&bound), "{lines:#?}");
+}
+
+#[test]
+fn networks_and_bytes_are_limited() {
+    let test = "networks_and_bytes_are_limited";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let server = Server::start("--allow 192.0.2.0/24 --allow 2001:db8::1");
+    let document = server.client("-t 1").wait().json();
+    assert!(document["error"].is_string(), "{document:#}");
+    let lines = server.end();
+    // one line is that of the connection that waited for the server
+    let reasons: Vec<_> = lines.iter().map(|line| &line["reason"]).collect();
+    assert_eq!(reasons, ["clients at 127.0.0.1 are not admitted"; 2], "{lines:#?}");
+
+    let server = Server::start("--allow 192.0.2.0/24 --allow 127.0.0.0/8 --max-bytes 4MB");
+    let document = server.client("-b 80M -t 5").wait().json();
+    assert!(document["error"].is_string(), "{document:#}");
+    let document = server.client("-b 80M -n 5M").wait().json();
+    assert!(document["error"].is_string(), "{document:#}");
+    let document = server.client("-b 80M -n 3M").wait().expect_code(0).json();
+    assert!(document["error"].is_null(), "{document:#}");
+    let lines = server.end();
+    let ends: Vec<_> = lines.iter().map(|line| &line["ended"]).collect();
+    assert_eq!(ends, ["refused", "refused", "complete"], "{lines:#?}");
+    let carried = lines[0]["received_bytes"].as_u64().expect("octets");
+    assert!((4_000_000..8_000_000).contains(&carried), "{carried} octets");
+    let reason = lines[0]["reason"].as_str().expect("a reason");
+    assert!(reason.ends_with("bytes, expected at most 4000000"), "{reason}");
+}
+
+/// Files of a server that admits `mario` with the password `rossi`.
+struct Keys {
+    directory: tempfile::TempDir,
+}
+
+impl Keys {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let keys = Self { directory };
+        let random = &mut rsa::rand_core::UnwrapErr(getrandom_of_tests());
+        let key = rsa::PrivateKey::new(random, 2048).expect("a key");
+        let private = key.to_pkcs8_pem(LineEnding::LF).expect("PEM");
+        let public = key.to_public_key().to_public_key_pem(LineEnding::LF).expect("PEM");
+        keys.write("private.pem", &private);
+        keys.write("public.pem", &public);
+        // printf '{mario}rossi' | sha256sum
+        let digest = "bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b";
+        keys.write("users", &format!("# users\nmario,{digest}\n"));
+        keys
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).expect("a file");
+    }
+}
+
+/// Whether the iperf3 of this machine pads as those before 3.17 do.
+fn is_before_3_17() -> bool {
+    let version = Running::start(&mut command("iperf3", "--version")).wait().expect_code(0).stdout;
+    let numbers = version.split_whitespace().nth(1).expect("a version").split(['.', '-', '+']);
+    let numbers: Vec<u32> = numbers.map_while(|number| number.parse().ok()).collect();
+    numbers < vec![3, 17]
+}
+
+#[test]
+fn users_are_admitted_with_their_password() {
+    let test = "users_are_admitted_with_their_password";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let keys = Keys::new();
+    let padding = if is_before_3_17() { "--pkcs1-padding" } else { "" };
+    let [users, private, public] = ["users", "private.pem", "public.pem"].map(|name| keys.path(name));
+    let server = Server::start(&format!("--users {users} --rsa-private-key {private} {padding}"));
+    let mut ended = Vec::new();
+    for (user, password) in [("mario", "rossi"), ("mario", "Rossi"), ("maria", "rossi")] {
+        let words = format!(
+            "-c 127.0.0.1 -p {} -J -t 1 -b 20M --username {user} --rsa-public-key-path {public}",
+            server.port
+        );
+        let mut client = command("iperf3", &words);
+        let document = Running::start(client.env("IPERF3_PASSWORD", password)).wait().json();
+        ended.push(document["error"].is_null());
+    }
+    ended.push(server.client("-t 1").wait().json()["error"].is_null());
+    assert_eq!(ended, [true, false, false, false]);
+    let lines = server.end();
+    assert_eq!(lines[0]["user"], "mario", "{lines:#?}");
+    let ends: Vec<_> = lines.iter().map(|line| &line["ended"]).collect();
+    assert_eq!(ends, ["complete", "refused", "refused", "refused"], "{lines:#?}");
 }
 
 /// Checks what both ends tell of the datagrams of one way: octets and numbers, `sent` by one end as it was

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
-use linkrate_sys::socket::{set_receive_timeout, set_send_timeout, shut_down};
+use linkrate_sys::socket::{congestion, set_receive_timeout, set_send_timeout, shut_down};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
 
@@ -232,6 +232,14 @@ impl Stream {
     pub(crate) fn tcp_info(&self) -> Option<TcpInfo> {
         match &self.socket {
             Socket::Tcp(stream) => tcp_info(stream).ok(),
+            Socket::Udp(_) => None,
+        }
+    }
+
+    /// The congestion control; `None` of a stream of datagrams.
+    pub(crate) fn congestion(&self) -> Option<String> {
+        match &self.socket {
+            Socket::Tcp(stream) => congestion(stream).ok(),
             Socket::Udp(_) => None,
         }
     }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
 use linkrate_sys::socket::wait_ready;
@@ -14,7 +14,7 @@ use linkrate_sys::socket::wait_ready;
 use super::interface::InterfaceReport;
 use super::report::{DatagramReport, Ending, SessionReport, TcpReport};
 use super::verdict::{Evidence, verdict};
-use super::{Accepted, GLANCE, Shared};
+use super::{Accepted, GLANCE, Shared, options};
 use crate::iperf3::{
     Cookie, MOST_PARAMETER_BYTES, MOST_RESULT_BYTES, Parameters, Results, Role, State,
     StreamResult, Transport, Ways, stream_id,
@@ -81,6 +81,7 @@ fn run(
     report.client_version.clone_from(&asked.client_version);
     report.ways = Some(word(asked.ways));
     report.transport = Some(protocol(asked.transport));
+    report.user = session.admit(&asked)?;
     session.grant(&asked)?;
     let here = session.control.local_addr().map_err(failed)?;
     report.interface = InterfaceReport::of(here, asked.transport);
@@ -110,15 +111,18 @@ fn run(
             }
         }
     }
-    let ended = session.test(&asked, &streams, &phase, report);
+    let mut early = vec![Count::default(); streams.len()];
+    let ended = session.test(&asked, &streams, &phase, &mut early, report);
+    let carried = |(stream, early): (&Stream, Count)| Carried { early, all: stream.count() };
+    let counts: Vec<Carried> = streams.iter().zip(early).map(carried).collect();
     phase.end();
     let own = thread_cpu_ns(current_thread()).unwrap_or(0);
     report.tcp = TcpReport::of(streams.iter().filter_map(Stream::tcp_info));
+    let congestion = streams.first().and_then(Stream::congestion);
     let known: Vec<Option<u64>> = streams.iter().map(retransmits).collect();
     let directions: Vec<bool> = streams.iter().map(|stream| stream.sends).collect();
     let used: Vec<u64> = streams.into_iter().map(Stream::join).collect();
     let cpu_ns = own + used.iter().sum::<u64>();
-    let counts = ended?;
     let total = |sends: bool| {
         let of_way = directions.iter().zip(&counts).filter(|(way, _)| **way == sends);
         of_way.map(|(_, carried)| carried.bytes()).sum::<u64>()
@@ -136,6 +140,7 @@ fn run(
     if asked.transport == Transport::Udp {
         report.datagrams = Some(datagrams(&directions, &counts));
     }
+    ended?;
     let results = (0..).zip(&counts).zip(&known).map(|((index, carried), known)| StreamResult {
         id: stream_id(index),
         bytes: carried.bytes(),
@@ -150,7 +155,7 @@ fn run(
     let own = Results {
         cpu_percent: [report.cpu_percent, 0.0, 0.0],
         knows_retransmits: (report.retransmits.is_some()).then_some(true),
-        congestion: None,
+        congestion,
         streams: results.collect(),
     };
     session.exchange(&own, report.streams)
@@ -248,6 +253,21 @@ impl Session<'_> {
         Ending::Refused(reason)
     }
 
+    /// The user who asks, where the server asks for one.
+    fn admit(&mut self, asked: &Parameters) -> Result<Option<String>, Ending> {
+        let Some(users) = self.shared.users else { return Ok(None) };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let (user, reason) = match &asked.authentication {
+            Some(token) => (users.admit(token, now), "no user has this name, password and time"),
+            None => (None, "the client names no user"),
+        };
+        if user.is_none() {
+            self.tell(State::AccessDenied)?;
+            return Err(Ending::Refused(reason.to_owned()));
+        }
+        Ok(user)
+    }
+
     /// Refuses what is not granted.
     fn grant(&mut self, asked: &Parameters) -> Result<(), Ending> {
         let grants = self.shared.grants;
@@ -294,10 +314,14 @@ impl Session<'_> {
 
     /// Lets the client open its streams, and returns them in this order.
     fn streams(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<Socket>, Ending> {
-        match asked.transport {
+        let streams = match asked.transport {
             Transport::Tcp => self.connections(asked, cookie),
             Transport::Udp => self.datagram_streams(asked),
+        }?;
+        for stream in &streams {
+            options::set(stream, asked).map_err(|(number, reason)| self.refuse(number, reason))?;
         }
+        Ok(streams)
     }
 
     fn connections(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<Socket>, Ending> {
@@ -363,14 +387,16 @@ impl Session<'_> {
             && !matches!(self.control.peek(&mut [0]), Ok(1))
     }
 
-    /// Runs the test until the client ends it. Returns what each stream carried.
+    /// Runs the test until the client ends it. `early` is what each stream carries in the beginning that is left
+    /// out.
     fn test(
         &mut self,
         asked: &Parameters,
         streams: &[Stream],
         phase: &Phase,
+        early: &mut Vec<Count>,
         report: &mut SessionReport,
-    ) -> Result<Vec<Carried>, Ending> {
+    ) -> Result<(), Ending> {
         self.tell(State::TestRunning)?;
         phase.begin();
         let begun = Instant::now();
@@ -381,13 +407,14 @@ impl Session<'_> {
         };
         let longest = omit + Duration::from_secs(granted.into()) + GRACE;
         self.control.set_read_timeout(Some(GLANCE)).map_err(failed)?;
-        let (mut from, mut early) = (begun, vec![Count::default(); streams.len()]);
+        let mut from = begun;
         let mut waits = !omit.is_zero();
         loop {
             if waits && begun.elapsed() >= omit {
                 (from, waits) = (Instant::now(), false);
-                early = streams.iter().map(Stream::leave_out).collect();
+                *early = streams.iter().map(Stream::leave_out).collect();
             }
+            report.seconds = from.elapsed().as_secs_f64();
             let mut octet = [0];
             match self.control.read(&mut octet) {
                 Ok(0) => return Err(Ending::ClientLeft),
@@ -426,8 +453,7 @@ impl Session<'_> {
         while streams.iter().any(Stream::has_unread) && patient() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let carried = |(stream, early): (&Stream, Count)| Carried { early, all: stream.count() };
-        Ok(streams.iter().zip(early).map(carried).collect())
+        Ok(())
     }
 
     /// Exchanges results, and lets the client show them.

@@ -1,6 +1,7 @@
 //! `linkrate serve`
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use linkrate_interop::serve::Network;
@@ -51,4 +52,17 @@ pub struct ServeArgs {
     /// Serve clients of this network alone: 192.0.2.0/24, 2001:db8::/32, or an address; can be repeated
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
+    /// Serve clients of iperf3 that are a user of this file alone: a line each with the name, a comma, and the
+    /// SHA-256 of "{NAME}PASSWORD", as iperf3 has it
+    #[arg(long, value_name = "FILE", requires = "rsa_private_key")]
+    pub users: Option<PathBuf>,
+    /// Private key for names and passwords of clients, in PEM form without a password
+    #[arg(long, value_name = "FILE", requires = "users")]
+    pub rsa_private_key: Option<PathBuf>,
+    /// Expect names and passwords as iperf3 before 3.17 pads them
+    #[arg(long, requires = "users")]
+    pub pkcs1_padding: bool,
+    /// Most seconds by which the clock of a user may differ
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "users", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub time_skew: u32,
 }

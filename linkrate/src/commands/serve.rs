@@ -1,8 +1,11 @@
 //! `linkrate serve`: a server for clients of other programs.
 
+use std::fs;
 use std::net::{IpAddr, TcpListener};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use linkrate_interop::iperf3::{Padding, PrivateKey, Users};
 use linkrate_interop::serve::{self, Grants, SessionReport};
 use linkrate_sys::tell;
 
@@ -27,6 +30,7 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
             let _ = print(&format!("{line}\n"));
         }
     };
+    let users = users(arguments)?;
     let listens = |program| arguments.programs.contains(&program);
     let iperf3 = listens(Program::Iperf3)
         .then(|| listen(arguments.bind, arguments.iperf3_port, "iperf3"))
@@ -39,8 +43,9 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
             let (stop, ended, grants) = (&stop, &ended, &grants);
             scope.spawn(move || serve::netperf(&listener, grants, stop, ended))
         });
-        let first =
-            iperf3.map_or(Ok(()), |listener| serve::iperf3(&listener, &grants, &stop, &ended));
+        let first = iperf3.map_or(Ok(()), |listener| {
+            serve::iperf3(&listener, &grants, users.as_ref(), &stop, &ended)
+        });
         if first.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -59,4 +64,32 @@ fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpListener, Fail
     let here = listener.local_addr().map_err(refused)?;
     tell::line(format!("listening on {here} for {program}"));
     Ok(listener)
+}
+
+/// The users whom clients of iperf3 must be.
+fn users(arguments: &ServeArgs) -> Result<Option<Users>, Failure> {
+    let (Some(users), Some(key)) = (&arguments.users, &arguments.rsa_private_key) else {
+        return Ok(None);
+    };
+    if arguments.programs.contains(&Program::Netperf) {
+        let message = "--users: netperf has no users, so its clients would be served without one";
+        return Err(
+            Failure::new(Exit::Usage, message.to_owned()).with_hint(Some("add --programs iperf3"))
+        );
+    }
+    let read = |file: &Path| {
+        fs::read_to_string(file)
+            .map_err(|error| Failure::new(Exit::Failure, format!("{}: {error}", file.display())))
+    };
+    let wrong = |file: &Path| {
+        let file = file.display().to_string();
+        move |error| Failure::new(Exit::Failure, format!("{file}: {error}"))
+    };
+    let private = PrivateKey::of_pem(&read(key)?).map_err(wrong(key))?;
+    let padding = match arguments.pkcs1_padding {
+        true => Padding::Pkcs1,
+        false => Padding::Oaep,
+    };
+    let skew_seconds = arguments.time_skew.into();
+    Users::read(&read(users)?, private, padding, skew_seconds).map(Some).map_err(wrong(users))
 }

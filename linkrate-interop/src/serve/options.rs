@@ -1,0 +1,99 @@
+//! The options of a stream's socket that its client asks for.
+
+use std::io;
+
+use linkrate_sys::socket::{ask_for_buffers, set_congestion, set_nodelay, set_type_of_service};
+
+use crate::iperf3::{Parameters, Transport};
+use crate::payload::Socket;
+
+/// iperf3's numbers of the errors.
+mod number {
+    pub(super) const NODELAY: u32 = 122;
+    pub(super) const BUFFER: u32 = 124;
+    pub(super) const TYPE_OF_SERVICE: u32 = 125;
+    pub(super) const CONGESTION: u32 = 134;
+    pub(super) const OTHER_BUFFER: u32 = 141;
+}
+
+/// iperf3's number of an error, and the reason.
+pub(super) type Refused = (u32, String);
+
+/// Sets what `asked` names, and leaves the rest to the kernel. Buffers are granted within the limits that the host
+/// has for everyone, because memory is not a client's to take.
+///
+/// The MSS is left out: that of a connection which is already made follows from the client's.
+pub(super) fn set(socket: &Socket, asked: &Parameters) -> Result<(), Refused> {
+    let failed =
+        |number, option: String| move |error: io::Error| (number, format!("{option}: {error}"));
+    if let Some(window) = asked.window {
+        let (send, receive) = ask_for_buffers(socket, window as usize)
+            .map_err(failed(number::BUFFER, format!("buffers of {window} bytes")))?;
+        let granted = send.min(receive);
+        if granted < u64::from(window) {
+            let reason = format!("buffers of {window} bytes, expected at most {granted}");
+            return Err((number::OTHER_BUFFER, reason));
+        }
+    }
+    if asked.tos > 0 {
+        let option = format!("type of service {}", asked.tos);
+        set_type_of_service(socket, asked.tos).map_err(failed(number::TYPE_OF_SERVICE, option))?;
+    }
+    if asked.transport == Transport::Udp {
+        return Ok(());
+    }
+    if asked.nodelay {
+        set_nodelay(socket, true).map_err(failed(number::NODELAY, "TCP_NODELAY".to_owned()))?;
+    }
+    match &asked.congestion {
+        None => Ok(()),
+        Some(congestion) => set_congestion(socket, congestion)
+            .map_err(failed(number::CONGESTION, format!("congestion control {congestion}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use linkrate_sys::socket::{buffers, congestion, nodelay};
+
+    use super::*;
+
+    fn connection() -> Socket {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        drop(client);
+        Socket::Tcp(server)
+    }
+
+    #[test]
+    fn options_are_those_that_the_client_asks_for() {
+        let socket = connection();
+        let asked = Parameters {
+            window: Some(20_000),
+            nodelay: true,
+            congestion: Some("reno".to_owned()),
+            tos: 16,
+            ..Parameters::default()
+        };
+        set(&socket, &asked).unwrap();
+        assert_eq!(buffers(&socket).unwrap(), (40_000, 40_000));
+        assert!(nodelay(&socket).unwrap());
+        assert_eq!(congestion(&socket).unwrap(), "reno");
+    }
+
+    #[test]
+    fn what_the_host_does_not_grant_is_refused_with_iperf3s_number() {
+        let window = Parameters { window: Some(512 << 20), ..Parameters::default() };
+        let (number, reason) = set(&connection(), &window).unwrap_err();
+        assert_eq!(number, number::OTHER_BUFFER);
+        assert!(reason.starts_with("buffers of 536870912 bytes, expected at most"), "{reason}");
+        let unknown =
+            Parameters { congestion: Some("none-such".to_owned()), ..Parameters::default() };
+        let (number, reason) = set(&connection(), &unknown).unwrap_err();
+        assert_eq!(number, number::CONGESTION);
+        assert!(reason.starts_with("congestion control none-such: "), "{reason}");
+    }
+}
