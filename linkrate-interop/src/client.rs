@@ -55,6 +55,9 @@ pub enum ClientError {
     /// The server refused the test.
     #[error("the server refused the test: {0}")]
     Refused(String),
+    /// The server asks for a user, and the client is none, or has another password.
+    #[error("the server denied access; it asks for a user with a password")]
+    Denied,
     /// It sent another message than the protocol has at this place.
     #[error("the server sent {found} while {during}, expected {expected}")]
     Unexpected {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use program::{Program, ProgramError};
+pub use program::{Program, ProgramError, ProgramUser};
 
 /// Length of an interface name, `IFNAMSIZ` less the final zero.
 pub const NAME_BYTES: usize = 15;
@@ -21,7 +21,7 @@ pub const FAR_PROGRAM: &str = "linkrate";
 
 /// How a far end is written, for hints.
 pub const FAR_END_EXPECTED: &str = "expected \"ssh:HOST\" or \"interface:NAME\", and \",ADDRESS\" after it if needed, or \"iperf3:HOST\" or \
-     \"netperf:HOST\", and \":PORT\" after it if needed";
+     \"netperf:HOST\", and \":PORT\" after it if needed, or \"iperf3:USER@HOST,KEY\" with the file of the server's public key";
 
 /// Existing interfaces of the system under test, each a port, and the clients at their far ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,6 +206,8 @@ pub enum FarEnd {
         host: String,
         /// Its TCP port.
         port: u16,
+        /// Who asks; `None` where the program asks for no user.
+        user: Option<Box<ProgramUser>>,
     },
 }
 
@@ -252,7 +254,7 @@ impl FarEnd {
         let mut named = self.clone();
         match &mut named {
             Self::Ssh { address, .. } | Self::Interface { address, .. } => *address = None,
-            Self::Program { .. } => {}
+            Self::Program { user, .. } => *user = None,
         }
         named.to_string()
     }
@@ -275,10 +277,17 @@ impl fmt::Display for FarEnd {
             }
             Self::Ssh { destination, .. } => write!(f, "ssh:{destination}")?,
             Self::Interface { name, .. } => write!(f, "interface:{name}")?,
-            Self::Program { program, host, port } => {
-                write!(f, "{program}:{host}")?;
+            Self::Program { program, host, port, user } => {
+                write!(f, "{program}:")?;
+                if let Some(user) = user {
+                    write!(f, "{}@", user.name)?;
+                }
+                write!(f, "{host}")?;
                 if *port != program.usual_port() {
                     write!(f, ":{port}")?;
+                }
+                if let Some(user) = user {
+                    write!(f, ",{}", user.key)?;
                 }
             }
         }
@@ -345,8 +354,25 @@ impl FromStr for FarEnd {
     }
 }
 
-/// A program at `HOST` or `HOST:PORT`.
+/// A program at `HOST` or `HOST:PORT`, or with `USER@` before it and `,KEY` after it.
 fn at_program(program: Program, text: &str) -> Result<FarEnd, &'static str> {
+    let (text, user) = match (text.split_once('@'), text.split_once(',')) {
+        (None, None) => (text, None),
+        _ if program != Program::Iperf3 => return Err("netperf asks for no user"),
+        (Some((name, rest)), Some(_)) => {
+            let Some((place, key)) = rest.split_once(',') else {
+                return Err("the text before @ is not the name of a user");
+            };
+            let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
+            let user = ProgramUser { name: name.to_owned(), key: key.to_owned() };
+            match is_name && !key.is_empty() && !key.contains(char::is_control) {
+                true => (place, Some(Box::new(user))),
+                false => return Err("a user has a name without white space and a file with a key"),
+            }
+        }
+        (Some(_), None) => return Err("a user has no file with the server's public key"),
+        (None, Some(_)) => return Err("a file with a key has no user"),
+    };
     let (host, port) = match text.split_once(':') {
         None => (text, program.usual_port()),
         Some((host, port)) => match port.parse() {
@@ -359,7 +385,7 @@ fn at_program(program: Program, text: &str) -> Result<FarEnd, &'static str> {
         && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
         && !host.starts_with('-');
     match valid {
-        true => Ok(FarEnd::Program { program, host: host.to_owned(), port }),
+        true => Ok(FarEnd::Program { program, host: host.to_owned(), port, user }),
         false => Err("the text after the first colon is not a host"),
     }
 }
@@ -417,6 +443,8 @@ mod tests {
             "iperf3:lab2",
             "iperf3:10.0.0.2:5202",
             "netperf:lab-2.example",
+            "iperf3:mario@lab2,/etc/key.pem",
+            "iperf3:mario@10.0.0.1:5202,keys/public key@lab2.pem",
         ] {
             assert_eq!(text.parse::<FarEnd>().unwrap().to_string(), text);
         }
@@ -431,7 +459,14 @@ mod tests {
             ("rsh:lab2", "with none of ssh:, interface:, iperf3: and netperf:"),
             ("iperf3:", "not a host"),
             ("iperf3:-c", "not a host"),
-            ("netperf:lab2,10.0.0.1", "not a host"),
+            ("netperf:lab2,10.0.0.1", "netperf asks for no user"),
+            ("netperf:mario@lab2,key", "netperf asks for no user"),
+            ("iperf3:mario@lab2", "no file with the server's public key"),
+            ("iperf3:lab2,key", "a file with a key has no user"),
+            ("iperf3:lab2,key@x", "the text before @ is not the name of a user"),
+            ("iperf3:@lab2,key", "a user has a name"),
+            ("iperf3:mario@lab2,", "a user has a name"),
+            ("iperf3:mario@,key", "not a host"),
             ("netperf:lab2:0", "not a TCP port"),
             ("netperf:lab2:+1", "not a TCP port"),
             ("netperf:lab2:65536", "not a TCP port"),

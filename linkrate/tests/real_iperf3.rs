@@ -6,10 +6,8 @@ mod common;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use common::keys::Keys;
 use common::{LINKRATE, Running, command, has_or_skips};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
-use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -147,37 +145,6 @@ fn networks_and_bytes_are_limited() {
     assert!((4_000_000..8_000_000).contains(&carried), "{carried} octets");
     let reason = lines[0]["reason"].as_str().expect("a reason");
     assert!(reason.ends_with("bytes, expected at most 4000000"), "{reason}");
-}
-
-/// Files of a server that admits `mario` with the password `rossi`.
-struct Keys {
-    directory: tempfile::TempDir,
-}
-
-impl Keys {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let keys = Self { directory };
-        // a short key is made at once, and protects nothing here
-        let random = &mut ChaCha8Rng::seed_from_u64(7);
-        let key = rsa::PrivateKey::new(random, 1024).expect("a key");
-        let private = key.to_pkcs8_pem(LineEnding::LF).expect("PEM");
-        let public = key.to_public_key().to_public_key_pem(LineEnding::LF).expect("PEM");
-        keys.write("private.pem", &private);
-        keys.write("public.pem", &public);
-        // printf '{mario}rossi' | sha256sum
-        let digest = "bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b";
-        keys.write("users", &format!("# users\nmario,{digest}\n"));
-        keys
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.directory.path().join(name).display().to_string()
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).expect("a file");
-    }
 }
 
 /// Whether the iperf3 of this machine pads as those before 3.17 do.

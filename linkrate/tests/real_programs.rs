@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::keys::Keys;
 use common::machines::{ADDRESSES, Machine, two_cpus};
 use common::up::ready;
 use common::{LINKRATE, Running, command, has_or_skips, skip, wait_until};
@@ -66,6 +67,7 @@ impl Cable {
             self.cpus[0]
         );
         let mut measure = command(LINKRATE, &words);
+        measure.env("IPERF3_PASSWORD", "rossi");
         self.here.on(&mut measure);
         let document = Running::start(&mut measure).wait().expect_code(0).json();
         assert_eq!(document["failures"], Value::Array(Vec::new()), "{words}: {document:#}");
@@ -123,6 +125,48 @@ fn the_server_of_linkrate_is_a_far_end_by_both_protocols() {
     let server = cable.server(command(LINKRATE, &bind), 12_865);
     cable.check(&format!("iperf3:{}", ADDRESSES[1]), &STREAMS[..2]);
     cable.check(&format!("netperf:{}", ADDRESSES[1]), &["", "--kind request-response"]);
+    drop(server);
+}
+
+#[test]
+fn a_server_that_asks_for_a_user_is_a_far_end() {
+    let test = "a_server_that_asks_for_a_user_is_a_far_end";
+    let Some(cable) = Cable::or_skip(test) else { return };
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let keys = Keys::new();
+    let [private, public, users] =
+        ["private.pem", "public.pem", "users"].map(|name| keys.path(name));
+    let end = format!("iperf3:mario@{},{public}", ADDRESSES[1]);
+    // versions before 3.17 pad in another way than later ones, and linkrate as later ones
+    let words = format!("-s --rsa-private-key-path {private} --authorized-users-path {users}");
+    let server = cable.server(command("iperf3", &words), 5201);
+    cable.check(&end, &STREAMS[..1]);
+    drop(server);
+    let words = format!(
+        "serve --bind {} --programs iperf3 --rsa-private-key {private} --users {users}",
+        ADDRESSES[1]
+    );
+    let server = cable.server(command(LINKRATE, &words), 5201);
+    cable.check(&end, &STREAMS[1..2]);
+    let said = |end: &str, password: &str| {
+        let words = format!("measure --interface eth1 --runs 1 --time 500ms --client {end}");
+        let mut measure = command(LINKRATE, &words);
+        cable.here.on(measure.env("IPERF3_PASSWORD", password));
+        Running::start(&mut measure).wait().stderr
+    };
+    let denied = "the server denied access; it asks for a user with a password";
+    for (end, password) in [
+        (end.clone(), "Rossi"),
+        (end.replace("mario", "maria"), "rossi"),
+        (format!("iperf3:{}", ADDRESSES[1]), "rossi"),
+    ] {
+        let told = said(&end, password);
+        assert!(told.contains(denied), "{end}, {password}: {told}");
+    }
+    let told = said(&end.replace("public.pem", "users"), "rossi");
+    assert!(told.contains("no public key (RSA"), "{told}");
     drop(server);
 }
 

@@ -151,9 +151,7 @@ impl Iperf3Test {
                 Err(ClientError::Refused("the server is being ended".to_owned()))
             }
             // before the parameters it means busy, after them that the client may not
-            Some(State::AccessDenied) if during != "asking for a test" => {
-                Err(ClientError::Refused("access denied; the server asks for a user".to_owned()))
-            }
+            Some(State::AccessDenied) if during != "asking for a test" => Err(ClientError::Denied),
             Some(state) => Ok(state),
             None => Err(ClientError::Unexpected {
                 during,

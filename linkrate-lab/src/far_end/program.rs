@@ -1,6 +1,8 @@
 //! Programs of others at the far end: their control connection is the controller's, and the connections that
 //! carry payload are the system under test's.
 
+mod user;
+
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::ops::Range;
@@ -41,6 +43,8 @@ pub struct FarProgram {
     /// The interface of the system under test that leads to it.
     pub(crate) sut_interface: String,
     sut_address: Ipv4Addr,
+    /// Who asks, where it asks for a user.
+    user: Option<user::User>,
     stop: Arc<AtomicBool>,
     /// The tests of a run.
     tests: Vec<Test>,
@@ -67,7 +71,7 @@ impl FarProgram {
         sut_interface: &str,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
-        let FarEnd::Program { program, host, port } = end else {
+        let FarEnd::Program { program, host, port, user } = end else {
             return Err(LabError::Invalid {
                 what: format!("{end} is no program"),
                 hint: "for example iperf3:lab2".to_owned(),
@@ -110,6 +114,7 @@ impl FarProgram {
             server,
             sut_interface: sut_interface.to_owned(),
             sut_address,
+            user: user.as_deref().map(user::User::read).transpose()?,
             stop: Arc::clone(&options.stop),
             tests: Vec::new(),
             counted: Vec::new(),
@@ -154,7 +159,10 @@ impl FarProgram {
         match self.program {
             Program::Iperf3 => {
                 let asked = parameters(workload, spec, seconds(run + IPERF3_SLACK));
-                let test = Iperf3Test::ask(self.server, &asked, &self.stop);
+                let test = match &mut self.user {
+                    None => Iperf3Test::ask(self.server, &asked, &self.stop),
+                    Some(user) => user.ask(self.server, asked, &self.stop)?,
+                };
                 let mut test = test.map_err(|error| self.failed(error))?;
                 let ports = vec![self.server.port()];
                 let dial = dial(ports, test.first_octets(), workload, client > 0);

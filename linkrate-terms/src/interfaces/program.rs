@@ -94,6 +94,16 @@ impl Program {
     }
 }
 
+/// The user that a program at the far end asks for. Its password is in no file and no command line: it is read from
+/// the environment where the connection is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramUser {
+    /// The name.
+    pub name: String,
+    /// File with the public key of the program, in PEM form.
+    pub key: String,
+}
+
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())

@@ -15,8 +15,8 @@ pub struct ExistingArgs {
     pub interface: Vec<String>,
     /// Client at the far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another interface of
     /// this host; with ,ADDRESS if the client has several addresses; or a program of others:
-    /// iperf3:HOST, netperf:HOST, with :PORT if it has another port; repeat the option for several
-    /// clients
+    /// iperf3:HOST, netperf:HOST, with :PORT if it has another port, iperf3:USER@HOST,KEY where it asks
+    /// for a user (password in IPERF3_PASSWORD); repeat the option for several clients
     #[arg(long, value_name = "CLIENT", requires = "interface")]
     pub client: Vec<FarEnd>,
     /// The linkrate program at the far end of ssh [default: linkrate]
