@@ -335,14 +335,25 @@ impl Session {
         number: u32,
     ) -> io::Result<()> {
         let knobs = spec.socket.clone();
-        sockets::add_facts(&mut self.facts, &sockets::tcp(&knobs)?, false)?;
         let sizes = connection_sizes(&spec.workload, spec.seed);
-        let target = single::Target { far_end, from, knobs, nonce: spec.nonce };
+        let target = single::Target { far_end, from, knobs, nonce: Some(spec.nonce) };
+        self.request_by_connections(target, sizes, number, spec.part)
+    }
+
+    /// Creates a flow that makes a connection for each request.
+    fn request_by_connections(
+        &mut self,
+        target: single::Target,
+        sizes: ConnectionSizes,
+        number: u32,
+        part: u8,
+    ) -> io::Result<()> {
+        sockets::add_facts(&mut self.facts, &sockets::tcp(&target.knobs)?, false)?;
         let name = format!("request {number}");
         let flow = Flow::spawn(name, &self.control, None, false, move |flow| {
             single::connect_and_request(flow, &target, sizes)
         })?;
-        self.flows.push(flow.of_part(spec.part));
+        self.flows.push(flow.of_part(part));
         Ok(())
     }
 

@@ -271,6 +271,12 @@ pub fn shut_down(socket: impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
+/// Ends the sending direction: the far end reads the end of the stream.
+pub fn end_sending(socket: impl AsFd) {
+    // an error means that the far end has closed already
+    let _ = rustix::net::shutdown(socket, Shutdown::Write);
+}
+
 /// Bounds how long a receive waits; a receive that is up fails with `WouldBlock`.
 ///
 /// # Errors

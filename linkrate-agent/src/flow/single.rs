@@ -38,8 +38,9 @@ pub struct Target {
     pub from: Option<Ipv4Addr>,
     /// Socket options.
     pub knobs: SocketKnobs,
-    /// Number of the run.
-    pub nonce: u64,
+    /// Number of the run before each request; `None` for a program of others, which knows of no run and waits for
+    /// the client to close first.
+    pub nonce: Option<u64>,
 }
 
 /// Repeatedly connects, sends one request, and reads the response and the end of the stream.
@@ -51,7 +52,8 @@ pub fn connect_and_request(
     target: &Target,
     sizes: ConnectionSizes,
 ) -> io::Result<()> {
-    let mut out = target.nonce.to_be_bytes().to_vec();
+    let mut out = target.nonce.map(|nonce| nonce.to_be_bytes().to_vec()).unwrap_or_default();
+    let number = out.len();
     out.extend(payload(sizes.requests.largest().0 as usize));
     let mut buffer = vec![0; sizes.responses.largest().0 as usize];
     let fixed = sizes.are_fixed().then(|| sizes.of(0));
@@ -63,15 +65,18 @@ pub fn connect_and_request(
         if let Some(from) = target.from {
             socket::bind_address(&socket, from)?;
         }
-        connect(flow, &socket, target.far_end)?;
+        connect(flow, &socket, target.far_end).map_err(named)?;
         let (request, response) = match fixed {
             Some(sizes) => sizes,
             None => sizes.of(socket::local_port(&socket)?),
         };
-        send_all(flow, &socket, &out[..NUMBER_BYTES + request])?;
+        send_all(flow, &socket, &out[..number + request])?;
         flow.counters.add_sent(request as u64);
         receive_exactly(flow, &socket, &mut buffer[..response])?;
         flow.counters.add_received(response as u64);
+        if target.nonce.is_none() {
+            socket::end_sending(&socket);
+        }
         // the far end closes first, so TIME_WAIT does not use up the port range of this host
         if patiently(flow, || socket::receive(&socket, &mut [0]))? != 0 {
             let reason = "the response is longer than the workload says";
@@ -251,6 +256,18 @@ impl Server<'_> {
     }
 }
 
+/// Says why a client that closes first runs out of ports.
+fn named(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            let reason = "no free port: connections that this end closed keep theirs for a minute; \
+                          net.ipv4.tcp_tw_reuse=1 or a wider net.ipv4.ip_local_port_range helps";
+            io::Error::new(error.kind(), reason)
+        }
+        _ => error,
+    }
+}
+
 /// Connects; the socket has a send time-out of [`GLANCE`].
 fn connect(flow: &FlowContext, socket: &OwnedFd, far_end: SocketAddrV4) -> io::Result<()> {
     match socket::connect(socket, far_end) {
@@ -352,7 +369,7 @@ mod tests {
     }
 
     fn requester(control: &Arc<Control>, far_end: SocketAddrV4) -> Flow {
-        let target = Target { far_end, from: None, knobs: knobs(), nonce: NONCE };
+        let target = Target { far_end, from: None, knobs: knobs(), nonce: Some(NONCE) };
         Flow::spawn(format!("request {}", 0), control, None, false, move |flow| {
             connect_and_request(flow, &target, sizes())
         })

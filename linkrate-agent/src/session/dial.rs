@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use linkrate_sys::send_queue::send_queue;
 use linkrate_sys::socket;
+use linkrate_terms::Protocol;
 
-use super::{ARRIVAL, Connection, Run, Session, client_roles};
+use super::{ARRIVAL, Connection, Run, Session, client_roles, connection_sizes};
 use crate::flow::Flow;
 use crate::flow::preamble::{ClientRole, Preamble};
+use crate::flow::single::Target;
 use crate::protocol::DialSpec;
 use crate::sockets;
 
@@ -39,6 +41,13 @@ impl Session {
                 let preamble = Preamble { nonce: 0, client, flow, part: 0, role: *role };
                 let port = ports.next().copied().unwrap_or_default();
                 let far_end = SocketAddrV4::new(spec.ends.client, port);
+                if workload.kind == Protocol::ConnectRequestResponse {
+                    let (from, knobs) = (Some(spec.ends.listener), spec.socket.clone());
+                    let target = Target { far_end, from, knobs, nonce: None };
+                    let sizes = connection_sizes(workload, spec.seed);
+                    self.request_by_connections(target, sizes, number, 0)?;
+                    continue;
+                }
                 let socket = sockets::tcp(&spec.socket)?;
                 socket::bind_address(&socket, spec.ends.listener)?;
                 let left = deadline.saturating_duration_since(Instant::now());

@@ -16,7 +16,7 @@ use linkrate_interop::iperf3::{Parameters, Results, Role, StreamResult, Ways, st
 use linkrate_interop::netperf::{OmniRequest, Shape, cpu_method};
 use linkrate_terms::interfaces::Program;
 use linkrate_terms::told::Told;
-use linkrate_terms::{CpuSet, Direction, FarEnd, MessageSize, RunSpec, Workload};
+use linkrate_terms::{CpuSet, Direction, FarEnd, MessageSize, Protocol, RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
@@ -310,6 +310,7 @@ fn parameters(workload: &Workload, spec: &RunSpec, seconds: u32) -> Parameters {
 
 fn shapes(workload: &Workload) -> &'static [Shape] {
     match (workload.kind.is_transactional(), workload.direction) {
+        _ if workload.kind == Protocol::ConnectRequestResponse => &[Shape::ConnectRequestResponse],
         (true, _) => &[Shape::RequestResponse],
         (false, Direction::Transmit) => &[Shape::Stream],
         (false, Direction::Receive) => &[Shape::Maerts],
@@ -318,7 +319,7 @@ fn shapes(workload: &Workload) -> &'static [Shape] {
 }
 
 fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> OmniRequest {
-    let transacts = shape == Shape::RequestResponse;
+    let transacts = matches!(shape, Shape::RequestResponse | Shape::ConnectRequestResponse);
     OmniRequest {
         shape,
         udp: false,

@@ -66,13 +66,17 @@ impl Program {
             return lacks("mix of workloads", "one workload");
         }
         match (self, workload.kind) {
-            (_, Protocol::Stream) | (Self::Netperf, Protocol::RequestResponse) => {}
-            (Self::Iperf3, Protocol::RequestResponse) => {
+            (_, Protocol::Stream)
+            | (Self::Netperf, Protocol::RequestResponse | Protocol::ConnectRequestResponse) => {}
+            (Self::Iperf3, Protocol::RequestResponse | Protocol::ConnectRequestResponse) => {
                 return lacks("transactions", "a TCP stream, or a far end netperf");
             }
             (Self::Iperf3, _) => return lacks("such workload", "a TCP stream"),
             (Self::Netperf, _) => {
-                return lacks("such workload", "a TCP stream or request-response");
+                return lacks(
+                    "such workload",
+                    "a TCP stream, request-response or connect-request-response",
+                );
             }
         }
         if workload.connections > self.most_connections() {
@@ -83,7 +87,7 @@ impl Program {
         }
         let fixed = |size: MessageSize| size.smallest() == size.largest();
         let far_end_sends = match workload.kind {
-            Protocol::RequestResponse => [workload.request, workload.response].to_vec(),
+            kind if kind.is_transactional() => [workload.request, workload.response].to_vec(),
             _ if workload.direction != Direction::Transmit => vec![workload.message],
             _ => Vec::new(),
         };

@@ -124,7 +124,7 @@ pub fn iperf3(stream: &Iperf3<'_>) -> Result<f64, Failed> {
 }
 
 /// A command in the network namespace of process `pid`, on `cpus`.
-fn inside(pid: u32, cpus: &CpuSet) -> Command {
+pub fn inside(pid: u32, cpus: &CpuSet) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/proc/{pid}/ns/net")).args(["taskset", "-c", &cpus.to_string()]);
     command
