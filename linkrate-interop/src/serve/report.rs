@@ -117,7 +117,8 @@ pub struct SessionReport {
     pub received_bytes: u64,
     /// Octets that were sent in this time.
     pub sent_bytes: u64,
-    /// Octets that arrived, bit/s; of a test in which nothing arrives here those that were sent.
+    /// Throughput at the receiver, bit/s: octets that arrived here; of a test in which nothing arrives here, those that
+    /// the client says it has received or its TCP has acknowledged, or else those that were sent.
     pub bits_per_second: f64,
     /// Transactions, where these were the test.
     pub transactions: Option<u64>,

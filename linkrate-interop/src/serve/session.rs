@@ -158,7 +158,14 @@ fn run(
         congestion,
         streams: results.collect(),
     };
-    session.exchange(&own, report.streams)
+    let theirs = session.exchange(&own, report.streams)?;
+    if asked.ways == Ways::Reverse && report.seconds > 0.0 {
+        // a client cannot have more than was sent to it
+        let received = theirs.streams.iter().map(|stream| stream.bytes);
+        let received = received.fold(0, u64::saturating_add).min(report.sent_bytes);
+        report.bits_per_second = received as f64 * 8.0 / report.seconds;
+    }
+    Ok(())
 }
 
 fn word(ways: Ways) -> &'static str {
@@ -457,20 +464,18 @@ impl Session<'_> {
     }
 
     /// Exchanges results, and lets the client show them.
-    fn exchange(&mut self, own: &Results, streams: u32) -> Result<(), Ending> {
+    fn exchange(&mut self, own: &Results, streams: u32) -> Result<Results, Ending> {
         self.tell(State::ExchangeResults)?;
         let document = self.document(MOST_RESULT_BYTES)?;
         let theirs = Fields::parse(&document).and_then(|fields| Results::parse(&fields, streams));
-        if let Err(error) = theirs {
-            return Err(Ending::Refused(error.to_string()));
-        }
+        let theirs = theirs.map_err(|error| Ending::Refused(error.to_string()))?;
         let document = framed(&own.document()).unwrap_or_default();
         self.control.write_all(&document).map_err(|_| Ending::ClientLeft)?;
         self.tell(State::DisplayResults)?;
         let mut octet = [0];
         self.read(&mut octet)?;
         match State::of(octet[0]) {
-            Some(State::Done) => Ok(()),
+            Some(State::Done) => Ok(theirs),
             _ => Err(Ending::ClientLeft),
         }
     }
