@@ -2,5 +2,7 @@
 //! these programs print, so that scripts go on working.
 //!
 //! - [`cpu`]: the use of this host's CPUs during a test
+//! - [`netperf`]: a client of netserver
 
 pub mod cpu;
+pub mod netperf;

@@ -50,6 +50,21 @@ pub fn ask_for_buffers(socket: impl AsFd, bytes: usize) -> io::Result<(u64, u64)
     buffers(socket)
 }
 
+/// Asks for SO_SNDBUF and SO_RCVBUF, each where it has a size, within the host's limits.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn ask_for_each_buffer(socket: impl AsFd, [send, receive]: [Option<u32>; 2]) -> io::Result<()> {
+    let socket = socket.as_fd();
+    if let Some(bytes) = send {
+        sockopt::set_socket_send_buffer_size(socket, bytes as usize)?;
+    }
+    if let Some(bytes) = receive {
+        sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
+    }
+    Ok(())
+}
+
 /// Sets IP_TOS, or IPV6_TCLASS for a socket of IPv6.
 ///
 /// # Errors

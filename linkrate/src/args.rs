@@ -10,6 +10,7 @@ pub mod fabric;
 pub mod lab;
 pub mod limit;
 pub mod measure;
+pub mod netperf;
 pub mod serve;
 pub mod settings;
 pub mod study;
@@ -22,6 +23,7 @@ use doctor::DoctorArgs;
 use lab::LabCommand;
 use limit::LimitArgs;
 use measure::MeasureArgs;
+use netperf::NetperfArgs;
 use serve::ServeArgs;
 use study::StudyCommand;
 
@@ -54,6 +56,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Serve clients of iperf3 and netperf
     Serve(ServeArgs),
+    /// Measure as a client of netperf: its options, its output, linkrate's instrument
+    Netperf(NetperfArgs),
     /// Serve a controller (linkrate starts it)
     #[command(hide = true)]
     Agent(AgentArgs),

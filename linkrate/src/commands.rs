@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod lab;
 pub mod limit;
 pub mod measure;
+pub mod netperf;
 pub mod serve;
 pub mod study;
 mod testbed;

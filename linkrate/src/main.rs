@@ -22,7 +22,7 @@ use crate::exit::{Exit, Failure};
 
 fn main() -> std::process::ExitCode {
     // usage errors print themselves and exit with 2, as documented
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(program::words());
     let result = match cli.command {
         Command::Study(command) => commands::study::run(command),
         Command::Measure(arguments) => commands::measure::run(&arguments),
@@ -34,6 +34,8 @@ fn main() -> std::process::ExitCode {
         Command::Limit(command) => commands::limit::run(&command),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
+        // its words are read as netperf reads them
+        Command::Netperf(_) => commands::netperf::run(),
         Command::Agent(arguments) => commands::agent::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| failure.print()).into()

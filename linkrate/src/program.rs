@@ -1,6 +1,7 @@
 //! This program itself.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use crate::exit::{Exit, Failure};
 
@@ -8,4 +9,28 @@ use crate::exit::{Exit, Failure};
 pub fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::new(Exit::Failure, format!("find this program: {error}")))
+}
+
+/// Programs in whose place linkrate can be started by their name.
+const OTHERS: [&str; 1] = ["netperf"];
+
+/// The words of the command line. Under the name of another program, linkrate is that command.
+pub fn words() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(name) = started_as() {
+        words.insert(1, name.into());
+    }
+    words
+}
+
+/// How many words are before the options of command `name`.
+pub fn words_before(name: &str) -> usize {
+    if started_as() == Some(name) { 1 } else { 2 }
+}
+
+/// The other program that this one was started as.
+fn started_as() -> Option<&'static str> {
+    let first = std::env::args_os().next()?;
+    let name = Path::new(&first).file_name()?;
+    OTHERS.into_iter().find(|other| name == *other)
 }

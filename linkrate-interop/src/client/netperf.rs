@@ -25,9 +25,24 @@ impl NetperfTest {
         asked: &OmniRequest,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
+        Self::ask_on(server, asked, None, stop)
+    }
+
+    /// The same with the CPU that the server's program is to run on.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn ask_on(
+        server: SocketAddrV4,
+        asked: &OmniRequest,
+        cpu: Option<u32>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, ClientError> {
         const DURING: &str = "asking for a test";
         let mut control = Control::connect(server, stop)?;
-        control.send(asked.message().octets(), DURING)?;
+        let mut message = asked.message();
+        message.set_cpu(cpu);
+        control.send(message.octets(), DURING)?;
         let mut octets = [0; MESSAGE_BYTES];
         control.fill(&mut octets, DURING)?;
         let answer = Message::of(&octets);

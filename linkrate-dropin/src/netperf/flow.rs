@@ -1,0 +1,428 @@
+//! The payload of a test at this end.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use linkrate_sys::socket;
+use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+
+use linkrate_interop::netperf::{OmniResponse, Shape};
+
+use super::options::{Length, Options};
+
+/// How long a call may wait before it looks at the end of the test.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How long a connection may take to be made, or the far end to close it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A UDP transaction without a response for so long ends the test, as a lost datagram would end netperf's.
+const SILENCE: Duration = Duration::from_secs(5);
+/// The largest datagram of IPv4.
+const MOST_DATAGRAM: u32 = 65_507;
+/// Latencies are kept with three digits, up to a minute, in ns.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// What has been carried, for whoever looks while the test lasts: octets, or transactions.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub(super) units: AtomicU64,
+}
+
+/// What a test has moved here.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    pub(super) sent_bytes: u64,
+    pub(super) received_bytes: u64,
+    pub(super) send_calls: u64,
+    pub(super) receive_calls: u64,
+    pub(super) failed_calls: u64,
+    pub(super) transactions: u64,
+    pub(super) seconds: f64,
+    /// Latencies of transactions, ns.
+    pub(super) latencies: Option<Histogram<u64>>,
+    /// SO_SNDBUF and SO_RCVBUF at the beginning, and at the end.
+    pub(super) buffers: [(u64, u64); 2],
+    /// Octets of a send call and of a receive call.
+    pub(super) calls: [u32; 2],
+    pub(super) info: Option<TcpInfo>,
+    pub(super) congestion: Option<String>,
+}
+
+/// The end of a test.
+struct Clock<'a> {
+    begun: Instant,
+    until: Option<Instant>,
+    units: Option<u64>,
+    stop: &'a AtomicBool,
+}
+
+impl Clock<'_> {
+    fn goes_on(&self, units: u64) -> bool {
+        self.until.is_none_or(|until| Instant::now() < until)
+            && self.units.is_none_or(|most| units < most)
+            && !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Moves the payload of a test until it is over, and until the far end has closed.
+///
+/// # Errors
+/// Errors of sockets.
+pub(super) fn run(
+    options: &Options,
+    server: Ipv4Addr,
+    response: &OmniResponse,
+    progress: &Progress,
+    stop: &AtomicBool,
+) -> io::Result<Tally> {
+    let far_end = SocketAddrV4::new(server, response.data_port);
+    let socket = open(options)?;
+    let before = socket::buffers(&socket)?;
+    let choice = |size: Option<u32>, buffer: u64| {
+        let most = if options.test.udp { MOST_DATAGRAM } else { u32::MAX };
+        size.unwrap_or(u32::try_from(buffer).unwrap_or(u32::MAX)).clamp(1, most)
+    };
+    let transacts = !matches!(options.test.shape, Shape::Stream | Shape::Maerts);
+    let calls = match transacts {
+        true => options.transaction,
+        false => [choice(options.message[0], before.0), choice(options.message[1], before.1)],
+    };
+    let latencies = match transacts {
+        true => Some(Histogram::new_with_bounds(1, LONGEST_NS, 3).map_err(io::Error::other)?),
+        false => None,
+    };
+    let mut tally = Tally {
+        sent_bytes: 0,
+        received_bytes: 0,
+        send_calls: 0,
+        receive_calls: 0,
+        failed_calls: 0,
+        transactions: 0,
+        seconds: 0.0,
+        latencies,
+        buffers: [before; 2],
+        calls,
+        info: None,
+        congestion: None,
+    };
+    let begun = Instant::now();
+    let (until, units) = match options.length {
+        Length::Seconds(seconds) => (Some(begun + Duration::from_secs(seconds.into())), None),
+        Length::Units(units) => (None, Some(units)),
+    };
+    let clock = Clock { begun, until, units, stop };
+    let mut flow = Flow { options, progress, clock, tally: &mut tally };
+    match (options.test.udp, options.test.shape) {
+        (true, shape) => {
+            socket::connect(&socket, far_end)?;
+            flow.datagrams(&UdpSocket::from(socket), shape)?;
+        }
+        (false, Shape::ConnectRequestResponse) => {
+            drop(socket);
+            flow.connections(far_end)?;
+        }
+        (false, shape) => {
+            socket::connect_within(&socket, far_end, PATIENCE)?;
+            flow.connection(TcpStream::from(socket), shape)?;
+        }
+    }
+    Ok(tally)
+}
+
+/// A socket with the options that are asked for.
+fn open(options: &Options) -> io::Result<std::os::fd::OwnedFd> {
+    let socket = socket::ipv4_socket(options.test.udp)?;
+    if options.data_ports[0] > 0 {
+        socket::set_reuse_address(&socket)?;
+        socket::bind(&socket, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, options.data_ports[0]))?;
+    }
+    socket::ask_for_each_buffer(&socket, options.buffers[0])?;
+    if !options.test.udp {
+        if options.nodelay {
+            socket::set_nodelay(&socket, true)?;
+        }
+        if let Some(congestion) = &options.congestion[0] {
+            socket::set_congestion(&socket, congestion)?;
+        }
+    }
+    socket::set_send_timeout(&socket, Some(GLANCE))?;
+    socket::set_receive_timeout(&socket, GLANCE)?;
+    Ok(socket)
+}
+
+struct Flow<'a> {
+    options: &'a Options,
+    progress: &'a Progress,
+    clock: Clock<'a>,
+    tally: &'a mut Tally,
+}
+
+impl Flow<'_> {
+    fn count(&self, units: u64) {
+        self.progress.units.store(units, Ordering::Relaxed);
+    }
+
+    fn end(&mut self) {
+        self.tally.seconds = self.clock.begun.elapsed().as_secs_f64();
+    }
+
+    fn connection(&mut self, mut stream: TcpStream, shape: Shape) -> io::Result<()> {
+        match shape {
+            Shape::Maerts => self.receive(&mut stream)?,
+            Shape::Stream => self.send(&mut stream)?,
+            _ => self.transact(&mut stream)?,
+        }
+        self.tally.info = tcp_info(&stream).ok();
+        self.tally.congestion = socket::congestion(&stream).ok();
+        self.tally.buffers[1] = socket::buffers(&stream)?;
+        if shape != Shape::Maerts {
+            socket::end_sending(&stream);
+            self.await_end(&mut stream)?;
+        }
+        if shape == Shape::Stream {
+            // everything has arrived, as netperf waits for it too
+            self.end();
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let buffer = vec![0x5a; self.tally.calls[0] as usize];
+        while self.clock.goes_on(self.tally.sent_bytes) {
+            let left = self.clock.units.map_or(u64::MAX, |most| most - self.tally.sent_bytes);
+            let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match stream.write(&buffer[..most]) {
+                Ok(octets) => {
+                    self.tally.sent_bytes += octets as u64;
+                    self.tally.send_calls += 1;
+                    self.count(self.tally.sent_bytes);
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives until the far end closes, which is when its own time is over.
+    fn receive(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let mut buffer = vec![0; self.tally.calls[1] as usize];
+        let latest = self.clock.until.map(|until| until + PATIENCE);
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(octets) => {
+                    self.tally.received_bytes += octets as u64;
+                    self.tally.receive_calls += 1;
+                    self.count(self.tally.received_bytes);
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+            if self.clock.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if latest.is_some_and(|latest| Instant::now() > latest) {
+                let message = "the server goes on after its time";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn await_end(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match stream.read(&mut [0; 4096]) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if is_passing(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            if Instant::now() > deadline {
+                let message = format!("the server did not close in {} s", PATIENCE.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+        }
+    }
+
+    /// Requests and responses with a burst of requests outstanding; latencies are those of each request.
+    fn transact(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let [request, response] = self.tally.calls;
+        let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize]);
+        let mut begun = VecDeque::new();
+        while self.clock.goes_on(self.tally.transactions) {
+            while self.may_ask(&begun) {
+                begun.push_back(Instant::now());
+                if !self.send_all(stream, &request)? {
+                    self.end();
+                    return Ok(());
+                }
+            }
+            if !self.receive_all(stream, &mut buffer)? {
+                break;
+            }
+            self.completed(begun.pop_front());
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Whether one more request may be outstanding beside those that began at these times. A server that counts
+    /// transactions closes behind the last one.
+    fn may_ask(&self, begun: &VecDeque<Instant>) -> bool {
+        let asked = self.tally.transactions + begun.len() as u64;
+        begun.len() <= self.options.burst as usize
+            && self.clock.units.is_none_or(|most| asked < most)
+    }
+
+    fn completed(&mut self, begun: Option<Instant>) {
+        self.tally.transactions += 1;
+        self.count(self.tally.transactions);
+        if let (Some(begun), Some(latencies)) = (begun, &mut self.tally.latencies) {
+            latencies
+                .saturating_record(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Whether the test was not over before.
+    fn send_all(&mut self, stream: &mut TcpStream, mut octets: &[u8]) -> io::Result<bool> {
+        while !octets.is_empty() {
+            match stream.write(octets) {
+                Ok(count) => {
+                    octets = &octets[count..];
+                    self.tally.sent_bytes += count as u64;
+                    self.tally.send_calls += 1;
+                }
+                Err(error) if is_passing(&error) => {
+                    if !self.clock.goes_on(self.tally.transactions) {
+                        return Ok(false);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the test was not over before.
+    fn receive_all(&mut self, stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<bool> {
+        let mut have = 0;
+        while have < buffer.len() {
+            match stream.read(&mut buffer[have..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    have += count;
+                    self.tally.received_bytes += count as u64;
+                    self.tally.receive_calls += 1;
+                }
+                Err(error) if is_passing(&error) => {
+                    if !self.clock.goes_on(self.tally.transactions) {
+                        return Ok(false);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// A connection for each request.
+    fn connections(&mut self, far_end: SocketAddrV4) -> io::Result<()> {
+        let [request, response] = self.tally.calls;
+        let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize]);
+        while self.clock.goes_on(self.tally.transactions) {
+            let begun = Instant::now();
+            let socket = open(self.options)?;
+            socket::connect_within(&socket, far_end, PATIENCE)?;
+            let mut stream = TcpStream::from(socket);
+            if !self.send_all(&mut stream, &request)?
+                || !self.receive_all(&mut stream, &mut buffer)?
+            {
+                break;
+            }
+            socket::end_sending(&stream);
+            self.await_end(&mut stream)?;
+            self.completed(Some(begun));
+            self.tally.buffers[1] = socket::buffers(&stream)?;
+            self.tally.congestion = socket::congestion(&stream).ok();
+        }
+        self.end();
+        if self.clock.units.is_none() {
+            // a connection without a request tells the server that the test is over
+            let last = open(self.options)?;
+            // one that has ended already does not listen
+            let _ = socket::connect_within(&last, far_end, GLANCE);
+        }
+        Ok(())
+    }
+
+    fn datagrams(&mut self, socket: &UdpSocket, shape: Shape) -> io::Result<()> {
+        match shape {
+            Shape::Stream => self.send_datagrams(socket),
+            _ => self.transact_datagrams(socket),
+        }
+    }
+
+    fn send_datagrams(&mut self, socket: &UdpSocket) -> io::Result<()> {
+        let buffer = vec![0x5a; self.tally.calls[0] as usize];
+        while self.clock.goes_on(self.tally.sent_bytes) {
+            match socket.send(&buffer) {
+                Ok(octets) => {
+                    self.tally.sent_bytes += octets as u64;
+                    self.tally.send_calls += 1;
+                    self.count(self.tally.sent_bytes);
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) if socket::is_out_of_buffers(&error) => self.tally.failed_calls += 1,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    self.tally.failed_calls += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn transact_datagrams(&mut self, socket: &UdpSocket) -> io::Result<()> {
+        let [request, response] = self.tally.calls;
+        let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize + 1]);
+        let mut begun = VecDeque::new();
+        let mut heard = Instant::now();
+        while self.clock.goes_on(self.tally.transactions) {
+            while self.may_ask(&begun) {
+                begun.push_back(Instant::now());
+                self.tally.sent_bytes += socket.send(&request)? as u64;
+                self.tally.send_calls += 1;
+            }
+            match socket.recv(&mut buffer) {
+                Ok(octets) => {
+                    heard = Instant::now();
+                    self.tally.received_bytes += octets as u64;
+                    self.tally.receive_calls += 1;
+                    self.completed(begun.pop_front());
+                }
+                Err(error) if is_passing(&error) && heard.elapsed() < SILENCE => {}
+                Err(error) if is_passing(&error) => {
+                    let message =
+                        format!("no response in {} s: a datagram is lost", SILENCE.as_secs());
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.end();
+        Ok(())
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}

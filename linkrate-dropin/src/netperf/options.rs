@@ -1,0 +1,613 @@
+//! The options of netperf: those of all tests, and behind `--` those of one.
+
+use std::fmt;
+use std::time::Duration;
+
+use linkrate_interop::netperf::{PORT, Shape};
+
+use super::selectors;
+
+/// Options of all tests that take a value.
+const WITH_VALUE: &str = "aAbBDfFHiIlLnpPtTvwWYZ";
+/// Options of all tests that take none.
+const WITHOUT_VALUE: &str = "cCdjNrV46";
+/// Options of a test that take a value.
+const TEST_WITH_VALUE: &str = "bdHKLmMpPrRsStT";
+/// Options of a test that take none.
+const TEST_WITHOUT_VALUE: &str = "cCDj46";
+
+/// Most seconds of a test, and most requests that are outstanding.
+const MOST: u32 = 86_400;
+/// Most octets of a call.
+const MOST_CALL: u32 = 64 << 20;
+
+/// An option is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// It is not taken here.
+    #[error("option -{option}{place} is not taken; expected one of {expected}")]
+    Unknown {
+        /// Its letter.
+        option: char,
+        /// Behind `--`, or nothing.
+        place: &'static str,
+        /// Those that are.
+        expected: String,
+    },
+    /// It has no value, or a wrong one.
+    #[error("option -{option} is {found:?}, expected {expected}")]
+    Value {
+        /// Its letter.
+        option: char,
+        /// What was found.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// Something that is no option.
+    #[error("{0:?} is not an option")]
+    Stray(String),
+}
+
+/// A test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Test {
+    /// What flows.
+    pub shape: Shape,
+    /// In datagrams.
+    pub udp: bool,
+    /// By sendfile(2) in netperf; it costs the same test here.
+    pub sends_files: bool,
+    /// Named `OMNI`: its results are those of selectors.
+    pub omni: bool,
+}
+
+/// How long a test lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// Seconds.
+    Seconds(u32),
+    /// Octets of a stream, or transactions.
+    Units(u64),
+}
+
+/// What is printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// The classic lines.
+    Classic,
+    /// `NAME=VALUE` (`-k`).
+    Pairs(Vec<String>),
+    /// Names and values with commas (`-o`).
+    Commas(Vec<String>),
+    /// Columns (`-O`).
+    Columns(Vec<String>),
+}
+
+/// Tests until the interval is narrow enough.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Confidence {
+    /// 0.95 or 0.99.
+    pub level: f64,
+    /// Full width of the interval, as a part of the mean.
+    pub width: f64,
+    /// Most tests.
+    pub most: u32,
+    /// Fewest tests.
+    pub least: u32,
+}
+
+/// What a client is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The host of the server.
+    pub host: String,
+    /// The port of its control connections.
+    pub port: u16,
+    /// The test.
+    pub test: Test,
+    /// How long it lasts.
+    pub length: Length,
+    /// Whether to measure the CPU here, and there.
+    pub cpu: [bool; 2],
+    /// Whether to print headings.
+    pub banner: bool,
+    /// 0: one number; 1: lines; 2: more.
+    pub verbosity: u32,
+    /// The letter of the unit of throughput; `None` for the usual one.
+    pub unit: Option<char>,
+    /// Time between results while a test lasts.
+    pub interim: Option<Duration>,
+    /// Tests until the interval is narrow enough.
+    pub confidence: Option<Confidence>,
+    /// The CPUs of both programs.
+    pub on_cpu: [Option<u32>; 2],
+    /// Socket buffers of both ends, octets: send and receive of each.
+    pub buffers: [[Option<u32>; 2]; 2],
+    /// Octets of a send call, and of a receive call.
+    pub message: [Option<u32>; 2],
+    /// Octets of a request and of a response.
+    pub transaction: [u32; 2],
+    /// TCP_NODELAY.
+    pub nodelay: bool,
+    /// Requests that are outstanding beside the first.
+    pub burst: u32,
+    /// Congestion control of both ends.
+    pub congestion: [Option<String>; 2],
+    /// Ports of the data connection here and there; 0 for any.
+    pub data_ports: [u16; 2],
+    /// Whether latencies are results.
+    pub latencies: bool,
+    /// What is printed.
+    pub output: Output,
+    /// Options that were taken and change nothing.
+    pub without_effect: Vec<char>,
+    /// The words as they were given.
+    pub command_line: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            host: "localhost".to_owned(),
+            port: PORT,
+            test: Test { shape: Shape::Stream, udp: false, sends_files: false, omni: false },
+            length: Length::Seconds(10),
+            cpu: [false; 2],
+            banner: true,
+            verbosity: 1,
+            unit: None,
+            interim: None,
+            confidence: None,
+            on_cpu: [None; 2],
+            buffers: [[None; 2]; 2],
+            message: [None; 2],
+            transaction: [1; 2],
+            nodelay: false,
+            burst: 0,
+            congestion: [None, None],
+            data_ports: [0; 2],
+            latencies: false,
+            output: Output::Classic,
+            without_effect: Vec::new(),
+            command_line: String::new(),
+        }
+    }
+}
+
+/// One letter and its value.
+type Given = (char, Option<String>);
+
+/// Takes options apart as getopt(3) does. `-k`, `-o` and `-O` may have a value behind them.
+fn apart(
+    words: &[String],
+    with: &str,
+    without: &str,
+    place: &'static str,
+) -> Result<Vec<Given>, OptionsError> {
+    let mut given = Vec::new();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            return Err(OptionsError::Stray(word.clone()));
+        };
+        let mut letters = letters.chars();
+        while let Some(letter) = letters.next() {
+            if "koO".contains(letter) {
+                let rest = letters.as_str();
+                let value = match rest.is_empty() {
+                    false => Some(rest.to_owned()),
+                    true => words.next_if(|next| !next.starts_with('-')).cloned(),
+                };
+                given.push((letter, value));
+                break;
+            }
+            if without.contains(letter) {
+                given.push((letter, None));
+                continue;
+            }
+            if !with.contains(letter) {
+                let mut expected: Vec<String> = without
+                    .chars()
+                    .chain(with.chars())
+                    .map(|letter| format!("-{letter}"))
+                    .collect();
+                expected.sort();
+                let expected = expected.join(" ");
+                return Err(OptionsError::Unknown { option: letter, place, expected });
+            }
+            let rest = letters.as_str();
+            let value = match rest.is_empty() {
+                false => rest.to_owned(),
+                true => words.next().cloned().ok_or(OptionsError::Value {
+                    option: letter,
+                    found: String::new(),
+                    expected: "a value",
+                })?,
+            };
+            given.push((letter, Some(value)));
+            break;
+        }
+    }
+    Ok(given)
+}
+
+/// A size with netperf's letters: K, M, G for powers of 1024, k, m, g for those of 1000.
+fn size(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, 'K') => (&text[..at], 1 << 10),
+        (at, 'M') => (&text[..at], 1 << 20),
+        (at, 'G') => (&text[..at], 1 << 30),
+        (at, 'k') => (&text[..at], 1000),
+        (at, 'm') => (&text[..at], 1_000_000),
+        (at, 'g') => (&text[..at], 1_000_000_000),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// A value with its letter.
+struct Value<'a>(char, &'a str);
+
+impl Value<'_> {
+    fn wrong<T>(&self, expected: &'static str) -> Result<T, OptionsError> {
+        Err(OptionsError::Value { option: self.0, found: self.1.to_owned(), expected })
+    }
+
+    fn whole(&self, least: u32, most: u32, expected: &'static str) -> Result<u32, OptionsError> {
+        match self.1.parse() {
+            Ok(number) if (least..=most).contains(&number) => Ok(number),
+            _ => self.wrong(expected),
+        }
+    }
+
+    /// Both halves of `first,second`. One value alone is both, and an empty half is open.
+    fn halves(&self) -> [&str; 2] {
+        match self.1.split_once(',') {
+            Some((first, second)) => [first, second],
+            None => [self.1; 2],
+        }
+    }
+
+    fn sizes(&self, most: u32) -> Result<[Option<u32>; 2], OptionsError> {
+        let mut sizes = [None; 2];
+        for (half, text) in sizes.iter_mut().zip(self.halves()) {
+            if text.is_empty() {
+                continue;
+            }
+            *half = match size(text).and_then(|size| u32::try_from(size).ok()) {
+                // a size of zero is open, as in netperf
+                Some(0) => None,
+                Some(size) if size <= most => Some(size),
+                _ => return self.wrong("a size such as 16K, or two with a comma, up to 64 MiB"),
+            };
+        }
+        Ok(sizes)
+    }
+
+    fn seconds(&self) -> Result<Duration, OptionsError> {
+        let text = self.1.split_once(',').map_or(self.1, |(first, _)| first);
+        // a negative one makes netperf look at the clock after each call, which is done here anyway
+        match text.trim_start_matches('-').parse::<f64>() {
+            Ok(seconds) if (0.01..=3600.0).contains(&seconds) => {
+                Ok(Duration::from_secs_f64(seconds))
+            }
+            _ => self.wrong("seconds from 0.01 to 3600"),
+        }
+    }
+
+    fn length(&self) -> Result<Length, OptionsError> {
+        match self.1.strip_prefix('-') {
+            Some(units) => match size(units) {
+                Some(units) if (1..=1 << 31).contains(&units) => Ok(Length::Units(units)),
+                _ => self.wrong("a negative number of bytes or transactions up to 2^31"),
+            },
+            None => self.whole(1, MOST, "seconds from 1 to 86400").map(Length::Seconds),
+        }
+    }
+
+    fn test(&self) -> Result<Test, OptionsError> {
+        let plain = |shape, udp| Test { shape, udp, sends_files: false, omni: false };
+        Ok(match self.1.to_ascii_uppercase().as_str() {
+            "TCP_STREAM" => plain(Shape::Stream, false),
+            "TCP_SENDFILE" => Test { sends_files: true, ..plain(Shape::Stream, false) },
+            "TCP_MAERTS" => plain(Shape::Maerts, false),
+            "TCP_RR" => plain(Shape::RequestResponse, false),
+            "TCP_CRR" => plain(Shape::ConnectRequestResponse, false),
+            "UDP_STREAM" => plain(Shape::Stream, true),
+            "UDP_RR" => plain(Shape::RequestResponse, true),
+            "OMNI" => Test { omni: true, ..plain(Shape::Stream, false) },
+            _ => {
+                return self.wrong(
+                    "one of TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, OMNI",
+                );
+            }
+        })
+    }
+}
+
+impl Options {
+    /// Reads the words behind the name of the program.
+    ///
+    /// # Errors
+    /// [`OptionsError`] with the first option that is wrong.
+    pub fn parse(words: &[String]) -> Result<Self, OptionsError> {
+        let mut options = Self { command_line: words.join(" "), ..Self::default() };
+        let (global, own) = match words.iter().position(|word| word == "--") {
+            Some(at) => (&words[..at], &words[at + 1..]),
+            None => (words, &[][..]),
+        };
+        for (letter, value) in apart(global, WITH_VALUE, WITHOUT_VALUE, "")? {
+            options.take(letter, value.as_deref().unwrap_or_default(), value.as_deref())?;
+        }
+        for (letter, value) in apart(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, " behind --")? {
+            options.take_own(letter, value.as_deref().unwrap_or_default(), value.as_deref())?;
+        }
+        if options.test.omni && options.output == Output::Classic {
+            options.output = Output::Columns(selectors::usual(&options));
+        }
+        Ok(options)
+    }
+
+    fn take(
+        &mut self,
+        letter: char,
+        text: &str,
+        selectors: Option<&str>,
+    ) -> Result<(), OptionsError> {
+        let value = Value(letter, text);
+        match letter {
+            'H' => text.split(',').next().unwrap_or_default().clone_into(&mut self.host),
+            'p' => {
+                let port = value.halves()[0];
+                self.port = match port.parse() {
+                    Ok(port) if port > 0 => port,
+                    _ => return value.wrong("a TCP port"),
+                };
+            }
+            't' => self.test = value.test()?,
+            'l' => self.length = value.length()?,
+            'c' => self.cpu[0] = true,
+            'C' => self.cpu[1] = true,
+            'P' => self.banner = value.whole(0, 1, "0 or 1")? == 1,
+            'v' => self.verbosity = value.whole(0, 9, "a number from 0 to 9")?,
+            'f' => match text.chars().next() {
+                Some(unit) if "kmgKMGx".contains(unit) => self.unit = Some(unit),
+                _ => return value.wrong("one of k, m, g, K, M, G and x"),
+            },
+            'D' => self.interim = Some(value.seconds()?),
+            'I' => self.width(&value)?,
+            'i' => self.iterations(&value)?,
+            'T' => self.on_cpu = cpus(&value)?,
+            'j' => self.latencies = true,
+            'k' | 'o' | 'O' => self.select(letter, selectors)?,
+            '6' => return value.wrong("IPv4; data connections of IPv6 are not there yet"),
+            // they choose what netperf does anyway here, or fill memory with something else
+            '4' | 'd' => {}
+            _ => self.without_effect.push(letter),
+        }
+        Ok(())
+    }
+
+    fn take_own(
+        &mut self,
+        letter: char,
+        text: &str,
+        selectors: Option<&str>,
+    ) -> Result<(), OptionsError> {
+        let value = Value(letter, text);
+        match letter {
+            's' => self.buffers[0] = value.sizes(u32::MAX)?,
+            'S' => self.buffers[1] = value.sizes(u32::MAX)?,
+            'm' => self.message[0] = value.sizes(MOST_CALL)?[0],
+            'M' => self.message[1] = value.sizes(MOST_CALL)?[0],
+            'r' => {
+                let sizes = value.sizes(MOST_CALL)?;
+                self.transaction = sizes.map(|size| size.unwrap_or(1));
+            }
+            'D' => self.nodelay = true,
+            'b' => self.burst = value.whole(0, MOST, "a number of requests up to 86400")?,
+            'K' => {
+                self.congestion = value
+                    .halves()
+                    .map(|name| Some(name.to_owned()).filter(|name| !name.is_empty()));
+            }
+            'P' => {
+                for (port, text) in self.data_ports.iter_mut().zip(value.halves()) {
+                    *port = match text {
+                        "" => 0,
+                        text => match text.parse() {
+                            Ok(port) => port,
+                            Err(_) => return value.wrong("a port, or two with a comma"),
+                        },
+                    };
+                }
+            }
+            'T' => {
+                self.test.udp = match text.to_ascii_lowercase().as_str() {
+                    "tcp" => false,
+                    "udp" => true,
+                    _ => return value.wrong("tcp or udp"),
+                };
+            }
+            'd' => {
+                self.test.shape = match text.to_ascii_lowercase().as_str() {
+                    "send" | "xmit" | "stream" | "transmit" | "2" => Shape::Stream,
+                    "recv" | "receive" | "maerts" | "4" => Shape::Maerts,
+                    "rr" | "6" => Shape::RequestResponse,
+                    _ => return value.wrong("send, recv or rr"),
+                };
+            }
+            'c' if self.test.shape == Shape::RequestResponse => {
+                self.test.shape = Shape::ConnectRequestResponse;
+            }
+            'j' => self.latencies = true,
+            'k' | 'o' | 'O' => self.select(letter, selectors)?,
+            '6' => return value.wrong("IPv4; data connections of IPv6 are not there yet"),
+            '4' => {}
+            _ => self.without_effect.push(letter),
+        }
+        Ok(())
+    }
+
+    fn width(&mut self, value: &Value<'_>) -> Result<(), OptionsError> {
+        const EXPECTED: &str =
+            "95 or 99, and the full width of the interval in per cent with a comma";
+        let (level, width) = match value.1.split_once(',') {
+            Some((level, width)) => (level, width.parse().ok()),
+            None => (value.1, Some(5.0)),
+        };
+        let level = match level {
+            "95" => 0.95,
+            "99" => 0.99,
+            _ => return value.wrong(EXPECTED),
+        };
+        match width {
+            Some(width) if width > 0.0 && width < 1000.0 => {
+                let before = self.confidence.unwrap_or(Confidence::USUAL);
+                self.confidence = Some(Confidence { level, width: width / 100.0, ..before });
+                Ok(())
+            }
+            _ => value.wrong(EXPECTED),
+        }
+    }
+
+    fn iterations(&mut self, value: &Value<'_>) -> Result<(), OptionsError> {
+        const EXPECTED: &str = "most tests from 2 to 1000, and the fewest with a comma";
+        let [most, least] = value.halves().map(str::parse);
+        let least = if value.1.contains(',') { least } else { Ok(3) };
+        match (most, least) {
+            (Ok(most), Ok(least)) if (2..=1000).contains(&most) && least >= 2 => {
+                let before = self.confidence.unwrap_or(Confidence::USUAL);
+                self.confidence = Some(Confidence { most, least: least.min(most), ..before });
+                Ok(())
+            }
+            _ => value.wrong(EXPECTED),
+        }
+    }
+
+    fn select(&mut self, letter: char, names: Option<&str>) -> Result<(), OptionsError> {
+        let names: Vec<String> = match names {
+            None | Some("all") => selectors::usual(self),
+            Some(names) => names.split(',').map(|name| name.trim().to_uppercase()).collect(),
+        };
+        self.output = match letter {
+            'k' => Output::Pairs(names),
+            'o' => Output::Commas(names),
+            _ => Output::Columns(names),
+        };
+        Ok(())
+    }
+
+    /// Names of results that are not known here.
+    pub fn unknown_selectors(&self) -> Vec<&str> {
+        match &self.output {
+            Output::Classic => Vec::new(),
+            Output::Pairs(names) | Output::Commas(names) | Output::Columns(names) => {
+                names.iter().map(String::as_str).filter(|name| !selectors::is_known(name)).collect()
+            }
+        }
+    }
+}
+
+impl Confidence {
+    /// As netperf has it.
+    const USUAL: Self = Self { level: 0.99, width: 0.05, most: 10, least: 3 };
+}
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "+/-{:.3}% @ {:.0}% conf. ", self.width * 50.0, self.level * 100.0)
+    }
+}
+
+/// `N`: both programs on CPU N; `N,`: this one; `,N`: the server.
+fn cpus(value: &Value<'_>) -> Result<[Option<u32>; 2], OptionsError> {
+    let mut cpus = [None; 2];
+    for (cpu, text) in cpus.iter_mut().zip(value.halves()) {
+        *cpu = match text {
+            "" => None,
+            text => match text.parse() {
+                Ok(number) => Some(number),
+                Err(_) => return value.wrong("the number of a CPU, or two with a comma"),
+            },
+        };
+    }
+    Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Options, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_are_read_as_netperf_reads_them() {
+        let options = parsed(
+            "-P0 -v 2 -H lab2,4 -p 12900,0 -t tcp_rr -l -500 -cC -fm -D -0.25,1 -I 95,10 -i 8,4 -T 1, -- -r 64,1K \
+             -s 0 -S 128k,64K -D -b 8 -K reno,cubic -P ,5000",
+        )
+        .unwrap();
+        assert_eq!((options.host.as_str(), options.port), ("lab2", 12_900));
+        assert!(!options.banner && options.nodelay && options.cpu == [true; 2]);
+        assert_eq!(options.length, Length::Units(500));
+        assert_eq!(options.unit, Some('m'));
+        assert_eq!(options.interim, Some(Duration::from_millis(250)));
+        let confidence = Confidence { level: 0.95, width: 0.1, most: 8, least: 4 };
+        assert_eq!(options.confidence, Some(confidence));
+        assert_eq!(options.on_cpu, [Some(1), None]);
+        assert_eq!(options.transaction, [64, 1024]);
+        assert_eq!(options.buffers, [[None; 2], [Some(128_000), Some(65_536)]]);
+        assert_eq!(options.congestion, [Some("reno".to_owned()), Some("cubic".to_owned())]);
+        assert_eq!((options.burst, options.data_ports), (8, [0, 5000]));
+        let omni = parsed("-t OMNI -- -d recv -T tcp -k THROUGHPUT,direction").unwrap();
+        assert_eq!(omni.test.shape, Shape::Maerts);
+        let names = ["THROUGHPUT", "DIRECTION"].map(str::to_owned).to_vec();
+        assert_eq!(omni.output, Output::Pairs(names));
+        assert_eq!(parsed("-- -k NOSUCH -D").unwrap().unknown_selectors(), ["NOSUCH"]);
+        assert!(matches!(parsed("-- -o -D").unwrap().output, Output::Commas(_)));
+    }
+
+    #[test]
+    fn a_wrong_option_is_named_with_what_would_be_right() {
+        for (line, said) in [
+            ("-q", "option -q is not taken; expected one of -4 -6"),
+            ("-- -q", "option -q behind -- is not taken"),
+            ("-t SCTP_STREAM", "option -t is \"SCTP_STREAM\", expected one of TCP_STREAM"),
+            ("-l 0", "option -l is \"0\", expected seconds from 1 to 86400"),
+            ("-l", "option -l is \"\", expected a value"),
+            ("-p 0", "option -p is \"0\", expected a TCP port"),
+            ("-I 90", "option -I is \"90\", expected 95 or 99"),
+            ("-i 1", "option -i is \"1\", expected most tests"),
+            ("-f z", "option -f is \"z\", expected one of k"),
+            ("-6", "option -6 is \"\", expected IPv4"),
+            ("-- -m 1G", "option -m is \"1G\", expected a size"),
+            ("lab2", "\"lab2\" is not an option"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.starts_with(said), "{line}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_options_or_an_error(words in prop::collection::vec("[ -~]{0,8}", 0..8)) {
+            let _ = Options::parse(&words);
+        }
+
+        #[test]
+        fn a_size_reads_back(number in 0_u64..1 << 20, unit in "[KMGkmg]?") {
+            let factor = match unit.as_str() {
+                "K" => 1 << 10, "M" => 1 << 20, "G" => 1 << 30,
+                "k" => 1000, "m" => 1_000_000, "g" => 1_000_000_000, _ => 1,
+            };
+            prop_assert_eq!(size(&format!("{number}{unit}")), Some(number * factor));
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! The texts that netperf prints.
+
+use std::fmt::Write;
+
+use linkrate_interop::netperf::Shape;
+
+use super::options::{Options, Output};
+use super::selectors;
+use super::test::{Report, is_here};
+
+/// A unit of throughput.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Unit {
+    letter: char,
+}
+
+impl Unit {
+    /// Of these options: transactions, or what the letter says, or 10^6 bit.
+    pub(super) fn of(options: &Options) -> Self {
+        let letter = match options.test.shape {
+            Shape::Stream | Shape::Maerts => {
+                options.unit.filter(|letter| *letter != 'x').unwrap_or('m')
+            }
+            _ => 'x',
+        };
+        Self { letter }
+    }
+
+    /// A rate of octets, or of transactions, in this unit.
+    pub(super) fn convert(self, rate: f64) -> f64 {
+        match self.letter {
+            'k' => rate * 8.0 / 1e3,
+            'm' => rate * 8.0 / 1e6,
+            'g' => rate * 8.0 / 1e9,
+            'K' => rate / 1024.0,
+            'M' => rate / 1024.0 / 1024.0,
+            'G' => rate / 1024.0 / 1024.0 / 1024.0,
+            _ => rate,
+        }
+    }
+
+    /// In results of selectors and of intervals.
+    pub(super) fn interim_name(self) -> &'static str {
+        match self.letter {
+            'k' => "10^3bits/s",
+            'm' => "10^6bits/s",
+            'g' => "10^9bits/s",
+            'K' => "KBytes/s",
+            'M' => "MBytes/s",
+            'G' => "GBytes/s",
+            _ => "Trans/s",
+        }
+    }
+
+    /// In headings of classic lines without CPU.
+    fn heading(self) -> String {
+        format!("{}ec", self.interim_name())
+    }
+}
+
+/// The first line.
+pub(super) fn banner(options: &Options) -> String {
+    let transport = if options.test.udp { "UDP" } else { "TCP" };
+    let name = match (options.test.shape, options.test.omni) {
+        (_, true) => "OMNI Send".to_owned(),
+        (Shape::Stream, _) if options.test.sends_files => format!("{transport} SENDFILE"),
+        (Shape::Stream, _) => format!("{transport} STREAM"),
+        (Shape::Maerts, _) => format!("{transport} MAERTS"),
+        (Shape::RequestResponse, _) => format!("{transport} REQUEST/RESPONSE"),
+        _ => format!("{transport} Connect/Request/Response"),
+    };
+    let migrated = if options.test.omni { "" } else { "MIGRATED " };
+    let mut line = format!(
+        "{migrated}{name} TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to {} () port 0 AF_INET",
+        options.host
+    );
+    if let Some(confidence) = &options.confidence {
+        let _ = write!(line, " : {confidence}");
+    }
+    if options.nodelay {
+        line += " : nodelay";
+    }
+    if options.interim.is_some() {
+        line += " : interval";
+    }
+    if options.on_cpu.iter().any(Option::is_some) {
+        line += " : cpu bind";
+    }
+    if !matches!(options.test.shape, Shape::Stream | Shape::Maerts) && options.burst > 0 {
+        let _ = write!(line, " : first burst {}", options.burst);
+    }
+    line + "\n"
+}
+
+/// netperf's warning where an interval is wider than was asked for.
+fn warning(options: &Options, report: &Report) -> String {
+    let (Some(asked), Some(width)) = (options.confidence, report.width) else {
+        return String::new();
+    };
+    if width <= asked.width {
+        return String::new();
+    }
+    format!(
+        "!!! WARNING\n!!! Desired confidence was not achieved within the specified iterations.\n\
+         !!! This implies that there was variability in the test environment that\n\
+         !!! must be investigated before going further.\n\
+         !!! Confidence intervals: Throughput      : {:.3}%\n\n",
+        width * 100.0
+    )
+}
+
+/// The results.
+pub(super) fn text(options: &Options, report: &Report) -> String {
+    let warning = if options.banner { warning(options, report) } else { String::new() };
+    let results = match &options.output {
+        Output::Pairs(names) => selectors::of(names, options, report)
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect(),
+        Output::Commas(names) => commas(names, options, report),
+        Output::Columns(names) => columns(names, options, report),
+        Output::Classic if options.verbosity == 0 => {
+            format!("{:.2}\n", Unit::of(options).convert(report.rate))
+        }
+        Output::Classic => classic(options, report),
+    };
+    warning + &results
+}
+
+fn commas(names: &[String], options: &Options, report: &Report) -> String {
+    let found: Vec<(&str, String)> = selectors::of(names, options, report).collect();
+    let values: Vec<&str> = found.iter().map(|(_, value)| value.as_str()).collect();
+    let headings: Vec<String> = found.iter().map(|(name, _)| selectors::heading(name)).collect();
+    match options.banner {
+        true => format!("{}\n{}\n", headings.join(","), values.join(",")),
+        false => format!("{}\n", values.join(",")),
+    }
+}
+
+/// Columns whose headings have a word in each line.
+fn columns(names: &[String], options: &Options, report: &Report) -> String {
+    let found: Vec<(Vec<String>, String)> = selectors::of(names, options, report)
+        .map(|(name, value)| {
+            let heading = selectors::heading(name);
+            (heading.split(' ').map(str::to_owned).collect(), value)
+        })
+        .collect();
+    let widths: Vec<usize> = found
+        .iter()
+        .map(|(heading, value)| {
+            heading.iter().map(String::len).chain([value.len()]).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    let mut row = |cells: Vec<&str>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        text += padded.collect::<Vec<_>>().join(" ").trim_end();
+        text += "\n";
+    };
+    if options.banner {
+        let rows = found.iter().map(|(heading, _)| heading.len()).max().unwrap_or(0);
+        for line in 0..rows {
+            row(found
+                .iter()
+                .map(|(words, _)| words.get(line).map_or("", String::as_str))
+                .collect());
+        }
+        row(Vec::new());
+    }
+    row(found.iter().map(|(_, value)| value.as_str()).collect());
+    text
+}
+
+/// Use and service demand of both ends; −1 where they were not measured, as netperf has it.
+struct Cpu {
+    here: [f64; 2],
+    there: [f64; 2],
+    methods: [char; 2],
+}
+
+impl Cpu {
+    fn of(options: &Options, report: &Report) -> Self {
+        let demand = selectors::demand_here(options, report);
+        Self {
+            here: report
+                .cpu
+                .map_or([-1.0; 2], |cpu| [cpu.percent_of_host(), demand.unwrap_or(-1.0)]),
+            there: [
+                report.results.cpu_percent.filter(|_| options.cpu[1]).map_or(-1.0, f64::from),
+                selectors::demand_there(options, report).unwrap_or(-1.0),
+            ],
+            methods: [
+                if report.cpu.is_some() { 'S' } else { 'U' },
+                selectors::method(report.results.cpu_method),
+            ],
+        }
+    }
+}
+
+fn classic(options: &Options, report: &Report) -> String {
+    match (options.test.udp, options.test.shape) {
+        (true, Shape::Stream) => datagrams(options, report),
+        (_, Shape::Stream | Shape::Maerts) => stream(options, report),
+        _ => transactions(options, report),
+    }
+}
+
+fn stream(options: &Options, report: &Report) -> String {
+    let with_cpu = options.cpu != [false; 2];
+    let sends = options.test.shape == Shape::Stream;
+    let unit = Unit::of(options);
+    let (here, there) = if sends { ("Send", "Recv") } else { ("Recv", "Send") };
+    let mut text = String::new();
+    let cpu = Cpu::of(options, report);
+    if options.banner && with_cpu {
+        let [local, remote] = cpu.methods;
+        let _ = write!(
+            text,
+            "Recv   Send    Send                          Utilization       Service Demand\n\
+             Socket Socket  Message  Elapsed              {here}     {there}     {here}    {there}\n\
+             Size   Size    Size     Time     Throughput  local    remote   local   remote\n\
+             bytes  bytes   bytes    secs.    {}  % {local}      % {remote}      us/KB   us/KB\n\n",
+            unit.interim_name()
+        );
+    } else if options.banner {
+        let _ = write!(
+            text,
+            "Recv   Send    Send                          \n\
+             Socket Socket  Message  Elapsed              \n\
+             Size   Size    Size     Time     Throughput  \n\
+             bytes  bytes   bytes    secs.    {}  \n\n",
+            unit.heading()
+        );
+    }
+    let tally = &report.tally;
+    let ((local_send, local_receive), response) = (tally.buffers[0], &report.response);
+    let (receive, send, message) = match sends {
+        true => (response.receive_buffer, local_send.cast_signed(), tally.calls[0]),
+        false => (
+            i32::try_from(local_receive).unwrap_or(i32::MAX),
+            response.send_buffer.into(),
+            response.send_size,
+        ),
+    };
+    let rate = unit.convert(report.rate);
+    let _ = write!(
+        text,
+        "{receive:>6} {send:>6} {message:>6}    {:<6.2}   {rate:>9.2}   ",
+        tally.seconds
+    );
+    if with_cpu {
+        let _ = write!(
+            text,
+            "{:<6.2}   {:<6.2}   {:<6.3}  {:<6.3}",
+            cpu.here[0], cpu.there[0], cpu.here[1], cpu.there[1]
+        );
+    }
+    text + "\n"
+}
+
+fn transactions(options: &Options, report: &Report) -> String {
+    let with_cpu = options.cpu != [false; 2];
+    let cpu = Cpu::of(options, report);
+    let mut text = String::new();
+    if options.banner && with_cpu {
+        let [local, remote] = cpu.methods;
+        let _ = write!(
+            text,
+            "Local /Remote\n\
+             Socket Size   Request Resp.  Elapsed Trans.   CPU    CPU    S.dem   S.dem\n\
+             Send   Recv   Size    Size   Time    Rate     local  remote local   remote\n\
+             bytes  bytes  bytes   bytes  secs.   per sec  % {local}    % {remote}    us/Tr   us/Tr\n\n"
+        );
+    } else if options.banner {
+        text += "Local /Remote\n\
+                 Socket Size   Request  Resp.   Elapsed  Trans.\n\
+                 Send   Recv   Size     Size    Time     Rate         \n\
+                 bytes  Bytes  bytes    bytes   secs.    per sec   \n\n";
+    }
+    let tally = &report.tally;
+    let ((send, receive), [request, response]) = (tally.buffers[0], tally.calls);
+    let _ = write!(
+        text,
+        "{send:<6} {receive:<6} {request:<8} {response:<7} {:<6.2}   {:<9.2}",
+        tally.seconds, report.rate
+    );
+    if with_cpu {
+        let _ = write!(
+            text,
+            " {:<6.2} {:<6.2} {:<7.3} {:<7.3}",
+            cpu.here[0], cpu.there[0], cpu.here[1], cpu.there[1]
+        );
+    }
+    let there = &report.response;
+    let _ = write!(text, "\n{:<6} {:<6}\n", there.send_buffer, there.receive_buffer);
+    if let Some(latencies) = tally.latencies.as_ref().filter(|_| options.latencies) {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let _ = writeln!(
+            text,
+            "Latency, microseconds: minimum {:.2}, mean {:.2}, 50% {:.2}, 90% {:.2}, 99% {:.2}, maximum {:.2}",
+            us(latencies.min()),
+            latencies.mean() / 1e3,
+            us(latencies.value_at_quantile(0.5)),
+            us(latencies.value_at_quantile(0.9)),
+            us(latencies.value_at_quantile(0.99)),
+            us(latencies.max()),
+        );
+    }
+    text
+}
+
+fn datagrams(options: &Options, report: &Report) -> String {
+    let with_cpu = options.cpu != [false; 2];
+    let unit = Unit::of(options);
+    let cpu = Cpu::of(options, report);
+    let mut text = String::new();
+    if options.banner && with_cpu {
+        let [local, remote] = cpu.methods;
+        let _ = write!(
+            text,
+            "Socket  Message  Elapsed      Messages                   CPU      Service\n\
+             Size    Size     Time         Okay Errors   Throughput   Util     Demand\n\
+             bytes   bytes    secs            #      #   {} % {local}{remote}     us/KB\n\n",
+            unit.heading()
+        );
+    } else if options.banner {
+        let _ = write!(
+            text,
+            "Socket  Message  Elapsed      Messages                \n\
+             Size    Size     Time         Okay Errors   Throughput\n\
+             bytes   bytes    secs            #      #   {}\n\n",
+            unit.heading()
+        );
+    }
+    let (tally, results) = (&report.tally, &report.results);
+    let there = results.received_bytes as f64 / tally.seconds.max(f64::MIN_POSITIVE);
+    let of_cpu = |figures: [f64; 2]| match with_cpu {
+        true => format!("     {:<6.2}   {:<6.3}", figures[0], figures[1]),
+        false => String::new(),
+    };
+    let _ = write!(
+        text,
+        "{:>6}  {:>6}   {:<6.2}   {:>10} {:>6}   {:>9.2}{}\n{:>6}           {:<6.2}   {:>10}          {:>9.2}{}\n\n",
+        tally.buffers[0].0,
+        tally.calls[0],
+        tally.seconds,
+        tally.send_calls,
+        tally.failed_calls,
+        unit.convert(report.rate),
+        of_cpu(cpu.here),
+        report.response.receive_buffer,
+        tally.seconds,
+        results.receive_calls,
+        unit.convert(there),
+        of_cpu(cpu.there),
+    );
+    text
+}
+
+/// What netperf gets wrong, or does not say.
+pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    if options.cpu != [false; 2] && is_here(*report.server.ip()) {
+        notes.push(
+            "both ends are on this host: its CPU time is that of both, and each service demand contains the other"
+                .to_owned(),
+        );
+    }
+    if let Some(cpu) = &report.cpu {
+        let steal = cpu.unsure_seconds * 100.0 / cpu.seconds.max(f64::MIN_POSITIVE);
+        notes.push(format!(
+            "the {1} CPUs of this host were busy for {0:.1} % of one CPU in {2:.2} s; {steal:.1} % are unsure because of steal",
+            cpu.percent_of_one(),
+            cpu.cpus,
+            cpu.seconds
+        ));
+    }
+    if let (Some(asked), Some(width)) = (options.confidence, report.width) {
+        notes.push(format!(
+            "{} tests: the interval of the mean is {:.2} % wide, {:.2} % to either side (Student's t, {:.0} %); \
+             netperf's -I names the full width",
+            report.tests,
+            width * 100.0,
+            width * 50.0,
+            asked.level * 100.0
+        ));
+    }
+    if options.test.sends_files {
+        notes.push("TCP_SENDFILE sends from memory here, as TCP_STREAM does".to_owned());
+    }
+    if !options.without_effect.is_empty() {
+        let letters: Vec<String> =
+            options.without_effect.iter().map(|letter| format!("-{letter}")).collect();
+        notes.push(format!("without effect here: {}", letters.join(" ")));
+    }
+    notes
+}

@@ -1,0 +1,320 @@
+//! Names of results, as `-k`, `-o` and `-O` have them.
+
+use linkrate_interop::netperf::Shape;
+
+use super::options::{Length, Options};
+use super::print::Unit;
+use super::test::Report;
+
+type Value = fn(&Options, &Report) -> Option<String>;
+
+fn number(value: impl ToString) -> Option<String> {
+    Some(value.to_string())
+}
+
+fn transacts(options: &Options) -> bool {
+    !matches!(options.test.shape, Shape::Stream | Shape::Maerts)
+}
+
+fn latency(report: &Report, of: impl Fn(&hdrhistogram::Histogram<u64>) -> f64) -> Option<String> {
+    let latencies = report.tally.latencies.as_ref()?;
+    Some(format!("{:.2}", of(latencies) / 1e3))
+}
+
+/// CPU time of this host for each KB or transaction, µs.
+pub(super) fn demand_here(options: &Options, report: &Report) -> Option<f64> {
+    let (cpu, tally) = (report.cpu?, &report.tally);
+    match transacts(options) {
+        true if tally.transactions > 0 => Some(cpu.busy_seconds * 1e6 / tally.transactions as f64),
+        true => None,
+        false => cpu.us_per_kb(tally.sent_bytes + tally.received_bytes),
+    }
+}
+
+/// netperf's letter of a method by its number.
+pub(super) fn method(number: u32) -> char {
+    match number {
+        1 => 'I',
+        2 => 'P',
+        3 => 'T',
+        4 => 'L',
+        5 => 'R',
+        6 => 'N',
+        7 => 'K',
+        8 => 'S',
+        9 => 'C',
+        10 => 'E',
+        11 => 'M',
+        12 => 'O',
+        _ => 'U',
+    }
+}
+
+/// CPU time of the server's host for each KB or transaction, µs: its use by its own meter, and the payload and the
+/// time of this end, because a server leaves it to its client.
+pub(super) fn demand_there(options: &Options, report: &Report) -> Option<f64> {
+    let (tally, results) = (&report.tally, &report.results);
+    let percent = f64::from(results.cpu_percent.filter(|_| options.cpu[1])?);
+    let bytes = match (options.test.udp, options.test.shape) {
+        // what has not arrived has cost the server nothing
+        (true, Shape::Stream) => results.received_bytes,
+        _ => tally.sent_bytes + tally.received_bytes,
+    };
+    let units = if transacts(options) { tally.transactions as f64 } else { bytes as f64 / 1024.0 };
+    let busy_us = percent * 1e4 * f64::from(results.cpus) * tally.seconds;
+    (units > 0.0).then(|| busy_us / units)
+}
+
+/// Name, heading and value of each result that is known here.
+const ALL: &[(&str, &str, Value)] = &[
+    ("THROUGHPUT", "Throughput", |options, report| {
+        Some(format!("{:.2}", Unit::of(options).convert(report.rate)))
+    }),
+    ("THROUGHPUT_UNITS", "Throughput Units", |options, _| number(Unit::of(options).interim_name())),
+    ("ELAPSED_TIME", "Elapsed Time (sec)", |_, report| {
+        Some(format!("{:.2}", report.tally.seconds))
+    }),
+    ("PROTOCOL", "Protocol", |options, _| number(if options.test.udp { "UDP" } else { "TCP" })),
+    ("DIRECTION", "Direction", |options, _| {
+        number(match options.test.shape {
+            Shape::Stream => "Send",
+            Shape::Maerts => "Recv",
+            Shape::ConnectRequestResponse => "Connection|Send|Recv",
+            _ => "Send|Recv",
+        })
+    }),
+    ("SOCKET_TYPE", "Socket Type", |options, _| {
+        number(if options.test.udp { "Dgram" } else { "Stream" })
+    }),
+    ("TEST_LENGTH", "Test Length", |options, _| match options.length {
+        Length::Seconds(seconds) => number(seconds),
+        Length::Units(units) => Some(format!("-{units}")),
+    }),
+    ("LSS_SIZE_REQ", "Local Send Socket Size Requested", |options, _| {
+        number(options.buffers[0][0].map_or(-1, i64::from))
+    }),
+    ("LSR_SIZE_REQ", "Local Recv Socket Size Requested", |options, _| {
+        number(options.buffers[0][1].map_or(-1, i64::from))
+    }),
+    ("RSS_SIZE_REQ", "Remote Send Socket Size Requested", |options, _| {
+        number(options.buffers[1][0].map_or(-1, i64::from))
+    }),
+    ("RSR_SIZE_REQ", "Remote Recv Socket Size Requested", |options, _| {
+        number(options.buffers[1][1].map_or(-1, i64::from))
+    }),
+    ("LSS_SIZE", "Local Send Socket Size Initial", |_, report| number(report.tally.buffers[0].0)),
+    ("LSR_SIZE", "Local Recv Socket Size Initial", |_, report| number(report.tally.buffers[0].1)),
+    ("LSS_SIZE_END", "Local Send Socket Size Final", |_, report| number(report.tally.buffers[1].0)),
+    ("LSR_SIZE_END", "Local Recv Socket Size Final", |_, report| number(report.tally.buffers[1].1)),
+    ("RSS_SIZE", "Remote Send Socket Size Initial", |_, report| {
+        number(report.response.send_buffer)
+    }),
+    ("RSR_SIZE", "Remote Recv Socket Size Initial", |_, report| {
+        number(report.response.receive_buffer)
+    }),
+    ("RSS_SIZE_END", "Remote Send Socket Size Final", |_, report| {
+        number(report.results.send_buffer)
+    }),
+    ("RSR_SIZE_END", "Remote Recv Socket Size Final", |_, report| {
+        number(report.results.receive_buffer)
+    }),
+    ("LOCAL_SEND_SIZE", "Local Send Size", |_, report| number(report.tally.calls[0])),
+    ("LOCAL_RECV_SIZE", "Local Recv Size", |_, report| number(report.tally.calls[1])),
+    ("REMOTE_SEND_SIZE", "Remote Send Size", |_, report| number(report.response.send_size)),
+    ("REMOTE_RECV_SIZE", "Remote Recv Size", |_, report| number(report.response.receive_size)),
+    ("REQUEST_SIZE", "Request Size Bytes", |options, report| {
+        number(if transacts(options) { i64::from(report.tally.calls[0]) } else { -1 })
+    }),
+    ("RESPONSE_SIZE", "Response Size Bytes", |options, report| {
+        number(if transacts(options) { i64::from(report.tally.calls[1]) } else { -1 })
+    }),
+    ("LOCAL_SEND_CALLS", "Local Send Calls", |_, report| number(report.tally.send_calls)),
+    ("LOCAL_RECV_CALLS", "Local Recv Calls", |_, report| number(report.tally.receive_calls)),
+    ("REMOTE_SEND_CALLS", "Remote Send Calls", |_, report| number(report.results.send_calls)),
+    ("REMOTE_RECV_CALLS", "Remote Recv Calls", |_, report| number(report.results.receive_calls)),
+    ("LOCAL_BYTES_SENT", "Local Bytes Sent", |_, report| number(report.tally.sent_bytes)),
+    ("LOCAL_BYTES_RECVD", "Local Bytes Received", |_, report| number(report.tally.received_bytes)),
+    ("LOCAL_BYTES_XFERD", "Local Bytes Transferred", |_, report| {
+        number(report.tally.sent_bytes + report.tally.received_bytes)
+    }),
+    ("REMOTE_BYTES_SENT", "Remote Bytes Sent", |_, report| number(report.results.sent_bytes)),
+    ("REMOTE_BYTES_RECVD", "Remote Bytes Received", |_, report| {
+        number(report.results.received_bytes)
+    }),
+    ("REMOTE_BYTES_XFERD", "Remote Bytes Transferred", |_, report| {
+        number(report.results.sent_bytes.saturating_add(report.results.received_bytes))
+    }),
+    ("LOCAL_SEND_THROUGHPUT", "Local Send Throughput", |options, report| {
+        let rate = report.tally.sent_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
+        (!transacts(options)).then(|| format!("{:.2}", Unit::of(options).convert(rate)))
+    }),
+    ("LOCAL_RECV_THROUGHPUT", "Local Recv Throughput", |options, report| {
+        let rate = report.tally.received_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
+        (!transacts(options)).then(|| format!("{:.2}", Unit::of(options).convert(rate)))
+    }),
+    ("REMOTE_SEND_THROUGHPUT", "Remote Send Throughput", |options, report| {
+        let rate = report.results.sent_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
+        (!transacts(options)).then(|| format!("{:.2}", Unit::of(options).convert(rate)))
+    }),
+    ("REMOTE_RECV_THROUGHPUT", "Remote Recv Throughput", |options, report| {
+        let rate =
+            report.results.received_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
+        (!transacts(options)).then(|| format!("{:.2}", Unit::of(options).convert(rate)))
+    }),
+    ("LOCAL_CPU_UTIL", "Local CPU Util %", |_, report| {
+        report.cpu.map(|cpu| format!("{:.2}", cpu.percent_of_host()))
+    }),
+    ("LOCAL_CPU_METHOD", "Local CPU Util Method", |_, report| report.cpu.map(|_| "S".to_owned())),
+    ("LOCAL_CPU_COUNT", "Local CPU Count", |_, report| report.cpu.and_then(|cpu| number(cpu.cpus))),
+    ("LOCAL_CPU_PEAK_UTIL", "Local Peak Per CPU Util %", |_, report| {
+        Some(format!("{:.2}", report.cpu?.busiest?.1))
+    }),
+    ("LOCAL_CPU_PEAK_ID", "Local Peak Per CPU ID", |_, report| number(report.cpu?.busiest?.0)),
+    ("LOCAL_SD", "Local Service Demand", |options, report| {
+        demand_here(options, report).map(|demand| format!("{demand:.3}"))
+    }),
+    ("REMOTE_CPU_UTIL", "Remote CPU Util %", |options, report| {
+        let percent = report.results.cpu_percent.filter(|_| options.cpu[1])?;
+        Some(format!("{percent:.2}"))
+    }),
+    ("REMOTE_CPU_METHOD", "Remote CPU Util Method", |options, report| {
+        options.cpu[1].then(|| method(report.results.cpu_method).to_string())
+    }),
+    ("REMOTE_CPU_COUNT", "Remote CPU Count", |_, report| number(report.results.cpus)),
+    ("REMOTE_SD", "Remote Service Demand", |options, report| {
+        demand_there(options, report).map(|demand| format!("{demand:.3}"))
+    }),
+    ("SD_UNITS", "Service Demand Units", |options, _| {
+        number(if transacts(options) { "usec/Tran" } else { "usec/KB" })
+    }),
+    ("TRANSACTION_RATE", "Transaction Rate Tran/s", |options, report| {
+        transacts(options).then(|| format!("{:.2}", report.rate))
+    }),
+    ("RT_LATENCY", "Round Trip Latency usec/tran", |options, report| {
+        let outstanding = f64::from(options.burst) + 1.0;
+        (transacts(options) && report.rate > 0.0)
+            .then(|| format!("{:.3}", outstanding * 1e6 / report.rate))
+    }),
+    ("BURST_SIZE", "Initial Burst Requests", |options, _| number(options.burst)),
+    ("MIN_LATENCY", "Minimum Latency Microseconds", |_, report| {
+        latency(report, |latencies| latencies.min() as f64)
+    }),
+    ("MAX_LATENCY", "Maximum Latency Microseconds", |_, report| {
+        latency(report, |latencies| latencies.max() as f64)
+    }),
+    ("MEAN_LATENCY", "Mean Latency Microseconds", |_, report| {
+        latency(report, hdrhistogram::Histogram::mean)
+    }),
+    ("STDDEV_LATENCY", "Stddev Latency Microseconds", |_, report| {
+        latency(report, hdrhistogram::Histogram::stdev)
+    }),
+    ("P50_LATENCY", "50th Percentile Latency Microseconds", |_, report| {
+        latency(report, |latencies| latencies.value_at_quantile(0.5) as f64)
+    }),
+    ("P90_LATENCY", "90th Percentile Latency Microseconds", |_, report| {
+        latency(report, |latencies| latencies.value_at_quantile(0.9) as f64)
+    }),
+    ("P99_LATENCY", "99th Percentile Latency Microseconds", |_, report| {
+        latency(report, |latencies| latencies.value_at_quantile(0.99) as f64)
+    }),
+    ("LOCAL_CONG_CONTROL", "Local Congestion Control Algorithm", |_, report| {
+        report.tally.congestion.clone()
+    }),
+    ("REMOTE_CONG_CONTROL", "Remote Congestion Control Algorithm", |_, report| {
+        Some(report.results.congestion.clone()).filter(|name| !name.is_empty())
+    }),
+    ("LOCAL_TRANSPORT_RETRANS", "Local Transport Retransmissions", |_, report| {
+        report.tally.info.and_then(|info| number(info.total_retrans))
+    }),
+    ("REMOTE_TRANSPORT_RETRANS", "Remote Transport Retransmissions", |_, report| {
+        report.results.retransmits.and_then(number)
+    }),
+    ("TRANSPORT_MSS", "Transport MSS bytes", |_, report| {
+        report.tally.info.and_then(|info| number(info.snd_mss))
+    }),
+    ("LOCAL_NODELAY", "Local TCP_NODELAY", |options, _| {
+        number(if options.nodelay { "nodelay" } else { "" })
+    }),
+    ("CONFIDENCE_LEVEL", "Confidence Level Percent", |options, _| {
+        number(options.confidence.map_or(-1.0, |asked| asked.level * 100.0))
+    }),
+    ("CONFIDENCE_INTERVAL", "Confidence Width Target", |options, _| {
+        Some(format!("{:.6}", options.confidence.map_or(-1.0, |asked| asked.width)))
+    }),
+    ("CONFIDENCE_ITERATION", "Confidence Iterations Run", |_, report| number(report.tests)),
+    ("THROUGHPUT_CONFID", "Throughput Confidence Width (%)", |_, report| {
+        Some(format!("{:.3}", report.width.map_or(-1.0, |width| width * 100.0)))
+    }),
+    ("COMMAND_LINE", "Command Line", |options, _| {
+        Some(format!("\"netperf {}\"", options.command_line))
+    }),
+    ("LOCAL_VERSION", "Local Netperf Version", |_, _| {
+        number(concat!("linkrate ", env!("CARGO_PKG_VERSION")))
+    }),
+];
+
+/// Whether a result of this name is known here.
+pub(super) fn is_known(name: &str) -> bool {
+    ALL.iter().any(|(known, ..)| *known == name)
+}
+
+/// The heading of a result.
+pub(super) fn heading(name: &str) -> String {
+    let found = ALL.iter().find(|(known, ..)| *known == name);
+    found.map_or_else(String::new, |(_, heading, _)| (*heading).to_owned())
+}
+
+/// Known results with their values, in the order of `names`; −1 where this test has none, as netperf has it.
+pub(super) fn of<'a>(
+    names: &'a [String],
+    options: &'a Options,
+    report: &'a Report,
+) -> impl Iterator<Item = (&'a str, String)> {
+    names.iter().filter_map(move |name| {
+        let (_, _, value) = ALL.iter().find(|(known, ..)| known == name)?;
+        Some((name.as_str(), value(options, report).unwrap_or_else(|| "-1".to_owned())))
+    })
+}
+
+/// Those that are printed where none is named.
+pub(super) fn usual(options: &Options) -> Vec<String> {
+    let mut names = match transacts(options) {
+        true => vec![
+            "LSS_SIZE_END",
+            "LSR_SIZE_END",
+            "RSR_SIZE_END",
+            "RSS_SIZE_END",
+            "REQUEST_SIZE",
+            "RESPONSE_SIZE",
+        ],
+        false if options.test.shape == Shape::Maerts => {
+            vec!["RSS_SIZE_END", "LSR_SIZE_END", "REMOTE_SEND_SIZE"]
+        }
+        false => vec!["LSS_SIZE_END", "RSR_SIZE_END", "LOCAL_SEND_SIZE"],
+    };
+    names.extend(["ELAPSED_TIME", "THROUGHPUT", "THROUGHPUT_UNITS"]);
+    if options.cpu[0] {
+        names.extend(["LOCAL_CPU_UTIL", "LOCAL_CPU_METHOD", "LOCAL_SD"]);
+    }
+    if options.cpu[1] {
+        names.extend(["REMOTE_CPU_UTIL", "REMOTE_CPU_METHOD", "REMOTE_SD"]);
+    }
+    names.into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_in_capitals() {
+        for (at, (name, heading, _)) in ALL.iter().enumerate() {
+            assert_eq!(*name, name.to_uppercase());
+            assert!(!heading.is_empty());
+            assert!(ALL[..at].iter().all(|(earlier, ..)| earlier != name), "{name}");
+        }
+        for options in [Options::default(), Options { cpu: [true; 2], ..Options::default() }] {
+            assert!(usual(&options).iter().all(|name| is_known(name)));
+        }
+    }
+}

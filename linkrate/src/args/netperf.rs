@@ -1,0 +1,40 @@
+//! `linkrate netperf`
+
+use clap::Args;
+
+/// Options as netperf has them; those of one test are behind `--`.
+#[derive(Debug, Args)]
+#[command(after_help = "Options of all tests:
+  -H HOST           host of the netserver, or of `linkrate serve` [default: localhost]
+  -p PORT           its port [default: 12865]
+  -t TEST           TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, or OMNI
+                    [default: TCP_STREAM]
+  -l LENGTH         seconds, or minus bytes or transactions [default: 10]
+  -c, -C            measure the CPU here, and there
+  -D SECONDS        results while a test lasts
+  -I 95|99[,WIDTH]  repeat until the interval of the mean is so narrow: full width, per cent
+  -i MOST[,LEAST]   most and fewest tests of -I [default: 10,3]
+  -T HERE,THERE     CPUs of both programs
+  -f UNIT           k, m, g (bit/s), K, M, G (bytes/s) [default: m]
+  -P 0|1            headings off or on; -v 0|1: one number, or lines
+  -j                latencies
+  -k, -o, -O [NAMES]  results by their names: pairs, with commas, or in columns
+
+Options of one test, behind --:
+  -s, -S SEND,RECV  socket buffers here, and there
+  -m, -M BYTES      bytes of a send call, and of a receive call there
+  -r REQUEST,RESPONSE  bytes of transactions [default: 1,1]
+  -b NUMBER         requests outstanding beside the first
+  -D                TCP_NODELAY
+  -K HERE,THERE     congestion control
+  -P HERE,THERE     ports of the data connection
+  -T tcp|udp, -d send|recv|rr, -c   the test of OMNI; -c: a connection for each request
+  -k, -o, -O        as above
+
+Started under the name netperf, linkrate takes these options at once. What netperf gets wrong is told
+on standard error.")]
+pub struct NetperfArgs {
+    /// Options of netperf
+    #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}

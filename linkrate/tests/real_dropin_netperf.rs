@@ -1,0 +1,205 @@
+//! `linkrate netperf` against netserver and against `linkrate serve`: what it prints is what netperf prints, by the
+//! reader that imports netperf's output, and what both ends counted agrees.
+
+mod common;
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use common::{Finished, LINKRATE, Running, command, has_or_skips, linkrate, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A server on a free port of the loopback interface.
+struct Server {
+    running: Running,
+    port: u16,
+}
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    free.local_addr().expect("its address").port()
+}
+
+impl Server {
+    fn start(words: &dyn Fn(u16) -> (&'static str, String)) -> Self {
+        let port = free_port();
+        let (program, words) = words(port);
+        let running = Running::start(&mut command(program, &words));
+        let listens = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+        assert!(wait_until(Duration::from_secs(10), listens), "nothing listens on port {port}");
+        Self { running, port }
+    }
+
+    fn netserver() -> Self {
+        Self::start(&|port| ("netserver", format!("-D -4 -p {port}")))
+    }
+
+    fn serve() -> Self {
+        Self::start(&|port| (LINKRATE, format!("serve --programs netperf --netperf-port {port}")))
+    }
+
+    #[track_caller]
+    fn client(&self, words: &str) -> Finished {
+        linkrate(&format!("netperf -H 127.0.0.1 -p {} {words}", self.port)).expect_code(0)
+    }
+
+    /// Values of results by their names.
+    #[track_caller]
+    fn values(&self, words: &str, names: &str) -> Vec<f64> {
+        let printed = self.client(&format!("-P 0 {words} -- -k {names}")).stdout;
+        let value = |name: &str| {
+            let line = printed.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+            line.unwrap_or_else(|| panic!("no {name}: {printed}")).parse().expect("a number")
+        };
+        names.split(',').map(value).collect()
+    }
+}
+
+/// The last line of numbers that is not empty.
+fn numbers(text: &str) -> Vec<f64> {
+    let lines = text.lines().map(|line| line.split_whitespace().map(str::parse).collect());
+    let found: Vec<Vec<f64>> = lines.filter_map(|line: Result<Vec<f64>, _>| line.ok()).collect();
+    found.into_iter().find(|line| line.len() > 2).expect("a line of numbers")
+}
+
+fn every_test(server: &Server) {
+    for (test, least) in [
+        ("TCP_STREAM", 1000.0),
+        ("TCP_MAERTS", 1000.0),
+        ("TCP_SENDFILE", 1000.0),
+        ("UDP_STREAM", 100.0),
+        ("TCP_RR", 1000.0),
+        ("TCP_CRR", 100.0),
+        ("UDP_RR", 1000.0),
+    ] {
+        let finished = server.client(&format!("-t {test} -l 1"));
+        let line = numbers(&finished.stdout);
+        assert!(line.iter().copied().fold(0.0, f64::max) > least, "{test}: {}", finished.stdout);
+        assert!(finished.stdout.starts_with("MIGRATED "), "{}", finished.stdout);
+        // with both CPUs, whose use is that of one host here
+        let finished = server.client(&format!("-t {test} -l 1 -c -C"));
+        assert!(
+            finished.stderr.contains("note: both ends are on this host"),
+            "{}",
+            finished.stderr
+        );
+        if test != "UDP_STREAM" {
+            let line = numbers(&finished.stdout);
+            let demands = &line[line.len() - 2..];
+            assert!(demands.iter().all(|demand| *demand > 0.0), "{test}: {}", finished.stdout);
+        }
+        let alone = server.client(&format!("-t {test} -l 1 -P 0 -v 0")).stdout;
+        let rate: f64 = alone.trim().parse().expect("one number");
+        assert!(rate > least, "{test}: {alone}");
+    }
+}
+
+/// Octets that both ends counted.
+fn both_counted(server: &Server) {
+    for (test, names) in [
+        ("TCP_STREAM", "LOCAL_BYTES_SENT,REMOTE_BYTES_RECVD"),
+        ("TCP_MAERTS", "LOCAL_BYTES_RECVD,REMOTE_BYTES_SENT"),
+        ("TCP_RR", "LOCAL_BYTES_SENT,REMOTE_BYTES_RECVD"),
+        ("TCP_CRR", "LOCAL_BYTES_RECVD,REMOTE_BYTES_SENT"),
+    ] {
+        let values = server.values(&format!("-t {test} -l 1"), names);
+        assert!((values[0] / values[1] - 1.0).abs() < 0.005, "{test}: {names} {values:?}");
+    }
+    let counted = server.values("-t TCP_RR -l -500", "LOCAL_SEND_CALLS,P50_LATENCY,MAX_LATENCY");
+    assert_eq!(counted[0], 500.0);
+    assert!(counted[1] > 0.0 && counted[1] <= counted[2], "{counted:?}");
+}
+
+#[test]
+fn netserver_serves_every_test() {
+    let test = "netserver_serves_every_test";
+    if !has_or_skips(test, "netserver", "netperf") {
+        return;
+    }
+    let server = Server::netserver();
+    every_test(&server);
+    both_counted(&server);
+}
+
+#[test]
+fn linkrate_serves_every_test() {
+    let server = Server::serve();
+    every_test(&server);
+    both_counted(&server);
+    server.running.signal(Signal::INT);
+    let finished = server.running.wait().expect_code(0);
+    for line in finished.stdout.lines() {
+        let line: Value = serde_json::from_str(line).expect("a line is JSON");
+        // a connection that asks whether the server listens asks for no test
+        assert_eq!(line["ended"], "complete", "{line:#}");
+    }
+}
+
+#[test]
+fn results_have_the_forms_that_scripts_read() {
+    let server = Server::serve();
+    let finished =
+        server.client("-t TCP_STREAM -l 2 -D 0.5 -f k -- -k THROUGHPUT,THROUGHPUT_UNITS");
+    let text = &finished.stdout;
+    assert!(text.contains("\nTHROUGHPUT_UNITS=10^3bits/s\n"), "{text}");
+    let interim = |name: &str| {
+        let prefix = format!("NETPERF_{name}[");
+        let lines = text.lines().filter_map(|line| line.strip_prefix(&prefix));
+        lines.filter_map(|line| line.split_once("]=")?.1.parse().ok()).collect::<Vec<f64>>()
+    };
+    let (rates, intervals) = (interim("INTERIM_RESULT"), interim("INTERVAL"));
+    assert!((3..=4).contains(&rates.len()), "{text}");
+    assert_eq!((rates.len(), rates.len()), (intervals.len(), interim("ENDING").len()));
+    assert!(rates.iter().all(|rate| *rate > 1e5) && intervals[0] > 0.49, "{text}");
+    let finished = server.client("-t TCP_RR -l 1 -- -o THROUGHPUT,NOSUCH,P99_LATENCY -r 64,1K");
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert_eq!(lines[1], "Throughput,99th Percentile Latency Microseconds");
+    assert_eq!(lines[2].split(',').count(), 2, "{lines:?}");
+    assert!(finished.stderr.contains("selector NOSUCH is not known here"), "{}", finished.stderr);
+    let finished = server.client("-t TCP_RR -l 1 -I 99,0.001 -i 3,2");
+    assert!(finished.stdout.contains("Desired confidence was not achieved"), "{}", finished.stdout);
+    assert!(
+        finished.stderr.contains("note: 3 tests: the interval of the mean"),
+        "{}",
+        finished.stderr
+    );
+    let finished = server.client("-t OMNI -l 1 -- -d recv -O DIRECTION,THROUGHPUT");
+    assert!(finished.stdout.contains("Recv"), "{}", finished.stdout);
+}
+
+#[test]
+fn the_import_reads_what_is_printed() {
+    let server = Server::serve();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut files = Vec::new();
+    for (name, words) in [
+        ("classic", "-t TCP_STREAM -l 1"),
+        ("with-cpu", "-t TCP_RR -l 1 -c -C"),
+        ("pairs", "-t TCP_STREAM -l 1 -- -k"),
+    ] {
+        let file = directory.path().join(name);
+        std::fs::write(&file, server.client(words).stdout).expect("a file");
+        files.push(file.display().to_string());
+    }
+    let store = directory.path().join("store");
+    let words = format!("study import -o {} {}", store.display(), files.join(" "));
+    let finished = linkrate(&words);
+    assert_eq!(finished.code(), Some(0), "{}{}", finished.stdout, finished.stderr);
+}
+
+#[test]
+fn linkrate_is_netperf_under_its_name() {
+    let server = Server::serve();
+    let directory = tempfile::tempdir().expect("a directory");
+    let netperf = directory.path().join("netperf");
+    symlink(LINKRATE, &netperf).expect("a link");
+    let words = format!("-P 0 -v 0 -H 127.0.0.1 -p {} -l 1", server.port);
+    let netperf = netperf.display().to_string();
+    let finished = Running::start(&mut command(&netperf, &words)).wait().expect_code(0);
+    let rate: f64 = finished.stdout.trim().parse().expect("one number");
+    assert!(rate > 1000.0, "{rate}");
+    let finished = Running::start(&mut command(&netperf, "-q")).wait().expect_code(2);
+    assert!(finished.stderr.contains("option -q is not taken"), "{}", finished.stderr);
+}
