@@ -2,7 +2,9 @@
 //! these programs print, so that scripts go on working.
 //!
 //! - [`cpu`]: the use of this host's CPUs during a test
+//! - [`iperf3`]: a client of iperf3's servers
 //! - [`netperf`]: a client of netserver
 
 pub mod cpu;
+pub mod iperf3;
 pub mod netperf;

@@ -10,7 +10,7 @@ mod control;
 mod iperf3;
 mod netperf;
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 pub use control::Control;
 pub use iperf3::Iperf3Test;
@@ -26,7 +26,7 @@ pub enum ClientError {
     #[error("no connection to {server}: {reason}")]
     Unreachable {
         /// Its address.
-        server: SocketAddrV4,
+        server: SocketAddr,
         /// The reason of the system.
         reason: std::io::Error,
     },

@@ -9,7 +9,7 @@
 //! - [`import`]: what these programs print, as imported runs
 //! - [`json`]: documents behind their length, and their fields
 //! - [`client`]: tests of the servers of these programs, with sockets
-//! - `payload`: threads that carry the payload of a test
+//! - [`payload`]: threads that carry the payload of a test
 //! - [`serve`]: a server for clients of these programs, with sockets and threads
 
 pub mod client;
@@ -17,5 +17,5 @@ pub mod import;
 pub mod iperf3;
 pub mod json;
 pub mod netperf;
-mod payload;
+pub mod payload;
 pub mod serve;

@@ -1,6 +1,6 @@
 //! The payload of a test of iperf3, at either end of it: threads that send and receive, each with its counters.
 //!
-//! - `stream`: a stream and its thread
+//! - [`Stream`]: a stream and its thread
 //! - `datagrams`: the work of a stream of datagrams
 
 mod datagrams;
@@ -8,7 +8,7 @@ mod stream;
 
 use std::io;
 
-pub(crate) use stream::{Count, Phase, Socket, Stream, Work};
+pub use stream::{Count, Phase, Socket, Stream, Work};
 
 /// Whether a call failed for its time, and not for its connection.
 pub(crate) fn is_passing(error: &io::Error) -> bool {

@@ -24,6 +24,7 @@
 //! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
 //! - [`tell`]: lines to the person that never fail
+//! - [`dial`]: connections with options that count before they are made
 //! - [`udp`]: UDP sockets that share a port
 //! - [`socket`], [`bound_socket`], [`memory`], [`memory_file`], [`nameless_file`], [`splice`]: sockets, payload memory, sending without copies
 
@@ -37,6 +38,7 @@ mod bpf;
 pub mod clock;
 pub mod cpus;
 pub mod descriptors;
+pub mod dial;
 pub mod doorbell;
 pub mod epoll;
 pub mod error;

@@ -197,6 +197,22 @@ pub fn process_cpu_ns(pid: u32) -> Result<u64, SysError> {
         .map_err(|error| SysError::new("read CPU time of process", pid.to_string(), error))
 }
 
+/// CPU time of all threads of this process, s: user and system, getrusage(2).
+///
+/// # Errors
+/// As getrusage(2).
+pub fn own_cpu_seconds() -> io::Result<[f64; 2]> {
+    // SAFETY: rusage is plain data for which all zeroes is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid, writable rusage for the duration of the call.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Ok([seconds(usage.ru_utime), seconds(usage.ru_stime)])
+}
+
 fn cpu_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec for the duration of the call.
@@ -292,6 +308,8 @@ mod tests {
         assert!(thread_cpu_ns(0x3fff_fff0).is_err());
         assert!(process_cpu_ns(std::process::id()).unwrap() >= before);
         assert!(process_cpu_ns(0x3fff_fff0).is_err());
+        let [user, system] = own_cpu_seconds().unwrap();
+        assert!((user + system) * 1e9 >= before as f64 * 0.5, "{user} {system}");
     }
 
     #[test]

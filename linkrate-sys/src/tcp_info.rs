@@ -11,8 +11,18 @@ pub struct TcpInfo {
     pub snd_mss: u32,
     /// Smoothed round-trip time, µs.
     pub rtt_us: u32,
+    /// Mean deviation of the round-trip time, µs.
+    pub rttvar_us: u32,
     /// Shortest recent round trip, µs; `u32::MAX` before the first.
     pub min_rtt_us: u32,
+    /// Path MTU, bytes.
+    pub path_mtu: u32,
+    /// Window that the far end offers, bytes; zero before Linux 5.4, which does not tell.
+    pub snd_wnd: u32,
+    /// Segments that are sent and not acknowledged.
+    pub unacked: u32,
+    /// Payload that is not sent yet, bytes.
+    pub notsent_bytes: u32,
     /// Congestion window, segments.
     pub snd_cwnd: u32,
     /// Retransmitted segments.
@@ -93,7 +103,7 @@ impl PathInfo {
     }
 }
 
-/// `struct tcp_info` of include/uapi/linux/tcp.h up to `tcpi_bytes_retrans`. Older kernels fill
+/// `struct tcp_info` of include/uapi/linux/tcp.h up to `tcpi_snd_wnd`. Older kernels fill
 /// a shorter prefix and the rest stays zero; fields of newer kernels are cut off.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -148,6 +158,10 @@ struct RawTcpInfo {
     delivered_ce: u32,
     bytes_sent: u64,
     bytes_retrans: u64,
+    dsack_dups: u32,
+    reord_seen: u32,
+    rcv_ooopack: u32,
+    snd_wnd: u32,
 }
 
 /// Reads TCP_INFO of a TCP socket, tcp(7).
@@ -175,7 +189,12 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     Ok(TcpInfo {
         snd_mss: raw.snd_mss,
         rtt_us: raw.rtt,
+        rttvar_us: raw.rttvar,
         min_rtt_us: raw.min_rtt,
+        path_mtu: raw.pmtu,
+        snd_wnd: raw.snd_wnd,
+        unacked: raw.unacked,
+        notsent_bytes: raw.notsent_bytes,
         snd_cwnd: raw.snd_cwnd,
         total_retrans: raw.total_retrans,
         busy_time_us: raw.busy_time,

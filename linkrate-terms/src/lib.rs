@@ -21,6 +21,7 @@
 //! - [`tap`]: what the drivers of virtual adapters do with TAPs, and what that costs
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
+//! - [`date`]: dates of the Gregorian calendar
 //! - [`clean`]: text of others, made harmless
 //! - [`nearest`]: "did you mean" for mistyped names
 
@@ -32,6 +33,7 @@ pub mod aggregate;
 pub mod backup;
 pub mod clean;
 pub mod cpus;
+pub mod date;
 pub mod discipline;
 pub mod event;
 pub mod existing_aggregate;

@@ -7,6 +7,7 @@ pub mod cpus;
 pub mod doctor;
 pub mod existing;
 pub mod fabric;
+pub mod iperf3;
 pub mod lab;
 pub mod limit;
 pub mod measure;
@@ -15,11 +16,15 @@ pub mod serve;
 pub mod settings;
 pub mod study;
 
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
-use crate::exit::EXIT_CODES;
+use linkrate_sys::tell;
+
+use crate::exit::{EXIT_CODES, Exit};
 use adapter::AdapterCommand;
 use doctor::DoctorArgs;
+use iperf3::Iperf3Args;
 use lab::LabCommand;
 use limit::LimitArgs;
 use measure::MeasureArgs;
@@ -58,6 +63,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Measure as a client of netperf: its options, its output, linkrate's instrument
     Netperf(NetperfArgs),
+    /// Measure as iperf3 does, with its options and its output
+    Iperf3(Box<Iperf3Args>),
     /// Serve a controller (linkrate starts it)
     #[command(hide = true)]
     Agent(AgentArgs),
@@ -78,4 +85,24 @@ pub struct AgentArgs {
     /// Use no existing interface but this one; can be repeated, for the forced command of ssh
     #[arg(long, value_name = "NAME")]
     pub interface: Vec<String>,
+}
+
+/// Ends the program with the text of wrong arguments: exit code 2, as documented, and 1 for a drop-in, as its
+/// program has it.
+pub fn refuse(error: &clap::Error) -> ! {
+    let is_iperf3 = std::env::args_os().nth(1).is_some_and(|word| word == "iperf3");
+    if !is_iperf3 || !error.use_stderr() {
+        error.exit();
+    }
+    let wrong = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    let wrong = wrong.split('=').next().unwrap_or_default();
+    if error.kind() == ErrorKind::UnknownArgument && iperf3::NOT_TAKEN.contains(&wrong) {
+        tell::line(format_args!(
+            "iperf3: parameter error - linkrate does not take iperf3's option {wrong}"
+        ));
+    } else {
+        // nobody reads it if this fails
+        let _ = error.print();
+    }
+    std::process::exit(Exit::Failure as i32)
 }

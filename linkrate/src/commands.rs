@@ -3,6 +3,7 @@
 pub mod adapter;
 pub mod agent;
 pub mod doctor;
+pub mod iperf3;
 pub mod lab;
 pub mod limit;
 pub mod measure;

@@ -21,8 +21,7 @@ use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failure};
 
 fn main() -> std::process::ExitCode {
-    // usage errors print themselves and exit with 2, as documented
-    let cli = Cli::parse_from(program::words());
+    let cli = Cli::try_parse_from(program::words()).unwrap_or_else(|error| args::refuse(&error));
     let result = match cli.command {
         Command::Study(command) => commands::study::run(command),
         Command::Measure(arguments) => commands::measure::run(&arguments),
@@ -36,6 +35,7 @@ fn main() -> std::process::ExitCode {
         Command::Serve(arguments) => commands::serve::run(&arguments),
         // its words are read as netperf reads them
         Command::Netperf(_) => commands::netperf::run(),
+        Command::Iperf3(arguments) => commands::iperf3::run(&arguments),
         Command::Agent(arguments) => commands::agent::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| failure.print()).into()

@@ -12,7 +12,7 @@ pub fn this_program() -> Result<PathBuf, Failure> {
 }
 
 /// Programs in whose place linkrate can be started by their name.
-const OTHERS: [&str; 1] = ["netperf"];
+const OTHERS: [&str; 2] = ["iperf3", "netperf"];
 
 /// The words of the command line. Under the name of another program, linkrate is that command.
 pub fn words() -> Vec<OsString> {

@@ -1,10 +1,14 @@
 //! A control connection with bounded waits.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use linkrate_sys::dial;
+use linkrate_sys::socket::wait_ready;
+use linkrate_sys::tcp_info::tcp_info;
 
 use super::ClientError;
 use crate::payload::is_passing;
@@ -26,14 +30,44 @@ impl Control {
     ///
     /// # Errors
     /// [`ClientError::Unreachable`].
-    pub fn connect(server: SocketAddrV4, stop: &Arc<AtomicBool>) -> Result<Self, ClientError> {
+    pub fn connect(
+        server: impl Into<SocketAddr>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, ClientError> {
+        Self::dial(server.into(), &dial::Options::default(), PATIENCE, stop)
+    }
+
+    /// Connects within `patience`, from an address and with options.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`].
+    pub fn dial(
+        server: SocketAddr,
+        options: &dial::Options,
+        patience: Duration,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, ClientError> {
         let unreachable = |reason| ClientError::Unreachable { server, reason };
-        let stream = TcpStream::connect_timeout(&SocketAddr::V4(server), PATIENCE);
-        let stream = stream.map_err(unreachable)?;
+        let stream = dial::tcp(server, options, patience).map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
         stream.set_read_timeout(Some(GLANCE)).map_err(unreachable)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(unreachable)?;
         Ok(Self { stream, stop: Arc::clone(stop) })
+    }
+
+    /// The maximum segment size of its connection, octets.
+    pub(super) fn mss(&self) -> Option<u32> {
+        tcp_info(&self.stream).ok().map(|info| info.snd_mss)
+    }
+
+    /// Goes on although the person has interrupted; each wait keeps its bound.
+    pub(super) fn persist(&mut self) {
+        self.stop = Arc::default();
+    }
+
+    /// Whether octets wait, or the end of the connection.
+    pub(super) fn has_news(&self) -> bool {
+        wait_ready(&self.stream, false, Duration::ZERO).unwrap_or(true)
     }
 
     /// Sends octets.

@@ -1,7 +1,7 @@
 //! A test of an iperf3 server.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -36,18 +36,32 @@ impl Iperf3Test {
     /// # Errors
     /// [`ClientError`].
     pub fn ask(
-        server: SocketAddrV4,
+        server: impl Into<SocketAddr>,
         asked: &Parameters,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
+        let server = server.into();
+        Self::ask_over(&mut || Control::connect(server, stop), &mut |_| asked.clone())
+    }
+
+    /// The same over control connections that `connect` makes, with parameters that may depend on the maximum
+    /// segment size of it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn ask_over(
+        connect: &mut dyn FnMut() -> Result<Control, ClientError>,
+        asked: &mut dyn FnMut(Option<u32>) -> Parameters,
+    ) -> Result<Self, ClientError> {
         let deadline = Instant::now() + BUSY;
         loop {
-            let control = Control::connect(server, stop)?;
+            let control = connect()?;
+            let asked = asked(control.mss());
             let cookie = random_cookie();
             let streams = asked.ways.streams(asked.parallel);
             let mut test = Self { control, cookie, ways: asked.ways, streams };
             if test.greet()? {
-                test.agree(asked)?;
+                test.agree(&asked)?;
                 return Ok(test);
             }
             if Instant::now() > deadline {
@@ -61,6 +75,17 @@ impl Iperf3Test {
     #[must_use]
     pub fn first_octets(&self) -> &[u8] {
         self.cookie.octets()
+    }
+
+    /// Lets its end be as it should although the person has interrupted.
+    pub fn persist(&mut self) {
+        self.control.persist();
+    }
+
+    /// The maximum segment size of the control connection, octets.
+    #[must_use]
+    pub fn mss(&self) -> Option<u32> {
+        self.control.mss()
     }
 
     /// Which way its streams flow. Those that the client sends are opened first.
@@ -78,15 +103,36 @@ impl Iperf3Test {
         self.expect(State::TestRunning, "waiting for the start", "that the test runs")
     }
 
+    /// Looks whether the server ends the test before its time; a test that goes on has nothing to say.
+    ///
+    /// # Errors
+    /// [`ClientError`] with what the server said.
+    pub fn glance(&mut self) -> Result<(), ClientError> {
+        const DURING: &str = "the test ran";
+        if !self.control.has_news() {
+            return Ok(());
+        }
+        let found = self.state(DURING)?;
+        Err(unexpected(found, DURING, "nothing"))
+    }
+
     /// Ends the test and exchanges results. The streams must still be open, and the client's have sent all.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn end(mut self, own: &Results) -> Result<Results, ClientError> {
-        const DURING: &str = "exchanging results";
+    pub fn end(self, own: &Results) -> Result<Results, ClientError> {
         if self.ways != Ways::Reverse {
             self.control.pause(UNREAD)?;
         }
+        self.end_now(own)
+    }
+
+    /// The same without time for the server to read what it has acknowledged, so that its time ends with the client's.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn end_now(mut self, own: &Results) -> Result<Results, ClientError> {
+        const DURING: &str = "exchanging results";
         self.tell(State::TestEnd, DURING)?;
         self.expect(State::ExchangeResults, DURING, "the exchange of results")?;
         // results of 256 streams are far below what a length can tell

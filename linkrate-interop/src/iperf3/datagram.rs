@@ -10,6 +10,9 @@ const GREETINGS: [([u8; 4], [u8; 4]); 4] = [
     (123_456_789_u32.to_be_bytes(), 987_654_321_u32.to_be_bytes()),
 ];
 
+/// The datagram with which linkrate's client opens a stream: that of 3.10 and later, which earlier servers take too.
+pub const GREETING: [u8; 4] = GREETINGS[0].0;
+
 /// The answer to the first datagram of a stream; `None` to a datagram that opens no stream.
 #[must_use]
 pub fn answer(greeting: &[u8]) -> Option<[u8; 4]> {

@@ -21,15 +21,23 @@ pub(super) fn send(
     let pace = Pace::of(work);
     let (mut bytes, mut number) = (0, 0);
     while !phase.is_over() {
+        if phase.is_spent() {
+            std::thread::sleep(PACE);
+            continue;
+        }
         if pace.holds(bytes) {
             continue;
         }
         for _ in 0..work.burst {
+            if phase.is_spent() {
+                break;
+            }
             number += 1;
             Datagram { sent_us: now_us(), number }.emit(work.counters, &mut buffer);
             match socket.send(&buffer) {
                 Ok(count) => {
                     bytes += count as u64;
+                    phase.spend(count as u64);
                     counters.sent(bytes, number);
                 }
                 // the same number goes out again, so that only the network loses datagrams

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
 use linkrate_sys::socket::{congestion, set_receive_timeout, set_send_timeout, shut_down};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
@@ -24,7 +25,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 
 /// The socket of a stream.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub enum Socket {
     /// A connection.
     Tcp(TcpStream),
     /// A socket that is connected to the client's.
@@ -51,39 +52,73 @@ impl AsFd for Socket {
 
 /// What a stream does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Work {
+pub struct Work {
     /// Sends, or receives.
-    pub(crate) sends: bool,
+    pub sends: bool,
     /// Octets of a call.
-    pub(crate) block: usize,
+    pub block: usize,
     /// Bit/s that it sends at most; 0 has no bound.
-    pub(crate) bandwidth: u64,
+    pub bandwidth: u64,
     /// Messages that it sends before it looks at the rate.
-    pub(crate) burst: u32,
+    pub burst: u32,
     /// How datagrams are numbered.
-    pub(crate) counters: CounterWidth,
+    pub counters: CounterWidth,
+    /// Sends out of a file with sendfile(2); of a connection.
+    pub zero_copy: bool,
 }
 
 /// How far a test is.
-#[derive(Debug, Default)]
-pub(crate) struct Phase {
+#[derive(Debug)]
+pub struct Phase {
     runs: AtomicBool,
     is_over: AtomicBool,
+    /// Octets that all streams together have sent.
+    sent: AtomicU64,
+    /// Octets after which they send no more.
+    most: AtomicU64,
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self {
+            runs: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            most: AtomicU64::new(u64::MAX),
+        }
+    }
 }
 
 impl Phase {
     /// Lets the streams send.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.runs.store(true, Ordering::Relaxed);
     }
 
     /// Ends the streams.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether the streams have been ended.
+    pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Lets all streams together send `bytes` more, and then wait for the end. Each may send one message too many.
+    pub fn limit(&self, bytes: u64) {
+        let sent = self.sent.load(Ordering::Relaxed);
+        self.most.store(sent.saturating_add(bytes), Ordering::Relaxed);
+    }
+
+    /// Whether the streams have sent what they may.
+    pub fn is_spent(&self) -> bool {
+        self.sent.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed)
+    }
+
+    /// Counts octets of a stream.
+    pub(crate) fn spend(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Waits until the streams may send: a client counts nothing before it knows that the test runs.
@@ -123,11 +158,11 @@ impl Pace {
 
 /// What a stream has carried.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Count {
+pub struct Count {
     /// Octets.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Datagrams; of a sender the highest number alone.
-    pub(crate) datagrams: Arrivals,
+    pub datagrams: Arrivals,
 }
 
 /// The counters of a stream. Its thread alone writes them.
@@ -165,8 +200,9 @@ impl Counters {
 
 /// A stream that runs.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    pub(crate) sends: bool,
+pub struct Stream {
+    /// Whether it sends; otherwise it receives.
+    pub sends: bool,
     socket: Socket,
     counters: Arc<Counters>,
     thread: JoinHandle<()>,
@@ -174,7 +210,10 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Starts to send or to receive, until the end of the test or until the far end closes.
-    pub(crate) fn start(socket: Socket, work: Work, phase: &Arc<Phase>) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// As setsockopt(2) and clone(2).
+    pub fn start(socket: Socket, work: Work, phase: &Arc<Phase>) -> io::Result<Self> {
         set_receive_timeout(&socket, GLANCE)?;
         set_send_timeout(&socket, Some(GLANCE))?;
         let counters = Arc::new(Counters::default());
@@ -200,24 +239,24 @@ impl Stream {
     }
 
     /// Octets and datagrams so far.
-    pub(crate) fn count(&self) -> Count {
+    pub fn count(&self) -> Count {
         let datagrams = self.counters.datagrams();
         Count { bytes: self.counters.bytes.load(Ordering::Relaxed), datagrams: *datagrams }
     }
 
     /// Forgets the jitter of the beginning that is left out, and counts what it has carried.
-    pub(crate) fn leave_out(&self) -> Count {
+    pub fn leave_out(&self) -> Count {
         self.counters.datagrams().restart_jitter();
         self.count()
     }
 
     /// Why it cannot go on.
-    pub(crate) fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<String> {
         self.counters.failure().clone()
     }
 
     /// Whether octets have arrived that the thread has not read yet.
-    pub(crate) fn has_unread(&self) -> bool {
+    pub fn has_unread(&self) -> bool {
         match &self.socket {
             _ if self.sends => false,
             Socket::Tcp(stream) => {
@@ -228,8 +267,13 @@ impl Stream {
         }
     }
 
+    /// Its socket.
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// TCP_INFO; `None` of a stream of datagrams.
-    pub(crate) fn tcp_info(&self) -> Option<TcpInfo> {
+    pub fn tcp_info(&self) -> Option<TcpInfo> {
         match &self.socket {
             Socket::Tcp(stream) => tcp_info(stream).ok(),
             Socket::Udp(_) => None,
@@ -245,7 +289,7 @@ impl Stream {
     }
 
     /// Waits for its end, and returns the CPU time of its thread, ns.
-    pub(crate) fn join(self) -> u64 {
+    pub fn join(self) -> u64 {
         shut_down(&self.socket);
         // a panic is a thread without a time
         let _ = self.thread.join();
@@ -261,21 +305,30 @@ fn carry(
     phase: &Phase,
 ) -> io::Result<()> {
     let mut buffer = vec![0x5a; work.block];
+    let file = (work.sends && work.zero_copy).then(|| memory_file(&buffer)).transpose()?;
     let pace = Pace::of(work);
     let mut bytes = 0;
     while !phase.is_over() {
+        if work.sends && phase.is_spent() {
+            std::thread::sleep(PACE);
+            continue;
+        }
         if work.sends && pace.holds(bytes) {
             continue;
         }
-        let moved = match work.sends {
-            true => socket.write(&buffer),
-            false => socket.read(&mut buffer),
+        let moved = match (work.sends, &file) {
+            (true, None) => socket.write(&buffer),
+            (true, Some(file)) => sendfile(&*socket, file, 0, work.block),
+            (false, _) => socket.read(&mut buffer),
         };
         match moved {
             Ok(0) => break,
             Ok(count) => {
                 bytes += count as u64;
                 counters.bytes.store(bytes, Ordering::Relaxed);
+                if work.sends {
+                    phase.spend(count as u64);
+                }
             }
             Err(error) if is_passing(&error) => {}
             Err(_) => break,

@@ -98,6 +98,7 @@ fn run(
             bandwidth: asked.bandwidth,
             burst: asked.burst,
             counters: asked.counters,
+            zero_copy: false,
         };
         let started = Stream::start(socket, work, &phase);
         match started {

@@ -57,7 +57,8 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpListener, Failure> {
+/// Listens, and says so.
+pub(super) fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpListener, Failure> {
     let refused =
         |error| Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"));
     let listener = TcpListener::bind((address, port)).map_err(refused)?;

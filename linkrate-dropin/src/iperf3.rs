@@ -1,0 +1,35 @@
+//! A client that takes the options of iperf3 and prints what iperf3 prints.
+//!
+//! - [`Options`]: what was asked for
+//! - [`Quantity`](quantity): numbers with the suffixes of iperf3
+//! - [`run`]: the test; it tells of its [`Event`]s as they happen
+//! - [`Text`]: iperf3's text
+//! - [`json`]: iperf3's documents
+//! - [`notes`]: what iperf3 does not tell, for stderr
+//!
+//! Facts: the options and output of iperf 3.12 to 3.21; the layout of the documents is that of 3.12.
+
+pub mod json;
+mod measure;
+pub mod notes;
+mod open;
+mod options;
+pub mod quantity;
+mod record;
+mod sampler;
+mod text;
+mod units;
+
+pub use measure::{Event, Problem, run};
+pub use options::{Options, Wrong};
+pub use record::{
+    Connection, Datagrams, End, Interval, Path, Spread, Start, StreamEnd, StreamInterval,
+};
+pub use text::Text;
+pub use units::Format;
+
+/// The version that documents and text name: the layout is that of iperf 3.12.
+#[must_use]
+pub fn version() -> String {
+    format!("iperf 3.12 (linkrate {})", env!("CARGO_PKG_VERSION"))
+}

@@ -1,0 +1,450 @@
+//! A test: its streams, its time, and the exchange of results.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use linkrate_interop::client::{ClientError, Control, Iperf3Test};
+use linkrate_interop::iperf3::{Parameters, Results, Role, StreamResult, Transport, stream_id};
+use linkrate_interop::payload::{Phase, Socket, Stream, Work};
+use linkrate_sys::sched::{current_thread, own_cpu_seconds, set_affinity};
+use linkrate_sys::{dial, socket};
+use linkrate_terms::CpuSet;
+
+use super::open;
+use super::options::{Options, Wrong};
+use super::record::{Connection, Datagrams, End, Interval, Start, StreamEnd};
+use super::sampler::{Mark, Sampler, datagrams};
+
+/// How often the test looks whether it is to end.
+const GLANCE: Duration = Duration::from_millis(10);
+/// The same where octets end it.
+const SHORT_GLANCE: Duration = Duration::from_micros(200);
+/// How long octets that end a test may take to be acknowledged, and how long the server then has to read them.
+const ACKNOWLEDGED: Duration = Duration::from_secs(5);
+const READ: Duration = Duration::from_millis(10);
+/// An interval that the end cuts short is told of from this part of its length on.
+const LEAST_PART: f64 = 0.1;
+
+/// A moment of a test.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Its streams are open.
+    Start(&'a Start),
+    /// An interval has ended.
+    Interval(&'a Interval),
+    /// It has ended.
+    End(&'a End),
+}
+
+/// Why a test has no end.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// Options that cannot be.
+    #[error("parameter error: {0}")]
+    Options(#[from] Wrong),
+    /// The server has no address.
+    #[error("unable to connect to server: {host}: {reason}")]
+    Address {
+        /// The server.
+        host: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The server did not answer, or refused.
+    #[error("{}", words(.0))]
+    Client(#[from] ClientError),
+    /// A stream could not be opened.
+    #[error("unable to connect stream: {}", plain(.0))]
+    Stream(io::Error),
+    /// A stream could not go on.
+    #[error("unable to send or receive on stream: {0}")]
+    Broken(String),
+    /// The system refused something else.
+    #[error("{0}")]
+    System(String),
+}
+
+/// The reason without the number of the system.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// The words of iperf3, which scripts may look for.
+fn words(error: &ClientError) -> String {
+    match error {
+        ClientError::Unreachable { reason, .. } => {
+            format!("unable to connect to server: {}", plain(reason))
+        }
+        ClientError::Busy { .. } => "the server is busy running a test. try again later".to_owned(),
+        ClientError::Interrupted => "interrupt - the client has terminated".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Runs a test until its end, or until `stop` is set. `hear` is told of each moment. Returns the end.
+///
+/// # Errors
+/// [`Problem`].
+pub fn run(
+    options: &Options,
+    stop: &Arc<AtomicBool>,
+    hear: &mut dyn FnMut(Event<'_>),
+) -> Result<End, Problem> {
+    options.check()?;
+    let server = resolve(options)?;
+    if let Some(cpu) = options.cpu {
+        let cpus: CpuSet = [cpu].into_iter().collect();
+        // threads inherit it
+        set_affinity(current_thread(), &cpus)
+            .map_err(|error| Problem::System(format!("--affinity: {error}")))?;
+    }
+    let of_control = dial::Options { from: options.from(), ..dial::Options::default() };
+    let mut asked = None;
+    let mut test = Iperf3Test::ask_over(
+        &mut || Control::dial(server, &of_control, options.patience(), stop),
+        &mut |mss| asked.insert(options.parameters(mss)).clone(),
+    )?;
+    let Some(asked) = asked else { return Err(ClientError::Interrupted.into()) };
+    let mut sockets = Vec::new();
+    for index in 0..asked.ways.streams(asked.parallel) {
+        let socket = open::stream(server, options, index, test.first_octets());
+        sockets.push(socket.map_err(Problem::Stream)?);
+    }
+    let start = start(options, &asked, &test, &sockets).map_err(Problem::Stream)?;
+    hear(Event::Start(&start));
+    let phase = Arc::new(Phase::default());
+    let own_congestion = sockets.first().and_then(|first| socket::congestion(first).ok());
+    let mut streams = Vec::with_capacity(sockets.len());
+    for (index, socket) in (0..).zip(sockets) {
+        let work = Work {
+            sends: asked.ways.sends(Role::Client, index, asked.parallel),
+            block: asked.block as usize,
+            bandwidth: asked.bandwidth,
+            burst: asked.burst,
+            counters: asked.counters,
+            zero_copy: options.zero_copy,
+        };
+        match Stream::start(socket, work, &phase) {
+            Ok(stream) => streams.push(stream),
+            Err(error) => {
+                end(&phase, streams);
+                return Err(Problem::Stream(error));
+            }
+        }
+    }
+    let ended = begin(&mut test)
+        .and_then(|()| {
+            Run { options, asked: &asked, stop, test: &mut test, phase: &phase }
+                .through(&streams, hear)
+        })
+        .and_then(|measured| exchange(test, measured, &asked, own_congestion));
+    end(&phase, streams);
+    let ended = ended?;
+    hear(Event::End(&ended));
+    Ok(ended)
+}
+
+fn begin(test: &mut Iperf3Test) -> Result<(), Problem> {
+    Ok(test.begin()?)
+}
+
+/// Ends the streams.
+fn end(phase: &Phase, streams: Vec<Stream>) {
+    phase.end();
+    for stream in streams {
+        stream.join();
+    }
+}
+
+fn resolve(options: &Options) -> Result<SocketAddr, Problem> {
+    let host = options.host.clone();
+    let failed = |reason: String| Problem::Address { host: host.clone(), reason };
+    let found = (options.host.as_str(), options.port).to_socket_addrs();
+    let found = found.map_err(|error| failed(error.to_string()))?;
+    let is_ipv6 = options.wants_ipv6.or(options.from().map(|from| from.is_ipv6()));
+    let mut fitting = found.filter(|address| is_ipv6.is_none_or(|ipv6| address.is_ipv6() == ipv6));
+    fitting.next().ok_or_else(|| failed("no address of this family".to_owned()))
+}
+
+fn start(
+    options: &Options,
+    asked: &Parameters,
+    test: &Iperf3Test,
+    sockets: &[Socket],
+) -> io::Result<Start> {
+    let connection = |socket: &Socket| {
+        let (local, remote) = match socket {
+            Socket::Tcp(stream) => (stream.local_addr()?, stream.peer_addr()?),
+            Socket::Udp(socket) => (socket.local_addr()?, socket.peer_addr()?),
+        };
+        Ok(Connection { socket: socket.as_fd().as_raw_fd(), local, remote })
+    };
+    let cookie = test.first_octets().split(|octet| *octet == 0).next().unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(Start {
+        host: options.host.clone(),
+        port: options.port,
+        parameters: asked.clone(),
+        cookie: String::from_utf8_lossy(cookie).into_owned(),
+        mss: test.mss(),
+        buffers: sockets.first().map_or(Ok((0, 0)), socket::buffers)?,
+        streams: sockets.iter().map(connection).collect::<io::Result<_>>()?,
+        unix_seconds: now.as_secs(),
+    })
+}
+
+/// What this end knows at the end.
+#[derive(Debug)]
+struct Measured {
+    streams: Vec<(i32, bool)>,
+    totals: Vec<[Mark; 2]>,
+    spreads: Vec<super::record::Spread>,
+    seconds: f64,
+    cpu_percent: [f64; 3],
+    is_interrupted: bool,
+}
+
+/// A test that runs.
+struct Run<'a> {
+    options: &'a Options,
+    asked: &'a Parameters,
+    stop: &'a AtomicBool,
+    test: &'a mut Iperf3Test,
+    phase: &'a Phase,
+}
+
+impl Run<'_> {
+    /// Lets the streams send until the end of the test.
+    fn through(
+        &mut self,
+        streams: &[Stream],
+        hear: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Measured, Problem> {
+        let asked = self.asked;
+        let mut sampler = Sampler::new(streams, asked.transport == Transport::Udp);
+        let mut cpu = CpuShare::start();
+        self.phase.begin();
+        let omit = f64::from(asked.omit_seconds);
+        if omit > 0.0 {
+            self.intervals(&mut sampler, streams, Some(omit), true, hear)?;
+            sampler.leave_out();
+            cpu = CpuShare::start();
+        }
+        let most = match asked.blocks {
+            0 => asked.bytes,
+            blocks => blocks.saturating_mul(asked.block.into()),
+        };
+        if most > 0 {
+            self.phase.limit(most);
+        }
+        let length = (most == 0).then_some(f64::from(asked.seconds));
+        let seconds = self.intervals(&mut sampler, streams, length, false, hear)?;
+        let cpu_percent = cpu.percent();
+        self.phase.end();
+        let is_interrupted = self.stop.load(Ordering::Relaxed);
+        if most > 0 && asked.transport == Transport::Tcp {
+            // the server counts nothing after the end
+            let deadline = Instant::now() + ACKNOWLEDGED;
+            while !sampler.is_acknowledged() && Instant::now() < deadline {
+                std::thread::sleep(SHORT_GLANCE);
+            }
+        }
+        if most > 0 {
+            std::thread::sleep(READ);
+        }
+        if is_interrupted {
+            // a second request ends the program
+            self.test.persist();
+        }
+        Ok(Measured {
+            streams: streams
+                .iter()
+                .map(|stream| (stream.socket().as_fd().as_raw_fd(), stream.sends))
+                .collect(),
+            totals: sampler.totals(),
+            spreads: sampler.spreads(),
+            seconds,
+            cpu_percent,
+            is_interrupted,
+        })
+    }
+
+    /// Tells of one interval after the other, for `length` seconds or until octets end the test. Returns the time.
+    fn intervals(
+        &mut self,
+        sampler: &mut Sampler<'_>,
+        streams: &[Stream],
+        length: Option<f64>,
+        is_omitted: bool,
+        hear: &mut dyn FnMut(Event<'_>),
+    ) -> Result<f64, Problem> {
+        let step = match self.options.interval_seconds {
+            none if none == 0.0 => f64::INFINITY,
+            step => step,
+        };
+        let begun = Instant::now();
+        let (mut told, mut count) = (0.0, 0.0);
+        loop {
+            let tick = step * (count + 1.0);
+            let due = tick.min(length.unwrap_or(f64::INFINITY));
+            let goes_on = self.wait(begun, due, length.is_none(), sampler, streams)?;
+            let now = begun.elapsed().as_secs_f64();
+            let is_last = !goes_on || length.is_some_and(|length| length <= due);
+            let is_long = now - told >= LEAST_PART * step || count == 0.0;
+            // the last counters are those of the end
+            let interval = sampler.interval(told, now, is_omitted);
+            if step.is_finite() && (!is_last || is_long) {
+                hear(Event::Interval(&interval));
+            }
+            if is_last {
+                return Ok(now);
+            }
+            (told, count) = (now, count + 1.0);
+        }
+    }
+
+    /// Waits until `due` seconds after the beginning. False if the test ends before.
+    fn wait(
+        &mut self,
+        begun: Instant,
+        due: f64,
+        has_limit: bool,
+        sampler: &Sampler<'_>,
+        streams: &[Stream],
+    ) -> Result<bool, Problem> {
+        let most = if self.asked.blocks > 0 {
+            self.asked.blocks.saturating_mul(self.asked.block.into())
+        } else {
+            self.asked.bytes
+        };
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            if has_limit && (self.phase.is_spent() || sampler.received() >= most) {
+                return Ok(false);
+            }
+            if let Some(reason) = streams.iter().find_map(Stream::failure) {
+                return Err(Problem::Broken(reason));
+            }
+            self.test.glance()?;
+            let left = due - begun.elapsed().as_secs_f64();
+            if left <= 0.0 {
+                return Ok(true);
+            }
+            let glance = if has_limit { SHORT_GLANCE } else { GLANCE };
+            std::thread::sleep(glance.min(Duration::from_secs_f64(left.min(1.0))));
+        }
+    }
+}
+
+/// CPU time of this process since a moment.
+#[derive(Debug)]
+struct CpuShare {
+    begun: Instant,
+    from: [f64; 2],
+}
+
+impl CpuShare {
+    fn start() -> Self {
+        // a system that does not tell shows no use
+        Self { begun: Instant::now(), from: own_cpu_seconds().unwrap_or_default() }
+    }
+
+    /// All, user and system, per cent of the time.
+    fn percent(&self) -> [f64; 3] {
+        let seconds = self.begun.elapsed().as_secs_f64().max(1e-9);
+        let now = own_cpu_seconds().unwrap_or(self.from);
+        let [user, system] =
+            [0, 1].map(|index| (now[index] - self.from[index]).max(0.0) * 100.0 / seconds);
+        [user + system, user, system]
+    }
+}
+
+/// Exchanges results with the server.
+fn exchange(
+    test: Iperf3Test,
+    measured: Measured,
+    asked: &Parameters,
+    own_congestion: Option<String>,
+) -> Result<End, Problem> {
+    let is_udp = asked.transport == Transport::Udp;
+    let own = (0..).zip(&measured.streams).zip(&measured.totals).map(
+        |((index, (_, sends)), [from, to])| StreamResult {
+            id: stream_id(index),
+            bytes: to.count.bytes.saturating_sub(from.count.bytes),
+            retransmits: (*sends && !is_udp)
+                .then(|| to.retransmits.wrapping_sub(from.retransmits).into()),
+            jitter_seconds: to.count.datagrams.jitter_us / 1e6,
+            lost: to.count.datagrams.lost,
+            omitted_lost: from.count.datagrams.lost,
+            packets: to.count.datagrams.highest,
+            omitted_packets: from.count.datagrams.highest,
+            seconds: measured.seconds,
+        },
+    );
+    let sends = measured.streams.iter().any(|(_, sends)| *sends);
+    let own = Results {
+        cpu_percent: measured.cpu_percent,
+        knows_retransmits: sends.then_some(!is_udp),
+        congestion: own_congestion.clone(),
+        streams: own.collect(),
+    };
+    let theirs = test.end_now(&own)?;
+    let each = (0..).zip(&measured.streams).zip(&own.streams);
+    let streams = each.zip(&measured.totals).zip(&measured.spreads).map(
+        |((((index, (socket, sends)), own), [from, to]), spread)| {
+            let id = stream_id(index);
+            // the results have been checked for each stream
+            let their = theirs.streams.iter().find(|their| their.id == id).copied();
+            let their = their.unwrap_or(StreamResult { bytes: 0, ..*own });
+            let [sent, received] = if *sends { [own, &their] } else { [&their, own] };
+            // versions before 3.14 do not tell of datagrams that were left out
+            let omitted = match their.omitted_packets {
+                0 => own.omitted_packets,
+                told => told,
+            };
+            let their_packets = their.packets.saturating_sub(omitted);
+            let own_datagrams = datagrams(&from.count, &to.count);
+            let received_datagrams = match *sends {
+                true => Datagrams {
+                    packets: their_packets,
+                    lost: their.lost.saturating_sub(their.omitted_lost).cast_signed(),
+                    out_of_order: 0,
+                    jitter_seconds: their.jitter_seconds,
+                },
+                false => own_datagrams,
+            };
+            StreamEnd {
+                socket: *socket,
+                sends: *sends,
+                sent_bytes: sent.bytes,
+                received_bytes: received.bytes,
+                sent_seconds: time(sent.seconds, measured.seconds),
+                received_seconds: time(received.seconds, measured.seconds),
+                retransmits: sent.retransmits,
+                spread: *spread,
+                received: is_udp.then_some(received_datagrams),
+                sent_packets: if *sends { own_datagrams.packets } else { their_packets },
+            }
+        },
+    );
+    Ok(End {
+        streams: streams.collect(),
+        own_cpu_percent: measured.cpu_percent,
+        remote_cpu_percent: theirs.cpu_percent,
+        own_congestion,
+        remote_congestion: theirs.congestion,
+        is_interrupted: measured.is_interrupted,
+    })
+}
+
+/// The time that an end tells, or that of this end: 3.1 does not tell.
+fn time(told: f64, own: f64) -> f64 {
+    if told > 0.0 { told } else { own }
+}

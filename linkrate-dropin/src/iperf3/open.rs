@@ -1,0 +1,61 @@
+//! The streams of a test, opened as iperf3 opens them.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use linkrate_interop::iperf3::{GREETING, Transport};
+use linkrate_interop::payload::Socket;
+use linkrate_sys::dial;
+
+use super::options::Options;
+
+/// How long the server may take for the answer to the first datagram. The datagram is sent once: a second one would
+/// open a second stream.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a wait looks at the time.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// Opens stream `index` of the test with this cookie.
+pub(super) fn stream(
+    server: SocketAddr,
+    options: &Options,
+    index: u32,
+    cookie: &[u8],
+) -> io::Result<Socket> {
+    let mut socket = options.socket.clone();
+    if socket.from_port != 0 {
+        // one port each, as iperf3 does
+        socket.from_port = socket.from_port.saturating_add(index as u16);
+    }
+    match options.transport {
+        Transport::Tcp => {
+            let mut stream = dial::tcp(server, &socket, options.patience())?;
+            stream.write_all(cookie)?;
+            Ok(Socket::Tcp(stream))
+        }
+        Transport::Udp => {
+            let socket = dial::udp(server, &socket)?;
+            greet(&socket)?;
+            Ok(Socket::Udp(socket))
+        }
+    }
+}
+
+/// Sends the first datagram, and waits for the answer.
+fn greet(socket: &UdpSocket) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    socket.set_read_timeout(Some(GLANCE))?;
+    socket.send(&GREETING)?;
+    loop {
+        let mut octets = [0; GREETING.len() + 1];
+        match socket.recv(&mut octets) {
+            // any four octets are an answer: servers of other orders of octets send theirs
+            Ok(count) if count == GREETING.len() => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
+            Err(_) if Instant::now() < deadline => {}
+            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The counters of all streams, as intervals.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use linkrate_interop::payload::{Count, Stream};
+use linkrate_sys::tcp_info::TcpInfo;
+
+use super::record::{Datagrams, Interval, Path, Spread, StreamInterval};
+
+/// The counters of a stream at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mark {
+    pub(super) count: Count,
+    pub(super) retransmits: u32,
+}
+
+/// What a sender's path has been.
+#[derive(Debug, Clone, Copy, Default)]
+struct Gathered {
+    spread: Spread,
+    rtt_sum: u64,
+    samples: u64,
+}
+
+/// Reads the counters.
+#[derive(Debug)]
+pub(super) struct Sampler<'a> {
+    streams: &'a [Stream],
+    is_udp: bool,
+    /// Where the figures begin: behind what is left out.
+    from: Vec<Mark>,
+    last: Vec<Mark>,
+    gathered: Vec<Gathered>,
+}
+
+impl<'a> Sampler<'a> {
+    pub(super) fn new(streams: &'a [Stream], is_udp: bool) -> Self {
+        let zero = vec![Mark::default(); streams.len()];
+        let gathered = vec![Gathered::default(); streams.len()];
+        Self { streams, is_udp, from: zero.clone(), last: zero, gathered }
+    }
+
+    /// Begins the figures here.
+    pub(super) fn leave_out(&mut self) {
+        for ((stream, from), gathered) in
+            self.streams.iter().zip(&mut self.from).zip(&mut self.gathered)
+        {
+            let retransmits = info(stream).map_or(0, |info| info.total_retrans);
+            *from = Mark { count: stream.leave_out(), retransmits };
+            *gathered = Gathered::default();
+        }
+        self.last.clone_from(&self.from);
+    }
+
+    /// The interval since the last one.
+    pub(super) fn interval(&mut self, start: f64, end: f64, is_omitted: bool) -> Interval {
+        let mut streams = Vec::with_capacity(self.streams.len());
+        let each = self.streams.iter().zip(&mut self.last).zip(&mut self.gathered);
+        for ((stream, last), gathered) in each {
+            let info = info(stream);
+            let now = Mark {
+                count: stream.count(),
+                retransmits: info.map_or(0, |info| info.total_retrans),
+            };
+            let path = info.map(|info| path(&info, now.retransmits.wrapping_sub(last.retransmits)));
+            if let Some(path) = path {
+                gathered.add(&path);
+            }
+            streams.push(StreamInterval {
+                socket: stream.socket().as_fd().as_raw_fd(),
+                sends: stream.sends,
+                bytes: now.count.bytes.saturating_sub(last.count.bytes),
+                datagrams: self.is_udp.then(|| datagrams(&last.count, &now.count)),
+                path,
+            });
+            *last = now;
+        }
+        Interval { start, end, is_omitted, streams }
+    }
+
+    /// What each stream carried until the figures began, and until the last interval.
+    pub(super) fn totals(&self) -> Vec<[Mark; 2]> {
+        self.from.iter().zip(&self.last).map(|(from, last)| [*from, *last]).collect()
+    }
+
+    /// What the path of each stream has been.
+    pub(super) fn spreads(&self) -> Vec<Spread> {
+        self.gathered.iter().map(Gathered::spread).collect()
+    }
+
+    /// Octets that have arrived since the figures began.
+    pub(super) fn received(&self) -> u64 {
+        let receivers = self.streams.iter().zip(&self.from).filter(|(stream, _)| !stream.sends);
+        receivers.map(|(stream, from)| stream.count().bytes.saturating_sub(from.count.bytes)).sum()
+    }
+
+    /// Whether everything that was sent over connections is acknowledged.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        let mut senders = self.streams.iter().filter_map(info);
+        senders.all(|info| info.unacked == 0 && info.notsent_bytes == 0)
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, path: &Path) {
+        let spread = &mut self.spread;
+        spread.max_snd_cwnd = spread.max_snd_cwnd.max(path.snd_cwnd);
+        spread.max_snd_wnd = spread.max_snd_wnd.max(path.snd_wnd);
+        spread.max_rtt_us = spread.max_rtt_us.max(path.rtt_us);
+        spread.min_rtt_us = match self.samples {
+            0 => path.rtt_us,
+            _ => spread.min_rtt_us.min(path.rtt_us),
+        };
+        self.rtt_sum += u64::from(path.rtt_us);
+        self.samples += 1;
+    }
+
+    fn spread(&self) -> Spread {
+        let mean_rtt_us = self.rtt_sum.checked_div(self.samples).unwrap_or(0) as u32;
+        Spread { mean_rtt_us, ..self.spread }
+    }
+}
+
+/// TCP_INFO of a sender.
+fn info(stream: &Stream) -> Option<TcpInfo> {
+    stream.tcp_info().filter(|_| stream.sends)
+}
+
+fn path(info: &TcpInfo, retransmits: u32) -> Path {
+    Path {
+        retransmits: retransmits.into(),
+        snd_cwnd: u64::from(info.snd_cwnd) * u64::from(info.snd_mss),
+        snd_wnd: info.snd_wnd.into(),
+        rtt_us: info.rtt_us,
+        rttvar_us: info.rttvar_us,
+        path_mtu: info.path_mtu,
+    }
+}
+
+/// The datagrams between two moments.
+pub(super) fn datagrams(from: &Count, to: &Count) -> Datagrams {
+    let [from, to] = [from.datagrams, to.datagrams];
+    Datagrams {
+        packets: to.highest.saturating_sub(from.highest),
+        lost: to.lost.cast_signed().saturating_sub(from.lost.cast_signed()),
+        out_of_order: to.out_of_order.saturating_sub(from.out_of_order),
+        jitter_seconds: to.jitter_us / 1e6,
+    }
+}

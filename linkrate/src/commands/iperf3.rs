@@ -1,0 +1,169 @@
+//! `linkrate iperf3`: a drop-in for iperf3.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use linkrate_dropin::cpu::HostCpu;
+use linkrate_dropin::iperf3::json::{Document, event};
+use linkrate_dropin::iperf3::notes::Notes;
+use linkrate_dropin::iperf3::{self, Event, Options, Text};
+use linkrate_interop::iperf3::{Transport, Ways};
+use linkrate_interop::serve::{self, Grants, SessionReport};
+use linkrate_sys::{dial, tell};
+use serde_json::json;
+
+use super::serve::listen;
+use crate::args::iperf3::Iperf3Args;
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+use crate::output::print;
+
+/// Measures or serves.
+pub fn run(arguments: &Iperf3Args) -> Result<Exit, Failure> {
+    if arguments.version {
+        print(&format!("{}\n", iperf3::version()))?;
+        return Ok(Exit::Success);
+    }
+    let stop = interrupt::on_signal()
+        .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
+    match &arguments.client {
+        Some(host) => client(arguments, host, &stop),
+        None => server(arguments, &stop),
+    }
+}
+
+fn options(arguments: &Iperf3Args, host: &str) -> Options {
+    Options {
+        host: host.to_owned(),
+        port: arguments.port,
+        wants_ipv6: match (arguments.version4, arguments.version6) {
+            (true, _) => Some(false),
+            (_, true) => Some(true),
+            _ => None,
+        },
+        transport: if arguments.udp { Transport::Udp } else { Transport::Tcp },
+        ways: match (arguments.reverse, arguments.bidir) {
+            (true, _) => Ways::Reverse,
+            (_, true) => Ways::Both,
+            _ => Ways::Forward,
+        },
+        parallel: arguments.parallel,
+        seconds: arguments.time,
+        bytes: arguments.bytes.unwrap_or(0),
+        blocks: arguments.blockcount.unwrap_or(0),
+        omit_seconds: arguments.omit,
+        interval_seconds: arguments.interval,
+        block: arguments.length,
+        rate: arguments.bitrate,
+        zero_copy: arguments.zerocopy,
+        cpu: arguments.affinity,
+        socket: dial::Options {
+            from: arguments.bind,
+            from_port: arguments.cport,
+            buffers: arguments.window.map(|octets| octets as usize),
+            mss: arguments.set_mss,
+            nodelay: arguments.no_delay,
+            congestion: arguments.congestion.clone(),
+            tos: arguments.tos.unwrap_or(0),
+        },
+        connect_timeout: arguments.connect_timeout.map(|ms| Duration::from_millis(ms.into())),
+        wide_counters: arguments.udp_counters_64bit,
+        title: arguments.title.clone(),
+        format: arguments.format.unwrap_or_default(),
+        verbose: arguments.verbose,
+    }
+}
+
+/// Where output goes: stdout, or a file.
+struct Output<'a>(&'a Iperf3Args);
+
+impl Output<'_> {
+    fn write(&self, text: &str) {
+        let Some(path) = &self.0.logfile else {
+            // a reader that has gone away does not end the test
+            let _ = print(text);
+            return;
+        };
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
+            tell::line(format_args!("warning: {}: {error}", path.display()));
+        }
+    }
+}
+
+fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
+    let options = options(arguments, host);
+    let output = Output(arguments);
+    let is_text = !arguments.json && !arguments.json_stream;
+    let mut text = Text::new(options.format, options.verbose, options.title.clone());
+    let mut document = Document::new(options.title.clone());
+    let (mut notes, mut meter, mut is_own) = (Notes::default(), None, false);
+    let mut hear = |moment: Event<'_>| {
+        if is_text {
+            output.write(&text.lines(&moment));
+        } else {
+            let (name, data) = document.take(&moment);
+            if arguments.json_stream {
+                output.write(&event(name, data));
+            }
+        }
+        match moment {
+            Event::Start(start) => {
+                // a host that does not tell has no note
+                meter = HostCpu::start().ok();
+                let server = start.streams.first().map(|stream| stream.remote.ip());
+                is_own = server.is_some_and(dial::is_of_this_host);
+            }
+            Event::Interval(interval) => notes.take(interval),
+            Event::End(end) => {
+                let used = meter.as_ref().and_then(|meter| meter.used().ok());
+                for line in notes.lines(end, used.as_ref(), is_own) {
+                    tell::line(line);
+                }
+            }
+        }
+    };
+    let ended = iperf3::run(&options, stop, &mut hear);
+    let error = match &ended {
+        Ok(end) if end.is_interrupted => Some("interrupt - the client has terminated".to_owned()),
+        Ok(_) => None,
+        Err(problem) => Some(problem.to_string()),
+    };
+    if arguments.json_stream {
+        if let Some(error) = &error {
+            output.write(&event("error", &json!(error)));
+        }
+    } else if arguments.json {
+        output.write(&document.text(error.as_deref()));
+    } else if let Some(error) = &error {
+        tell::line(format_args!("iperf3: error - {error}"));
+    }
+    Ok(if error.is_none() { Exit::Success } else { Exit::Failure })
+}
+
+fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
+    let address = arguments.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    if arguments.bind.is_none() {
+        tell::line(
+            "note: only clients of this host are served; --bind 0.0.0.0 serves those of the network, \
+             without any authentication",
+        );
+    }
+    let listener = listen(address, arguments.port, "iperf3")?;
+    let output = Output(arguments);
+    let ended = |session: &SessionReport| {
+        if let Ok(line) = serde_json::to_string(session) {
+            output.write(&format!("{line}\n"));
+        }
+        if arguments.one_off {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    serve::iperf3(&listener, &Grants::default(), None, stop, &ended)
+        .map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
+    Ok(Exit::Success)
+}
