@@ -41,6 +41,7 @@ fn help_names_every_command_and_exit_code() {
     assert_snapshot!("help_study_report", printed("study report --help"));
     assert_snapshot!("help_measure", printed("measure --help"));
     assert_snapshot!("help_serve", printed("serve --help"));
+    assert_snapshot!("help_iperf3", printed("iperf3 --help"));
 }
 
 #[test]

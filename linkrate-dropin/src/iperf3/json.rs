@@ -33,9 +33,11 @@ impl Document {
         Self { ways: Ways::Forward, is_udp: false, title, start, intervals, end }
     }
 
-    /// Takes a moment of the test. Returns its name in a stream, and its part of the document.
-    pub fn take(&mut self, event: &Event<'_>) -> (&'static str, &Value) {
-        match event {
+    /// Takes a moment of the test. Returns its name in a stream, and its part of the document, if it
+    /// has one.
+    pub fn take(&mut self, event: &Event<'_>) -> Option<(&'static str, &Value)> {
+        Some(match event {
+            Event::Begun | Event::Over => return None,
             Event::Start(start) => {
                 (self.ways, self.is_udp) = (start.parameters.ways, start.is_udp());
                 self.start = started(start);
@@ -49,7 +51,7 @@ impl Document {
                 self.end = self.ended(end);
                 ("end", &self.end)
             }
-        }
+        })
     }
 
     /// The whole document; with an error if the test has one.

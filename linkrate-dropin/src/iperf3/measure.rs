@@ -34,8 +34,12 @@ const LEAST_PART: f64 = 0.1;
 pub enum Event<'a> {
     /// Its streams are open.
     Start(&'a Start),
+    /// The figures begin: the streams send, and the beginning that is left out is over.
+    Begun,
     /// An interval has ended.
     Interval(&'a Interval),
+    /// The figures end; results have not been exchanged yet.
+    Over,
     /// It has ended.
     End(&'a End),
 }
@@ -242,9 +246,11 @@ impl Run<'_> {
         if most > 0 {
             self.phase.limit(most);
         }
+        hear(Event::Begun);
         let length = (most == 0).then_some(f64::from(asked.seconds));
         let seconds = self.intervals(&mut sampler, streams, length, false, hear)?;
         let cpu_percent = cpu.percent();
+        hear(Event::Over);
         self.phase.end();
         let is_interrupted = self.stop.load(Ordering::Relaxed);
         if most > 0 && asked.transport == Transport::Tcp {
@@ -255,7 +261,13 @@ impl Run<'_> {
             }
         }
         if most > 0 {
-            std::thread::sleep(READ);
+            std::thread::sleep(match asked.transport {
+                Transport::Tcp => READ,
+                // nothing tells when the server has them
+                Transport::Udp => READ * 5,
+            });
+            // what was in a call when the octets were reached
+            sampler.interval(seconds, seconds, false);
         }
         if is_interrupted {
             // a second request ends the program

@@ -6,6 +6,9 @@ use crate::cpu::HostCpuUse;
 /// Intervals that are needed for a range.
 const LEAST_INTERVALS: usize = 3;
 
+/// The shortest test with a note of the CPUs, s.
+const LEAST_SECONDS: f64 = 0.5;
+
 /// Collects the intervals of a test.
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
@@ -26,7 +29,8 @@ impl Notes {
     #[must_use]
     pub fn lines(&self, end: &End, host: Option<&HostCpuUse>, shares_cpus: bool) -> Vec<String> {
         let mut lines = Vec::new();
-        if let Some(host) = host {
+        // a meter in steps of 10 ms says nothing of a shorter time
+        if let Some(host) = host.filter(|host| host.seconds >= LEAST_SECONDS) {
             let bytes = end.streams.iter().map(|stream| match stream.sends {
                 true => stream.sent_bytes,
                 false => stream.received_bytes,

@@ -11,6 +11,7 @@ use linkrate_dropin::iperf3::quantity::{Base, quantity, rate};
 #[derive(Debug, Args)]
 #[command(
     infer_long_args = true,
+    args_override_self = true,
     disable_version_flag = true,
     after_help = "Prints what iperf3 prints; notes go to standard error. Exit codes are those of iperf3: \
         0 success, 1 error. Options of iperf3 that are not listed here are refused by name."

@@ -101,26 +101,27 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
     let is_text = !arguments.json && !arguments.json_stream;
     let mut text = Text::new(options.format, options.verbose, options.title.clone());
     let mut document = Document::new(options.title.clone());
-    let (mut notes, mut meter, mut is_own) = (Notes::default(), None, false);
+    let (mut notes, mut is_own) = (Notes::default(), false);
+    let (mut meter, mut used) = (None::<HostCpu>, None);
     let mut hear = |moment: Event<'_>| {
         if is_text {
             output.write(&text.lines(&moment));
         } else {
-            let (name, data) = document.take(&moment);
-            if arguments.json_stream {
+            let part = document.take(&moment);
+            if let Some((name, data)) = part.filter(|_| arguments.json_stream) {
                 output.write(&event(name, data));
             }
         }
         match moment {
             Event::Start(start) => {
-                // a host that does not tell has no note
-                meter = HostCpu::start().ok();
                 let server = start.streams.first().map(|stream| stream.remote.ip());
                 is_own = server.is_some_and(dial::is_of_this_host);
             }
+            // a host that does not tell has no note
+            Event::Begun => meter = HostCpu::start().ok(),
+            Event::Over => used = meter.as_ref().and_then(|meter| meter.used().ok()),
             Event::Interval(interval) => notes.take(interval),
             Event::End(end) => {
-                let used = meter.as_ref().and_then(|meter| meter.used().ok());
                 for line in notes.lines(end, used.as_ref(), is_own) {
                     tell::line(line);
                 }

@@ -1,0 +1,212 @@
+//! `linkrate iperf3` as the client of iperf3 and of `linkrate serve`: its documents have the keys of iperf3's, and
+//! both ends tell of the same octets.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+use common::{LINKRATE, Running, command, has_or_skips};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    free.local_addr().expect("its address").port()
+}
+
+/// A server of iperf3 for one test, which prints its document at the end.
+fn iperf3_server() -> (Running, u16) {
+    let port = free_port();
+    let running = Running::start(&mut command("iperf3", &format!("-s -J -1 -p {port}")));
+    // a connection would be its test
+    std::thread::sleep(Duration::from_millis(300));
+    (running, port)
+}
+
+fn client(port: u16, options: &str) -> Running {
+    let words = format!("iperf3 -c 127.0.0.1 -p {port} {options}");
+    Running::start(&mut command(LINKRATE, &words))
+}
+
+/// The keys of a document with the types of their values, those of all entries of a list together.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<(String, &'static str)>) {
+    let kind = match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                keys(value, &format!("{path}.{key}"), found);
+            }
+            return;
+        }
+        Value::Array(values) => {
+            for value in values {
+                keys(value, &format!("{path}[]"), found);
+            }
+            return;
+        }
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+        Value::Bool(_) => "switch",
+        Value::Null => "null",
+    };
+    found.insert((path.to_owned(), kind));
+}
+
+/// Whether two ends tell of the same number of octets.
+fn agree(options: &str, here: &Value, there: &Value) {
+    let [here, there] = [here, there].map(|octets| octets.as_f64().expect("octets"));
+    // each end leaves the beginning out by a timer of its own
+    let most = if options.contains("-O") { 0.02 } else { 0.005 };
+    assert!((here / there - 1.0).abs() < most, "{options}: {here} and {there} octets");
+    assert!(here > 0.0);
+}
+
+#[test]
+fn documents_have_the_keys_of_iperf3() {
+    let test = "documents_have_the_keys_of_iperf3";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    for options in ["", "-R", "--bidir -P 2", "-u", "-u -R -P 2", "-u --bidir", "-P 4"] {
+        let options = format!("-J -t 1 -b 40M {options}");
+        let (server, port) = iperf3_server();
+        let ours = client(port, &options).wait().expect_code(0).json();
+        drop(server);
+        let (server, port) = iperf3_server();
+        let words = format!("-c 127.0.0.1 -p {port} {options}");
+        let theirs = Running::start(&mut command("iperf3", &words)).wait().expect_code(0).json();
+        drop(server);
+        let mut found = [BTreeSet::new(), BTreeSet::new()];
+        keys(&ours, "", &mut found[0]);
+        keys(&theirs, "", &mut found[1]);
+        let missing: Vec<_> = found[1].difference(&found[0]).collect();
+        assert!(missing.is_empty(), "{options}: {missing:#?}");
+    }
+}
+
+#[test]
+fn both_ends_tell_of_the_same_octets() {
+    let test = "both_ends_tell_of_the_same_octets";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    for options in [
+        "-t 2",
+        "-t 2 -R",
+        "-t 2 --bidir",
+        "-t 2 -P 4",
+        "-t 2 -O 1",
+        "-n 20M",
+        "-k 200 -l 64K",
+        "-t 1 -Z -w 256K -C reno -N",
+        "-u -t 2",
+        "-u -t 2 -R",
+        "-u -t 2 -O 1 -P 2",
+    ] {
+        let (server, port) = iperf3_server();
+        let finished = client(port, &format!("-J -b 80M -l 16K {options}")).wait().expect_code(0);
+        assert!(finished.stderr.contains("the server is on this host"), "{}", finished.stderr);
+        let ours = finished.json();
+        assert!(ours["error"].is_null(), "{options}: {ours:#}");
+        let theirs = server.wait().expect_code(0).json();
+        let (ours, theirs) = (&ours["end"], &theirs["end"]);
+        let is_udp = options.contains("-u");
+        if options.contains("-R") {
+            agree(options, &ours["sum_received"]["bytes"], &ours["sum_sent"]["bytes"]);
+            agree(options, &ours["sum_received"]["bytes"], &theirs["sum_sent"]["bytes"]);
+        } else {
+            agree(options, &ours["sum_sent"]["bytes"], &ours["sum_received"]["bytes"]);
+            if !is_udp {
+                assert_eq!(
+                    ours["sum_received"]["bytes"], theirs["sum_received"]["bytes"],
+                    "{options}"
+                );
+            }
+        }
+        if options.contains("--bidir") {
+            let [sent, received] = ["sum_sent_bidir_reverse", "sum_received_bidir_reverse"];
+            agree(options, &ours[sent]["bytes"], &ours[received]["bytes"]);
+        }
+        if is_udp {
+            assert_eq!(ours["sum"]["lost_packets"], 0, "{options}: {ours:#}");
+        }
+        if options == "-t 2" {
+            let rate = ours["sum_sent"]["bits_per_second"].as_f64().expect("a rate");
+            assert!((rate / 80e6 - 1.0).abs() < 0.02, "{rate} bit/s");
+        }
+    }
+}
+
+#[test]
+fn linkrate_serves_its_own_client() {
+    let port = free_port();
+    let server = Running::start(&mut command(LINKRATE, &format!("iperf3 -s -p {port}")));
+    std::thread::sleep(Duration::from_millis(300));
+    for options in ["", "-R", "--bidir", "-u", "-u -R", "-P 4"] {
+        let finished = client(port, &format!("-J -t 1 -b 40M {options}")).wait().expect_code(0);
+        let end = &finished.json()["end"];
+        agree(options, &end["sum_sent"]["bytes"], &end["sum_received"]["bytes"]);
+    }
+    // text, with one line for each interval
+    let text = client(port, "-t 3 -b 40M").wait().expect_code(0);
+    assert_eq!(text.stdout.matches("/sec    0").count(), 4, "{}", text.stdout);
+    assert!(text.stdout.ends_with("receiver\n\niperf Done.\n"), "{}", text.stdout);
+    assert!(text.stderr.contains("note: 3 intervals: mean "), "{}", text.stderr);
+    server.signal(Signal::INT);
+    let finished = server.wait().expect_code(0);
+    assert!(finished.stderr.contains("only clients of this host"), "{}", finished.stderr);
+    assert_eq!(finished.stdout.lines().count(), 7);
+}
+
+#[test]
+fn a_stream_of_documents_has_one_on_each_line() {
+    let port = free_port();
+    let server = Running::start(&mut command(LINKRATE, &format!("iperf3 -s -1 -p {port}")));
+    std::thread::sleep(Duration::from_millis(300));
+    let finished = client(port, "--json-stream -t 2 -b 40M").wait().expect_code(0);
+    let events: Vec<String> = finished
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"))
+        .map(|line| line["event"].as_str().expect("an event").to_owned())
+        .collect();
+    assert_eq!(events, ["start", "interval", "interval", "end"]);
+    server.wait().expect_code(0);
+}
+
+#[test]
+fn an_interruption_ends_the_test_properly() {
+    let port = free_port();
+    let server = Running::start(&mut command(LINKRATE, &format!("iperf3 -s -p {port}")));
+    std::thread::sleep(Duration::from_millis(300));
+    let running = client(port, "-J -t 30 -b 40M");
+    std::thread::sleep(Duration::from_millis(1500));
+    running.signal(Signal::INT);
+    let document = running.wait().expect_code(1).json();
+    assert!(document["error"].as_str().expect("an error").contains("interrupt"));
+    let end = &document["end"];
+    agree("an interruption", &end["sum_sent"]["bytes"], &end["sum_received"]["bytes"]);
+    server.signal(Signal::INT);
+    let finished = server.wait().expect_code(0);
+    assert!(finished.stdout.contains("\"ended\":\"complete\""), "{}", finished.stdout);
+}
+
+#[test]
+fn what_cannot_be_is_told_as_iperf3_tells_it() {
+    let port = free_port();
+    let refused = client(port, "-J").wait().expect_code(1);
+    let error = &refused.json()["error"];
+    assert_eq!(error, "unable to connect to server: Connection refused");
+    for (options, said) in [
+        ("--sctp", "does not take iperf3's option --sctp"),
+        ("--fq-rate 5", "does not take iperf3's option --fq-rate"),
+        ("-t 1 -n 5", "--time, --bytes and --blockcount"),
+        ("-A 0,1", "CPU of the server"),
+        ("-R --bidir", "cannot be used with"),
+    ] {
+        let refused = client(port, options).wait().expect_code(1);
+        assert!(refused.stderr.contains(said), "{options}: {}", refused.stderr);
+        assert!(refused.stdout.is_empty());
+    }
+}
