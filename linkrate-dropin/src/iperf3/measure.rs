@@ -34,7 +34,7 @@ const LEAST_PART: f64 = 0.1;
 pub enum Event<'a> {
     /// Its streams are open.
     Start(&'a Start),
-    /// The figures begin: the streams send, and the beginning that is left out is over.
+    /// The figures begin: the beginning that is left out is over.
     Begun,
     /// An interval has ended.
     Interval(&'a Interval),
@@ -231,13 +231,18 @@ impl Run<'_> {
     ) -> Result<Measured, Problem> {
         let asked = self.asked;
         let mut sampler = Sampler::new(streams, asked.transport == Transport::Udp);
-        let mut cpu = CpuShare::start();
-        self.phase.begin();
         let omit = f64::from(asked.omit_seconds);
         if omit > 0.0 {
+            self.phase.begin();
             self.intervals(&mut sampler, streams, Some(omit), true, hear)?;
+        }
+        // meters take their time, in which nothing is counted
+        hear(Event::Begun);
+        let cpu = CpuShare::start();
+        if omit > 0.0 {
             sampler.leave_out();
-            cpu = CpuShare::start();
+        } else {
+            self.phase.begin();
         }
         let most = match asked.blocks {
             0 => asked.bytes,
@@ -246,12 +251,11 @@ impl Run<'_> {
         if most > 0 {
             self.phase.limit(most);
         }
-        hear(Event::Begun);
         let length = (most == 0).then_some(f64::from(asked.seconds));
         let seconds = self.intervals(&mut sampler, streams, length, false, hear)?;
         let cpu_percent = cpu.percent();
-        hear(Event::Over);
         self.phase.end();
+        hear(Event::Over);
         let is_interrupted = self.stop.load(Ordering::Relaxed);
         if most > 0 && asked.transport == Transport::Tcp {
             // the server counts nothing after the end
@@ -296,7 +300,7 @@ impl Run<'_> {
         hear: &mut dyn FnMut(Event<'_>),
     ) -> Result<f64, Problem> {
         let step = match self.options.interval_seconds {
-            none if none == 0.0 => f64::INFINITY,
+            0.0 => f64::INFINITY,
             step => step,
         };
         let begun = Instant::now();

@@ -297,3 +297,108 @@ impl Text {
         format!("{role} Interval           Transfer     Bitrate{rest}\n")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linkrate_interop::iperf3::Parameters;
+
+    use super::super::record::{Connection, Path, Spread, StreamInterval};
+    use super::*;
+
+    fn start(parameters: Parameters) -> Start {
+        let address = |port| format!("127.0.0.1:{port}").parse().unwrap();
+        Start {
+            host: "127.0.0.1".to_owned(),
+            port: 5999,
+            parameters,
+            cookie: "abc".to_owned(),
+            mss: Some(32_768),
+            buffers: (16_384, 131_072),
+            streams: vec![Connection { socket: 5, local: address(47_408), remote: address(5999) }],
+            unix_seconds: 0,
+        }
+    }
+
+    fn stream(datagrams: Option<Datagrams>) -> StreamEnd {
+        StreamEnd {
+            socket: 5,
+            sends: true,
+            sent_bytes: 262_144,
+            received_bytes: 262_144,
+            sent_seconds: 2.0,
+            received_seconds: 2.0,
+            retransmits: datagrams.is_none().then_some(34),
+            spread: Spread::default(),
+            received: datagrams,
+            sent_packets: 8,
+        }
+    }
+
+    fn end(stream: StreamEnd) -> End {
+        End {
+            streams: vec![stream],
+            own_cpu_percent: [3.0, 1.0, 2.0],
+            remote_cpu_percent: [0.0; 3],
+            own_congestion: Some("cubic".to_owned()),
+            remote_congestion: None,
+            is_interrupted: false,
+        }
+    }
+
+    fn interval(datagrams: Option<Datagrams>, path: Option<Path>) -> Interval {
+        let stream = StreamInterval { socket: 5, sends: true, bytes: 131_072, datagrams, path };
+        Interval { start: 0.0, end: 1.0, is_omitted: false, streams: vec![stream] }
+    }
+
+    /// The text of a whole test. Lines keep the spaces at their ends, as those of iperf3.
+    fn whole(parameters: Parameters, interval: &Interval, end: &End) -> Vec<String> {
+        let mut text = Text::new(Format::Adaptive, false, None);
+        let events = [Event::Start(&start(parameters)), Event::Interval(interval), Event::End(end)];
+        let all: String = events.iter().map(|event| text.lines(event)).collect();
+        all.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn text_of_tcp_is_that_of_iperf3() {
+        let path = Path { retransmits: 32, snd_cwnd: 1023 * 1024, ..Path::default() };
+        let lines = whole(Parameters::default(), &interval(None, Some(path)), &end(stream(None)));
+        let expected = [
+            "Connecting to host 127.0.0.1, port 5999",
+            "[  5] local 127.0.0.1 port 47408 connected to 127.0.0.1 port 5999",
+            "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd",
+            "[  5]   0.00-1.00   sec   128 KBytes  1.05 Mbits/sec   32   1023 KBytes       ",
+            "- - - - - - - - - - - - - - - - - - - - - - - - -",
+            "[ ID] Interval           Transfer     Bitrate         Retr",
+            "[  5]   0.00-2.00   sec   256 KBytes  1.05 Mbits/sec   34             sender",
+            "[  5]   0.00-2.00   sec   256 KBytes  1.05 Mbits/sec                  receiver",
+            "",
+            "iperf Done.",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn text_of_udp_is_that_of_iperf3() {
+        let asked = Parameters { transport: Transport::Udp, ..Parameters::default() };
+        let sent = Datagrams { packets: 4, ..Datagrams::default() };
+        let received = Datagrams { packets: 8, lost: 8, out_of_order: 0, jitter_seconds: 4e-6 };
+        let lines = whole(asked, &interval(Some(sent), None), &end(stream(Some(received))));
+        let expected = [
+            "[ ID] Interval           Transfer     Bitrate         Total Datagrams",
+            "[  5]   0.00-1.00   sec   128 KBytes  1.05 Mbits/sec  4  ",
+            "- - - - - - - - - - - - - - - - - - - - - - - - -",
+            "[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams",
+            "[  5]   0.00-2.00   sec   256 KBytes  1.05 Mbits/sec  0.000 ms  0/8 (0%)  sender",
+            "[  5]   0.00-2.00   sec   256 KBytes  1.05 Mbits/sec  0.004 ms  8/8 (100%)  receiver",
+        ];
+        assert_eq!(lines[2..8], expected);
+    }
+
+    #[test]
+    fn a_title_stands_before_each_line() {
+        let mut text = Text::new(Format::Adaptive, true, Some("run 7".to_owned()));
+        let lines = text.lines(&Event::Start(&start(Parameters::default())));
+        assert!(lines.lines().count() > 6);
+        assert!(lines.lines().all(|line| line.starts_with("run 7:  ")), "{lines}");
+    }
+}
