@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::capture::Capture;
 use common::up::{CLIENT, Up, ready};
-use common::{Running, has_or_skips, wait_until};
+use common::{LINKRATE, Running, has_or_skips, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -26,8 +26,7 @@ struct Served {
 impl Served {
     fn start() -> Self {
         let lab = Up::start("--adapter gigabit");
-        let words = format!("linkrate serve --bind {CLIENT}");
-        let words = words.replacen("linkrate", common::LINKRATE, 1);
+        let words = format!("{LINKRATE} serve --bind {CLIENT}");
         let server = Running::start(&mut lab.exec("client-0", &words));
         let listens = || {
             let table = lab.run("client-0", "cat /proc/net/tcp").stdout;

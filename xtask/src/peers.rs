@@ -20,7 +20,7 @@ pub const OF_TESTS: &[Peer] = &[
     Peer::of("iperf3", &["iperf3"]),
     Peer::of("iproute2", &["bridge", "ip", "tc"]),
     Peer::of("iputils-ping", &["ping"]),
-    Peer::of("netperf", &["netperf", "netserver"]).in_component("non-free"),
+    NETPERF,
     Peer::of("nginx", &["nginx"]),
     Peer::of("openssh-client", &["ssh", "ssh-keygen"]),
     Peer::of("openssh-server", &["sshd"]),
@@ -35,10 +35,14 @@ const OPEN_VSWITCH: Peer = Peer::of(
     &["ovs-appctl", "ovs-vswitchd", "ovs-vsctl", "ovsdb-server", "ovsdb-tool"],
 );
 
+/// netperf and its server.
+const NETPERF: Peer = Peer::of("netperf", &["netperf", "netserver"]).in_component("non-free");
+
 /// Programs that benchmarks start, by Debian package.
 pub const OF_BENCHMARKS: &[Peer] = &[
     Peer::of("iperf3", &["iperf3"]),
     Peer::of("iproute2", &["ip"]),
+    NETPERF,
     OPEN_VSWITCH,
     Peer::of("procps", &["kill"]),
 ];
