@@ -9,12 +9,14 @@
 mod control;
 mod iperf3;
 mod netperf;
+mod user;
 
 use std::net::SocketAddr;
 
 pub use control::Control;
 pub use iperf3::Iperf3Test;
 pub use netperf::NetperfTest;
+pub use user::{PASSWORD, User, UserError};
 
 use crate::json::JsonError;
 use crate::netperf::MessageError;

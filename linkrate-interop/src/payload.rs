@@ -11,7 +11,8 @@ use std::io;
 pub use stream::{Count, Phase, Socket, Stream, Work};
 
 /// Whether a call failed for its time, and not for its connection.
-pub(crate) fn is_passing(error: &io::Error) -> bool {
+#[must_use]
+pub fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }

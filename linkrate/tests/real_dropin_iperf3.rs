@@ -4,17 +4,13 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
+use common::ends::{agree, free_port};
+use common::keys::Keys;
 use common::{LINKRATE, Running, command, has_or_skips};
 use rustix::process::Signal;
 use serde_json::Value;
-
-fn free_port() -> u16 {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    free.local_addr().expect("its address").port()
-}
 
 /// A server of iperf3 for one test, which prints its document at the end.
 fn iperf3_server() -> (Running, u16) {
@@ -51,15 +47,6 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<(String, &'static str)>)
         Value::Null => "null",
     };
     found.insert((path.to_owned(), kind));
-}
-
-/// Whether two ends tell of the same number of octets.
-fn agree(options: &str, here: &Value, there: &Value) {
-    let [here, there] = [here, there].map(|octets| octets.as_f64().expect("octets"));
-    // each end leaves the beginning out by a timer of its own
-    let most = if options.contains("-O") { 0.02 } else { 0.005 };
-    assert!((here / there - 1.0).abs() < most, "{options}: {here} and {there} octets");
-    assert!(here > 0.0);
 }
 
 #[test]
@@ -209,4 +196,49 @@ fn what_cannot_be_is_told_as_iperf3_tells_it() {
         assert!(refused.stderr.contains(said), "{options}: {}", refused.stderr);
         assert!(refused.stdout.is_empty());
     }
+}
+
+#[test]
+fn a_user_is_admitted_by_servers_of_either_padding() {
+    let test = "a_user_is_admitted_by_servers_of_either_padding";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let keys = Keys::new();
+    let [private, public, users] =
+        ["private.pem", "public.pem", "users"].map(|name| keys.path(name));
+    let measured = |port: u16, user: &str, password: &str| {
+        let words = format!(
+            "iperf3 -c 127.0.0.1 -p {port} -J -t 1 -b 20M --username {user} --rsa-public-key-path {public}"
+        );
+        let mut client = command(LINKRATE, &words);
+        Running::start(client.env("IPERF3_PASSWORD", password)).wait().json()
+    };
+    // versions before 3.17 expect another padding than later ones
+    let port = free_port();
+    let words =
+        format!("-s -p {port} --rsa-private-key-path {private} --authorized-users-path {users}");
+    let theirs = Running::start(&mut command("iperf3", &words));
+    std::thread::sleep(Duration::from_millis(300));
+    let document = measured(port, "mario", "rossi");
+    assert!(document["error"].is_null(), "{document:#}");
+    drop(theirs);
+    let port = free_port();
+    let words = format!(
+        "serve --programs iperf3 --iperf3-port {port} --users {users} --rsa-private-key {private}"
+    );
+    let ours = Running::start(&mut command(LINKRATE, &words));
+    std::thread::sleep(Duration::from_millis(500));
+    let document = measured(port, "mario", "rossi");
+    assert!(document["error"].is_null(), "{document:#}");
+    for (user, password) in [("mario", "Rossi"), ("maria", "rossi")] {
+        let document = measured(port, user, password);
+        assert_eq!(document["error"], "test authorization failed", "{document:#}");
+    }
+    ours.signal(Signal::INT);
+    let lines = ours.wait().expect_code(0).stdout;
+    assert!(
+        lines.lines().next().is_some_and(|line| line.contains("\"user\":\"mario\"")),
+        "{lines}"
+    );
 }

@@ -3,10 +3,11 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
+use common::ends::free_port;
 use common::{Finished, LINKRATE, Running, command, has_or_skips, linkrate, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -15,11 +16,6 @@ use serde_json::Value;
 struct Server {
     running: Running,
     port: u16,
-}
-
-fn free_port() -> u16 {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    free.local_addr().expect("its address").port()
 }
 
 impl Server {

@@ -3,9 +3,10 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
+use common::ends::{agree, free_port};
 use common::keys::Keys;
 use common::{LINKRATE, Running, command, has_or_skips};
 use rustix::process::Signal;
@@ -19,9 +20,7 @@ struct Server {
 
 impl Server {
     fn start(options: &str) -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+        let port = free_port();
         let words = format!("serve --programs iperf3 --iperf3-port {port} {options}");
         let running = Running::start(&mut command(LINKRATE, &words));
         let begun = Instant::now();
@@ -46,15 +45,6 @@ impl Server {
         let lines = finished.stdout.lines();
         lines.map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
     }
-}
-
-/// Whether two ends tell of the same number of octets, except for what is on its way at the end.
-fn agree(options: &str, here: &Value, there: &Value) {
-    let [here, there] = [here, there].map(|octets| octets.as_f64().expect("octets"));
-    // each end leaves the beginning out by a timer of its own
-    let most = if options.contains("-O") { 0.02 } else { 0.005 };
-    assert!((here / there - 1.0).abs() < most, "{options}: {here} and {there} octets");
-    assert!(here > 0.0);
 }
 
 #[test]

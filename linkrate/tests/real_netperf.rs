@@ -3,9 +3,10 @@
 
 mod common;
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
+use common::ends::free_port;
 use common::{LINKRATE, Running, command, has_or_skips};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -18,9 +19,7 @@ struct Server {
 
 impl Server {
     fn start(options: &str) -> Self {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+        let port = free_port();
         let words = format!("serve --programs netperf --netperf-port {port} {options}");
         let running = Running::start(&mut command(LINKRATE, &words));
         let begun = Instant::now();

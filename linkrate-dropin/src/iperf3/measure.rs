@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use linkrate_interop::client::{ClientError, Control, Iperf3Test};
-use linkrate_interop::iperf3::{Parameters, Results, Role, StreamResult, Transport, stream_id};
+use linkrate_interop::client::{ClientError, Control, Iperf3Test, User, UserError};
+use linkrate_interop::iperf3::{
+    Padding, Parameters, Results, Role, StreamResult, Transport, stream_id,
+};
 use linkrate_interop::payload::{Phase, Socket, Stream, Work};
 use linkrate_sys::sched::{current_thread, own_cpu_seconds, set_affinity};
 use linkrate_sys::{dial, socket};
@@ -58,6 +60,9 @@ pub enum Problem {
         /// The reason.
         reason: String,
     },
+    /// There is no user.
+    #[error("unable to authenticate: {0}")]
+    User(#[from] UserError),
     /// The server did not answer, or refused.
     #[error("{}", words(.0))]
     Client(#[from] ClientError),
@@ -85,6 +90,7 @@ fn words(error: &ClientError) -> String {
             format!("unable to connect to server: {}", plain(reason))
         }
         ClientError::Busy { .. } => "the server is busy running a test. try again later".to_owned(),
+        ClientError::Denied => "test authorization failed".to_owned(),
         ClientError::Interrupted => "interrupt - the client has terminated".to_owned(),
         other => other.to_string(),
     }
@@ -109,10 +115,22 @@ pub fn run(
     }
     let of_control = dial::Options { from: options.from(), ..dial::Options::default() };
     let mut asked = None;
-    let mut test = Iperf3Test::ask_over(
-        &mut || Control::dial(server, &of_control, options.patience(), stop),
-        &mut |mss| asked.insert(options.parameters(mss)).clone(),
-    )?;
+    let mut ask = |user: Option<&User>| {
+        let with =
+            |mss| Parameters { authentication: user.map(User::token), ..options.parameters(mss) };
+        Iperf3Test::ask_over(
+            &mut || Control::dial(server, &of_control, options.patience(), stop),
+            &mut |mss| asked.insert(with(mss)).clone(),
+        )
+    };
+    let mut test = match user(options)? {
+        None => ask(None),
+        Some(mut user) if options.pkcs1_padding => {
+            user = user.padded(Padding::Pkcs1);
+            ask(Some(&user))
+        }
+        Some(mut user) => user.ask(&mut |user| ask(Some(user))),
+    }?;
     let Some(asked) = asked else { return Err(ClientError::Interrupted.into()) };
     let mut sockets = Vec::new();
     for index in 0..asked.ways.streams(asked.parallel) {
@@ -151,6 +169,12 @@ pub fn run(
     let ended = ended?;
     hear(Event::End(&ended));
     Ok(ended)
+}
+
+/// The user that the options name.
+fn user(options: &Options) -> Result<Option<User>, Problem> {
+    let read = options.user.as_ref().map(|(name, key)| User::read(name, key));
+    Ok(read.transpose()?)
 }
 
 fn begin(test: &mut Iperf3Test) -> Result<(), Problem> {

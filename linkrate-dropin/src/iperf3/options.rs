@@ -1,6 +1,7 @@
 //! What the client was asked for.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use linkrate_interop::iperf3::{CounterWidth, Parameters, Transport, Ways};
@@ -56,6 +57,10 @@ pub struct Options {
     pub connect_timeout: Option<Duration>,
     /// Datagrams with numbers of 64 bits.
     pub wide_counters: bool,
+    /// The user that the server asks for, and the file of its public key.
+    pub user: Option<(String, PathBuf)>,
+    /// Names are padded as before iperf 3.17, and in no other way.
+    pub pkcs1_padding: bool,
     /// A title, which each line begins with.
     pub title: Option<String>,
     /// The unit of rates.
@@ -85,6 +90,8 @@ impl Default for Options {
             socket: dial::Options::default(),
             connect_timeout: None,
             wide_counters: false,
+            user: None,
+            pkcs1_padding: false,
             title: None,
             format: Format::default(),
             verbose: false,

@@ -11,6 +11,7 @@ use linkrate_sys::socket;
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 
 use linkrate_interop::netperf::{OmniResponse, Shape};
+use linkrate_interop::payload::is_passing;
 
 use super::options::{Length, Options};
 
@@ -420,9 +421,4 @@ impl Flow<'_> {
         self.end();
         Ok(())
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }

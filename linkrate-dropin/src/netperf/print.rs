@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use linkrate_interop::netperf::Shape;
+use linkrate_sys::dial::is_of_this_host;
 
 use super::options::{Options, Output};
 use super::selectors;
-use super::test::{Report, is_here};
+use super::test::Report;
 
 /// A unit of throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -359,7 +360,7 @@ fn datagrams(options: &Options, report: &Report) -> String {
 /// What netperf gets wrong, or does not say.
 pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
-    if options.cpu != [false; 2] && is_here(*report.server.ip()) {
+    if options.cpu != [false; 2] && is_of_this_host((*report.server.ip()).into()) {
         notes.push(
             "both ends are on this host: its CPU time is that of both, and each service demand contains the other"
                 .to_owned(),

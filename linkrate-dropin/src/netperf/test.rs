@@ -1,6 +1,6 @@
 //! One test, from its request to its results.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -125,10 +125,4 @@ pub(super) fn run(
     let results = test.end(patience)?;
     let rate = Report::rate_of(options, &tally);
     Ok(Report { server, tally, response, results, cpu, tests: 1, width: None, rate })
-}
-
-/// Whether an address is one of this host.
-pub(super) fn is_here(address: Ipv4Addr) -> bool {
-    // only its own addresses can be bound
-    std::net::UdpSocket::bind((address, 0)).is_ok()
 }

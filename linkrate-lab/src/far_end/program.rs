@@ -1,20 +1,21 @@
 //! Programs of others at the far end: their control connection is the controller's, and the connections that
 //! carry payload are the system under test's.
 
-mod user;
-
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_agent::protocol::{DialSpec, Ends, FlowFacts, Reply, Request};
-use linkrate_interop::client::{ClientError, Iperf3Test, NetperfTest};
+use linkrate_interop::client::{
+    ClientError, Control, Iperf3Test, NetperfTest, PASSWORD, User, UserError,
+};
 use linkrate_interop::iperf3::{Parameters, Results, Role, StreamResult, Ways, stream_id};
 use linkrate_interop::netperf::{OmniRequest, Shape, cpu_method};
-use linkrate_terms::interfaces::Program;
+use linkrate_terms::interfaces::{Program, ProgramUser};
 use linkrate_terms::told::Told;
 use linkrate_terms::{CpuSet, Direction, FarEnd, MessageSize, Protocol, RunSpec, Workload};
 
@@ -44,7 +45,7 @@ pub struct FarProgram {
     pub(crate) sut_interface: String,
     sut_address: Ipv4Addr,
     /// Who asks, where it asks for a user.
-    user: Option<user::User>,
+    user: Option<User>,
     stop: Arc<AtomicBool>,
     /// The tests of a run.
     tests: Vec<Test>,
@@ -114,7 +115,7 @@ impl FarProgram {
             server,
             sut_interface: sut_interface.to_owned(),
             sut_address,
-            user: user.as_deref().map(user::User::read).transpose()?,
+            user: user.as_deref().map(read_user).transpose()?,
             stop: Arc::clone(&options.stop),
             tests: Vec::new(),
             counted: Vec::new(),
@@ -161,7 +162,12 @@ impl FarProgram {
                 let asked = parameters(workload, spec, seconds(run + IPERF3_SLACK));
                 let test = match &mut self.user {
                     None => Iperf3Test::ask(self.server, &asked, &self.stop),
-                    Some(user) => user.ask(self.server, asked, &self.stop)?,
+                    Some(user) => user.ask(&mut |user| {
+                        let connect = &mut || Control::connect(self.server, &self.stop);
+                        let with =
+                            || Parameters { authentication: Some(user.token()), ..asked.clone() };
+                        Iperf3Test::ask_over(connect, &mut |_| with())
+                    }),
                 };
                 let mut test = test.map_err(|error| self.failed(error))?;
                 let ports = vec![self.server.port()];
@@ -264,6 +270,20 @@ impl FarProgram {
             }
         }
     }
+}
+
+/// The user that a server asks for.
+fn read_user(user: &ProgramUser) -> Result<User, LabError> {
+    User::read(&user.name, Path::new(&user.key)).map_err(|error| {
+        let hint = match &error {
+            UserError::Key { .. } => {
+                "give the file of the server's public key: iperf3:USER@HOST,FILE".to_owned()
+            }
+            UserError::NoPassword(_) => format!("set {PASSWORD}, as for iperf3 itself"),
+            UserError::Credentials { .. } => "use another password, or a longer key".to_owned(),
+        };
+        LabError::Invalid { what: error.to_string(), hint }
+    })
 }
 
 /// The payload of these flows, as the system under test counts it.

@@ -126,6 +126,15 @@ pub struct Iperf3Args {
     /// Accepted: each line is written at once
     #[arg(long)]
     pub forceflush: bool,
+    /// User that the server asks for; its password is in IPERF3_PASSWORD
+    #[arg(long, value_name = "NAME", requires = "rsa_public_key_path")]
+    pub username: Option<String>,
+    /// File of the server's public key, in PEM form
+    #[arg(long, value_name = "FILE", requires = "username")]
+    pub rsa_public_key_path: Option<PathBuf>,
+    /// Pad the name as iperf3 before 3.17, and do not try both ways
+    #[arg(long, requires = "username")]
+    pub use_pkcs1_padding: bool,
 }
 
 /// Options of iperf3 that are not taken.

@@ -72,6 +72,8 @@ fn options(arguments: &Iperf3Args, host: &str) -> Options {
         },
         connect_timeout: arguments.connect_timeout.map(|ms| Duration::from_millis(ms.into())),
         wide_counters: arguments.udp_counters_64bit,
+        user: arguments.username.clone().zip(arguments.rsa_public_key_path.clone()),
+        pkcs1_padding: arguments.use_pkcs1_padding,
         title: arguments.title.clone(),
         format: arguments.format.unwrap_or_default(),
         verbose: arguments.verbose,

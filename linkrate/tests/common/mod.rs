@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod capture;
+pub mod ends;
 pub mod keys;
 pub mod lab;
 pub mod machines;

@@ -1,0 +1,117 @@
+//! The user that an iperf3 server asks for.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::ClientError;
+use crate::iperf3::{AuthenticationError, Credentials, Padding, PublicKey};
+
+/// Where the password is, as for iperf3 itself: a command line can be read by all users of a host.
+pub const PASSWORD: &str = "IPERF3_PASSWORD";
+
+/// How long a server that has denied access may take until it listens again.
+const RESTART: Duration = Duration::from_secs(2);
+/// Time between two attempts.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Why there is no user.
+#[derive(Debug, thiserror::Error)]
+pub enum UserError {
+    /// The file of the key cannot be read, or has none.
+    #[error("{file}: {reason}")]
+    Key {
+        /// Its path.
+        file: String,
+        /// The reason.
+        reason: String,
+    },
+    /// There is no password.
+    #[error("no password of {0} in {PASSWORD}")]
+    NoPassword(String),
+    /// The name or the password cannot be sent.
+    #[error("user {name}: {reason}")]
+    Credentials {
+        /// The name.
+        name: String,
+        /// The reason.
+        reason: AuthenticationError,
+    },
+}
+
+/// A user with a password, and the key of the server.
+#[derive(Debug)]
+pub struct User {
+    credentials: Credentials,
+    key: PublicKey,
+    padding: Padding,
+}
+
+impl User {
+    /// Reads the key of the server, in PEM form, and the password of `name` from the environment.
+    ///
+    /// # Errors
+    /// [`UserError`].
+    pub fn read(name: &str, key: &Path) -> Result<Self, UserError> {
+        let wrong = |reason: String| UserError::Key { file: key.display().to_string(), reason };
+        let text = fs::read_to_string(key).map_err(|error| wrong(error.to_string()))?;
+        let key = PublicKey::of_pem(&text).map_err(|error| wrong(error.to_string()))?;
+        let password =
+            std::env::var(PASSWORD).map_err(|_| UserError::NoPassword(name.to_owned()))?;
+        let refused = |reason| UserError::Credentials { name: name.to_owned(), reason };
+        let credentials = Credentials::new(name, &password).map_err(refused)?;
+        let user = Self { credentials, key, padding: Padding::default() };
+        // so that no later one can fail
+        user.encrypted().map_err(refused)?;
+        Ok(user)
+    }
+
+    /// The same with this padding alone.
+    #[must_use]
+    pub fn padded(self, padding: Padding) -> Self {
+        Self { padding, ..self }
+    }
+
+    /// The token for the next request.
+    #[must_use]
+    pub fn token(&self) -> String {
+        self.encrypted().unwrap_or_default()
+    }
+
+    fn encrypted(&self) -> Result<String, AuthenticationError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        self.credentials.token(&self.key, self.padding, now)
+    }
+
+    /// Asks for a test as this user. A server that denies access may be one of before 3.17, which pads in another
+    /// way, and which may close the connection without a word where it cannot read a name: it is asked once more in
+    /// that way, and from then on.
+    ///
+    /// # Errors
+    /// Those of `ask`, the first ones if both attempts fail.
+    pub fn ask<T>(
+        &mut self,
+        ask: &mut dyn FnMut(&Self) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let first = ask(self);
+        let may_be_old = matches!(first, Err(ClientError::Denied | ClientError::Ended { .. }));
+        if !may_be_old || self.padding == Padding::Pkcs1 {
+            return first;
+        }
+        self.padding = Padding::Pkcs1;
+        let deadline = Instant::now() + RESTART;
+        loop {
+            std::thread::sleep(PAUSE);
+            match ask(self) {
+                // an old server listens anew after each test
+                Err(ClientError::Unreachable { .. } | ClientError::Ended { .. })
+                    if Instant::now() < deadline => {}
+                Err(_) => {
+                    self.padding = Padding::default();
+                    return first;
+                }
+                admitted => return admitted,
+            }
+        }
+    }
+}
