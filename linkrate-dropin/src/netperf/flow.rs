@@ -136,9 +136,13 @@ pub(super) fn run(
 /// A socket with the options that are asked for.
 fn open(options: &Options) -> io::Result<std::os::fd::OwnedFd> {
     let socket = socket::ipv4_socket(options.test.udp)?;
-    if options.data_ports[0] > 0 {
+    if options.data_ports[0] > 0 || options.local.is_some() {
         socket::set_reuse_address(&socket)?;
-        socket::bind(&socket, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, options.data_ports[0]))?;
+        let local = options.local.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        socket::bind(&socket, SocketAddrV4::new(local, options.data_ports[0]))?;
+    }
+    if let Some(tos) = options.tos[0] {
+        socket::set_type_of_service(&socket, tos)?;
     }
     socket::ask_for_each_buffer(&socket, options.buffers[0])?;
     if !options.test.udp {
@@ -395,6 +399,7 @@ impl Flow<'_> {
         let [request, response] = self.tally.calls;
         let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize + 1]);
         let mut begun = VecDeque::new();
+        let silence = self.options.socket_timeout.unwrap_or(SILENCE);
         let mut heard = Instant::now();
         while self.clock.goes_on(self.tally.transactions) {
             while self.may_ask(&begun) {
@@ -409,7 +414,13 @@ impl Flow<'_> {
                     self.tally.receive_calls += 1;
                     self.completed(begun.pop_front());
                 }
-                Err(error) if is_passing(&error) && heard.elapsed() < SILENCE => {}
+                Err(error) if is_passing(&error) && heard.elapsed() < silence => {}
+                Err(error) if is_passing(&error) && self.options.socket_timeout.is_some() => {
+                    // they are lost, and others take their place
+                    self.tally.failed_calls += begun.len() as u64;
+                    begun.clear();
+                    heard = Instant::now();
+                }
                 Err(error) if is_passing(&error) => {
                     let message =
                         format!("no response in {} s: a datagram is lost", SILENCE.as_secs());

@@ -1,6 +1,7 @@
 //! The options of netperf: those of all tests, and behind `--` those of one.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use linkrate_interop::netperf::{PORT, Shape};
@@ -12,7 +13,7 @@ const WITH_VALUE: &str = "aAbBDfFHiIlLnpPtTvwWYZ";
 /// Options of all tests that take none.
 const WITHOUT_VALUE: &str = "cCdjNrV46";
 /// Options of a test that take a value.
-const TEST_WITH_VALUE: &str = "bdHKLmMpPrRsStT";
+const TEST_WITH_VALUE: &str = "bdeHKLmMpPrRsStT";
 /// Options of a test that take none.
 const TEST_WITHOUT_VALUE: &str = "cCDj46";
 
@@ -134,6 +135,12 @@ pub struct Options {
     pub burst: u32,
     /// Congestion control of both ends.
     pub congestion: [Option<String>; 2],
+    /// Type of service of the packets of both ends.
+    pub tos: [Option<u8>; 2],
+    /// The address of the data connection at this end.
+    pub local: Option<Ipv4Addr>,
+    /// How long a transaction of datagrams may take before another one takes its place.
+    pub socket_timeout: Option<Duration>,
     /// Ports of the data connection here and there; 0 for any.
     pub data_ports: [u16; 2],
     /// Whether latencies are results.
@@ -166,6 +173,9 @@ impl Default for Options {
             nodelay: false,
             burst: 0,
             congestion: [None, None],
+            tos: [None; 2],
+            local: None,
+            socket_timeout: None,
             data_ports: [0; 2],
             latencies: false,
             output: Output::Classic,
@@ -379,6 +389,9 @@ impl Options {
             'I' => self.width(&value)?,
             'i' => self.iterations(&value)?,
             'T' => self.on_cpu = cpus(&value)?,
+            'Y' => self.tos = types_of_service(&value)?,
+            // the control connection needs no address of its own
+            'L' => self.local = self.local.or(local(&value)?),
             'j' => self.latencies = true,
             'k' | 'o' | 'O' => self.select(letter, selectors)?,
             '6' => return value.wrong("IPv4; data connections of IPv6 are not there yet"),
@@ -406,6 +419,11 @@ impl Options {
                 self.transaction = sizes.map(|size| size.unwrap_or(1));
             }
             'D' => self.nodelay = true,
+            'L' => self.local = local(&value)?,
+            'e' => {
+                let seconds = value.whole(1, 3600, "seconds from 1 to 3600")?;
+                self.socket_timeout = Some(Duration::from_secs(seconds.into()));
+            }
             'b' => self.burst = value.whole(0, MOST, "a number of requests up to 86400")?,
             'K' => {
                 self.congestion = value
@@ -521,6 +539,56 @@ impl fmt::Display for Confidence {
     }
 }
 
+/// Types of service of both ends: numbers, or names of RFC 2474, 2597, 3246 and 1349.
+fn types_of_service(value: &Value<'_>) -> Result<[Option<u8>; 2], OptionsError> {
+    let mut both = [None; 2];
+    for (tos, text) in both.iter_mut().zip(value.halves()) {
+        if text.is_empty() {
+            continue;
+        }
+        *tos = match type_of_service(text) {
+            Some(found) => Some(found),
+            None => return value.wrong("a number up to 0xff, or a name such as EF, CS5, AF21"),
+        };
+    }
+    Ok(both)
+}
+
+fn type_of_service(text: &str) -> Option<u8> {
+    let text = text.to_ascii_lowercase();
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u8::from_str_radix(digits, 16).ok();
+    }
+    let digit = |name: &str| name.parse::<u8>().ok();
+    match text.as_str() {
+        "ef" => Some(46 << 2),
+        "lowdelay" => Some(0x10),
+        "throughput" => Some(0x08),
+        "reliability" => Some(0x04),
+        name => match (name.strip_prefix("cs"), name.strip_prefix("af")) {
+            (Some(class), _) => digit(class).filter(|class| *class < 8).map(|class| class << 5),
+            (_, Some(numbers)) => {
+                let number = digit(numbers)?;
+                let (class, drop) = (number / 10, number % 10);
+                ((1..=4).contains(&class) && (1..=3).contains(&drop))
+                    .then_some((class << 5) | (drop << 3))
+            }
+            _ => digit(name),
+        },
+    }
+}
+
+/// An address of this host, without the family behind it; `None` for any.
+fn local(value: &Value<'_>) -> Result<Option<Ipv4Addr>, OptionsError> {
+    match value.1.split(',').next().unwrap_or_default() {
+        "" => Ok(None),
+        text => match text.parse() {
+            Ok(address) => Ok(Some(address)),
+            Err(_) => value.wrong("an IPv4 address of this host"),
+        },
+    }
+}
+
 /// `N`: both programs on CPU N; `N,`: this one; `,N`: the server.
 fn cpus(value: &Value<'_>) -> Result<[Option<u32>; 2], OptionsError> {
     let mut cpus = [None; 2];
@@ -551,7 +619,7 @@ mod tests {
     fn options_are_read_as_netperf_reads_them() {
         let options = parsed(
             "-P0 -v 2 -H lab2,4 -p 12900,0 -t tcp_rr -l -500 -cC -fm -D -0.25,1 -I 95,10 -i 8,4 -T 1, -- -r 64,1K \
-             -s 0 -S 128k,64K -D -b 8 -K reno,cubic -P ,5000",
+             -s 0 -S 128k,64K -D -b 8 -K reno,cubic -P ,5000 -e 2 -L 127.0.0.2,4",
         )
         .unwrap();
         assert_eq!((options.host.as_str(), options.port), ("lab2", 12_900));
@@ -566,6 +634,16 @@ mod tests {
         assert_eq!(options.buffers, [[None; 2], [Some(128_000), Some(65_536)]]);
         assert_eq!(options.congestion, [Some("reno".to_owned()), Some("cubic".to_owned())]);
         assert_eq!((options.burst, options.data_ports), (8, [0, 5000]));
+        assert_eq!(options.socket_timeout, Some(Duration::from_secs(2)));
+        assert_eq!(options.local, Some(Ipv4Addr::new(127, 0, 0, 2)));
+        for (text, expected) in [
+            ("0xb8,16", [Some(0xb8), Some(16)]),
+            ("EF", [Some(0xb8); 2]),
+            (",CS1", [None, Some(0x20)]),
+            ("AF21,af43", [Some(0x48), Some(0x98)]),
+        ] {
+            assert_eq!(parsed(&format!("-Y {text}")).unwrap().tos, expected, "{text}");
+        }
         let omni = parsed("-t OMNI -- -d recv -T tcp -k THROUGHPUT,direction").unwrap();
         assert_eq!(omni.test.shape, Shape::Maerts);
         let names = ["THROUGHPUT", "DIRECTION"].map(str::to_owned).to_vec();
@@ -586,6 +664,8 @@ mod tests {
             ("-I 90", "option -I is \"90\", expected 95 or 99"),
             ("-i 1", "option -i is \"1\", expected most tests"),
             ("-f z", "option -f is \"z\", expected one of k"),
+            ("-Y af44", "option -Y is \"af44\", expected a number up to 0xff"),
+            ("-- -L here", "option -L is \"here\", expected an IPv4 address"),
             ("-6", "option -6 is \"\", expected IPv4"),
             ("-- -m 1G", "option -m is \"1G\", expected a size"),
             ("lab2", "\"lab2\" is not an option"),

@@ -232,6 +232,12 @@ const ALL: &[(&str, &str, Value)] = &[
     ("TRANSPORT_MSS", "Transport MSS bytes", |_, report| {
         report.tally.info.and_then(|info| number(info.snd_mss))
     }),
+    ("LOCAL_SOCKET_TOS", "Local Socket TOS", |options, _| {
+        Some(format!("{:#04x}", options.tos[0].unwrap_or(0)))
+    }),
+    ("REMOTE_SOCKET_TOS", "Remote Socket TOS", |_, report| {
+        Some(format!("{:#04x}", report.response.tos.unwrap_or(0)))
+    }),
     ("LOCAL_NODELAY", "Local TCP_NODELAY", |options, _| {
         number(if options.nodelay { "nodelay" } else { "" })
     }),

@@ -71,6 +71,7 @@ impl Classic {
             measures_cpu: false,
             data_port: 0,
             data_address: None,
+            tos: None,
             congestion: String::new(),
         };
         let (measures, length, listens) = match self {

@@ -87,6 +87,8 @@ pub struct OmniRequest {
     pub data_port: u16,
     /// The address that it is to listen on, where the client names one of IPv4.
     pub data_address: Option<Ipv4Addr>,
+    /// Type of service of the server's packets; `None` leaves it.
+    pub tos: Option<u8>,
     /// The congestion control of the server's sockets; empty leaves it.
     pub congestion: String,
 }
@@ -116,6 +118,8 @@ pub struct OmniResponse {
     pub cpu_rate: f32,
     /// The length of the test as it was asked for.
     pub test_length: u32,
+    /// Type of service of its packets; `None` where it has not set one.
+    pub tos: Option<u8>,
 }
 
 /// Use of CPUs by what they did, per cent of all of them.
@@ -192,6 +196,11 @@ pub(super) fn size(field: &'static str, found: i32) -> Result<Option<u32>, Messa
     }
 }
 
+/// A type of service; zero and what is none leave it.
+fn tos(found: i32) -> Option<u8> {
+    u8::try_from(found).ok().filter(|tos| *tos > 0)
+}
+
 pub(super) fn port(found: u32) -> Result<u16, MessageError> {
     u16::try_from(found).map_err(|_| refused("data_port", found, "at most 65535"))
 }
@@ -248,6 +257,7 @@ impl OmniRequest {
             data_address: Some(message.word(32))
                 .filter(|address| *address != 0 && message.word(21) == IPV4)
                 .map(Ipv4Addr::from_bits),
+            tos: tos(message.signed(37)),
             congestion: message.text(REQUEST_NUMBERS, CONGESTION_BYTES),
         })
     }
@@ -294,6 +304,7 @@ impl OmniRequest {
             },
         );
         message.put(32, self.data_address.map_or(0, Ipv4Addr::to_bits));
+        message.put_signed(37, self.tos.map_or(-1, i32::from));
         message.put_text(REQUEST_NUMBERS, CONGESTION_BYTES, &self.congestion);
         message
     }
@@ -318,6 +329,7 @@ impl OmniResponse {
             cpu_rate: message.float(7),
             test_length: message.word(8),
             data_port: port(message.word(11))?,
+            tos: tos(message.signed(17)),
         })
     }
 
@@ -338,9 +350,9 @@ impl OmniResponse {
         message.put_float(7, self.cpu_rate);
         message.put(8, self.test_length);
         message.put(11, self.data_port.into());
-        // SO_PRIORITY and IP_TOS are left as they are
+        // SO_PRIORITY is left as it is
         message.put_signed(16, -1);
-        message.put_signed(17, -1);
+        message.put_signed(17, self.tos.map_or(-1, i32::from));
         message
     }
 }
@@ -442,6 +454,7 @@ mod tests {
             measures_cpu: true,
             data_port: 0,
             data_address: Some(Ipv4Addr::new(192, 0, 2, 1)),
+            tos: Some(0xb8),
             congestion: "cubic".to_owned(),
         }
     }
@@ -513,10 +526,11 @@ mod tests {
             data_port: u16, send_buffer: i32, receive_buffer: i32, send_size: u32,
             receive_size: u32, send_width: u32, receive_width: u32, nodelay: bool,
             measures_cpu: bool, cpu_rate in 0.0_f32..1e9, test_length: u32,
+            tos in prop::option::of(1_u8..),
         ) {
             let response = OmniResponse {
                 data_port, send_buffer, receive_buffer, send_size, receive_size, send_width,
-                receive_width, nodelay, measures_cpu, cpu_rate, test_length,
+                receive_width, nodelay, measures_cpu, cpu_rate, test_length, tos,
             };
             prop_assert_eq!(OmniResponse::parse(&response.message()), Ok(response));
         }

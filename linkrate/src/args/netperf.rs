@@ -15,6 +15,7 @@ use clap::Args;
   -I 95|99[,WIDTH]  repeat until the interval of the mean is so narrow: full width, per cent
   -i MOST[,LEAST]   most and fewest tests of -I [default: 10,3]
   -T HERE,THERE     CPUs of both programs
+  -Y HERE,THERE     type of service: a number, or a name such as EF, CS5, AF21
   -f UNIT           k, m, g (bit/s), K, M, G (bytes/s) [default: m]
   -P 0|1            headings off or on; -v 0|1: one number, or lines
   -j                latencies
@@ -27,7 +28,8 @@ Options of one test, behind --:
   -b NUMBER         requests outstanding beside the first
   -D                TCP_NODELAY
   -K HERE,THERE     congestion control
-  -P HERE,THERE     ports of the data connection
+  -P HERE,THERE     ports of the data connection; -L ADDRESS: its address here
+  -e SECONDS        UDP_RR: a lost datagram costs this time, and not the test
   -T tcp|udp, -d send|recv|rr, -c   the test of OMNI; -c: a connection for each request
   -k, -o, -O        as above
 

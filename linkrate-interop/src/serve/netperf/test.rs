@@ -8,6 +8,7 @@ use linkrate_sys::bound_socket::{Buffers, datagrams, listener};
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
 use linkrate_sys::socket::{
     buffers, congestion, set_congestion, set_nodelay, set_receive_timeout, set_send_timeout,
+    set_type_of_service,
 };
 use linkrate_sys::tcp_info::tcp_info;
 
@@ -179,6 +180,9 @@ impl Sockets {
                 Self::Tcp(listener)
             }
         };
+        if let Some(tos) = asked.tos {
+            set_type_of_service(&sockets, tos)?;
+        }
         set_receive_timeout(&sockets, GLANCE)?;
         set_send_timeout(&sockets, Some(GLANCE))?;
         Ok(sockets)
@@ -239,6 +243,7 @@ fn measure(
         measures_cpu: asked.measures_cpu,
         cpu_rate: if asked.measures_cpu { rate() } else { 0.0 },
         test_length: asked.test_length.max(0).cast_unsigned(),
+        tos: asked.tos,
     };
     control.tell(&form.response(&response))?;
     let meter = asked.measures_cpu.then(Meter::start).flatten();
