@@ -40,6 +40,7 @@ fn help_names_every_command_and_exit_code() {
     assert_snapshot!("help_study_resume", printed("study resume --help"));
     assert_snapshot!("help_study_report", printed("study report --help"));
     assert_snapshot!("help_measure", printed("measure --help"));
+    assert_snapshot!("help_netperf", printed("netperf --help"));
     assert_snapshot!("help_serve", printed("serve --help"));
     assert_snapshot!("help_iperf3", printed("iperf3 --help"));
 }
