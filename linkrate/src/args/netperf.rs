@@ -7,8 +7,8 @@ use clap::Args;
 #[command(after_help = "Options of all tests:
   -H HOST           host of the netserver, or of `linkrate serve` [default: localhost]
   -p PORT           its port [default: 12865]
-  -t TEST           TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, or OMNI
-                    [default: TCP_STREAM]
+  -t TEST           TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR,
+                    OMNI [default: TCP_STREAM]
   -l LENGTH         seconds, or minus bytes or transactions [default: 10]
   -c, -C            measure the CPU here, and there
   -D SECONDS        results while a test lasts
@@ -33,8 +33,8 @@ Options of one test, behind --:
   -T tcp|udp, -d send|recv|rr, -c   the test of OMNI; -c: a connection for each request
   -k, -o, -O        as above
 
-Started under the name netperf, linkrate takes these options at once. What netperf gets wrong is told
-on standard error.")]
+Started under the name netperf, linkrate takes these options at once. Notes on
+standard error tell what netperf gets wrong.")]
 pub struct NetperfArgs {
     /// Options of netperf
     #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
