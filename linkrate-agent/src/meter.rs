@@ -205,6 +205,7 @@ impl<'a> Meters<'a> {
             zerocopy_completed: moved.zerocopy_completed,
             disciplines: [opened, closed].map(|reading| reading.slow.disciplines.clone()),
             profile: None,
+            intervals: Vec::new(),
             record: None,
             parts: moved.parts,
             broken,

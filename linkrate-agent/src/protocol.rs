@@ -599,6 +599,9 @@ pub struct WindowReport {
     /// The profile of the CPUs, if it was requested.
     #[serde(default)]
     pub profile: Option<Box<Profile>>,
+    /// What the flows moved, interval by interval; empty without flows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<IntervalReport>,
     /// The records of the flows, in a run with an event.
     #[serde(default)]
     pub record: Option<Box<RecordReport>>,
@@ -609,7 +612,17 @@ pub struct WindowReport {
     pub broken: Option<String>,
 }
 
-/// The counts of the flows of one workload in a mix.
+/// The counts of all flows in one interval of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct IntervalReport {
+    /// Its end, ns since the window opened.
+    pub end_ns: u64,
+    /// What the programs moved in it.
+    pub moved: PartReport,
+}
+
+/// The counts of the flows of one workload in a mix, or of one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PartReport {

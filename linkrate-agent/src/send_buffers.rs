@@ -20,7 +20,7 @@ use crate::flow::Flow;
 
 /// Time between two samples, ns: six samples a second, each of which wakes a CPU for at most some
 /// 30 µs. It is not a multiple of a tick or of a usual round trip.
-const EVERY_NS: u64 = 161_803_399;
+pub const EVERY_NS: u64 = 161_803_399;
 
 /// Sockets of one sample; the next sample takes the following ones.
 const SOCKETS: usize = 16;

@@ -22,6 +22,7 @@ use crate::duty::Duty;
 use crate::existing::{self, Holdings};
 use crate::flow::record::RecordReport;
 use crate::framing::read_frame;
+use crate::intervals::Sampler;
 use crate::knobs;
 use crate::meter::{self, Meters, SLOW_AHEAD_NS};
 use crate::profile::{Profiler, Sampling};
@@ -29,12 +30,15 @@ use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
     decode_request, write_message,
 };
-use crate::send_buffers::SendBuffers;
+use crate::send_buffers::{self, SendBuffers};
 use crate::session::Session;
 use crate::steering::{steer, steer_queues};
 use crate::taps::{Setup, Taps};
 use crate::toe;
 use crate::watch;
+
+/// What is due within this time is done at once, so that the CPU wakes once for both, ns.
+const SOON_NS: u64 = 1_000_000;
 
 /// The longest window an agent measures.
 const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -397,13 +401,15 @@ impl Agent<'_> {
             sampling.opened(&opened);
         }
         let mut buffers = SendBuffers::of(flows);
-        let at_event = self.watch(spec, &meters, sampling.as_mut(), &mut buffers)?;
+        let mut sampler = Sampler::of(flows, spec.start_ns, spec.end_ns, send_buffers::EVERY_NS);
+        let at_event = self.watch(spec, &meters, sampling.as_mut(), &mut buffers, &mut sampler)?;
         self.sleep_until(spec.end_ns)?;
         let broken = self.session.as_ref().and_then(Session::broken);
         if let Some(control) = control {
             control.close_window();
         }
         let closed = meters.close(&opened)?;
+        let intervals = sampler.finish();
         let mut report = meters.report(&opened, &closed, broken);
         let session = self.session.as_ref().filter(|_| spec.event_ns.is_some());
         report.record = session.map(|session| {
@@ -412,26 +418,29 @@ impl Agent<'_> {
         });
         report.senders.buffer_looks = buffers.looks;
         report.senders.buffer_full_looks = buffers.full;
+        report.intervals = intervals;
         if let Some(sampling) = sampling {
             report.profile = Some(Box::new(sampling.closed(&closed, flows)?));
         }
         Ok(Reply::Window(Box::new(report)))
     }
 
-    /// Looks at the send buffers while the window is open, and reads samples in a long one; one of a
-    /// minute needs none of that. Returns the reading at the event, if there is one.
+    /// Looks at the send buffers and at the counters of the flows while the window is open, and reads
+    /// samples in a long one. Returns the reading at the event, if there is one.
     fn watch(
         &self,
         spec: &MeasureSpec,
         meters: &Meters<'_>,
         mut sampling: Option<&mut Sampling<'_>>,
         buffers: &mut SendBuffers<'_>,
+        sampler: &mut Sampler<'_>,
     ) -> Result<Option<meter::Event>, Refusal> {
         let due_ns = |sampling: &Sampling<'_>| monotonic_ns().saturating_add(sampling.lasts_ns());
         let mut rings_ns = sampling.as_deref().map(due_ns);
         let (mut event_ns, mut at_event) = (spec.event_ns, None);
         loop {
-            let due = [event_ns, rings_ns, buffers.next_ns()].into_iter().flatten().min();
+            let looks = [buffers.next_ns(), sampler.next_ns()];
+            let due = [event_ns, rings_ns].into_iter().chain(looks).flatten().min();
             let Some(next_ns) = due.filter(|next_ns| *next_ns < spec.end_ns) else {
                 return Ok(at_event);
             };
@@ -439,8 +448,13 @@ impl Agent<'_> {
             if event_ns.take_if(|event_ns| *event_ns == next_ns).is_some() {
                 at_event = Some(meters.at_event());
             }
-            if buffers.next_ns() == Some(next_ns) {
+            // both may be due within a moment: the CPU is woken once
+            let soon_ns = monotonic_ns().saturating_add(SOON_NS);
+            if buffers.next_ns().is_some_and(|next_ns| next_ns <= soon_ns) {
                 buffers.look();
+            }
+            if sampler.next_ns().is_some_and(|next_ns| next_ns <= soon_ns) {
+                sampler.take();
             }
             if rings_ns == Some(next_ns)
                 && let Some(sampling) = sampling.as_mut()

@@ -1,20 +1,26 @@
-//! What iperf3 and netperf tell of a run, as imported runs.
+//! What iperf3, netperf and flent tell of a run, as imported runs.
 //!
-//! A file is recognised by its content. Either all runs of a file are read, or none: what does not fit is an
+//! A file is recognised by its content, and may be compressed by gzip. Either all runs of a file are read, or none: what does not fit is an
 //! error with its place, its value, and what would be right. What a program does not tell stays unknown.
 //!
 //! - `netperf`: the classic tables of netperf
 //! - `omni`: `-o` and `-k` of netperf's omni tests
 //! - `iperf3`: documents of `iperf3 -J`, and the events of `--json-stream`
+//! - `flent`: data files
 
+mod flent;
 mod iperf3;
 mod netperf;
 mod omni;
 
+use std::borrow::Cow;
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
 use linkrate_terms::Imported;
 use linkrate_terms::clean::short_line;
 
-use crate::json::JsonError;
+use crate::json::{Fields, JsonError};
 
 /// Most bytes of a file, before and after decompression.
 pub const MOST_BYTES: usize = 64 << 20;
@@ -26,7 +32,13 @@ pub const MOST_RUNS: usize = 10_000;
 const MOST_TEXT: usize = 200;
 
 /// What a file may be.
-const FORMATS: &str = "output of netperf with its banner, or JSON of iperf3";
+const FORMATS: &str = "output of netperf with its banner, JSON of iperf3, or a data file of flent";
+
+/// The first octets of a file that gzip compressed (RFC 1952, 2.3.1).
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// The first octets of a file that bzip2 compressed.
+const BZIP2: &[u8] = b"BZh";
 
 /// Most characters of a value in an error.
 const SHOWN: usize = 64;
@@ -85,13 +97,17 @@ fn shown(text: &str) -> String {
 /// # Errors
 /// [`ImportError`] for the first thing that does not fit.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
-    if bytes.len() > MOST_BYTES {
-        let found = format!("{} bytes", bytes.len());
-        return Err(ImportError::of_file(found, format!("at most {MOST_BYTES}")));
-    }
+    let bytes = &*plain(bytes, MOST_BYTES)?;
     let file = short_line(file, MOST_TEXT).into_owned();
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
-        return iperf3::read(&file, bytes);
+        // iperf3 may write several documents into one file
+        return match Fields::parse(bytes) {
+            Ok(document) if flent::is_flent(&document) => flent::read(&file, &document),
+            _ => iperf3::read(&file, bytes),
+        };
+    }
+    if bytes.starts_with(BZIP2) {
+        return Err(ImportError::of_file("a file of bzip2", "the file as bunzip2 unpacks it"));
     }
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(ImportError::of_file("bytes that are no text", FORMATS));
@@ -101,4 +117,28 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
     }
     let found = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     Err(ImportError::of_file(format!("{:?}", shown(found)), FORMATS))
+}
+
+/// The content of a file that gzip may have compressed: `most` bytes at most, before and after.
+fn plain(bytes: &[u8], most: usize) -> Result<Cow<'_, [u8]>, ImportError> {
+    if !bytes.starts_with(GZIP) {
+        return match bytes.len() <= most {
+            true => Ok(Cow::Borrowed(bytes)),
+            false => {
+                let found = format!("{} bytes", bytes.len());
+                Err(ImportError::of_file(found, format!("at most {most}")))
+            }
+        };
+    }
+    let mut content = Vec::new();
+    let mut limited = MultiGzDecoder::new(bytes).take(most as u64 + 1);
+    limited.read_to_end(&mut content).map_err(|error| {
+        let found = format!("{error} within the gzip data");
+        ImportError::of_file(found, "a whole file of gzip")
+    })?;
+    if content.len() > most {
+        let found = format!("more than {most} bytes when unpacked");
+        return Err(ImportError::of_file(found, format!("at most {most}")));
+    }
+    Ok(Cow::Owned(content))
 }

@@ -189,6 +189,12 @@ impl Fields {
     }
 }
 
+impl FromIterator<(String, Value)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(fields: I) -> Self {
+        Self(fields.into_iter().collect())
+    }
+}
+
 fn shown(value: &Value) -> String {
     short_line(&value.to_string(), SHOWN).into_owned()
 }

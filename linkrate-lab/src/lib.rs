@@ -29,6 +29,8 @@ mod failure;
 pub mod far_end;
 pub mod ground;
 pub mod host;
+mod intervals;
+mod latencies;
 pub mod measurement;
 mod options;
 pub mod placement;

@@ -1,11 +1,10 @@
 //! One measurement out of the reports of all hosts.
 
-use linkrate_agent::flow::latency_histogram;
 use linkrate_agent::protocol::{FlowFacts, WindowReport};
 use linkrate_terms::discipline;
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::{
-    AdapterEvidence, CpuUse, Effective, Evidence, Latency, LinkEvidence, PartMeasured, SenderTimes,
+    AdapterEvidence, CpuUse, Effective, Evidence, LinkEvidence, PartMeasured, SenderTimes,
     ThreadTime, Traffic,
 };
 use linkrate_terms::mix::MixPart;
@@ -15,6 +14,8 @@ use linkrate_terms::{Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
 use crate::executor::event::Seen;
 use crate::failure;
 use crate::far_end::{FarEndReport, TrafficReport, agents};
+use crate::intervals;
+use crate::latencies::{encoded, percentiles};
 
 /// All reports of one run.
 #[derive(Debug)]
@@ -85,6 +86,8 @@ pub fn of_reports(
     Measurement {
         traffic,
         latency: percentiles(&reports.latency).filter(|_| timed),
+        histogram: encoded(&reports.latency).filter(|_| timed),
+        intervals: intervals::of_reports(&reports.sut, &reports.clients),
         parts,
         sut_cpu,
         client_cpu,
@@ -209,25 +212,6 @@ fn told(told: &[Told]) -> String {
     )
 }
 
-/// Percentiles of the latencies of all clients together.
-fn percentiles(latency: &[(u64, u64)]) -> Option<Latency> {
-    let mut histogram = latency_histogram();
-    for (value, count) in latency {
-        histogram.saturating_record_n(*value, *count);
-    }
-    (!histogram.is_empty()).then(|| Latency {
-        count: histogram.len(),
-        mean_ns: histogram.mean(),
-        min_ns: histogram.min(),
-        p50_ns: histogram.value_at_quantile(0.5),
-        p90_ns: histogram.value_at_quantile(0.9),
-        p99_ns: histogram.value_at_quantile(0.99),
-        p99_9_ns: histogram.value_at_quantile(0.999),
-        p99_99_ns: histogram.value_at_quantile(0.9999),
-        max_ns: histogram.max(),
-    })
-}
-
 fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
     let mut remarks = Vec::new();
     let completed = agents(&reports.sut, &reports.clients)
@@ -262,7 +246,7 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use linkrate_terms::measurement::{IdleSource, InterfaceCounts};
@@ -270,7 +254,7 @@ mod tests {
     use super::*;
 
     /// An agent's report of a second in which it sent and received so much.
-    fn window(sent_bytes: u64, received_bytes: u64) -> WindowReport {
+    pub(crate) fn window(sent_bytes: u64, received_bytes: u64) -> WindowReport {
         WindowReport {
             started_ns: 0,
             ended_ns: 1_000_000_000,
@@ -299,6 +283,7 @@ mod tests {
             zerocopy_completed: 0,
             disciplines: Default::default(),
             profile: None,
+            intervals: Vec::new(),
             record: None,
             parts: Vec::new(),
             broken: None,
@@ -341,15 +326,5 @@ mod tests {
             measured.remarks,
             ["client 1 reports its traffic alone: its CPU use, sockets and latencies are unknown"]
         );
-    }
-
-    #[test]
-    fn percentiles_are_of_all_clients_together() {
-        let latency = percentiles(&[(1000, 98), (5000, 1), (9000, 1)]).unwrap();
-        assert_eq!((latency.count, latency.min_ns), (100, 1000));
-        assert!(latency.p50_ns.abs_diff(1000) <= 1);
-        assert!(latency.p99_ns.abs_diff(5000) <= 5);
-        assert!(latency.max_ns.abs_diff(9000) <= 9);
-        assert!(percentiles(&[]).is_none());
     }
 }

@@ -12,6 +12,8 @@
 //! - [`markdown`]: the same story with its figures as files beside it
 //! - [`charts`]: charts as papers draw them
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
+//! - [`flent`]: data files of flent, one for each run
+//! - [`hdr_log`]: latencies as a log of HdrHistogram
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and their counters
 //! - [`number`]: figures with significant digits, units and intervals; the only place that formats them
 //! - [`watch`]: a study while it runs
@@ -30,6 +32,8 @@ pub mod comparison;
 pub mod csv;
 pub mod demand;
 mod escape;
+pub mod flent;
+pub mod hdr_log;
 pub mod html;
 pub mod json;
 pub mod lab;
@@ -55,6 +59,21 @@ pub enum ReportError {
     /// The CSV writer refused a row.
     #[error("runs.csv could not be written")]
     Csv(#[from] ::csv::Error),
+    /// No run has a histogram of latencies.
+    #[error("no run has latencies")]
+    NoLatencies,
+    /// A stored histogram does not read.
+    #[error("run {run}: the histogram of latencies does not read")]
+    Histogram {
+        /// Number of the run.
+        run: u32,
+    },
+    /// No run has figures over time.
+    #[error("no run has figures over time")]
+    NoIntervals,
+    /// A data file could not be compressed.
+    #[error("data file of flent could not be compressed")]
+    Compression(#[source] std::io::Error),
     /// The page's template does not fit its values.
     #[error("template of the report could not be filled")]
     Template(#[from] minijinja::Error),

@@ -150,6 +150,8 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
     Measurement {
         traffic,
         latency: None,
+        histogram: None,
+        intervals: Vec::new(),
         parts: Vec::new(),
         sut_cpu: cpu(0, busy),
         client_cpu: cpu(1, 0.5),

@@ -1,8 +1,29 @@
-//! Latency of which a part may not be known.
+//! Latency of transactions, and that of which a part may not be known.
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::Latency;
+/// Latency of transactions in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Number of transactions.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p99_9_ns: u64,
+    /// 99.99th percentile.
+    pub p99_99_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
 
 /// Latency of transactions in nanoseconds, as far as it is known: other programs tell fewer percentiles.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

@@ -41,6 +41,7 @@ pub mod failure;
 pub mod flow;
 pub mod imported;
 pub mod interfaces;
+pub mod intervals;
 pub mod knobs;
 pub mod lab;
 pub mod latency;

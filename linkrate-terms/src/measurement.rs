@@ -11,11 +11,13 @@ use crate::cpus::CpuSet;
 use crate::discipline::Discipline;
 use crate::failure::Failure;
 use crate::flow::FlowEnds;
+use crate::intervals::Interval;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
 use crate::tap::TapEvidence;
 use crate::told::Told;
 
+pub use crate::latency::Latency;
 pub use crate::link::LinkEvidence;
 
 /// One KB in a service demand is 1024 bytes, as in netperf.
@@ -29,6 +31,13 @@ pub struct Measurement {
     /// Latency of transactions; absent for streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// All latencies in ns, as HdrHistogram logs have them: V2, compressed, as base64. Absent in runs of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<Box<str>>,
+    /// What flowed over time; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Interval>,
     /// What each workload of a mix did, in their order; empty without a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartMeasured>,
@@ -86,11 +95,18 @@ pub struct Traffic {
 impl Traffic {
     /// Payload bits per second received, both directions together.
     pub fn bits_per_second(&self) -> f64 {
+        self.bits_per_second_each_way().iter().sum()
+    }
+
+    /// Payload bits per second received: from the system under test, and by it.
+    pub fn bits_per_second_each_way(&self) -> [f64; 2] {
         let rate = |bytes: u64, seconds: f64| {
             if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
         };
-        rate(self.transmit_bytes, self.transmit_seconds)
-            + rate(self.receive_bytes, self.receive_seconds)
+        [
+            rate(self.transmit_bytes, self.transmit_seconds),
+            rate(self.receive_bytes, self.receive_seconds),
+        ]
     }
 
     /// Transactions per second.
@@ -101,29 +117,6 @@ impl Traffic {
             0.0
         }
     }
-}
-
-/// Latency of transactions in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Number of transactions.
-    pub count: u64,
-    /// Arithmetic mean.
-    pub mean_ns: f64,
-    /// Smallest.
-    pub min_ns: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// 90th percentile.
-    pub p90_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
-    /// 99.9th percentile.
-    pub p99_9_ns: u64,
-    /// 99.99th percentile.
-    pub p99_99_ns: u64,
-    /// Largest.
-    pub max_ns: u64,
 }
 
 /// Where idle time comes from.

@@ -22,6 +22,7 @@ use clap::{Args, Parser, Subcommand};
 use linkrate_sys::tell;
 
 use crate::exit::{EXIT_CODES, Exit};
+use crate::program;
 use adapter::AdapterCommand;
 use doctor::DoctorArgs;
 use iperf3::Iperf3Args;
@@ -90,7 +91,7 @@ pub struct AgentArgs {
 /// Ends the program with the text of wrong arguments: exit code 2, as documented, and 1 for a drop-in, as its
 /// program has it.
 pub fn refuse(error: &clap::Error) -> ! {
-    let is_iperf3 = std::env::args_os().nth(1).is_some_and(|word| word == "iperf3");
+    let is_iperf3 = program::words().get(1).is_some_and(|word| word == "iperf3");
     if !is_iperf3 || !error.use_stderr() {
         error.exit();
     }

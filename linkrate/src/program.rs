@@ -14,18 +14,14 @@ pub fn this_program() -> Result<PathBuf, Failure> {
 /// Programs in whose place linkrate can be started by their name.
 const OTHERS: [&str; 2] = ["iperf3", "netperf"];
 
-/// The words of the command line. Under the name of another program, linkrate is that command.
+/// The words of the command line: this program, the command, its options. Under the name of another program,
+/// linkrate is that command.
 pub fn words() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if let Some(name) = started_as() {
         words.insert(1, name.into());
     }
     words
-}
-
-/// How many words are before the options of command `name`.
-pub fn words_before(name: &str) -> usize {
-    if started_as() == Some(name) { 1 } else { 2 }
 }
 
 /// The other program that this one was started as.

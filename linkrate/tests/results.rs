@@ -79,6 +79,34 @@ fn a_format_goes_to_standard_output_or_to_a_file_and_nowhere_else() {
 }
 
 #[test]
+fn flent_gets_a_data_file_for_each_run() {
+    let sets = one_set();
+    let finished = sets.linkrate("study report set --format flent -o flent").expect_code(0);
+    assert_eq!(finished.stdout, "");
+    let files = listing(&sets.path("flent"));
+    let wanted = format!("note: {} data files of flent in flent\n", files.len());
+    assert_eq!(finished.stderr, wanted);
+    assert!(files.len() > 3, "{files:?}");
+    // what is written reads back
+    let imported = sets.path("flent").read_dir().unwrap().map(|file| file.unwrap().path());
+    let words: Vec<String> = imported.map(|path| path.display().to_string()).collect();
+    let text = sets.text(&format!("study import {} -o back", words.join(" ")));
+    assert!(text.contains("rrul_var"), "{text}");
+    // the same runs are the same bytes
+    sets.linkrate("study report set --format flent -o again").expect_code(0);
+    assert_eq!(listing(&sets.path("again")), files);
+}
+
+#[test]
+fn what_a_format_needs_is_said() {
+    let sets = one_set();
+    let refused = sets.linkrate("study report set --format flent").expect_code(2);
+    assert!(refused.stderr.contains("expected --output DIRECTORY"), "{}", refused.stderr);
+    let refused = sets.linkrate("study report set --format hdr-log").expect_code(2);
+    assert!(refused.stderr.starts_with("error: no run has latencies\n"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_report_without_a_format_renews_the_files_of_the_directory() {
     let sets = one_set();
     let finished = sets.linkrate("study report set").expect_code(0);

@@ -13,6 +13,7 @@
 //! - [`book`]: the manual, and whether its links lead anywhere
 //! - [`peers`]: third-party programs that tests measure against
 //! - [`phrases`]: phrases that must not come back in the texts that people read
+//! - [`python`]: third-party programs from PyPI
 //! - [`tools`]: Rust programs that checks use
 //! - [`programs`]: holds the programs that tests start against the list of peers
 
@@ -27,6 +28,7 @@ mod peers;
 mod phrases;
 mod process;
 mod programs;
+mod python;
 mod real;
 mod summary;
 mod tools;
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
     match Arguments::parse().task {
         Task::Test { no_install } => {
             summary.step("peers", || peers::provide(peers::OF_TESTS, !no_install));
+            summary.step("python", || python::provide(python::ALL, !no_install));
             summary.step("tools", || tools::provide(tools::ALL, !no_install));
             lint(&mut summary);
             checks::tests(&mut summary);

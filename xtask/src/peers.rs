@@ -26,6 +26,8 @@ pub const OF_TESTS: &[Peer] = &[
     Peer::of("openssh-server", &["sshd"]),
     OPEN_VSWITCH,
     Peer::of("procps", &["kill"]),
+    // a virtual environment for programs from PyPI needs pip too, which this package brings
+    Peer::of("python3-venv", &["python3"]),
     Peer::of("tshark", &["tshark"]),
 ];
 

@@ -52,6 +52,8 @@ const ABSENT: &[&str] = &["no-such-program", "program"];
 const NAMELESS: &[(&str, &str)] = &[
     // the peer chromium, under one of several names
     ("linkrate-report/tests/report/chromium.rs", "start_or_skip"),
+    // flent, from the virtual environment that the tests find it in
+    ("linkrate/tests/common/flent.rs", "with"),
     // a copy of the test itself
     ("linkrate-sys/tests/hosts.rs", "an_ordinary_user_can_do_it_all"),
 ];

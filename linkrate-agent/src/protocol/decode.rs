@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 
 use linkrate_terms::backup::{FileSizes, LONGEST_DIRECTORY, MOST_FILES};
 use linkrate_terms::interfaces::is_interface_name;
+use linkrate_terms::intervals::MOST_INTERVALS;
 use linkrate_terms::mix::MOST_PARTS;
 use linkrate_terms::model::{LARGEST_MTU, SMALLEST_MTU};
 use linkrate_terms::profile::Profile;
@@ -248,6 +249,7 @@ fn check_window(report: &WindowReport) -> Result<(), DecodeError> {
             at_most("bytes of a word", longest as u64, bounds::WORD_BYTES as u64)?;
         }
     }
+    at_most("intervals", report.intervals.len() as u64, MOST_INTERVALS as u64)?;
     if let Some(record) = &report.record {
         at_most("slots of a record", record.received.len() as u64, bounds::SLOTS)?;
         at_most("recorded flows", record.flows.len() as u64, MAX_FLOWS)?;

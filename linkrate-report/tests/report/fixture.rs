@@ -143,6 +143,8 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             ..Traffic::default()
         },
         latency: None,
+        histogram: None,
+        intervals: Vec::new(),
         parts: Vec::new(),
         sut_cpu: cpu(0, busy),
         client_cpu: cpu(1, 0.612),

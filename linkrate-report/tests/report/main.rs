@@ -4,6 +4,7 @@
 mod browser;
 mod chromium;
 mod csv;
+mod exports;
 mod failure;
 mod fixture;
 mod html;

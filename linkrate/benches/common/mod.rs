@@ -29,7 +29,12 @@ pub fn can_run(benchmark: &str, programs: &[&str]) -> bool {
 
 /// Whether a program is here; otherwise says what is skipped for want of it.
 pub fn has(benchmark: &str, program: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok();
     if !found {
         println!("SKIPPED {benchmark}: {program} is not installed");
     }

@@ -43,7 +43,7 @@ pub enum StudyCommand {
     Watch(WatchArgs),
     /// Print the results of a study again, and write its report or one document
     Report(StudyReportArgs),
-    /// Make a result set of what netperf and iperf3 measured
+    /// Make a result set of what netperf, iperf3 and flent measured
     Import(StudyImportArgs),
     /// Compare two result sets of the same study: improvements and regressions
     Compare(StudyCompareArgs),
@@ -72,6 +72,8 @@ Files are recognised by their content:
   netperf  classic output (TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, UDP_STREAM, TCP_RR, TCP_CRR, UDP_RR),
            -o (CSV) and -k (keyword=value) of omni tests
   iperf3   -J, --json-stream
+  flent    data files (.flent, .flent.gz)
+Any of them may be compressed by gzip.
 Several files of the same test are several runs of one cell. What a file does not tell is not known in the
 results. Of imported runs no effects are computed, and nothing is claimed.")]
 pub struct StudyImportArgs {
@@ -143,7 +145,8 @@ pub struct StudyReportArgs {
     /// Write one document of this format instead of the table, and nothing into the directory
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<ReportFormat>,
-    /// File for the document [default: standard output]; its ending may replace --format
+    /// File for the document [default: standard output]; its ending may replace --format. For flent, the
+    /// directory for the data files
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The same as --format json
@@ -162,6 +165,10 @@ pub enum ReportFormat {
     Csv,
     /// The document that `linkrate study schema` describes
     Json,
+    /// Data files of flent, one for each run, with the figures over time; --output names a directory
+    Flent,
+    /// The latencies of all runs as a log of HdrHistogram, one interval for each run
+    HdrLog,
 }
 
 /// `linkrate study run`

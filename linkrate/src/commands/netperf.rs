@@ -6,11 +6,17 @@ use linkrate_sys::tell;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::print;
+use crate::program;
 
 /// Runs what the words behind the name ask for, among which a `--` is one.
 pub fn run() -> Result<Exit, Failure> {
-    let words: Vec<String> =
-        std::env::args().skip(crate::program::words_before("netperf")).collect();
+    let words = program::words().into_iter().skip(2).map(|word| {
+        word.into_string().map_err(|word| {
+            let message = format!("{}: not UTF-8, expected text", word.display());
+            Failure::new(Exit::Usage, message)
+        })
+    });
+    let words: Vec<String> = words.collect::<Result<_, _>>()?;
     let options = Options::parse(&words).map_err(|error| {
         Failure::new(Exit::Usage, error.to_string()).with_hint(Some("linkrate netperf --help"))
     })?;

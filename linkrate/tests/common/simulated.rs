@@ -9,6 +9,7 @@ use linkrate_study::schedule::block_order;
 use linkrate_study::stats::stop::StopReason;
 use linkrate_study::store::{Ended, Outcome, RunStore, Store, StoredRun};
 use linkrate_study::study::Study;
+use linkrate_terms::intervals::Interval;
 use linkrate_terms::measurement::{
     AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency,
     PortEvidence, SenderTimes, ThreadTime, Traffic,
@@ -192,6 +193,18 @@ impl Noise {
     }
 }
 
+/// Four intervals of even traffic.
+fn intervals(traffic: &Traffic) -> Vec<Interval> {
+    let seconds = traffic.transmit_seconds.max(traffic.receive_seconds);
+    let of = |number: u64| Interval {
+        end_ns: (seconds * 1e9) as u64 / 4 * number,
+        transmit_bytes: traffic.transmit_bytes / 4,
+        receive_bytes: traffic.receive_bytes / 4,
+        transactions: traffic.transactions / 4,
+    };
+    (1..=4).map(of).collect()
+}
+
 fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
     let thread = |name: &str, cpu: u32, cpu_ns: u64| ThreadTime {
         name: name.to_owned(),
@@ -242,6 +255,8 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
     Measurement {
         traffic,
         latency: None,
+        histogram: None,
+        intervals: intervals(&traffic),
         parts: Vec::new(),
         profile: None,
         failure: None,

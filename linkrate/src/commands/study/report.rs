@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use linkrate_report::ReportError;
 use linkrate_report::markdown::Markdown;
 use linkrate_study::analysis::analyse;
 use linkrate_study::results::StudyResults;
@@ -41,6 +42,12 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
         ReportFormat::Json => {
             output::write(to, linkrate_report::json::document(&results).as_bytes())?;
         }
+        ReportFormat::HdrLog => {
+            let log =
+                linkrate_report::hdr_log::document(&results).map_err(|error| lacking(&error))?;
+            output::write(to, &log)?;
+        }
+        ReportFormat::Flent => flent(to, &results)?,
     }
     Ok(Exit::Success)
 }
@@ -60,12 +67,49 @@ fn format(arguments: &StudyReportArgs) -> Result<Option<ReportFormat>, Failure> 
         "md" | "markdown" => Ok(Some(ReportFormat::Md)),
         "csv" => Ok(Some(ReportFormat::Csv)),
         "json" => Ok(Some(ReportFormat::Json)),
+        "hlog" => Ok(Some(ReportFormat::HdrLog)),
         _ => {
             let message = format!("--output: the ending of {} names no format", output.display());
-            let hint = "end it in .html, .md, .csv or .json, or add --format";
+            let hint = "end it in .html, .md, .csv, .json or .hlog, or add --format";
             Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
         }
     }
+}
+
+/// The failure for a document of what the runs do not have.
+fn lacking(error: &ReportError) -> Failure {
+    let hint = match error {
+        ReportError::NoLatencies => {
+            "latencies are those of transactions; runs of earlier versions kept percentiles alone"
+        }
+        ReportError::NoIntervals => "imported runs and those of earlier versions have none",
+        _ => return Failure::from_error(Exit::Failure, error),
+    };
+    Failure::from_error(Exit::Usage, error).with_hint(Some(hint))
+}
+
+/// The data files of all runs in a directory.
+fn flent(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
+    let Some(directory) = output::file(to) else {
+        let message = "--format flent: a data file for each run, expected --output DIRECTORY";
+        return Err(Failure::new(Exit::Usage, message));
+    };
+    let all = linkrate_report::flent::files(results).map_err(|error| lacking(&error))?;
+    let name = directory.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        let message = format!("--output: {} names no directory", directory.display());
+        Failure::new(Exit::Usage, message).with_hint(Some("name a new directory"))
+    })?;
+    let files = output::beside(directory)?
+        .subdirectory(name)
+        .map_err(|error| output::not_written(directory, &error))?;
+    for file in &all {
+        files
+            .write_whole(&file.name, &file.bytes)
+            .map_err(|error| output::not_written(&files.path_of(&file.name), &error))?;
+    }
+    let written = linkrate_report::words::count(all.len(), "data file");
+    tell::line(format_args!("note: {written} of flent in {}", directory.display()));
+    Ok(())
 }
 
 /// The text, and its figures in a directory beside it. On standard output the text refers to the

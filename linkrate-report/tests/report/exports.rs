@@ -1,0 +1,120 @@
+//! Formats of other programs: data files of flent, logs of HdrHistogram.
+
+use std::io::Read;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use linkrate_report::{ReportError, flent, hdr_log};
+use linkrate_study::results::StudyResults;
+use linkrate_study::store::Outcome;
+use linkrate_terms::intervals::Interval;
+use linkrate_terms::{Measurement, Protocol, Task};
+use serde_json::Value;
+
+use crate::fixture;
+
+/// The results with a change of each measured run.
+fn with(mut results: StudyResults, change: impl Fn(&mut Measurement)) -> StudyResults {
+    for run in &mut results.runs {
+        if let Outcome::Measured(measured) = &mut run.outcome {
+            change(measured);
+        }
+    }
+    results
+}
+
+/// The results as if each run had been one of transactions.
+fn of_transactions() -> StudyResults {
+    let mut results = fixture::stream();
+    for run in &mut results.runs {
+        if let Task::Workload(workload) = &mut run.spec.task {
+            workload.kind = Protocol::RequestResponse;
+        }
+    }
+    results
+}
+
+fn half_seconds(counts: &[(u64, u64, u64)]) -> Vec<Interval> {
+    let ends = (1u64..).map(|number| number * 500_000_000);
+    let of = |(end_ns, &(transmit_bytes, receive_bytes, transactions))| Interval {
+        end_ns,
+        transmit_bytes,
+        receive_bytes,
+        transactions,
+    };
+    ends.zip(counts).map(of).collect()
+}
+
+fn first_file(results: &StudyResults) -> (String, Value) {
+    let file = flent::files(results).unwrap().swap_remove(0);
+    let mut text = String::new();
+    GzDecoder::new(&file.bytes[..]).read_to_string(&mut text).unwrap();
+    (file.name, serde_json::from_str(&text).unwrap())
+}
+
+#[test]
+fn streams_are_uploads_and_downloads_of_flent() {
+    let intervals = half_seconds(&[(62_500_000, 0, 0), (125_000_000, 0, 0)]);
+    let results = with(fixture::stream(), |measured| measured.intervals.clone_from(&intervals));
+    let (name, file) = first_file(&results);
+    assert!(name.starts_with("tso-run00") && name.ends_with(".flent.gz"), "{name}");
+    assert_eq!(file["version"], 4);
+    assert_eq!(file["x_values"], serde_json::json!([0.5, 1.0]));
+    assert_eq!(file["results"]["TCP upload::all"], serde_json::json!([1000.0, 2000.0]));
+    assert_eq!(file["results"]["TCP upload sum"], file["results"]["TCP upload::all"]);
+    assert_eq!(file["results"]["TCP download::all"], Value::Null, "a way without traffic");
+    assert_eq!(file["raw_values"]["TCP upload::all"][1]["val"], 2000.0);
+    assert!(file["metadata"]["SERIES_META"]["TCP upload::all"]["MEAN_VALUE"].is_f64());
+    let measured = results.runs.iter().filter(|run| run.cell.is_some() && run.is_good()).count();
+    assert_eq!(flent::files(&results).unwrap().len(), measured, "no file of an idle run");
+}
+
+#[test]
+fn transactions_are_pings_of_flent() {
+    let intervals = half_seconds(&[(0, 0, 5000), (0, 0, 0), (0, 0, 10_000)]);
+    let results = with(of_transactions(), |measured| measured.intervals.clone_from(&intervals));
+    let (_, file) = first_file(&results);
+    let pings = &file["results"]["Ping (ms)::UDP TCP_RR"];
+    let (first, stalled, last) =
+        (pings[0].as_f64().unwrap(), &pings[1], pings[2].as_f64().unwrap());
+    assert!((first / last - 2.0).abs() < 1e-9, "{pings}");
+    assert!(stalled.is_null(), "no transaction has no latency");
+}
+
+#[test]
+fn runs_without_figures_over_time_are_refused() {
+    assert!(matches!(flent::files(&fixture::stream()), Err(ReportError::NoIntervals)));
+    assert!(matches!(hdr_log::document(&fixture::stream()), Err(ReportError::NoLatencies)));
+    let broken = with(fixture::stream(), |measured| measured.histogram = Some("AAAA".into()));
+    assert!(matches!(hdr_log::document(&broken), Err(ReportError::Histogram { .. })));
+}
+
+#[test]
+fn a_log_has_each_latency_of_each_run() {
+    let mut latencies = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+    latencies.record_n(75_000, 98).unwrap();
+    latencies.record_n(4_000_000, 2).unwrap();
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(&latencies, &mut bytes).unwrap();
+    let text = STANDARD.encode(bytes);
+    let results =
+        with(of_transactions(), |measured| measured.histogram = Some(text.as_str().into()));
+    let log = hdr_log::document(&results).unwrap();
+    let mut found = 0;
+    for entry in IntervalLogIterator::new(&log) {
+        let LogEntry::Interval(interval) = entry.unwrap() else { continue };
+        found += 1;
+        assert!(interval.tag().is_some());
+        assert!((interval.max() - 4.0).abs() < 0.01, "{} ms", interval.max());
+        let encoded = STANDARD.decode(interval.encoded_histogram()).unwrap();
+        let read: Histogram<u64> = Deserializer::new().deserialize(&mut &encoded[..]).unwrap();
+        assert_eq!(read, latencies);
+    }
+    let timed = results.runs.iter().filter(|run| run.is_good()).count();
+    assert_eq!(found, timed);
+    assert!(log.starts_with(b"#[Histogram log format version 1.3]\n"));
+}
