@@ -21,6 +21,7 @@ use crate::store::StoredStudy;
 
 pub mod conditions;
 pub mod rows;
+pub(crate) mod set;
 
 pub use conditions::Difference;
 

@@ -53,7 +53,7 @@ pub fn block_order(study: &Study, block: u32) -> Vec<Slot> {
 /// out here and the shuffle below is our own, because the conveniences of the `rand` crates
 /// (`seed_from_u64`, `shuffle`) may change their values between versions, and a study must be
 /// resumable by a later build.
-fn generator(seed: u64, block: u32) -> ChaCha8Rng {
+pub(crate) fn generator(seed: u64, block: u32) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
     key[8..16].copy_from_slice(b"linkrate");
@@ -63,7 +63,7 @@ fn generator(seed: u64, block: u32) -> ChaCha8Rng {
 }
 
 /// Fisher and Yates: every order equally likely.
-fn shuffle(items: &mut [u32], rng: &mut ChaCha8Rng) {
+pub(crate) fn shuffle<T>(items: &mut [T], rng: &mut ChaCha8Rng) {
     for last in (1..items.len()).rev() {
         let other = below(rng, last as u64 + 1) as usize;
         items.swap(last, other);

@@ -14,7 +14,9 @@
 //! - [`independent`]: the ratio of two sets of runs that share no blocks
 //! - [`stop`]: when it is enough
 //! - [`trend`]: whether figures drift
+//! - [`change_point`]: where the level of a series changes
 
+pub mod change_point;
 pub mod independent;
 pub mod interval;
 pub mod mirroring;

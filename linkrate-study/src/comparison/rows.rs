@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::claims::is_within;
 use crate::analysis::effects::comparisons;
-use crate::analysis::measures::{self, RunsByCell};
 use crate::comparison::conditions::find;
+use crate::comparison::set::{Set, measures, number, ratios};
 use crate::comparison::{
     CellComparison, Compared, EffectRow, EffectVerdict, Finding, MeasureRow, SetFigure, SetSummary,
 };
-use crate::quantity::{Interval, Measure, Unit};
+use crate::quantity::{Interval, Unit};
 use crate::stats::independent::{self, holm};
 use crate::stats::interval::{excludes, of_mean};
 use crate::stats::paired::{self, FEWEST_TO_CLAIM};
 use crate::store::directory::name;
-use crate::store::{Ended, StoredRun, StoredStudy};
+use crate::store::{Ended, StoredStudy};
 
 /// Both sets with their runs sorted into cells.
 pub struct Rows<'a> {
@@ -22,61 +22,6 @@ pub struct Rows<'a> {
     candidate: Set<'a>,
     confidence: f64,
     minimum_effect: f64,
-}
-
-struct Set<'a> {
-    stored: &'a StoredStudy,
-    runs: RunsByCell<'a>,
-}
-
-impl<'a> Set<'a> {
-    fn of(stored: &'a StoredStudy) -> Self {
-        Self { stored, runs: RunsByCell::of(&stored.plan.study, &stored.runs) }
-    }
-
-    /// A cell's figure by block; blocks without one are absent.
-    fn by_block(&self, cell: usize, measure: Compared) -> BTreeMap<u32, f64> {
-        let usable = |value: &f64| value.is_finite() && *value > 0.0;
-        let runs = self.runs.cell(cell).iter();
-        runs.filter_map(|run| Some((run.block, figure(measure, run).filter(usable)?))).collect()
-    }
-
-    fn failed(&self, cell: usize) -> u32 {
-        number(self.runs.cell(cell).iter().filter(|run| run.failure().is_some()).count())
-    }
-}
-
-/// One figure of a run.
-fn figure(measure: Compared, run: &StoredRun) -> Option<f64> {
-    let latency = || measures::latency_of_run(run);
-    match measure {
-        Compared::Throughput => measures::figure(Measure::Throughput, run),
-        Compared::Transactions => measures::figure(Measure::Transactions, run),
-        Compared::ServiceDemand => measures::figure(Measure::ServiceDemand, run),
-        Compared::LatencyP50 => latency()?.p50_ns.map(|ns| ns as f64),
-        Compared::LatencyP99 => latency()?.p99_ns.map(|ns| ns as f64),
-    }
-}
-
-/// The measures that are compared for a cell, with their units.
-fn measures(transactional: bool) -> &'static [(Compared, Unit)] {
-    if transactional {
-        &[
-            (Compared::Transactions, Unit::TransactionsPerSecond),
-            (Compared::ServiceDemand, Unit::MicrosecondsPerTransaction),
-            (Compared::LatencyP50, Unit::Nanoseconds),
-            (Compared::LatencyP99, Unit::Nanoseconds),
-        ]
-    } else {
-        &[
-            (Compared::Throughput, Unit::BitsPerSecond),
-            (Compared::ServiceDemand, Unit::MicrosecondsPerKb),
-        ]
-    }
-}
-
-fn number(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 impl<'a> Rows<'a> {
@@ -283,12 +228,6 @@ impl<'a> Rows<'a> {
 /// chance, and the test then finds differences that do not exist.
 fn enough(first: &[f64], second: &[f64]) -> bool {
     number(first.len().min(second.len())) >= FEWEST_TO_CLAIM
-}
-
-/// The ratios of two cells by block.
-fn ratios(runs: &RunsByCell<'_>, from: usize, to: usize, measure: Measure) -> Vec<f64> {
-    let (from, to) = (runs.by_block(from, measure), runs.by_block(to, measure));
-    from.iter().filter_map(|(block, from)| Some(to.get(block)? / from)).collect()
 }
 
 /// The geometric mean over the cells in each block that has a figure of every cell.
