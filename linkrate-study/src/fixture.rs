@@ -1,6 +1,7 @@
 //! A small study and runs with chosen figures, for tests.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use linkrate_terms::failure::{Failure, Timeline};
@@ -14,10 +15,12 @@ use linkrate_terms::{
     Workload,
 };
 
-use crate::executor::{RunFailure, Stage};
+use crate::executor::{Facts, RunFailure, Stage};
 use crate::levels::{Level, Levels};
 use crate::order::Order;
-use crate::store::{Outcome, StoredRun};
+use crate::stats::simulate::Simulator;
+use crate::stats::stop::StopReason;
+use crate::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
 use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
 
 /// `offload = ["none", "gso", "tso"]` over one stream.
@@ -257,5 +260,46 @@ impl From<Measurement> for Outcome {
 impl From<RunFailure> for Outcome {
     fn from(failure: RunFailure) -> Self {
         Self::Failed(failure)
+    }
+}
+
+/// What makes one set unlike another: factors on the rate and on the CPU time of each cell.
+pub(crate) type Truth = [(f64, f64); 3];
+
+/// No difference.
+pub(crate) const SAME: Truth = [(1.0, 1.0); 3];
+
+/// The ladder in `blocks` blocks: rates of 6, 12 and 24 Gb/s with `noise` of their own in each run
+/// and `drift` that the runs of a block share, both as deviations of the logarithm.
+pub(crate) fn set(seed: u64, blocks: u32, truth: Truth, noise: f64, drift: f64) -> StoredStudy {
+    let mut simulator = Simulator::new(seed);
+    let mut runs = Vec::new();
+    for block in 0..blocks {
+        let level = simulator.lognormal(drift);
+        for (cell, (rate, busy)) in truth.into_iter().enumerate() {
+            let rate = 6e9 * f64::from(1 << cell) * rate * level * simulator.lognormal(noise);
+            let measured = stream(rate, 0.5 * busy * simulator.lognormal(noise));
+            runs.push(run(runs.len() as u32, block, Some(cell as u32), measured));
+        }
+    }
+    stored(ladder(), runs, seed)
+}
+
+/// A result set of these runs, which began `seed` minutes after a fixed moment.
+pub(crate) fn stored(study: Study, runs: Vec<StoredRun>, seed: u64) -> StoredStudy {
+    let facts = [("kernel", "6.12.9"), ("cpu-model", "Example"), ("idle-time", "/proc/timer_list")];
+    let facts = Facts {
+        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        sysctls: BTreeMap::new(),
+        contention: None,
+        measured: BTreeMap::new(),
+        warnings: Vec::new(),
+    };
+    StoredStudy {
+        directory: PathBuf::from("results/some"),
+        plan: StoredPlan::new(study, facts, 1_795_273_920_000 + seed * 60_000),
+        runs,
+        torn: false,
+        ended: Some(Ended::Rule(StopReason::MaxBlocks { blocks: 5 })),
     }
 }

@@ -20,6 +20,7 @@
 //! - [`results`]: the results document
 //! - [`analysis`]: from stored runs to results
 //! - [`comparison`]: two result sets of the same study
+//! - [`trend`]: result sets of the same study over time
 //! - [`verdict`]: the resource that bound a cell
 
 #![forbid(unsafe_code)]
@@ -49,6 +50,7 @@ pub mod schedule;
 pub mod stats;
 pub mod store;
 pub mod study;
+pub mod trend;
 pub mod verdict;
 
 #[cfg(test)]

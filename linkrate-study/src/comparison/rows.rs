@@ -13,8 +13,7 @@ use crate::quantity::{Interval, Unit};
 use crate::stats::independent::{self, holm};
 use crate::stats::interval::{excludes, of_mean};
 use crate::stats::paired::{self, FEWEST_TO_CLAIM};
-use crate::store::directory::name;
-use crate::store::{Ended, StoredStudy};
+use crate::store::StoredStudy;
 
 /// Both sets with their runs sorted into cells.
 pub struct Rows<'a> {
@@ -43,17 +42,7 @@ impl<'a> Rows<'a> {
         } else {
             &self.candidate
         };
-        let plan = &stored.plan;
-        SetSummary {
-            results: name(&plan.study.name, plan.started_unix_ms),
-            started_unix_ms: plan.started_unix_ms,
-            linkrate_version: plan.linkrate_version.clone(),
-            blocks: set.runs.complete_blocks(&plan.study),
-            failed: number(stored.runs.iter().filter(|run| run.failure().is_some()).count()),
-            complete: stored.ended.as_ref().is_some_and(Ended::is_complete),
-            facts: plan.facts.facts.clone(),
-            directory: stored.directory.display().to_string(),
-        }
+        set.summary()
     }
 
     /// Pairs of the same cell in both, in the order of the baseline.

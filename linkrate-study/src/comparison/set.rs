@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::measures::{self, RunsByCell};
-use crate::comparison::Compared;
+use crate::comparison::{Compared, SetSummary};
 use crate::quantity::{Measure, Unit};
-use crate::store::{StoredRun, StoredStudy};
+use crate::store::directory::name;
+use crate::store::{Ended, StoredRun, StoredStudy};
 
 /// A result set with its runs sorted into cells.
 pub struct Set<'a> {
@@ -19,6 +20,22 @@ impl<'a> Set<'a> {
     /// Sorts the runs.
     pub fn of(stored: &'a StoredStudy) -> Self {
         Self { stored, runs: RunsByCell::of(&stored.plan.study, &stored.runs) }
+    }
+
+    /// The set as a whole.
+    pub fn summary(&self) -> SetSummary {
+        let plan = &self.stored.plan;
+        let runs = &self.stored.runs;
+        SetSummary {
+            results: name(&plan.study.name, plan.started_unix_ms),
+            started_unix_ms: plan.started_unix_ms,
+            linkrate_version: plan.linkrate_version.clone(),
+            blocks: self.runs.complete_blocks(&plan.study),
+            failed: number(runs.iter().filter(|run| run.failure().is_some()).count()),
+            complete: self.stored.ended.as_ref().is_some_and(Ended::is_complete),
+            facts: plan.facts.facts.clone(),
+            directory: self.stored.directory.display().to_string(),
+        }
     }
 
     /// A cell's figure by block; blocks without one are absent.

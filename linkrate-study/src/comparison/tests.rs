@@ -10,52 +10,10 @@ use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Protocol, Task};
 
 use super::*;
-use crate::executor::Facts;
-use crate::fixture;
+use crate::fixture::{self, SAME, set, stored};
 use crate::order::Order;
 use crate::stats::simulate::{Simulator, share};
-use crate::stats::stop::StopReason;
 use crate::store::{Ended, Outcome, StoredPlan};
-use crate::study::Study;
-
-/// What makes one set unlike another: factors on the rate and on the CPU time of each cell.
-type Truth = [(f64, f64); 3];
-
-const SAME: Truth = [(1.0, 1.0); 3];
-
-/// The ladder in `blocks` blocks: rates of 6, 12 and 24 Gb/s with `noise` of their own in each run
-/// and `drift` that the runs of a block share, both as deviations of the logarithm.
-fn set(seed: u64, blocks: u32, truth: Truth, noise: f64, drift: f64) -> StoredStudy {
-    let mut simulator = Simulator::new(seed);
-    let mut runs = Vec::new();
-    for block in 0..blocks {
-        let level = simulator.lognormal(drift);
-        for (cell, (rate, busy)) in truth.into_iter().enumerate() {
-            let rate = 6e9 * f64::from(1 << cell) * rate * level * simulator.lognormal(noise);
-            let measured = fixture::stream(rate, 0.5 * busy * simulator.lognormal(noise));
-            runs.push(fixture::run(runs.len() as u32, block, Some(cell as u32), measured));
-        }
-    }
-    stored(fixture::ladder(), runs, seed)
-}
-
-fn stored(study: Study, runs: Vec<crate::store::StoredRun>, seed: u64) -> StoredStudy {
-    let facts = [("kernel", "6.12.9"), ("cpu-model", "Example"), ("idle-time", "/proc/timer_list")];
-    let facts = Facts {
-        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        sysctls: BTreeMap::new(),
-        contention: None,
-        measured: BTreeMap::new(),
-        warnings: Vec::new(),
-    };
-    StoredStudy {
-        directory: PathBuf::from("results/some"),
-        plan: StoredPlan::new(study, facts, 1_795_273_920_000 + seed * 60_000),
-        runs,
-        torn: false,
-        ended: Some(Ended::Rule(StopReason::MaxBlocks { blocks: 5 })),
-    }
-}
 
 fn compared(a: &StoredStudy, b: &StoredStudy) -> StudyComparison {
     compare(a, b, &Criteria::default()).unwrap()

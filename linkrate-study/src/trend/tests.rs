@@ -1,0 +1,136 @@
+//! Trends of made-up sets whose truth is known.
+
+use super::*;
+use crate::fixture::{self, SAME, Truth, set};
+use crate::stats::simulate::{Simulator, share};
+
+/// The second cell is a tenth slower, at the same service demand.
+const SLOWER: Truth = [(1.0, 1.0), (0.9, 0.9), (1.0, 1.0)];
+
+/// Sets of five blocks with `truth` of each, 1 % of noise within and 1 % between them.
+fn sets(seed: u64, truths: &[Truth]) -> Vec<StoredStudy> {
+    let mut session = Simulator::new(seed);
+    let of = |(at, truth): (usize, &Truth)| {
+        let level = session.lognormal(0.01);
+        let truth = truth.map(|(rate, busy)| (rate * level, busy * session.lognormal(0.01)));
+        let mut one = set(seed * 100 + at as u64, 5, truth, 0.01, 0.0);
+        one.directory = format!("results/{at}").into();
+        one
+    };
+    truths.iter().enumerate().map(of).collect()
+}
+
+fn found(sets: &[StoredStudy]) -> StudyTrend {
+    trend(sets, &Criteria::default()).unwrap()
+}
+
+fn of_cell(trend: &StudyTrend, cell: usize, measure: Compared) -> &Series {
+    let mut of_measure = trend.cells.iter().filter(|series| series.measure == measure);
+    of_measure.nth(cell).unwrap()
+}
+
+#[test]
+fn a_change_is_told_in_its_cell_at_its_set_with_its_size() {
+    let mut truths = vec![SAME; 20];
+    truths[13..].fill(SLOWER);
+    let trend = found(&sets(1, &truths));
+    let changed = of_cell(&trend, 1, Compared::Throughput);
+    let [change] = &changed.changes[..] else { panic!("{:?}", changed.changes) };
+    assert_eq!((change.set, change.finding), (13, Turn::Worse));
+    let (low, high) = (change.ratio.low.unwrap(), change.ratio.high.unwrap());
+    assert!(low < 0.9 && 0.9 < high && high - low < 0.05, "{:?}", change.ratio);
+    assert!(of_cell(&trend, 0, Compared::Throughput).changes.is_empty());
+    assert_eq!((trend.worse, trend.better), (1, 0));
+    // the effects of the level changed too, and are neither better nor worse
+    let effects: Vec<Turn> =
+        trend.effects.iter().flat_map(|one| &one.changes).map(|one| one.finding).collect();
+    assert!(
+        !effects.is_empty() && effects.iter().all(|turn| *turn == Turn::Changed),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn studies_without_a_change_have_one_in_at_most_the_stated_share() {
+    let mut seed = 0;
+    let wrong = share(60, || {
+        seed += 1;
+        let sets = sets(seed, &[SAME; 12]);
+        // changes however small would count
+        let request = Criteria { minimum_effect: Some(0.0), recent: None };
+        trend(&sets, &request).unwrap().cells.iter().any(|series| !series.changes.is_empty())
+    });
+    assert!(wrong <= 0.13, "{wrong}");
+}
+
+#[test]
+fn sets_are_taken_in_order_of_time_and_changed_conditions_are_told() {
+    let mut sets = sets(2, &[SAME; 3]);
+    for newer in &mut sets[1..] {
+        newer.plan.facts.facts.insert("kernel".to_owned(), "6.18.1".to_owned());
+    }
+    sets.reverse();
+    let trend = found(&sets);
+    let started: Vec<u64> = trend.sets.iter().map(|set| set.summary.started_unix_ms).collect();
+    assert!(started.is_sorted());
+    let changed: Vec<Vec<(&str, &str, &str)>> = trend
+        .sets
+        .iter()
+        .map(|set| {
+            set.changed.iter().map(|one| (&*one.name, &*one.baseline, &*one.candidate)).collect()
+        })
+        .collect();
+    assert_eq!(changed, [vec![], vec![("kernel", "6.12.9", "6.18.1")], vec![]]);
+    assert!(
+        trend.warnings[0].starts_with("No change can be shown in 3 sets"),
+        "{:?}",
+        trend.warnings
+    );
+}
+
+#[test]
+fn changes_before_the_recent_sets_are_history() {
+    let mut truths = vec![SLOWER; 20];
+    truths[10..].fill(SAME);
+    let sets = sets(3, &truths);
+    let better = |recent| trend(&sets, &Criteria { minimum_effect: None, recent }).unwrap().better;
+    assert_eq!([better(None), better(Some(10)), better(Some(9))], [1, 1, 0]);
+}
+
+#[test]
+fn a_set_without_a_figure_is_a_gap() {
+    let mut sets = sets(4, &[SAME; 9]);
+    sets[4].runs.retain(|run| run.cell != Some(1));
+    let trend = found(&sets);
+    let series = of_cell(&trend, 1, Compared::Throughput);
+    let present: Vec<bool> = series.points.iter().map(Option::is_some).collect();
+    assert_eq!(present.iter().filter(|present| !**present).count(), 1);
+    assert!(!present[4]);
+}
+
+#[test]
+fn sets_that_do_not_belong_together_are_refused() {
+    let one = sets(5, &[SAME; 2]);
+    assert_eq!(trend(&one[..1], &Criteria::default()), Err(TrendError::TooFew));
+    assert_eq!(trend(&[], &Criteria::default()), Err(TrendError::TooFew));
+    let twice = [one[0].clone(), one[0].clone()];
+    assert!(matches!(trend(&twice, &Criteria::default()), Err(TrendError::Same { .. })));
+    let mut other = one.clone();
+    other[0].plan.study.cells[0].spec.window *= 2;
+    let Err(TrendError::Different { directory, differences, .. }) =
+        trend(&other, &Criteria::default())
+    else {
+        panic!("cells with another window were taken");
+    };
+    assert_eq!((directory.as_str(), differences[0].name.as_str()), ("results/0", "run"));
+}
+
+#[test]
+fn the_document_names_cells_and_effects() {
+    let trend = found(&sets(6, &[SAME; 2]));
+    let document = serde_json::to_value(&trend).unwrap();
+    assert_eq!(document["cells"][0]["of"], "cell");
+    assert_eq!(document["effects"][0]["of"], "effect");
+    assert_eq!(document["sets"][0]["facts"]["kernel"], "6.12.9");
+    assert_eq!(fixture::ladder().cells.len() * 2, trend.cells.len());
+}
