@@ -6,6 +6,7 @@
 //! - [`changes`]: effects and published figures as points with intervals, one row each
 //! - [`stacks`]: shares of a whole, one bar a row
 //! - [`timeline`]: rates over time, with moments
+//! - [`levels`]: figures of result sets in order of time, with the levels they keep
 //! - [`scale`]: ticks at round values, on linear and logarithmic axes
 //! - [`ink`]: colours, patterns, markers and text
 //!
@@ -19,6 +20,7 @@ pub mod bars;
 pub mod changes;
 pub mod curves;
 pub mod ink;
+pub mod levels;
 pub mod panel;
 pub mod rows;
 pub mod scale;

@@ -12,7 +12,7 @@ use crate::ReportError;
 use crate::layout::{GAP, Paper, RULED, Style, clean, shape, trimmed};
 use crate::paper::render;
 
-mod view;
+pub(crate) mod view;
 
 use view::{Group, Mark, View};
 

@@ -11,6 +11,9 @@ pub const RESULTS_SCHEMA: &str = include_str!("../../docs/src/reference/results.
 /// JSON Schema (2020-12) of [`crate::comparison::document`].
 pub const COMPARISON_SCHEMA: &str = include_str!("../../docs/src/reference/comparison.schema.json");
 
+/// JSON Schema (2020-12) of [`crate::trend::document`].
+pub const TREND_SCHEMA: &str = include_str!("../../docs/src/reference/trend.schema.json");
+
 /// The document, indented, with a newline at its end.
 ///
 /// # Panics

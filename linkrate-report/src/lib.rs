@@ -16,6 +16,7 @@
 //! - [`hdr_log`]: latencies as a log of HdrHistogram
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and their counters
 //! - [`number`]: figures with significant digits, units and intervals; the only place that formats them
+//! - [`trend`]: result sets over time
 //! - [`watch`]: a study while it runs
 //! - [`words`]: effects, reasons and counts in words, shared by terminal and paper
 //!
@@ -47,6 +48,7 @@ pub mod predicted;
 pub mod preview;
 pub mod round_trip;
 pub mod terminal;
+pub mod trend;
 #[cfg(test)]
 mod unmeasured;
 pub mod watch;

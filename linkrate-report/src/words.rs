@@ -4,7 +4,8 @@ pub mod failure;
 pub mod marks;
 pub mod worth;
 
-use linkrate_study::levels::Level;
+use linkrate_study::comparison::Compared;
+use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
 use linkrate_study::results::{Effect, FailedRun, PublishedKind, PublishedResult, StudyResults};
@@ -62,6 +63,33 @@ pub fn level(factor: &str, level: &Level) -> String {
     }
 }
 
+/// What is compared between result sets, as the field calls it, and which way a reader wants it to go.
+pub fn compared(measure: Compared) -> String {
+    let name = match measure {
+        Compared::Throughput => "throughput",
+        Compared::Transactions => "transactions per second",
+        Compared::ServiceDemand => "service demand",
+        Compared::LatencyP50 => "median latency",
+        Compared::LatencyP99 => "latency, 99th percentile",
+    };
+    let wanted = if measure.more_is_better() { "more is better" } else { "less is better" };
+    format!("{name} ({wanted})")
+}
+
+/// A cell by its levels.
+pub fn cell(levels: &Levels) -> String {
+    match levels.0.is_empty() {
+        true => "the only cell".to_owned(),
+        false => levels.to_string(),
+    }
+}
+
+/// `none → tso, transmit`: the change of one factor at the levels of the others.
+pub fn change_at(factor: &str, from: &Level, to: &Level, at: &Levels) -> String {
+    let change = format!("{} → {to}", level(factor, from));
+    if at.0.is_empty() { change } else { format!("{change}, {at}") }
+}
+
 /// `none → tso`, or `ports 1 → 4`.
 pub fn step(effect: &Effect) -> String {
     format!("{} → {}", level(&effect.factor, &effect.from), effect.to)
@@ -69,10 +97,7 @@ pub fn step(effect: &Effect) -> String {
 
 /// `none → tso, transmit`.
 pub fn step_at(effect: &Effect) -> String {
-    match effect.at.0.is_empty() {
-        true => step(effect),
-        false => format!("{}, {}", step(effect), effect.at),
-    }
+    change_at(&effect.factor, &effect.from, &effect.to, &effect.at)
 }
 
 /// What a published figure is about: `tso, transmit`, or `none → tso, transmit`, or

@@ -474,3 +474,66 @@ fn a_file_that_does_not_fit_is_named_and_nothing_is_imported() {
         assert!(!sets.path("new").exists());
     }
 }
+
+/// Sets of twelve days; from the ninth on another kernel, with one cell a tenth slower.
+fn days() -> Sets {
+    const DAY: u64 = 86_400_000;
+    let slower = |levels: &linkrate_study::levels::Levels| {
+        if levels.to_string() == "tso, transmit" { 0.9 } else { 1.0 }
+    };
+    (0..12).fold(Sets::new(), |sets, day| {
+        let usual = Set {
+            seed: 100 + day,
+            started_unix_ms: Set::default().started_unix_ms + day * DAY,
+            ..Set::default()
+        };
+        let set = if day < 8 { usual } else { Set { kernel: "6.18.1", rate: slower, ..usual } };
+        sets.with(&format!("day-{day}"), &set)
+    })
+}
+
+#[test]
+fn a_trend_tells_the_change_its_set_and_the_condition_that_changed_there() {
+    let sets = days();
+    let all: Vec<String> = (0..12).rev().map(|day| format!("day-{day}")).collect();
+    let all = all.join(" ");
+    let finished = sets.linkrate(&format!("study trend {all}")).expect_code(5);
+    assert_snapshot!("trend", finished.stdout);
+    assert_eq!(finished.stderr, "");
+    let markdown = sets.linkrate(&format!("study trend {all} -o trend.md")).expect_code(5);
+    assert_eq!(markdown.stdout, "");
+    assert_snapshot!("trend_md", fs::read_to_string(sets.path("trend.md")).unwrap());
+    // history does not fail a job for ever, and a large enough minimum forgives
+    sets.linkrate(&format!("study trend {all} --recent 3")).expect_code(0);
+    sets.linkrate(&format!("study trend {all} --minimum-effect 20%")).expect_code(0);
+    let document = sets.linkrate(&format!("study trend {all} --json")).expect_code(5).json();
+    schema::check("trend", &document);
+    assert_eq!(document["worse"], 2);
+    assert_eq!(document["sets"][8]["changed"][0]["name"], "kernel");
+    let page = sets.linkrate(&format!("study trend {all} -o trend.html")).expect_code(5);
+    assert_eq!(page.stdout, "");
+    let page = fs::read_to_string(sets.path("trend.html")).unwrap();
+    let charts = page.matches("<svg class=\"wide\"").count();
+    let series = document["cells"].as_array().unwrap().len();
+    let effects = document["effects"].as_array().unwrap().len();
+    assert_eq!(charts, series + effects);
+    assert!(page.contains("▼ "), "the change is not told");
+}
+
+#[test]
+fn what_is_no_trend_is_said() {
+    let sets = one_set().with("rr", &Set { study: TRANSACTIONS, ..later() });
+    let refused =
+        |words: &str| sets.linkrate(&format!("study trend {words}")).expect_code(2).stderr;
+    assert_snapshot!(
+        "trend_refused",
+        [
+            refused("set"),
+            refused("set set"),
+            refused("set rr").lines().take(3).collect::<Vec<_>>().join("\n"),
+            refused("set rr -o trend.pdf"),
+            refused("set rr --minimum-effect many"),
+        ]
+        .join("\n")
+    );
+}

@@ -51,6 +51,28 @@ impl Axis {
         Self { low: low - air, high: high + air, ticks: ticks.map(|v| (v, label(v))).collect() }
     }
 
+    /// Linear over `values` of one sign, close to them: what is drawn is how they differ, and zero may be far away.
+    /// At least a twentieth of the largest is on the axis, so that values which hardly differ look alike.
+    pub fn close_to(values: &[f64], most: usize) -> Self {
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(0.0, f64::max));
+        if low > high || high <= 0.0 {
+            return Self::from_zero(high, most);
+        }
+        let least = high * 0.05;
+        let air = ((high - low) * 0.1).max((least - (high - low)) / 2.0);
+        let (low, high) = ((low - air).max(0.0), high + air);
+        let step = round_step((high - low) / most as f64);
+        let places = (-step.log10().floor()).max(0.0) as usize;
+        let label = |value: f64| match places {
+            0 => number::grouped(value),
+            places => format!("{value:.places$}"),
+        };
+        let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
+        let ticks = (first..=last).map(|index| index as f64 * step);
+        Self { low, high, ticks: ticks.map(|value| (value, label(value))).collect() }
+    }
+
     /// Logarithms of positive `values`, marked at 1, 2 and 5 times powers of ten where there is
     /// room for `most` marks, else at the powers.
     pub fn logarithmic(values: &[f64], most: usize, label: fn(f64) -> String) -> Self {

@@ -103,28 +103,12 @@ fn facts(comparison: &StudyComparison) -> Vec<FactLine> {
     lines
 }
 
-/// What is compared, as the field calls it, and which way a reader wants it to go.
-fn title(measure: Compared) -> String {
-    let name = match measure {
-        Compared::Throughput => "throughput",
-        Compared::Transactions => "transactions per second",
-        Compared::ServiceDemand => "service demand",
-        Compared::LatencyP50 => "median latency",
-        Compared::LatencyP99 => "latency, 99th percentile",
-    };
-    let wanted = if measure.more_is_better() { "more is better" } else { "less is better" };
-    format!("{name} ({wanted})")
-}
-
 /// Measure by measure: all cells together, then each by itself.
 fn cells(comparison: &StudyComparison) -> Vec<Group> {
     let alone = |row: &MeasureRow| ("all cells".to_owned(), row.clone());
     let mut rows: Vec<(String, MeasureRow)> = comparison.overall.iter().map(alone).collect();
     for cell in &comparison.cells {
-        let name = match cell.levels.0.is_empty() {
-            true => "the only cell".to_owned(),
-            false => cell.levels.to_string(),
-        };
+        let name = words::cell(&cell.levels);
         rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
     }
     let mut groups: Vec<((Compared, Unit), Group)> = Vec::new();
@@ -133,7 +117,7 @@ fn cells(comparison: &StudyComparison) -> Vec<Group> {
         match groups.iter_mut().find(|(of, _)| *of == (row.measure, row.unit)) {
             Some((_, group)) => group.lines.push(line),
             None => {
-                let group = Group { title: title(row.measure), lines: vec![line] };
+                let group = Group { title: words::compared(row.measure), lines: vec![line] };
                 groups.push(((row.measure, row.unit), group));
             }
         }
@@ -199,10 +183,7 @@ fn below(comparison: &StudyComparison) -> String {
 fn effects(comparison: &StudyComparison) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for row in &comparison.effects {
-        let name = match row.at.0.is_empty() {
-            true => format!("{} → {}", words::level(&row.factor, &row.from), row.to),
-            false => format!("{} → {}, {}", words::level(&row.factor, &row.from), row.to, row.at),
-        };
+        let name = words::change_at(&row.factor, &row.from, &row.to, &row.at);
         let (change, interval) = change(Some(&row.ratio));
         let (verdict, mark) = effect_verdict(row, comparison);
         let line = PrintedRow {

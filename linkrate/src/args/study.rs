@@ -47,6 +47,8 @@ pub enum StudyCommand {
     Import(StudyImportArgs),
     /// Compare two result sets of the same study: improvements and regressions
     Compare(StudyCompareArgs),
+    /// Show result sets of one study over time, and where the level of a figure changed
+    Trend(StudyTrendArgs),
     /// Print the JSON Schema of a document
     Schema {
         /// The document
@@ -127,6 +129,45 @@ pub enum CompareFormat {
     Json,
 }
 
+/// `linkrate study trend`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sets are taken in order of their beginning. Conditions of the host may differ between sets, and are told where
+they changed. The exit code is 5 if the newest change of a cell's figure is for the worse.")]
+pub struct StudyTrendArgs {
+    /// Results directories of the same study, in any order
+    #[arg(required = true, value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+    /// Smallest change that counts, for example 3 % [default: that of the newest set]
+    #[arg(long, value_name = "PERCENT")]
+    pub minimum_effect: Option<String>,
+    /// Number of newest sets: changes before them do not make the exit code 5 [default: all]
+    #[arg(long, value_name = "SETS")]
+    pub recent: Option<usize>,
+    /// Format of the document [default: the ending of --output, or table]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<TrendFormat>,
+    /// File to write to [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// Format of a trend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TrendFormat {
+    /// A table for a terminal
+    Table,
+    /// Markdown, for the summary of a job
+    Md,
+    /// One page with a chart for each cell and effect, which needs no network
+    Html,
+    /// The document that `linkrate study schema trend` describes
+    Json,
+}
+
 /// Documents with a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum SchemaOf {
@@ -135,6 +176,8 @@ pub enum SchemaOf {
     Results,
     /// The document of study compare
     Comparison,
+    /// The document of study trend
+    Trend,
 }
 
 /// `linkrate study report`

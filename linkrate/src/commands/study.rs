@@ -1,4 +1,4 @@
-//! `linkrate study`: list, show, run, resume, watch, report, import, compare, schema.
+//! `linkrate study`: list, show, run, resume, watch, report, import, compare, trend, schema.
 
 mod compare;
 mod files;
@@ -8,6 +8,7 @@ mod preview;
 mod report;
 mod run;
 mod source;
+mod trend;
 mod watch;
 
 use crate::args::study::{SchemaOf, StudyCommand};
@@ -27,10 +28,12 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
         StudyCommand::Report(arguments) => report::run(&arguments),
         StudyCommand::Import(arguments) => import::run(&arguments),
         StudyCommand::Compare(arguments) => compare::run(&arguments),
+        StudyCommand::Trend(arguments) => trend::run(&arguments),
         StudyCommand::Schema { document } => {
             print(match document {
                 SchemaOf::Results => linkrate_report::json::RESULTS_SCHEMA,
                 SchemaOf::Comparison => linkrate_report::json::COMPARISON_SCHEMA,
+                SchemaOf::Trend => linkrate_report::json::TREND_SCHEMA,
             })?;
             Ok(Exit::Success)
         }

@@ -52,7 +52,8 @@ pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
     Ok(if found.regressions > 0 { Exit::Regression } else { Exit::Success })
 }
 
-fn minimum_effect(given: &str) -> Result<f64, Failure> {
+/// The fraction that `--minimum-effect` names.
+pub fn minimum_effect(given: &str) -> Result<f64, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, format!("--minimum-effect: {message}"));
     let fraction = parse_percent(given).map_err(|error| usage(error.to_string()))?;
     if !(0.0..1.0).contains(&fraction) {
