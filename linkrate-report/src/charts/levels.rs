@@ -66,7 +66,7 @@ pub fn draw(title: &str, series: &Series, size: Size) -> Result<Drawing, ReportE
         let ends = point.ends.unwrap_or((point.value, point.value));
         [point.value, ends.0, ends.1]
     });
-    let axis = Axis::close_to(&reach.collect::<Vec<f64>>(), 4);
+    let axis = Axis::close_to(&reach.collect::<Vec<f64>>(), 6);
     let widest = axis.ticks.iter().map(|(_, label)| ink::text_width(label, ink::SMALL)).max();
     let plot = Plot {
         left: widest.unwrap_or(0) + 12,

@@ -154,6 +154,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_axis_close_to_its_values_has_marks_and_hides_no_scatter() {
+        let axis = Axis::close_to(&[1.59, 1.61], 6);
+        assert!(axis.low < 1.57 && axis.high > 1.63, "{axis:?}");
+        assert!(axis.ticks.len() >= 2, "{axis:?}");
+        let axis = Axis::close_to(&[850.0, 940.0], 6);
+        assert!((800.0..850.0).contains(&axis.low) && axis.high > 940.0, "{axis:?}");
+        assert!(axis.ticks.iter().all(|(value, _)| (axis.low..=axis.high).contains(value)));
+        assert_eq!(Axis::close_to(&[], 6), Axis::from_zero(0.0, 6));
+    }
+
+    #[test]
     fn steps_are_round() {
         for (least, step) in [(0.21, 0.5), (3.0, 5.0), (5.1, 10.0), (1.0, 1.0)] {
             assert!((round_step(least) - step).abs() < 1e-9, "{least}");

@@ -4,7 +4,7 @@
 //! point, over all points: the likelihood ratio of one change of the mean of normal figures against
 //! none (Worsley, Journal of the American Statistical Association 74, 1979). Its probability comes from
 //! permutations and not from the normal distribution: without a change every order of the figures is
-//! equally likely, whatever their distribution. Figures far off are drawn in first ([`drawn_in`]) and a level has at
+//! equally likely, whatever their distribution. Figures far off are drawn in first and a level has at
 //! least two figures, so that a single outlier is not a level.
 //!
 //! Several series of the same occasions are one family. Each permutation reorders the occasions, so that it
