@@ -316,9 +316,9 @@ struct Tally {
 /// | advanced | some | if short, idle before it; if long, idle except for the softirqs |
 /// | advanced | cannot be counted | if short, an interrupt: not idle; if long, uncertain |
 ///
-/// A pass is not short before its interrupt where a hypervisor delivers it: the time that this takes
-/// passes for the thread, and would not for a CPU that sleeps. An interrupt that began after the
-/// thread's own time was another thread's, and tells nothing.
+/// A hypervisor takes some microseconds to deliver an interrupt. The own clock advances meanwhile,
+/// and a CPU that sleeps would lose nothing, so this time is idle. An interrupt that began after the
+/// own time was another thread's, and tells nothing.
 fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>, before_ns: Option<u64>) -> Tally {
     let is_alone = pass_ns - own_ns < CLOCKS_DIFFER_NS;
     let own_ns = if is_alone { pass_ns } else { own_ns };
