@@ -18,7 +18,7 @@ use linkrate_sys::awake::AwakeTimes;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::procstat::{self, CpuTimes};
-use linkrate_sys::sched;
+use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::{CpuTime, IdleSource};
 use linkrate_terms::spec::CpuMeter as Choice;
@@ -90,6 +90,16 @@ impl CpuMeter {
     /// The source of idle time.
     pub fn source(&self) -> IdleSource {
         self.source
+    }
+
+    /// Whether it traces softirqs in idle time.
+    pub fn is_watching_softirqs(&self) -> bool {
+        self.awake.is_some()
+    }
+
+    /// The threads that run while a CPU has nothing to do, beside the kernel's.
+    pub fn idle_threads(&self) -> Vec<ThreadId> {
+        self.counters.iter().flat_map(IdleCounters::threads).collect()
     }
 
     /// Prepares for readings. Call it before the warm-up, so that warm-up and window have the same

@@ -157,6 +157,11 @@ impl IdleCounters {
         }
     }
 
+    /// The threads that count.
+    pub fn threads(&self) -> impl Iterator<Item = ThreadId> {
+        self.counters.iter().map(|counter| counter.thread_id)
+    }
+
     /// Starts counting on all CPUs.
     pub fn run(&self) {
         for counter in &self.counters {
@@ -259,6 +264,8 @@ fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
     // the own clock can always be read; an error counts as a clock that stood still
     let own_clock = || sched::thread_cpu_ns(thread).unwrap_or(0);
     let interrupts = || passes.interrupts.as_ref().and_then(|counts| counts.on(passes.cpu));
+    let interrupt_began =
+        || passes.interrupts.as_ref().and_then(|counts| counts.last_began_ns(passes.cpu));
     let (mut idle_ns, mut unsure_ns) = (0, 0);
     while woken.recv().is_ok() {
         let (mut own_then, mut interrupts_then) = (own_clock(), interrupts());
@@ -274,7 +281,8 @@ fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
                 let (own_now, interrupts_now) = (own_clock(), interrupts());
                 let own_ns = (own_now.saturating_sub(own_then)).saturating_sub(since_ns).min(pass);
                 let seen = interrupts_now.zip(interrupts_then).map(|(now, then)| now.since(then));
-                let tally = tally(pass, own_ns, seen);
+                let before_ns = interrupt_began().and_then(|began| began.checked_sub(last));
+                let tally = tally(pass, own_ns, seen, before_ns);
                 last = monotonic_ns();
                 let look = (last - now).min(LONGEST_LOOK_NS);
                 idle_ns += tally.idle_ns + look;
@@ -297,25 +305,32 @@ struct Tally {
 }
 
 /// Judges a disturbed pass of `pass_ns`, in which the thread's own clock advanced by `own_ns`, by
-/// the counted interrupts; `None` if they cannot be counted.
+/// the counted interrupts; `None` if they cannot be counted. The last interrupt began `before_ns`
+/// after the beginning of the pass; `None` if that is not known.
 ///
 /// | own clock | interrupts except the tick | verdict |
 /// |---|---|---|
 /// | stood still | | another thread, or reported steal: not idle |
 /// | advanced | none, and no other thread ran | the tick, or unreported steal: idle |
-/// | advanced | none, and another thread ran | if short, the interrupt that woke it: not idle |
-/// | advanced | some | if short, not idle; if long, idle except for the softirqs |
+/// | advanced | none, and another thread ran | if short, the interrupt that woke it: idle before it |
+/// | advanced | some | if short, idle before it; if long, idle except for the softirqs |
 /// | advanced | cannot be counted | if short, an interrupt: not idle; if long, uncertain |
-fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>) -> Tally {
+///
+/// A hypervisor takes some microseconds to deliver an interrupt. The own clock advances meanwhile,
+/// and a CPU that sleeps would lose nothing, so this time is idle. An interrupt that began after the
+/// own time was another thread's, and tells nothing.
+fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>, before_ns: Option<u64>) -> Tally {
     let is_alone = pass_ns - own_ns < CLOCKS_DIFFER_NS;
     let own_ns = if is_alone { pass_ns } else { own_ns };
     let is_long = own_ns >= LONG_NS;
     let idle = |idle_ns| Tally { idle_ns, unsure_ns: 0 };
+    let idle_before = || idle(before_ns.filter(|before_ns| *before_ns <= own_ns).unwrap_or(0));
     match seen {
-        Some(seen) if seen.is_none() => idle(if is_alone || is_long { own_ns } else { 0 }),
+        Some(seen) if seen.is_none() && (is_alone || is_long) => idle(own_ns),
         Some(seen) if is_long => idle(own_ns.saturating_sub(seen.softirq_ns)),
+        Some(_) => idle_before(),
         None if is_long => Tally { idle_ns: 0, unsure_ns: own_ns },
-        _ => Tally::default(),
+        None => Tally::default(),
     }
 }
 
@@ -354,6 +369,12 @@ mod tests {
         let none = Some(Interrupts::default());
         let softirq = |us: u64| Some(Interrupts { softirq_ns: us * US, softirqs: 1, hardware: 1 });
         let hardware = Some(Interrupts { hardware: 1, ..Interrupts::default() });
+        // a timer that woke a thread after a time that the hypervisor took to deliver it
+        for (before_us, idle_us) in [(Some(7), 7), (Some(30), 30), (Some(31), 0), (None, 0)] {
+            let before_ns = before_us.map(|us: u64| us * US);
+            let found = [none, hardware].map(|seen| tally(4000 * US, 30 * US, seen, before_ns));
+            assert_eq!(found, [Tally { idle_ns: idle_us * US, unsure_ns: 0 }; 2], "{before_us:?}");
+        }
         for (what, pass_us, own_us, seen, idle_us, unsure_us) in [
             ("another thread", 4000, 6, none, 0, 0),
             ("another thread, or reported steal, interrupts not counted", 4000, 6, None, 0, 0),
@@ -370,7 +391,7 @@ mod tests {
             ("a softirq, and the hypervisor", 7000, 7000, softirq(100), 6900, 0),
             ("a softirq longer than the own clock", 900, 400, softirq(500), 0, 0),
         ] {
-            let tally = tally(pass_us * US, own_us * US, seen);
+            let tally = tally(pass_us * US, own_us * US, seen, None);
             let expected = Tally { idle_ns: idle_us * US, unsure_ns: unsure_us * US };
             assert_eq!(tally, expected, "{what}");
         }

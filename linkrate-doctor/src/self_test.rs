@@ -1,14 +1,22 @@
 //! Self-test of the CPU meters: loads of known size run on the CPUs of the system under test, and
 //! each meter measures them.
 //!
-//! `load` runs threads that record their size by a clock of their own. `steered` makes a softirq
-//! load that belongs to no thread. `background` measures the CPU time of all other threads. `judge`
-//! compares: a meter passes if it is within one percentage point. Each figure is the median of
-//! three undisturbed windows; a sample without enough of them is reported as disturbed.
+//! `meters` has the meters, as measurements use them. `load` runs threads that record their size by
+//! a clock of their own. `steered` makes a softirq load that belongs to no thread. `background`
+//! measures the CPU time of all other threads.
+//!
+//! Loads at a slow pace wake up 50 times a second. Loads at a fast pace wake up 5,000 times, as
+//! drivers do; waking up is then a large part of their size, which no clock of theirs tells. An
+//! [`IdleTrace`] tells it.
+//!
+//! `judge` compares. At a slow pace a meter passes if it is within one percentage point, at a fast
+//! pace if it is within some per cent of the load. Each figure is the median of three undisturbed
+//! windows; a sample without enough of them is reported as disturbed.
 
 mod background;
 mod judge;
 mod load;
+mod meters;
 mod steered;
 
 use std::path::Path;
@@ -16,32 +24,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use linkrate_agent::cpu_meter::{CpuMeter, busy, choose};
+use linkrate_agent::cpu_meter::busy;
 use linkrate_lab::{LabError, Placement};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysResult;
+use linkrate_sys::idle_trace::{IdleTimes, IdleTrace};
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched;
-use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuSet, TestbedSpec};
 use serde::Serialize;
 
-pub use judge::{LIMIT_POINTS, Sample, Verdict};
-pub use load::LoadKind;
+pub use judge::{LIMIT_OF_LOAD_PERCENT, LIMIT_POINTS, Sample, Verdict};
+pub use load::{LoadKind, Pace};
+pub use meters::{Meter, MeterKind, meters};
 
 use background::Background;
-use judge::{ENOUGH, Window, middle, worst};
-use load::{DutyLoad, Load, PERIOD_NS};
+use judge::{Asked, ENOUGH, Traced, Window, middle, worst};
+use load::{DutyLoad, Load, LoadReading};
 use steered::Steered;
 
-/// Sizes of the loads, in per cent of one CPU.
-const SIZES: [f64; 5] = [5.0, 25.0, 50.0, 75.0, 95.0];
+/// Sizes of the loads at a slow pace, in per cent of one CPU.
+const SLOW_PERCENT: [f64; 3] = [5.0, 50.0, 95.0];
 
-/// Sizes for a meter that needs long windows.
-const FEW_SIZES: [f64; 3] = [5.0, 50.0, 95.0];
+/// Work of the loads at a fast pace in each period, µs.
+const FAST_US: [f64; 3] = [10.0, 25.0, 50.0];
 
-/// One window.
-const WINDOW: Duration = Duration::from_millis(300);
+/// One window of a load at a slow pace, and of one at a fast pace.
+const WINDOWS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(200)];
 
 /// One window of a meter with steps of 10 ms; a step is 0.7 % of it.
 const LONG_WINDOW: Duration = Duration::from_millis(1500);
@@ -50,43 +59,7 @@ const LONG_WINDOW: Duration = Duration::from_millis(1500);
 const MOST_WINDOWS: usize = 8;
 
 /// After this time a disturbed window is not measured again, beyond the minimum.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A CPU meter under test: an agent's own meter, or in tests one with a known fault.
-pub trait Meter {
-    /// Where idle time comes from.
-    fn source(&self) -> IdleSource;
-
-    /// Prepares for readings.
-    fn run(&self);
-
-    /// Rests until the next call of [`run`](Self::run).
-    fn rest(&self);
-
-    /// Reads these CPUs.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    fn read(&self, cpus: &CpuSet) -> SysResult<Vec<CpuTimes>>;
-}
-
-impl Meter for CpuMeter {
-    fn source(&self) -> IdleSource {
-        Self::source(self)
-    }
-
-    fn run(&self) {
-        Self::run(self);
-    }
-
-    fn rest(&self) {
-        Self::rest(self);
-    }
-
-    fn read(&self, cpus: &CpuSet) -> SysResult<Vec<CpuTimes>> {
-        Self::read(self, cpus)
-    }
-}
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A load, and how it is made on this host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -102,36 +75,25 @@ pub struct LoadMethod {
 pub struct SelfTest {
     /// The worst verdict of all samples.
     pub verdict: Verdict,
-    /// The largest permitted error of a meter, percentage points.
+    /// The largest permitted error of a meter at a slow pace, percentage points.
     pub limit_points: f64,
+    /// The largest permitted error of a meter at a fast pace, per cent of the load.
+    pub limit_of_load_percent: f64,
     /// The CPUs.
     pub cpus: CpuSet,
     /// The meters, the default of this host first.
-    pub meters: Vec<IdleSource>,
+    pub meters: Vec<MeterKind>,
     /// The loads.
     pub loads: Vec<LoadMethod>,
     /// One sample for each load, size and meter.
     pub samples: Vec<Sample>,
-    /// Meters that could not run, with the reason, as sentences.
+    /// Meters and loads that could not run, with the reason, as sentences.
     pub left_out: Vec<String>,
     /// Whether it was interrupted.
     pub interrupted: bool,
 }
 
-/// The meters that can run on the CPUs of `placement`: idle time of the kernel, and the idle
-/// counter. Also the names of meters that cannot run, with the reason.
-pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
-    let mut left_out = Vec::new();
-    let sources = [choose(linkrate_terms::CpuMeter::IdleTime), IdleSource::IdleCounter];
-    let meters = sources.into_iter().filter_map(|source| {
-        let meter = CpuMeter::new(source, &placement.sut);
-        let meter = meter.map(CpuMeter::watching_softirqs);
-        meter.map_err(|error| left_out.push(format!("{}: {error}", source.name()))).ok()
-    });
-    (meters.collect(), left_out)
-}
-
-/// Tests the meters of this host, which takes half a minute. `program` is the linkrate program.
+/// Tests the meters of this host, which takes about a minute. `program` is the linkrate program.
 ///
 /// Call it from the main thread: hosts end with the thread that built them. It ends soon after
 /// `stop` is set.
@@ -198,64 +160,108 @@ fn test_from_there(
         },
         LoadMethod { load: LoadKind::Softirq, how: softirq },
     ];
-    let is_coarse = meters.iter().any(|meter| meter.source() == IdleSource::ProcStat);
-    let sizes: &[f64] = if is_coarse { &FEW_SIZES } else { &SIZES };
-    let (mut samples, all) = (Vec::new(), loads.len() * sizes.len() * meters.len());
-    'tests: for method in &loads {
-        for size in sizes {
-            let loads = start(method.load, size / 100.0, placement, steered.as_ref())?;
-            for meter in meters {
-                if stop.load(Ordering::Relaxed) {
-                    break 'tests;
-                }
-                let windows = windows(&loads, *meter, began, stop)?;
-                let named = |window: &Window| window.sample(method.load, *size, meter.source());
-                let of_cpus = windows.iter().map(|windows| windows.iter().map(named).collect());
-                samples.extend(worst(of_cpus.filter_map(middle)));
-                progress(samples.len(), all);
+    let mut left_out = Vec::new();
+    let traces = traces(meters).unwrap_or_else(|error| {
+        left_out.push(format!(
+            "loads that wake up {} times a second, since their size is not known: {error}",
+            1_000_000_000 / Pace::Fast.period_ns()
+        ));
+        Vec::new()
+    });
+    let sizes = sizes(!traces.is_empty());
+    let asked = asked(&loads, &sizes);
+    let kinds = || meters.iter().map(|meter| meter.kind());
+    let all = asked.iter().map(|asked| kinds().filter(|kind| kind.meets(*asked)).count()).sum();
+    let mut samples = Vec::new();
+    'tests: for asked in asked {
+        let loads = start(asked, placement, steered.as_ref())?;
+        for (index, meter) in meters.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                break 'tests;
             }
+            if !meter.kind().meets(asked) {
+                continue;
+            }
+            let trace = traces.get(index).filter(|_| asked.pace == Pace::Fast);
+            let under_test = UnderTest { meter: *meter, trace };
+            let windows = windows(&loads, under_test, began, stop)?;
+            let named = |window: &Window| window.sample(asked, meter.kind());
+            let of_cpus = windows.iter().map(|windows| windows.iter().map(named).collect());
+            samples.extend(worst(of_cpus.filter_map(middle)));
+            progress(samples.len(), all);
         }
     }
     let interrupted = samples.len() < all;
     Ok(SelfTest {
         verdict: samples.iter().map(|s| s.verdict).max().unwrap_or(Verdict::Disturbed),
         limit_points: LIMIT_POINTS,
+        limit_of_load_percent: LIMIT_OF_LOAD_PERCENT,
         cpus: placement.sut.clone(),
-        meters: meters.iter().map(|meter| meter.source()).collect(),
+        meters: meters.iter().map(|meter| meter.kind()).collect(),
         loads,
         samples,
-        left_out: Vec::new(),
+        left_out,
         interrupted,
     })
 }
 
+/// Each load in each size.
+fn asked(loads: &[LoadMethod], sizes: &[(Pace, f64)]) -> Vec<Asked> {
+    let of_load = |method: &LoadMethod| {
+        let load = method.load;
+        sizes.iter().map(move |(pace, percent)| Asked { load, pace: *pace, percent: *percent })
+    };
+    loads.iter().flat_map(of_load).collect()
+}
+
+/// A trace for each meter, in which its threads are idle.
+fn traces(meters: &[&dyn Meter]) -> SysResult<Vec<IdleTrace>> {
+    meters.iter().map(|meter| IdleTrace::start(&meter.idle_threads())).collect()
+}
+
+/// Paces and sizes of the loads, in per cent of a CPU.
+fn sizes(with_fast: bool) -> Vec<(Pace, f64)> {
+    let slow = SLOW_PERCENT.into_iter().map(|percent| (Pace::Slow, percent));
+    let of_period = |us: f64| us * 1000.0 * 100.0 / Pace::Fast.period_ns() as f64;
+    let fast = FAST_US.into_iter().map(|us| (Pace::Fast, of_period(us)));
+    slow.chain(fast.filter(|_| with_fast)).collect()
+}
+
 /// Starts the same load on each CPU; a steered load runs on one CPU only.
 fn start<'a>(
-    kind: LoadKind,
-    share: f64,
+    asked: Asked,
     placement: &Placement,
     steered: Option<&'a Steered>,
 ) -> SysResult<Vec<Box<dyn Load + 'a>>> {
-    if let (LoadKind::Softirq, Some(steered)) = (kind, steered) {
-        return Ok(vec![Box::new(steered.load(share)?)]);
+    let Asked { load, pace, percent } = asked;
+    let share = percent / 100.0;
+    if let (LoadKind::Softirq, Some(steered)) = (load, steered) {
+        return Ok(vec![Box::new(steered.load(share, pace)?)]);
     }
-    let start = |cpu| Ok(Box::new(DutyLoad::start(kind, cpu, share)?) as Box<dyn Load>);
+    let start = |cpu| Ok(Box::new(DutyLoad::start(load, cpu, share, pace)?) as Box<dyn Load>);
     placement.sut.iter().map(start).collect()
+}
+
+/// A meter, and the trace that tells the size of a load if its own clocks do not.
+#[derive(Clone, Copy)]
+struct UnderTest<'a> {
+    meter: &'a dyn Meter,
+    trace: Option<&'a IdleTrace>,
 }
 
 /// Measures all loads until each has enough undisturbed windows. Returns the windows of each load.
 fn windows(
     loads: &[Box<dyn Load + '_>],
-    meter: &dyn Meter,
+    under_test: UnderTest<'_>,
     began: Instant,
     stop: &AtomicBool,
 ) -> SysResult<Vec<Vec<Window>>> {
     let mut windows = vec![Vec::new(); loads.len()];
-    meter.run();
+    under_test.meter.run();
     // let the loads and the meter settle
-    sleep_until_ns(monotonic_ns() + 2 * PERIOD_NS);
+    sleep_until_ns(monotonic_ns() + 2 * Pace::Slow.period_ns());
     for number in 1..=MOST_WINDOWS {
-        for (windows, window) in windows.iter_mut().zip(window(loads, meter)?) {
+        for (windows, window) in windows.iter_mut().zip(window(loads, under_test)?) {
             windows.push(window);
         }
         let is_enough = windows.iter().all(|windows: &Vec<Window>| {
@@ -266,39 +272,51 @@ fn windows(
             break;
         }
     }
-    meter.rest();
+    under_test.meter.rest();
     Ok(windows)
 }
 
 /// Measures all loads over one window.
-fn window(loads: &[Box<dyn Load + '_>], meter: &dyn Meter) -> SysResult<Vec<Window>> {
-    let length = match meter.source() {
-        IdleSource::ProcStat => LONG_WINDOW,
-        IdleSource::TimerList | IdleSource::IdleCounter => WINDOW,
+fn window(loads: &[Box<dyn Load + '_>], under_test: UnderTest<'_>) -> SysResult<Vec<Window>> {
+    let kind = under_test.meter.kind();
+    let [slow, fast] = WINDOWS;
+    let length = match (kind, under_test.trace) {
+        (MeterKind::ProcStat, _) => LONG_WINDOW,
+        (_, None) => slow,
+        (_, Some(_)) => fast,
     };
     let others_opened = Background::now()?;
     let ahead = sched::Ahead::now();
-    let opened = read(loads, meter)?;
+    let opened = read(loads, under_test)?;
     sleep_until_ns(monotonic_ns() + length.as_nanos() as u64);
-    let closed = read(loads, meter)?;
+    let closed = read(loads, under_test)?;
     drop(ahead);
     let others_closed = Background::after(&others_opened)?;
     let both = opened.into_iter().zip(closed).zip(loads);
     Ok(both
-        .map(|(((load_opened, seen_opened), (load_closed, seen_closed)), load)| Window {
-            load: (load_opened, load_closed),
-            seen: busy(meter.source(), &seen_opened, &seen_closed),
-            overlaps_others: load.overlaps_others(),
-            others: others_closed.since(&others_opened, seen_closed.cpu),
+        .map(|((opened, closed), load)| {
+            let seen = busy(kind.source(), &opened.seen, &closed.seen);
+            let idle = opened.traced.zip(closed.traced);
+            Window {
+                load: (opened.known, closed.known),
+                seen,
+                traced: idle.map(|(from, to)| Traced::of(seen.window_ns, to.since(from))),
+                overlaps_others: load.overlaps_others(),
+                others: others_closed.since(&others_opened, seen.cpu),
+            }
         })
         .collect())
 }
 
+/// A load at one moment, by its own clock, by the meter and by the trace.
+struct Reading {
+    known: LoadReading,
+    seen: CpuTimes,
+    traced: Option<IdleTimes>,
+}
+
 /// Reads each load on its own CPU, and then the meter from the home CPUs, as an agent does.
-fn read(
-    loads: &[Box<dyn Load + '_>],
-    meter: &dyn Meter,
-) -> SysResult<Vec<(load::LoadReading, CpuTimes)>> {
+fn read(loads: &[Box<dyn Load + '_>], under_test: UnderTest<'_>) -> SysResult<Vec<Reading>> {
     let thread = sched::current_thread();
     let home = sched::affinity(thread)?;
     let mut readings = Vec::with_capacity(loads.len());
@@ -306,9 +324,34 @@ fn read(
         let cpus: CpuSet = [load.cpu()].into_iter().collect();
         sched::set_affinity(thread, &cpus)?;
         let known = load.read();
+        // the trace has what the meter has only if this thread keeps the CPU until the meter reads
+        let Some(trace) = under_test.trace else {
+            sched::set_affinity(thread, &home)?;
+            let seen = under_test.meter.read(&cpus)?;
+            let known = known?;
+            readings.extend(seen.into_iter().map(|seen| Reading { known, seen, traced: None }));
+            continue;
+        };
+        let traced = trace.on(load.cpu());
+        let seen = under_test.meter.read(&cpus);
         sched::set_affinity(thread, &home)?;
-        let known = known?;
-        readings.extend(meter.read(&cpus)?.into_iter().map(|seen| (known, seen)));
+        let (known, seen) = (known?, seen?);
+        readings.extend(seen.into_iter().map(|seen| Reading { known, seen, traced }));
     }
     Ok(readings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fast_loads_are_for_hosts_that_can_trace() {
+        assert_eq!(sizes(false), SLOW_PERCENT.map(|percent| (Pace::Slow, percent)));
+        let all = sizes(true);
+        assert_eq!(all.len(), SLOW_PERCENT.len() + FAST_US.len());
+        let (pace, percent) = all[all.len() - 1];
+        // 50 of 199 µs
+        assert!(pace == Pace::Fast && (percent - 25.126).abs() < 0.001, "{percent}");
+    }
 }

@@ -34,6 +34,7 @@ pub(crate) mod function {
 
 /// The operations in use, as `code` of an [`Instruction`].
 pub(crate) mod code {
+    pub(crate) const JUMP: u8 = 0x05;
     pub(crate) const ADD_NUMBER: u8 = 0x07;
     pub(crate) const ADD: u8 = 0x0f;
     pub(crate) const JUMP_IF_EQUAL: u8 = 0x15;
@@ -48,7 +49,9 @@ pub(crate) mod code {
     pub(crate) const CALL: u8 = 0x85;
     pub(crate) const EXIT: u8 = 0x95;
     pub(crate) const JUMP_IF_LESS: u8 = 0xa5;
+    pub(crate) const MOV_WORD_NUMBER: u8 = 0xb4;
     pub(crate) const MOV_NUMBER: u8 = 0xb7;
+    pub(crate) const MOV_WORD: u8 = 0xbc;
     pub(crate) const MOV_REGISTER: u8 = 0xbf;
     pub(crate) const ATOMIC_ADD: u8 = 0xdb;
 }

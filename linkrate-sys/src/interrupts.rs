@@ -3,8 +3,8 @@
 //!
 //! eBPF programs at tracepoints (`irq:softirq_entry` and `_exit`, `irq:irq_handler_entry`, and the
 //! inter-processor interrupts of `irq_vectors`) write into memory that this process maps, so
-//! reading costs no system call. The timer interrupt and the softirqs of the tick are left out,
-//! since a CPU ticks because a thread observes it.
+//! reading costs no system call. The timer interrupt and the softirqs of the tick are not counted,
+//! since a CPU ticks because a thread observes it. When the last interrupt began is known of each.
 
 use std::ffi::CStr;
 use std::io;
@@ -19,6 +19,7 @@ const SINCE: i16 = 0;
 const SOFTIRQ_NS: i16 = 8;
 const SOFTIRQS: i16 = 16;
 const INTERRUPTS: i16 = 24;
+const BEGAN_NS: i16 = 32;
 
 /// Softirqs of the tick: TIMER, SCHED, HRTIMER and RCU (include/linux/interrupt.h).
 const OF_THE_TICK: [i32; 4] = [1, 7, 8, 9];
@@ -31,6 +32,9 @@ const INTERRUPT_POINTS: [&CStr; 4] = [
     c"call_function_entry",
     c"call_function_single_entry",
 ];
+
+/// The tracepoint of the timer interrupt, where the kernel has it separately.
+const TIMER_POINT: &CStr = c"local_timer_entry";
 
 /// Interrupts on one CPU since counting began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,6 +89,7 @@ impl InterruptCounts {
         let interrupt = load(hardware(&lines))?;
         let points = INTERRUPT_POINTS.iter().filter_map(|name| interrupt.trace(name).ok());
         attached.extend(points);
+        attached.extend(load(timer(&lines))?.trace(TIMER_POINT).ok());
         Ok(Self { lines, _attached: attached })
     }
 
@@ -95,6 +100,12 @@ impl InterruptCounts {
             softirqs: self.lines.read(cpu, SOFTIRQS)?,
             hardware: self.lines.read(cpu, INTERRUPTS)?,
         })
+    }
+
+    /// When the last hardware interrupt of `cpu` began, CLOCK_MONOTONIC, ns; zero if there was none.
+    /// `None` for a CPU that is not traced.
+    pub fn last_began_ns(&self, cpu: u32) -> Option<u64> {
+        self.lines.read(cpu, BEGAN_NS)
     }
 }
 
@@ -137,14 +148,28 @@ fn softirq_exit(lines: &PerCpuFields) -> Vec<Instruction> {
 fn hardware(lines: &PerCpuFields) -> Vec<Instruction> {
     let mut body = lines.find();
     body.extend(count(INTERRUPTS));
+    body.extend(begins());
     body.extend(end());
     body
+}
+
+fn timer(lines: &PerCpuFields) -> Vec<Instruction> {
+    let mut body = lines.find();
+    body.extend(begins());
+    body.extend(end());
+    body
+}
+
+/// Stores the present time as the beginning of the last interrupt.
+fn begins() -> [Instruction; 2] {
+    use code::*;
+    [step(CALL, 0, 0, 0, function::KTIME_GET_NS), step(STORE, 7, 0, BEGAN_NS, 0)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::softirq_spin::SPIN_NS;
+    use crate::softirq_spin::LONGEST_NS;
     use crate::{sched, softirq_spin};
 
     #[test]
@@ -164,12 +189,21 @@ mod tests {
             let spun = spin.spun().unwrap();
             // receive processing may be steered to another CPU
             if spun.datagrams == 5 && seen.softirqs >= 5 {
-                assert!(seen.softirq_ns >= spun.ns && spun.ns >= 5 * SPIN_NS, "{seen:?} {spun:?}");
+                assert!(
+                    seen.softirq_ns >= spun.ns && spun.ns >= 5 * u64::from(LONGEST_NS),
+                    "{seen:?} {spun:?}"
+                );
                 assert!(seen.softirq_ns < spun.ns * 2, "{seen:?} {spun:?}");
             } else {
                 println!("SKIPPED {test}: {seen:?} {spun:?}");
             }
-            assert_eq!(counts.on(10_000), None);
+            // a sleep ends by a timer interrupt
+            let slept_ns = crate::clock::monotonic_ns();
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            let began_ns = counts.last_began_ns(cpu).unwrap();
+            let timer_is_traced = cfg!(target_arch = "x86_64");
+            assert!(!timer_is_traced || began_ns > slept_ns, "{began_ns} {slept_ns}");
+            assert_eq!((counts.on(10_000), counts.last_began_ns(10_000)), (None, None));
         });
     }
 }

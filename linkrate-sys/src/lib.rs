@@ -10,7 +10,7 @@
 //! - [`irq_affinity`]: the interrupts of an adapter, and the CPUs that handle them
 //! - [`cpus`], [`processes`], [`procstat`], [`other_programs`], [`awake`]: CPUs and CPU time
 //! - [`sched`], [`clock`]: affinity and scheduling of threads, time
-//! - [`interrupts`]: counts of interrupts and the time of softirqs, by eBPF programs
+//! - [`interrupts`], [`idle_trace`]: counts of interrupts, the time of softirqs and idle time, by eBPF programs
 //! - [`perf`], [`kallsyms`]: samples of running CPUs, and names of kernel functions
 //! - [`netstat`], [`tcp_info`], [`send_queue`], [`sock_diag`]: protocol counters, connections
 //! - [`tcp_repair`], [`handing_over`]: connections that move between sockets, and their descriptors
@@ -46,6 +46,7 @@ pub mod ethtool;
 pub mod handing_over;
 pub mod host;
 pub mod host_settings;
+pub mod idle_trace;
 pub mod interrupts;
 pub mod irq_affinity;
 pub mod kallsyms;

@@ -1,8 +1,8 @@
 //! Softirqs of known length: a socket filter that spins, and records for how long.
 //!
 //! The filter is an eBPF program. For each datagram it runs on the CPU of the receive processing.
-//! It reads CLOCK_MONOTONIC until 4 ms have passed, adds the measured time to a sum, and drops the
-//! datagram, so that no process is woken. The sum is the time in these softirqs by a clock that is
+//! It reads CLOCK_MONOTONIC until its time has passed, adds the measured time to a sum, and drops
+//! the datagram, so that no process is woken, or lets it arrive. The sum is the time in these softirqs by a clock that is
 //! independent of the CPU times of the kernel.
 
 use std::mem::size_of;
@@ -11,9 +11,17 @@ use std::net::UdpSocket;
 use crate::bpf::{Instruction, Program, ProgramType, SharedValue, code, function, step};
 use crate::error::{SysError, SysResult};
 
-/// How long the filter spins for each datagram, ns; the last reading of the clock is slightly
-/// later.
-pub const SPIN_NS: u64 = 4_000_000;
+/// What a filter does with each datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spin {
+    /// How long it spins, ns, up to [`LONGEST_NS`]; the last reading of the clock is slightly later.
+    pub ns: u32,
+    /// Whether the datagram arrives at its socket afterwards, and wakes who waits there.
+    pub arrives: bool,
+}
+
+/// The longest spin, ns.
+pub const LONGEST_NS: u32 = 4_000_000;
 
 /// The most rounds of the filter; the verifier follows each of them.
 const MOST_ROUNDS: i32 = 8000;
@@ -37,15 +45,15 @@ pub struct SoftirqSpin {
 }
 
 impl SoftirqSpin {
-    /// Creates the filter and attaches it to `socket`, which then receives nothing.
+    /// Creates the filter and attaches it to `socket`, in place of one that was there.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF or CAP_SYS_ADMIN, `ENOSYS` on a kernel without bpf(2).
-    pub fn attach(socket: &UdpSocket) -> SysResult<Self> {
+    pub fn attach(socket: &UdpSocket, spin: Spin) -> SysResult<Self> {
         let failed = |operation: &str, error| SysError::new(operation, "a spinning filter", error);
         let sums = SharedValue::new(size_of::<Spun>() as u32);
         let sums = sums.map_err(|error| failed("create sums for", error))?;
-        let filter = Program::load(ProgramType::SocketFilter, &program(&sums));
+        let filter = Program::load(ProgramType::SocketFilter, &program(&sums, spin));
         let filter = filter.map_err(|error| failed("load", error))?;
         filter.filter(socket).map_err(|error| failed("attach", error))?;
         Ok(Self { sums })
@@ -63,7 +71,7 @@ impl SoftirqSpin {
 }
 
 /// r6: start time, r7: rounds, r8: time spent.
-fn program(sums: &SharedValue) -> Vec<Instruction> {
+fn program(sums: &SharedValue, spin: Spin) -> Vec<Instruction> {
     use code::*;
     let clock = step(CALL, 0, 0, 0, function::KTIME_GET_NS);
     let mut program = vec![clock, step(MOV_REGISTER, 6, 0, 0, 0), step(MOV_NUMBER, 7, 0, 0, 0)];
@@ -73,7 +81,7 @@ fn program(sums: &SharedValue) -> Vec<Instruction> {
     program.extend([
         step(MOV_REGISTER, 8, 0, 0, 0),
         step(SUBTRACT, 8, 6, 0, 0),
-        step(JUMP_IF_NOT_LESS, 8, 0, 2, SPIN_NS as i32),
+        step(JUMP_IF_NOT_LESS, 8, 0, 2, spin.ns.min(LONGEST_NS) as i32),
         step(ADD_NUMBER, 7, 0, 0, 1),
         step(JUMP_IF_LESS, 7, 0, -round, MOST_ROUNDS),
     ]);
@@ -82,12 +90,16 @@ fn program(sums: &SharedValue) -> Vec<Instruction> {
         step(ATOMIC_ADD, 1, 8, 0, 0),
         step(MOV_NUMBER, 2, 0, 0, 1),
         step(ATOMIC_ADD, 1, 2, 8, 0),
-        // keep no byte of the datagram
-        step(MOV_NUMBER, 0, 0, 0, 0),
+        // the number of bytes to keep of the datagram
+        step(MOV_NUMBER, 0, 0, 0, if spin.arrives { i32::from(u16::MAX) } else { 0 }),
         step(EXIT, 0, 0, 0, 0),
     ]);
     program
 }
+
+/// A long spin that drops.
+#[cfg(test)]
+pub(crate) const LONG: Spin = Spin { ns: LONGEST_NS, arrives: false };
 
 /// Calls `body` on `cpu` with a function that sends a datagram to a socket with the filter, and
 /// with the filter.
@@ -95,7 +107,7 @@ fn program(sums: &SharedValue) -> Vec<Instruction> {
 pub(crate) fn sending_on(cpu: u32, body: impl FnOnce(&dyn Fn(), &SoftirqSpin) + Send + 'static) {
     use crate::sched;
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let spin = SoftirqSpin::attach(&receiver).unwrap();
+    let spin = SoftirqSpin::attach(&receiver, LONG).unwrap();
     let address = receiver.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
         sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
@@ -115,7 +127,7 @@ mod tests {
     fn each_datagram_takes_its_time_and_is_dropped() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_nonblocking(true).unwrap();
-        let spin = match SoftirqSpin::attach(&receiver) {
+        let spin = match SoftirqSpin::attach(&receiver, LONG) {
             Ok(spin) => spin,
             Err(error) => {
                 println!("SKIPPED each_datagram_takes_its_time_and_is_dropped: {error}");
@@ -132,7 +144,16 @@ mod tests {
         while spin.spun().unwrap().datagrams < 3 && monotonic_ns() < before + 1_000_000_000 {}
         let (spun, took) = (spin.spun().unwrap(), monotonic_ns() - before);
         assert_eq!(spun.datagrams, 3);
-        assert!(spun.ns >= 3 * SPIN_NS && spun.ns <= took, "{spun:?} in {took} ns");
+        assert!(spun.ns >= 3 * u64::from(LONGEST_NS) && spun.ns <= took, "{spun:?} in {took} ns");
         assert!(receiver.recv(&mut [0]).is_err(), "the datagram must not arrive");
+
+        // a short one that lets the datagram arrive takes its place
+        let short = SoftirqSpin::attach(&receiver, Spin { ns: 20_000, arrives: true }).unwrap();
+        sender.send_to(&[7], receiver.local_addr().unwrap()).unwrap();
+        receiver.set_nonblocking(false).unwrap();
+        let mut octet = [0];
+        assert_eq!((receiver.recv(&mut octet).unwrap(), octet), (1, [7]));
+        let spun = short.spun().unwrap();
+        assert!(spun.datagrams == 1 && spun.ns >= 20_000, "{spun:?}");
     }
 }

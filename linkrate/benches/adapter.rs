@@ -1,7 +1,7 @@
 //! What the work of a virtual adapter costs: everything on beside superframes handed through the
 //! same rings, and beside Open vSwitch's userspace datapath with TSO between two TAPs. iperf3 sends
 //! one stream, cubic, MTU 1500, in turn. Then, with the link's rate, whether paced links are full.
-//! Run by `cargo xtask bench`.
+//! Run by `cargo xtask bench`; `cargo bench -p linkrate --bench adapter -- links` measures the links alone.
 
 mod common;
 #[path = "../tests/common/open_vswitch.rs"]
@@ -33,7 +33,9 @@ fn main() -> Result<(), Failed> {
     let two = if two.is_empty() { one.clone() } else { two };
     println!("virtual adapters, one iperf3 stream, cubic, {ROUNDS} rounds of {SECONDS} s in turn");
     println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
-    unpaced(&one, &two)?;
+    if !std::env::args().any(|argument| argument == "links") {
+        unpaced(&one, &two)?;
+    }
     paced(&one, &two)
 }
 

@@ -2,13 +2,15 @@
 //! datagrams, which are steered to this one, where the filter of a socket holds each for a known
 //! time.
 //!
-//! The work belongs to no thread, so only the filter's own clock readings tell its size.
+//! The work belongs to no thread, so only the filter's own clock readings tell its size. At a fast
+//! pace each datagram also wakes a thread that waits for it on this CPU.
 
 use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_lab::Placement;
@@ -19,13 +21,19 @@ use linkrate_sys::host::Privilege;
 use linkrate_sys::host::join::Namespaces;
 use linkrate_sys::netstat::receive_packets_by_cpu;
 use linkrate_sys::sched;
-use linkrate_sys::softirq_spin::{SPIN_NS, SoftirqSpin, Spun};
+use linkrate_sys::softirq_spin::{LONGEST_NS, SoftirqSpin, Spin, Spun};
 use linkrate_terms::{CpuSet, TestbedSpec};
 
-use super::load::{Load, LoadReading};
+use super::load::{Load, LoadReading, Pace};
 
 /// Number of datagrams of the trial that checks the steering.
 const TRIAL: u64 = 5;
+
+/// The filter of a load at a slow pace.
+const LONG: Spin = Spin { ns: LONGEST_NS, arrives: false };
+
+/// The receiving thread of a load looks this often whether it should end.
+const RECEIVER_LOOKS: Duration = Duration::from_millis(50);
 
 /// A host whose loopback interface is steered to one CPU; it receives the datagrams.
 #[derive(Debug)]
@@ -33,9 +41,9 @@ pub struct Steered {
     cpu: u32,
     senders: CpuSet,
     sender: Arc<UdpSocket>,
-    spin: SoftirqSpin,
-    /// Keeps the socket of the filter open.
-    _receiver: UdpSocket,
+    receiver: Arc<UdpSocket>,
+    /// Length of a long spin as measured, ns.
+    long_ns: u64,
     _testbed: Testbed,
 }
 
@@ -71,23 +79,24 @@ impl Steered {
         let namespaces = Namespaces::of(testbed.sut.pid()).map_err(|error| error.to_string())?;
         let (sender, receiver) =
             namespaces.loopback_sockets().map_err(|error| error.to_string())?;
-        let spin = SoftirqSpin::attach(&receiver).map_err(|error| error.to_string())?;
         let address = receiver.local_addr().map_err(|error| error.to_string())?;
         sender.connect(address).map_err(|error| error.to_string())?;
-        let steered = Self {
+        receiver.set_read_timeout(Some(RECEIVER_LOOKS)).map_err(|error| error.to_string())?;
+        let mut steered = Self {
             cpu,
             senders: placement.clients.clone(),
             sender: Arc::new(sender),
-            spin,
-            _receiver: receiver,
+            receiver: Arc::new(receiver),
+            long_ns: u64::from(LONG.ns),
             _testbed: testbed,
         };
-        steered.try_out().map_err(|error| error.to_string())?;
+        steered.long_ns = steered.try_out().map_err(|error| error.to_string())?;
         Ok(steered)
     }
 
-    /// Sends a few datagrams and checks which CPU processes them.
-    fn try_out(&self) -> SysResult<()> {
+    /// Sends a few datagrams and checks which CPU processes them. Returns the length of a spin, ns.
+    fn try_out(&self) -> SysResult<u64> {
+        let spin = SoftirqSpin::attach(&self.receiver, LONG)?;
         let failed = |what: String| {
             let error = std::io::Error::other(what);
             SysError::new("steer datagrams to CPU", self.cpu.to_string(), error)
@@ -96,32 +105,36 @@ impl Steered {
         let before: u64 = there()?;
         for _ in 0..TRIAL {
             self.sender.send(&[0]).map_err(|error| failed(error.to_string()))?;
-            sleep_until_ns(monotonic_ns() + 2 * SPIN_NS);
+            sleep_until_ns(monotonic_ns() + 2 * u64::from(LONG.ns));
         }
-        let (processed, spun) = (there()? - before, self.spin.spun()?);
+        let (processed, spun) = (there()? - before, spin.spun()?);
         if spun.datagrams < TRIAL || processed < TRIAL {
             return Err(failed(format!(
                 "of {TRIAL} datagrams it processed {processed}, and the filter held {}",
                 spun.datagrams
             )));
         }
-        Ok(())
+        Ok(spun.ns / spun.datagrams)
     }
 
     /// Starts a load of `share` of the CPU.
     ///
     /// # Errors
-    /// When the sending thread cannot be started.
-    pub fn load(&self, share: f64) -> SysResult<SteeredLoad<'_>> {
-        let spun = self.spin.spun()?;
-        // the measured length of a spin, not the requested one
-        let interval_ns = (spun.ns / spun.datagrams.max(1)) as f64 / share;
+    /// When the filter cannot be attached or a thread cannot be started.
+    pub fn load(&self, share: f64, pace: Pace) -> SysResult<SteeredLoad<'_>> {
+        let (kind, interval_ns) = match pace {
+            // the measured length of a spin, not the requested one
+            Pace::Slow => (LONG, self.long_ns as f64 / share),
+            Pace::Fast => {
+                let interval_ns = pace.period_ns() as f64;
+                (Spin { ns: (share * interval_ns) as u32, arrives: true }, interval_ns)
+            }
+        };
+        let spin = SoftirqSpin::attach(&self.receiver, kind)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, sender, cpus) =
-            (Arc::clone(&stop), Arc::clone(&self.sender), self.senders.clone());
-        let body = move || {
-            let _ = sched::set_affinity(sched::current_thread(), &cpus);
-            let _ = sched::set_timer_slack_ns(1);
+        let mut load = SteeredLoad { steered: self, spin, stop, threads: Vec::new() };
+        let (stopped, sender) = (Arc::clone(&load.stop), Arc::clone(&self.sender));
+        let send = move || {
             let began_ns = monotonic_ns();
             for number in 1u32.. {
                 if stopped.load(Ordering::Relaxed) {
@@ -132,9 +145,18 @@ impl Steered {
                 sleep_until_ns(began_ns + (f64::from(number) * interval_ns) as u64);
             }
         };
-        let thread = std::thread::Builder::new().name("sender".to_owned()).spawn(body);
-        let failed = |error| SysError::new("start sender to CPU", self.cpu.to_string(), error);
-        Ok(SteeredLoad { steered: self, stop, thread: Some(thread.map_err(failed)?) })
+        if kind.arrives {
+            let (stopped, receiver) = (Arc::clone(&load.stop), Arc::clone(&self.receiver));
+            let receive = move || {
+                while !stopped.load(Ordering::Relaxed) {
+                    // a time-out is a reason to look whether this should end
+                    let _ = receiver.recv(&mut [0]);
+                }
+            };
+            load.start("receiver", &[self.cpu].into_iter().collect(), receive)?;
+        }
+        load.start("sender", &self.senders, send)?;
+        Ok(load)
     }
 }
 
@@ -142,8 +164,32 @@ impl Steered {
 #[derive(Debug)]
 pub struct SteeredLoad<'a> {
     steered: &'a Steered,
+    spin: SoftirqSpin,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl SteeredLoad<'_> {
+    /// Starts a thread on `cpus`.
+    fn start(
+        &mut self,
+        name: &str,
+        cpus: &CpuSet,
+        body: impl FnOnce() + Send + 'static,
+    ) -> SysResult<()> {
+        let cpus = cpus.clone();
+        let placed = move || {
+            let _ = sched::set_affinity(sched::current_thread(), &cpus);
+            let _ = sched::set_timer_slack_ns(1);
+            body();
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(placed);
+        let failed = |error| {
+            SysError::new("start thread for load on CPU", self.steered.cpu.to_string(), error)
+        };
+        self.threads.push(thread.map_err(failed)?);
+        Ok(())
+    }
 }
 
 impl Load for SteeredLoad<'_> {
@@ -158,7 +204,7 @@ impl Load for SteeredLoad<'_> {
     fn read(&self) -> SysResult<LoadReading> {
         // while the reader runs on this CPU, no datagram is in the filter
         let at_ns = monotonic_ns();
-        let Spun { ns, .. } = self.steered.spin.spun()?;
+        let Spun { ns, .. } = self.spin.spun()?;
         Ok(LoadReading { at_ns, busy_ns: ns, lost_ns: 0 })
     }
 }
@@ -166,8 +212,8 @@ impl Load for SteeredLoad<'_> {
 impl Drop for SteeredLoad<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // a panic of the sender needs no cleanup
+        for thread in self.threads.drain(..) {
+            // a panic of one of them needs no cleanup
             let _ = thread.join();
         }
     }

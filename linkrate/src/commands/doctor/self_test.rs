@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 
-use linkrate_doctor::self_test::{self, Sample, SelfTest, Verdict};
+use linkrate_doctor::self_test::{self, MeterKind, Pace, Sample, SelfTest, Verdict};
 use linkrate_sys::tell;
-use linkrate_terms::measurement::IdleSource;
 use serde::Serialize;
 
 use super::wrap::{PIPE_WIDTH, wrap};
@@ -16,7 +15,7 @@ use crate::output::print;
 use crate::program::this_program;
 
 /// Version of the JSON document.
-const SELF_TEST_FORMAT: u32 = 1;
+const SELF_TEST_FORMAT: u32 = 2;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -61,16 +60,14 @@ fn text(outcome: &SelfTest) -> String {
         // writing to a String does not fail
         let _ = writeln!(text, "{}", line.trim_end());
     };
-    let of_meters = |cells: &dyn Fn(IdleSource) -> String| -> String {
+    let of_meters = |cells: &dyn Fn(MeterKind) -> String| -> String {
         outcome.meters.iter().map(|meter| format!("  {}", cells(*meter))).collect()
     };
-    let heading =
-        |meter: IdleSource| format!("{:>7}  {:>12}  {:>6}", "load", meter.word(), "error");
+    let heading = |meter: MeterKind| format!("{:>6}  {:>17}  {:>6}", "load", meter.word(), "error");
     line(format!("{:<7}  {:>5}{}", "load", "asked", of_meters(&heading)));
     for method in &outcome.loads {
         let of_load = |sample: &&Sample| sample.load == method.load;
-        let mut sizes: Vec<f64> =
-            outcome.samples.iter().filter(of_load).map(|sample| sample.asked_percent).collect();
+        let mut sizes: Vec<String> = outcome.samples.iter().filter(of_load).map(asked).collect();
         sizes.dedup();
         for size in sizes {
             let cells = |meter| {
@@ -78,10 +75,10 @@ fn text(outcome: &SelfTest) -> String {
                     .samples
                     .iter()
                     .filter(of_load)
-                    .find(|sample| (sample.asked_percent, sample.meter) == (size, meter));
-                found.map_or_else(|| format!("{:>29}", "-"), figures)
+                    .find(|sample| sample.meter == meter && asked(sample) == size);
+                found.map_or_else(|| format!("{:>33}", "-"), figures)
             };
-            line(format!("{:<7}  {size:>3} %{}", method.load.word(), of_meters(&cells)));
+            line(format!("{:<7}  {size:>5}{}", method.load.word(), of_meters(&cells)));
         }
     }
     line(String::new());
@@ -108,10 +105,22 @@ fn text(outcome: &SelfTest) -> String {
     text
 }
 
+/// The asked size: a share of the CPU, or the work after each of 5,000 wake-ups a second.
+fn asked(sample: &Sample) -> String {
+    let percent = sample.asked_percent;
+    match sample.pace {
+        Pace::Slow => format!("{percent:.0} %"),
+        Pace::Fast => {
+            let us = percent / 100.0 * sample.pace.period_ns() as f64 / 1000.0;
+            format!("{us:.0} µs")
+        }
+    }
+}
+
 fn figures(sample: &Sample) -> String {
     let mark = if sample.verdict == Verdict::Passed { ' ' } else { '!' };
     format!(
-        "{:>7.2}  {:>12.2}  {:>+5.2}{mark}",
+        "{:>6.2}  {:>17.2}  {:>+5.2}{mark}",
         sample.truth_percent, sample.measured_percent, sample.error_points
     )
 }
@@ -120,30 +129,45 @@ fn figures(sample: &Sample) -> String {
 fn note(sample: &Sample) -> Option<String> {
     let disturbance = sample.disturbance.as_ref()?;
     let windows = sample.windows;
-    let (load, size, meter) = (sample.load.word(), sample.asked_percent, sample.meter.word());
+    let (load, size, meter) = (sample.load.word(), asked(sample), sample.meter.word());
     Some(format!(
-        "{load} {size} %, {meter}: other work disturbed too many of {windows} windows; last disturbance: \
+        "{load} {size}, {meter}: other work disturbed too many of {windows} windows; last disturbance: \
          {disturbance}."
     ))
 }
 
 fn summary(outcome: &SelfTest) -> String {
-    let limit = outcome.limit_points;
     let count = |verdict| outcome.samples.iter().filter(|s| s.verdict == verdict).count();
-    let largest = |meter: &IdleSource| {
-        let of_meter = outcome.samples.iter().filter(|sample| sample.meter == *meter);
-        let error = of_meter.map(|sample| sample.error_points.abs()).fold(0.0, f64::max);
-        format!("{} {error:.2}", meter.word())
+    let largest = |pace: Pace, error: &dyn Fn(&Sample) -> f64| {
+        let of_pace = || outcome.samples.iter().filter(move |sample| sample.pace == pace);
+        let of_meter = |meter: &MeterKind| {
+            let of_meter = of_pace().filter(|sample| sample.meter == *meter);
+            let error = of_meter.map(error).fold(0.0, f64::max);
+            format!("{} {error:.2}", meter.word())
+        };
+        let of_meters: Vec<String> = outcome.meters.iter().map(of_meter).collect();
+        of_pace().next().map(|_| of_meters.join(", "))
     };
-    let largest: Vec<String> = outcome.meters.iter().map(largest).collect();
-    let largest = format!("largest error in percentage points: {}", largest.join(", "));
+    let slow = largest(Pace::Slow, &|sample| sample.error_points.abs());
+    let fast = largest(Pace::Fast, &|sample| {
+        sample.error_points.abs() * 100.0 / sample.truth_percent.max(f64::MIN_POSITIVE)
+    });
+    let slow = slow.map(|of_meters| format!("in percentage points {of_meters}"));
+    let fast = fast
+        .map(|of_meters| format!("at 5,000 wake-ups a second in per cent of the load {of_meters}"));
+    let largest: Vec<String> = slow.into_iter().chain(fast).collect();
+    let largest = format!("largest errors: {}", largest.join("; "));
     if outcome.interrupted {
         return format!("Interrupted; {largest}.");
     }
+    let limits = format!(
+        "{} percentage point, or {} % of the load at 5,000 wake-ups a second",
+        outcome.limit_points, outcome.limit_of_load_percent
+    );
     let all = outcome.samples.len();
     match outcome.verdict {
         Verdict::Passed => format!(
-            "The CPU meters measure each load on CPU {} within {limit} percentage point; {largest}.",
+            "The CPU meters measure each load on CPU {} within {limits}; {largest}.",
             outcome.cpus
         ),
         Verdict::Disturbed => format!(
@@ -152,8 +176,7 @@ fn summary(outcome: &SelfTest) -> String {
             count(Verdict::Disturbed)
         ),
         Verdict::Failed => format!(
-            "A CPU meter has an error of more than {limit} percentage point in {} of {all} samples; \
-             {largest}.",
+            "A CPU meter has an error of more than {limits} in {} of {all} samples; {largest}.",
             count(Verdict::Failed)
         ),
     }

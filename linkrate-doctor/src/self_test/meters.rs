@@ -1,0 +1,157 @@
+//! The meters under test: those that measurements on this host use, each as it is used there.
+
+use linkrate_agent::cpu_meter::{CpuMeter, choose};
+use linkrate_lab::Placement;
+use linkrate_sys::error::SysResult;
+use linkrate_sys::procstat::CpuTimes;
+use linkrate_sys::sched::ThreadId;
+use linkrate_terms::CpuSet;
+use linkrate_terms::measurement::IdleSource;
+use serde::Serialize;
+
+use super::judge::Asked;
+use super::load::{LoadKind, Pace};
+
+/// A meter, with the testbeds that use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MeterKind {
+    /// Idle time of `/proc/timer_list`: virtual adapters and veth pairs.
+    TimerList,
+    /// The same with softirqs traced: existing interfaces.
+    TimerListTraced,
+    /// Idle time of `/proc/stat`: ordinary users.
+    ProcStat,
+    /// The idle counter: hosts whose idle time is not exact.
+    IdleCounter,
+}
+
+impl MeterKind {
+    /// The meter with this source of idle time; `traces` tells whether it traces softirqs.
+    pub fn of(source: IdleSource, traces: bool) -> Self {
+        match (source, traces) {
+            (IdleSource::TimerList, false) => Self::TimerList,
+            (IdleSource::TimerList, true) => Self::TimerListTraced,
+            (IdleSource::ProcStat, _) => Self::ProcStat,
+            (IdleSource::IdleCounter, _) => Self::IdleCounter,
+        }
+    }
+
+    /// Where idle time comes from.
+    pub fn source(self) -> IdleSource {
+        match self {
+            Self::TimerList | Self::TimerListTraced => IdleSource::TimerList,
+            Self::ProcStat => IdleSource::ProcStat,
+            Self::IdleCounter => IdleSource::IdleCounter,
+        }
+    }
+
+    /// Whether testbeds that use the meter have such loads. Softirqs of some milliseconds come from
+    /// real adapters: device and driver threads have none, and those of a veth pair are short.
+    pub(super) fn meets(self, asked: Asked) -> bool {
+        self != Self::TimerList || (asked.load, asked.pace) != (LoadKind::Softirq, Pace::Slow)
+    }
+
+    /// The word in tables and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::TimerListTraced => "timer-list-traced",
+            Self::TimerList | Self::ProcStat | Self::IdleCounter => self.source().word(),
+        }
+    }
+}
+
+/// A CPU meter under test: an agent's own meter, or in tests one with a known fault.
+pub trait Meter {
+    /// Which meter it is.
+    fn kind(&self) -> MeterKind;
+
+    /// Threads that it keeps running while a CPU has nothing to do.
+    fn idle_threads(&self) -> Vec<ThreadId>;
+
+    /// Prepares for readings.
+    fn run(&self);
+
+    /// Rests until the next call of [`run`](Self::run).
+    fn rest(&self);
+
+    /// Reads these CPUs.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn read(&self, cpus: &CpuSet) -> SysResult<Vec<CpuTimes>>;
+}
+
+impl Meter for CpuMeter {
+    fn kind(&self) -> MeterKind {
+        MeterKind::of(self.source(), self.is_watching_softirqs())
+    }
+
+    fn idle_threads(&self) -> Vec<ThreadId> {
+        Self::idle_threads(self)
+    }
+
+    fn run(&self) {
+        Self::run(self);
+    }
+
+    fn rest(&self) {
+        Self::rest(self);
+    }
+
+    fn read(&self, cpus: &CpuSet) -> SysResult<Vec<CpuTimes>> {
+        Self::read(self, cpus)
+    }
+}
+
+/// The meters that can run on the CPUs of `placement`: idle time of the kernel as virtual testbeds
+/// use it, the same as existing interfaces use it, and the idle counter. Also the names of meters
+/// that cannot run, with the reason.
+pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
+    let (mut meters, mut left_out) = (Vec::new(), Vec::new());
+    let source = choose(linkrate_terms::CpuMeter::IdleTime);
+    for (source, traces) in [(source, false), (source, true), (IdleSource::IdleCounter, false)] {
+        let kind = MeterKind::of(source, traces);
+        match CpuMeter::new(source, &placement.sut) {
+            Err(error) => left_out.push(format!("{}: {error}", source.name())),
+            Ok(meter) if !traces => meters.push(meter),
+            // `/proc/stat` has no such meter
+            Ok(_) if kind.source() != IdleSource::TimerList => {}
+            Ok(meter) => {
+                let meter = meter.watching_softirqs();
+                match meter.kind() == kind {
+                    true => meters.push(meter),
+                    false => left_out.push(format!("{}: this process may not trace", kind.word())),
+                }
+            }
+        }
+    }
+    (meters, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_meter_is_tested_where_it_is_used() {
+        let asked = |load, pace| Asked { load, pace, percent: 5.0 };
+        for (kind, load, pace, meets) in [
+            (MeterKind::TimerList, LoadKind::Softirq, Pace::Slow, false),
+            (MeterKind::TimerList, LoadKind::Softirq, Pace::Fast, true),
+            (MeterKind::TimerList, LoadKind::System, Pace::Slow, true),
+            (MeterKind::TimerListTraced, LoadKind::Softirq, Pace::Slow, true),
+        ] {
+            assert_eq!(kind.meets(asked(load, pace)), meets, "{kind:?} {load:?} {pace:?}");
+        }
+        for (source, traces, word) in [
+            (IdleSource::TimerList, false, "timer-list"),
+            (IdleSource::TimerList, true, "timer-list-traced"),
+            (IdleSource::ProcStat, true, "proc-stat"),
+            (IdleSource::IdleCounter, false, "idle-counter"),
+        ] {
+            let kind = MeterKind::of(source, traces);
+            assert_eq!((kind.word(), kind.source()), (word, source));
+        }
+    }
+}
