@@ -1,7 +1,7 @@
 //! The requests that an agent may carry out. An agent of a lab has namespaces of its own. An agent
 //! on existing interfaces changes nothing but the interfaces that it keeps.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use linkrate_sys::netlink::RouteSocket;
 
@@ -41,6 +41,7 @@ impl Duty {
                 Request::ReleaseTap { .. } => Err(not_for("release-tap", "labs")),
                 Request::LimitDatagrams { .. } => Err(not_for("limit-datagrams", "labs")),
                 Request::ConfigureInterface(_) => Err(not_for("configure-interface", "labs")),
+                Request::ReachOverIpv6(_) => Err(not_for("reach-over-ipv6", "labs")),
                 Request::SteerReceive { .. } => Err(not_for("steer-receive", "labs")),
                 Request::Toe(_) => Err(not_for("toe", "labs")),
                 Request::PrepareProfile { .. } if !lends => {
@@ -89,24 +90,31 @@ fn kept(name: &str, holdings: &Holdings) -> Result<(), Refusal> {
 }
 
 /// A test socket listens on an address of a kept interface only.
-fn has(address: Ipv4Addr, holdings: &Holdings) -> Result<(), Refusal> {
+fn has(address: IpAddr, holdings: &Holdings) -> Result<(), Refusal> {
     let addresses = RouteSocket::open()?.ipv4_addresses()?;
-    match addresses.iter().find(|own| own.address == address) {
+    match addresses.iter().find(|own| IpAddr::V4(own.address) == address) {
         Some(own) => kept(&own.interface, holdings),
         None => Err(Refusal { reason: format!("no interface has address {address}"), hint: None }),
     }
 }
 
 /// A client connects over a kept interface only.
-fn leads_over_kept(address: Ipv4Addr, holdings: &Holdings) -> Result<(), Refusal> {
+fn leads_over_kept(address: IpAddr, holdings: &Holdings) -> Result<(), Refusal> {
+    let IpAddr::V4(address) = address else {
+        let reason =
+            format!("{address} is no address of IPv4, which alone is for existing interfaces");
+        return Err(Refusal { reason, hint: None });
+    };
     let (interface, _) = RouteSocket::open()?.route_to(address)?;
     kept(&interface, holdings)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
-    use crate::protocol::{Carries, ConnectSpec, Ends, InterfaceSetup, ListenSpec};
+    use crate::protocol::{Carries, ConnectSpec, Ends, InterfaceSetup, Ipv6Setup, ListenSpec};
     use linkrate_terms::{InterfaceKnobs, SocketKnobs, Workload};
 
     fn refused(duty: &Duty, request: &Request) -> Option<String> {
@@ -127,7 +135,14 @@ mod tests {
             route_congestion: None,
             gateway: None,
         };
-        let ends = Ends { client: Ipv4Addr::LOCALHOST, listener: Ipv4Addr::LOCALHOST };
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let ends = Ends { client: local, listener: local };
+        let ipv6 = Ipv6Setup {
+            name: lo(),
+            address: Ipv6Addr::LOCALHOST,
+            neighbours: Vec::new(),
+            route_congestion: None,
+        };
         let connect = ConnectSpec {
             workload: Workload::default(),
             socket: SocketKnobs::default(),
@@ -173,6 +188,7 @@ mod tests {
                 in_cells: false,
             },
             Request::ConfigureInterface(setup),
+            Request::ReachOverIpv6(ipv6),
             Request::Lend { name: lo(), pid: 1 },
             Request::SteerReceive { name: lo(), cpus: cpus.clone() },
             Request::Toe(crate::protocol::toe::ToeRequest::Forget),

@@ -67,6 +67,7 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
         mtu: link.mtu,
         up: link.up,
         running: link.running,
+        hardware_address: link.hardware_address,
         addresses: addresses.into_iter().filter(|address| address.interface == name).collect(),
     })
 }

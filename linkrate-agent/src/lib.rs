@@ -22,6 +22,7 @@ pub mod flow;
 pub mod framing;
 pub mod idle_counter;
 mod intervals;
+pub mod ipv6;
 pub mod knobs;
 pub mod meter;
 pub mod profile;

@@ -13,14 +13,16 @@ pub mod toe;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linkrate_terms::discipline::Discipline;
 use linkrate_terms::existing_aggregate::ExistingAggregate;
 use linkrate_terms::interfaces::InterfaceAddress;
 use linkrate_terms::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
 use linkrate_terms::profile::Profile;
-use linkrate_terms::{BitRate, CpuMeter, CpuSet, Direction, InterfaceKnobs, SocketKnobs, Workload};
+use linkrate_terms::{
+    BitRate, CpuMeter, CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, Workload,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::flow::record::{RecordReport, RecordSpec};
@@ -148,6 +150,8 @@ pub enum Request {
     },
     /// Give an interface its address and bring it up.
     ConfigureInterface(InterfaceSetup),
+    /// Let an interface reach neighbours over IPv6, without asking for them.
+    ReachOverIpv6(Ipv6Setup),
     /// Wait until packets can pass an interface; both of its ends are up.
     AwaitLink {
         /// Interface name.
@@ -255,14 +259,28 @@ pub struct InterfaceSetup {
     pub gateway: Option<Ipv4Addr>,
 }
 
+/// An IPv6 address of this host, and the neighbours of an interface that are reached from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ipv6Setup {
+    /// Interface name.
+    pub name: String,
+    /// The host's address.
+    pub address: Ipv6Addr,
+    /// The addresses of the neighbours with their Ethernet addresses.
+    pub neighbours: Vec<(Ipv6Addr, [u8; 6])>,
+    /// Congestion control of the routes to them, as for [`InterfaceSetup::route_congestion`].
+    pub route_congestion: Option<String>,
+}
+
 /// The two addresses between which a client and the listening host exchange packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Ends {
     /// The client's address.
-    pub client: Ipv4Addr,
+    pub client: IpAddr,
     /// The listening host's address.
-    pub listener: Ipv4Addr,
+    pub listener: IpAddr,
 }
 
 /// The connections that a listening host expects.
@@ -506,6 +524,9 @@ pub struct InterfaceFacts {
     pub up: bool,
     /// Ready to send: up, with a link.
     pub running: bool,
+    /// Its Ethernet address; absent for other kinds of links.
+    #[serde(default)]
+    pub hardware_address: Option<[u8; 6]>,
     /// Its IPv4 addresses.
     pub addresses: Vec<InterfaceAddress>,
     /// What a bond or a team tells of itself; absent for other interfaces.
@@ -538,6 +559,9 @@ pub struct FlowFacts {
     pub congestion: String,
     /// TCP_NODELAY.
     pub nodelay: bool,
+    /// The address family of every flow.
+    #[serde(default)]
+    pub family: Family,
     /// Sending maximum segment size, bytes; zero for UDP and while there is no connection.
     pub mss_bytes: u32,
     /// The ports of the flows of a client that has connected, in their order: so many as a run keeps
@@ -685,7 +709,7 @@ pub struct Strangers {
     /// How many.
     pub refused: u64,
     /// Where they came from: the first addresses.
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<IpAddr>,
 }
 
 /// Why a request could not be carried out.

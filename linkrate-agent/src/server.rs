@@ -23,6 +23,7 @@ use crate::existing::{self, Holdings};
 use crate::flow::record::RecordReport;
 use crate::framing::read_frame;
 use crate::intervals::Sampler;
+use crate::ipv6;
 use crate::knobs;
 use crate::meter::{self, Meters, SLOW_AHEAD_NS};
 use crate::profile::{Profiler, Sampling};
@@ -186,6 +187,10 @@ impl Agent<'_> {
                 false => Err(refusal(format!("no TAP {name:?} on this agent"))),
             },
             Request::ConfigureInterface(setup) => configure_interface(&setup),
+            Request::ReachOverIpv6(setup) => {
+                ipv6::reach(&setup)?;
+                Ok(Reply::Done)
+            }
             Request::AwaitLink { name } => {
                 RouteSocket::open()?.wait_running(&name, LINK_UP)?;
                 Ok(Reply::Done)
@@ -493,7 +498,7 @@ impl Agent<'_> {
 
 fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {
     let mut route = RouteSocket::open()?;
-    // no router solicitation disturbs a measurement; the testbed is IPv4
+    // no router solicitation disturbs a measurement
     route.disable_ipv6(&setup.name)?;
     route.add_address(&setup.name, setup.address, setup.prefix_length)?;
     route.set_up("lo")?;

@@ -4,7 +4,7 @@ mod dial;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -275,7 +275,7 @@ impl Session {
                     role: *role,
                 };
                 let port = port_of(spec, self.flows.len() - before, expected)?;
-                let far_end = SocketAddrV4::new(spec.ends.listener, port);
+                let far_end = SocketAddr::new(spec.ends.listener, port);
                 if workload.kind == Protocol::ConnectRequestResponse {
                     self.add_connecting_flow(spec, from, far_end, number)?;
                     continue;
@@ -307,7 +307,7 @@ impl Session {
     fn keep_ports(
         &mut self,
         socket: &OwnedFd,
-        far_end: SocketAddrV4,
+        far_end: SocketAddr,
         role: ClientRole,
     ) -> io::Result<()> {
         if self.facts.ports.len() < MOST_FLOWS {
@@ -330,8 +330,8 @@ impl Session {
     fn add_connecting_flow(
         &mut self,
         spec: &ConnectSpec,
-        from: Option<Ipv4Addr>,
-        far_end: SocketAddrV4,
+        from: Option<IpAddr>,
+        far_end: SocketAddr,
         number: u32,
     ) -> io::Result<()> {
         let knobs = spec.socket.clone();
@@ -575,7 +575,7 @@ fn steps(latency: &Histogram<u64>) -> Vec<(u64, u64)> {
 }
 
 /// Listeners by address of the listening host, `count` on each.
-type Listeners = BTreeMap<Ipv4Addr, Vec<Arc<OwnedFd>>>;
+type Listeners = BTreeMap<IpAddr, Vec<Arc<OwnedFd>>>;
 
 fn listeners(spec: &ListenSpec, count: u32, expected: usize) -> io::Result<Listeners> {
     let mut all = Listeners::new();
@@ -620,8 +620,10 @@ fn port_of(spec: &ConnectSpec, number: usize, expected: usize) -> io::Result<u16
 }
 
 /// The client's address, if routes would choose another one.
-fn source(spec: &ConnectSpec) -> Option<Ipv4Addr> {
-    let route = RouteSocket::open().and_then(|mut route| route.route_to(spec.ends.listener));
-    let chosen = route.ok().and_then(|(_, source)| source);
-    (chosen != Some(spec.ends.client)).then_some(spec.ends.client)
+fn source(spec: &ConnectSpec) -> Option<IpAddr> {
+    let Ends { client, listener } = spec.ends;
+    let IpAddr::V4(to) = listener else { return Some(client) };
+    let route = RouteSocket::open().and_then(|mut route| route.route_to(to));
+    let chosen = route.ok().and_then(|(_, source)| source).map(IpAddr::V4);
+    (chosen != Some(client)).then_some(client)
 }

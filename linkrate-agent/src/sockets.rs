@@ -1,7 +1,7 @@
 //! Test sockets: every option is set before the connection exists, and read back.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use linkrate_sys::socket;
@@ -16,7 +16,7 @@ use crate::protocol::FlowFacts;
 /// # Errors
 /// An option that was refused, or that reads back differently.
 pub fn tcp(knobs: &SocketKnobs) -> io::Result<OwnedFd> {
-    let socket = socket::ipv4_socket(false)?;
+    let socket = socket::ip_socket(knobs.family, false)?;
     set_buffers(&socket, knobs)?;
     socket::set_congestion(&socket, &knobs.congestion)
         .map_err(|error| in_option("congestion", &knobs.congestion, &error))?;
@@ -34,10 +34,10 @@ pub fn tcp(knobs: &SocketKnobs) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// As [`tcp`].
-pub fn tcp_listener(knobs: &SocketKnobs, address: Ipv4Addr, backlog: u32) -> io::Result<OwnedFd> {
+pub fn tcp_listener(knobs: &SocketKnobs, address: IpAddr, backlog: u32) -> io::Result<OwnedFd> {
     let listener = tcp(knobs)?;
     socket::set_reuse_address(&listener)?;
-    socket::bind(&listener, SocketAddrV4::new(address, 0))?;
+    socket::bind(&listener, SocketAddr::new(address, 0))?;
     socket::listen(&listener, i32::try_from(backlog.max(16)).unwrap_or(i32::MAX))?;
     Ok(listener)
 }
@@ -47,8 +47,8 @@ pub fn tcp_listener(knobs: &SocketKnobs, address: Ipv4Addr, backlog: u32) -> io:
 ///
 /// # Errors
 /// A refused option.
-pub fn udp(knobs: &SocketKnobs, workload: &Workload, address: Ipv4Addr) -> io::Result<OwnedFd> {
-    let socket = socket::ipv4_socket(true)?;
+pub fn udp(knobs: &SocketKnobs, workload: &Workload, address: IpAddr) -> io::Result<OwnedFd> {
+    let socket = socket::ip_socket(knobs.family, true)?;
     set_buffers(&socket, knobs)?;
     if let Some(segment) = workload.udp_segment {
         let bytes = u16::try_from(segment.0).map_err(io::Error::other)?;
@@ -58,7 +58,7 @@ pub fn udp(knobs: &SocketKnobs, workload: &Workload, address: Ipv4Addr) -> io::R
     if workload.udp_gro {
         socket::set_udp_gro(&socket).map_err(|error| in_option("udp-gro", &true, &error))?;
     }
-    socket::bind(&socket, SocketAddrV4::new(address, 0))?;
+    socket::bind(&socket, SocketAddr::new(address, 0))?;
     Ok(socket)
 }
 
@@ -71,6 +71,7 @@ pub fn add_facts(facts: &mut FlowFacts, socket: &OwnedFd, udp: bool) -> io::Resu
     let smallest = |now: u64, new: u64| if facts.flows == 0 { new } else { now.min(new) };
     facts.send_buffer_bytes = smallest(facts.send_buffer_bytes, send);
     facts.receive_buffer_bytes = smallest(facts.receive_buffer_bytes, receive);
+    facts.family = socket::family(socket)?;
     if !udp {
         facts.congestion = socket::congestion(socket)?;
         facts.nodelay = socket::nodelay(socket)?;
@@ -114,6 +115,8 @@ fn differs(
 
 #[cfg(test)]
 mod tests {
+    use linkrate_terms::Family;
+
     use super::*;
 
     #[test]
@@ -122,11 +125,13 @@ mod tests {
             buffer: Some(linkrate_terms::ByteSize(64 << 10)),
             congestion: "reno".to_owned(),
             nodelay: true,
+            family: Family::Ipv6,
         };
         let mut facts = FlowFacts::default();
         add_facts(&mut facts, &tcp(&knobs).unwrap(), false).unwrap();
         assert_eq!((facts.send_buffer_bytes, facts.receive_buffer_bytes), (131_072, 131_072));
         assert_eq!((facts.congestion.as_str(), facts.nodelay, facts.flows), ("reno", true, 1));
+        assert_eq!(facts.family, Family::Ipv6);
     }
 
     #[test]

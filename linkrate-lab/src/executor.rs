@@ -20,7 +20,8 @@ use linkrate_study::belief::{self, Belief, Observed};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_sys::sched;
 use linkrate_terms::knobs::Toe;
-use linkrate_terms::{Measurement, RunSpec, Task, TestbedSpec};
+use linkrate_terms::measurement::AdapterEvidence;
+use linkrate_terms::{Family, Measurement, RunSpec, Task, TestbedSpec};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
@@ -196,6 +197,10 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         .map_err(|error| failure(Stage::Knob, error))?
         .common();
     ground.await_ports().map_err(|error| failure(Stage::Knob, error))?;
+    if spec.socket.family == Family::Ipv6 {
+        // test sockets choose their congestion control themselves
+        testbed.reach_over_ipv6(clients, None).map_err(|error| failure(Stage::Knob, error))?;
+    }
     recheck::link_rates(testbed, clients)?;
     let links = recheck::links(testbed, clients)?;
     if testbed.placement.apart {
@@ -245,6 +250,12 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             Missed::Agent(error) => measured(error),
             Missed::Fault(error) => failure(Stage::Measure, error),
         })?;
+    // frames of IPv6 have no identification that tells their order
+    let order_known = spec.socket.family.is_ipv4();
+    let adapter = adapter.map(|of| AdapterEvidence {
+        frames_overtaken: of.frames_overtaken.filter(|_| order_known),
+        ..of
+    });
     let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
     let mut parts = vec![Vec::new(); workload.map_or(0, |workload| workload.mix.len())];
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());

@@ -30,6 +30,7 @@ pub mod far_end;
 pub mod ground;
 pub mod host;
 mod intervals;
+mod ipv6;
 mod latencies;
 pub mod measurement;
 mod options;

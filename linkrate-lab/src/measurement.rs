@@ -97,6 +97,7 @@ pub fn of_reports(
                 buffer: socket.buffer,
                 congestion: facts.congestion.clone(),
                 nodelay: facts.nodelay,
+                family: facts.family,
             },
             granted_send_buffer_bytes: facts.send_buffer_bytes,
             granted_receive_buffer_bytes: facts.receive_buffer_bytes,

@@ -8,12 +8,13 @@ use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_sys::sched::Ahead;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::topology::{Segment, Topology};
-use linkrate_terms::{CpuMeter, InterfaceKnobs, TestbedSpec};
+use linkrate_terms::{CpuMeter, Family, InterfaceKnobs, TestbedSpec};
 
 use crate::error::LabError;
 use crate::far_end::{FarProgram, Namespaces};
 use crate::ground::{self, Adapters, Built, Ground};
 use crate::host::{Participants, sut_interfaces};
+use crate::ipv6;
 use crate::placement::Placement;
 use crate::readback::EffectiveKnobs;
 
@@ -44,6 +45,15 @@ pub struct Testbed {
     namespaces: Option<Namespaces>,
     /// Whether the system under test's agent is ready to profile.
     pub(crate) can_profile: bool,
+    /// Hosts stay in reach over IPv6, whatever is set.
+    keeps_ipv6: Option<Ipv6>,
+}
+
+/// How hosts stay in reach over IPv6.
+#[derive(Debug, Clone)]
+struct Ipv6 {
+    /// The congestion control of all programs.
+    congestion: Option<String>,
 }
 
 impl Drop for Testbed {
@@ -108,6 +118,7 @@ impl Testbed {
             topology,
             namespaces,
             can_profile: false,
+            keeps_ipv6: None,
         })
     }
 
@@ -151,8 +162,41 @@ impl Testbed {
         let first = self.clients.iter().position(behind).unwrap_or(0);
         let count = self.clients[first..].iter().take_while(|client| behind(client)).count();
         let clients = &mut self.clients[first..first + count];
-        self.ground
-            .set_knobs(&mut Participants { sut: &mut self.sut, clients, programs: &[] }, asked)
+        let mut hosts = Participants { sut: &mut self.sut, clients, programs: &[] };
+        let effective = self.ground.set_knobs(&mut hosts, asked)?;
+        // below, the kernel has no IPv6 on the interface
+        let is_large = asked.mtu.is_none_or(|mtu| mtu >= Family::Ipv6.smallest_mtu());
+        if let Some(Ipv6 { congestion }) = self.keeps_ipv6.as_ref().filter(|_| is_large) {
+            ipv6::reach(&self.ground, &mut self.sut, clients, congestion.as_deref())?;
+        }
+        Ok(effective)
+    }
+
+    /// Lets the system under test and its first `clients` clients reach each other over IPv6. The TCP sockets
+    /// of all programs use `congestion`, if there is one.
+    ///
+    /// # Errors
+    /// The ground or the kernel has no IPv6.
+    pub fn reach_over_ipv6(
+        &mut self,
+        clients: usize,
+        congestion: Option<&str>,
+    ) -> Result<(), LabError> {
+        let (ground, hosts) = (&self.ground, &mut self.clients);
+        let clients = clients.min(hosts.len());
+        ipv6::reach(ground, &mut self.sut, &mut hosts[..clients], congestion)
+    }
+
+    /// The same for all clients, also for those to come, whatever is set. Nothing where the ground or the kernel
+    /// has no IPv6.
+    pub(crate) fn keep_ipv6(&mut self, congestion: Option<String>) {
+        let reached = self.reach_over_ipv6(usize::MAX, congestion.as_deref());
+        self.keeps_ipv6 = reached.is_ok().then_some(Ipv6 { congestion });
+    }
+
+    /// Whether all hosts reach each other over IPv6.
+    pub(crate) fn keeps_ipv6(&self) -> bool {
+        self.keeps_ipv6.is_some()
     }
 
     /// Lets the datagrams of a port's interface follow the rate of its link.

@@ -34,7 +34,9 @@ pub fn text(lab: &LabReport) -> String {
     );
     let rows = lab.hosts.iter().flat_map(|host| {
         let lines = host.interfaces.iter().map(|interface| {
-            [interface.name.clone(), format!("{}/{}", interface.address, interface.prefix_length)]
+            let ipv6 = interface.ipv6.map_or(String::new(), |address| format!(", {address}"));
+            let address = format!("{}/{}{ipv6}", interface.address, interface.prefix_length);
+            [interface.name.clone(), address]
         });
         let mut lines: Vec<_> = lines.collect();
         if lines.is_empty() {

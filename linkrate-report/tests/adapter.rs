@@ -19,6 +19,7 @@ fn hosts() -> LabReport {
         name: name.to_owned(),
         address: Ipv4Addr::new(198, 18, last[0], last[1]),
         prefix_length: 24,
+        ipv6: None,
     };
     let host = |name: &str, pid, cpus: &str, interfaces| HostReport {
         name: name.to_owned(),

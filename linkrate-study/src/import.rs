@@ -297,6 +297,7 @@ fn spec(run: &Imported) -> RunSpec {
             buffer: asked.socket.filter(|bytes| *bytes > 0).map(ByteSize),
             congestion: asked.congestion.clone().unwrap_or(socket.congestion),
             nodelay: asked.nodelay.unwrap_or(socket.nodelay),
+            family: socket.family,
         },
         clients: 1,
         ports: None,

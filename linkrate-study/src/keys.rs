@@ -8,6 +8,7 @@
 mod atm;
 mod combination;
 mod event;
+mod family;
 mod port;
 mod table;
 

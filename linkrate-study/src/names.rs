@@ -43,6 +43,7 @@ pub fn factor(name: &str) -> String {
         "socket" => "socket buffer",
         "congestion" => "congestion control",
         "nodelay" => "TCP_NODELAY",
+        "family" => "address family",
         "udp-segment" => "UDP_SEGMENT",
         "send-path" => "send path",
         "receive-path" => "receive path",

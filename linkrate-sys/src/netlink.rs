@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute,
     LinkFlags, LinkInfo, LinkMessage,
@@ -24,6 +24,7 @@ mod dependents;
 mod discipline;
 mod dump;
 pub(crate) mod exchange;
+mod host_route;
 mod link;
 mod neighbour;
 mod raw;
@@ -252,11 +253,18 @@ impl RouteSocket {
             .map_err(|refusal| refusal.during(OPERATION, quoted(name)))
     }
 
-    /// Adds an IPv4 address; the kernel adds the connected route of its network.
+    /// Adds an address; the kernel adds the connected route of its network. Nobody is asked whether another
+    /// host has it (`IFA_F_NODAD`), as the caller knows.
     ///
     /// # Errors
     /// `EEXIST` when it has that address already.
-    pub fn add_address(&mut self, name: &str, address: Ipv4Addr, prefix_len: u8) -> SysResult<()> {
+    pub fn add_address(
+        &mut self,
+        name: &str,
+        address: impl Into<IpAddr>,
+        prefix_len: u8,
+    ) -> SysResult<()> {
+        let address = address.into();
         let message = address_message(self.link(name)?.index, address, prefix_len);
         self.act(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map_err(
             |refusal| {
@@ -265,16 +273,33 @@ impl RouteSocket {
         )
     }
 
-    /// Removes an IPv4 address, and with it the routes that the kernel added for it.
+    /// Adds an address unless the interface has it.
+    ///
+    /// # Errors
+    /// Those of [`add_address`](Self::add_address) except `EEXIST`.
+    pub fn keep_address(
+        &mut self,
+        name: &str,
+        address: impl Into<IpAddr>,
+        prefix_len: u8,
+    ) -> SysResult<()> {
+        match self.add_address(name, address, prefix_len) {
+            Err(error) if error.errno() == Some(libc::EEXIST) => Ok(()),
+            added => added,
+        }
+    }
+
+    /// Removes an address, and with it the routes that the kernel added for it.
     ///
     /// # Errors
     /// `EADDRNOTAVAIL` when it has no such address.
     pub fn delete_address(
         &mut self,
         name: &str,
-        address: Ipv4Addr,
+        address: impl Into<IpAddr>,
         prefix_len: u8,
     ) -> SysResult<()> {
+        let address = address.into();
         let message = address_message(self.link(name)?.index, address, prefix_len);
         self.act(RouteNetlinkMessage::DelAddress(message), 0).map_err(|refusal| {
             refusal.during("delete address", format!("{address}/{prefix_len} of \"{name}\""))
@@ -412,15 +437,18 @@ fn default_route(index: u32, gateway: Ipv4Addr, congestion: Option<&str>) -> Rou
     message
 }
 
-fn address_message(index: u32, address: Ipv4Addr, prefix_len: u8) -> AddressMessage {
+fn address_message(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessage {
     let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet;
+    message.header.family = match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => {
+            message.header.flags = AddressHeaderFlags::Nodad;
+            AddressFamily::Inet6
+        }
+    };
     message.header.prefix_len = prefix_len;
     message.header.index = index;
-    message.attributes = vec![
-        AddressAttribute::Local(IpAddr::V4(address)),
-        AddressAttribute::Address(IpAddr::V4(address)),
-    ];
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
     message
 }
 

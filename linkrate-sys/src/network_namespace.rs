@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use linkrate_terms::Family;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use crate::error::{SysError, SysResult};
@@ -32,7 +33,7 @@ pub fn own() -> io::Result<OwnedFd> {
 /// # Errors
 /// When no socket can be opened, or `/proc` is missing.
 pub fn cookie() -> io::Result<u64> {
-    let socket = socket::ipv4_socket(true)?;
+    let socket = socket::ip_socket(Family::Ipv4, true)?;
     let mut cookie = 0u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
     // SAFETY: the option value is a live u64 and `length` holds its size.

@@ -2,23 +2,40 @@
 
 use std::io;
 use std::mem::size_of;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use linkrate_terms::Family;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt,
 };
 use rustix::time::Timespec;
 
-/// A new IPv4 TCP or UDP socket, close-on-exec.
+/// A new TCP or UDP socket, close-on-exec.
 ///
 /// # Errors
-/// As socket(2).
-pub fn ipv4_socket(datagram: bool) -> io::Result<OwnedFd> {
+/// As socket(2); `EAFNOSUPPORT` on a kernel without IPv6.
+pub fn ip_socket(family: Family, datagram: bool) -> io::Result<OwnedFd> {
     let kind = if datagram { SocketType::DGRAM } else { SocketType::STREAM };
-    Ok(rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?)
+    let family = match family {
+        Family::Ipv4 => AddressFamily::INET,
+        Family::Ipv6 => AddressFamily::INET6,
+    };
+    Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// The address family of a socket (SO_DOMAIN).
+///
+/// # Errors
+/// As getsockopt(2), or `InvalidData` for a socket that is not of IP.
+pub fn family(socket: impl AsFd) -> io::Result<Family> {
+    match sockopt::socket_domain(socket)? {
+        AddressFamily::INET => Ok(Family::Ipv4),
+        AddressFamily::INET6 => Ok(Family::Ipv6),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 /// Asks for SO_SNDBUF and SO_RCVBUF of `bytes` each and returns what the kernel granted, send
@@ -135,7 +152,7 @@ pub fn set_reuse_address(socket: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// As bind(2).
-pub fn bind(socket: impl AsFd, address: SocketAddrV4) -> io::Result<()> {
+pub fn bind(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
     Ok(rustix::net::bind(socket, &address)?)
 }
 
@@ -144,9 +161,9 @@ pub fn bind(socket: impl AsFd, address: SocketAddrV4) -> io::Result<()> {
 ///
 /// # Errors
 /// As setsockopt(2) and bind(2).
-pub fn bind_address(socket: impl AsFd, address: Ipv4Addr) -> io::Result<()> {
+pub fn bind_address(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
     set_int(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
-    bind(socket, SocketAddrV4::new(address, 0))
+    bind(socket, SocketAddr::new(address, 0))
 }
 
 /// Connects to `address`, waiting for `patience` at most.
@@ -155,7 +172,7 @@ pub fn bind_address(socket: impl AsFd, address: Ipv4Addr) -> io::Result<()> {
 /// `TimedOut` without an answer; otherwise as connect(2).
 pub fn connect_within(
     socket: impl AsFd,
-    address: SocketAddrV4,
+    address: SocketAddr,
     patience: Duration,
 ) -> io::Result<()> {
     let socket = socket.as_fd();
@@ -191,7 +208,7 @@ pub fn take_error(socket: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// As connect(2); [in progress](is_in_progress) after the time-out.
-pub fn connect(socket: impl AsFd, address: SocketAddrV4) -> io::Result<()> {
+pub fn connect(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
     Ok(rustix::net::connect(socket, &address)?)
 }
 
@@ -314,10 +331,10 @@ pub fn set_send_timeout(socket: impl AsFd, timeout: Option<Duration>) -> io::Res
 ///
 /// # Errors
 /// As accept4(2); `EINVAL` once the listener has been shut down.
-pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddrV4)> {
+pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
     let (socket, far_end) = rustix::net::acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
     let far_end = far_end.ok_or(io::ErrorKind::InvalidData)?;
-    Ok((socket, SocketAddrV4::try_from(far_end)?))
+    Ok((socket, SocketAddr::try_from(far_end)?))
 }
 
 /// Whether operations of the socket return `WouldBlock` instead of waiting (O_NONBLOCK).
@@ -328,12 +345,12 @@ pub fn set_nonblocking(socket: impl AsFd, nonblocking: bool) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(socket, nonblocking)?)
 }
 
-/// The local port of an IPv4 socket.
+/// The local port of a socket.
 ///
 /// # Errors
-/// As getsockname(2), or `InvalidData` when it is no IPv4 socket.
+/// As getsockname(2), or `InvalidData` when it is no socket of IP.
 pub fn local_port(socket: impl AsFd) -> io::Result<u16> {
-    let address = SocketAddrV4::try_from(rustix::net::getsockname(socket)?)?;
+    let address = SocketAddr::try_from(rustix::net::getsockname(socket)?)?;
     Ok(address.port())
 }
 
@@ -341,10 +358,10 @@ pub fn local_port(socket: impl AsFd) -> io::Result<u16> {
 ///
 /// # Errors
 /// As recvfrom(2).
-pub fn receive_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, SocketAddrV4)> {
+pub fn receive_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
     let (_, length, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
     let sender = sender.ok_or(io::ErrorKind::InvalidData)?;
-    Ok((length, SocketAddrV4::try_from(sender)?))
+    Ok((length, SocketAddr::try_from(sender)?))
 }
 
 /// Waits until one of `sockets` can be read, at most `timeout`. Returns the positions of those
@@ -651,13 +668,13 @@ mod tests {
     #[test]
     fn a_connect_without_an_answer_ends_in_time() {
         // a listener whose queue is full answers no further connection
-        let listener = ipv4_socket(false).unwrap();
+        let listener = ip_socket(Family::Ipv4, false).unwrap();
         bind(&listener, "127.0.0.1:0".parse().unwrap()).unwrap();
         listen(&listener, 0).unwrap();
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, local_port(&listener).unwrap());
+        let address = SocketAddr::new([127, 0, 0, 1].into(), local_port(&listener).unwrap());
         let mut held = Vec::new();
         let refused = loop {
-            let socket = ipv4_socket(false).unwrap();
+            let socket = ip_socket(Family::Ipv4, false).unwrap();
             match connect_within(&socket, address, Duration::from_millis(50)) {
                 Ok(()) => held.push(socket),
                 Err(error) => break error,
@@ -678,14 +695,14 @@ mod tests {
 
     #[test]
     fn buffers_are_granted_doubled() {
-        let socket = ipv4_socket(false).unwrap();
+        let socket = ip_socket(Family::Ipv4, false).unwrap();
         assert_eq!(set_buffers(&socket, 65536).unwrap(), (131_072, 131_072));
         assert_eq!(buffers(&socket).unwrap(), (131_072, 131_072));
     }
 
     #[test]
     fn congestion_control_reads_back_and_a_wrong_name_is_an_error() {
-        let socket = ipv4_socket(false).unwrap();
+        let socket = ip_socket(Family::Ipv4, false).unwrap();
         set_congestion(&socket, "reno").unwrap();
         assert_eq!(congestion(&socket).unwrap(), "reno");
         assert!(set_congestion(&socket, "nosuch").is_err());

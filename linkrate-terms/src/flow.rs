@@ -1,6 +1,6 @@
 //! The flows of a run, by their addresses.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ pub struct FlowEnds {
     /// Who sends payload: `transmit` the SUT, `receive` the client, `bidirectional` both.
     pub direction: Direction,
     /// Address and port of the SUT.
-    pub sut: SocketAddrV4,
+    pub sut: SocketAddr,
     /// Address and port of the client.
-    pub far_end: SocketAddrV4,
+    pub far_end: SocketAddr,
     /// The SUT's Ethernet address in the flow's frames: `02:00:00:00:00:01`.
     pub sut_mac: String,
     /// The other one: the client's, or that of the router before it.

@@ -16,7 +16,7 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 pub use declare::{Change, Ends, Knob, Owner};
-pub use socket::SocketKnobs;
+pub use socket::{Family, SocketKnobs};
 pub use value::{Unit, Value, Values};
 pub use words::{AggregateMode, Balance, LacpRate, Offload, Steering, Toe, Word};
 

@@ -4,7 +4,7 @@
 //! between them.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,9 @@ pub struct InterfaceReport {
     pub address: Ipv4Addr,
     /// Prefix length of its network.
     pub prefix_length: u8,
+    /// The IPv6 address that its host is reached at over it; absent in labs without IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Ipv6Addr>,
 }
 
 /// TCP_INFO of a connection, where its state is.

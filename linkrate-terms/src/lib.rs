@@ -63,7 +63,8 @@ pub use event::{Event, Fault};
 pub use imported::Imported;
 pub use interfaces::{FarEnd, Interfaces};
 pub use knobs::{
-    AggregateKnobs, AtmKnobs, Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering,
+    AggregateKnobs, AtmKnobs, Balance, Family, InterfaceKnobs, Offload, PortKnobs, SocketKnobs,
+    Steering,
 };
 pub use measurement::Measurement;
 pub use model::Model;

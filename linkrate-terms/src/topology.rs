@@ -6,7 +6,7 @@
 
 mod regroup;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::spec::{Adapter, TestbedSpec};
 
@@ -362,6 +362,14 @@ impl Segment {
     }
 }
 
+/// The IPv6 address of the end that has this IPv4 address, for ends whose addresses linkrate chooses: it is
+/// the last 32 bits of an address in RFC 5180's benchmarking network 2001:2::/48.
+#[must_use]
+pub fn ipv6_address(of: Ipv4Addr) -> Ipv6Addr {
+    let [a, b, c, d] = of.octets().map(u16::from);
+    Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, a << 8 | b, c << 8 | d)
+}
+
 /// The SUT's interface of port `number` on adapters that linkrate makes.
 fn sut_interface(number: u32) -> String {
     format!("eth{number}")
@@ -455,6 +463,12 @@ mod tests {
             assert_eq!(topology.next(1).fabric, fabric, "{name}");
         }
         assert_eq!(on("atm-155", 2).next(1).fabric, Fabric::Cable);
+    }
+
+    #[test]
+    fn an_address_of_ipv6_follows_from_that_of_ipv4() {
+        let address = ipv6_address(Ipv4Addr::new(198, 18, 3, 1));
+        assert_eq!(address.to_string(), "2001:2::c612:301");
     }
 
     #[test]

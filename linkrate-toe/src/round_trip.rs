@@ -10,7 +10,7 @@
 //! not look at it before a connection has left its own.
 
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use linkrate_sys::netlink::RouteSocket;
@@ -18,9 +18,6 @@ use linkrate_sys::{handing_over, tcp_repair};
 
 /// The interface that leads back to the same TCP.
 const LOOPBACK: &str = "lo";
-
-/// Bits of an address that stands alone.
-const ALONE: u8 = 32;
 
 /// How long the connection may take; all of it is within this TCP.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,21 +28,30 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// `own` is no address of this namespace, or CAP_NET_ADMIN over the namespace is missing.
-pub fn leave_one(own: Ipv4Addr, far: Ipv4Addr) -> io::Result<()> {
+pub fn leave_one(own: IpAddr, far: IpAddr) -> io::Result<()> {
     let mut route = RouteSocket::open()?;
     route.set_up(LOOPBACK)?;
-    route.add_address(LOOPBACK, far, ALONE)?;
-    let left = connect_and_close(own, far);
-    route.delete_address(LOOPBACK, far, ALONE)?;
+    // it stands alone
+    let bits = if far.is_ipv4() { 32 } else { 128 };
+    route.add_address(LOOPBACK, far, bits)?;
+    let left = match far {
+        IpAddr::V4(_) => connect_and_close(own, far),
+        // its packets would leave for the far end otherwise
+        IpAddr::V6(far) => {
+            route.await_address(far)?;
+            connect_and_close(own, far.into())
+        }
+    };
+    route.delete_address(LOOPBACK, far, bits)?;
     left
 }
 
 /// The end of the connection whose socket saw both FINs keeps the round trip time.
-fn connect_and_close(own: Ipv4Addr, far: Ipv4Addr) -> io::Result<()> {
+fn connect_and_close(own: IpAddr, far: IpAddr) -> io::Result<()> {
     let listener = TcpListener::bind((far, 0))?;
     let to = listener.local_addr()?;
     let near = handing_over::tcp_socket(&to)?;
-    tcp_repair::bind(&near, &SocketAddr::new(own.into(), 0))?;
+    tcp_repair::bind(&near, &SocketAddr::new(own, 0))?;
     handing_over::connect(&near, &to)?;
     let (there, _) = listener.accept()?;
     // what waits for late segments afterwards is at the far address

@@ -4,7 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,9 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::{handing_over, tcp_repair};
 use linkrate_terms::knobs::{PortRequest, Toe};
 use linkrate_terms::spec::Adapter;
+use linkrate_terms::topology::ipv6_address;
 use linkrate_terms::{
-    CpuSet, Direction, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
+    CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
 };
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
@@ -51,15 +52,22 @@ fn ask(host: &mut Host, request: &Request) -> Reply {
 #[track_caller]
 fn connect(testbed: &mut Testbed) {
     let direction = Direction::Bidirectional;
-    connect_as(testbed, Workload { direction, ..Workload::default() });
+    connect_as(testbed, Workload { direction, ..Workload::default() }, Family::Ipv4);
 }
 
 /// Verified streams, which stand still yet.
 #[track_caller]
-fn connect_as(testbed: &mut Testbed, workload: Workload) {
+fn connect_as(testbed: &mut Testbed, workload: Workload, family: Family) {
+    if family == Family::Ipv6 {
+        testbed.reach_over_ipv6(1, None).unwrap_or_else(|error| panic!("{error}"));
+    }
     let client = &testbed.clients[0];
-    let ends = Ends { client: client.address, listener: client.sut_address };
-    let socket = SocketKnobs::default();
+    let [client, listener] = [client.address, client.sut_address].map(|address| match family {
+        Family::Ipv4 => IpAddr::V4(address),
+        Family::Ipv6 => IpAddr::V6(ipv6_address(address)),
+    });
+    let ends = Ends { client, listener };
+    let socket = SocketKnobs { family, ..SocketKnobs::default() };
     let record = Some(RecordSpec { slots: 1, slot_us: 1_000_000 });
     let listen = ListenSpec {
         workload: workload.clone(),
@@ -202,10 +210,21 @@ fn toe(toe: Toe) -> PortRequest {
 
 #[test]
 fn busy_connections_move_down_and_up() {
+    down_and_up(Family::Ipv4);
+}
+
+#[test]
+fn busy_connections_of_ipv6_move_down_and_up() {
+    down_and_up(Family::Ipv6);
+}
+
+#[track_caller]
+fn down_and_up(family: Family) {
     const MOVES: u32 = 25;
     let mut lab = lab();
     let testbed = lab.testbed().expect("up");
-    connect(testbed);
+    let direction = Direction::Bidirectional;
+    connect_as(testbed, Workload { direction, ..Workload::default() }, family);
     begin(testbed);
     let mut took = Vec::new();
     for number in 0..MOVES {
@@ -459,13 +478,13 @@ fn moves(testbed: &Testbed) -> BTreeMap<String, u64> {
 }
 
 /// The TCP sockets of a process that are connected to `far`, with the ports of both ends.
-fn sockets_to(pid: u32, far: Ipv4Addr) -> Vec<(u16, u16, OwnedFd)> {
+fn sockets_to(pid: u32, far: IpAddr) -> Vec<(u16, u16, OwnedFd)> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("open files").flatten();
     let numbers = files.filter_map(|file| file.file_name().to_str()?.parse().ok());
     let sockets = numbers.filter_map(|number| handing_over::descriptor_of(pid, number).ok());
     let of_test = |socket: OwnedFd| {
         let (own, peer) = handing_over::ends(&socket).ok()?;
-        (peer.ip() == IpAddr::V4(far)).then(|| (own.port(), peer.port(), socket))
+        (peer.ip() == far).then(|| (own.port(), peer.port(), socket))
     };
     let mut sockets: Vec<_> = sockets.filter_map(of_test).collect();
     // a process may have several descriptors of one
@@ -477,12 +496,12 @@ fn sockets_to(pid: u32, far: Ipv4Addr) -> Vec<(u16, u16, OwnedFd)> {
 /// Those of the client to the system under test.
 fn sockets_of_client(testbed: &Testbed) -> Vec<(u16, u16, OwnedFd)> {
     let client = &testbed.clients[0];
-    sockets_to(client.host.pid(), client.sut_address)
+    sockets_to(client.host.pid(), client.sut_address.into())
 }
 
 /// Those of the system under test to the client: connections at the adapter have none.
 fn sockets_of_sut(testbed: &Testbed) -> Vec<(u16, u16, OwnedFd)> {
-    sockets_to(testbed.sut.pid(), testbed.clients[0].address)
+    sockets_to(testbed.sut.pid(), testbed.clients[0].address.into())
 }
 
 /// Resets the connections of the client, and returns their number: whoever disconnects a socket closes
@@ -544,7 +563,8 @@ fn a_livelier_connection_takes_the_place_in_a_full_table() {
     let testbed = lab.testbed().expect("up");
     set(testbed, with(PortRequest { toe_most: Some(1), ..toe(Toe::Auto) }));
     let direction = Direction::Transmit;
-    connect_as(testbed, Workload { direction, connections: 2, ..Workload::default() });
+    let workload = Workload { direction, connections: 2, ..Workload::default() };
+    connect_as(testbed, workload, Family::Ipv4);
     begin(testbed);
     assert_eq!(testbed.lower_connections().expect("moved"), 1);
     let at_host = |testbed: &Testbed| -> Vec<(u16, u16)> {

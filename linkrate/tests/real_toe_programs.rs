@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use common::ssh::{Ssh, has_ssh_or_skips};
-use common::up::{CLIENT, SUT, Up, ready};
+use common::up::{CLIENT, CLIENT_IPV6, SUT, SUT_IPV6, Up, ready};
 use common::{Finished, Running, has_or_skips, wait_until};
 use linkrate_sys::processes::{self, ThreadPlace};
 use linkrate_sys::sched;
@@ -561,9 +561,14 @@ fn iperf3_in_both_roles_is_at_the_adapter() {
         return;
     }
     let lab = lab("on");
-    for options in ["-t 1", "-t 1 -R", "-t 1 -P 3 --bidir"] {
+    for (address, options) in [
+        (CLIENT, "-t 1"),
+        (CLIENT, "-t 1 -R"),
+        (CLIENT, "-t 1 -P 3 --bidir"),
+        (CLIENT_IPV6, "-t 1 --bidir"),
+    ] {
         let before = counters(&lab);
-        let (server, client) = lab.iperf3(options);
+        let (server, client) = lab.iperf3_with("client-0", address, options);
         let document = client.wait().expect_code(0).json();
         server.wait().expect_code(0);
         let sent = document["end"]["sum_sent"]["bytes"].as_u64().expect("bytes");
@@ -577,18 +582,20 @@ fn iperf3_in_both_roles_is_at_the_adapter() {
         assert_eq!(now("toeHostSegments"), 0);
     }
     // the server listens for both versions of IP
-    let before = counters(&lab);
-    let server = Running::start(&mut lab.exec("sut", "iperf3 -s -1"));
-    let listens = || {
-        let tables = lab.run("sut", "cat /proc/net/tcp /proc/net/tcp6").stdout;
-        tables.lines().any(|line| line.contains(":1451 ") && line.contains(" 0A "))
-    };
-    assert!(wait_until(Duration::from_secs(10), listens), "iperf3 does not listen");
-    lab.run("client-0", &format!("iperf3 -c {SUT} -t 1")).expect_code(0);
-    server.wait().expect_code(0);
-    let now = counters(&lab);
-    assert!(now("toeRxBytes") - before("toeRxBytes") > 10_000_000);
-    assert_eq!(now("toeHostSegments"), 0);
+    for address in [SUT, SUT_IPV6] {
+        let before = counters(&lab);
+        let server = Running::start(&mut lab.exec("sut", "iperf3 -s -1"));
+        let listens = || {
+            let tables = lab.run("sut", "cat /proc/net/tcp /proc/net/tcp6").stdout;
+            tables.lines().any(|line| line.contains(":1451 ") && line.contains(" 0A "))
+        };
+        assert!(wait_until(Duration::from_secs(10), listens), "iperf3 does not listen");
+        lab.run("client-0", &format!("iperf3 -c {address} -t 1")).expect_code(0);
+        server.wait().expect_code(0);
+        let now = counters(&lab);
+        assert!(now("toeRxBytes") - before("toeRxBytes") > 10_000_000, "{address}");
+        assert_eq!(now("toeHostSegments"), 0, "{address}");
+    }
     lab.down().expect_code(0);
 }
 

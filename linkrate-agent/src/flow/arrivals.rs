@@ -2,7 +2,7 @@
 //! that stays silent delays no other.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -29,7 +29,7 @@ pub struct Connection {
 /// A connection before its preamble.
 struct Silent {
     socket: OwnedFd,
-    address: Ipv4Addr,
+    address: IpAddr,
     bytes: [u8; PREAMBLE_BYTES],
     filled: usize,
     deadline: Instant,
@@ -116,7 +116,7 @@ impl Arrivals<'_> {
             Err(error) if is_passing(&error) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let address = *far_end.ip();
+        let address = far_end.ip();
         if !self.guard.admits(address) {
             return Ok(());
         }
@@ -164,16 +164,18 @@ mod tests {
     use super::*;
     use crate::sockets;
 
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
     fn preamble(flow: u16) -> Preamble {
         Preamble { nonce: 5, client: 0, flow, part: 0, role: ClientRole::Sends }
     }
 
     fn started(
-        clients: impl IntoIterator<Item = Ipv4Addr>,
+        clients: impl IntoIterator<Item = IpAddr>,
         expected: usize,
     ) -> (u16, Guard, std::sync::mpsc::Receiver<io::Result<Connection>>) {
         let knobs = SocketKnobs { congestion: "reno".to_owned(), ..SocketKnobs::default() };
-        let listener = sockets::tcp_listener(&knobs, Ipv4Addr::LOCALHOST, 64).unwrap();
+        let listener = sockets::tcp_listener(&knobs, HERE, 64).unwrap();
         socket::set_nonblocking(&listener, true).unwrap();
         let port = socket::local_port(&listener).unwrap();
         let (guard, listeners) = (Guard::new(5, clients), [Arc::new(listener)]);
@@ -187,8 +189,8 @@ mod tests {
 
     #[test]
     fn silent_and_foreign_connections_delay_no_flow_and_are_counted() {
-        let (port, guard, arrivals) = started([Ipv4Addr::LOCALHOST], 3);
-        let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let (port, guard, arrivals) = started([HERE], 3);
+        let connect = || TcpStream::connect((HERE, port)).unwrap();
         let begun = Instant::now();
         let silent: Vec<TcpStream> = (0..20).map(|_| connect()).collect();
         let mut foreign = connect();
@@ -211,11 +213,11 @@ mod tests {
 
     #[test]
     fn silent_connections_are_refused_in_time_and_the_oldest_of_many_at_once() {
-        let (port, guard, arrivals) = started([Ipv4Addr::LOCALHOST], 1);
+        let (port, guard, arrivals) = started([HERE], 1);
         let begun = Instant::now();
         let all = MOST_SILENT as u64 + 3;
         let silent: Vec<TcpStream> =
-            (0..all).map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).collect();
+            (0..all).map(|_| TcpStream::connect((HERE, port)).unwrap()).collect();
         let wait_for = |refused| {
             while guard.strangers.report().refused < refused {
                 assert!(begun.elapsed() < 5 * GREETING, "{:?}", guard.strangers.report());
@@ -232,10 +234,10 @@ mod tests {
 
     #[test]
     fn a_connection_from_another_address_is_refused_at_once() {
-        let (port, guard, arrivals) = started([Ipv4Addr::new(198, 51, 100, 2)], 1);
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let (port, guard, arrivals) = started([IpAddr::from([198, 51, 100, 2])], 1);
+        let mut stream = TcpStream::connect((HERE, port)).unwrap();
         stream.write_all(&preamble(0).to_bytes()).unwrap();
         assert!(arrivals.recv_timeout(GREETING / 4).is_err());
-        assert_eq!(guard.strangers.report().addresses, [Ipv4Addr::LOCALHOST]);
+        assert_eq!(guard.strangers.report().addresses, [HERE]);
     }
 }

@@ -70,7 +70,7 @@ pub fn await_introduction(
             Err(error) if transient(&error) => continue,
             Err(error) => return Err(error),
         };
-        if !guard.admits(*sender.ip()) {
+        if !guard.admits(sender.ip()) {
             continue;
         }
         let preamble = bytes[..length].try_into().map_err(io::Error::other);
@@ -82,7 +82,7 @@ pub fn await_introduction(
                 socket::send(socket, &preamble.to_bytes())?;
                 return Ok(preamble);
             }
-            Err(_) => guard.strangers.refuse(*sender.ip()),
+            Err(_) => guard.strangers.refuse(sender.ip()),
         }
     }
     Err(io::Error::new(io::ErrorKind::TimedOut, "no client sent a preamble"))
@@ -259,7 +259,7 @@ fn transient(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
     use std::sync::Arc;
 
     use linkrate_terms::{ByteSize, MessageSize, Protocol, SocketKnobs, Workload};
@@ -268,24 +268,26 @@ mod tests {
     use super::*;
     use crate::sockets;
 
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
     #[test]
     fn a_socket_is_connected_to_its_client_and_to_no_stranger() {
         let workload = Workload { kind: Protocol::UdpStream, ..Workload::default() };
-        let socket = sockets::udp(&SocketKnobs::default(), &workload, Ipv4Addr::LOCALHOST).unwrap();
+        let socket = sockets::udp(&SocketKnobs::default(), &workload, HERE).unwrap();
         let port = socket::local_port(&socket).unwrap();
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let at = SocketAddr::new(HERE, port);
         let preamble = Preamble { nonce: 5, client: 0, flow: 0, part: 0, role: ClientRole::Sends };
         // from another address, with another number, too long, too short
-        let stranger = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
+        let stranger = UdpSocket::bind((IpAddr::from([127, 0, 0, 2]), 0)).unwrap();
         stranger.send_to(&preamble.to_bytes(), at).unwrap();
-        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = UdpSocket::bind((HERE, 0)).unwrap();
         client.send_to(&Preamble { nonce: 6, ..preamble }.to_bytes(), at).unwrap();
         client.send_to(&[&preamble.to_bytes()[..], b"x"].concat(), at).unwrap();
         client.send_to(b"", at).unwrap();
         client.send_to(&preamble.to_bytes(), at).unwrap();
         // it waits in the queue when the socket is connected
         stranger.send_to(b"queued", at).unwrap();
-        let guard = Guard::new(5, [Ipv4Addr::LOCALHOST]);
+        let guard = Guard::new(5, [HERE]);
         let introduced = await_introduction(&socket, &guard, &Control::default()).unwrap();
         assert_eq!(introduced, preamble);
         assert_eq!(guard.strangers.report().refused, 4);
@@ -343,7 +345,7 @@ mod tests {
     #[test]
     fn waiting_for_a_client_ends_with_the_run() {
         let workload = Workload { kind: Protocol::UdpStream, ..Workload::default() };
-        let socket = sockets::udp(&SocketKnobs::default(), &workload, Ipv4Addr::LOCALHOST).unwrap();
+        let socket = sockets::udp(&SocketKnobs::default(), &workload, HERE).unwrap();
         let control = Arc::new(Control::default());
         control.stop();
         let begun = Instant::now();

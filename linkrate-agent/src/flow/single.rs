@@ -6,7 +6,7 @@
 //! without a look at the end of the run.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -33,9 +33,9 @@ const NUMBER_BYTES: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The listening socket.
-    pub far_end: SocketAddrV4,
+    pub far_end: SocketAddr,
     /// The client's address, where its routes would choose another one.
-    pub from: Option<Ipv4Addr>,
+    pub from: Option<IpAddr>,
     /// Socket options.
     pub knobs: SocketKnobs,
     /// Number of the run before each request; `None` for a program of others, which knows of no run and waits for
@@ -130,7 +130,7 @@ pub fn accept_and_respond(
             Err(error) if is_passing(&error) => continue,
             Err(error) => return Err(error),
         };
-        if guard.admits(*far_end.ip()) {
+        if guard.admits(far_end.ip()) {
             server.serve(flow, socket, far_end)?;
         }
     }
@@ -149,14 +149,14 @@ struct Server<'a> {
 /// A connection that stands still before the end of its request.
 struct Silent {
     socket: OwnedFd,
-    far_end: SocketAddrV4,
+    far_end: SocketAddr,
     /// What has arrived.
     bytes: Vec<u8>,
     since: Instant,
 }
 
 impl Server<'_> {
-    fn sizes(&self, far_end: SocketAddrV4) -> (usize, usize) {
+    fn sizes(&self, far_end: SocketAddr) -> (usize, usize) {
         self.fixed.unwrap_or_else(|| self.sizes.of(far_end.port()))
     }
 
@@ -165,7 +165,7 @@ impl Server<'_> {
         &mut self,
         flow: &FlowContext,
         socket: OwnedFd,
-        far_end: SocketAddrV4,
+        far_end: SocketAddr,
     ) -> io::Result<()> {
         let (request, response) = self.sizes(far_end);
         let wanted = NUMBER_BYTES + request;
@@ -185,7 +185,7 @@ impl Server<'_> {
             }
         }
         if !self.is_of_run(&self.buffer[..wanted]) {
-            self.guard.strangers.refuse(*far_end.ip());
+            self.guard.strangers.refuse(far_end.ip());
             return Ok(());
         }
         self.respond(flow, &socket, request, response)
@@ -209,14 +209,9 @@ impl Server<'_> {
     }
 
     /// The end of a connection in the middle of a request: an error only with the number of the run.
-    fn ended(
-        &self,
-        ended: io::Result<usize>,
-        bytes: &[u8],
-        far_end: SocketAddrV4,
-    ) -> io::Result<()> {
+    fn ended(&self, ended: io::Result<usize>, bytes: &[u8], far_end: SocketAddr) -> io::Result<()> {
         if !self.is_of_run(bytes) {
-            self.guard.strangers.refuse(*far_end.ip());
+            self.guard.strangers.refuse(far_end.ip());
             return Ok(());
         }
         ended.and(Err(io::ErrorKind::UnexpectedEof.into()))
@@ -226,7 +221,7 @@ impl Server<'_> {
         if self.silent.len() >= MOST_SILENT {
             // the first is the oldest
             let oldest = self.silent.remove(0);
-            self.guard.strangers.refuse(*oldest.far_end.ip());
+            self.guard.strangers.refuse(oldest.far_end.ip());
         }
         self.silent.push(silent);
     }
@@ -254,7 +249,7 @@ impl Server<'_> {
             match self.is_of_run(&silent.bytes) {
                 true if whole => self.respond(flow, &silent.socket, request, response)?,
                 false if silent.bytes.len() >= NUMBER_BYTES => {
-                    self.guard.strangers.refuse(*silent.far_end.ip());
+                    self.guard.strangers.refuse(silent.far_end.ip());
                 }
                 _ => self.silent.insert(index, silent),
             }
@@ -284,7 +279,7 @@ fn named(error: io::Error) -> io::Error {
 }
 
 /// Connects; the socket has a send time-out of [`GLANCE`].
-fn connect(flow: &FlowContext, socket: &OwnedFd, far_end: SocketAddrV4) -> io::Result<()> {
+fn connect(flow: &FlowContext, socket: &OwnedFd, far_end: SocketAddr) -> io::Result<()> {
     match socket::connect(socket, far_end) {
         Err(error) if socket::is_in_progress(&error) => {}
         connected => return connected,
@@ -344,6 +339,7 @@ fn receive_exactly(flow: &FlowContext, socket: &OwnedFd, mut buffer: &mut [u8]) 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::net::Ipv4Addr;
     use std::net::TcpStream;
     use std::sync::Arc;
 
@@ -351,6 +347,8 @@ mod tests {
 
     use super::super::{Control, Flow};
     use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     const NONCE: u64 = 5;
 
@@ -364,17 +362,16 @@ mod tests {
     }
 
     /// A responder that admits this host, and its port.
-    fn responder(control: &Arc<Control>) -> (Flow, Guard, SocketAddrV4) {
-        responder_for(control, Ipv4Addr::LOCALHOST)
+    fn responder(control: &Arc<Control>) -> (Flow, Guard, SocketAddr) {
+        responder_for(control, HERE)
     }
 
     /// A responder that admits `client`.
-    fn responder_for(control: &Arc<Control>, client: Ipv4Addr) -> (Flow, Guard, SocketAddrV4) {
-        let listener = sockets::tcp_listener(&knobs(), Ipv4Addr::LOCALHOST, 64).unwrap();
+    fn responder_for(control: &Arc<Control>, client: IpAddr) -> (Flow, Guard, SocketAddr) {
+        let listener = sockets::tcp_listener(&knobs(), HERE, 64).unwrap();
         socket::set_receive_timeout(&listener, GLANCE).unwrap();
         socket::set_send_timeout(&listener, Some(GLANCE)).unwrap();
-        let far_end =
-            SocketAddrV4::new(Ipv4Addr::LOCALHOST, socket::local_port(&listener).unwrap());
+        let far_end = SocketAddr::new(HERE, socket::local_port(&listener).unwrap());
         let guard = Guard::new(NONCE, [client]);
         let theirs = guard.clone();
         let flow = Flow::spawn(format!("respond {}", 0), control, None, false, move |flow| {
@@ -383,7 +380,7 @@ mod tests {
         (flow.unwrap(), guard, far_end)
     }
 
-    fn requester(control: &Arc<Control>, far_end: SocketAddrV4) -> Flow {
+    fn requester(control: &Arc<Control>, far_end: SocketAddr) -> Flow {
         let target = Target { far_end, from: None, knobs: knobs(), nonce: Some(NONCE) };
         Flow::spawn(format!("request {}", 0), control, None, false, move |flow| {
             connect_and_request(flow, &target, sizes())
@@ -459,7 +456,7 @@ mod tests {
     #[test]
     fn another_address_gets_no_response_with_the_right_number_either() {
         let control = Arc::new(Control::default());
-        let (respond, guard, far_end) = responder_for(&control, Ipv4Addr::new(198, 51, 100, 2));
+        let (respond, guard, far_end) = responder_for(&control, IpAddr::from([198, 51, 100, 2]));
         control.begin();
         let mut stranger = TcpStream::connect(far_end).unwrap();
         stranger.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -467,7 +464,7 @@ mod tests {
         let _ = stranger.write_all(&[&NONCE.to_be_bytes()[..], &[0; 100]].concat());
         let answered = std::io::Read::read(&mut stranger, &mut [0; 1]).unwrap_or(0);
         assert_eq!(answered, 0, "a stranger gets no response");
-        assert_eq!(guard.strangers.report().addresses, [Ipv4Addr::LOCALHOST]);
+        assert_eq!(guard.strangers.report().addresses, [HERE]);
         assert_eq!(respond.counters.sent(), 0);
         control.stop();
         assert_eq!(respond.join(Instant::now() + Duration::from_secs(5)).0, None);
@@ -476,9 +473,8 @@ mod tests {
     #[test]
     fn a_flow_without_responses_ends_in_time() {
         // accepts and never responds
-        let listener = sockets::tcp_listener(&knobs(), Ipv4Addr::LOCALHOST, 64).unwrap();
-        let far_end =
-            SocketAddrV4::new(Ipv4Addr::LOCALHOST, socket::local_port(&listener).unwrap());
+        let listener = sockets::tcp_listener(&knobs(), HERE, 64).unwrap();
+        let far_end = SocketAddr::new(HERE, socket::local_port(&listener).unwrap());
         let control = Arc::new(Control::default());
         let request = requester(&control, far_end);
         control.begin();

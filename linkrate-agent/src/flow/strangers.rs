@@ -1,7 +1,7 @@
 //! Connections and datagrams of a test socket that do not belong to the run.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::protocol::{self, bounds};
@@ -12,20 +12,20 @@ pub struct Guard {
     /// Number of the run.
     pub nonce: u64,
     /// Addresses of the clients.
-    pub clients: Arc<BTreeSet<Ipv4Addr>>,
+    pub clients: Arc<BTreeSet<IpAddr>>,
     /// Those who do not belong to it.
     pub strangers: Arc<Strangers>,
 }
 
 impl Guard {
     /// A guard that admits `clients` with the number `nonce`.
-    pub fn new(nonce: u64, clients: impl IntoIterator<Item = Ipv4Addr>) -> Self {
+    pub fn new(nonce: u64, clients: impl IntoIterator<Item = IpAddr>) -> Self {
         let clients = Arc::new(clients.into_iter().collect());
         Self { nonce, clients, strangers: Arc::default() }
     }
 
     /// Whether a packet from `address` may be of this run. If not, it is counted.
-    pub fn admits(&self, address: Ipv4Addr) -> bool {
+    pub fn admits(&self, address: IpAddr) -> bool {
         let admitted = self.clients.contains(&address);
         if !admitted {
             self.strangers.refuse(address);
@@ -40,7 +40,7 @@ pub struct Strangers(Mutex<protocol::Strangers>);
 
 impl Strangers {
     /// Counts a connection or a datagram from `address`.
-    pub fn refuse(&self, address: Ipv4Addr) {
+    pub fn refuse(&self, address: IpAddr) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.refused = all.refused.saturating_add(1);
         if all.addresses.len() < bounds::STRANGERS && !all.addresses.contains(&address) {
@@ -60,15 +60,15 @@ mod tests {
 
     #[test]
     fn strangers_are_counted_and_the_first_are_named() {
-        let client = Ipv4Addr::new(198, 51, 100, 2);
+        let client = IpAddr::from([198, 51, 100, 2]);
         let guard = Guard::new(7, [client]);
         assert!(guard.admits(client));
         for last in 1..=20 {
-            assert!(!guard.admits(Ipv4Addr::new(203, 0, 113, last)));
+            assert!(!guard.admits(IpAddr::from([203, 0, 113, last])));
         }
-        assert!(!guard.admits(Ipv4Addr::new(203, 0, 113, 1)));
+        assert!(!guard.admits(IpAddr::from([203, 0, 113, 1])));
         let report = guard.strangers.report();
         assert_eq!((report.refused, report.addresses.len()), (21, bounds::STRANGERS));
-        assert_eq!(report.addresses[0], Ipv4Addr::new(203, 0, 113, 1));
+        assert_eq!(report.addresses[0], IpAddr::from([203, 0, 113, 1]));
     }
 }

@@ -320,6 +320,11 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             setup.route_congestion.as_deref().map_or(Ok(()), check_congestion)?;
             at_most("prefix-length", u64::from(setup.prefix_length), 32)
         }
+        Request::ReachOverIpv6(setup) => {
+            check_name(&setup.name)?;
+            at_most("neighbours", setup.neighbours.len() as u64, bounds::ADDRESSES as u64)?;
+            setup.route_congestion.as_deref().map_or(Ok(()), check_congestion)
+        }
         Request::SteerReceive { name, .. }
         | Request::SteerInterface { name, .. }
         | Request::Describe { name }
@@ -500,7 +505,7 @@ fn at_least(field: &'static str, value: u64, limit: u64) -> Result<(), DecodeErr
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr};
 
     use linkrate_terms::interfaces::InterfaceAddress;
     use linkrate_terms::{BitRate, ByteSize, CpuSet, InterfaceKnobs, MessageSize};
@@ -508,6 +513,8 @@ mod tests {
     use super::super::{Ends, Finished, ListenSpec, MeasureSpec, Strangers, write_message};
     use super::*;
     use crate::protocol::Carries;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     /// A message as a frame has it.
     fn sent(message: &impl serde::Serialize) -> Vec<u8> {
@@ -526,7 +533,7 @@ mod tests {
         Request::Listen(ListenSpec {
             workload,
             socket: SocketKnobs::default(),
-            clients: vec![Ends { client: Ipv4Addr::LOCALHOST, listener: Ipv4Addr::LOCALHOST }],
+            clients: vec![Ends { client: HERE, listener: HERE }],
             listeners: 1,
             nonce: 1,
             seed: 1,
@@ -722,7 +729,7 @@ mod tests {
     #[test]
     fn what_flows_are_said_to_have_seen_is_bounded() {
         let answer = |steps, strangers| {
-            let addresses = vec![Ipv4Addr::LOCALHOST; strangers];
+            let addresses = vec![HERE; strangers];
             let strangers = Strangers { refused: 9, addresses };
             let finished =
                 Finished { latency: vec![(1, 1); steps], strangers, ..Finished::default() };

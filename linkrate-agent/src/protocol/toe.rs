@@ -4,7 +4,7 @@
 //! the other agent takes them from its process.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use linkrate_terms::lab::TcpReport;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ pub enum ToeRequest {
         /// Interface name.
         name: String,
         /// Its address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// Its Ethernet address.
         hardware_address: [u8; 6],
     },
@@ -75,9 +75,9 @@ pub enum ToeRequest {
     /// restored. Nothing was sent to the far end yet.
     RoundTrip {
         /// The address of this end.
-        own: Ipv4Addr,
+        own: IpAddr,
         /// That of the far end.
-        far: Ipv4Addr,
+        far: IpAddr,
     },
     /// To an adapter: take a connection.
     Import {

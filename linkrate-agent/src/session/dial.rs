@@ -1,7 +1,7 @@
 //! Connections to a program of others, which knows nothing of flows.
 
 use std::io::{self, Write};
-use std::net::{SocketAddrV4, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::send_queue::send_queue;
@@ -40,7 +40,7 @@ impl Session {
                 let (client, flow) = (spec.client as u16, number as u16);
                 let preamble = Preamble { nonce: 0, client, flow, part: 0, role: *role };
                 let port = ports.next().copied().unwrap_or_default();
-                let far_end = SocketAddrV4::new(spec.ends.client, port);
+                let far_end = SocketAddr::new(spec.ends.client, port);
                 if workload.kind == Protocol::ConnectRequestResponse {
                     let (from, knobs) = (Some(spec.ends.listener), spec.socket.clone());
                     let target = Target { far_end, from, knobs, nonce: None };

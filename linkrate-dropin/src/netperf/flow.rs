@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use linkrate_sys::socket;
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_terms::Family;
 
 use linkrate_interop::netperf::{OmniResponse, Shape};
 use linkrate_interop::payload::is_passing;
@@ -79,7 +80,7 @@ pub(super) fn run(
     progress: &Progress,
     stop: &AtomicBool,
 ) -> io::Result<Tally> {
-    let far_end = SocketAddrV4::new(server, response.data_port);
+    let far_end = SocketAddr::new(server.into(), response.data_port);
     let socket = open(options)?;
     let before = socket::buffers(&socket)?;
     let choice = |size: Option<u32>, buffer: u64| {
@@ -135,11 +136,11 @@ pub(super) fn run(
 
 /// A socket with the options that are asked for.
 fn open(options: &Options) -> io::Result<std::os::fd::OwnedFd> {
-    let socket = socket::ipv4_socket(options.test.udp)?;
+    let socket = socket::ip_socket(Family::Ipv4, options.test.udp)?;
     if options.data_ports[0] > 0 || options.local.is_some() {
         socket::set_reuse_address(&socket)?;
         let local = options.local.unwrap_or(Ipv4Addr::UNSPECIFIED);
-        socket::bind(&socket, SocketAddrV4::new(local, options.data_ports[0]))?;
+        socket::bind(&socket, SocketAddr::new(local.into(), options.data_ports[0]))?;
     }
     if let Some(tos) = options.tos[0] {
         socket::set_type_of_service(&socket, tos)?;
@@ -338,7 +339,7 @@ impl Flow<'_> {
     }
 
     /// A connection for each request.
-    fn connections(&mut self, far_end: SocketAddrV4) -> io::Result<()> {
+    fn connections(&mut self, far_end: SocketAddr) -> io::Result<()> {
         let [request, response] = self.tally.calls;
         let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize]);
         while self.clock.goes_on(self.tally.transactions) {

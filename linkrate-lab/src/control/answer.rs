@@ -9,6 +9,7 @@ use linkrate_terms::lab::{
     AdapterReport, HostReport, InterfaceReport, LabReport, PortReport, SettingsReport,
 };
 use linkrate_terms::nearest::did_you_mean;
+use linkrate_terms::topology::ipv6_address;
 use linkrate_terms::{BitRate, CpuSet};
 
 use super::messages::{Refused, Reply, Request, Setting};
@@ -174,6 +175,7 @@ impl OpenLab {
             name: name.to_owned(),
             address,
             prefix_length: PREFIX_LENGTH,
+            ipv6: testbed.keeps_ipv6().then(|| ipv6_address(address)),
         };
         let mut of_sut: Vec<InterfaceReport> = testbed
             .clients

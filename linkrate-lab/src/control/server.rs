@@ -153,6 +153,7 @@ impl OpenLab {
             finishing: Vec::new(),
             _seat: seat,
         };
+        lab.testbed.keep_ipv6(lab.options.route_congestion.clone());
         for port in lab.testbed.sut_interfaces(usize::MAX) {
             lab.testbed.set_port_knobs(&port, &InterfaceKnobs::default())?;
         }

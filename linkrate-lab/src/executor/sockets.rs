@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 
 use linkrate_agent::protocol::{
     ConnectSpec, Ends, FlowFacts, FlowPorts, ListenSpec, Reply, Request,
 };
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::MOST_FLOWS;
-use linkrate_terms::{CpuSet, RunSpec, Workload};
+use linkrate_terms::topology::ipv6_address;
+use linkrate_terms::{CpuSet, Family, RunSpec, Workload};
 
 use super::event;
 use crate::connection::{AgentError, expect_reply};
@@ -33,7 +34,7 @@ pub(super) fn connect(
     let mut connections: Vec<Vec<ConnectSpec>> = vec![Vec::new(); clients];
     let mut listening = false;
     for (part, workload, numbers) in groups(workload, clients as u32) {
-        let of = |number: &usize| ends(&testbed.clients[*number]);
+        let of = |number: &usize| ends(&testbed.clients[*number], spec.socket.family);
         let listen = Request::Listen(ListenSpec {
             workload: workload.clone(),
             socket: spec.socket.clone(),
@@ -60,7 +61,7 @@ pub(super) fn connect(
                 workload: workload.clone(),
                 socket: spec.socket.clone(),
                 client: number as u32,
-                ends: ends(&testbed.clients[number]),
+                ends: ends(&testbed.clients[number], spec.socket.family),
                 ports,
                 nonce,
                 seed: spec.seed,
@@ -83,7 +84,8 @@ pub(super) fn connect(
             ports = connected.ports;
         }
         if let Some(macs) = testbed.ground.flow_macs(number) {
-            flows.extend(by_address(number as u32, client, &macs, &ports));
+            let ends = ends(client, spec.socket.family);
+            flows.extend(by_address(number as u32, ends, &macs, &ports));
         }
     }
     flows.truncate(MOST_FLOWS);
@@ -113,23 +115,27 @@ fn groups(workload: &Workload, clients: u32) -> Vec<(u8, Workload, Vec<usize>)> 
 /// The flows of a client, whose frames have these Ethernet addresses of the SUT and of the far end.
 fn by_address(
     number: u32,
-    client: &Client,
+    ends: Ends,
     (sut_mac, far_mac): &(String, String),
     ports: &[FlowPorts],
 ) -> impl Iterator<Item = FlowEnds> {
     ports.iter().map(move |ports| FlowEnds {
         client: number,
         direction: ports.direction,
-        sut: SocketAddrV4::new(client.sut_address, ports.listener),
-        far_end: SocketAddrV4::new(client.address, ports.client),
+        sut: SocketAddr::new(ends.listener, ports.listener),
+        far_end: SocketAddr::new(ends.client, ports.client),
         sut_mac: sut_mac.clone(),
         far_mac: far_mac.clone(),
     })
 }
 
 /// The addresses between which a client and the SUT exchange packets.
-fn ends(client: &Client) -> Ends {
-    Ends { client: client.address, listener: client.sut_address }
+fn ends(client: &Client, family: Family) -> Ends {
+    let [client, listener] = [client.address, client.sut_address].map(|address| match family {
+        Family::Ipv4 => IpAddr::V4(address),
+        Family::Ipv6 => IpAddr::V6(ipv6_address(address)),
+    });
+    Ends { client, listener }
 }
 
 #[cfg(test)]

@@ -149,7 +149,10 @@ impl FarProgram {
                 workload: workload.clone(),
                 socket: spec.socket.clone(),
                 client,
-                ends: Ends { client: *self.server.ip(), listener: self.sut_address },
+                ends: Ends {
+                    client: (*self.server.ip()).into(),
+                    listener: self.sut_address.into(),
+                },
                 ports,
                 first_octets: first_octets.to_vec(),
                 seed: spec.seed,

@@ -177,11 +177,12 @@ fn ways(spec: &RunSpec) -> f64 {
 /// How a run's payload is cut; `None` for transactions and for datagrams of more than one size.
 fn traffic(spec: &RunSpec, mtu: u32) -> Option<Traffic> {
     let Task::Workload(workload) = &spec.task else { return None };
+    let ip = spec.socket.family.into();
     match (workload.kind, workload.udp_segment, workload.message) {
-        (kind, _, _) if kind.is_tcp_bulk() => Some(Traffic::tcp(mtu)),
+        (kind, _, _) if kind.is_tcp_bulk() => Some(Traffic { ip, ..Traffic::tcp(mtu) }),
         (Protocol::UdpStream, Some(size), _)
         | (Protocol::UdpStream, None, MessageSize::Fixed(size)) => {
-            Some(Traffic { cut: Cut::Message(size), ..Traffic::udp(mtu) })
+            Some(Traffic { ip, cut: Cut::Message(size), ..Traffic::udp(mtu) })
         }
         _ => None,
     }
@@ -213,6 +214,8 @@ mod tests {
         let gigabit = "adapter = \"gigabit\"";
         assert_eq!(limit(gigabit, ""), Some(941.48));
         assert_eq!(limit(gigabit, "mtu = 9000"), Some(990.04));
+        // an IPv6 header has 20 octets more
+        assert_eq!(limit(gigabit, "family = \"ipv6\""), Some(928.48));
         assert_eq!(limit(gigabit, "vlan = 5"), Some(939.04));
         assert_eq!(limit(gigabit, "ports = 2\ndirection = \"bidirectional\""), Some(3765.93));
         assert_eq!(limit(&format!("{gigabit}\nscale = 0.1"), ""), Some(94.15));

@@ -91,7 +91,7 @@ fn of_run(
         units: counted.total(units),
         octets: counted.total(octets),
         mtu,
-        headers: IpVersion::V4.header() + transport,
+        headers: IpVersion::from(spec.socket.family).header() + transport,
     };
     (carried.units > 0).then(|| link.tax(&carried).ok()).flatten()
 }
@@ -99,14 +99,14 @@ fn of_run(
 /// Octets of the transport's header; `None` for datagrams that are cut into fragments.
 fn transport(spec: &RunSpec, run: &Measurement, mtu: u32) -> Option<u64> {
     let Task::Workload(workload) = &spec.task else { return None };
+    let ip = IpVersion::from(spec.socket.family).header();
     if workload.kind == Protocol::UdpStream {
         let largest = workload.udp_segment.unwrap_or(workload.message.largest()).0;
-        let fits = largest + UDP_HEADER + IpVersion::V4.header() <= u64::from(mtu);
+        let fits = largest + UDP_HEADER + ip <= u64::from(mtu);
         return fits.then_some(UDP_HEADER);
     }
     // what the connections agreed on
-    let left =
-        u64::from(mtu).checked_sub(IpVersion::V4.header() + u64::from(run.effective.mss_bytes));
+    let left = u64::from(mtu).checked_sub(ip + u64::from(run.effective.mss_bytes));
     let agreed = left.filter(|header| (TCP_HEADER..=60).contains(header));
     Some(agreed.unwrap_or(TCP_HEADER + TCP_TIMESTAMPS))
 }

@@ -5,8 +5,6 @@
 //! It begins with an empty table, to which the flows come in the order in which they were connected. At
 //! the aggregate a flow may meet an entry that an earlier run has left, which is used again for 30 s.
 
-use std::net::SocketAddr;
-
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::knobs::{AggregateKnobs, AggregateMode};
 use linkrate_terms::{Balance, Direction, Measurement, TestbedSpec};
@@ -91,7 +89,7 @@ fn named(
             OneWay::Transmit => (sut, far),
             OneWay::Receive => (far, sut),
         };
-        let (source, destination) = (SocketAddr::V4(from), SocketAddr::V4(to));
+        let (source, destination) = (from, to);
         let (mac, source_mac) = (Some(destination_mac), Some(source_mac));
         Ok(Flow { source, destination, mac, source_mac })
     };

@@ -5,17 +5,18 @@ use linkrate_terms::{Measurement, RunSpec, Task};
 use super::Refusal;
 use crate::executor::Stage;
 
-/// Compares congestion control and TCP_NODELAY with the request. UDP has neither, and an idle run
-/// has no sockets. The kernel grants the buffers before any traffic, or the run ends there.
+/// Compares address family, congestion control and TCP_NODELAY with the request. UDP has only the first, and
+/// an idle run has no sockets. The kernel grants the buffers before any traffic, or the run ends there.
 ///
 /// # Errors
 /// A [`Refusal`] that names the first option with another value, and both values.
 pub(super) fn check(spec: &RunSpec, run: &Measurement) -> Result<(), Refusal> {
     let Task::Workload(workload) = &spec.task else { return Ok(()) };
+    let (asked, is) = (&spec.socket, &run.effective.socket);
+    equal("family", &asked.family, &is.family)?;
     if workload.kind.is_udp() {
         return Ok(());
     }
-    let (asked, is) = (&spec.socket, &run.effective.socket);
     equal("congestion", &asked.congestion, &is.congestion)?;
     equal("nodelay", &asked.nodelay, &is.nodelay)
 }

@@ -439,10 +439,14 @@ fn run(spec: &RunSpec) -> Values {
         set("adapter", adapter.clone());
     }
     set("ports", ports.map_or_else(|| UNSET.to_owned(), |ports| ports.to_string()));
-    let SocketKnobs { buffer, congestion, nodelay } = socket;
+    let SocketKnobs { buffer, congestion, nodelay, family } = socket;
     set("socket", buffer.map_or_else(|| "autotuned".to_owned(), |size| size.to_string()));
     set("congestion", congestion.clone());
     set("nodelay", nodelay.to_string());
+    // stored plans of earlier versions have none
+    if !family.is_ipv4() {
+        set("family", family.to_string());
+    }
     for (name, value) in knobs(interface) {
         set(name, value);
     }

@@ -6,14 +6,13 @@ use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_terms::{
     ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, TestbedSpec, Workload,
 };
+use linkrate_wire::limits::IpVersion;
+use linkrate_wire::limits::packets::UDP_HEADER;
 
-use super::{MAX_DATAGRAM, Setup, event, port};
+use super::{MAX_DATAGRAM, Setup, event, family, port};
 
 /// The MTU a testbed makes its links with when none is set.
 pub(super) const DEFAULT_MTU: u32 = 1500;
-
-/// IPv4 and UDP headers in front of a datagram's payload.
-const DATAGRAM_HEADERS: u64 = 28;
 
 /// UDP_MAX_SEGMENTS, include/linux/udp.h: `1 << 7` since Linux 6.9, 64 before.
 const MAX_DATAGRAMS_PER_CALL: u64 = 128;
@@ -99,6 +98,7 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     datagrams(setup)?;
     interface(setup)?;
     event::check(setup, testbed)?;
+    family::check(setup, testbed)?;
     match &testbed.adapter {
         Adapter::Model(model) => port::check(setup, model, testbed)?,
         Adapter::Interfaces(interfaces) => port::check_interfaces(setup, interfaces)?,
@@ -303,7 +303,8 @@ fn datagrams(setup: &Setup) -> Result<(), Combination> {
     }
     let Some(segment) = workload.udp_segment else { return Ok(()) };
     let mtu = setup.interface.mtu.unwrap_or(DEFAULT_MTU);
-    let room = u64::from(mtu).saturating_sub(DATAGRAM_HEADERS);
+    let headers = IpVersion::from(setup.socket.family).header() + UDP_HEADER;
+    let room = u64::from(mtu).saturating_sub(headers);
     if segment.0 > room {
         return refuse(
             "udp-segment",

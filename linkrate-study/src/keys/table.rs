@@ -5,7 +5,7 @@ use std::time::Duration;
 use linkrate_terms::backup::FileSizes;
 use linkrate_terms::event::SHORTEST_PART;
 use linkrate_terms::knobs::KNOBS;
-use linkrate_terms::{Direction, Fault, Protocol, ReceivePath, SendPath};
+use linkrate_terms::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
 
 use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
 
@@ -275,6 +275,14 @@ const SOCKETS: &[Key] = &[
         name: "nodelay",
         help: "TCP_NODELAY: send small segments without waiting for acknowledgements",
         values: Values::Switch(|s, on| s.socket.nodelay = on),
+    },
+    Key {
+        name: "family",
+        help: "Address family of every test socket: the IP that carries the traffic",
+        values: Values::Word(&[
+            ("ipv4", |s| s.socket.family = Family::Ipv4),
+            ("ipv6", |s| s.socket.family = Family::Ipv6),
+        ]),
     },
     Key {
         name: "repeat",

@@ -261,3 +261,26 @@ fn a_setup_is_settled_on_its_testbed() {
     let many = Setup { ports: Some(16), clients: 16 * 5, ..Setup::default() };
     assert_eq!(check(&many, &testbed).unwrap_err().key, "ports");
 }
+
+#[test]
+fn ipv6_is_refused_where_nothing_carries_it() {
+    let of_model = |name: &str| Adapter::Model(Box::new(model::find(name).unwrap()));
+    let check = |settings: &[(&str, &str)], adapter: Adapter, router| {
+        let testbed = TestbedSpec { adapter, router, ..TestbedSpec::default() };
+        check(&setup(settings), &testbed).map_err(|error| error.to_string())
+    };
+    let ipv6 = ("family", "ipv6");
+    for adapter in [Adapter::Veth, of_model("gigabit"), of_model("toe")] {
+        assert_eq!(check(&[ipv6, ("mtu", "1280")], adapter.clone(), false), Ok(()));
+        let refused = check(&[ipv6, ("mtu", "1279")], adapter, false).unwrap_err();
+        assert!(refused.contains("family ipv6 cannot be combined with mtu 1279"), "{refused}");
+    }
+    let refused = check(&[ipv6], of_model("atm-155"), false).unwrap_err();
+    assert!(refused.contains("adapter atm-155"), "{refused}");
+    let refused = check(&[ipv6], of_model("gigabit"), true).unwrap_err();
+    assert!(refused.contains("a router"), "{refused}");
+    // 1500 less the headers of IPv6 and UDP
+    let datagram = [("kind", "udp-stream"), ("udp-segment", "1453 B"), ipv6];
+    let refused = check(&datagram, of_model("gigabit"), false).unwrap_err();
+    assert!(refused.contains("set at most 1452 B"), "{refused}");
+}

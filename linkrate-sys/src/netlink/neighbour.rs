@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::neighbour::{
@@ -76,22 +76,27 @@ impl RouteSocket {
         Ok(Neighbours(found))
     }
 
-    /// Sets the Ethernet address of an IPv4 neighbour, which nobody asks for then.
+    /// Sets the Ethernet address of a neighbour, which nobody asks for then.
     ///
     /// # Errors
     /// `ENODEV` without an interface of that name, `ENETDOWN` while it is down.
     pub fn set_neighbour(
         &mut self,
         name: &str,
-        address: Ipv4Addr,
+        address: impl Into<IpAddr>,
         hardware_address: [u8; 6],
     ) -> SysResult<()> {
         let mut message = NeighbourMessage::default();
-        message.header.family = AddressFamily::Inet;
+        let address = address.into();
+        let (family, destination) = match address {
+            IpAddr::V4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
+            IpAddr::V6(address) => (AddressFamily::Inet6, NeighbourAddress::Inet6(address)),
+        };
+        message.header.family = family;
         message.header.ifindex = self.link(name)?.index;
         message.header.state = NeighbourState::Permanent;
         message.attributes = vec![
-            NeighbourAttribute::Destination(NeighbourAddress::Inet(address)),
+            NeighbourAttribute::Destination(destination),
             NeighbourAttribute::LinkLayerAddress(hardware_address.to_vec()),
         ];
         let request = RouteNetlinkMessage::NewNeighbour(message);
@@ -181,6 +186,8 @@ fn group(address: Vec<u8>) -> NeighbourMessage {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn neighbour(state: NeighbourState) -> NeighbourMessage {

@@ -1,8 +1,47 @@
 //! Options of the test sockets.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::ByteSize;
+
+/// The address family of the test sockets: the IP that carries them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// RFC 791.
+    #[default]
+    Ipv4,
+    /// RFC 8200.
+    Ipv6,
+}
+
+impl Family {
+    /// The smallest MTU a link may have: 68 (RFC 791, 3.2), 1280 (RFC 8200, 5).
+    #[must_use]
+    pub fn smallest_mtu(self) -> u32 {
+        match self {
+            Self::Ipv4 => 68,
+            Self::Ipv6 => 1280,
+        }
+    }
+
+    /// Whether it is that of results without one, which earlier versions stored.
+    #[must_use]
+    pub fn is_ipv4(&self) -> bool {
+        *self == Self::Ipv4
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+        })
+    }
+}
 
 /// Options of every test socket, at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,10 +56,13 @@ pub struct SocketKnobs {
     pub congestion: String,
     /// TCP_NODELAY.
     pub nodelay: bool,
+    /// AF_INET or AF_INET6.
+    #[serde(default, skip_serializing_if = "Family::is_ipv4")]
+    pub family: Family,
 }
 
 impl Default for SocketKnobs {
     fn default() -> Self {
-        Self { buffer: None, congestion: "cubic".to_owned(), nodelay: false }
+        Self { buffer: None, congestion: "cubic".to_owned(), nodelay: false, family: Family::Ipv4 }
     }
 }

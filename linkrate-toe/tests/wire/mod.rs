@@ -238,7 +238,7 @@ impl Testbed {
     /// `loses`: one frame in so many is lost; 0 for none.
     pub fn new(loses: u64) -> Self {
         let host = interface("near", NEAR_MAC, NEAR);
-        round_trip::leave_one(NEAR, FAR).unwrap();
+        round_trip::leave_one(NEAR.into(), FAR.into()).unwrap();
         let (far_tap, listener) = apart(|| {
             let tap = interface("far", FAR_MAC, FAR);
             (tap, TcpListener::bind((FAR, 7100)).unwrap())
@@ -246,7 +246,7 @@ impl Testbed {
         let (adapter, engine) = apart(|| {
             let tap = interface("adapter", NEAR_MAC, NEAR);
             RouteSocket::open().unwrap().set_neighbour("adapter", FAR, FAR_MAC).unwrap();
-            round_trip::leave_one(NEAR, FAR).unwrap();
+            round_trip::leave_one(NEAR.into(), FAR.into()).unwrap();
             (tap, Engine::start(Linux).unwrap())
         });
         let rules = Arc::new(Mutex::new(Rules { random: 7, ..Rules::default() }));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use linkrate_terms::ByteSize;
+use linkrate_terms::{ByteSize, Family};
 
 use super::LimitError;
 use super::breakdown::Layers;
@@ -30,6 +30,15 @@ pub enum IpVersion {
     V6,
 }
 
+impl From<Family> for IpVersion {
+    fn from(family: Family) -> Self {
+        match family {
+            Family::Ipv4 => Self::V4,
+            Family::Ipv6 => Self::V6,
+        }
+    }
+}
+
 impl IpVersion {
     /// Bytes of the header.
     pub fn header(self) -> u64 {
@@ -39,11 +48,11 @@ impl IpVersion {
         }
     }
 
-    /// The smallest MTU a link may have: 68 (RFC 791 section 3.2), 1280 (RFC 8200 section 5).
+    /// The smallest MTU a link may have.
     pub fn smallest_mtu(self) -> u32 {
         match self {
-            Self::V4 => 68,
-            Self::V6 => 1280,
+            Self::V4 => Family::Ipv4.smallest_mtu(),
+            Self::V6 => Family::Ipv6.smallest_mtu(),
         }
     }
 

@@ -17,6 +17,10 @@ use super::{
 pub const SUT: &str = "198.18.0.1";
 /// Of its first client.
 pub const CLIENT: &str = "198.18.0.2";
+/// The same over IPv6.
+pub const SUT_IPV6: &str = "2001:2::c612:1";
+/// And its client.
+pub const CLIENT_IPV6: &str = "2001:2::c612:2";
 
 static LABS: AtomicU32 = AtomicU32::new(0);
 

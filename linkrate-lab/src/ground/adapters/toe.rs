@@ -12,14 +12,15 @@ mod programs;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use linkrate_adapter::ConnectionEnds;
 use linkrate_agent::protocol::toe::{ConnectionStatus, FlowConnection, ToeReply, ToeRequest};
-use linkrate_agent::protocol::{Reply, Request};
-use linkrate_terms::topology;
+use linkrate_agent::protocol::{Ipv6Setup, Reply, Request};
+use linkrate_terms::topology::{self, ipv6_address};
 use linkrate_terms::{InterfaceKnobs, Model};
 
 pub(crate) use self::rules::{Back, Reason};
@@ -64,6 +65,8 @@ struct State {
     moved_us: Vec<u64>,
     /// Connections that go to the adapter once their sockets have sent what they had taken.
     prepared: BTreeMap<u32, Prepared>,
+    /// Far ends of IPv6 that both TCPs know a round trip time to.
+    far_ends: BTreeSet<Ipv6Addr>,
     /// The MTU of the adapter's interfaces.
     mtu: Option<u32>,
     looked: Instant,
@@ -113,6 +116,7 @@ impl Engine {
             spent_ns: 0,
             moved_us: Vec::new(),
             prepared: BTreeMap::new(),
+            far_ends: BTreeSet::new(),
             mtu: None,
             looked: Instant::now(),
         })))
@@ -142,16 +146,38 @@ impl Engine {
                     host,
                     ToeRequest::Neighbour {
                         name: end.interface.clone(),
-                        address: segment.client_address(client),
+                        address: segment.client_address(client).into(),
                         hardware_address: address(first, 1 + client as u8),
                     },
                 )?;
                 let (own, far) = (segment.port_address(index), segment.client_address(client));
+                let [own, far] = [own, far].map(IpAddr::V4);
                 done(host, ToeRequest::RoundTrip { own, far })?;
             }
         }
         let missing = || LabError::Io(std::io::Error::other("a TAP without a queue"));
         queues.into_iter().next().ok_or_else(missing)
+    }
+
+    /// Lets the adapter's TCP reach over IPv6 whom the SUT reaches.
+    pub(super) fn reach_over_ipv6(
+        &self,
+        sut: &mut Host,
+        setup: &Ipv6Setup,
+    ) -> Result<(), LabError> {
+        let mut state = self.lock();
+        state.host.order(&Request::ReachOverIpv6(setup.clone()))?;
+        for (far, _) in &setup.neighbours {
+            // before anything is sent to it
+            if state.far_ends.contains(far) {
+                continue;
+            }
+            let [own, to] = [setup.address, *far].map(IpAddr::V6);
+            done(&mut state.host, ToeRequest::RoundTrip { own, far: to })?;
+            done(sut, ToeRequest::RoundTrip { own, far: to })?;
+            state.far_ends.insert(*far);
+        }
+        Ok(())
     }
 
     /// Gives the adapter's interfaces the MTU of the SUT's.
@@ -203,6 +229,7 @@ pub(super) fn leave_round_trips(
     (0..segment.clients.len()).try_for_each(|client| {
         let own = segment.port_address(segment.port_of(client));
         let far = segment.client_address(client);
+        let [own, far] = [own, far].map(IpAddr::V4);
         Ok(done(sut, ToeRequest::RoundTrip { own, far })?)
     })
 }
@@ -215,6 +242,14 @@ fn done(host: &mut Host, request: ToeRequest) -> Result<(), AgentError> {
     match toe(host, request)? {
         ToeReply::Done => Ok(()),
         _ => Err(host.connection.unexpected("toe")),
+    }
+}
+
+/// Whether an address of a connection is that of the end with the IPv4 address `end`.
+fn is_of(address: IpAddr, end: Ipv4Addr) -> bool {
+    match address {
+        IpAddr::V4(address) => address == end,
+        IpAddr::V6(address) => address == ipv6_address(end),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Predictions of runs whose flows are known.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use linkrate_terms::knobs::AggregateRequest;
 
@@ -12,7 +12,7 @@ use super::*;
 /// A run over four ports with a flow from each of `clients`, which have a router before them or not.
 fn run(clients: &[u32], knobs: AggregateKnobs, router: bool) -> Measurement {
     let mut run = fixture::stream(1e6, 50.0);
-    let end = |last: u32, port: u16| SocketAddrV4::new(Ipv4Addr::new(198, 18, 0, last as u8), port);
+    let end = |last: u32, port: u16| SocketAddr::from(([198, 18, 0, last as u8], port));
     let flow = |(at, client): (usize, &u32)| FlowEnds {
         client: *client,
         direction: Direction::Transmit,

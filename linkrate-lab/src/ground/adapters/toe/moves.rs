@@ -8,12 +8,12 @@ use linkrate_adapter::{Asks, ConnectionEnds, Port};
 use linkrate_agent::protocol::toe::{
     Asked, ConnectionStatus, FileOf, FlowConnection, Stays, ToeReply, ToeRequest,
 };
-use linkrate_agent::protocol::{Reply, Request};
+use linkrate_agent::protocol::{Ipv6Setup, Reply, Request};
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::knobs::Toe;
 
 use super::rules::{self, Back, Reason, Use};
-use super::{Away, Engine, Prepared, State, done, toe};
+use super::{Away, Engine, Prepared, State, done, is_of, toe};
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
 use crate::ground::adapters::{Adapters, SutPort};
@@ -132,6 +132,22 @@ impl State {
 }
 
 impl Adapters {
+    /// Lets the TCP of the adapters reach over IPv6 whom the SUT reaches. Nothing without an engine.
+    ///
+    /// # Errors
+    /// The kernel has no IPv6, or an agent does not answer.
+    pub(crate) fn reach_over_ipv6(
+        &self,
+        sut: &mut Host,
+        setup: &Ipv6Setup,
+    ) -> Result<(), LabError> {
+        let is_of_port = |port: &SutPort| port.port.name() == setup.name;
+        match &self.engine {
+            Some(engine) if self.sut_ports().any(is_of_port) => engine.reach_over_ipv6(sut, setup),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether every connection is to be at the adapter from the beginning.
     pub(crate) fn offloads(&self, knobs: &InterfaceKnobs) -> bool {
         self.engine.is_some() && knobs.port.toe == Some(Toe::On)
@@ -349,10 +365,10 @@ impl Adapters {
         // packets of an aggregate's connections take any of its ports
         let single = self.segments.iter().filter(|segment| segment.aggregate.is_none());
         let mut ports = single.flat_map(|segment| {
-            let address = |index| IpAddr::V4(segment.topology.port_address(index));
+            let address = |index| segment.topology.port_address(index);
             segment.ports.iter().enumerate().map(move |(index, port)| (address(index), port))
         });
-        let (_, port) = ports.find(|(address, _)| *address == own)?;
+        let (_, port) = ports.find(|(address, _)| is_of(own, *address))?;
         Some((port.number, &port.port))
     }
 

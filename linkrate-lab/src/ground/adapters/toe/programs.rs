@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use linkrate_toe::program::rest_of;
 use linkrate_toe::{Connection, Refusal as Obstacle, hand_over};
 
 use super::super::{Adapters, SutPort};
-use super::{Back, Reason, State, done, rules, toe};
+use super::{Back, Reason, State, done, is_of, rules, toe};
 use crate::connection::AgentError;
 use crate::error::LabError;
 use crate::host::Host;
@@ -151,12 +151,8 @@ impl Adapters {
     ) -> Result<OwnedFd, Stay> {
         let (own, far) = handing_over::ends(socket)?;
         let ends = ConnectionEnds { own: on_the_wire(own), far: on_the_wire(far) };
-        let port = match (ends.own.ip(), ends.far.ip()) {
-            (IpAddr::V4(own), IpAddr::V4(far)) if self.is_client(own, far) => {
-                self.port_of(own.into())
-            }
-            _ => None,
-        };
+        let is_client = self.is_client(ends.own.ip(), ends.far.ip());
+        let port = is_client.then(|| self.port_of(ends.own.ip())).flatten();
         let (Some((at, port)), Some(engine)) = (port, &self.engine) else {
             return Err(Stay::OtherInterface { own, far });
         };
@@ -205,12 +201,12 @@ impl Adapters {
 
     /// Whether `far` is a client of the port with the address `own`: the adapter's TCP knows no other
     /// neighbours.
-    fn is_client(&self, own: Ipv4Addr, far: Ipv4Addr) -> bool {
+    fn is_client(&self, own: IpAddr, far: IpAddr) -> bool {
         self.segments.iter().map(|segment| &segment.topology).any(|segment| {
             let mut clients = 0..segment.clients.len();
             clients.any(|client| {
                 let port = segment.port_of(client);
-                segment.port_address(port) == own && segment.client_address(client) == far
+                is_of(own, segment.port_address(port)) && is_of(far, segment.client_address(client))
             })
         })
     }
@@ -310,10 +306,9 @@ impl Adapters {
         back: Option<&Back>,
     ) -> bool {
         let Some((_, port)) = self.port_of(of.own.ip()) else { return false };
-        let (IpAddr::V4(own), IpAddr::V4(far)) = (of.own.ip(), of.far.ip()) else { return false };
         let knobs = port.requested_knobs();
         // with `on`, others have moved when they were opened, or cannot
-        if !self.is_client(own, far) || (knobs.toe == Toe::On && back.is_none()) {
+        if !self.is_client(of.own.ip(), of.far.ip()) || (knobs.toe == Toe::On && back.is_none()) {
             return false;
         }
         let flow = FlowConnection {

@@ -1,0 +1,78 @@
+//! Traffic over IPv6 between the hosts that linkrate makes.
+//!
+//! Hosts reach each other over IPv4 from the beginning. IPv6 is set anew for each run that asks for it, and
+//! in labs that stay up after each setting of a port: the kernel forgets routes of IPv6 while the MTU of
+//! their interface is below 1280.
+
+use linkrate_agent::protocol::{Ipv6Setup, Request};
+use linkrate_terms::model::LinkKind;
+use linkrate_terms::topology::ipv6_address;
+
+use crate::error::LabError;
+use crate::ground::{Adapters, Ground};
+use crate::host::{Client, Host};
+
+/// Lets the system under test and `clients` reach each other over IPv6. The TCP sockets of all programs use
+/// `congestion`, if there is one.
+///
+/// # Errors
+/// The ground or the kernel has no IPv6.
+pub(crate) fn reach(
+    ground: &Ground,
+    sut: &mut Host,
+    clients: &mut [Client],
+    congestion: Option<&str>,
+) -> Result<(), LabError> {
+    if !carried(ground) {
+        return Err(LabError::Invalid {
+            what: "family ipv6 on this testbed".to_owned(),
+            hint: "use family ipv4, or an Ethernet adapter that linkrate makes".to_owned(),
+        });
+    }
+    let adapters = ground.adapters();
+    clients.iter_mut().try_for_each(|client| join(sut, client, adapters, congestion))
+}
+
+/// Whether frames of IPv6 pass between the hosts: ATM fabrics and routers know IPv4 alone.
+fn carried(ground: &Ground) -> bool {
+    match ground {
+        Ground::Veth(_) => true,
+        Ground::Existing(_) => false,
+        Ground::Adapters(adapters) => {
+            let mut segments = adapters.segments().iter();
+            adapters.model().link == LinkKind::Ethernet
+                && segments.all(|segment| segment.topology.gateways().is_none())
+        }
+    }
+}
+
+fn join(
+    sut: &mut Host,
+    client: &mut Client,
+    adapters: Option<&Adapters>,
+    congestion: Option<&str>,
+) -> Result<(), LabError> {
+    let [own, far] = [client.sut_address, client.address].map(ipv6_address);
+    let own_mac = hardware_address(sut, &client.sut_interface)?;
+    let far_mac = hardware_address(&mut client.host, &client.interface)?;
+    let setup = |name: &str, address, neighbour| Ipv6Setup {
+        name: name.to_owned(),
+        address,
+        neighbours: vec![neighbour],
+        route_congestion: congestion.map(str::to_owned),
+    };
+    let of_sut = setup(&client.sut_interface, own, (far, far_mac));
+    let of_client = setup(&client.interface, far, (own, own_mac));
+    sut.order(&Request::ReachOverIpv6(of_sut.clone()))?;
+    client.host.order(&Request::ReachOverIpv6(of_client))?;
+    adapters.map_or(Ok(()), |adapters| adapters.reach_over_ipv6(sut, &of_sut))
+}
+
+fn hardware_address(host: &mut Host, interface: &str) -> Result<[u8; 6], LabError> {
+    let address = host.describe(interface)?.hardware_address;
+    address.ok_or_else(|| LabError::Invalid {
+        what: format!("interface {interface} of {} has no Ethernet address", host.name),
+        hint: "use family ipv4: the neighbours of IPv6 are set by their Ethernet addresses"
+            .to_owned(),
+    })
+}
