@@ -156,35 +156,10 @@ impl Aggregate {
         if places.is_empty() {
             return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no queue")));
         }
-        let interface =
-            InterfaceShared::new(name.clone(), &PortKnobs::default(), queues.len(), taps);
-        let shared = Arc::new(AggregateShared {
-            interface: Arc::new(interface),
-            address: MacAddress(address),
-            decision: Mutex::new(Decision {
-                balance: knobs.balance,
-                active: Vec::new(),
-                quiet_ps: 0,
-            }),
-            settings: Settings::new(knobs),
-            members: Mutex::default(),
-            distributing: AtomicU64::new(0),
-            collecting: AtomicU64::new(0),
-            sharing: AtomicU64::new(1),
-            copies: AtomicU64::new(0),
-            states: Mutex::default(),
-            asked: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
-            asks_partner: AtomicBool::new(false),
-            markers: Mutex::default(),
-            addresses: Mutex::default(),
-            departed: Mutex::default(),
-            news: AtomicBool::new(true),
-            messages: Mutex::default(),
-            interrupts: places.iter().map(|(_, interrupt)| Arc::clone(interrupt)).collect(),
-            counters: AggregateCounters::default(),
-            decisions: DecisionLog::default(),
-        });
+        let interface = InterfaceShared::new(name, &PortKnobs::default(), queues.len(), taps);
+        let interrupts = places.iter().map(|(_, interrupt)| Arc::clone(interrupt)).collect();
+        let shared =
+            Arc::new(AggregateShared::new(interface, MacAddress(address), knobs, interrupts));
         let mut drivers = Vec::new();
         for (number, (tap, (thread, _))) in queues.into_iter().zip(places).enumerate() {
             let control = (number == 0).then(|| Box::new(Control::new(&shared)));
@@ -339,6 +314,42 @@ impl Aggregate {
 }
 
 impl AggregateShared {
+    /// An aggregate without ports, whose queues have these interrupts.
+    fn new(
+        interface: InterfaceShared,
+        address: MacAddress,
+        knobs: AggregateKnobs,
+        interrupts: Vec<Arc<Waker>>,
+    ) -> Self {
+        Self {
+            interface: Arc::new(interface),
+            address,
+            decision: Mutex::new(Decision {
+                balance: knobs.balance,
+                active: Vec::new(),
+                quiet_ps: 0,
+            }),
+            settings: Settings::new(knobs),
+            members: Mutex::default(),
+            distributing: AtomicU64::new(0),
+            collecting: AtomicU64::new(0),
+            sharing: AtomicU64::new(1),
+            copies: AtomicU64::new(0),
+            states: Mutex::default(),
+            asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            asks_partner: AtomicBool::new(false),
+            markers: Mutex::default(),
+            addresses: Mutex::default(),
+            departed: Mutex::default(),
+            news: AtomicBool::new(true),
+            messages: Mutex::default(),
+            interrupts,
+            counters: AggregateCounters::default(),
+            decisions: DecisionLog::default(),
+        }
+    }
+
     fn notify(&self) {
         self.has_news_now();
         if let Some(interrupt) = self.interrupts.first() {
@@ -485,7 +496,7 @@ impl AggregateShared {
 }
 
 /// A set of one port.
-fn bit(number: usize) -> u64 {
+pub(crate) fn bit(number: usize) -> u64 {
     u32::try_from(number).ok().and_then(|number| 1_u64.checked_shl(number)).unwrap_or(0)
 }
 

@@ -24,11 +24,13 @@
 //!
 //! ```text
 //! frame ──▶ entry (Key) ──▶ port of the entry (Table, Loads) ──▶ shares
+//!              a port joins or leaves ──▶ entries that change (sharing)
 //! ```
 
 mod active;
 mod key;
 mod loads;
+mod sharing;
 mod table;
 
 pub use key::FlowHash;
@@ -183,28 +185,35 @@ impl Balancer {
         length: usize,
         queue: u16,
     ) -> Option<PortIndex> {
+        self.take(now_ps, head, length, queue, (1, length as u64))
+    }
+
+    /// The port for `frames` frames of one flow with `bytes` bytes together.
+    #[inline]
+    fn take(
+        &mut self,
+        now_ps: u64,
+        head: &[u8],
+        length: usize,
+        queue: u16,
+        (frames, bytes): (u64, u64),
+    ) -> Option<PortIndex> {
         let port = match self.balance {
             Balance::RoundRobin => self.active.next()?,
             _ if is_for_a_group(head) => *self.active.ports().first()?,
             Balance::Adaptive => {
                 let entry = self.key.entry(head, length, queue);
-                self.table.adaptive(
-                    now_ps,
-                    entry,
-                    length as u64,
-                    &mut self.active,
-                    &mut self.loads,
-                    &mut self.moves,
-                )?
+                let Self { table, active, loads, moves, .. } = self;
+                table.adaptive(now_ps, entry, bytes, active, loads, moves)?
             }
             Balance::Mac | Balance::Ip | Balance::Port | Balance::Cpu => {
                 let entry = self.key.entry(head, length, queue);
-                self.table.fixed(now_ps, entry, &mut self.active, &mut self.moves)?
+                self.table.fixed(now_ps, entry, bytes, &mut self.active, &mut self.moves)?
             }
         };
         let share = &mut self.shares[port.at()];
-        share.frames += 1;
-        share.bytes += length as u64;
+        share.frames += frames;
+        share.bytes += bytes;
         Some(port)
     }
 
@@ -221,11 +230,7 @@ impl Balancer {
         if matches!(self.balance, Balance::RoundRobin | Balance::Adaptive) {
             return None;
         }
-        let port = self.choose(now_ps, head, length, 0)?;
-        let share = &mut self.shares[port.at()];
-        share.frames += frames.saturating_sub(1);
-        share.bytes += bytes.saturating_sub(length as u64);
-        Some(port)
+        self.take(now_ps, head, length, 0, (frames, bytes))
     }
 
     /// The entry of a frame, as [`choose`](Self::choose) finds it; `None` for round robin, which
@@ -237,9 +242,9 @@ impl Balancer {
     }
 
     /// The ports that may be used from now on; one named twice counts once. Entries of other ports
-    /// move at once. When ports join, entries in use are shared out evenly among all, and each
-    /// comes over as soon as that cannot reorder a flow. Adaptive balancing moves entries by load
-    /// instead.
+    /// move at once. When ports join, what the entries carried lately is shared out evenly among all,
+    /// and each entry comes over as soon as that cannot reorder a flow. Adaptive balancing moves
+    /// entries all the time instead.
     ///
     /// # Errors
     /// A port that the aggregate does not have. Nothing is changed then.
@@ -255,7 +260,7 @@ impl Balancer {
                 self.table.leave_by_load(now_ps, &mut self.active, &mut self.loads);
         } else {
             self.moves.forced += self.table.leave(now_ps, &mut self.active);
-            self.table.share_out(&self.active);
+            self.table.share_out(now_ps, &self.active);
         }
         Ok(())
     }

@@ -227,6 +227,35 @@ fn a_port_that_joins_gets_its_entries_in_gaps_alone() {
     assert_eq!(balancer.waiting(PortIndex(0)), 0);
 }
 
+/// The connection that a program keeps beside its streams has an entry too, and has nothing to send.
+#[test]
+fn a_port_that_joins_gets_a_busy_flow_and_not_one_that_is_silent() {
+    let quarter = MS / 4;
+    // entries with lower numbers, and with higher ones
+    for silent in [20, 90, 150, 220] {
+        let mut balancer = balancer(Balance::Mac, 2, MS);
+        let busy = [flow(100), flow(101)];
+        let mut number = 0;
+        let mut send = |balancer: &mut Balancer, rounds: u64| {
+            let mut ports = [0; 2];
+            for _ in 0..rounds {
+                number += 1;
+                ports = [0, 1].map(|at| choose(balancer, number * quarter, &busy[at]));
+            }
+            (number * quarter, ports)
+        };
+        set_active(&mut balancer, 0, &[0]);
+        choose(&mut balancer, 0, &flow(silent));
+        let (now, ports) = send(&mut balancer, 16_000);
+        assert_eq!(ports, [0, 0]);
+        // 4 s later, and not aged
+        set_active(&mut balancer, now, &[0, 1]);
+        balancer.marker_answered(PortIndex(0), now + 1);
+        let (_, ports) = send(&mut balancer, 1);
+        assert_ne!(ports[0], ports[1], "beside entry {silent}");
+    }
+}
+
 #[test]
 fn a_marker_moves_entries_without_a_later_frame() {
     let mut balancer = balancer(Balance::Mac, 2, MS);

@@ -18,9 +18,9 @@ use linkrate_wire::frame::Cast;
 use linkrate_wire::frame::link::destination;
 use linkrate_wire::lro::{Delivery, Parts};
 
-use super::AggregateShared;
 use super::control::Control;
 use super::membership::GRACE;
+use super::{AggregateShared, bit};
 use crate::frame::VNET_BYTES;
 use crate::interface::driver::{HostEnd, WEIGHT};
 use crate::interface::flow_queue::HEADERS;
@@ -52,6 +52,8 @@ pub(crate) struct Team {
     sharing: u64,
     /// While packets of the host wait for the ports to drain, so that flows can change them in order.
     draining: Option<Draining>,
+    /// When flows try again to change their ports that could not in time.
+    again_ns: Option<u64>,
     /// The ports on which the partner was asked, after they had drained.
     asked: Vec<usize>,
 }
@@ -59,6 +61,8 @@ pub(crate) struct Team {
 /// A wait for ports to drain.
 #[derive(Debug, Clone, Copy)]
 struct Draining {
+    /// The ports, a bit each.
+    ports: u64,
     /// When the wait ends in any case.
     until_ns: u64,
     /// When to look again.
@@ -71,6 +75,9 @@ const MOST_DRAINING_NS: u64 = GRACE.as_nanos() as u64 * 4 / 5;
 
 /// The time between two looks.
 const LOOK_NS: u64 = 50_000;
+
+/// After this time flows that could not change their ports try it again.
+const AGAIN_NS: u64 = 500_000_000;
 
 impl Team {
     /// The ports in queue `queue`. With `control`, its driver decides which ports carry traffic.
@@ -89,6 +96,7 @@ impl Team {
             balancer,
             sharing: 0,
             draining: None,
+            again_ns: None,
             asked: Vec::new(),
         }
     }
@@ -152,7 +160,8 @@ impl Team {
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let due = self.control.as_ref().and_then(|control| control.due());
         let decision_ns = due.map(|due| u64::try_from(due.as_nanos()).unwrap_or(u64::MAX));
-        earlier(decision_ns, self.draining.map(|draining| draining.look_ns))
+        let draining_ns = self.draining.map(|draining| draining.look_ns);
+        earlier(decision_ns, earlier(draining_ns, self.again_ns))
     }
 
     /// Takes the frames of the protocols, before any packet.
@@ -267,23 +276,21 @@ impl Team {
         Ok(count)
     }
 
-    /// Posts what waited for room. Packets before a port that carries traffic no more are shared out
-    /// again.
+    /// Posts what waited for room. Where flows change their ports, packets that waited are shared out again.
     fn send_waiting(&mut self) -> usize {
         let mut count = 0;
-        let sharing = self.shared.sharing();
-        if sharing != self.sharing && self.has_drained() {
-            self.sharing = sharing;
+        if self.changes_are_due() && self.may_change() {
             let now_ns = monotonic_ns();
+            self.sharing = self.shared.sharing();
             self.shared.follow(&mut self.balancer, now_ns, self.queue);
-            for number in 0..self.members.len() {
-                if let (true, Ok(port)) = (self.is_drained(number), u8::try_from(number)) {
-                    self.balancer.marker_answered(PortIndex(port), now_ns * 1000);
-                }
-            }
-            let gone = |number: &usize| !self.shared.distributes(*number);
             let mut moved = Vec::new();
-            for number in (0..self.members.len()).filter(gone) {
+            for number in 0..self.members.len() {
+                if let (true, Ok(port)) = (self.has_left(number), u8::try_from(number)) {
+                    self.balancer.marker_answered(PortIndex(port), now_ns * 1000);
+                } else if self.shared.distributes(number) {
+                    // a flow that goes on by this port must not overtake what has not left yet
+                    continue;
+                }
                 if let Some(member) = &mut self.members[number] {
                     moved.extend(member.lane.take_waiting());
                 }
@@ -293,43 +300,52 @@ impl Team {
                 self.send(TxDescriptor { posted_ns: now_ns, ..descriptor });
             }
         }
-        let drains = self.draining.is_some();
+        let leaving = self.draining.map_or(0, |draining| draining.ports);
         for (number, member) in self.members.iter_mut().enumerate() {
             let Some(member) = member else { continue };
-            // what waits before a port that flows leave goes by another one: it does not hold up the move
-            member.lane.hold(drains && !self.shared.distributes(number));
+            // what waits before a port that flows leave may go by another one
+            member.lane.hold(leaving & bit(number) != 0);
             count += member.lane.post_waiting();
         }
         count
     }
 
+    /// Whether there is a decision that flows do not follow yet, or could not follow before.
+    fn changes_are_due(&self) -> bool {
+        self.shared.sharing() != self.sharing
+            || self.draining.is_some()
+            || self.again_ns.is_some_and(|again_ns| again_ns <= monotonic_ns())
+    }
+
     /// Whether flows can change their ports now without overtaking themselves: everything has left
-    /// that was posted to the ports that they leave. A port without a carrier is left at once. When
-    /// ports join, flows leave any of the others.
-    fn has_drained(&mut self) -> bool {
+    /// that was posted to the ports that they leave. What waits before these ports waits on meanwhile. A
+    /// port without a carrier is left at once. When ports join, flows leave any of the others.
+    fn may_change(&mut self) -> bool {
         let has_others = self.shared.shares_otherwise(&self.balancer);
-        let leaves = |port: &usize| has_others || !self.shared.distributes(*port);
-        let holds = |port: &usize| self.shared.has_carrier(*port);
-        let active = self.balancer.active().iter().map(|port| port.at());
-        let left: Vec<usize> = active.filter(|port| leaves(port) && holds(port)).collect();
-        let may_go = |port: &usize| match self.shared.distributes(*port) {
-            // packets that wait before it may be those of flows that leave it
-            true => self.is_drained(*port),
-            false => self.has_left(*port),
+        let is_new = self.shared.sharing() != self.sharing;
+        let leaves = |port: &PortIndex| match is_new {
+            true => has_others || !self.shared.distributes(port.at()),
+            false => self.balancer.waiting(*port) > 0,
         };
-        if left.iter().all(may_go) && self.have_arrived(&left) {
-            self.draining = None;
-            self.asked.clear();
-            return true;
-        }
+        let holds = |port: &usize| self.shared.has_carrier(*port);
+        let active = self.balancer.active().iter().filter(|port| leaves(port));
+        let left: Vec<usize> = active.map(|port| port.at()).filter(holds).collect();
         let now_ns = monotonic_ns();
-        let until_ns = self.draining.map_or(now_ns + MOST_DRAINING_NS, |wait| wait.until_ns);
-        let waits = now_ns < until_ns;
-        self.draining = waits.then_some(Draining { until_ns, look_ns: now_ns + LOOK_NS });
-        if !waits {
-            self.asked.clear();
+        let have_left = left.iter().all(|port| self.has_left(*port));
+        if have_left && self.have_arrived(&left) {
+            self.again_ns = None;
+        } else {
+            let until_ns = self.draining.map_or(now_ns + MOST_DRAINING_NS, |wait| wait.until_ns);
+            if now_ns < until_ns {
+                let ports = left.iter().fold(0, |set, port| set | bit(*port));
+                self.draining = Some(Draining { ports, until_ns, look_ns: now_ns + LOOK_NS });
+                return false;
+            }
+            self.again_ns = Some(now_ns + AGAIN_NS);
         }
-        !waits
+        self.draining = None;
+        self.asked.clear();
+        true
     }
 
     /// Whether everything that has left by these ports is at the partner, as far as that is asked for.
@@ -392,3 +408,6 @@ fn whole(descriptor: &RxDescriptor) -> Vec<u8> {
     descriptor.for_each_piece(|piece| bytes.extend_from_slice(piece));
     bytes
 }
+
+#[cfg(test)]
+mod tests;

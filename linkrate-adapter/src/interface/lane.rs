@@ -79,11 +79,11 @@ pub(crate) struct Lane {
     posted_bytes: u64,
     /// Packets that the ring had no room for.
     waiting: FlowQueue,
-    /// Flows are leaving the port: packets that wait stay where they are.
+    /// Flows are leaving the port: packets that wait stay where they are until what was posted has left.
     is_held: bool,
     /// Packets posted in this batch.
     batch: usize,
-    /// Packets waited for room in the ring when the driver looked before its sleep.
+    /// The driver waited for completions when it looked before its sleep.
     waited: bool,
 }
 
@@ -251,6 +251,14 @@ impl Lane {
         }
     }
 
+    /// Whether the next completions are news for the driver.
+    fn awaits_completions(&self) -> bool {
+        match self.is_held {
+            true => !self.has_left(),
+            false => !self.waiting.is_empty(),
+        }
+    }
+
     /// Whether everything that was sent has left.
     pub(crate) fn is_drained(&self) -> bool {
         self.waiting.is_empty() && self.has_left()
@@ -266,9 +274,9 @@ impl Lane {
         self.queue.counters.budgets.add(1);
     }
 
-    /// The driver thread is about to sleep. Says whether no packet waits for room.
+    /// The driver thread is about to sleep. Says whether it waits for no completion.
     pub(crate) fn will_sleep(&mut self) -> bool {
-        self.waited = !self.waiting.is_empty() && !self.is_held;
+        self.waited = self.awaits_completions();
         self.queue.starved.store(self.waited, Ordering::Release);
         if self.waited {
             // A device that sleeps until somebody rings must know that this driver waits for
@@ -283,7 +291,11 @@ impl Lane {
     /// Whether there is still nothing to do, after the thread has said that it will sleep.
     pub(crate) fn is_idle(&self) -> bool {
         let no_control = self.rings.control.as_ref().is_none_or(|control| control.rx.is_empty());
-        no_control && self.rings.rx.is_empty() && (!self.waited || !self.has_room())
+        let may_go_on = match self.is_held {
+            true => self.has_left(),
+            false => self.has_room(),
+        };
+        no_control && self.rings.rx.is_empty() && !(self.waited && may_go_on)
     }
 
     /// The driver thread is awake again.
@@ -325,7 +337,7 @@ pub(crate) fn learns(steering: Steering, queues: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use linkrate_terms::{BitRate, PortKnobs};
     use rtrb::RingBuffer;
 
@@ -333,7 +345,7 @@ mod tests {
     use crate::interface::flow_queue::tests::packet;
 
     /// A lane whose port has a link of this rate, with the device's end of the transmit ring.
-    fn lane(rate: Option<BitRate>) -> (Lane, Consumer<TxDescriptor>) {
+    pub(crate) fn lane(rate: Option<BitRate>) -> (Lane, Consumer<TxDescriptor>) {
         let (tx, device) = RingBuffer::new(256);
         let (_, rx) = RingBuffer::new(1);
         let (steering, _) = RingBuffer::new(1);
@@ -346,7 +358,8 @@ mod tests {
         (Lane::new(0, rings, queue, waker(), Arc::new(interface)), device)
     }
 
-    fn complete(lane: &Lane, device: &mut Consumer<TxDescriptor>) -> usize {
+    /// The device sends the next packet; how long it was.
+    pub(crate) fn complete(lane: &Lane, device: &mut Consumer<TxDescriptor>) -> usize {
         let done = device.pop().unwrap().length;
         lane.queue.completed_bytes.fetch_add(done as u64, Ordering::Relaxed);
         lane.queue.completed.fetch_add(1, Ordering::Release);

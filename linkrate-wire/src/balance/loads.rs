@@ -6,6 +6,10 @@ use super::{MOST_PORTS, PortIndex};
 /// a flow's traffic come in bursts, short against the flow.
 const PERIOD_BITS: u32 = 33;
 
+/// Periods after which a load is halved that is looked at when ports come and go alone: 2 to the power of
+/// this, 140 ms. A flow that stands still while TCP tries again is still told from one that is idle.
+const SLOW_BITS: u32 = 4;
+
 /// The number of a period of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Period(u64);
@@ -19,6 +23,12 @@ impl Period {
     pub(super) fn rest(self, load: u64, before: Self) -> u64 {
         let halvings = self.0.saturating_sub(before.0).min(63);
         load >> halvings
+    }
+
+    /// The same of a load that is halved more slowly.
+    #[inline]
+    pub(super) fn rest_slowly(self, load: u64, before: Self) -> u64 {
+        Self(self.0 >> SLOW_BITS).rest(load, Self(before.0 >> SLOW_BITS))
     }
 }
 
@@ -73,6 +83,12 @@ impl Loads {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_for_decisions_is_halved_in_sixteen_periods() {
+        let rest = |at| Period(at).rest_slowly(1000, Period(15));
+        assert_eq!([rest(15), rest(16), rest(31), rest(32), rest(0)], [1000, 500, 500, 250, 1000]);
+    }
 
     #[test]
     fn loads_are_halved_in_each_period() {

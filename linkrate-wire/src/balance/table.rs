@@ -2,10 +2,11 @@
 
 use super::active::Active;
 use super::loads::{Loads, Period};
+use super::sharing;
 use super::{AGE_PS, ENTRIES, EntryUse, MOST_PORTS, Moves, PortIndex};
 
 /// The port of an unused entry.
-const NONE: PortIndex = PortIndex(u8::MAX);
+pub(super) const NONE: PortIndex = PortIndex(u8::MAX);
 
 /// The entries of a balancer.
 #[derive(Debug, Clone)]
@@ -20,7 +21,8 @@ pub(super) struct Table {
 struct Entry {
     /// When its last frame came.
     last_ps: u64,
-    /// Its bytes, halved as those of the ports.
+    /// Its bytes, halved as those of the ports where balancing follows loads, and more slowly where a new
+    /// decision alone looks at them.
     load: u64,
     /// The period of `load`.
     period: Period,
@@ -53,12 +55,13 @@ impl Table {
         }
     }
 
-    /// The port of an entry that has a frame now, without regard to loads.
+    /// The port of an entry that has `bytes` now, without regard to loads.
     #[inline]
     pub(super) fn fixed(
         &mut self,
         now_ps: u64,
         entry: u8,
+        bytes: u64,
         active: &mut Active,
         moves: &mut Moves,
     ) -> Option<PortIndex> {
@@ -71,6 +74,9 @@ impl Table {
             entry.port = entry.wanted;
             moves.orderly += 1;
         }
+        let period = Period::of(now_ps);
+        entry.load = period.rest_slowly(entry.load, entry.period) + bytes;
+        entry.period = period;
         // the clocks of two threads may differ a little
         entry.last_ps = now_ps.max(entry.last_ps);
         Some(entry.port)
@@ -155,34 +161,19 @@ impl Table {
         moved
     }
 
-    /// Wants the entries in use spread evenly over the active ports, with as few changes as that
-    /// takes.
-    pub(super) fn share_out(&mut self, active: &Active) {
-        let mut counts = [0usize; MOST_PORTS];
-        let used = self.entries.iter().filter(|entry| entry.is_used());
-        used.for_each(|entry| counts[entry.port.at()] += 1);
-        let ports = active.ports();
-        let total: usize = ports.iter().map(|port| counts[port.at()]).sum();
-        // ports with most entries keep one more where the division leaves a rest
-        let mut order = [PortIndex(0); MOST_PORTS];
-        let order = &mut order[..ports.len()];
-        order.copy_from_slice(ports);
-        order.sort_by_key(|port| std::cmp::Reverse(counts[port.at()]));
-        let mut quota = [0usize; MOST_PORTS];
-        for (place, port) in order.iter().enumerate() {
-            quota[port.at()] = total / ports.len() + usize::from(place < total % ports.len());
+    /// Wants the traffic of the entries in use spread evenly over the active ports, with few changes.
+    pub(super) fn share_out(&mut self, now_ps: u64, active: &Active) {
+        let period = Period::of(now_ps);
+        let mut all = [sharing::Part::NONE; ENTRIES];
+        for (part, entry) in all.iter_mut().zip(self.entries.iter()) {
+            if entry.is_used() {
+                let load = period.rest_slowly(entry.load, entry.period);
+                *part = sharing::Part { load, port: entry.port };
+            }
         }
-        for entry in self.entries.iter_mut().filter(|entry| entry.is_used()) {
-            let from = entry.port.at();
-            if counts[from] <= quota[from] {
-                continue;
-            }
-            let lacks = |port: &&PortIndex| counts[port.at()] < quota[port.at()];
-            if let Some(to) = ports.iter().find(lacks) {
-                entry.wanted = *to;
-                counts[from] -= 1;
-                counts[to.at()] += 1;
-            }
+        sharing::share_out(&mut all, active.ports());
+        for (part, entry) in all.iter().zip(self.entries.iter_mut()) {
+            entry.wanted = part.port;
         }
     }
 

@@ -1,0 +1,257 @@
+use std::collections::BTreeMap;
+
+use linkrate_terms::{AggregateKnobs, Balance, BitRate, PortKnobs};
+use linkrate_wire::frame::MacAddress;
+use linkrate_wire::link::LinkLaw;
+use proptest::prelude::*;
+use rtrb::Consumer;
+
+use super::super::membership::{Membership, PortLink, Role};
+use super::super::{Member as SharedMember, lock};
+use super::*;
+use crate::interface::InterfaceShared;
+use crate::interface::flow_queue::tests::packet;
+use crate::interface::lane::tests::{complete, lane};
+use crate::interface::waker::Waker;
+use crate::link::{LinkShared, LinkSpec};
+
+const RATE: Option<BitRate> = Some(BitRate(1e9));
+const LENGTH: usize = 1500;
+
+/// Ports, of which the first one carries traffic.
+struct Rig {
+    membership: Membership,
+    team: Team,
+    devices: Vec<Consumer<TxDescriptor>>,
+    sent: usize,
+    /// The last packet of each flow that has left by any port.
+    left: BTreeMap<u8, usize>,
+}
+
+impl Rig {
+    fn new(ports: usize) -> Self {
+        let knobs = AggregateKnobs { balance: Balance::Port, ..AggregateKnobs::default() };
+        let address = MacAddress([2, 0, 0, 0, 0, 1]);
+        let interface =
+            InterfaceShared::new("agg0".to_owned(), &PortKnobs::default(), 1, Vec::new());
+        let interrupts = vec![Arc::new(Waker::new().unwrap())];
+        let shared = Arc::new(AggregateShared::new(interface, address, knobs.clone(), interrupts));
+        let membership = Membership::new(Role::Host, address, knobs);
+        let team = Team::new(0, shared, None);
+        let mut rig =
+            Self { membership, team, devices: Vec::new(), sent: 0, left: BTreeMap::new() };
+        for number in 0..ports {
+            let (lane, device) = lane(RATE);
+            rig.team.add(number, lane);
+            rig.devices.push(device);
+            let spec = LinkSpec { law: LinkLaw::Ethernet, rate: RATE };
+            let link = Arc::new(LinkShared::new(spec));
+            let member = SharedMember { name: format!("eth{number}"), link, leaves: false };
+            lock(&rig.team.shared.members).push(Some(member));
+        }
+        rig.set_link(0, true);
+        rig.team.send_waiting();
+        rig
+    }
+
+    fn set_link(&mut self, number: usize, up: bool) {
+        let link = PortLink { up, rate: RATE };
+        self.membership.set_link(Duration::ZERO, number, link, &mut Vec::new());
+        self.team.shared.share(&self.membership);
+    }
+
+    /// A packet of a flow, which carries its number.
+    fn send(&mut self, flow: u8) {
+        self.sent += 1;
+        let mut descriptor = packet(flow, LENGTH);
+        let block = Arc::get_mut(&mut descriptor.block).unwrap();
+        let number = (self.sent as u32).to_be_bytes();
+        block.bytes_mut()[VNET_BYTES + 54..][..4].copy_from_slice(&number);
+        self.team.send(TxDescriptor { posted_ns: monotonic_ns(), ..descriptor });
+        self.team.end_batch();
+    }
+
+    /// Packets of four flows in turn.
+    fn send_many(&mut self, count: usize) {
+        (0..4).cycle().take(count).for_each(|flow| self.send(flow));
+    }
+
+    /// The driver polls.
+    fn poll(&mut self) {
+        self.team.send_waiting();
+        self.team.end_batch();
+    }
+
+    /// A port sends one packet, if it has one. Each flow must be in order.
+    fn leave(&mut self, port: usize) -> bool {
+        let Ok(next) = self.devices[port].peek() else { return false };
+        let head = next.block.bytes(VNET_BYTES..VNET_BYTES + 58);
+        let number = u32::from_be_bytes(head[54..58].try_into().unwrap()) as usize;
+        let last = self.left.insert(head[35], number).unwrap_or(0);
+        assert!(last < number, "flow {}: packet {number} after {last}", head[35]);
+        let lane = &self.team.members[port].as_ref().unwrap().lane;
+        complete(lane, &mut self.devices[port]);
+        true
+    }
+
+    /// The driver polls while the ports send until nothing is left. How many left by each.
+    fn drain(&mut self) -> Vec<usize> {
+        let mut counts = vec![0; self.devices.len()];
+        loop {
+            self.poll();
+            let before = counts.clone();
+            for (port, count) in counts.iter_mut().enumerate() {
+                *count += usize::from(self.leave(port));
+            }
+            if counts == before {
+                return counts;
+            }
+        }
+    }
+
+    /// A port loses its carrier, and everything that was posted to it.
+    fn lose_carrier(&mut self, port: usize) {
+        lock(&self.team.shared.members)[port].as_ref().unwrap().link.set_up(false);
+        self.set_link(port, false);
+        let lane = &self.team.members[port].as_ref().unwrap().lane;
+        while !self.devices[port].is_empty() {
+            complete(lane, &mut self.devices[port]);
+        }
+    }
+
+    /// A port leaves in good order.
+    fn retire(&mut self, port: usize) {
+        self.membership.remove(Duration::ZERO, port, &mut Vec::new());
+        self.team.shared.share(&self.membership);
+    }
+
+    fn join(&mut self, port: usize) {
+        lock(&self.team.shared.members)[port].as_ref().unwrap().link.set_up(true);
+        self.retire(port);
+        self.set_link(port, true);
+    }
+
+    /// The time for which packets of the host wait at most is over.
+    fn wait_in_vain(&mut self) {
+        if let Some(draining) = &mut self.team.draining {
+            draining.until_ns = 0;
+        }
+    }
+}
+
+/// More waits before the port than leaves in the time that packets of the host wait at most.
+#[test]
+fn flows_change_to_a_port_that_joins_however_many_packets_wait() {
+    let mut rig = Rig::new(2);
+    rig.send_many(1600);
+    let posted = rig.devices[0].slots();
+    assert!(posted < 200 && rig.devices[1].is_empty());
+    rig.set_link(1, true);
+    let counts = rig.drain();
+    assert_eq!(counts.iter().sum::<usize>(), 1600);
+    // two flows changed, as soon as what had been posted was away
+    assert!(counts[1] >= 800 - posted && counts[1] <= 800, "{counts:?} of {posted} posted");
+    assert!(rig.team.draining.is_none() && rig.team.again_ns.is_none());
+}
+
+/// A device that stands still for longer than packets of the host wait leaves flows where they are, and
+/// they try again.
+#[test]
+fn flows_that_could_not_change_in_time_try_again() {
+    let mut rig = Rig::new(2);
+    rig.send_many(1600);
+    rig.set_link(1, true);
+    rig.poll();
+    assert!(rig.team.draining.is_some(), "packets that have not left");
+    rig.wait_in_vain();
+    rig.poll();
+    assert!(rig.team.draining.is_none());
+    let again_ns = rig.team.again_ns.expect("another time");
+    assert!(rig.team.due_ns().is_some_and(|due_ns| due_ns <= again_ns));
+    let before = (0..100).filter(|_| rig.leave(0)).count();
+    assert!(before > 0 && rig.devices[1].is_empty(), "no flow overtakes itself");
+    rig.team.again_ns = Some(0);
+    let counts = rig.drain();
+    assert!(counts[1] > 500, "{before} and {counts:?}");
+    assert!(rig.team.again_ns.is_none());
+}
+
+#[test]
+fn what_waits_before_a_port_without_a_carrier_goes_by_another_one() {
+    let mut rig = Rig::new(2);
+    rig.set_link(1, true);
+    rig.drain();
+    rig.send_many(400);
+    let posted = rig.devices[0].slots();
+    rig.lose_carrier(0);
+    rig.poll();
+    assert!(rig.team.draining.is_none(), "nothing more leaves by it");
+    // what was on its way there is lost
+    assert_eq!(rig.drain(), [0, 400 - posted]);
+}
+
+/// What happens to the driver of an aggregate of three ports.
+#[derive(Debug, Clone, Copy)]
+enum Happening {
+    Send { flow: u8, count: usize },
+    Leave { port: usize, count: usize },
+    LoseCarrier(usize),
+    Retire(usize),
+    Join(usize),
+    Poll,
+    WaitInVain,
+    TryAgain,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    use Happening::{Join, Leave, LoseCarrier, Poll, Retire, Send, TryAgain, WaitInVain};
+    prop_oneof![
+        8 => (0..6_u8, 1..60_usize).prop_map(|(flow, count)| Send { flow, count }),
+        8 => (0..3_usize, 1..80_usize).prop_map(|(port, count)| Leave { port, count }),
+        1 => (0..3_usize).prop_map(LoseCarrier),
+        1 => (0..3_usize).prop_map(Retire),
+        3 => (0..3_usize).prop_map(Join),
+        6 => Just(Poll),
+        1 => Just(WaitInVain),
+        1 => Just(TryAgain),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// However ports come and go, no packet leaves before an earlier one of its flow, and what was not
+    /// lost with a carrier leaves.
+    #[test]
+    fn no_flow_overtakes_itself(all in prop::collection::vec(happening(), 0..80)) {
+        let mut rig = Rig::new(3);
+        for one in all {
+            match one {
+                // the driver takes nothing from its host meanwhile
+                Happening::Send { flow, count } if rig.team.draining.is_none() => {
+                    (0..count).for_each(|_| rig.send(flow));
+                }
+                Happening::Leave { port, count } => {
+                    (0..count).for_each(|_| _ = rig.leave(port));
+                }
+                Happening::LoseCarrier(port) => rig.lose_carrier(port),
+                Happening::Retire(port) => rig.retire(port),
+                Happening::Join(port) => rig.join(port),
+                // a port that leaves has to give up its flows by then, and overtaken packets are the price
+                Happening::WaitInVain if (0..3).all(|port| rig.team.shared.distributes(port)) => {
+                    rig.wait_in_vain();
+                }
+                Happening::TryAgain if rig.team.again_ns.is_some() => rig.team.again_ns = Some(0),
+                Happening::Poll | Happening::Send { .. } | Happening::WaitInVain
+                | Happening::TryAgain => {}
+            }
+            rig.poll();
+        }
+        (0..3).for_each(|port| rig.join(port));
+        rig.drain();
+        rig.send_many(600);
+        let counts = rig.drain();
+        prop_assert_eq!(counts.iter().sum::<usize>(), 600, "{:?}", rig.team);
+        prop_assert!(rig.team.draining.is_none());
+    }
+}
