@@ -1,4 +1,5 @@
-//! The message of the control connection: 164 words, of which the first ones are numbers in network order.
+//! The message of the control connection: 164 words since 2.6 and 64 before, of which the first ones are numbers in
+//! network order.
 //!
 //! The sender turns as many words as the kind of the message has numbers. Text behind them stays as it is, so
 //! that hosts of either order of octets read the same. A number of 64 bits travels as two words, one of floating
@@ -8,6 +9,8 @@
 const WORDS: usize = 164;
 /// Octets of a message.
 pub const MESSAGE_BYTES: usize = WORDS * 4;
+/// Octets of a message of netperf before 2.6. The words that both have are at the same places.
+pub const SHORT_MESSAGE_BYTES: usize = 64 * 4;
 /// Words before those of the test: the kind, and of a request the CPU on which the server is to run, of a
 /// response the error of the server.
 const HEAD: usize = 2;
@@ -110,6 +113,14 @@ impl Message {
     #[must_use]
     pub fn of(octets: &[u8; MESSAGE_BYTES]) -> Self {
         Self(Box::new(*octets))
+    }
+
+    /// The short message of these octets. The words that it lacks are zeros.
+    #[must_use]
+    pub fn of_short(octets: &[u8; SHORT_MESSAGE_BYTES]) -> Self {
+        let mut message = Self(Box::new([0; MESSAGE_BYTES]));
+        message.0[..SHORT_MESSAGE_BYTES].copy_from_slice(octets);
+        message
     }
 
     /// Its octets.

@@ -6,8 +6,8 @@ use std::net::UdpSocket;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::is_out_of_buffers;
 
-use super::is_passing;
 use super::stream::{Counters, PACE, Pace, Phase, Work};
+use super::{is_passing, payload};
 use crate::iperf3::Datagram;
 
 /// Sends numbered datagrams at the rate of the stream.
@@ -17,7 +17,7 @@ pub(super) fn send(
     counters: &Counters,
     phase: &Phase,
 ) -> io::Result<()> {
-    let mut buffer = vec![0x5a; work.block];
+    let mut buffer = payload(work.block)?;
     let pace = Pace::of(work);
     let (mut bytes, mut number) = (0, 0);
     while !phase.is_over() {
@@ -60,7 +60,7 @@ pub(super) fn receive(
     counters: &Counters,
     phase: &Phase,
 ) -> io::Result<()> {
-    let mut buffer = vec![0; work.block];
+    let mut buffer = payload(work.block)?;
     while !phase.is_over() {
         match socket.recv(&mut buffer) {
             // a datagram without a number is none of this stream
