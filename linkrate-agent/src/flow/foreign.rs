@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
@@ -63,7 +63,7 @@ pub fn transmit(
     while !flow.control.sending_ended() {
         let size = sizes.draw();
         if habit == DatagramHabit::Numbered {
-            write_header(&mut payload[..size], monotonic_ns(), number.wrapping_add(1));
+            write_header(&mut payload[..size], time_of_day_us(), number.wrapping_add(1));
         }
         match socket::send(socket, &payload[..size]) {
             Ok(sent) => {
@@ -80,13 +80,18 @@ pub fn transmit(
 }
 
 /// Writes as much of the header as the datagram has room for.
-fn write_header(datagram: &mut [u8], now_ns: u64, number: u32) {
-    let micros = now_ns / 1000;
+fn write_header(datagram: &mut [u8], micros: u64, number: u32) {
     let words = [(micros / 1_000_000) as u32, (micros % 1_000_000) as u32, number];
     let octets = words.into_iter().flat_map(u32::to_be_bytes);
     for (to, from) in datagram.iter_mut().zip(octets) {
         *to = from;
     }
+}
+
+/// The time of day, which old programs compare with theirs.
+fn time_of_day_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Says that the flow is over, if that is how the program hears of it.

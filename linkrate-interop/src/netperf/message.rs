@@ -28,6 +28,8 @@ pub enum Kind {
     CpuCalibrate,
     /// What a client has to say before its first test, where the server asks for it.
     Passphrase,
+    /// The server is to name its system, which netperf 2.5 and 2.6 ask before each test.
+    System,
     /// A test, or the results of one.
     Omni,
     /// The answer to a test.
@@ -37,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NUMBERS: [(Self, u32); 7] = [
+    const NUMBERS: [(Self, u32); 8] = [
         (Self::DebugOn, 1),
         (Self::DebugOff, 2),
         (Self::DebugOk, 3),
@@ -45,6 +47,7 @@ impl Kind {
         (Self::Passphrase, 6),
         (Self::Omni, 97),
         (Self::OmniResponse, 98),
+        (Self::System, 600),
     ];
 
     fn of(number: u32) -> Self {

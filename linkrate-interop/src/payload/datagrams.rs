@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::is_out_of_buffers;
@@ -33,7 +34,7 @@ pub(super) fn send(
                 break;
             }
             number += 1;
-            Datagram { sent_us: now_us(), number }.emit(work.counters, &mut buffer);
+            Datagram { sent_us: time_of_day_us(), number }.emit(work.counters, &mut buffer);
             match socket.send(&buffer) {
                 Ok(count) => {
                     bytes += count as u64;
@@ -78,6 +79,13 @@ pub(super) fn receive(
 
 fn now_us() -> u64 {
     monotonic_ns() / 1000
+}
+
+/// The time that datagrams tell. Receivers before iperf 3.7 compare it with the time of day of theirs, and take the whole
+/// difference for jitter; later ones compare differences alone.
+fn time_of_day_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Whether the next datagram may fare better. A refusal is an answer to an earlier one, and comes when a client

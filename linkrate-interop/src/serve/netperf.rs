@@ -101,6 +101,13 @@ fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&S
             }
             Kind::DebugOn | Kind::DebugOff => control.tell(&Message::new(Kind::DebugOk)),
             Kind::CpuCalibrate => control.tell(&Message::calibrated(rate(), cpus())),
+            // a client that is not told goes on without
+            Kind::System => {
+                let mut message = Message::new(Kind::System);
+                message.set_error(refusal::UNKNOWN);
+                control.asks_for_system = true;
+                control.tell(&message)
+            }
             // asked of nobody here, and without an answer
             Kind::Passphrase => Ok(()),
             kind => match Form::of(kind) {
@@ -145,6 +152,8 @@ struct Control<'a> {
     stream: TcpStream,
     /// Octets of each message, which the first one shows.
     length: Option<usize>,
+    /// Whether it has asked for the name of the system.
+    asks_for_system: bool,
     shared: &'a Shared<'a>,
 }
 
@@ -154,7 +163,7 @@ impl<'a> Control<'a> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, length: None, shared })
+        Ok(Self { stream, length: None, asks_for_system: false, shared })
     }
 
     fn tell(&mut self, message: &Message) -> Result<(), Ending> {
@@ -162,11 +171,12 @@ impl<'a> Control<'a> {
         self.stream.write_all(&message.octets()[..length]).map_err(|_| Ending::ClientLeft)
     }
 
-    /// The results that this client reads. One of 2.6 sends what one of 2.7 does, and reads its CPUs as wrong from here
-    /// as from a netserver of 2.7.
+    /// The results that this client reads.
     fn layout(&self) -> Layout {
         match self.length {
             Some(SHORT_MESSAGE_BYTES) => Layout::TwoFive,
+            // one of 2.7 does not ask
+            _ if self.asks_for_system => Layout::TwoSix,
             _ => Layout::TwoSeven,
         }
     }
