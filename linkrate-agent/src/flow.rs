@@ -12,6 +12,7 @@
 //! - [`transact`]: request/response on connections that stay open
 //! - [`single`]: one connection for each transaction
 //! - [`datagram`]: UDP streams and transactions
+//! - [`foreign`]: the same with programs of others
 //! - [`ring`]: the memory that plain payload is sent from and received into
 //! - [`send_path`]: the ways to send payload into a socket
 //! - [`arrivals`], [`preamble`]: accepted connections, and their first bytes, which name the flow
@@ -21,6 +22,7 @@
 pub mod arrivals;
 pub mod backup;
 pub mod datagram;
+pub mod foreign;
 pub mod preamble;
 pub mod record;
 pub mod ring;

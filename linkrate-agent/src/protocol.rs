@@ -372,9 +372,13 @@ pub struct DialSpec {
     pub ends: Ends,
     /// The ports of the program, one for each flow; the flows take turns where there are fewer.
     pub ports: Vec<u16>,
-    /// The first octets of each connection, which the program knows them by.
+    /// The first octets of each connection, which the program knows them by. Of datagrams they are the first one, and
+    /// the program answers it.
     #[serde(default)]
     pub first_octets: Vec<u8>,
+    /// What the program expects of datagrams.
+    #[serde(default)]
+    pub datagrams: DatagramHabit,
     /// As in [`ListenSpec`].
     pub seed: u64,
     /// Whether the flows stand beside those of the requests before, and do not replace them.
@@ -383,6 +387,17 @@ pub struct DialSpec {
     /// As in [`ListenSpec`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bind: BTreeMap<u16, CpuSet>,
+}
+
+/// What a program of others expects of the datagrams that it receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DatagramHabit {
+    /// Each begins with the time of its sender and its number.
+    #[default]
+    Numbered,
+    /// Each is payload alone, and an empty one tells the end.
+    EmptyAtEnd,
 }
 
 /// A measurement between two times.

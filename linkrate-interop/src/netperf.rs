@@ -1,11 +1,13 @@
-//! netperf: a control connection with messages of one length, and connections of the test beside it.
+//! netperf: a control connection with messages of one length (656 octets since 2.6, 256 before), and connections of the test beside it.
 //!
 //! The client (netperf) sends a request, the server (netserver) answers with a response that has the port of the
 //! data connections, and at the end with the results of its end. Since 2.5 one kind of test (OMNI) stands for
 //! nearly all: the request says in which directions payload flows, over which protocol, and whether connections
 //! are made for each transaction. TCP_CC, and all tests of an older netperf, have kinds of their own.
 //!
-//! Facts: the behaviour of netperf 2.7.0 and 2.7.1.
+//! The results of OMNI have grown: 2.6 told the segments that were sent again, 2.7 what the CPUs did.
+//!
+//! Facts: the behaviour of netperf 2.4.3, 2.4.5, 2.5.0, 2.6.0, 2.7.0 and 2.7.1.
 
 mod classic;
 mod cpu_method;
@@ -14,8 +16,8 @@ mod omni;
 
 pub use classic::{Classic, Form};
 pub use cpu_method::cpu_method;
-pub use message::{Kind, MESSAGE_BYTES, Message, MessageError};
-pub use omni::{CpuModes, OmniRequest, OmniResponse, OmniResults, Shape, flags};
+pub use message::{Kind, MESSAGE_BYTES, Message, MessageError, SHORT_MESSAGE_BYTES};
+pub use omni::{CpuModes, Layout, OmniRequest, OmniResponse, OmniResults, Shape, flags};
 
 /// The port of a netserver.
 pub const PORT: u16 = 12_865;

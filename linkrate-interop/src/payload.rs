@@ -8,6 +8,8 @@ mod stream;
 
 use std::io;
 
+use linkrate_sys::memory::PageBuffer;
+
 pub use stream::{Count, Phase, Socket, Stream, Work};
 
 /// Whether a call failed for its time, and not for its connection.
@@ -15,4 +17,15 @@ pub use stream::{Count, Phase, Socket, Stream, Work};
 pub fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+/// Payload of so many octets, from the beginning of a page on. Buffers of the heap begin 16 octets behind it, and the
+/// kernel copies out of them more slowly.
+///
+/// # Errors
+/// When memory is refused.
+pub fn payload(octets: usize) -> io::Result<PageBuffer> {
+    let mut buffer = PageBuffer::small(octets.max(1))?;
+    buffer.fill(0x5a);
+    Ok(buffer)
 }

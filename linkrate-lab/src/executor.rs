@@ -25,7 +25,7 @@ use linkrate_terms::{Family, Measurement, RunSpec, Task, TestbedSpec};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
-use crate::far_end::agents;
+use crate::far_end::{FarEndReport, TrafficReport, agents};
 use crate::ground::adapters::{Adapters, Faults};
 use crate::measurement::{self, Reports};
 use crate::options::LabOptions;
@@ -245,7 +245,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Windows { sut, clients: far_ends, adapter, event, unsteady_flows, seen: windows } =
+    let Windows { sut, clients: mut far_ends, adapter, event, unsteady_flows, seen: windows } =
         window::measure(testbed, spec, clients).map_err(|missed| match missed {
             Missed::Agent(error) => measured(error),
             Missed::Fault(error) => failure(Stage::Measure, error),
@@ -297,6 +297,10 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         }
         None => Vec::new(),
     };
+    if !told.is_empty() {
+        // of datagrams, what arrived is known only now
+        far_ends = vec![FarEndReport::Traffic(TrafficReport::of_programs(&sut, &told))];
+    }
     let mut begun = Begun { knobs: interface, links, is_bound };
     let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, clients, windows)?;
     if let Some(reason) = testbed.ground.broken() {

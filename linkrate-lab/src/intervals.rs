@@ -25,6 +25,9 @@ pub fn of_reports(sut: &WindowReport, clients: &[FarEndReport]) -> Vec<Interval>
             sum.saturating_add((count(&interval.moved) as f64 * length / own as f64).round() as u64)
         })
     };
+    let arrived: u64 = clients.iter().map(|client| client.traffic().received_bytes).sum();
+    // of datagrams, a part of what was sent
+    let arrived = if sut.sent_bytes > 0 { arrived as f64 / sut.sent_bytes as f64 } else { 1.0 };
     let of_sut = sut.intervals.iter().enumerate();
     of_sut
         .map(|(number, interval)| Interval {
@@ -32,7 +35,7 @@ pub fn of_reports(sut: &WindowReport, clients: &[FarEndReport]) -> Vec<Interval>
             // programs of others tell nothing of single intervals
             transmit_bytes: match all_known {
                 true => of_clients(number, |moved| moved.received_bytes),
-                false => interval.moved.sent_bytes,
+                false => (interval.moved.sent_bytes as f64 * arrived).round() as u64,
             },
             receive_bytes: interval.moved.received_bytes,
             transactions: interval
@@ -72,8 +75,8 @@ mod tests {
 
     #[test]
     fn with_a_program_as_far_end_the_sender_counts() {
-        let sut = with(&[(100, 1000, 5, 9)]);
-        let clients = [FarEndReport::Traffic(TrafficReport::of_programs(&sut))];
+        let sut = WindowReport { sent_bytes: 1000, ..with(&[(100, 1000, 5, 9)]) };
+        let clients = [FarEndReport::Traffic(TrafficReport::of_programs(&sut, &[]))];
         let found = of_reports(&sut, &clients);
         assert_eq!((found[0].transmit_bytes, found[0].transactions), (1000, 9));
     }

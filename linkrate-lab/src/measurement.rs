@@ -8,7 +8,7 @@ use linkrate_terms::measurement::{
     ThreadTime, Traffic,
 };
 use linkrate_terms::mix::MixPart;
-use linkrate_terms::told::Told;
+use linkrate_terms::told::{Told, ToldDatagrams};
 use linkrate_terms::{Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
 use crate::executor::event::Seen;
@@ -205,12 +205,29 @@ fn told(told: &[Told]) -> String {
         let resent = told.retransmits.map(|count| format!(", {count} segments sent again"));
         let bytes = told.bytes;
         let (cpu, resent) = (cpu.unwrap_or_default(), resent.unwrap_or_default());
-        format!("{} counted {bytes} B in {:.2} s{cpu}{resent}", told.program, told.seconds)
+        let lost = told.datagrams.as_ref().map(lost).unwrap_or_default();
+        format!("{} counted {bytes} B in {:.2} s{cpu}{resent}{lost}", told.program, told.seconds)
     });
-    format!(
-        "payload to programs of others is what they acknowledged within the window; of the whole test, {}",
-        each.collect::<Vec<_>>().join("; ")
-    )
+    let each = each.collect::<Vec<_>>().join("; ");
+    match told.iter().any(|told| told.datagrams.is_some()) {
+        false => format!(
+            "payload to programs of others is what they acknowledged within the window; of the whole test, {each}"
+        ),
+        true => format!(
+            "what programs of others lose within the window is not known: it is taken for the same part as in the \
+             whole test, of which {each}"
+        ),
+    }
+}
+
+/// What was lost of datagrams.
+fn lost(told: &ToldDatagrams) -> String {
+    let ways = [("to it", told.from_sut), ("from it", told.to_sut)];
+    let lost = ways.into_iter().filter_map(|(way, both)| {
+        both.arrived().map(|arrived| format!(", {:.2} % {way} lost", (1.0 - arrived) * 100.0))
+    });
+    let jitter = told.jitter_seconds.map(|seconds| format!(", jitter {:.3} ms", seconds * 1e3));
+    lost.chain(jitter).collect()
 }
 
 fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {

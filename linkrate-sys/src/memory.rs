@@ -29,7 +29,23 @@ impl PageBuffer {
     /// # Errors
     /// `ENOMEM`.
     pub fn zeroed(length: usize) -> io::Result<Self> {
-        let mapped = length.max(1).next_multiple_of(HUGE_PAGE);
+        let buffer = Self::mapped(length, length.max(1).next_multiple_of(HUGE_PAGE))?;
+        // SAFETY: advice on the mapping just made; without huge pages it is refused, harmlessly.
+        let _ =
+            unsafe { madvise(buffer.memory.as_ptr().cast(), buffer.mapped, Advice::LinuxHugepage) };
+        Ok(buffer)
+    }
+
+    /// `length` bytes of zeroes on as few pages as they need, for buffers of which there may be many.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn small(length: usize) -> io::Result<Self> {
+        // munmap(2) takes the whole last page with it
+        Self::mapped(length, length.max(1))
+    }
+
+    fn mapped(length: usize, mapped: usize) -> io::Result<Self> {
         // SAFETY: a new private mapping at an address of the kernel's choice changes no other
         // memory.
         let memory = unsafe {
@@ -40,8 +56,6 @@ impl PageBuffer {
                 MapFlags::PRIVATE,
             )?
         };
-        // SAFETY: advice on the mapping just made; without huge pages it is refused, harmlessly.
-        let _ = unsafe { madvise(memory, mapped, Advice::LinuxHugepage) };
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { memory, length, mapped })
     }

@@ -22,6 +22,49 @@ pub struct Told {
     /// Segments that it sent again; absent where it does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
+    /// Of datagrams, what became of them; absent of TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<ToldDatagrams>,
+}
+
+/// What both ends counted of the datagrams of a whole test. A way without streams has no octets.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ToldDatagrams {
+    /// Those of the system under test.
+    pub from_sut: ToldWay,
+    /// Those of the program.
+    pub to_sut: ToldWay,
+    /// Their jitter where the program received them, s; absent where it does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_seconds: Option<f64>,
+}
+
+/// One way of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ToldWay {
+    /// Payload that its sender counted.
+    pub sent_bytes: u64,
+    /// Payload that its receiver counted.
+    pub received_bytes: u64,
+}
+
+impl ToldWay {
+    /// The part that arrived; `None` where nothing was sent.
+    #[must_use]
+    pub fn arrived(self) -> Option<f64> {
+        let sent = (self.sent_bytes > 0).then_some(self.sent_bytes as f64);
+        // the last ones may come behind the sender's count
+        sent.map(|sent| (self.received_bytes as f64 / sent).min(1.0))
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            sent_bytes: self.sent_bytes.saturating_add(more.sent_bytes),
+            received_bytes: self.received_bytes.saturating_add(more.received_bytes),
+        }
+    }
 }
 
 impl Told {
@@ -38,6 +81,14 @@ impl Told {
             seconds: self.seconds.max(more.seconds),
             // netserver tells the use of the whole host each time
             cpu_percent: larger(self.cpu_percent, more.cpu_percent),
+            datagrams: match (self.datagrams, more.datagrams) {
+                (Some(a), Some(b)) => Some(ToldDatagrams {
+                    from_sut: a.from_sut.plus(b.from_sut),
+                    to_sut: a.to_sut.plus(b.to_sut),
+                    jitter_seconds: larger(a.jitter_seconds, b.jitter_seconds),
+                }),
+                (one, other) => one.or(other),
+            },
             retransmits: match (self.retransmits, more.retransmits) {
                 (Some(a), Some(b)) => Some(a.saturating_add(b)),
                 (one, other) => one.or(other),
@@ -46,10 +97,57 @@ impl Told {
         }
     }
 
-    /// How far both counts of the payload are apart, as a part of the larger one.
+    /// How far both counts of the payload are apart, as a part of the larger one. Of datagrams it is how much more a
+    /// receiver has than was sent: the rest is what was lost.
     #[must_use]
     pub fn apart(&self) -> f64 {
+        if let Some(told) = self.datagrams {
+            let beyond = |way: ToldWay| {
+                let more = way.received_bytes.saturating_sub(way.sent_bytes);
+                more as f64 / way.received_bytes.max(1) as f64
+            };
+            return beyond(told.from_sut).max(beyond(told.to_sut));
+        }
         let most = self.bytes.max(self.bytes_here);
         if most == 0 { 0.0 } else { self.bytes.abs_diff(self.bytes_here) as f64 / most as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(from_sut: [u64; 2], to_sut: [u64; 2]) -> Told {
+        let way = |[sent_bytes, received_bytes]: [u64; 2]| ToldWay { sent_bytes, received_bytes };
+        Told {
+            program: "iperf3:lab2".to_owned(),
+            bytes: 0,
+            bytes_here: 1000,
+            seconds: 1.0,
+            cpu_percent: None,
+            cpu_method: None,
+            retransmits: None,
+            datagrams: Some(ToldDatagrams {
+                from_sut: way(from_sut),
+                to_sut: way(to_sut),
+                jitter_seconds: None,
+            }),
+        }
+    }
+
+    #[test]
+    fn datagrams_may_be_lost_and_not_won() {
+        assert_eq!(told([1000, 400], [0, 0]).apart(), 0.0);
+        assert_eq!(told([1000, 400], [900, 1000]).apart(), 0.1);
+        assert_eq!(Told { datagrams: None, ..told([0, 0], [0, 0]) }.apart(), 1.0);
+    }
+
+    #[test]
+    fn tests_beside_each_other_lose_together() {
+        let both = told([1000, 400], [0, 0]).plus(told([1000, 1000], [500, 100]));
+        let datagrams = both.datagrams.unwrap();
+        assert_eq!(datagrams.from_sut.arrived(), Some(0.7));
+        assert_eq!(datagrams.to_sut.arrived(), Some(0.2));
+        assert_eq!(ToldWay::default().arrived(), None);
     }
 }

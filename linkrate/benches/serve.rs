@@ -1,5 +1,7 @@
-//! `linkrate serve` beside the servers of iperf3 and netperf: the same client, the same namespaces and CPUs, in
-//! turn, so that only ratios within one run are compared; and 64 clients at once. Run by `cargo xtask bench`.
+//! `linkrate serve` beside the servers of iperf3 and netperf with the same client, clients of linkrate beside those of
+//! iperf3 and netperf with the same server, and 64 clients at once: the same namespaces and CPUs, in turn, so that only
+//! ratios within one run are compared. Run by `cargo xtask bench`; one part by its name: `iperf3`, `netperf`,
+//! `clients` or `many`.
 
 mod common;
 
@@ -32,17 +34,50 @@ fn main() -> Result<(), Failed> {
     println!("servers, veth, cubic, {ROUNDS} rounds of {SECONDS} s in turn, Gb/s");
     println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
     let ends = Ends::of(&mut lab)?;
-    for (name, options) in [("iperf3", &[][..]), ("iperf3 -R", &["-R"])] {
-        ends.compare(name, &["iperf3", "-s"], &mut |port| ends.iperf3(port, options))?;
-    }
-    if common::has("serve, netperf", "netserver") && common::has("serve, netperf", "netperf") {
-        for test in ["TCP_STREAM", "TCP_MAERTS"] {
-            let server = ["netserver", "-D", "-4"];
-            ends.compare(test, &server, &mut |port| ends.netperf(port, test))?;
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wants = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
+    let has_netperf =
+        || common::has("serve, netperf", "netserver") && common::has("serve, netperf", "netperf");
+    if wants("iperf3") {
+        for (name, options) in IPERF3 {
+            ends.compare(name, &["iperf3", "-s"], &mut |port| ends.iperf3(THEM, port, options))?;
         }
     }
-    ends.many()
+    if wants("netperf") && has_netperf() {
+        for test in NETPERF {
+            ends.compare(test, &NETSERVER, &mut |port| ends.netperf(THEM, port, test))?;
+        }
+    }
+    if wants("clients") {
+        for (name, options) in IPERF3 {
+            let client = &mut |words: &[&str]| ends.iperf3(words, SERVER, options);
+            ends.compare_clients(name, &["iperf3", "-s"], client)?;
+        }
+        if has_netperf() {
+            for test in NETPERF {
+                let client = &mut |words: &[&str]| ends.netperf(words, SERVER, test);
+                ends.compare_clients(test, &NETSERVER, client)?;
+            }
+        }
+    }
+    if wants("many") {
+        ends.many()?;
+    }
+    Ok(())
 }
+
+/// Tests of iperf3 and their options.
+const IPERF3: [(&str, &[&str]); 2] = [("iperf3", &[]), ("iperf3 -R", &["-R"])];
+/// Tests of netperf.
+const NETPERF: [&str; 2] = ["TCP_STREAM", "TCP_MAERTS"];
+const NETSERVER: [&str; 3] = ["netserver", "-D", "-4"];
+
+/// What stands before the name of a client: nothing, or linkrate.
+const THEM: &[&str] = &[];
+const US: &[&str] = &[LINKRATE];
+
+/// The port of a server alone.
+const SERVER: u16 = 5313;
 
 /// The ends of a lab: clients run on the system under test, servers on its client.
 struct Ends<'a> {
@@ -110,6 +145,29 @@ impl<'a> Ends<'a> {
         Ok(())
     }
 
+    /// Both clients with the same server, in turn.
+    fn compare_clients(
+        &self,
+        name: &str,
+        server: &[&str],
+        client: &mut dyn FnMut(&[&str]) -> Result<f64, Failed>,
+    ) -> Result<(), Failed> {
+        let port = SERVER.to_string();
+        let _server = self.server(&[server, &["-p", &port]].concat())?;
+        let mut rows = [const { Vec::new() }; 3];
+        for _ in 0..ROUNDS {
+            let (of_theirs, of_ours) = (client(THEM)?, client(US)?);
+            rows[0].push(of_theirs / 1e9);
+            rows[1].push(of_ours / 1e9);
+            rows[2].push(of_ours / of_theirs);
+        }
+        for (row, who) in rows.iter_mut().zip(["their client", "client of linkrate", "ratio"]) {
+            let needed = if who == "ratio" { "1.00" } else { "" };
+            print_row(&format!("{name}, {who}"), row, needed);
+        }
+        Ok(())
+    }
+
     /// A client on the system under test.
     fn client(&self, words: &[&str]) -> Command {
         let (pid, cpus) = self.sut;
@@ -118,23 +176,25 @@ impl<'a> Ends<'a> {
         command
     }
 
-    fn iperf3_command(&self, port: u16, options: &[&str]) -> Command {
+    fn iperf3_command(&self, whose: &[&str], port: u16, options: &[&str]) -> Command {
         let (port, seconds) = (port.to_string(), SECONDS.to_string());
         let words = ["iperf3", "-J", "-c", &self.address, "-p", &port, "-t", &seconds];
-        self.client(&[&words[..], options].concat())
+        let mut command = self.client(&[whose, &words[..], options].concat());
+        command.stderr(Stdio::null());
+        command
     }
 
     /// Bit/s at the receiver.
-    fn iperf3(&self, port: u16, options: &[&str]) -> Result<f64, Failed> {
-        received(&self.iperf3_command(port, options).output()?.stdout)
+    fn iperf3(&self, whose: &[&str], port: u16, options: &[&str]) -> Result<f64, Failed> {
+        received(&self.iperf3_command(whose, port, options).output()?.stdout)
     }
 
     /// Bit/s at the receiver.
-    fn netperf(&self, port: u16, test: &str) -> Result<f64, Failed> {
+    fn netperf(&self, whose: &[&str], port: u16, test: &str) -> Result<f64, Failed> {
         let (port, seconds) = (port.to_string(), SECONDS.to_string());
         let words =
             ["-P", "0", "-v", "0", "-H", &self.address, "-p", &port, "-t", test, "-l", &seconds];
-        let output = self.client(&[&["netperf"][..], &words].concat()).output()?;
+        let output = self.client(&[whose, &["netperf"], &words].concat()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         let megabits: f64 = text.trim().parse().map_err(|_| format!("netperf said {text:?}"))?;
         Ok(megabits * 1e6)
@@ -142,15 +202,14 @@ impl<'a> Ends<'a> {
 
     /// Many clients at once, beside one.
     fn many(&self) -> Result<(), Failed> {
-        const PORT: u16 = 5313;
-        let port = PORT.to_string();
+        let port = SERVER.to_string();
         let words = [LINKRATE, "serve", "--programs", "iperf3", "--bind", &self.address];
         let _server = self.server(&[&words[..], &["--iperf3-port", port.as_str()]].concat())?;
         let mut rows = [const { Vec::new() }; 3];
         for _ in 0..ROUNDS {
-            let one = self.iperf3(PORT, &[])?;
+            let one = self.iperf3(THEM, SERVER, &[])?;
             let clients: Result<Vec<Child>, _> = (0..MANY)
-                .map(|_| self.iperf3_command(PORT, &[]).stdout(Stdio::piped()).spawn())
+                .map(|_| self.iperf3_command(THEM, SERVER, &[]).stdout(Stdio::piped()).spawn())
                 .collect();
             let mut all = 0.0;
             for client in clients? {

@@ -86,10 +86,23 @@ impl Cable {
             }
             let told = document["warnings"].to_string();
             assert!(told.contains(&format!("{end} counted ")), "{words}: {told}");
+            let is_taken = told.contains("taken for the same part as in the whole test");
+            assert_eq!(is_taken, words.contains("udp-"), "{words}: {told}");
+            if words.contains("udp-stream") {
+                assert!(
+                    told.contains(" % to it lost") || told.contains(" % from it lost"),
+                    "{told}"
+                );
+            }
         }
     }
 }
 
+const DATAGRAMS: [&str; 3] = [
+    "--kind udp-stream --message 1400",
+    "--kind udp-stream --message 1400 --direction receive --connections 2",
+    "--kind udp-stream --message 1400 --direction bidirectional",
+];
 const STREAMS: [&str; 3] = ["", "--direction receive", "--direction bidirectional --connections 2"];
 
 #[test]
@@ -100,7 +113,7 @@ fn a_server_of_iperf3_is_the_far_end_of_streams() {
         return;
     }
     let server = cable.server(command("iperf3", "-s"), 5201);
-    cable.check(&format!("iperf3:{}", ADDRESSES[1]), &STREAMS);
+    cable.check(&format!("iperf3:{}", ADDRESSES[1]), &[&STREAMS[..], &DATAGRAMS].concat());
     drop(server);
 }
 
@@ -116,6 +129,8 @@ fn netserver_is_the_far_end_of_streams_and_transactions() {
         "--kind request-response",
         "--kind request-response --burst 8 --connections 2",
         "--kind connect-request-response",
+        "--kind udp-request-response --connections 2",
+        DATAGRAMS[0],
     ];
     cable.check(&format!("netperf:{}", ADDRESSES[1]), &[&STREAMS[..], &more].concat());
     drop(server);
@@ -127,8 +142,14 @@ fn the_server_of_linkrate_is_a_far_end_by_both_protocols() {
     let Some(cable) = Cable::or_skip(test) else { return };
     let bind = format!("serve --bind {}", ADDRESSES[1]);
     let server = cable.server(command(LINKRATE, &bind), 12_865);
-    cable.check(&format!("iperf3:{}", ADDRESSES[1]), &STREAMS[..2]);
-    let kinds = ["", "--kind request-response", "--kind connect-request-response --connections 2"];
+    cable.check(&format!("iperf3:{}", ADDRESSES[1]), &[&STREAMS[..2], &DATAGRAMS[1..2]].concat());
+    let kinds = [
+        "",
+        "--kind request-response",
+        "--kind connect-request-response --connections 2",
+        "--kind udp-request-response",
+        DATAGRAMS[0],
+    ];
     cable.check(&format!("netperf:{}", ADDRESSES[1]), &kinds);
     drop(server);
 }
@@ -186,8 +207,8 @@ fn what_a_program_cannot_do_is_refused_before_anything_runs() {
     };
     let told = said("--client iperf3:198.51.100.2 --kind request-response", 2);
     assert!(told.contains("a far end iperf3 has no transactions"), "{told}");
-    let told = said("--client netperf:198.51.100.2 --kind udp-stream", 2);
-    assert!(told.contains("expected a TCP stream, request-response or"), "{told}");
+    let told = said("--client netperf:198.51.100.2 --kind udp-stream --direction receive", 2);
+    assert!(told.contains("stream of datagrams to the system under test"), "{told}");
     let told = said("--client iperf3:nowhere.invalid", 2);
     assert!(told.contains("host nowhere.invalid has no IPv4 address"), "{told}");
 }

@@ -20,7 +20,7 @@ use super::{Control, FlowContext};
 pub const LARGEST_DATAGRAM: usize = 65507;
 
 /// How long a receive waits before the flow checks for the end of the run.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long the client of a flow may take to introduce itself.
 const ARRIVAL: Duration = Duration::from_secs(10);
@@ -244,13 +244,13 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -
 }
 
 /// Discards received datagrams: repeated introductions and late answers.
-fn drain(socket: &OwnedFd, buffer: &mut [u8]) {
+pub(super) fn drain(socket: &OwnedFd, buffer: &mut [u8]) {
     while socket::receive_now(socket, buffer).is_ok() {}
 }
 
 /// A timeout, a full queue, or an ICMP error of an earlier send while the far end's socket was
 /// closed.
-fn transient(error: &io::Error) -> bool {
+pub(super) fn transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused

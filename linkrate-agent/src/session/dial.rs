@@ -2,16 +2,18 @@
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linkrate_sys::send_queue::send_queue;
 use linkrate_sys::socket;
 use linkrate_terms::Protocol;
 
-use super::{ARRIVAL, Connection, Run, Session, client_roles, connection_sizes};
-use crate::flow::Flow;
+use super::{ARRIVAL, Connection, Run, Session, client_roles, connection_sizes, exchange};
 use crate::flow::preamble::{ClientRole, Preamble};
 use crate::flow::single::Target;
+use crate::flow::sizes::Sizes;
+use crate::flow::{Flow, foreign};
 use crate::protocol::DialSpec;
 use crate::sockets;
 
@@ -48,6 +50,10 @@ impl Session {
                     self.request_by_connections(target, sizes, number, 0)?;
                     continue;
                 }
+                if workload.kind.is_udp() {
+                    self.dial_datagrams(spec, preamble, far_end)?;
+                    continue;
+                }
                 let socket = sockets::tcp(&spec.socket)?;
                 socket::bind_address(&socket, spec.ends.listener)?;
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -62,6 +68,48 @@ impl Session {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Creates a flow of datagrams.
+    fn dial_datagrams(
+        &mut self,
+        spec: &DialSpec,
+        preamble: Preamble,
+        far_end: SocketAddr,
+    ) -> io::Result<()> {
+        let workload = &spec.workload;
+        let socket = sockets::udp(&spec.socket, workload, spec.ends.listener)?;
+        socket::connect(&socket, far_end)?;
+        if !spec.first_octets.is_empty() {
+            foreign::greet(&socket, &spec.first_octets)?;
+        }
+        sockets::add_facts(&mut self.facts, &socket, true)?;
+        let socket = Arc::new(socket);
+        let (control, shared) = (&self.control, Some(Arc::clone(&socket)));
+        let (seed, habit) = (preamble.size_seed(spec.seed), spec.datagrams);
+        let number = format!("{}.{}", preamble.client, preamble.flow);
+        let flow = match preamble.role {
+            ClientRole::Requests => {
+                let exchange = exchange(workload, seed);
+                Flow::spawn(format!("request {number}"), control, shared, false, move |flow| {
+                    foreign::request(flow, &socket, exchange, habit)
+                })
+            }
+            ClientRole::Receives => {
+                let sizes = Sizes::new(workload.message, seed);
+                Flow::spawn(format!("send {number}"), control, shared, true, move |flow| {
+                    foreign::transmit(flow, &socket, sizes, habit)
+                })
+            }
+            ClientRole::Sends => {
+                Flow::spawn(format!("receive {number}"), control, shared, false, move |flow| {
+                    foreign::receive(flow, &socket)
+                })
+            }
+        }?;
+        self.bind(&flow, &preamble)?;
+        self.flows.push(flow);
         Ok(())
     }
 

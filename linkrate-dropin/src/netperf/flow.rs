@@ -12,7 +12,7 @@ use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_terms::Family;
 
 use linkrate_interop::netperf::{OmniResponse, Shape};
-use linkrate_interop::payload::is_passing;
+use linkrate_interop::payload::{is_passing, payload};
 
 use super::options::{Length, Options};
 
@@ -196,7 +196,7 @@ impl Flow<'_> {
     }
 
     fn send(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        let buffer = vec![0x5a; self.tally.calls[0] as usize];
+        let buffer = payload(self.tally.calls[0] as usize)?;
         while self.clock.goes_on(self.tally.sent_bytes) {
             let left = self.clock.units.map_or(u64::MAX, |most| most - self.tally.sent_bytes);
             let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -215,7 +215,7 @@ impl Flow<'_> {
 
     /// Receives until the far end closes, which is when its own time is over.
     fn receive(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        let mut buffer = vec![0; self.tally.calls[1] as usize];
+        let mut buffer = payload(self.tally.calls[1] as usize)?;
         let latest = self.clock.until.map(|until| until + PATIENCE);
         loop {
             match stream.read(&mut buffer) {
@@ -376,7 +376,7 @@ impl Flow<'_> {
     }
 
     fn send_datagrams(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        let buffer = vec![0x5a; self.tally.calls[0] as usize];
+        let buffer = payload(self.tally.calls[0] as usize)?;
         while self.clock.goes_on(self.tally.sent_bytes) {
             match socket.send(&buffer) {
                 Ok(octets) => {

@@ -5,7 +5,9 @@
 //! travels as the bits of IEEE 754 in network order.
 
 use super::message::{Kind, Message, MessageError};
-use super::omni::{MOST_SECONDS, OmniRequest, OmniResponse, OmniResults, Shape, port, size};
+use super::omni::{
+    Layout, MOST_SECONDS, OmniRequest, OmniResponse, OmniResults, Shape, port, size,
+};
 
 /// A test of its own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,11 +240,12 @@ impl Form {
         }
     }
 
-    /// The results that a server sends. Classic ones have what their client asks about.
+    /// The results that a server sends. Classic ones have what their client asks about, and the same layout in all
+    /// versions.
     #[must_use]
-    pub fn results(self, results: &OmniResults) -> Message {
+    pub fn results(self, results: &OmniResults, layout: Layout) -> Message {
         match self {
-            Self::Omni => results.message(),
+            Self::Omni => results.message(layout),
             Self::Classic(test) => test.results(results),
         }
     }
@@ -312,7 +315,7 @@ mod tests {
             retransmits: None,
             congestion: String::new(),
         };
-        let message = Form::Classic(Classic::TcpStream).results(&results);
+        let message = Form::Classic(Classic::TcpStream).results(&results, Layout::TwoSeven);
         assert_eq!(f64::from_bits(message.long(0)), 1e10);
         assert_eq!((message.word(2), message.float(3), message.float(4)), (7, 1.5, -1.0));
     }

@@ -1,4 +1,5 @@
-//! The message of the control connection: 164 words, of which the first ones are numbers in network order.
+//! The message of the control connection: 164 words since 2.6 and 64 before, of which the first ones are numbers in
+//! network order.
 //!
 //! The sender turns as many words as the kind of the message has numbers. Text behind them stays as it is, so
 //! that hosts of either order of octets read the same. A number of 64 bits travels as two words, one of floating
@@ -8,6 +9,8 @@
 const WORDS: usize = 164;
 /// Octets of a message.
 pub const MESSAGE_BYTES: usize = WORDS * 4;
+/// Octets of a message of netperf before 2.6. The words that both have are at the same places.
+pub const SHORT_MESSAGE_BYTES: usize = 64 * 4;
 /// Words before those of the test: the kind, and of a request the CPU on which the server is to run, of a
 /// response the error of the server.
 const HEAD: usize = 2;
@@ -25,6 +28,8 @@ pub enum Kind {
     CpuCalibrate,
     /// What a client has to say before its first test, where the server asks for it.
     Passphrase,
+    /// The server is to name its system, which netperf 2.5 and 2.6 ask before each test.
+    System,
     /// A test, or the results of one.
     Omni,
     /// The answer to a test.
@@ -34,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const NUMBERS: [(Self, u32); 7] = [
+    const NUMBERS: [(Self, u32); 8] = [
         (Self::DebugOn, 1),
         (Self::DebugOff, 2),
         (Self::DebugOk, 3),
@@ -42,6 +47,7 @@ impl Kind {
         (Self::Passphrase, 6),
         (Self::Omni, 97),
         (Self::OmniResponse, 98),
+        (Self::System, 600),
     ];
 
     fn of(number: u32) -> Self {
@@ -110,6 +116,14 @@ impl Message {
     #[must_use]
     pub fn of(octets: &[u8; MESSAGE_BYTES]) -> Self {
         Self(Box::new(*octets))
+    }
+
+    /// The short message of these octets. The words that it lacks are zeros.
+    #[must_use]
+    pub fn of_short(octets: &[u8; SHORT_MESSAGE_BYTES]) -> Self {
+        let mut message = Self(Box::new([0; MESSAGE_BYTES]));
+        message.0[..SHORT_MESSAGE_BYTES].copy_from_slice(octets);
+        message
     }
 
     /// Its octets.

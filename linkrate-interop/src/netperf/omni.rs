@@ -18,10 +18,42 @@ pub mod flags {
 const REQUEST_NUMBERS: usize = 38;
 /// Numbers of the results before their text.
 const RESULT_NUMBERS: usize = 27;
+/// Words of the modes of the CPUs, which 2.7 has put before the service demand.
+const MODES: usize = 5;
 /// Octets of the name of a congestion control, with its zero.
 const CONGESTION_BYTES: usize = 16;
-/// Where the congestion control of the results is: behind the names of the interface and of its driver.
-const RESULT_CONGESTION: usize = RESULT_NUMBERS + (16 + 4 * 32 + 16) / 4;
+/// Words of the names of the interface and of its driver, behind which the congestion control of the results is.
+const RESULT_NAMES: usize = (16 + 4 * 32 + 16) / 4;
+
+/// The words of the results, by the version of netperf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// 2.5, in short messages.
+    TwoFive,
+    /// 2.6.
+    TwoSix,
+    /// 2.7.
+    TwoSeven,
+}
+
+impl Layout {
+    /// That of results. Where 2.6 has the number of CPUs, 2.7 has a percentage of single precision, and no number of
+    /// CPUs is the bits of one that can be.
+    fn of(message: &Message) -> Self {
+        match message.word(14) {
+            1..=0xffff => Self::TwoSix,
+            _ => Self::TwoSeven,
+        }
+    }
+
+    /// Words by which everything from the service demand on comes earlier than in 2.7.
+    fn earlier(self) -> usize {
+        match self {
+            Self::TwoFive | Self::TwoSix => MODES,
+            Self::TwoSeven => 0,
+        }
+    }
+}
 
 /// Most octets of one call: what a server of linkrate has memory for.
 const MOST_CALL: u32 = 64 << 20;
@@ -367,12 +399,15 @@ impl OmniResults {
         if message.kind() != Kind::Other(Kind::OmniResponse.number().swap_bytes()) {
             expect(message, Kind::OmniResponse)?;
         }
+        let layout = Layout::of(message);
         let measured = |index| Some(message.float(index)).filter(|number| *number >= 0.0);
+        // the place of a word in this layout
+        let at = |index: usize| index - layout.earlier();
         let seconds = message.float(10);
         if !seconds.is_finite() || seconds < 0.0 {
             return Err(refused("elapsed_time", seconds, "a time in seconds"));
         }
-        let peak = u32::try_from(message.signed(20)).ok();
+        let peak = u32::try_from(message.signed(at(20))).ok();
         Ok(Self {
             received_bytes: message.long(0),
             receive_calls: message.word(2),
@@ -383,27 +418,28 @@ impl OmniResults {
             transactions: message.word(9),
             seconds,
             cpu_percent: measured(11),
-            modes: measured(12).map(|user| CpuModes {
+            modes: measured(12).filter(|_| layout == Layout::TwoSeven).map(|user| CpuModes {
                 user,
                 system: message.float(13),
                 iowait: message.float(14),
                 irq: message.float(15),
                 softirq: message.float(16),
             }),
-            service_demand: measured(17),
-            cpu_method: message.word(18),
-            cpus: message.word(19),
-            peak_cpu: peak.zip(measured(21)),
-            retransmits: u32::try_from(message.signed(26)).ok(),
-            congestion: message.text(RESULT_CONGESTION, CONGESTION_BYTES),
+            service_demand: measured(at(17)),
+            cpu_method: message.word(at(18)),
+            cpus: message.word(at(19)),
+            peak_cpu: peak.zip(measured(at(21))),
+            retransmits: u32::try_from(message.signed(at(26))).ok(),
+            congestion: message.text(at(RESULT_NUMBERS) + RESULT_NAMES, CONGESTION_BYTES),
         })
     }
 
-    /// The message that a server sends.
+    /// The message that a server of this version sends.
     #[must_use]
-    pub fn message(&self) -> Message {
+    pub fn message(&self, layout: Layout) -> Message {
         let mut message = Message::new(Kind::OmniResponse);
         let measured = |number: Option<f32>| number.unwrap_or(-1.0);
+        let at = |index: usize| index - layout.earlier();
         message.put_long(0, self.received_bytes);
         message.put(2, self.receive_calls);
         message.put_signed(3, self.receive_buffer);
@@ -413,19 +449,25 @@ impl OmniResults {
         message.put(9, self.transactions);
         message.put_float(10, self.seconds);
         message.put_float(11, measured(self.cpu_percent));
-        let modes = self.modes.map_or([-1.0; 5], |modes| {
-            [modes.user, modes.system, modes.iowait, modes.irq, modes.softirq]
-        });
-        for (index, percent) in (12..).zip(modes) {
-            message.put_float(index, percent);
+        if layout == Layout::TwoSeven {
+            let modes = self.modes.map_or([-1.0; MODES], |modes| {
+                [modes.user, modes.system, modes.iowait, modes.irq, modes.softirq]
+            });
+            for (index, percent) in (12..).zip(modes) {
+                message.put_float(index, percent);
+            }
         }
-        message.put_float(17, measured(self.service_demand));
-        message.put(18, self.cpu_method);
-        message.put(19, self.cpus);
-        message.put_signed(20, self.peak_cpu.map_or(-1, |(cpu, _)| cpu.cast_signed()));
-        message.put_float(21, measured(self.peak_cpu.map(|(_, percent)| percent)));
-        message.put_signed(26, self.retransmits.map_or(-1, u32::cast_signed));
-        message.put_text(RESULT_CONGESTION, CONGESTION_BYTES, &self.congestion);
+        message.put_float(at(17), measured(self.service_demand));
+        message.put(at(18), self.cpu_method);
+        message.put(at(19), self.cpus);
+        message.put_signed(at(20), self.peak_cpu.map_or(-1, |(cpu, _)| cpu.cast_signed()));
+        message.put_float(at(21), measured(self.peak_cpu.map(|(_, percent)| percent)));
+        // in 2.5 the names begin there
+        if layout != Layout::TwoFive {
+            message.put_signed(at(26), self.retransmits.map_or(-1, u32::cast_signed));
+            let congestion = at(RESULT_NUMBERS) + RESULT_NAMES;
+            message.put_text(congestion, CONGESTION_BYTES, &self.congestion);
+        }
         message
     }
 }
@@ -518,7 +560,13 @@ mod tests {
     proptest! {
         #[test]
         fn results_read_back(results in results()) {
-            prop_assert_eq!(OmniResults::parse(&results.message()), Ok(results));
+            prop_assert_eq!(OmniResults::parse(&results.message(Layout::TwoSeven)), Ok(results));
+        }
+
+        #[test]
+        fn results_of_an_earlier_version_read_back(results in results(), cpus in 1_u32..=0xffff) {
+            let results = OmniResults { modes: None, cpus, ..results };
+            prop_assert_eq!(OmniResults::parse(&results.message(Layout::TwoSix)), Ok(results));
         }
 
         #[test]

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::is_out_of_buffers;
 
-use super::is_passing;
 use super::stream::{Counters, PACE, Pace, Phase, Work};
+use super::{is_passing, payload};
 use crate::iperf3::Datagram;
 
 /// Sends numbered datagrams at the rate of the stream.
@@ -17,7 +18,7 @@ pub(super) fn send(
     counters: &Counters,
     phase: &Phase,
 ) -> io::Result<()> {
-    let mut buffer = vec![0x5a; work.block];
+    let mut buffer = payload(work.block)?;
     let pace = Pace::of(work);
     let (mut bytes, mut number) = (0, 0);
     while !phase.is_over() {
@@ -33,7 +34,7 @@ pub(super) fn send(
                 break;
             }
             number += 1;
-            Datagram { sent_us: now_us(), number }.emit(work.counters, &mut buffer);
+            Datagram { sent_us: time_of_day_us(), number }.emit(work.counters, &mut buffer);
             match socket.send(&buffer) {
                 Ok(count) => {
                     bytes += count as u64;
@@ -60,7 +61,7 @@ pub(super) fn receive(
     counters: &Counters,
     phase: &Phase,
 ) -> io::Result<()> {
-    let mut buffer = vec![0; work.block];
+    let mut buffer = payload(work.block)?;
     while !phase.is_over() {
         match socket.recv(&mut buffer) {
             // a datagram without a number is none of this stream
@@ -78,6 +79,13 @@ pub(super) fn receive(
 
 fn now_us() -> u64 {
     monotonic_ns() / 1000
+}
+
+/// The time that datagrams tell. Receivers before iperf 3.7 compare it with the time of day of theirs, and take the whole
+/// difference for jitter; later ones compare differences alone.
+fn time_of_day_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Whether the next datagram may fare better. A refusal is an answer to an earlier one, and comes when a client

@@ -14,7 +14,7 @@ use linkrate_sys::socket::{congestion, set_receive_timeout, set_send_timeout, sh
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
 
-use super::{datagrams, is_passing};
+use super::{datagrams, is_passing, payload};
 use crate::iperf3::{Arrivals, COOKIE_BYTES, CounterWidth, Datagram};
 
 /// A stream that cannot go on looks again after this time. iperf3 has the same pause.
@@ -304,7 +304,7 @@ fn carry(
     counters: &Counters,
     phase: &Phase,
 ) -> io::Result<()> {
-    let mut buffer = vec![0x5a; work.block];
+    let mut buffer = payload(work.block)?;
     let file = (work.sends && work.zero_copy).then(|| memory_file(&buffer)).transpose()?;
     let pace = Pace::of(work);
     let mut bytes = 0;

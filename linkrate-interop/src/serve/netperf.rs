@@ -20,11 +20,14 @@ use linkrate_sys::socket::wait_ready;
 
 use super::report::{Ending, SessionReport};
 use super::{Accepted, GLANCE, Grants, accept_each};
-use crate::netperf::{Form, Kind, MESSAGE_BYTES, Message};
+use crate::netperf::{Form, Kind, Layout, MESSAGE_BYTES, Message, SHORT_MESSAGE_BYTES};
 use crate::payload::is_passing;
 
 /// How long a client may take for a message that it has begun, and for taking one.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the rest of a long message may be on its way behind the octets of a short one. A client writes both in one
+/// call.
+const REST: Duration = Duration::from_millis(200);
 /// How long it may take for its next request. A netperf with a looper calibrates its CPU for 40 s.
 const BETWEEN: Duration = Duration::from_secs(60);
 
@@ -98,6 +101,13 @@ fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&S
             }
             Kind::DebugOn | Kind::DebugOff => control.tell(&Message::new(Kind::DebugOk)),
             Kind::CpuCalibrate => control.tell(&Message::calibrated(rate(), cpus())),
+            // a client that is not told goes on without
+            Kind::System => {
+                let mut message = Message::new(Kind::System);
+                message.set_error(refusal::UNKNOWN);
+                control.asks_for_system = true;
+                control.tell(&message)
+            }
             // asked of nobody here, and without an answer
             Kind::Passphrase => Ok(()),
             kind => match Form::of(kind) {
@@ -140,6 +150,10 @@ fn failed(error: io::Error) -> Ending {
 #[derive(Debug)]
 struct Control<'a> {
     stream: TcpStream,
+    /// Octets of each message, which the first one shows.
+    length: Option<usize>,
+    /// Whether it has asked for the name of the system.
+    asks_for_system: bool,
     shared: &'a Shared<'a>,
 }
 
@@ -149,11 +163,22 @@ impl<'a> Control<'a> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, shared })
+        Ok(Self { stream, length: None, asks_for_system: false, shared })
     }
 
     fn tell(&mut self, message: &Message) -> Result<(), Ending> {
-        self.stream.write_all(message.octets()).map_err(|_| Ending::ClientLeft)
+        let length = self.length.unwrap_or(MESSAGE_BYTES);
+        self.stream.write_all(&message.octets()[..length]).map_err(|_| Ending::ClientLeft)
+    }
+
+    /// The results that this client reads.
+    fn layout(&self) -> Layout {
+        match self.length {
+            Some(SHORT_MESSAGE_BYTES) => Layout::TwoFive,
+            // one of 2.7 does not ask
+            _ if self.asks_for_system => Layout::TwoSix,
+            _ => Layout::TwoSeven,
+        }
     }
 
     /// Says that a request cannot be served, with the number of the reason.
@@ -170,7 +195,14 @@ impl<'a> Control<'a> {
         let mut octets = [0; MESSAGE_BYTES];
         let mut have = 0;
         let mut deadline = Instant::now() + BETWEEN;
-        while have < MESSAGE_BYTES {
+        while have < self.length.unwrap_or(MESSAGE_BYTES) {
+            if self.length.is_none()
+                && have == SHORT_MESSAGE_BYTES
+                && !wait_ready(&self.stream, false, REST).unwrap_or(true)
+            {
+                self.length = Some(have);
+                break;
+            }
             if self.shared.stop.load(Ordering::Relaxed) {
                 return Err(Ending::Stopped);
             }
@@ -188,7 +220,11 @@ impl<'a> Control<'a> {
                 Err(_) => return Ok(None),
             }
         }
-        Ok(Some(Message::of(&octets)))
+        let length = *self.length.get_or_insert(MESSAGE_BYTES);
+        match octets.first_chunk() {
+            Some(short) if length == SHORT_MESSAGE_BYTES => Ok(Some(Message::of_short(short))),
+            _ => Ok(Some(Message::of(&octets))),
+        }
     }
 
     /// Whether the client has closed its end.

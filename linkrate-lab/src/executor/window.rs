@@ -117,7 +117,7 @@ pub(super) fn measure(
     };
     let mut clients: Vec<FarEndReport> = reports.map(FarEndReport::from).collect();
     if !testbed.programs.is_empty() {
-        clients.push(FarEndReport::Traffic(TrafficReport::of_programs(&sut)));
+        clients.push(FarEndReport::Traffic(TrafficReport::of_programs(&sut, &[])));
     }
     Ok(Windows { sut, clients, adapter, event, unsteady_flows, seen })
 }

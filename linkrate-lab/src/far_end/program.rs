@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use linkrate_agent::protocol::{DialSpec, Ends, FlowFacts, Reply, Request};
+use linkrate_agent::protocol::{DatagramHabit, DialSpec, Ends, FlowFacts, Reply, Request};
 use linkrate_interop::client::{
     ClientError, Control, Iperf3Test, NetperfTest, PASSWORD, User, UserError,
 };
-use linkrate_interop::iperf3::{Parameters, Results, Role, StreamResult, Ways, stream_id};
+use linkrate_interop::iperf3::{
+    GREETING, Parameters, Results, Role, StreamResult, Transport, Ways, stream_id,
+};
 use linkrate_interop::netperf::{OmniRequest, Shape, cpu_method};
 use linkrate_terms::interfaces::{Program, ProgramUser};
-use linkrate_terms::told::Told;
+use linkrate_terms::told::{Told, ToldDatagrams, ToldWay};
 use linkrate_terms::{CpuSet, Direction, FarEnd, MessageSize, Protocol, RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
@@ -52,6 +54,13 @@ pub struct FarProgram {
     /// Payload of each flow of the run as the system under test counted it, and what the program told.
     counted: Vec<u64>,
     told: Vec<Told>,
+    /// Octets of a datagram of the run, if it has datagrams.
+    datagram: Option<u64>,
+    /// Whether it has requests and responses.
+    transacts: bool,
+    /// Which way the streams of an iperf3 flow, and what it told of each.
+    ways: Option<Ways>,
+    theirs: Vec<StreamResult>,
 }
 
 /// A test that runs.
@@ -120,6 +129,10 @@ impl FarProgram {
             tests: Vec::new(),
             counted: Vec::new(),
             told: Vec::new(),
+            datagram: None,
+            transacts: false,
+            ways: None,
+            theirs: Vec::new(),
         })
     }
 
@@ -143,9 +156,17 @@ impl FarProgram {
     ) -> Result<FlowFacts, LabError> {
         self.tests.clear();
         self.told.clear();
+        self.datagram = workload.kind.is_udp().then(|| workload.message.largest().0.max(1));
+        self.transacts = workload.kind.is_transactional();
+        (self.ways, self.theirs) = (None, Vec::new());
         let run = spec.warm_up + spec.window;
+        let datagrams = match self.program {
+            Program::Iperf3 => DatagramHabit::Numbered,
+            Program::Netperf => DatagramHabit::EmptyAtEnd,
+        };
         let dial = |ports: Vec<u16>, first_octets: &[u8], workload: &Workload, beside: bool| {
             Request::Dial(DialSpec {
+                datagrams,
                 workload: workload.clone(),
                 socket: spec.socket.clone(),
                 client,
@@ -174,7 +195,11 @@ impl FarProgram {
                 };
                 let mut test = test.map_err(|error| self.failed(error))?;
                 let ports = vec![self.server.port()];
-                let dial = dial(ports, test.first_octets(), workload, client > 0);
+                let first_octets = match workload.kind.is_udp() {
+                    true => &GREETING[..],
+                    false => test.first_octets(),
+                };
+                let dial = dial(ports, first_octets, workload, client > 0);
                 let facts = expect_reply!(sut.connection, dial, Reply::Flows(facts) => facts)?;
                 test.begin().map_err(|error| self.failed(error))?;
                 self.tests.push(Test::Iperf3(test));
@@ -210,11 +235,15 @@ impl FarProgram {
             return Ok(());
         }
         let so_far = counted(sut, flows)?;
+        let datagram = self.datagram;
         for test in std::mem::take(&mut self.tests) {
             let Test::Iperf3(test) = test else { continue };
-            let own = own_results(&so_far, test.ways());
+            let ways = test.ways();
+            let own = own_results(&so_far, ways, datagram);
             let theirs = test.end(&own).map_err(|error| self.failed(error))?;
+            self.ways = Some(ways);
             self.told.push(told_by_iperf3(&theirs));
+            self.theirs = theirs.streams;
         }
         Ok(())
     }
@@ -243,16 +272,60 @@ impl FarProgram {
                 seconds: f64::from(results.seconds),
                 cpu_percent: results.cpu_percent.map(f64::from),
                 cpu_method: results.cpu_percent.map(|_| cpu_method(results.cpu_method).to_owned()),
-                retransmits: results.retransmits.map(u64::from),
+                retransmits: results.retransmits.map(u64::from).filter(|_| !self.is_udp()),
+                datagrams: None,
             });
         }
+        let datagrams = self.is_udp().then(|| self.datagrams());
         let all = std::mem::take(&mut self.told).into_iter().reduce(Told::plus);
         let bytes_here = self.counted.iter().copied().fold(0, u64::saturating_add);
         let name = self.name.clone();
-        all.map(|all| Told { program: name, bytes_here, ..all }).ok_or_else(|| LabError::Invalid {
-            what: format!("{}: no test ran", self.name),
-            hint: "run it again".to_owned(),
+        all.map(|all| Told { program: name, bytes_here, datagrams, ..all }).ok_or_else(|| {
+            LabError::Invalid {
+                what: format!("{}: no test ran", self.name),
+                hint: "run it again".to_owned(),
+            }
         })
+    }
+
+    fn is_udp(&self) -> bool {
+        self.datagram.is_some()
+    }
+
+    /// What both ends counted of the datagrams of the run. Of transactions neither way is known alone.
+    fn datagrams(&self) -> ToldDatagrams {
+        let mut told = ToldDatagrams::default();
+        match self.ways {
+            Some(ways) => {
+                let parallel = match ways {
+                    Ways::Both => self.theirs.len() / 2,
+                    _ => self.theirs.len(),
+                } as u32;
+                for ((index, here), there) in (0..).zip(&self.counted).zip(&self.theirs) {
+                    let (here, there, jitter) = (*here, there.bytes, there.jitter_seconds);
+                    if ways.sends(Role::Client, index, parallel) {
+                        let way = ToldWay { sent_bytes: here, received_bytes: there };
+                        told.from_sut = told.from_sut.plus(way);
+                        told.jitter_seconds =
+                            Some(told.jitter_seconds.map_or(jitter, |most: f64| most.max(jitter)));
+                    } else {
+                        let way = ToldWay { sent_bytes: there, received_bytes: here };
+                        told.to_sut = told.to_sut.plus(way);
+                    }
+                }
+            }
+            None if !self.transacts => {
+                told.from_sut = ToldWay {
+                    sent_bytes: self.counted.iter().copied().fold(0, u64::saturating_add),
+                    received_bytes: self
+                        .told
+                        .iter()
+                        .fold(0, |sum, told| sum.saturating_add(told.bytes)),
+                };
+            }
+            None => {}
+        }
+        told
     }
 
     fn failed(&self, error: ClientError) -> LabError {
@@ -314,7 +387,9 @@ fn buffer(spec: &RunSpec) -> Option<u32> {
 }
 
 fn parameters(workload: &Workload, spec: &RunSpec, seconds: u32) -> Parameters {
+    let udp = workload.kind.is_udp();
     Parameters {
+        transport: if udp { Transport::Udp } else { Transport::Tcp },
         seconds,
         parallel: workload.connections,
         ways: match workload.direction {
@@ -325,7 +400,7 @@ fn parameters(workload: &Workload, spec: &RunSpec, seconds: u32) -> Parameters {
         window: buffer(spec),
         block: bytes(workload.message).min(1 << 20),
         nodelay: spec.socket.nodelay,
-        congestion: Some(spec.socket.congestion.clone()),
+        congestion: (!udp).then(|| spec.socket.congestion.clone()),
         client_version: Some("3.1+".to_owned()),
         ..Parameters::default()
     }
@@ -345,7 +420,7 @@ fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> Omni
     let transacts = matches!(shape, Shape::RequestResponse | Shape::ConnectRequestResponse);
     OmniRequest {
         shape,
-        udp: false,
+        udp: workload.kind.is_udp(),
         test_length: seconds.cast_signed(),
         send_buffer: buffer(spec),
         receive_buffer: buffer(spec),
@@ -365,7 +440,9 @@ fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> Omni
 }
 
 /// What the server is told of the client's end. Flows that the system under test sends come first.
-fn own_results(bytes: &[u64], ways: Ways) -> Results {
+/// `datagram` has the octets of a datagram where they
+/// have some; how many are missing here is not looked at.
+fn own_results(bytes: &[u64], ways: Ways, datagram: Option<u64>) -> Results {
     let parallel = match ways {
         Ways::Both => bytes.len() / 2,
         _ => bytes.len(),
@@ -377,7 +454,7 @@ fn own_results(bytes: &[u64], ways: Ways) -> Results {
         jitter_seconds: 0.0,
         lost: 0,
         omitted_lost: 0,
-        packets: 0,
+        packets: datagram.map_or(0, |octets| bytes / octets),
         omitted_packets: 0,
         seconds: 0.0,
     };
@@ -403,5 +480,6 @@ fn told_by_iperf3(theirs: &Results) -> Told {
             .iter()
             .filter_map(|stream| stream.retransmits)
             .reduce(u64::saturating_add),
+        datagrams: None,
     }
 }

@@ -1,6 +1,7 @@
 //! What a far end reports of a window.
 
 use linkrate_agent::protocol::WindowReport;
+use linkrate_terms::told::{Told, ToldDatagrams, ToldWay};
 
 /// The report of a far end.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,11 +57,26 @@ impl TrafficReport {
         }
     }
 
-    /// The traffic of the programs at the far ends in a window of the system under test: what they have
-    /// acknowledged in it.
-    pub fn of_programs(sut: &WindowReport) -> Self {
-        let Self { seconds, received_bytes, sent_bytes, .. } = Self::of(sut);
-        Self { seconds, received_bytes: sent_bytes, sent_bytes: received_bytes, ..Self::default() }
+    /// The traffic of the programs at the far ends in a window of the system under test. Of TCP it is what they have
+    /// acknowledged in it. Of datagrams they tell what arrived in the whole test, and the part of the window is taken
+    /// for the same.
+    pub fn of_programs(sut: &WindowReport, told: &[Told]) -> Self {
+        let Self { seconds, received_bytes, sent_bytes, timeouts, .. } = Self::of(sut);
+        let arrived = |way: fn(&ToldDatagrams) -> ToldWay| {
+            let all = told.iter().filter_map(|told| told.datagrams.as_ref()).map(way);
+            all.fold(ToldWay::default(), ToldWay::plus).arrived()
+        };
+        let [down, up] = [arrived(|told| told.from_sut), arrived(|told| told.to_sut)];
+        Self {
+            seconds,
+            received_bytes: (sent_bytes as f64 * down.unwrap_or(1.0)).round() as u64,
+            sent_bytes: match up.filter(|part| *part > 0.0) {
+                Some(part) => (received_bytes as f64 / part).round() as u64,
+                None => received_bytes,
+            },
+            timeouts,
+            ..Self::default()
+        }
     }
 
     /// The traffic of one workload of a mix. An agent whose flows all run the first workload does not

@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::{Direction, MessageSize, Protocol, Workload};
 
+/// Octets of the smallest datagram that an iperf3 takes.
+const LEAST_DATAGRAM: u64 = 16;
+
 /// A measuring program that waits at the far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
@@ -56,6 +59,28 @@ impl Program {
         }
     }
 
+    /// Checks that the program can be the far end of these datagrams.
+    fn check_datagrams(self, workload: &Workload) -> Result<(), ProgramError> {
+        let lacks = |lacks, expected| Err(ProgramError { program: self, lacks, expected });
+        let numbered = self == Self::Iperf3;
+        if self == Self::Netperf && workload.direction != Direction::Transmit {
+            return lacks(
+                "stream of datagrams to the system under test",
+                "direction transmit, or a far end iperf3",
+            );
+        }
+        if numbered && workload.udp_segment.is_some() {
+            return lacks(
+                "datagrams without a number each",
+                "no udp-segment, or a far end netperf",
+            );
+        }
+        if numbered && workload.message.smallest().0 < LEAST_DATAGRAM {
+            return lacks("room for a number in such messages", "at least 16 bytes");
+        }
+        Ok(())
+    }
+
     /// Checks that the program can be the far end of a workload.
     ///
     /// # Errors
@@ -67,17 +92,20 @@ impl Program {
         }
         match (self, workload.kind) {
             (_, Protocol::Stream)
-            | (Self::Netperf, Protocol::RequestResponse | Protocol::ConnectRequestResponse) => {}
-            (Self::Iperf3, Protocol::RequestResponse | Protocol::ConnectRequestResponse) => {
-                return lacks("transactions", "a TCP stream, or a far end netperf");
+            | (
+                Self::Netperf,
+                Protocol::RequestResponse
+                | Protocol::ConnectRequestResponse
+                | Protocol::UdpRequestResponse,
+            ) => {}
+            (_, Protocol::UdpStream) => self.check_datagrams(workload)?,
+            (Self::Iperf3, kind) if kind.is_transactional() => {
+                return lacks("transactions", "a stream, or a far end netperf");
             }
-            (Self::Iperf3, _) => return lacks("such workload", "a TCP stream"),
-            (Self::Netperf, _) => {
-                return lacks(
-                    "such workload",
-                    "a TCP stream, request-response or connect-request-response",
-                );
-            }
+            _ => return lacks("such workload", "a stream, or with netperf transactions"),
+        }
+        if workload.kind == Protocol::UdpRequestResponse && workload.burst > 1 {
+            return lacks("numbers in its responses, so their requests are not known", "burst 1");
         }
         if workload.connections > self.most_connections() {
             return match self {
@@ -131,13 +159,37 @@ mod tests {
             let error = said(program, &Workload { connections: 513, ..stream.clone() });
             assert!(error.unwrap_err().contains("room for so many connections; expected at most"));
             let error = said(program, &Workload { kind: Protocol::Backup, ..stream.clone() });
-            assert!(error.unwrap_err().contains("expected a TCP stream"));
+            assert!(error.unwrap_err().contains("expected a stream"));
         }
         assert_eq!(said(Program::Netperf, &transactions), Ok(()));
         assert_eq!(
             said(Program::Iperf3, &transactions).unwrap_err(),
-            "a far end iperf3 has no transactions; expected a TCP stream, or a far end netperf"
+            "a far end iperf3 has no transactions; expected a stream, or a far end netperf"
         );
+    }
+
+    #[test]
+    fn datagrams_are_those_that_the_program_counts() {
+        let udp = Workload { kind: Protocol::UdpStream, ..Workload::default() };
+        let receives = Workload { direction: Direction::Receive, ..udp.clone() };
+        assert_eq!(Program::Iperf3.check(&receives), Ok(()));
+        assert_eq!(Program::Netperf.check(&udp), Ok(()));
+        let said = |program: Program, workload: Workload| {
+            program.check(&workload).unwrap_err().to_string()
+        };
+        let told = said(Program::Netperf, receives);
+        assert!(told.contains("stream of datagrams to the system under test"), "{told}");
+        let short = MessageSize::Fixed(ByteSize(8));
+        let told = said(Program::Iperf3, Workload { message: short, ..udp.clone() });
+        assert!(told.contains("at least 16 bytes"), "{told}");
+        let cut = Workload { udp_segment: Some(ByteSize(1000)), ..udp };
+        assert!(said(Program::Iperf3, cut.clone()).contains("no udp-segment"));
+        assert_eq!(Program::Netperf.check(&cut), Ok(()));
+        let asks = Workload { kind: Protocol::UdpRequestResponse, ..Workload::default() };
+        assert_eq!(Program::Netperf.check(&asks), Ok(()));
+        let told = said(Program::Netperf, Workload { burst: 4, ..asks.clone() });
+        assert!(told.contains("expected burst 1"), "{told}");
+        assert!(said(Program::Iperf3, asks).contains("has no transactions"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket::{is_out_of_buffers, set_send_timeout};
 
 use super::super::GLANCE;
@@ -11,7 +12,7 @@ use super::super::report::Ending;
 use super::failed;
 use super::watch::Watch;
 use crate::netperf::Shape;
-use crate::payload::is_passing;
+use crate::payload::{is_passing, payload};
 
 /// Most octets of the buffers of one way, unless one call has more.
 const MOST_RING: usize = 8 << 20;
@@ -19,17 +20,20 @@ const MOST_RING: usize = 8 << 20;
 /// Buffers that a test sends from or receives into, around and around.
 #[derive(Debug)]
 pub(super) struct Ring {
-    memory: Vec<u8>,
+    memory: PageBuffer,
     call: usize,
     at: usize,
 }
 
 impl Ring {
     /// `width` buffers of `call` octets, or as many as there is memory for.
-    pub(super) fn of(call: usize, width: usize) -> Self {
+    ///
+    /// # Errors
+    /// When memory is refused.
+    pub(super) fn of(call: usize, width: usize) -> io::Result<Self> {
         let call = call.max(1);
         let width = width.clamp(1, (MOST_RING / call).max(1));
-        Self { memory: vec![0x5a; call * width], call, at: 0 }
+        Ok(Self { memory: payload(call * width)?, call, at: 0 })
     }
 
     /// Octets of a call.

@@ -203,7 +203,7 @@ fn sizes(socket: impl AsFd) -> (u32, u32) {
 }
 
 /// The buffers of both ways, sizes and numbers as a netserver chooses them.
-fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> (Ring, Ring) {
+fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(Ring, Ring)> {
     let ring = |message: u32, call: Option<u32>, width: Option<u32>, buffer: u32| {
         let (call, own) = match (message, call) {
             (0, call) => {
@@ -215,10 +215,10 @@ fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> (Ring, Ring) {
         Ring::of(call as usize, width.unwrap_or(own) as usize)
     };
     let most = if asked.udp { MOST_DATAGRAM as u32 } else { u32::MAX };
-    (
-        ring(asked.response_size, asked.send_size, asked.send_width, send.min(most)),
-        ring(asked.request_size, asked.receive_size, asked.receive_width, receive),
-    )
+    Ok((
+        ring(asked.response_size, asked.send_size, asked.send_width, send.min(most))?,
+        ring(asked.request_size, asked.receive_size, asked.receive_width, receive)?,
+    ))
 }
 
 fn measure(
@@ -230,7 +230,7 @@ fn measure(
 ) -> Result<(), Ending> {
     let client = control.stream.peer_addr().map_err(|_| Ending::ClientLeft)?;
     let (send_buffer, receive_buffer) = sizes(sockets);
-    let (send, receive) = rings(asked, (send_buffer, receive_buffer));
+    let (send, receive) = rings(asked, (send_buffer, receive_buffer)).map_err(failed)?;
     let response = OmniResponse {
         data_port: sockets.port().map_err(failed)?,
         send_buffer: send_buffer.cast_signed(),
@@ -316,7 +316,7 @@ fn measure(
     if control.has_closed() {
         return Err(Ending::ClientLeft);
     }
-    control.tell(&form.results(&results))
+    control.tell(&form.results(&results, control.layout()))
 }
 
 fn fill(report: &mut SessionReport, asked: &OmniRequest, tally: Tally, seconds: f64) {

@@ -1,0 +1,390 @@
+//! Recorded sessions of old versions: their clients at this server, this client at their servers.
+//!
+//! Each file of `sessions/` is a control connection of a program that was built from the source of its version, on
+//! x86-64. A line is what one end said before the other one did: who (`>` the client), how many octets, and those in
+//! hexadecimal without the zeros at the end. Servers of the sessions of old clients were linkrate's, and the clients
+//! printed what both ends had counted.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use linkrate_interop::client::{Iperf3Test, NetperfTest};
+use linkrate_interop::iperf3::{Parameters, Results};
+use linkrate_interop::netperf::{OmniRequest, Shape};
+use linkrate_interop::serve::{self, Grants};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// netperf's number of the method of `/proc/stat`, which all results of these sessions have.
+const PROC_STAT: u32 = 8;
+
+/// Payload of a stream.
+const PAYLOAD: usize = 100_000;
+
+/// What one end said.
+struct Said {
+    by_client: bool,
+    octets: Vec<u8>,
+}
+
+fn session(name: &str) -> Vec<Said> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/sessions/{name}.txt"));
+    let text = std::fs::read_to_string(path).expect("a session");
+    text.lines().map(said).collect()
+}
+
+fn said(line: &str) -> Said {
+    let mut words = line.split(' ');
+    let by_client = words.next() == Some(">");
+    let length: usize = words.next().expect("a length").parse().expect("a number");
+    let digits = words.next().unwrap_or_default().as_bytes();
+    let octet = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).expect("hexadecimal digits");
+        u8::from_str_radix(pair, 16).expect("an octet")
+    };
+    let mut octets: Vec<u8> = digits.chunks(2).map(octet).collect();
+    octets.resize(length, 0);
+    Said { by_client, octets }
+}
+
+/// A server of linkrate on a port of its own, which is ended with its test.
+struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start(serve: fn(&TcpListener, &Arc<AtomicBool>)) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || serve(&listener, &theirs));
+        Self { address, stop, thread: Some(thread) }
+    }
+
+    fn netperf() -> Self {
+        Self::start(|listener, stop| {
+            serve::netperf(listener, &Grants::default(), stop, &|_| {}).expect("a server");
+        })
+    }
+
+    fn iperf3() -> Self {
+        Self::start(|listener, stop| {
+            serve::iperf3(listener, &Grants::default(), None, stop, &|_| {}).expect("a server");
+        })
+    }
+
+    fn connect(&self, port: u16) -> TcpStream {
+        let stream = TcpStream::connect((self.address.ip(), port)).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn read(stream: &mut TcpStream, length: usize) -> Vec<u8> {
+    let mut octets = vec![0; length];
+    stream.read_exact(&mut octets).expect("what the session has here");
+    octets
+}
+
+fn word(message: &[u8], index: usize) -> u32 {
+    u32::from_be_bytes(message[index * 4..index * 4 + 4].try_into().expect("a word"))
+}
+
+/// Plays the client of a recorded session of netperf, and returns the results that the server sends.
+fn replay_netperf(version: &str, test: &str) -> Vec<u8> {
+    let server = Server::netperf();
+    let recorded = session(&format!("netperf-{version}-{test}"));
+    let mut control = server.connect(server.address.port());
+    let mut lines = recorded.iter().peekable();
+    while let Some(request) = lines.next() {
+        assert!(request.by_client);
+        control.write_all(&request.octets).expect("a server that listens");
+        let answers = lines.next().expect("an answer");
+        let length = request.octets.len();
+        let response = read(&mut control, length);
+        // kind and error
+        assert_eq!(response[..8], answers.octets[..8], "{version} {test}");
+        if answers.octets.len() == length {
+            // the client asked something else first
+            continue;
+        }
+        let port = match (word(&request.octets, 0), test) {
+            (97, _) => 13,
+            (_, "UDP_STREAM") => 6,
+            (_, "TCP_STREAM" | "TCP_MAERTS") => 8,
+            _ => 7,
+        };
+        let port = u16::try_from(word(&response, port)).expect("a port");
+        move_payload(&server, test, port);
+        let results = read(&mut control, length);
+        assert_eq!(results[..8], answers.octets[length..length + 8], "{version} {test}");
+        let same_place = |index: &usize| word(&answers.octets[length..], *index) == PROC_STAT;
+        let place = (2..length / 4).find(same_place).expect("a method of the CPU");
+        assert_eq!(word(&results, place), PROC_STAT, "{version} {test}: word {place}");
+        assert_ne!(word(&results, place + 1), 0, "{version} {test}: CPUs");
+        return results;
+    }
+    panic!("{version} {test}: no test in the session");
+}
+
+/// Moves the payload of a test as its client does. Transactions are three, of one octet each way.
+fn move_payload(server: &Server, test: &str, port: u16) {
+    let transact = |stream: &mut TcpStream| {
+        stream.write_all(b"?").expect("a request");
+        read(stream, 1);
+    };
+    match test {
+        "TCP_STREAM" => {
+            let mut stream = server.connect(port);
+            stream.write_all(&[0; PAYLOAD]).expect("payload");
+            stream.shutdown(std::net::Shutdown::Write).expect("its end");
+            assert_eq!(stream.read(&mut [0]).expect("the end of the server"), 0);
+        }
+        "TCP_MAERTS" => {
+            let mut stream = server.connect(port);
+            let mut octets = 0;
+            let mut buffer = vec![0; 1 << 20];
+            loop {
+                match stream.read(&mut buffer).expect("payload") {
+                    0 => break,
+                    count => octets += count,
+                }
+            }
+            assert!(octets > 0);
+        }
+        "TCP_RR" => {
+            let mut stream = server.connect(port);
+            (0..3).for_each(|_| transact(&mut stream));
+        }
+        "TCP_CRR" => {
+            for _ in 0..3 {
+                let mut stream = server.connect(port);
+                transact(&mut stream);
+            }
+            // one more without a request is the end
+            drop(server.connect(port));
+        }
+        _ => {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+            socket.connect((server.address.ip(), port)).expect("a server");
+            for _ in 0..3 {
+                socket.send(b"?").expect("a datagram");
+                if test == "UDP_RR" {
+                    assert_eq!(socket.recv(&mut [0; 2]).expect("a response"), 1);
+                }
+            }
+            socket.send(b"").expect("an end");
+        }
+    }
+}
+
+/// Octets that classic results tell, of double precision.
+fn classic_octets(results: &[u8]) -> f64 {
+    let octets = u64::from(word(results, 2)) << 32 | u64::from(word(results, 3));
+    f64::from_bits(octets)
+}
+
+#[test]
+fn clients_of_netperf_2_4_3_read_classic_results_in_short_messages() {
+    let stream = replay_netperf("2.4.3", "TCP_STREAM");
+    assert_eq!((stream.len(), classic_octets(&stream)), (256, PAYLOAD as f64));
+    assert!(classic_octets(&replay_netperf("2.4.3", "TCP_MAERTS")) > 0.0);
+    // octets, calls and transactions; of datagrams calls and octets
+    for test in ["TCP_RR", "TCP_CRR", "UDP_RR"] {
+        let results = replay_netperf("2.4.3", test);
+        assert_eq!([2, 4].map(|index| word(&results, index)), [6, 3], "{test}");
+    }
+    let results = replay_netperf("2.4.3", "UDP_STREAM");
+    assert_eq!([2, 3].map(|index| word(&results, index)), [3, 3]);
+}
+
+/// Words of results by OMNI: octets received, octets sent, transactions.
+fn omni_counts(results: &[u8]) -> [u32; 3] {
+    [3, 7, 11].map(|index| word(results, index))
+}
+
+#[test]
+fn clients_of_netperf_2_5_and_2_6_read_results_of_their_own_layouts() {
+    for (version, length) in [("2.5.0", 256), ("2.6.0", 656)] {
+        let stream = replay_netperf(version, "TCP_STREAM");
+        assert_eq!(stream.len(), length);
+        assert_eq!(omni_counts(&stream), [PAYLOAD as u32, 0, 0], "{version}");
+        let [_, sent, _] = omni_counts(&replay_netperf(version, "TCP_MAERTS"));
+        assert!(sent > 0, "{version}");
+        for test in ["TCP_RR", "TCP_CRR", "UDP_RR"] {
+            assert_eq!(omni_counts(&replay_netperf(version, test)), [3, 3, 3], "{version} {test}");
+        }
+        assert_eq!(omni_counts(&replay_netperf(version, "UDP_STREAM")), [3, 0, 0], "{version}");
+    }
+}
+
+/// Plays the server of a recorded session: reads what its client says, in messages of the same length or in documents
+/// behind their length, and says what the recorded server said.
+fn play_server(
+    name: &str,
+    says: impl FnOnce(&mut TcpStream, &[Said]) + Send + 'static,
+) -> (SocketAddrV4, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let SocketAddr::V4(address) = listener.local_addr().expect("its address") else {
+        panic!("an address of IPv4");
+    };
+    let recorded = session(name);
+    let thread = std::thread::spawn(move || {
+        let (mut control, _) = listener.accept().expect("a client");
+        control.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        says(&mut control, &recorded);
+    });
+    (address, thread)
+}
+
+#[test]
+fn results_of_a_netserver_of_2_6_are_read_by_their_layout() {
+    for (test, shape) in [("TCP_STREAM", Shape::Stream), ("TCP_RR", Shape::RequestResponse)] {
+        let (address, server) =
+            play_server(&format!("netperf-2.6.0-server-{test}"), |control, recorded| {
+                let request = read(control, recorded[0].octets.len());
+                assert_eq!(request[..4], recorded[0].octets[..4]);
+                control.write_all(&recorded[1].octets).expect("a client");
+            });
+        let asked = OmniRequest {
+            shape,
+            udp: false,
+            test_length: 1,
+            send_buffer: None,
+            receive_buffer: None,
+            send_size: None,
+            receive_size: None,
+            send_width: None,
+            receive_width: None,
+            request_size: 1,
+            response_size: 1,
+            nodelay: false,
+            measures_cpu: true,
+            data_port: 0,
+            data_address: None,
+            tos: None,
+            congestion: String::new(),
+        };
+        let test = NetperfTest::ask(address, &asked, &Arc::default()).expect("a test");
+        assert_ne!(test.response().data_port, 0);
+        let results = test.end(PATIENCE).expect("results");
+        server.join().expect("a server");
+        assert!(results.received_bytes > 0 && results.seconds > 0.9);
+        assert_eq!((results.cpu_method, results.cpus), (PROC_STAT, 2));
+        assert_eq!(results.modes, None, "2.6 does not tell them");
+        let percent = results.cpu_percent.expect("the CPU");
+        assert!((1.0..=100.0).contains(&percent), "{percent}");
+        assert!(results.peak_cpu.is_some_and(|(cpu, peak)| cpu < 2 && peak <= 100.0));
+        // the client computes it
+        assert_eq!(results.service_demand, Some(0.0));
+    }
+}
+
+/// A document behind its length.
+fn document(control: &mut TcpStream) -> serde_json::Value {
+    let length = u32::from_be_bytes(read(control, 4).try_into().expect("a length"));
+    serde_json::from_slice(&read(control, length as usize)).expect("a document")
+}
+
+#[test]
+fn clients_of_old_iperf3_get_through_their_sessions() {
+    for (name, streams, is_reverse) in [
+        ("iperf3-3.1-forward", 2, false),
+        ("iperf3-3.1-reverse", 1, true),
+        ("iperf3-3.6-forward", 1, false),
+        ("iperf3-3.6-reverse", 1, true),
+    ] {
+        let server = Server::iperf3();
+        let recorded = session(name);
+        let [cookie, busy, parameters, states] = &recorded[..4] else { panic!("{name}") };
+        let mut control = server.connect(server.address.port());
+        control.write_all(&cookie.octets).expect("a server");
+        assert_eq!(read(&mut control, 1), busy.octets, "{name}");
+        control.write_all(&parameters.octets).expect("a server");
+        assert_eq!(read(&mut control, 1), states.octets[..1], "{name}");
+        let mut open = Vec::new();
+        for _ in 0..streams {
+            let mut stream = server.connect(server.address.port());
+            stream.write_all(&cookie.octets).expect("a server");
+            open.push(stream);
+        }
+        assert_eq!(read(&mut control, 2), states.octets[1..], "{name}");
+        for stream in &mut open {
+            match is_reverse {
+                // more than one message, because one that is on its way does not count
+                true => drop(read(stream, 10 * PAYLOAD)),
+                false => stream.write_all(&[0; PAYLOAD]).expect("a server"),
+            }
+        }
+        let [end, exchange, results, theirs, done] = &recorded[4..9] else { panic!("{name}") };
+        control.write_all(&end.octets).expect("a server");
+        assert_eq!(read(&mut control, 1), exchange.octets, "{name}");
+        control.write_all(&results.octets).expect("a server");
+        let ours = document(&mut control);
+        let recorded: serde_json::Value =
+            serde_json::from_slice(&theirs.octets[4..theirs.octets.len() - 1]).expect("results");
+        let told = |of: &serde_json::Value| of["streams"].as_array().cloned().unwrap_or_default();
+        assert_eq!(told(&ours).len(), told(&recorded).len(), "{name}");
+        for (stream, recorded) in told(&ours).iter().zip(told(&recorded)) {
+            assert_eq!(stream["id"], recorded["id"], "{name}");
+            match (is_reverse, stream["bytes"].as_u64()) {
+                (true, octets) => assert!(octets >= Some(PAYLOAD as u64), "{name}: {stream}"),
+                // with -O the server left a beginning out
+                (false, _) if name.contains("3.6") => {}
+                (false, octets) => assert_eq!(octets, Some(PAYLOAD as u64), "{name}"),
+            }
+        }
+        assert_eq!(read(&mut control, 1), theirs.octets[theirs.octets.len() - 1..], "{name}");
+        control.write_all(&done.octets).expect("a server");
+    }
+}
+
+#[test]
+fn results_of_servers_of_old_iperf3_are_read() {
+    for (name, octets) in [("iperf3-3.1-server", 0_u64), ("iperf3-3.6-server", 1_396_699_840)] {
+        let (address, server) = play_server(name, |control, recorded| {
+            read(control, recorded[0].octets.len());
+            control.write_all(&recorded[1].octets).expect("a client");
+            document(control);
+            control.write_all(&recorded[3].octets).expect("a client");
+            // the end of the test
+            assert_eq!(read(control, 1), recorded[4].octets);
+            control.write_all(&recorded[5].octets).expect("a client");
+            document(control);
+            control.write_all(&recorded[7].octets).expect("a client");
+            assert_eq!(read(control, 1), recorded[8].octets);
+        });
+        let asked = Parameters { seconds: 1, ..Parameters::default() };
+        let mut test = Iperf3Test::ask(address, &asked, &Arc::default()).expect("a test");
+        test.begin().expect("its start");
+        let own = Results {
+            cpu_percent: [0.0; 3],
+            knows_retransmits: None,
+            congestion: None,
+            streams: Vec::new(),
+        };
+        let theirs = test.end_now(&own).expect("results");
+        server.join().expect("a server");
+        assert_eq!(theirs.streams.len(), 1, "{name}");
+        let found = theirs.streams[0].bytes;
+        assert!(if octets == 0 { found > 0 } else { found == octets }, "{name}: {found}");
+        assert!(theirs.cpu_percent[0] > 0.0, "{name}");
+    }
+}
