@@ -280,7 +280,7 @@ fn ipv6_is_refused_where_nothing_carries_it() {
     let refused = check(&[ipv6], of_model("gigabit"), true).unwrap_err();
     assert!(refused.contains("a router"), "{refused}");
     // 1500 less the headers of IPv6 and UDP
-    let datagram = [("kind", "udp-stream"), ("udp-segment", "1453 B"), ipv6];
+    let datagram = [("kind", "udp-stream"), ("message", "2906 B"), ("udp-segment", "1453 B"), ipv6];
     let refused = check(&datagram, of_model("gigabit"), false).unwrap_err();
     assert!(refused.contains("set at most 1452 B"), "{refused}");
 }
