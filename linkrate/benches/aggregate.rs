@@ -1,18 +1,22 @@
-//! Aggregates beside single ports: two links without rate beside one, and whether scaled links of
-//! eight ports are full in each direction. Run by `cargo xtask bench`.
+//! Aggregates beside single ports: two links without rate beside one, whether scaled links of eight
+//! ports are full in each direction, and how soon traffic leaves a port without a carrier. Run by `cargo
+//! xtask bench`. `cargo bench -p linkrate --bench aggregate -- unpaced` runs one part (`unpaced`, `paced`,
+//! `carrier`).
 
 mod common;
+
+use std::time::Duration;
 
 use linkrate_lab::Lab;
 use linkrate_study::executor::Executor;
 use linkrate_terms::knobs::{AggregateMode, AggregateRequest, PortRequest};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
-    Balance, ByteSize, CpuSet, Direction, InterfaceKnobs, MessageSize, Model, Offload, TestbedSpec,
-    Workload, model,
+    Balance, ByteSize, CpuSet, Direction, Event, Fault, InterfaceKnobs, MessageSize, Model,
+    Offload, RunSpec, TestbedSpec, Workload, model,
 };
 
-use common::{Failed, print_row};
+use common::{Failed, print_row, print_row_of_least};
 
 /// Rounds of every contestant, in turn.
 const ROUNDS: usize = 7;
@@ -23,6 +27,9 @@ const SECONDS: u64 = 2;
 const PORTS: u32 = 8;
 const SCALE: f64 = 0.05;
 
+/// The share of their rates of two links of which one loses its carrier: a frame takes 0.12 ms.
+const FAILING_SCALE: f64 = 0.1;
+
 fn main() -> Result<(), Failed> {
     if !common::can_run("aggregate", &[]) {
         return Ok(());
@@ -31,8 +38,18 @@ fn main() -> Result<(), Failed> {
     let two = if two.is_empty() { one.clone() } else { two };
     println!("aggregates, cubic, MTU 1500, {ROUNDS} rounds of {SECONDS} s in turn");
     println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
-    unpaced(&one, &two)?;
-    paced(&one, &two)
+    let part = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let is_wanted = |name| part.as_ref().is_none_or(|part| part == name);
+    if is_wanted("unpaced") {
+        unpaced(&one, &two)?;
+    }
+    if is_wanted("paced") {
+        paced(&one, &two)?;
+    }
+    if is_wanted("carrier") {
+        carrier(&one, &two)?;
+    }
+    Ok(())
 }
 
 fn lab(
@@ -137,5 +154,33 @@ fn paced(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
         }
         print_row(&format!("{PORTS} links at {SCALE}, {way}, %"), &mut percents, needed);
     }
+    Ok(())
+}
+
+/// The time from a lost carrier until the host's end gives the port up, and from there until the first
+/// frame of a connection that the port had carried has left by the other port.
+fn carrier(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
+    let model = model::find("gigabit")?.scaled(FAILING_SCALE);
+    let (mut detected, mut moved) = (Vec::new(), Vec::new());
+    let event = Event {
+        fault: Fault::Carrier,
+        at: Duration::from_millis(400),
+        recover: Some(Duration::from_millis(500)),
+    };
+    let mut lab = lab(model, 2, true, sut, other)?;
+    for _ in 0..ROUNDS {
+        let aggregate = AggregateRequest { balance: Some(Balance::Port), ..balanced(2, false) };
+        let interface = InterfaceKnobs { aggregate, ..InterfaceKnobs::default() };
+        let workload = Workload { connections: 4, ..Workload::default() };
+        let spec =
+            RunSpec { event: Some(event), ..common::run_spec(workload, interface, 2, Some(2), 1) };
+        let failure = lab.run(&spec)?.failure.ok_or("a run with an event")?;
+        let found_ns = failure.host_detected_ns.ok_or("not detected")?;
+        let moved_ns = failure.host_moved_ns.ok_or("no connection moved")?;
+        detected.push(found_ns as f64 / 1e6);
+        moved.push(moved_ns.saturating_sub(found_ns) as f64 / 1e6);
+    }
+    print_row_of_least("carrier lost, detected after", &mut detected, "ms");
+    print_row_of_least("traffic moved after that, ms", &mut moved, "1 ms");
     Ok(())
 }

@@ -341,7 +341,8 @@ impl Team {
                 self.draining = Some(Draining { ports, until_ns, look_ns: now_ns + LOOK_NS });
                 return false;
             }
-            self.again_ns = Some(now_ns + AGAIN_NS);
+            // a partner that does not answer is not asked again: what was posted has left all the same
+            self.again_ns = (!have_left).then_some(now_ns + AGAIN_NS);
         }
         self.draining = None;
         self.asked.clear();

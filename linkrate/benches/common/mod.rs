@@ -135,9 +135,20 @@ pub fn inside(pid: u32, cpus: &CpuSet) -> Command {
     command
 }
 
-/// Best, median and worst of `values`, and what they are held against.
+/// Best, median and worst of `values`, of which more is better, and what they are held against.
 pub fn print_row(name: &str, values: &mut [f64], needed: &str) {
     values.sort_by(f64::total_cmp);
+    print_ascending(name, values, needed);
+}
+
+/// The same of values of which less is better.
+pub fn print_row_of_least(name: &str, values: &mut [f64], needed: &str) {
+    values.sort_by(|one, other| other.total_cmp(one));
+    print_ascending(name, values, needed);
+}
+
+/// A row of values from the worst to the best.
+fn print_ascending(name: &str, values: &[f64], needed: &str) {
     let (worst, best) = (values[0], values[values.len() - 1]);
     let median = values[values.len() / 2];
     println!("{name:32} {best:>9.2} {median:>9.2} {worst:>9.2} {needed:>9}");

@@ -177,6 +177,20 @@ fn flows_that_could_not_change_in_time_try_again() {
 }
 
 #[test]
+fn a_partner_that_never_answers_a_marker_is_asked_once_for_a_change() {
+    let mut rig = Rig::new(2);
+    rig.send_many(400);
+    rig.set_link(1, true);
+    rig.team.shared.asks_partner.store(true, Ordering::Relaxed);
+    rig.drain();
+    assert!(rig.team.draining.is_some() && rig.devices[1].is_empty(), "the partner was asked");
+    rig.wait_in_vain();
+    rig.poll();
+    assert!(rig.team.draining.is_none() && rig.team.again_ns.is_none());
+    assert!(rig.drain()[1] > 0);
+}
+
+#[test]
 fn what_waits_before_a_port_without_a_carrier_goes_by_another_one() {
     let mut rig = Rig::new(2);
     rig.set_link(1, true);
