@@ -9,7 +9,8 @@ use linkrate_interop::iperf3::{
 };
 use linkrate_interop::json::Fields;
 use linkrate_interop::netperf::{
-    Form, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
+    Form, Layout, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
+    SHORT_MESSAGE_BYTES,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -62,19 +63,36 @@ fn netperf(bytes: &[u8]) {
     let length = bytes.len().min(MESSAGE_BYTES);
     octets[..length].copy_from_slice(&bytes[..length]);
     let message = Message::of(&octets);
-    if let Ok(request) = OmniRequest::parse(&message) {
+    messages(&message);
+    if let Some(short) = bytes.first_chunk() {
+        let short = Message::of_short(short);
+        assert_eq!(short.octets()[SHORT_MESSAGE_BYTES..], [0; MESSAGE_BYTES - SHORT_MESSAGE_BYTES]);
+        messages(&short);
+    }
+}
+
+/// Reads a message as each that a client or a server may send.
+fn messages(message: &Message) {
+    let _ = (message.cpu(), message.error(), message.cpu_rate());
+    if let Ok(request) = OmniRequest::parse(message) {
         assert_eq!(OmniRequest::parse(&request.message()), Ok(request));
     }
     let _ = Form::of(message.kind()).map(|form| form.request(&message));
-    if let Ok(response) = OmniResponse::parse(&message) {
+    if let Ok(response) = OmniResponse::parse(message) {
         assert_eq!(
             OmniResponse::parse(&response.message()).map(|read| read.data_port),
             Ok(response.data_port)
         );
     }
-    if let Ok(results) = OmniResults::parse(&message) {
-        let read = OmniResults::parse(&results.message()).map(|read| read.received_bytes);
-        assert_eq!(read, Ok(results.received_bytes));
+    if let Ok(results) = OmniResults::parse(message) {
+        for layout in [Layout::TwoFive, Layout::TwoSix, Layout::TwoSeven] {
+            let written = results.message(layout);
+            let read = OmniResults::parse(&written).map(|read| read.received_bytes);
+            assert_eq!(read, Ok(results.received_bytes));
+            if let Some(form) = Form::of(message.kind()) {
+                let _ = form.results(&results, layout);
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! - `interim`: results while it lasts
 //! - `confidence`: tests until an interval is narrow enough
 //! - `selectors`: names of results
+//! - `question`: what netperf answers without a test
 //! - `print`: the texts that netperf prints
 
 mod confidence;
@@ -13,6 +14,7 @@ mod flow;
 mod interim;
 pub mod options;
 mod print;
+mod question;
 mod selectors;
 mod test;
 
@@ -58,6 +60,10 @@ pub fn run(
     print: &(impl Fn(&str) + Sync),
     note: &impl Fn(&str),
 ) -> Result<(), NetperfError> {
+    if let Some(question) = options.question {
+        print(&question::answer(options, question, stop)?);
+        return Ok(());
+    }
     for name in options.unknown_selectors() {
         note(&format!("selector {name} is not known here, and is left out"));
     }

@@ -3,12 +3,18 @@
 
 mod common;
 
+use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, TcpStream};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::time::Duration;
 
 use common::ends::free_port;
-use common::{Finished, LINKRATE, Running, command, has_or_skips, linkrate, wait_until};
+use common::machines::Machine;
+use common::{
+    Finished, LINKRATE, Running, command, has_or_skips, is_root_or_skips, linkrate, skip,
+    wait_until,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -198,4 +204,65 @@ fn linkrate_is_netperf_under_its_name() {
     assert!(rate > 1000.0, "{rate}");
     let finished = Running::start(&mut command(&netperf, "-q")).wait().expect_code(2);
     assert!(finished.stderr.contains("option -q is not taken"), "{}", finished.stderr);
+}
+
+/// Stands for `netperf` in the scripts: each test lasts a second and runs once, whatever the script asks for.
+const SHORTER: &str = r#"#!/bin/bash
+words=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        -l) words+=(-l 1); shift 2 ;;
+        -i | -I) shift 2 ;;
+        --) words+=("$@"); break ;;
+        *) words+=("$1"); shift ;;
+    esac
+done
+exec LINKRATE netperf "${words[@]}"
+"#;
+
+#[test]
+fn scripts_that_come_with_netperf_run_as_they_are() {
+    const EXAMPLES: &str = "/usr/share/doc/netperf/examples";
+    let test = "scripts_that_come_with_netperf_run_as_they_are";
+    // the scripts name the usual port
+    if !(is_root_or_skips(test) && has_or_skips(test, "ip", "iproute2")) {
+        return;
+    }
+    if !Path::new(EXAMPLES).join("tcp_rr_script").exists() {
+        skip(test, "the package netperf has no examples here");
+        return;
+    }
+    let machine = Machine::start();
+    machine.sh("ip link set lo up");
+    let mut serve = command(LINKRATE, "serve --programs netperf");
+    machine.on(&mut serve);
+    let server = Running::start(&mut serve);
+    let listens = || machine.listening_ports().contains(&12_865);
+    assert!(wait_until(Duration::from_secs(10), listens), "nothing listens");
+    let directory = tempfile::tempdir().expect("a directory");
+    let netperf = directory.path().join("netperf");
+    fs::write(&netperf, SHORTER.replace("LINKRATE", LINKRATE)).expect("a script");
+    fs::set_permissions(&netperf, Permissions::from_mode(0o755)).expect("a mode");
+    for (script, heading, tests) in [
+        ("tcp_rr_script", "TCP REQUEST/RESPONSE", 4),
+        ("udp_rr_script", "UDP REQUEST/RESPONSE", 4),
+        ("udp_stream_script", "UDP STREAM", 3),
+    ] {
+        let mut run = command("sh", &format!("{EXAMPLES}/{script} 127.0.0.1 CPU"));
+        run.current_dir(directory.path());
+        machine.on(&mut run);
+        let finished = Running::start(&mut run).wait().expect_code(0);
+        let errors: Vec<&str> =
+            finished.stderr.lines().filter(|line| line.starts_with("error")).collect();
+        assert_eq!(errors, [""; 0], "{script}");
+        let printed = &finished.stdout;
+        assert!(printed.contains(heading), "{script}: {printed}");
+        let is_result = |line: &&str| {
+            let numbers: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
+            numbers.is_ok_and(|numbers| numbers.len() >= 6)
+        };
+        let found = printed.lines().filter(is_result).count();
+        assert!(found >= tests, "{script}: {found} results, expected {tests}: {printed}");
+    }
+    drop(server);
 }

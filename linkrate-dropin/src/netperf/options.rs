@@ -63,6 +63,19 @@ pub struct Test {
     pub omni: bool,
 }
 
+/// What netperf answers without a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// The maximum segment size of a connection to the server (`TCP_MSS`).
+    Mss,
+    /// How fast the meter of the CPUs counts, here (`LOC_CPU`) or there (`REM_CPU`). Scripts give it back with `-c` and
+    /// `-C`.
+    CpuRate {
+        /// At the far end.
+        far: bool,
+    },
+}
+
 /// How long a test lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
@@ -107,6 +120,8 @@ pub struct Options {
     pub port: u16,
     /// The test.
     pub test: Test,
+    /// What is asked instead of a test.
+    pub question: Option<Question>,
     /// How long it lasts.
     pub length: Length,
     /// Whether to measure the CPU here, and there.
@@ -159,6 +174,7 @@ impl Default for Options {
             host: "localhost".to_owned(),
             port: PORT,
             test: Test { shape: Shape::Stream, udp: false, sends_files: false, omni: false },
+            question: None,
             length: Length::Seconds(10),
             cpu: [false; 2],
             banner: true,
@@ -198,6 +214,11 @@ fn apart(
     let mut given = Vec::new();
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
+        // scripts give the rate of the CPU behind -c and -C, which nothing needs
+        let follows = matches!(given.last(), Some(('c' | 'C', None)));
+        if follows && word.parse::<f64>().is_ok_and(|rate| rate >= 0.0) {
+            continue;
+        }
         let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
             return Err(OptionsError::Stray(word.clone()));
         };
@@ -282,7 +303,8 @@ impl Value<'_> {
     fn sizes(&self, most: u32) -> Result<[Option<u32>; 2], OptionsError> {
         let mut sizes = [None; 2];
         for (half, text) in sizes.iter_mut().zip(self.halves()) {
-            if text.is_empty() {
+            // a negative one is open, as an empty one
+            if text.is_empty() || text.starts_with('-') && size(&text[1..]).is_some() {
                 continue;
             }
             *half = match size(text).and_then(|size| u32::try_from(size).ok()) {
@@ -329,10 +351,20 @@ impl Value<'_> {
             "OMNI" => Test { omni: true, ..plain(Shape::Stream, false) },
             _ => {
                 return self.wrong(
-                    "one of TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, OMNI",
+                    "one of TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, OMNI, \
+                     TCP_MSS, LOC_CPU, REM_CPU",
                 );
             }
         })
+    }
+
+    fn question(&self) -> Option<Question> {
+        match self.1.to_ascii_uppercase().as_str() {
+            "TCP_MSS" => Some(Question::Mss),
+            "LOC_CPU" => Some(Question::CpuRate { far: false }),
+            "REM_CPU" => Some(Question::CpuRate { far: true }),
+            _ => None,
+        }
     }
 }
 
@@ -375,7 +407,12 @@ impl Options {
                     _ => return value.wrong("a TCP port"),
                 };
             }
-            't' => self.test = value.test()?,
+            't' => {
+                self.question = value.question();
+                if self.question.is_none() {
+                    self.test = value.test()?;
+                }
+            }
             'l' => self.length = value.length()?,
             'c' => self.cpu[0] = true,
             'C' => self.cpu[1] = true,
@@ -644,6 +681,13 @@ mod tests {
         ] {
             assert_eq!(parsed(&format!("-Y {text}")).unwrap().tos, expected, "{text}");
         }
+        let script = parsed("-c 100 -C 99.5 -l 5 -- -s -1 -S -1,-1 -m 4096").unwrap();
+        assert_eq!((script.cpu, script.length), ([true; 2], Length::Seconds(5)));
+        assert_eq!((script.buffers, script.message), ([[None; 2]; 2], [Some(4096), None]));
+        let question = |line: &str| parsed(line).unwrap().question;
+        assert_eq!(question("-t REM_CPU"), Some(Question::CpuRate { far: true }));
+        assert_eq!(question("-t tcp_mss -P 0"), Some(Question::Mss));
+        assert_eq!(question("-t TCP_RR"), None);
         let omni = parsed("-t OMNI -- -d recv -T tcp -k THROUGHPUT,direction").unwrap();
         assert_eq!(omni.test.shape, Shape::Maerts);
         let names = ["THROUGHPUT", "DIRECTION"].map(str::to_owned).to_vec();

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{ClientError, Control};
-use crate::netperf::{MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults};
+use crate::netperf::{Kind, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults};
 
 /// A test of a netserver, which listens for the connection of its payload.
 #[derive(Debug)]
@@ -52,6 +52,27 @@ impl NetperfTest {
         }
         let response = OmniResponse::parse(&answer)?;
         Ok(Self { control, response })
+    }
+
+    /// Asks how fast the meter of the server's CPUs counts, by a unit of its own.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn cpu_rate(server: SocketAddrV4, stop: &Arc<AtomicBool>) -> Result<f32, ClientError> {
+        const DURING: &str = "asking for the rate of the CPU";
+        let mut control = Control::connect(server, stop)?;
+        control.send(Message::new(Kind::CpuCalibrate).octets(), DURING)?;
+        let mut octets = [0; MESSAGE_BYTES];
+        control.fill(&mut octets, DURING)?;
+        Ok(Message::of(&octets).cpu_rate())
+    }
+
+    /// The maximum segment size of a connection to the server, octets.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn mss(server: SocketAddrV4, stop: &Arc<AtomicBool>) -> Result<Option<u32>, ClientError> {
+        Ok(Control::connect(server, stop)?.mss())
     }
 
     /// What the server answered.

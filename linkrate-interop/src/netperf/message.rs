@@ -112,6 +112,12 @@ impl Message {
         message
     }
 
+    /// The rate that an answer to [`CpuCalibrate`](Kind::CpuCalibrate) tells.
+    #[must_use]
+    pub fn cpu_rate(&self) -> f32 {
+        self.float(0)
+    }
+
     /// The message of these octets.
     #[must_use]
     pub fn of(octets: &[u8; MESSAGE_BYTES]) -> Self {

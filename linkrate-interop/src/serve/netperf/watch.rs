@@ -17,6 +17,8 @@ pub(super) const PAD: Duration = Duration::from_secs(4);
 pub(super) struct Watch<'a, 'b> {
     control: &'a Control<'b>,
     begun: Instant,
+    /// The last look at the clock: a stream has one for each call, and a second one costs it a per cent.
+    seen: Instant,
     timer: Option<Instant>,
     granted: Instant,
     /// When to look next after client and server.
@@ -41,6 +43,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         Self {
             control,
             begun,
+            seen: begun,
             timer: timer.map(|timer| begun + timer),
             granted: begun + granted.max(timer.unwrap_or_default()),
             next: begun + GLANCE,
@@ -59,9 +62,9 @@ impl<'a, 'b> Watch<'a, 'b> {
         self.begun.elapsed()
     }
 
-    /// Time until the timer; `None` without one.
+    /// Time until the timer at the last look; `None` without one.
     pub(super) fn left(&self) -> Option<Duration> {
-        self.timer.map(|timer| timer.saturating_duration_since(Instant::now()))
+        self.timer.map(|timer| timer.saturating_duration_since(self.seen))
     }
 
     /// Whether the timer has not fired yet, and the test is within what is granted with `bytes`.
@@ -82,6 +85,7 @@ impl<'a, 'b> Watch<'a, 'b> {
     /// When the test is over for another reason.
     pub(super) fn goes_on(&mut self) -> Result<bool, Ending> {
         let now = Instant::now();
+        self.seen = now;
         if self.timer.is_some_and(|timer| now >= timer) {
             return Ok(false);
         }
