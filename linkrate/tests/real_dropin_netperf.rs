@@ -244,12 +244,14 @@ fn scripts_that_come_with_netperf_run_as_they_are() {
     fs::write(&netperf, SHORTER.replace("LINKRATE", LINKRATE)).expect("a script");
     fs::set_permissions(&netperf, Permissions::from_mode(0o755)).expect("a mode");
     for (script, heading, tests) in [
-        ("tcp_rr_script", "TCP REQUEST/RESPONSE", 4),
-        ("udp_rr_script", "UDP REQUEST/RESPONSE", 4),
-        ("udp_stream_script", "UDP STREAM", 3),
+        ("tcp_rr_script", "-t TCP_RR", 4),
+        ("udp_rr_script", "-t UDP_RR", 4),
+        ("udp_stream_script", "-t UDP_STREAM", 3),
     ] {
-        let mut run = command("sh", &format!("{EXAMPLES}/{script} 127.0.0.1 CPU"));
-        run.current_dir(directory.path());
+        let here = directory.path().display();
+        let mut run = command("sh", "-c");
+        // a process that enters a machine loses its directory
+        run.arg(format!("cd {here} && exec sh {EXAMPLES}/{script} 127.0.0.1 CPU"));
         machine.on(&mut run);
         let finished = Running::start(&mut run).wait().expect_code(0);
         let errors: Vec<&str> =
