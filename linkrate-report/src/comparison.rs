@@ -14,7 +14,7 @@ use crate::paper::render;
 
 pub(crate) mod view;
 
-use view::{Group, Mark, View};
+use view::{Group, Mark, Note, View};
 
 const TEMPLATE: &str = include_str!("../templates/comparison.md");
 
@@ -52,7 +52,7 @@ pub fn table(comparison: &StudyComparison, width: Option<u16>, style: Style) -> 
         let head = ["effect", "baseline", "candidate", "ratio", "interval", "verdict"];
         sections.push(groups(head, &view.effects, &paper));
     }
-    sections.push(notes(&view, &paper));
+    sections.push(notes(&view.notes, &paper));
     let mut text = sections.join("\n\n");
     text.push('\n');
     text
@@ -129,10 +129,11 @@ fn mark(mark: Mark) -> &'static str {
     }
 }
 
-fn notes(view: &View, paper: &Paper) -> String {
+/// Sentences, each behind its word.
+pub(crate) fn notes(notes: &[Note], paper: &Paper) -> String {
     let mut table = paper.new_table();
     table.load_style(RULED);
-    for note in &view.notes {
+    for note in notes {
         table.add_row([note.word.to_owned(), clean(&note.text)]);
     }
     shape(&mut table, 0, false, true);

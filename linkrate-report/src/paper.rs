@@ -346,6 +346,9 @@ fn failures(results: &StudyResults) -> Vec<Failure<'_>> {
         .collect()
 }
 
+/// A drawing with its text alternative, which the pages import.
+const DRAWING: &str = include_str!("../templates/drawing.html");
+
 /// What marks Markdown for the formatter.
 const MARKDOWN: &str = "markdown";
 
@@ -382,6 +385,7 @@ pub fn render(name: &str, template: &str, values: &impl Serialize) -> Result<Str
         }
     });
     environment.add_filter("fenced", crate::escape::fenced);
+    environment.add_template("drawing.html", DRAWING)?;
     environment.add_template(name, template)?;
     Ok(environment.get_template(name)?.render(Serde(values))?)
 }

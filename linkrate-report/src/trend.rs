@@ -10,7 +10,8 @@
 use linkrate_study::trend::StudyTrend;
 
 use crate::ReportError;
-use crate::layout::{GAP, Paper, RULED, Style, clean, shape, trimmed};
+use crate::comparison::notes;
+use crate::layout::{Paper, Style, clean, shape};
 use crate::paper::render;
 
 mod view;
@@ -65,7 +66,7 @@ pub fn table(trend: &StudyTrend, width: Option<u16>, style: Style) -> String {
         shape(&mut table, 0, false, true);
         sections.push(paper.print(&table));
     }
-    sections.push(notes(&view, &paper));
+    sections.push(notes(&view.notes, &paper));
     let mut text = sections.join("\n\n");
     text.push('\n');
     text
@@ -96,17 +97,4 @@ fn groups(first: &str, groups: &[Group], paper: &Paper) -> String {
         return text;
     }
     text.replace('▼', "\u{1b}[1;31m▼\u{1b}[0m").replace('▲', "\u{1b}[32m▲\u{1b}[0m")
-}
-
-fn notes(view: &View, paper: &Paper) -> String {
-    let mut table = paper.new_table();
-    table.load_style(RULED);
-    for note in &view.notes {
-        table.add_row([note.word.to_owned(), clean(&note.text)]);
-    }
-    shape(&mut table, 0, false, true);
-    if let Some(column) = table.column_mut(0) {
-        column.set_padding((0, GAP as u16));
-    }
-    trimmed(&table)
 }
