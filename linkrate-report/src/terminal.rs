@@ -179,10 +179,8 @@ impl Page<'_> {
             table.add_row([words::measure(measure)]);
             for effect in effects.iter().filter(|effect| effect.measure == measure) {
                 let change = number::change(&effect.ratio);
-                let claimed = match words::not_claimed(effect, self.results.minimum_effect) {
-                    None => "✓".to_owned(),
-                    Some(reason) => format!("no: {reason}"),
-                };
+                let reason = words::not_claimed(effect, self.results.minimum_effect);
+                let claimed = reason.unwrap_or_else(|| "✓".to_owned());
                 let step = format!("  {}", clean(&words::step_at(effect)));
                 longest = longest.max(step.chars().count());
                 table.add_row([

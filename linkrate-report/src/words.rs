@@ -159,7 +159,7 @@ pub fn too_few() -> String {
     format!("fewer than {FEWEST_TO_CLAIM} blocks")
 }
 
-/// Why an effect is not claimed; `None` when it is.
+/// Why an effect is not claimed, and whether it is excluded or open; `None` when it is claimed.
 pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     if effect.claimed {
         return None;
@@ -168,13 +168,15 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     Some(match (effect.ratio.low, effect.ratio.high) {
         (Some(_), Some(_)) if effect.pairs < FEWEST_TO_CLAIM => too_few(),
         (Some(_), Some(_)) if effect.excluded => {
-            format!("within the {minimum} minimum")
+            format!("excluded: within the {minimum} minimum")
         }
-        (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => "includes no change".to_owned(),
+        (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => {
+            "open: includes no change".to_owned()
+        }
         (Some(_), Some(_)) if (effect.ratio.mean - 1.0).abs() <= minimum_effect => {
-            "may be within the minimum".to_owned()
+            "open: may be within the minimum".to_owned()
         }
-        (Some(_), Some(_)) => "may be chance".to_owned(),
+        (Some(_), Some(_)) => "open: may be chance".to_owned(),
         _ => "too few runs for an interval".to_owned(),
     })
 }
@@ -313,15 +315,15 @@ mod tests {
     fn an_unclaimed_effect_has_a_reason() {
         let mut effect = effects(&[(0.985, false)]).remove(0);
         let reason = |effect: &Effect| not_claimed(effect, 0.02);
-        assert_eq!(reason(&effect).as_deref(), Some("includes no change"));
+        assert_eq!(reason(&effect).as_deref(), Some("open: includes no change"));
         effect.ratio.high = Some(0.99);
         let said = reason(&effect);
-        assert_eq!(said.as_deref(), Some("may be within the minimum"));
+        assert_eq!(said.as_deref(), Some("open: may be within the minimum"));
         effect.excluded = true;
-        assert_eq!(reason(&effect).as_deref(), Some("within the 2 % minimum"));
+        assert_eq!(reason(&effect).as_deref(), Some("excluded: within the 2 % minimum"));
         (effect.excluded, effect.ratio.mean) = (false, 0.97);
         let said = reason(&effect);
-        assert_eq!(said.as_deref(), Some("may be chance"));
+        assert_eq!(said.as_deref(), Some("open: may be chance"));
         effect.ratio.low = None;
         assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("too few runs for an interval"));
         effect.claimed = true;

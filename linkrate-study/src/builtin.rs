@@ -260,6 +260,8 @@ mod tests {
         let study = parse("a-a", "studies/a-a.toml", find("a-a").unwrap().text).unwrap();
         let comparisons = crate::analysis::effects::comparisons(&study);
         assert_eq!((study.cells.len(), comparisons.len()), (12, 6));
+        // what its header says of false claims holds for each effect
+        assert_eq!(study.method.family, crate::study::Family::Effect);
         for comparison in comparisons {
             let [from, to] = [comparison.from_cell, comparison.to_cell].map(|c| &study.cells[c]);
             assert_eq!(comparison.factor, "repeat");

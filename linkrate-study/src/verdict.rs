@@ -311,12 +311,12 @@ pub enum Bound {
 pub enum Unexplained {
     /// The parts leave too much, or are too much.
     Part(RoundTripParts),
-    /// They were not measured.
+    /// They were not measured: none of them, or those of the adapter where there is one.
     Unmeasured,
 }
 
-/// What took the rest of a link that is the bound and not full: something else that was full, or that kept
-/// senders from it. Percentages as the word says.
+/// What took the rest of a link or a bus that is the bound and not full: something else that was full, or that
+/// kept senders from it. Percentages as the word says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Missing {
     /// The busiest CPU of the SUT.
@@ -346,7 +346,7 @@ pub struct Judged {
     pub bound: Bound,
     /// How far the links were occupied in this direction, per cent of time.
     pub link_percent: Option<f64>,
-    /// What took the rest where the links are the bound and not full; empty otherwise.
+    /// What took the rest where links or a bus are the bound and not full; empty otherwise.
     pub missing: Vec<Missing>,
 }
 
@@ -487,10 +487,16 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     }
     let explained =
         |parts: &RoundTripParts| parts.unexplained_percent().abs() <= UNEXPLAINED_PERCENT;
-    if let Some(parts) = shares.round_trip.filter(explained) {
+    // CPU times alone explain nothing where frames wait for the interrupts of adapters
+    let measured =
+        |parts: &RoundTripParts| shares.device_percent.is_none() || parts.moderation_us.is_some();
+    if let Some(parts) = shares.round_trip.filter(|parts| measured(parts) && explained(parts)) {
         return Bound::RoundTrip { sut: shares.sut, parts };
     }
-    let unexplained = || shares.round_trip.map_or(Unexplained::Unmeasured, Unexplained::Part);
+    let unexplained = || {
+        let told = shares.round_trip.filter(|parts| measured(parts) || !explained(parts));
+        told.map_or(Unexplained::Unmeasured, Unexplained::Part)
+    };
     Bound::NoSingleResource {
         sut: shares.sut,
         client: shares.client,
@@ -499,9 +505,9 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     }
 }
 
-/// What took the rest of links that are the bound and not full.
+/// What took the rest of links or a bus that are the bound and not full.
 fn missing(shares: &Shares, way: &WayShares, bound: &Bound) -> Vec<Missing> {
-    if !matches!(bound, Bound::Link { percent } if *percent < LINK_FULL_PERCENT) {
+    if !bound.is_outside() || bound.percent().is_none_or(|percent| percent >= LINK_FULL_PERCENT) {
         return Vec::new();
     }
     let from = |value: Option<f64>, least, is: fn(f64) -> Missing| {

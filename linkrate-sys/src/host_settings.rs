@@ -19,6 +19,9 @@ const NO_SETTINGS: [&str; 6] = [
     "net.ipv4.tcp_fastopen_key",
 ];
 
+/// Directories of an address family whose sysctls hold for all interfaces, or for those that come.
+const BELOW_A_FAMILY: [&str; 4] = ["conf/all", "conf/default", "neigh/default", "route"];
+
 /// The longest value of a sysctl, bytes.
 const LONGEST: usize = 256;
 
@@ -94,15 +97,21 @@ fn command_line(tree: &Tree) -> Option<String> {
     Some(kept.collect::<Vec<_>>().join(" "))
 }
 
-/// The sysctls `net.core.*` and `net.ipv4.*` of this process's network namespace, without those of
-/// single interfaces. A namespace of its own does not show the ones that hold for the whole host.
+/// The sysctls `net.core.*`, `net.ipv4.*` and `net.ipv6.*` of this process's network namespace, without those
+/// of single interfaces: of `conf` and `neigh` the ones for all interfaces and for new ones, and those of
+/// `route`. A namespace of its own does not show the ones that hold for the whole host.
 pub fn network_sysctls(tree: &Tree) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    for part in ["core", "ipv4"] {
+    let families = ["ipv4", "ipv6"].into_iter().flat_map(|family| {
+        let below = BELOW_A_FAMILY.map(|part| format!("{family}/{part}"));
+        std::iter::once(family.to_owned()).chain(below)
+    });
+    for part in std::iter::once("core".to_owned()).chain(families) {
         let directory = format!("/proc/sys/net/{part}");
+        let prefix = format!("net.{}", part.replace('/', "."));
         for name in tree.names(&directory) {
-            let (path, name) = (format!("{directory}/{name}"), format!("net.{part}.{name}"));
-            if NO_SETTINGS.contains(&name.as_str()) {
+            let (path, name) = (format!("{directory}/{name}"), format!("{prefix}.{name}"));
+            if NO_SETTINGS.contains(&name.as_str()) || is_of_this_namespace(&name) {
                 continue;
             }
             // directories and files that can only be written have no text
@@ -115,6 +124,12 @@ pub fn network_sysctls(tree: &Tree) -> BTreeMap<String, String> {
         }
     }
     found
+}
+
+/// Whether a sysctl is an identity of the namespace, made when it began, or no setting at all: writing it
+/// empties the cache of routes.
+fn is_of_this_namespace(name: &str) -> bool {
+    name.ends_with(".stable_secret") || name.ends_with(".route.flush")
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ use linkrate_terms::{
 use serde_json::Value;
 
 /// Sixteen pairs of cells that differ in name only, and the ladder's ends as a difference that is
-/// there. Fixed blocks, so that significance alone is tested.
+/// there. Fixed blocks and claims that are not adjusted for their number, so that significance alone is
+/// tested.
 const STUDY: &str = r#"title = "The same twice"
 [testbed]
 adapter = "veth"
@@ -27,6 +28,7 @@ direction = ["transmit", "receive"]
 offload = ["none", "tso"]
 [method]
 effects = ["repeat", "offload"]
+family = "effect"
 minimum-effect = "0 %"
 run = "100 ms"
 warm-up = "50 ms"
@@ -62,7 +64,13 @@ fn claims_real_differences_only() {
     let mut run = command(own.program(), "study run --json --output");
     run.arg(own.beside("results")).arg(own.beside("same.toml"));
     let watched = Running::start(&mut run);
-    let finished = watched.wait().expect_code(0);
+    let finished = watched.wait();
+    // of a window of 100 ms, a neighbour's 10 ms are too much
+    if finished.code() == Some(4) && finished.stdout.contains("other programs used") {
+        own.expect_nothing_left();
+        return skip("claims_real_differences_only", "other programs use the CPUs");
+    }
+    let finished = finished.expect_code(0);
     let document = finished.json();
     assert_eq!(document["interval_confidence"], document["confidence"]);
     for measure in ["throughput", "service_demand"] {

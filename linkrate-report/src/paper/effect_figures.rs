@@ -141,7 +141,8 @@ fn of_published(
     let mut sentences = Vec::new();
     for one in all {
         let [published, measured, ends] = words::beside(one);
-        let name = published_at(one);
+        let marks = words::marks::of(results, one);
+        let name = published_at(one) + &marks;
         sentences.push(format!("{name}: published {published}, measured {measured} ({ends})"));
         let row = ChartRow {
             figure: format!("paper {published}, here {measured}"),
@@ -165,7 +166,7 @@ fn of_published(
                 } else {
                     String::new()
                 };
-                (step, format!("{}{mean}", names::cell(&one.at)))
+                (step, format!("{}{mean}{marks}", names::cell(&one.at)))
             }
             _ => (String::new(), name),
         };
@@ -183,7 +184,10 @@ fn of_published(
         PublishedKind::Effect => changes::ratios(&title, &groups, size, results.minimum_effect),
         _ => changes::amounts(&title, &groups, size),
     })?;
-    let note = "Diamond: published; dot with interval: measured here.".to_owned();
+    let note = format!(
+        "Diamond: published; dot with interval: measured here.{}",
+        words::marks::caption(results, all.iter().copied())
+    );
     Ok(Figure { number: 0, title, note, panels: vec![picture] })
 }
 

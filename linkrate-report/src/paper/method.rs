@@ -3,6 +3,7 @@
 use linkrate_study::keys::kind_name;
 use linkrate_study::names;
 use linkrate_study::results::StudyResults;
+use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::store::StoredPlan;
 use linkrate_study::store::directory::minute_stamp;
 use linkrate_study::study::{Family, OnFailure, PART};
@@ -273,6 +274,12 @@ fn statistics(results: &StudyResults) -> String {
                 number::percent(computed_at)
             ));
         }
+        if results.blocks < FEWEST_TO_CLAIM {
+            text.push_str(
+                " A rhythm of two blocks may look like an effect in 20 to 32 % of studies of two to four \
+                 blocks.",
+            );
+        }
     }
     text.push_str(
         " Failed runs are in no figure and are listed with their reasons; no run is \
@@ -367,6 +374,37 @@ mod tests {
         assert_eq!(rest, ["Much. Or not."]);
         assert_eq!(super::question("# Licence\n#\n# What?\n"), None);
         assert_eq!(super::question("title = 1\n"), None);
+    }
+
+    #[test]
+    fn studies_of_few_blocks_warn_of_a_rhythm() {
+        use linkrate_study::levels::{Level, Levels};
+        use linkrate_study::quantity::{Interval, Measure};
+        use linkrate_study::results::Effect;
+
+        let text = "title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\n";
+        let mut results = crate::unmeasured::without_runs(text);
+        let warned =
+            |results: &StudyResults| statistics(results).contains("A rhythm of two blocks");
+        results.blocks = 4;
+        assert!(!warned(&results), "no effects");
+        results.effects = vec![Effect {
+            factor: "offload".to_owned(),
+            from: Level::Text("none".to_owned()),
+            to: Level::Text("tso".to_owned()),
+            at: Levels(Vec::new()),
+            measure: Measure::ServiceDemand,
+            ratio: Interval { mean: 0.9, low: Some(0.8), high: Some(0.99) },
+            pairs: 4,
+            p: None,
+            adjusted_p: None,
+            claimed: false,
+            excluded: false,
+            equal_mix: None,
+        }];
+        assert!(warned(&results));
+        results.blocks = 5;
+        assert!(!warned(&results));
     }
 
     #[test]

@@ -284,11 +284,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         ]),
         rows: results.published.iter().map(row).collect(),
         note: {
-            let meanings = words::marks::meanings(results);
-            let marks: String = meanings
-                .iter()
-                .map(|(mark, meaning)| format!(" {}: {meaning}.", words::capitalised(mark)))
-                .collect();
+            let marks = words::marks::caption(results, &results.published);
             format!(
                 "{}, not the figures. Intervals are those of this measurement.{marks}",
                 words::capitalised(words::OF_ANOTHER_MACHINE)

@@ -45,6 +45,17 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     .collect()
 }
 
+/// What the marks of some of the published figures mean, as sentences behind a caption, each after a space.
+pub fn caption<'p>(
+    results: &StudyResults,
+    figures: impl IntoIterator<Item = &'p PublishedResult>,
+) -> String {
+    let marks: Vec<String> = figures.into_iter().map(|one| of(results, one)).collect();
+    let used = |mark: &str| marks.iter().any(|marks| marks.contains(mark));
+    let meanings = meanings(results).into_iter().filter(|(mark, _)| used(mark));
+    meanings.map(|(mark, meaning)| format!(" {}: {meaning}.", super::capitalised(mark))).collect()
+}
+
 /// Share of the rate that a CPU allowed at which links are taken to bound a cell: each KB costs more at a
 /// lower rate, because interrupts come at the same times.
 const SAFE: f64 = 0.8;
@@ -136,9 +147,16 @@ mod tests {
         assert_eq!(of(&results, &derived), " (derived) ‡");
         assert_eq!(of(&results, &published(1, true)), "");
         assert!(meanings(&results).is_empty());
-        results.published = vec![derived];
+        results.published = vec![derived, published(1, true)];
         let marks: Vec<&str> = meanings(&results).iter().map(|(mark, _)| *mark).collect();
         assert_eq!(marks, ["derived", "‡"]);
+        // a caption has the marks of its own figures
+        let all = caption(&results, &results.published);
+        assert!(
+            all.starts_with(" Derived: computed from") && all.contains(". ‡: a CPU was"),
+            "{all}"
+        );
+        assert_eq!(caption(&results, &results.published[1..]), "");
     }
 
     #[test]

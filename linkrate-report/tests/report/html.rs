@@ -39,7 +39,7 @@ fn figures_verdicts_and_reasons_are_on_the_page() {
         "window (transmit 68.0 %, receive 68.0 % of sending time)",
         "the SUT may do more with stronger clients",
         "−83.8 to −82.8 %",
-        "includes no change",
+        "open: includes no change",
         "below the 2 % minimum",
         "read back rx-gro",
         "powersave",
@@ -67,6 +67,10 @@ fn adapter_figures_and_published_ones_are_on_the_page() {
         "<dt>frame sent on the wire</dt><dd>1511 B</dd>",
         "eth0 98.9/2.2 %, eth1 98.9/2.2 %",
         "compare the changes, not the figures",
+        // drawings have the marks of the table, and their meanings
+        "transmit ‡: published +178.63 Mb/s",
+        "dot with interval: measured here. ‡: a CPU was the bound",
+        "dot with interval: measured here. Parameter: the model was made from this figure",
     ] {
         assert!(html.contains(needle), "{needle}");
     }

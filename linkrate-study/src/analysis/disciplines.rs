@@ -44,15 +44,18 @@ pub fn figures(runs: &[&Measurement]) -> Vec<DisciplineFigures> {
     figures.collect()
 }
 
-/// The discipline that held packets back in each of these runs; `None` if one run has none, or they
-/// have different ones. Packets that arrive pass no discipline with a queue.
+/// The discipline that held packets back in each of these runs: of several, as on the ports of an
+/// aggregate, the one that held back the most in the first run. `None` if no discipline did in all of
+/// them. Packets that arrive pass no discipline with a queue.
 pub fn holding_back(runs: &[&Measurement]) -> Option<DisciplineShare> {
-    let found: Vec<&Discipline> =
-        runs.iter().map(|run| in_run(run)).collect::<Option<Vec<&Discipline>>>()?;
+    let held: Vec<Vec<&Discipline>> = runs.iter().map(|run| in_run(run)).collect();
+    // the same one of each run
+    let found: Vec<&Discipline> = held.first()?.iter().find_map(|first| {
+        held.iter()
+            .map(|of_run| of_run.iter().copied().find(|one| is_alike(first, one)))
+            .collect::<Option<Vec<&Discipline>>>()
+    })?;
     let first = *found.first()?;
-    if !found.iter().all(|one| is_alike(first, one)) {
-        return None;
-    }
     let mean_of = |pick: fn(&Discipline) -> Option<f64>| {
         mean(&found.iter().filter_map(|one| pick(one)).collect::<Vec<_>>())
     };
@@ -67,18 +70,21 @@ pub fn holding_back(runs: &[&Measurement]) -> Option<DisciplineShare> {
     })
 }
 
-/// The discipline of a run that held back the most, by its own rate first.
-fn in_run(run: &Measurement) -> Option<&Discipline> {
+/// The disciplines of a run that held packets back, most first: by the share of their own rate, then by
+/// packets over their limit.
+fn in_run(run: &Measurement) -> Vec<&Discipline> {
     let share = |one: &Discipline| one.rate_percent().unwrap_or(0.0);
     let holds = |one: &&Discipline| {
         let counts = &one.counts;
         let any = counts.overlimits > 0 || counts.dropped > 0 || counts.backlog_bytes > 0;
         counts.held_back() || (any && share(one) >= DISCIPLINE_BOUND_PERCENT)
     };
-    run.evidence.disciplines.iter().filter(holds).max_by(|one, other| {
-        let by_share = share(one).total_cmp(&share(other));
-        by_share.then(one.counts.overlimits.cmp(&other.counts.overlimits))
-    })
+    let mut held: Vec<&Discipline> = run.evidence.disciplines.iter().filter(holds).collect();
+    held.sort_by(|one, other| {
+        let by_share = share(other).total_cmp(&share(one));
+        by_share.then(other.counts.overlimits.cmp(&one.counts.overlimits))
+    });
+    held
 }
 
 #[cfg(test)]
@@ -127,6 +133,25 @@ mod tests {
         let named = |kind| figures.iter().find(|one| one.kind == kind).unwrap();
         assert_eq!((figures.len(), named("tbf").runs, named("tbf").drops), (2, 2, 7.0));
         assert_eq!(named("noqueue").rate_percent, None);
+    }
+
+    #[test]
+    fn of_disciplines_on_several_ports_one_that_held_packets_back_in_all_runs_is_named() {
+        let on = |interface: &str, megabits| Discipline {
+            interface: interface.to_owned(),
+            ..tbf("8001:", megabits)
+        };
+        // which of the two is the fuller changes from run to run
+        let first = run(vec![on("eth0", 498), on("eth1", 496)]);
+        let second = run(vec![on("eth0", 496), on("eth1", 498)]);
+        let found = holding_back(&[&first, &second]).unwrap();
+        assert_eq!(found.interface, "eth0");
+        assert!((found.rate_percent.unwrap() - 99.4).abs() < 1e-9, "{found:?}");
+        // the fullest of the first run was free in another one
+        let third = run(vec![on("eth0", 300), on("eth1", 497)]);
+        assert_eq!(holding_back(&[&first, &second, &third]).unwrap().interface, "eth1");
+        let fourth = run(vec![on("eth0", 498), on("eth1", 300)]);
+        assert_eq!(holding_back(&[&first, &third, &fourth]), None, "none in all runs");
     }
 
     #[test]

@@ -63,6 +63,15 @@ pub fn of_direction(
     }
 }
 
+/// Payload in bit/s that the buses of a virtual adapter's ports can carry in both directions together.
+/// `None` without buses.
+pub fn of_buses(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
+    let testbed = &*testbed.of_run(spec);
+    let Adapter::Model(model) = &testbed.adapter else { return None };
+    let rate = buses(spec, &model.clone().scaled(testbed.scale));
+    rate.is_finite().then_some(rate)
+}
+
 /// Payload that a run moved in one direction, in bytes and seconds; `None` without a window.
 pub fn moved(run: &Measurement, direction: OneWay) -> Option<(u64, f64)> {
     let traffic = &run.traffic;

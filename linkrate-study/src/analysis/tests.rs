@@ -7,7 +7,7 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::{Protocol, Workload};
 
 use super::*;
-use crate::executor::{Contention, Facts};
+use crate::executor::{Contention, Facts, RunFailure, Stage};
 use crate::fixture;
 use crate::levels::Level;
 use crate::quantity::{Measure, Quantity, Unit};
@@ -250,16 +250,38 @@ fn an_effect_is_claimed_only_if_it_is_significant_and_large() {
 }
 
 #[test]
-fn a_study_that_was_ended_by_hand_is_marked() {
-    let marked = |blocks, ended| {
+fn a_study_whose_end_was_not_planned_is_marked() {
+    let marked = |blocks, ended, resumed: bool| {
         let mut stored = ladder_of(blocks);
-        stored.ended = Some(ended);
-        analyse(&stored).warnings.iter().any(|warning| warning.contains("ended by hand"))
+        stored.ended = ended;
+        if resumed {
+            stored.plan.resumed.push(Session::new(Facts::default(), 1_795_273_979_999));
+        }
+        let mark = |warning: &String| {
+            let (end, _) = warning.split_once(" If its figures are the reason")?;
+            Some(end.to_owned())
+        };
+        analyse(&stored).warnings.iter().find_map(mark)
     };
-    assert!(marked(6, Ended::Interrupted));
+    let by_hand = Some("The study was ended by hand after 6 blocks.".to_owned());
+    assert_eq!(marked(6, Some(Ended::Interrupted), false), by_hand);
+    let budget = || {
+        let budget = std::time::Duration::from_secs(60);
+        Some(Ended::Rule(StopReason::Budget { blocks: 6, budget }))
+    };
+    assert_eq!(marked(6, budget(), true), by_hand, "another budget");
+    assert_eq!(marked(6, budget(), false), None, "as it was planned");
+    let lost = RunFailure { stage: Stage::Measure, reason: "it ended".to_owned(), fatal: true };
+    let lost = Some(Ended::TestbedLost(lost));
+    let said = marked(6, lost, false);
+    assert_eq!(said.as_deref(), Some("The study lost its testbed after 6 blocks."));
+    let said = marked(6, None, false);
+    assert_eq!(said.as_deref(), Some("The study is still running, or was killed, after 6 blocks."));
     // nothing is claimed from these
-    assert!(!marked(4, Ended::Interrupted));
-    assert!(!marked(6, Ended::Rule(StopReason::MaxBlocks { blocks: 6 })));
+    assert_eq!(marked(4, Some(Ended::Interrupted), false), None);
+    assert_eq!(marked(4, None, false), None);
+    let rule = Some(Ended::Rule(StopReason::MaxBlocks { blocks: 6 }));
+    assert_eq!(marked(6, rule, true), None);
 }
 
 #[test]

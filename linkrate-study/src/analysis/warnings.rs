@@ -54,17 +54,22 @@ pub const LOST_PERCENT: f64 = 0.1;
 pub const UNKNOWN_PERCENT: f64 = 5.0;
 
 /// The mark of a study that did not end as it was planned: who ends a study when a claim appears finds
-/// effects that do not exist. A budget that was set anew with `study resume` is such an end too.
-fn ended_by_hand(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
-    let by_hand = match &stored.ended {
-        Some(Ended::Interrupted) => true,
-        Some(Ended::Rule(StopReason::Budget { .. })) => !stored.plan.resumed.is_empty(),
-        _ => false,
+/// effects that do not exist. A budget that was set anew with `study resume` is such an end too, and so is
+/// the death of linkrate or of its testbed, which someone may have caused.
+fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
+    let end = match &stored.ended {
+        Some(Ended::Interrupted) => "was ended by hand",
+        Some(Ended::Rule(StopReason::Budget { .. })) if !stored.plan.resumed.is_empty() => {
+            "was ended by hand"
+        }
+        Some(Ended::TestbedLost(_)) => "lost its testbed",
+        None => "is still running, or was killed,",
+        Some(Ended::Rule(_) | Ended::Imported | Ended::RunFailed(_)) => return None,
     };
     let blocks = runs.complete_blocks(&stored.plan.study);
-    (by_hand && blocks >= FEWEST_TO_CLAIM).then(|| {
+    (blocks >= FEWEST_TO_CLAIM).then(|| {
         format!(
-            "The study was ended by hand after {blocks} blocks. If its figures were the reason, its \
+            "The study {end} after {blocks} blocks. If its figures are the reason for this end, its \
              claims are wrong more often than its confidence says: of simulated studies of one \
              effect that were ended at the first claim, a fifth claimed an effect that does not \
              exist. `linkrate study resume` completes the study."
@@ -80,7 +85,7 @@ pub fn warnings(
 ) -> Vec<String> {
     let mut found = imported::warnings(stored);
     found.extend(adapter::scaled(&stored.plan.study.testbed));
-    found.extend(ended_by_hand(stored, runs));
+    found.extend(unplanned_end(stored, runs));
     found.extend(torn(stored));
     found.extend(changed_testbed(stored));
     found.extend(failed(stored, runs));

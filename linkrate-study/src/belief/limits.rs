@@ -1,6 +1,6 @@
 //! No run moves more payload than its links and buses can carry.
 
-use linkrate_terms::{BitRate, Measurement, RunSpec, TestbedSpec};
+use linkrate_terms::{BitRate, Direction, Measurement, RunSpec, Task, TestbedSpec};
 
 use super::Refusal;
 use crate::analysis::limit;
@@ -17,11 +17,20 @@ const ON_ITS_WAY: f64 = 1e-3;
 /// something else had its CPU: a turn of another program, or a tick of steal. A run with more is refused.
 const STOOD_STILL: f64 = 10e-3;
 
+/// The directions that are compared with a limit: each by itself, and both together (`None`), which share
+/// the buses.
+pub const WAYS: [Option<OneWay>; 3] = [Some(OneWay::Transmit), Some(OneWay::Receive), None];
+
+/// The words for one of these [`WAYS`].
+pub fn way_words(direction: Option<OneWay>) -> &'static str {
+    direction.map_or("the sum of both directions", OneWay::word)
+}
+
 /// A direction in which a run moved more than is possible.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Over {
-    /// The direction.
-    pub direction: OneWay,
+    /// The direction; `None` is both together.
+    pub direction: Option<OneWay>,
     /// Payload per second.
     pub rate: BitRate,
     /// What the links or buses can carry.
@@ -35,27 +44,46 @@ impl Over {
     }
 }
 
-/// The share of its limit that a run moved in one direction, in per cent. `None` where there is no
-/// limit.
+/// The share of its limit that a run moved in one direction, or in both together (`None`), in per cent.
+/// `None` where there is no limit.
 pub fn percent(
     testbed: &TestbedSpec,
     spec: &RunSpec,
     run: &Measurement,
-    direction: OneWay,
+    direction: Option<OneWay>,
 ) -> Option<f64> {
-    Some(share(testbed, spec, run, direction)?.percent())
+    let (share, _) = share(testbed, spec, run, direction)?;
+    Some(share.percent())
 }
 
+/// What a run moved beside its limit, and its window in seconds.
 fn share(
     testbed: &TestbedSpec,
     spec: &RunSpec,
     run: &Measurement,
-    direction: OneWay,
-) -> Option<Over> {
-    let limit = limit::of_direction(spec, testbed, run, direction)?;
-    let (bytes, seconds) = limit::moved(run, direction)?;
-    let rate = BitRate(bytes as f64 * 8.0 / seconds);
-    Some(Over { direction, rate, limit: BitRate(limit) })
+    direction: Option<OneWay>,
+) -> Option<(Over, f64)> {
+    let moved = |way| {
+        let (bytes, seconds) = limit::moved(run, way)?;
+        Some((bytes as f64 * 8.0 / seconds, seconds))
+    };
+    let (rate, seconds, limit) = match direction {
+        Some(way) => {
+            let (rate, seconds) = moved(way)?;
+            (rate, seconds, limit::of_direction(spec, testbed, run, way)?)
+        }
+        None if is_bidirectional(spec) => {
+            let (transmit, receive) = (moved(OneWay::Transmit)?, moved(OneWay::Receive)?);
+            let limit = limit::of_buses(spec, testbed)?;
+            (transmit.0 + receive.0, transmit.1.min(receive.1), limit)
+        }
+        None => return None,
+    };
+    Some((Over { direction, rate: BitRate(rate), limit: BitRate(limit) }, seconds))
+}
+
+fn is_bidirectional(spec: &RunSpec) -> bool {
+    matches!(&spec.task, Task::Workload(workload) if workload.direction == Direction::Bidirectional)
 }
 
 /// The first direction in which a run moved more than its links can carry in the window and
@@ -68,11 +96,10 @@ pub fn over(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<
 /// seconds.
 fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
     let moderated = f64::from(run.effective.interface.port.rx_usecs.unwrap_or(0)) * 1e-6;
-    [OneWay::Transmit, OneWay::Receive].into_iter().find_map(|direction| {
-        let share = share(testbed, spec, run, direction)?;
-        let (bytes, seconds) = limit::moved(run, direction)?;
-        let most = share.limit.0 / 8.0 * (seconds + more + moderated);
-        (bytes as f64 > most).then_some(share)
+    WAYS.into_iter().find_map(|direction| {
+        let (share, seconds) = share(testbed, spec, run, direction)?;
+        let most = share.limit.0 * (seconds + more + moderated);
+        (share.rate.0 * seconds > most).then_some(share)
     })
 }
 
@@ -83,7 +110,7 @@ pub(super) fn check(
 ) -> Result<(), Refusal> {
     let Some(over) = over_by(STOOD_STILL, testbed, spec, run) else { return Ok(()) };
     let Over { direction, rate, limit } = over;
-    let way = direction.word();
+    let way = way_words(direction);
     let reason = format!(
         "{way} was {:.2} % of what its links and buses can carry ({rate} of {limit}), which is \
          impossible: the window has payload of the time before it, because something stood still when \

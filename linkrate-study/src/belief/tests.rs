@@ -102,6 +102,25 @@ fn names_a_program_on_the_cpus_with_its_share() {
 }
 
 #[test]
+fn time_that_may_be_of_others_is_a_part_of_the_cost_in_short_windows_too() {
+    let refused = |unsure_ns: u64, bound_ns: u64| {
+        let mut run = fixture::stream(9.4e9, 0.5);
+        (run.sut_cpu.cpus[0].window_ns, run.sut_cpu.cpus[0].busy_ns) = (400_000_000, 60_000_000);
+        let cpu_ns = unsure_ns + bound_ns;
+        run.sut_cpu.others = vec![OtherProgram { cpu_ns, bound_ns, ..other("sh", 0.0) }];
+        check(&TestbedSpec::default(), &run).err()
+    };
+    // 7 % of the window, and half of the cost
+    assert_eq!(
+        refused(28_000_000, 0).unwrap(),
+        "other programs used 28 ms on CPUs of the system under test or elsewhere, up to 46.7 % of \
+         the run's own CPU time, expected less than 10 %: \"sh\" (process 4711) 7.0 %"
+    );
+    assert_eq!(refused(0, 28_000_000), None, "it is taken out of the figures");
+    assert_eq!(refused(9_900_000, 0), None, "a daemon that woke up");
+}
+
+#[test]
 fn computes_the_rate_of_a_link_from_octets_and_busy_time() {
     assert_eq!(check(&gigabit(1.0), &sent_at(1e9)), Ok(()));
     assert_eq!(check(&gigabit(1.0), &sent_at(0.995e9)), Ok(()));
@@ -613,4 +632,31 @@ fn no_run_moves_more_than_its_links_can_carry_in_either_direction() {
         ..both
     };
     assert_eq!(refused(&requests, 200.0, 0.0, 20, 1448), None, "they have no limit");
+}
+
+#[test]
+fn no_run_moves_more_in_both_directions_than_its_bus_can_carry() {
+    let adapter = Adapter::Model(Box::new(model::find("ten-gigabit").unwrap()));
+    let ten_gigabit = TestbedSpec { adapter, ..TestbedSpec::default() };
+    let mut both = streaming(Direction::Bidirectional);
+    both.interface.mtu = Some(9000);
+    let refused = |spec: &RunSpec, percent: f64| {
+        let mut run = sent_at(1e9);
+        let bytes = (10e9 * 8948.0 / 9038.0 / 8.0 * 2.0 * percent / 100.0) as u64;
+        (run.traffic.transmit_bytes, run.traffic.transmit_seconds) = (bytes, 2.0);
+        (run.traffic.receive_bytes, run.traffic.receive_seconds) = (bytes, 2.0);
+        limits::check(&ten_gigabit, spec, &run).err()
+    };
+    assert_eq!(refused(&both, 63.0), None, "12.47 of 12.55 Gb/s");
+    // neither direction is full, and the bus has less than both
+    let Refusal { named, reason, .. } = refused(&both, 70.0).unwrap();
+    assert_eq!(named, "the sum of both directions");
+    let said = "the sum of both directions was 110.44 % of what its links and buses can carry (13.86 Gb/s \
+                of 12.55 Gb/s), which is impossible";
+    assert!(reason.starts_with(said), "{reason}");
+    let one = RunSpec {
+        task: Task::Workload(Workload { direction: Direction::Receive, ..Workload::default() }),
+        ..both
+    };
+    assert_eq!(refused(&one, 70.0), None, "the sum is compared where both directions have payload");
 }

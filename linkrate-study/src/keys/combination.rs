@@ -4,7 +4,8 @@ use linkrate_terms::backup::MOST_FILES;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_terms::{
-    ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, TestbedSpec, Workload,
+    ByteSize, Direction, MessageSize, Offload, Protocol, ReceivePath, SendPath, TestbedSpec,
+    Workload,
 };
 use linkrate_wire::limits::IpVersion;
 use linkrate_wire::limits::packets::UDP_HEADER;
@@ -16,6 +17,9 @@ pub(super) const DEFAULT_MTU: u32 = 1500;
 
 /// UDP_MAX_SEGMENTS, include/linux/udp.h: `1 << 7` since Linux 6.9, 64 before.
 const MAX_DATAGRAMS_PER_CALL: u64 = 128;
+
+/// Transactions of UDP that a number of one byte tells apart.
+const NUMBERS_OF_A_BYTE: u32 = 1 << 8;
 
 /// Two settings that cannot be combined, as a sentence that says what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -287,6 +291,7 @@ fn datagrams(setup: &Setup) -> Result<(), Combination> {
         _ => Vec::new(),
     };
     for (key, size) in sizes {
+        numbered(workload, key, size)?;
         let largest = size.largest();
         if largest.0 > MAX_DATAGRAM {
             // UDP_SEGMENT does not lift this: one call is one UDP payload before it is cut
@@ -326,6 +331,24 @@ fn datagrams(setup: &Setup) -> Result<(), Combination> {
         );
     }
     Ok(())
+}
+
+/// Refuses more transactions under way than the numbers in their datagrams tell apart: a datagram of one
+/// byte has a number of one byte.
+fn numbered(workload: &Workload, key: &'static str, size: MessageSize) -> Result<(), Combination> {
+    let (burst, smallest) = (workload.burst, size.smallest());
+    if workload.kind != Protocol::UdpRequestResponse || smallest.0 > 1 || burst <= NUMBERS_OF_A_BYTE
+    {
+        return Ok(());
+    }
+    refuse(
+        "burst",
+        key,
+        format!(
+            "burst {burst} cannot be combined with messages of {smallest} ({key} {size}); at most \
+             {NUMBERS_OF_A_BYTE} can be told apart"
+        ),
+    )
 }
 
 /// Refuses knobs of the interface that cannot be combined.

@@ -144,6 +144,9 @@ fn accepts_the_default_and_usual_setups() {
         &[("kind", "udp-stream"), ("message", "63 KiB"), ("udp-segment", "1472")],
         &[("kind", "udp-stream"), ("message", "8 KiB"), ("mtu", "9000"), ("udp-segment", "8972")],
         &[("kind", "udp-request-response"), ("burst", "4")],
+        &[("kind", "udp-request-response"), ("burst", "256"), ("request", "1"), ("response", "1")],
+        &[("kind", "udp-request-response"), ("burst", "257"), ("request", "2"), ("response", "2")],
+        &[("kind", "request-response"), ("burst", "257"), ("request", "1"), ("response", "1")],
     ] {
         assert_eq!(check(&setup(settings), &TestbedSpec::default()), Ok(()), "{settings:?}");
     }
@@ -184,6 +187,25 @@ fn impossible_combinations_name_both_keys() {
         for key in [refused.key, refused.other] {
             assert!(refused.sentence.contains(key), "{refused}");
         }
+    }
+}
+
+#[test]
+fn udp_transactions_under_way_are_told_apart_by_their_numbers() {
+    for (key, value, other) in
+        [("request", "1 B", "response"), ("response", "1 B to 64 B", "request")]
+    {
+        let settings =
+            [("kind", "udp-request-response"), ("burst", "257"), (key, value), (other, "64")];
+        let refused = check(&setup(&settings), &TestbedSpec::default()).unwrap_err();
+        assert_eq!((refused.key, refused.other), ("burst", key));
+        assert_eq!(
+            refused.sentence,
+            format!(
+                "burst 257 cannot be combined with messages of 1 B ({key} {value}); at most 256 can be told \
+                 apart"
+            )
+        );
     }
 }
 

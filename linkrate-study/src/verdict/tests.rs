@@ -425,6 +425,37 @@ fn links_that_are_not_full_say_what_is_missing() {
     assert!(brief.ends_with("nothing to send for 1.2 %, window 7.0 % of sending time)"), "{brief}");
 }
 
+#[test]
+fn a_port_and_a_bus_that_are_not_full_say_what_is_missing_too() {
+    let mut uneven = with_way(calm(), |way| way.link_percent = Some(46.0));
+    let ports = PortShares { fullest_percent: 98.0, port: Some(2), others_percent: (31.2, 55.4) };
+    uneven.ways[0].ports = Some(ports);
+    uneven.ways[0].resent_percent = Some(0.34);
+    assert_eq!(
+        said(&uneven),
+        [
+            "bound by one port of the aggregate: port 2 98.0 %, the others 31 to 55 % (missing: 0.3 % \
+             sent again)",
+            "bound by one port of the aggregate (port 2 98.0 %, the others 31 to 55 % occupied; missing: \
+             0.3 % sent again)"
+        ]
+    );
+    let mut bus = Shares { bus_percent: Some(98.0), ..both_ways(60.0, 62.0) };
+    assert_eq!(
+        said(&bus),
+        [
+            "bound by the bus: 98.0 % (missing: no cause found)",
+            "bound by the bus (98.0 % occupied; missing: no cause found)"
+        ]
+    );
+    bus.ways[1].resent_percent = Some(0.2);
+    let brief = said(&bus)[0].clone();
+    let missing = "(missing: transmit no cause found, receive 0.2 % sent again)";
+    assert!(brief.ends_with(missing), "{brief}");
+    bus.bus_percent = Some(99.5);
+    assert_eq!(said(&bus)[0], "bound by the bus: 99.5 %");
+}
+
 /// Transactions of 500 µs of which so much is unexplained.
 fn explained_but_for(unexplained_us: f64) -> Shares {
     let parts = RoundTripParts {
@@ -470,6 +501,27 @@ fn a_round_trip_is_no_bound_unless_its_parts_explain_it() {
     assert!(matches!(only(&stream), Bound::NoSingleResource { unexplained: None, .. }));
 }
 
+/// Transactions of several frames on a virtual adapter: the CPU times are known, and the waits for
+/// interrupts are not.
+#[test]
+fn cpu_times_alone_explain_no_round_trip_over_an_adapter() {
+    let mut transactions = explained_but_for(0.0);
+    let parts = transactions.round_trip.as_mut().unwrap();
+    (parts.moderation_us, parts.device_us, parts.wire_us) = (None, None, None);
+    (parts.sut_us, parts.clients_us, parts.unexplained_us) = (300.0, Some(190.0), 10.0);
+    let bound = only(&transactions);
+    assert!(matches!(bound, Bound::RoundTrip { .. }), "no adapter: {bound:?}");
+    transactions.device_percent = Some(20.0);
+    let [brief, _] = said(&transactions);
+    assert!(brief.ends_with("; the parts of the round trip were not measured"), "{brief}");
+    transactions.round_trip.as_mut().unwrap().unexplained_us = 200.0;
+    let [brief, _] = said(&transactions);
+    assert!(brief.ends_with("; 40 % of the round trip unexplained"), "{brief}");
+    transactions.round_trip.as_mut().unwrap().moderation_us = Some(200.0);
+    transactions.round_trip.as_mut().unwrap().unexplained_us = 0.0;
+    assert!(matches!(only(&transactions), Bound::RoundTrip { .. }));
+}
+
 #[test]
 fn round_trip() {
     let transactions = explained_but_for(50.0);
@@ -503,7 +555,13 @@ fn no_single_resource() {
 #[test]
 fn the_bus_comes_after_the_link() {
     let full = Shares { bus_percent: Some(98.2), sut: cpu(99.0), ..calm() };
-    assert_eq!(said(&full), ["bound by the bus: 98.2 %", "bound by the bus (98.2 % occupied)"]);
+    assert_eq!(
+        said(&full),
+        [
+            "bound by the bus: 98.2 % (missing: SUT CPU 99.0 %)",
+            "bound by the bus (98.2 % occupied; missing: SUT CPU 99.0 % busy)"
+        ]
+    );
     let link = with_way(full, |way| way.link_percent = Some(97.0));
     assert!(matches!(only(&link), Bound::Link { .. }));
 }

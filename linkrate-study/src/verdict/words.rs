@@ -286,8 +286,8 @@ fn held_back(share: &DisciplineShare, form: Form) -> String {
     }
 }
 
-/// What took the rest of links that are not full: ` (missing: clients' CPU 99.9 %)`. With several directions
-/// each cause has its own.
+/// What took the rest of links or a bus that are not full: ` (missing: clients' CPU 99.9 %)`. With several
+/// directions each cause has its own, unless one bus misses the same in all.
 fn rest_of(group: &Group<'_>, form: Form) -> String {
     let busy = if form == Form::Prose { " busy" } else { "" };
     let word = |missing: &Missing| match missing {
@@ -300,8 +300,11 @@ fn rest_of(group: &Group<'_>, form: Form) -> String {
         Missing::SendBuffer(percent) => format!("send buffer {percent:.1} % of sending time"),
         Missing::Unknown => "no cause found".to_owned(),
     };
-    let words = group.iter().flat_map(|way| {
-        let direction = way.direction.filter(|_| group.len() > 1).map(OneWay::word);
+    let same = matches!(group[0].bound, Bound::Bus { .. })
+        && group.iter().all(|way| way.missing == group[0].missing);
+    let told = if same { &group[..1] } else { &group[..] };
+    let words = told.iter().flat_map(|way| {
+        let direction = way.direction.filter(|_| told.len() > 1).map(OneWay::word);
         way.missing.iter().map(move |missing| match direction {
             Some(direction) => format!("{direction} {}", word(missing)),
             None => word(missing),

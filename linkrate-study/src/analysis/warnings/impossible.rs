@@ -6,7 +6,6 @@ use crate::belief::limits;
 use crate::stats::interval::of_mean;
 use crate::store::StoredRun;
 use crate::study::Cell;
-use crate::verdict::OneWay;
 
 /// Runs that are named one by one.
 const NAMED: usize = 3;
@@ -14,9 +13,9 @@ const NAMED: usize = 3;
 /// Runs from which the mean of a cell is judged.
 const FEWEST: usize = 5;
 
-/// The warnings of one cell: each run that moved more than is possible, in its direction and with its
-/// value. Runs with much more are refused and have no figures; results of earlier versions have them.
-/// Where every run is within what may be on its way when a window opens, and their interval all the same
+/// The warnings of one cell: each run that moved more than is possible, in its direction or in both
+/// together, and with its value. Runs with much more are refused and have no figures; results of earlier
+/// versions have them. Where every run is within what may be on its way when a window opens, and their interval all the same
 /// lies above the limit, chance does not explain the mean.
 pub fn warnings(
     name: &str,
@@ -29,7 +28,7 @@ pub fn warnings(
     let over: Vec<String> = good()
         .filter_map(|(block, run)| {
             let over = limits::over(testbed, &cell.spec, run)?;
-            let way = over.direction.word();
+            let way = limits::way_words(over.direction);
             Some(format!("{way} in block {} {:.2} %", block + 1, over.percent()))
         })
         .collect();
@@ -44,7 +43,7 @@ pub fn warnings(
              {named} of the limit."
         )];
     }
-    [OneWay::Transmit, OneWay::Receive]
+    limits::WAYS
         .into_iter()
         .filter_map(|direction| {
             let percent = |(_, run)| limits::percent(testbed, &cell.spec, run, direction);
@@ -54,7 +53,7 @@ pub fn warnings(
             Some(format!(
                 "{name}: {} is {:.3} % ({low:.3} to {:.3}) of what its links can carry, which is an \
                  error of the instrument.",
-                direction.word(),
+                limits::way_words(direction),
                 mean.mean,
                 mean.high.unwrap_or(f64::NAN)
             ))

@@ -196,7 +196,8 @@ mod tests {
     use crate::executor::Facts;
     use crate::fixture;
     use crate::stats::simulate::Simulator;
-    use crate::store::{StoredPlan, StoredRun, StoredStudy};
+    use crate::stats::stop::StopReason;
+    use crate::store::{Ended, StoredPlan, StoredRun, StoredStudy};
 
     /// Runs of the ladder with 1 % of noise, changed by `change` (block, cell).
     fn ladder(blocks: u32, seed: u64, change: impl Fn(u32, u32) -> f64) -> StoredStudy {
@@ -216,7 +217,7 @@ mod tests {
             plan: StoredPlan::new(fixture::ladder(), Facts::default(), 0),
             runs,
             torn: false,
-            ended: None,
+            ended: Some(Ended::Rule(StopReason::MaxBlocks { blocks })),
         }
     }
 

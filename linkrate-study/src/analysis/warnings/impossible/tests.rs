@@ -53,6 +53,30 @@ fn one_direction_above_its_limit_is_not_excused_by_the_other() {
     assert!(found[0].contains("receive in block 1 100.60 % of"), "{found:?}");
 }
 
+/// Each direction has a half of the bus to spare, and both together have more than it carries.
+#[test]
+fn both_directions_together_are_compared_with_the_bus() {
+    let text = "title = \"t\"\n[testbed]\nadapter = \"ten-gigabit\"\n[factors]\nlro = [true]\n[workload]\n\
+                direction = \"bidirectional\"\nmtu = 9000";
+    let study = parse("t", "t", text).unwrap_or_else(|errors| panic!("{errors}"));
+    let found = |percent: f64| {
+        let bytes = (12.55e9 / 2.0 * percent / 100.0 / 8.0 * 2.0) as u64;
+        let mut measured = fixture::stream(0.0, 0.5);
+        let traffic = &mut measured.traffic;
+        (traffic.transmit_bytes, traffic.transmit_seconds) = (bytes, 2.0);
+        (traffic.receive_bytes, traffic.receive_seconds) = (bytes, 2.0);
+        let run = |block| fixture::run(block, block, Some(0), measured.clone());
+        let runs: Vec<StoredRun> = (0..5).map(run).collect();
+        let runs: Vec<&StoredRun> = runs.iter().collect();
+        warnings("cell", &study.cells[0], &study.testbed, &runs, 0.95)
+    };
+    assert_eq!(found(99.9), [""; 0]);
+    let run = &found(111.6)[0];
+    assert!(run.contains("the sum of both directions in block 1 111.60 %, "), "{run}");
+    let mean = &found(100.01)[0];
+    assert!(mean.starts_with("cell: the sum of both directions is 100.010 %"), "{mean}");
+}
+
 /// What may be on its way when a window opens explains single runs, and no mean.
 #[test]
 fn a_mean_that_lies_above_the_limit_is_not_chance() {
