@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use linkrate_agent::protocol::{DatagramHabit, DialSpec, Ends, FlowFacts, Reply, Request};
 use linkrate_interop::client::{
-    ClientError, Control, Iperf3Test, NetperfTest, PASSWORD, User, UserError,
+    BUSY, ClientError, Control, Iperf3Test, NetperfTest, PASSWORD, User, UserError,
 };
 use linkrate_interop::iperf3::{
     GREETING, Parameters, Results, Role, StreamResult, Transport, Ways, stream_id,
@@ -190,7 +190,7 @@ impl FarProgram {
                         let connect = &mut || Control::connect(self.server, &self.stop);
                         let with =
                             || Parameters { authentication: Some(user.token()), ..asked.clone() };
-                        Iperf3Test::ask_over(connect, &mut |_| with())
+                        Iperf3Test::ask_over(connect, &mut |_| with(), BUSY)
                     }),
                 };
                 let mut test = test.map_err(|error| self.failed(error))?;
