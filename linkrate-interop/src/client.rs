@@ -14,7 +14,7 @@ mod user;
 use std::net::SocketAddr;
 
 pub use control::Control;
-pub use iperf3::Iperf3Test;
+pub use iperf3::{BUSY, Iperf3Test};
 pub use netperf::NetperfTest;
 pub use user::{PASSWORD, User, UserError};
 

@@ -5,7 +5,7 @@
 //! granted: lengths are bounded, numbers have ranges, and text is made harmless.
 //!
 //! - [`iperf3`]: iperf 3.1 and later, by the behaviour of 3.21
-//! - [`netperf`]: netperf since 2.5, by the behaviour of 2.7.1
+//! - [`netperf`]: clients of netperf since 2.4.3 and servers since 2.6, by the behaviour of 2.7.1
 //! - [`import`]: what these programs print, as imported runs
 //! - [`json`]: documents behind their length, and their fields
 //! - [`client`]: tests of the servers of these programs, with sockets

@@ -12,11 +12,12 @@ use linkrate_sys::memory::PageBuffer;
 
 pub use stream::{Count, Phase, Socket, Stream, Work};
 
-/// Whether a call failed for its time, and not for its connection.
+/// Whether a call failed for its time, and not for its connection. `TimedOut` is what a connection says whose far end does
+/// not answer any more.
 #[must_use]
 pub fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted)
 }
 
 /// Payload of so many octets, from the beginning of a page on. Buffers of the heap begin 16 octets behind it, and the

@@ -10,8 +10,8 @@
 //! - [`verdict`](Verdict): what bounded a session
 //!
 //! A connection of iperf3 begins with a cookie. If a test with this cookie waits for streams, the connection is one of
-//! them; otherwise it begins a test. Every wait has a bound, and a client that vanishes or lies costs its own
-//! session alone.
+//! them; otherwise it begins a test. Every wait for a client has a bound, and so has every octet that it is to take: a client that
+//! vanishes or lies costs its own session alone.
 
 mod door;
 mod grants;
@@ -28,7 +28,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use grants::{Grants, Network, NetworkError};
 pub use interface::InterfaceReport;
@@ -41,9 +41,12 @@ use linkrate_sys::socket::wait_ready;
 use door::Door;
 
 use crate::iperf3::{COOKIE_BYTES, Cookie, State, Users};
+use crate::payload::is_passing;
 
 /// How long a client may take for its cookie.
 const GREETING: Duration = Duration::from_secs(5);
+/// How long it may take for a document and for all its streams, and for taking what it is sent.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the listener looks whether it is to end.
 const GLANCE: Duration = Duration::from_millis(50);
 /// Most connections beside the sessions that have not said yet what they are for.
@@ -165,15 +168,29 @@ fn greet(shared: &Shared, mut accepted: Accepted, ended: &impl Fn(&SessionReport
         ended(&session::serve(shared, accepted.stream, cookie));
     } else {
         let _ = session::announce(&mut accepted.stream, State::AccessDenied);
+        let ending = Ending::Refused(shared.grants.full());
+        let client = accepted.stream.peer_addr().ok();
+        ended(&SessionReport { ending, ..SessionReport::of("iperf3", client) });
     }
     shared.sessions.fetch_sub(1, Ordering::Relaxed);
 }
 
 fn cookie_of(stream: &mut TcpStream) -> io::Result<Cookie> {
+    let deadline = Instant::now() + GREETING;
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(GREETING))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let mut octets = [0; COOKIE_BYTES];
-    stream.read_exact(&mut octets)?;
+    let mut have = 0;
+    while have < octets.len() {
+        // a time-out of zero is an error
+        stream.set_read_timeout(Some(deadline.saturating_duration_since(Instant::now())))?;
+        match stream.read(&mut octets[have..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => have += count,
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
     Cookie::of(octets).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

@@ -6,14 +6,16 @@
 //! printed what both ends had counted.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use linkrate_interop::client::{Iperf3Test, NetperfTest};
+use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
 use linkrate_interop::netperf::{OmniRequest, Shape};
 use linkrate_interop::serve::{self, Grants};
@@ -53,7 +55,7 @@ fn said(line: &str) -> Said {
     Said { by_client, octets }
 }
 
-/// A server of linkrate on a port of its own, which is ended with its test.
+/// A server of linkrate on a port of its own, reached at the loopback address of IPv4. It ends with its test.
 struct Server {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -61,23 +63,26 @@ struct Server {
 }
 
 impl Server {
-    fn start(serve: fn(&TcpListener, &Arc<AtomicBool>)) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("its address");
+    fn start(address: IpAddr, serve: fn(&TcpListener, &Arc<AtomicBool>)) -> Self {
+        let listener = TcpListener::bind((address, 0)).expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stop = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&stop);
         let thread = std::thread::spawn(move || serve(&listener, &theirs));
         Self { address, stop, thread: Some(thread) }
     }
 
-    fn netperf() -> Self {
-        Self::start(|listener, stop| {
-            serve::netperf(listener, &Grants::default(), stop, &|_| {}).expect("a server");
+    fn netperf(address: IpAddr) -> Self {
+        Self::start(address, |listener, stop| {
+            let networks = vec!["127.0.0.1".parse().expect("a network")];
+            let grants = Grants { networks, ..Grants::default() };
+            serve::netperf(listener, &grants, stop, &|_| {}).expect("a server");
         })
     }
 
     fn iperf3() -> Self {
-        Self::start(|listener, stop| {
+        Self::start(Ipv4Addr::LOCALHOST.into(), |listener, stop| {
             serve::iperf3(listener, &Grants::default(), None, stop, &|_| {}).expect("a server");
         })
     }
@@ -108,7 +113,12 @@ fn word(message: &[u8], index: usize) -> u32 {
 
 /// Plays the client of a recorded session of netperf, and returns the results that the server sends.
 fn replay_netperf(version: &str, test: &str) -> Vec<u8> {
-    let server = Server::netperf();
+    replay_netperf_at(Ipv4Addr::LOCALHOST.into(), version, test)
+}
+
+/// The same with a server that listens on `address`.
+fn replay_netperf_at(address: IpAddr, version: &str, test: &str) -> Vec<u8> {
+    let server = Server::netperf(address);
     let recorded = session(&format!("netperf-{version}-{test}"));
     let mut control = server.connect(server.address.port());
     let mut lines = recorded.iter().peekable();
@@ -181,6 +191,9 @@ fn move_payload(server: &Server, test: &str, port: u16) {
             drop(server.connect(port));
         }
         _ => {
+            // one whose network is not granted comes first, and counts for nothing
+            let stranger = UdpSocket::bind("127.0.0.2:0").expect("a socket");
+            stranger.send_to(b"stranger", (server.address.ip(), port)).expect("a datagram");
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
             socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
             socket.connect((server.address.ip(), port)).expect("a server");
@@ -232,6 +245,18 @@ fn clients_of_netperf_2_5_and_2_6_read_results_of_their_own_layouts() {
             assert_eq!(omni_counts(&replay_netperf(version, test)), [3, 3, 3], "{version} {test}");
         }
         assert_eq!(omni_counts(&replay_netperf(version, "UDP_STREAM")), [3, 0, 0], "{version}");
+    }
+}
+
+#[test]
+fn datagrams_come_in_at_a_named_address_of_a_server_of_both_families() {
+    if TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_err() {
+        println!("no IPv6 on this host");
+        return;
+    }
+    for test in ["UDP_RR", "UDP_STREAM"] {
+        let results = replay_netperf_at(Ipv6Addr::UNSPECIFIED.into(), "2.5.0", test);
+        assert_eq!(omni_counts(&results)[0], 3, "{test}");
     }
 }
 
@@ -387,4 +412,44 @@ fn results_of_servers_of_old_iperf3_are_read() {
         assert!(if octets == 0 { found > 0 } else { found == octets }, "{name}: {found}");
         assert!(theirs.cpu_percent[0] > 0.0, "{name}");
     }
+}
+
+/// A server of iperf3 that is busy for so many clients, and then takes one.
+fn busy_server(clients: usize) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let recorded = session("iperf3-3.6-server");
+    let thread = std::thread::spawn(move || {
+        let next = || {
+            let (mut control, _) = listener.accept().expect("a client");
+            control.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+            read(&mut control, recorded[0].octets.len());
+            control
+        };
+        for _ in 0..clients {
+            next().write_all(&[0xff]).expect("a client");
+        }
+        let mut control = next();
+        control.write_all(&recorded[1].octets).expect("a client");
+        document(&mut control);
+        control.write_all(&recorded[3].octets).expect("a client");
+    });
+    (address, thread)
+}
+
+#[test]
+fn a_busy_server_of_iperf3_is_asked_again_within_a_bound() {
+    let asked = Parameters { seconds: 1, ..Parameters::default() };
+    let (address, server) = busy_server(1);
+    Iperf3Test::ask(address, &asked, &Arc::default()).expect("a test");
+    server.join().expect("a server");
+    let (address, server) = busy_server(1);
+    let stop = Arc::default();
+    let ask = || {
+        let connect = &mut || Control::connect(address, &stop);
+        Iperf3Test::ask_over(connect, &mut |_| asked.clone(), Duration::ZERO)
+    };
+    assert!(matches!(ask(), Err(ClientError::Busy { seconds: 0 })));
+    ask().expect("a test of a server that is free again");
+    server.join().expect("a server");
 }

@@ -206,7 +206,10 @@ fn told(told: &[Told]) -> String {
         let bytes = told.bytes;
         let (cpu, resent) = (cpu.unwrap_or_default(), resent.unwrap_or_default());
         let lost = told.datagrams.as_ref().map(lost).unwrap_or_default();
-        format!("{} counted {bytes} B in {:.2} s{cpu}{resent}{lost}", told.program, told.seconds)
+        // iperf 3.1 tells no time
+        let time = Some(told.seconds).filter(|seconds| *seconds > 0.0);
+        let time = time.map(|seconds| format!(" in {seconds:.2} s")).unwrap_or_default();
+        format!("{} counted {bytes} B{time}{cpu}{resent}{lost}", told.program)
     });
     let each = each.collect::<Vec<_>>().join("; ");
     match told.iter().any(|told| told.datagrams.is_some()) {
@@ -344,5 +347,25 @@ pub(crate) mod tests {
             measured.remarks,
             ["client 1 reports its traffic alone: its CPU use, sockets and latencies are unknown"]
         );
+    }
+
+    #[test]
+    fn a_remark_leaves_out_what_a_program_does_not_tell() {
+        let old = Told {
+            program: "iperf3:lab2".to_owned(),
+            bytes: 7,
+            bytes_here: 7,
+            seconds: 0.0,
+            cpu_percent: None,
+            cpu_method: None,
+            retransmits: None,
+            datagrams: None,
+        };
+        assert!(
+            told(std::slice::from_ref(&old))
+                .ends_with("of the whole test, iperf3:lab2 counted 7 B")
+        );
+        let new = Told { seconds: 1.5, ..old };
+        assert!(told(&[new]).ends_with("counted 7 B in 1.50 s"));
     }
 }

@@ -140,6 +140,26 @@ pub fn nodelay(socket: impl AsFd) -> io::Result<bool> {
     Ok(sockopt::tcp_nodelay(socket)?)
 }
 
+/// A connection in which nothing has arrived for so long is asked whether its far end is there.
+const QUIET: Duration = Duration::from_secs(3);
+/// Time between such questions.
+const AGAIN: Duration = Duration::from_secs(2);
+/// Questions without an answer that end it.
+const QUESTIONS: u32 = 3;
+
+/// Lets the kernel end a control connection whose far end has gone without a word, within some ten seconds: a read then
+/// fails with `TimedOut`. What waits for an acknowledgement meanwhile has longer, tcp(7).
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn end_without_far_end(socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_tcp_keepidle(socket, QUIET)?;
+    sockopt::set_tcp_keepintvl(socket, AGAIN)?;
+    sockopt::set_tcp_keepcnt(socket, QUESTIONS)?;
+    Ok(sockopt::set_socket_keepalive(socket, true)?)
+}
+
 /// Sets SO_REUSEADDR, so that a port whose last connections linger can be bound again.
 ///
 /// # Errors

@@ -155,10 +155,22 @@ fn results_have_the_forms_that_scripts_read() {
     assert!((3..=4).contains(&rates.len()), "{text}");
     assert_eq!((rates.len(), rates.len()), (intervals.len(), interim("ENDING").len()));
     assert!(rates.iter().all(|rate| *rate > 1e5) && intervals[0] > 0.49, "{text}");
-    let finished = server.client("-t TCP_RR -l 1 -- -o THROUGHPUT,NOSUCH,P99_LATENCY -r 64,1K");
+    let finished = server.client(
+        "-t TCP_RR -l 1 -C -- -D -r 64,1K -o THROUGHPUT,NOSUCH,LOCAL_CPU_MODEL,P99_LATENCY,LOCAL_NODELAY,\
+         REMOTE_NODELAY,REMOTE_CPU_PEAK_UTIL,REMOTE_CPU_PERCENT_SYSTEM,DEST_ADDR,LOCAL_BYTES_PER_SEND,\
+         REMOTE_CPU_BIND",
+    );
     let lines: Vec<&str> = finished.stdout.lines().collect();
-    assert_eq!(lines[1], "Throughput,99th Percentile Latency Microseconds");
-    assert_eq!(lines[2].split(',').count(), 2, "{lines:?}");
+    assert!(
+        lines[1].starts_with("Throughput,Local CPU Model,99th Percentile Latency Microseconds,")
+    );
+    let values: Vec<&str> = lines[2].split(',').collect();
+    let [rate, "", latency, "1", "1", peak, system, "127.0.0.1", "64.00", "-1"] = values[..] else {
+        panic!("{values:?}");
+    };
+    for number in [rate, latency, peak, system] {
+        assert!(number.parse::<f64>().is_ok_and(|number| number > 0.0), "{values:?}");
+    }
     assert!(finished.stderr.contains("selector NOSUCH is not known here"), "{}", finished.stderr);
     let finished = server.client("-t TCP_RR -l 1 -I 99,0.001 -i 3,2");
     assert!(finished.stdout.contains("Desired confidence was not achieved"), "{}", finished.stdout);
@@ -167,6 +179,9 @@ fn results_have_the_forms_that_scripts_read() {
         "{}",
         finished.stderr
     );
+    // no CPU of this number is here
+    let finished = server.client("-t TCP_RR -l -10 -T 4095,");
+    assert!(finished.stderr.contains("note: -T 4095 does not hold here: "), "{}", finished.stderr);
     let finished = server.client("-t OMNI -l 1 -- -d recv -O DIRECTION,THROUGHPUT");
     assert!(finished.stdout.contains("Recv"), "{}", finished.stdout);
 }

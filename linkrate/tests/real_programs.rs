@@ -9,6 +9,7 @@ use common::up::ready;
 use common::{LINKRATE, Running, command, has_or_skips, skip, wait_until};
 use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
@@ -211,4 +212,50 @@ fn what_a_program_cannot_do_is_refused_before_anything_runs() {
     assert!(told.contains("stream of datagrams to the system under test"), "{told}");
     let told = said("--client iperf3:nowhere.invalid", 2);
     assert!(told.contains("host nowhere.invalid has no IPv4 address"), "{told}");
+}
+
+#[test]
+fn a_client_that_falls_silent_is_gone_from_a_server_of_linkrate() {
+    let test = "a_client_that_falls_silent_is_gone_from_a_server_of_linkrate";
+    let Some(cable) = Cable::or_skip(test) else { return };
+    if !(has_or_skips(test, "iperf3", "iperf3") && has_or_skips(test, "netperf", "netperf")) {
+        return;
+    }
+    let there = ADDRESSES[1];
+    let server = cable.server(command(LINKRATE, &format!("serve --bind {there}")), 12_865);
+    let clients = [
+        ("iperf3", format!("-c {there} -t 30 -b 10M")),
+        ("netperf", format!("-H {there} -t TCP_RR -l 30")),
+    ];
+    let clients = clients.map(|(program, words)| {
+        let mut client = command(program, &words);
+        cable.here.on(&mut client);
+        Running::start(&mut client)
+    });
+    // ports 5201 and 12865, in the state TCP_ESTABLISHED
+    let open = || {
+        let table = cable.there.sh("cat /proc/net/tcp");
+        let of_server = |line: &&str| line.contains(":1451 ") || line.contains(":3241 ");
+        table.lines().filter(of_server).filter(|line| line.contains(" 01 ")).count()
+    };
+    // two control connections and a stream
+    assert!(wait_until(Duration::from_secs(10), || open() == 3), "no tests");
+    std::thread::sleep(Duration::from_secs(1));
+    cable.here.sh("ip link set eth1 down");
+    assert!(wait_until(Duration::from_secs(15), || open() == 0), "the server waits on");
+    drop(clients);
+    server.signal(Signal::INT);
+    let printed = server.wait().expect_code(0).stdout;
+    let mut ended: Vec<(String, String)> = printed
+        .lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).expect("a line is JSON");
+            assert!(line["received_bytes"].as_u64() > Some(0), "{line:#}");
+            let word = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+            (word("program"), word("ended"))
+        })
+        .collect();
+    ended.sort();
+    let left = ["iperf3", "netperf"].map(|program| (program.into(), "client-left".into()));
+    assert_eq!(ended, left, "{printed}");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use linkrate_interop::client::{ClientError, Control, Iperf3Test, User, UserError};
+use linkrate_interop::client::{BUSY, ClientError, Control, Iperf3Test, User, UserError};
 use linkrate_interop::iperf3::{
     Padding, Parameters, Results, Role, StreamResult, Transport, stream_id,
 };
@@ -121,6 +121,7 @@ pub fn run(
         Iperf3Test::ask_over(
             &mut || Control::dial(server, &of_control, options.patience(), stop),
             &mut |mss| asked.insert(with(mss)).clone(),
+            BUSY,
         )
     };
     let mut test = match user(options)? {

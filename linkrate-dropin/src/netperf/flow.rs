@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_terms::Family;
@@ -197,10 +198,15 @@ impl Flow<'_> {
 
     fn send(&mut self, stream: &mut TcpStream) -> io::Result<()> {
         let buffer = payload(self.tally.calls[0] as usize)?;
+        let file = self.options.test.sends_files.then(|| memory_file(&buffer)).transpose()?;
         while self.clock.goes_on(self.tally.sent_bytes) {
             let left = self.clock.units.map_or(u64::MAX, |most| most - self.tally.sent_bytes);
             let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            match stream.write(&buffer[..most]) {
+            let sent = match &file {
+                None => stream.write(&buffer[..most]),
+                Some(file) => sendfile(&*stream, file, 0, most),
+            };
+            match sent {
                 Ok(octets) => {
                     self.tally.sent_bytes += octets as u64;
                     self.tally.send_calls += 1;

@@ -57,7 +57,7 @@ pub struct Test {
     pub shape: Shape,
     /// In datagrams.
     pub udp: bool,
-    /// By sendfile(2) in netperf; it costs the same test here.
+    /// Out of a file by sendfile(2).
     pub sends_files: bool,
     /// Named `OMNI`: its results are those of selectors.
     pub omni: bool,

@@ -130,7 +130,7 @@ pub(super) fn text(options: &Options, report: &Report) -> String {
 fn commas(names: &[String], options: &Options, report: &Report) -> String {
     let found: Vec<(&str, String)> = selectors::of(names, options, report).collect();
     let values: Vec<&str> = found.iter().map(|(_, value)| value.as_str()).collect();
-    let headings: Vec<String> = found.iter().map(|(name, _)| selectors::heading(name)).collect();
+    let headings: Vec<&str> = found.iter().map(|(name, _)| selectors::heading(name)).collect();
     match options.banner {
         true => format!("{}\n{}\n", headings.join(","), values.join(",")),
         false => format!("{}\n", values.join(",")),
@@ -384,9 +384,6 @@ pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
             width * 50.0,
             asked.level * 100.0
         ));
-    }
-    if options.test.sends_files {
-        notes.push("TCP_SENDFILE sends from memory here, as TCP_STREAM does".to_owned());
     }
     if !options.without_effect.is_empty() {
         let letters: Vec<String> =

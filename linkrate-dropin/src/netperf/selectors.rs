@@ -1,6 +1,6 @@
 //! Names of results, as `-k`, `-o` and `-O` have them.
 
-use linkrate_interop::netperf::Shape;
+use linkrate_interop::netperf::{CpuModes, Shape};
 
 use super::options::{Length, Options};
 use super::print::Unit;
@@ -19,6 +19,22 @@ fn transacts(options: &Options) -> bool {
 fn latency(report: &Report, of: impl Fn(&hdrhistogram::Histogram<u64>) -> f64) -> Option<String> {
     let latencies = report.tally.latencies.as_ref()?;
     Some(format!("{:.2}", of(latencies) / 1e3))
+}
+
+/// Octets of a call, mean.
+fn each(bytes: u64, calls: u64) -> Option<String> {
+    Some(format!("{:.2}", bytes as f64 / calls.max(1) as f64))
+}
+
+/// The busiest CPU of the server's host, with its use in per cent.
+fn peak_there(options: &Options, report: &Report) -> Option<(u32, f32)> {
+    report.results.peak_cpu.filter(|_| options.cpu[1])
+}
+
+/// Use of the server's CPUs by one of the things that they did.
+fn mode_there(options: &Options, report: &Report, of: fn(CpuModes) -> f32) -> Option<String> {
+    let modes = report.results.modes.filter(|_| options.cpu[1])?;
+    Some(format!("{:.2}", of(modes)))
 }
 
 /// CPU time of this host for each KB or transaction, µs.
@@ -122,6 +138,12 @@ const ALL: &[(&str, &str, Value)] = &[
     ("LOCAL_RECV_SIZE", "Local Recv Size", |_, report| number(report.tally.calls[1])),
     ("REMOTE_SEND_SIZE", "Remote Send Size", |_, report| number(report.response.send_size)),
     ("REMOTE_RECV_SIZE", "Remote Recv Size", |_, report| number(report.response.receive_size)),
+    ("REMOTE_SEND_WIDTH", "Remote Send Width", |_, report| number(report.response.send_width)),
+    ("REMOTE_RECV_WIDTH", "Remote Recv Width", |_, report| number(report.response.receive_width)),
+    ("DEST_ADDR", "Destination Address", |_, report| number(report.server.ip())),
+    ("DEST_PORT", "Destination Port", |_, report| number(report.response.data_port)),
+    // AF_INET, by its number in Linux
+    ("DEST_FAMILY", "Destination Family", |_, _| number(2)),
     ("REQUEST_SIZE", "Request Size Bytes", |options, report| {
         number(if transacts(options) { i64::from(report.tally.calls[0]) } else { -1 })
     }),
@@ -132,16 +154,28 @@ const ALL: &[(&str, &str, Value)] = &[
     ("LOCAL_RECV_CALLS", "Local Recv Calls", |_, report| number(report.tally.receive_calls)),
     ("REMOTE_SEND_CALLS", "Remote Send Calls", |_, report| number(report.results.send_calls)),
     ("REMOTE_RECV_CALLS", "Remote Recv Calls", |_, report| number(report.results.receive_calls)),
+    ("LOCAL_BYTES_PER_SEND", "Local Bytes Per Send", |_, report| {
+        each(report.tally.sent_bytes, report.tally.send_calls)
+    }),
+    ("LOCAL_BYTES_PER_RECV", "Local Bytes Per Recv", |_, report| {
+        each(report.tally.received_bytes, report.tally.receive_calls)
+    }),
+    ("REMOTE_BYTES_PER_SEND", "Remote Bytes Per Send", |_, report| {
+        each(report.results.sent_bytes, report.results.send_calls.into())
+    }),
+    ("REMOTE_BYTES_PER_RECV", "Remote Bytes Per Recv", |_, report| {
+        each(report.results.received_bytes, report.results.receive_calls.into())
+    }),
     ("LOCAL_BYTES_SENT", "Local Bytes Sent", |_, report| number(report.tally.sent_bytes)),
     ("LOCAL_BYTES_RECVD", "Local Bytes Received", |_, report| number(report.tally.received_bytes)),
-    ("LOCAL_BYTES_XFERD", "Local Bytes Transferred", |_, report| {
+    ("LOCAL_BYTES_XFERD", "Local Bytes Xferred", |_, report| {
         number(report.tally.sent_bytes + report.tally.received_bytes)
     }),
     ("REMOTE_BYTES_SENT", "Remote Bytes Sent", |_, report| number(report.results.sent_bytes)),
     ("REMOTE_BYTES_RECVD", "Remote Bytes Received", |_, report| {
         number(report.results.received_bytes)
     }),
-    ("REMOTE_BYTES_XFERD", "Remote Bytes Transferred", |_, report| {
+    ("REMOTE_BYTES_XFERD", "Remote Bytes Xferred", |_, report| {
         number(report.results.sent_bytes.saturating_add(report.results.received_bytes))
     }),
     ("LOCAL_SEND_THROUGHPUT", "Local Send Throughput", |options, report| {
@@ -181,6 +215,29 @@ const ALL: &[(&str, &str, Value)] = &[
         options.cpu[1].then(|| method(report.results.cpu_method).to_string())
     }),
     ("REMOTE_CPU_COUNT", "Remote CPU Count", |_, report| number(report.results.cpus)),
+    ("REMOTE_CPU_PEAK_UTIL", "Remote Peak Per CPU Util %", |options, report| {
+        peak_there(options, report).map(|(_, percent)| format!("{percent:.2}"))
+    }),
+    ("REMOTE_CPU_PEAK_ID", "Remote Peak Per CPU ID", |options, report| {
+        peak_there(options, report).and_then(|(cpu, _)| number(cpu))
+    }),
+    ("REMOTE_CPU_PERCENT_USER", "Remote CPU User %", |options, report| {
+        mode_there(options, report, |modes| modes.user)
+    }),
+    ("REMOTE_CPU_PERCENT_SYSTEM", "Remote CPU System %", |options, report| {
+        mode_there(options, report, |modes| modes.system)
+    }),
+    ("REMOTE_CPU_PERCENT_IOWAIT", "Remote CPU I/O %", |options, report| {
+        mode_there(options, report, |modes| modes.iowait)
+    }),
+    ("REMOTE_CPU_PERCENT_IRQ", "Remote CPU IRQ %", |options, report| {
+        mode_there(options, report, |modes| modes.irq)
+    }),
+    ("REMOTE_CPU_PERCENT_SWINTR", "Remote CPU swintr %", |options, report| {
+        mode_there(options, report, |modes| modes.softirq)
+    }),
+    ("LOCAL_CPU_BIND", "Local CPU Bind", |options, _| options.on_cpu[0].and_then(number)),
+    ("REMOTE_CPU_BIND", "Remote CPU Bind", |options, _| options.on_cpu[1].and_then(number)),
     ("REMOTE_SD", "Remote Service Demand", |options, report| {
         demand_there(options, report).map(|demand| format!("{demand:.3}"))
     }),
@@ -238,9 +295,8 @@ const ALL: &[(&str, &str, Value)] = &[
     ("REMOTE_SOCKET_TOS", "Remote Socket TOS", |_, report| {
         Some(format!("{:#04x}", report.response.tos.unwrap_or(0)))
     }),
-    ("LOCAL_NODELAY", "Local TCP_NODELAY", |options, _| {
-        number(if options.nodelay { "nodelay" } else { "" })
-    }),
+    ("LOCAL_NODELAY", "Local NODELAY", |options, _| number(u8::from(options.nodelay))),
+    ("REMOTE_NODELAY", "Remote NODELAY", |_, report| number(u8::from(report.response.nodelay))),
     ("CONFIDENCE_LEVEL", "Confidence Level Percent", |options, _| {
         number(options.confidence.map_or(-1.0, |asked| asked.level * 100.0))
     }),
@@ -254,31 +310,125 @@ const ALL: &[(&str, &str, Value)] = &[
     ("COMMAND_LINE", "Command Line", |options, _| {
         Some(format!("\"netperf {}\"", options.command_line))
     }),
-    ("LOCAL_VERSION", "Local Netperf Version", |_, _| {
+    ("LOCAL_VERSION", "Local Version", |_, _| {
         number(concat!("linkrate ", env!("CARGO_PKG_VERSION")))
     }),
 ];
 
-/// Whether a result of this name is known here.
+/// Name and heading of netperf's other results. They keep their place among the others and have no value.
+const WITHOUT_VALUE: &[(&str, &str)] = &[
+    ("LOCAL_CPU_PERCENT_USER", "Local CPU User %"),
+    ("LOCAL_CPU_PERCENT_SYSTEM", "Local CPU System %"),
+    ("LOCAL_CPU_PERCENT_IOWAIT", "Local CPU I/O %"),
+    ("LOCAL_CPU_PERCENT_IRQ", "Local CPU IRQ %"),
+    ("LOCAL_CPU_PERCENT_SWINTR", "Local CPU swintr %"),
+    ("LOCAL_CPU_CONFID", "Local CPU Confidence Width (%)"),
+    ("REMOTE_CPU_CONFID", "Remote CPU Confidence Width (%)"),
+    ("LOCAL_CPU_MODEL", "Local CPU Model"),
+    ("LOCAL_CPU_FREQUENCY", "Local CPU Frequency MHz"),
+    ("REMOTE_CPU_MODEL", "Remote CPU Model"),
+    ("REMOTE_CPU_FREQUENCY", "Remote CPU Frequency MHz"),
+    ("SOURCE_PORT", "Source Port"),
+    ("SOURCE_ADDR", "Source Address"),
+    ("SOURCE_FAMILY", "Source Family"),
+    ("LOCAL_SEND_OFFSET", "Local Send Offset"),
+    ("LOCAL_RECV_OFFSET", "Local Recv Offset"),
+    ("LOCAL_SEND_ALIGN", "Local Send Alignment"),
+    ("LOCAL_RECV_ALIGN", "Local Recv Alignment"),
+    ("LOCAL_SEND_WIDTH", "Local Send Width"),
+    ("LOCAL_RECV_WIDTH", "Local Recv Width"),
+    ("LOCAL_SEND_DIRTY_COUNT", "Local Send Dirty Count"),
+    ("LOCAL_RECV_DIRTY_COUNT", "Local Recv Dirty Count"),
+    ("LOCAL_RECV_CLEAN_COUNT", "Local Recv Clean Count"),
+    ("LOCAL_CORK", "Local Cork"),
+    ("REMOTE_SEND_OFFSET", "Remote Send Offset"),
+    ("REMOTE_RECV_OFFSET", "Remote Recv Offset"),
+    ("REMOTE_SEND_ALIGN", "Remote Send Alignment"),
+    ("REMOTE_RECV_ALIGN", "Remote Recv Alignment"),
+    ("REMOTE_SEND_DIRTY_COUNT", "Remote Send Dirty Count"),
+    ("REMOTE_RECV_DIRTY_COUNT", "Remote Recv Dirty Count"),
+    ("REMOTE_RECV_CLEAN_COUNT", "Remote Recv Clean Count"),
+    ("REMOTE_CORK", "Remote Cork"),
+    ("LOCAL_SYSNAME", "Local Sysname"),
+    ("LOCAL_SYSTEM_MODEL", "Local System Model"),
+    ("LOCAL_RELEASE", "Local Release"),
+    ("LOCAL_MACHINE", "Local Machine"),
+    ("REMOTE_SYSNAME", "Remote Sysname"),
+    ("REMOTE_SYSTEM_MODEL", "Remote System Model"),
+    ("REMOTE_RELEASE", "Remote Release"),
+    ("REMOTE_VERSION", "Remote Version"),
+    ("REMOTE_MACHINE", "Remote Machine"),
+    ("LOCAL_INTERFACE_NAME", "Local Interface Name"),
+    ("LOCAL_INTERFACE_VENDOR", "Local Interface Vendor"),
+    ("LOCAL_INTERFACE_DEVICE", "Local Interface Device"),
+    ("LOCAL_INTERFACE_SUBVENDOR", "Local Interface Subvendor"),
+    ("LOCAL_INTERFACE_SUBDEVICE", "Local Interface Subdevice"),
+    ("LOCAL_DRIVER_NAME", "Local Driver Name"),
+    ("LOCAL_DRIVER_VERSION", "Local Driver Version"),
+    ("LOCAL_DRIVER_FIRMWARE", "Local Driver Firmware"),
+    ("LOCAL_DRIVER_BUS", "Local Driver Bus"),
+    ("LOCAL_INTERFACE_SLOT", "Local Interface Slot"),
+    ("REMOTE_INTERFACE_NAME", "Remote Interface Name"),
+    ("REMOTE_INTERFACE_VENDOR", "Remote Interface Vendor"),
+    ("REMOTE_INTERFACE_DEVICE", "Remote Interface Device"),
+    ("REMOTE_INTERFACE_SUBVENDOR", "Remote Interface Subvendor"),
+    ("REMOTE_INTERFACE_SUBDEVICE", "Remote Interface Subdevice"),
+    ("REMOTE_DRIVER_NAME", "Remote Driver Name"),
+    ("REMOTE_DRIVER_VERSION", "Remote Driver Version"),
+    ("REMOTE_DRIVER_FIRMWARE", "Remote Driver Firmware"),
+    ("REMOTE_DRIVER_BUS", "Remote Driver Bus"),
+    ("REMOTE_INTERFACE_SLOT", "Remote Interface Slot"),
+    ("LOCAL_INTERVAL_USECS", "Local Interval Usecs"),
+    ("LOCAL_INTERVAL_BURST", "Local Interval Burst"),
+    ("REMOTE_INTERVAL_USECS", "Remote Interval Usecs"),
+    ("REMOTE_INTERVAL_BURST", "Remote Interval Burst"),
+    ("LOCAL_SECURITY_TYPE_ID", "Local OS Security Type ID"),
+    ("LOCAL_SECURITY_TYPE", "Local OS Security Type"),
+    ("LOCAL_SECURITY_ENABLED_NUM", "Local OS Security Enabled Num"),
+    ("LOCAL_SECURITY_ENABLED", "Local OS Security Enabled"),
+    ("LOCAL_SECURITY_SPECIFIC", "Local OS Security Specific"),
+    ("REMOTE_SECURITY_TYPE_ID", "Remote OS Security Type"),
+    ("REMOTE_SECURITY_TYPE", "Remote OS Security Type"),
+    ("REMOTE_SECURITY_ENABLED_NUM", "Remote OS Security Enabled"),
+    ("REMOTE_SECURITY_ENABLED", "Remote OS Security Enabled"),
+    ("REMOTE_SECURITY_SPECIFIC", "Remote OS Security Specific"),
+    ("RESULT_BRAND", "Result Tag"),
+    ("UUID", "Test UUID"),
+    ("LOCAL_SOCKET_PRIO", "Local Socket Priority"),
+    ("REMOTE_SOCKET_PRIO", "Remote Socket Priority"),
+    ("LOCAL_FILL_FILE", "Local Fill File"),
+    ("REMOTE_FILL_FILE", "Remote Fill File"),
+];
+
+/// The heading of a result, and its value where it has one; `None` for a name that netperf does not have either.
+fn find(name: &str) -> Option<(&'static str, Option<Value>)> {
+    let with = ALL.iter().find(|(known, ..)| *known == name);
+    let with = with.map(|(_, heading, value)| (*heading, Some(*value)));
+    let without = || WITHOUT_VALUE.iter().find(|(known, _)| *known == name);
+    with.or_else(|| without().map(|(_, heading)| (*heading, None)))
+}
+
+/// Whether netperf has a result of this name.
 pub(super) fn is_known(name: &str) -> bool {
-    ALL.iter().any(|(known, ..)| *known == name)
+    find(name).is_some()
 }
 
 /// The heading of a result.
-pub(super) fn heading(name: &str) -> String {
-    let found = ALL.iter().find(|(known, ..)| *known == name);
-    found.map_or_else(String::new, |(_, heading, _)| (*heading).to_owned())
+pub(super) fn heading(name: &str) -> &'static str {
+    find(name).map_or("", |(heading, _)| heading)
 }
 
-/// Known results with their values, in the order of `names`; −1 where this test has none, as netperf has it.
+/// Known results with their values, in the order of `names`: −1 where this test has none, as netperf has it, and
+/// nothing where linkrate has none.
 pub(super) fn of<'a>(
     names: &'a [String],
     options: &'a Options,
     report: &'a Report,
 ) -> impl Iterator<Item = (&'a str, String)> {
     names.iter().filter_map(move |name| {
-        let (_, _, value) = ALL.iter().find(|(known, ..)| known == name)?;
-        Some((name.as_str(), value(options, report).unwrap_or_else(|| "-1".to_owned())))
+        let (_, value) = find(name)?;
+        let of_test = |value: Value| value(options, report).unwrap_or_else(|| "-1".to_owned());
+        Some((name.as_str(), value.map(of_test).unwrap_or_default()))
     })
 }
 
@@ -314,13 +464,33 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_in_capitals() {
-        for (at, (name, heading, _)) in ALL.iter().enumerate() {
+        let with = ALL.iter().map(|(name, heading, _)| (*name, *heading));
+        let all: Vec<_> = with.chain(WITHOUT_VALUE.iter().copied()).collect();
+        for (at, (name, heading)) in all.iter().enumerate() {
             assert_eq!(*name, name.to_uppercase());
             assert!(!heading.is_empty());
-            assert!(ALL[..at].iter().all(|(earlier, ..)| earlier != name), "{name}");
+            assert!(all[..at].iter().all(|(earlier, _)| earlier != name), "{name}");
         }
         for options in [Options::default(), Options { cpu: [true; 2], ..Options::default() }] {
             assert!(usual(&options).iter().all(|name| is_known(name)));
         }
+    }
+    #[test]
+    fn all_results_of_netperf_have_their_headings() {
+        let recorded = |name: &str| {
+            let directory =
+                concat!(env!("CARGO_MANIFEST_DIR"), "/../linkrate-interop/tests/recorded");
+            std::fs::read_to_string(format!("{directory}/{name}")).unwrap()
+        };
+        let pairs = recorded("omni_rr_all.keyval");
+        let names =
+            pairs.lines().skip(1).filter_map(|line| line.split_once('=')).map(|line| line.0);
+        let commas = recorded("omni_all.csv");
+        // netperf prints no pair of a tag that nobody has given
+        let headings =
+            commas.lines().nth(1).unwrap().split(',').filter(|text| *text != "Result Tag");
+        let found: Vec<(&str, &str)> = names.clone().map(|name| (name, heading(name))).collect();
+        assert_eq!(found, names.zip(headings).collect::<Vec<_>>());
+        assert!(found.len() > 170 && is_known("RESULT_BRAND") && !is_known("NOSUCH"));
     }
 }

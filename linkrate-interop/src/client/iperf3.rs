@@ -10,9 +10,9 @@ use super::{ClientError, Control};
 use crate::iperf3::{COOKIE_BYTES, Cookie, MOST_RESULT_BYTES, Parameters, Results, State, Ways};
 use crate::json::{Fields, LENGTH_BYTES, framed, length};
 
-/// How long a server may be busy with another client. iperf3 serves one at a time, and one whose client
-/// has just gone takes some time to notice.
-const BUSY: Duration = Duration::from_secs(30);
+/// How long a server may be busy with another client, unless somebody asks for less. iperf3 serves one at a time,
+/// and one whose client has just gone takes some time to notice.
+pub const BUSY: Duration = Duration::from_secs(30);
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -41,19 +41,20 @@ impl Iperf3Test {
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
         let server = server.into();
-        Self::ask_over(&mut || Control::connect(server, stop), &mut |_| asked.clone())
+        Self::ask_over(&mut || Control::connect(server, stop), &mut |_| asked.clone(), BUSY)
     }
 
     /// The same over control connections that `connect` makes, with parameters that may depend on the maximum
-    /// segment size of it.
+    /// segment size of it. A busy server is asked again for `patience`.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn ask_over(
         connect: &mut dyn FnMut() -> Result<Control, ClientError>,
         asked: &mut dyn FnMut(Option<u32>) -> Parameters,
+        patience: Duration,
     ) -> Result<Self, ClientError> {
-        let deadline = Instant::now() + BUSY;
+        let deadline = Instant::now() + patience;
         loop {
             let control = connect()?;
             let asked = asked(control.mss());
@@ -65,7 +66,7 @@ impl Iperf3Test {
                 return Ok(test);
             }
             if Instant::now() > deadline {
-                return Err(ClientError::Busy { seconds: BUSY.as_secs() });
+                return Err(ClientError::Busy { seconds: patience.as_secs() });
             }
             test.control.pause(AGAIN)?;
         }

@@ -191,7 +191,7 @@ impl Classic {
                 end(&mut message, 2, false);
             }
             Self::TcpRr | Self::TcpCrr | Self::TcpCc | Self::UdpRr => {
-                message.put(0, (results.received_bytes + results.sent_bytes) as u32);
+                message.put(0, results.received_bytes.wrapping_add(results.sent_bytes) as u32);
                 message.put(1, results.receive_calls);
                 message.put(2, results.transactions);
                 end(&mut message, 3, true);

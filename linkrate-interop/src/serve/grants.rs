@@ -62,6 +62,11 @@ impl Grants {
     pub fn admit(&self, address: IpAddr) -> bool {
         self.networks.is_empty() || self.networks.iter().any(|network| network.has(address))
     }
+
+    /// Why a client beyond the granted sessions is refused.
+    pub(super) fn full(&self) -> String {
+        format!("one more than {} sessions", self.sessions)
+    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::procstat::{cpu_states, ticks_per_second};
-use linkrate_sys::socket::wait_ready;
+use linkrate_sys::socket::{end_without_far_end, wait_ready};
 
 use super::report::{Ending, SessionReport};
 use super::{Accepted, GLANCE, Grants, accept_each};
@@ -95,9 +95,7 @@ fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&S
         };
         let told = match message.kind() {
             _ if !has_place => {
-                let most = shared.grants.sessions;
-                let reason = format!("one more than {most} sessions");
-                Err(control.refuse(message.kind(), refusal::BUSY, reason))
+                Err(control.refuse(message.kind(), refusal::BUSY, shared.grants.full()))
             }
             Kind::DebugOn | Kind::DebugOff => control.tell(&Message::new(Kind::DebugOk)),
             Kind::CpuCalibrate => control.tell(&Message::calibrated(rate(), cpus())),
@@ -163,6 +161,7 @@ impl<'a> Control<'a> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
+        end_without_far_end(&stream)?;
         Ok(Self { stream, length: None, asks_for_system: false, shared })
     }
 

@@ -9,12 +9,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
-use linkrate_sys::socket::wait_ready;
+use linkrate_sys::socket::{end_without_far_end, wait_ready};
 
 use super::interface::InterfaceReport;
 use super::report::{DatagramReport, Ending, SessionReport, TcpReport};
 use super::verdict::{Evidence, verdict};
-use super::{Accepted, GLANCE, Shared, options};
+use super::{Accepted, GLANCE, PATIENCE, Shared, options};
 use crate::iperf3::{
     Cookie, MOST_PARAMETER_BYTES, MOST_RESULT_BYTES, Parameters, Results, Role, State,
     StreamResult, Transport, Ways, stream_id,
@@ -22,8 +22,6 @@ use crate::iperf3::{
 use crate::json::{Fields, JsonError, LENGTH_BYTES, framed, length};
 use crate::payload::{Count, Phase, Socket, Stream, Work, is_passing};
 
-/// How long a client may take for a document, and for all its streams.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How much longer than its time a test may take.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -44,7 +42,9 @@ const SEND: u32 = 205;
 pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> SessionReport {
     let mut report = SessionReport::of("iperf3", control.peer_addr().ok());
     let mut evidence = Evidence::default();
-    let ended = run(shared, &mut control, cookie, &mut report, &mut evidence);
+    let watched = end_without_far_end(&control).map_err(failed);
+    let ended =
+        watched.and_then(|()| run(shared, &mut control, cookie, &mut report, &mut evidence));
     report.ending = ended.err().unwrap_or(Ending::Complete);
     if report.ending == Ending::Stopped {
         let _ = announce(&mut control, State::ServerTerminate);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use linkrate_agent::protocol::{DatagramHabit, DialSpec, Ends, FlowFacts, Reply, Request};
 use linkrate_interop::client::{
-    ClientError, Control, Iperf3Test, NetperfTest, PASSWORD, User, UserError,
+    BUSY, ClientError, Control, Iperf3Test, NetperfTest, PASSWORD, User, UserError,
 };
 use linkrate_interop::iperf3::{
     GREETING, Parameters, Results, Role, StreamResult, Transport, Ways, stream_id,
@@ -190,7 +190,7 @@ impl FarProgram {
                         let connect = &mut || Control::connect(self.server, &self.stop);
                         let with =
                             || Parameters { authentication: Some(user.token()), ..asked.clone() };
-                        Iperf3Test::ask_over(connect, &mut |_| with())
+                        Iperf3Test::ask_over(connect, &mut |_| with(), BUSY)
                     }),
                 };
                 let mut test = test.map_err(|error| self.failed(error))?;
@@ -469,17 +469,40 @@ fn own_results(bytes: &[u64], ways: Ways, datagram: Option<u64>) -> Results {
 fn told_by_iperf3(theirs: &Results) -> Told {
     let streams = &theirs.streams;
     let [cpu, ..] = theirs.cpu_percent;
+    // a document without the field reads as zero, which costs no server its payload
+    let cpu = Some(cpu).filter(|percent| *percent > 0.0);
     Told {
         program: String::new(),
         bytes: streams.iter().map(|stream| stream.bytes).fold(0, u64::saturating_add),
         bytes_here: 0,
         seconds: streams.iter().map(|stream| stream.seconds).fold(0.0, f64::max),
-        cpu_percent: Some(cpu),
-        cpu_method: Some("CPU time of the process, of one CPU".to_owned()),
+        cpu_percent: cpu,
+        cpu_method: cpu.map(|_| "CPU time of the process, of one CPU".to_owned()),
         retransmits: streams
             .iter()
             .filter_map(|stream| stream.retransmits)
             .reduce(u64::saturating_add),
         datagrams: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_tells_no_cpu_use_has_not_used_none() {
+        let told = |total| {
+            let results = Results {
+                cpu_percent: [total, 0.0, 0.0],
+                knows_retransmits: None,
+                congestion: None,
+                streams: Vec::new(),
+            };
+            let told = told_by_iperf3(&results);
+            (told.cpu_percent, told.cpu_method.is_some())
+        };
+        assert_eq!(told(0.0), (None, false));
+        assert_eq!(told(12.5), (Some(12.5), true));
     }
 }

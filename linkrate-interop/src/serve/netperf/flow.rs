@@ -235,7 +235,8 @@ impl Flow<'_, '_, '_> {
         Ok(Moved::All(have))
     }
 
-    /// Runs over datagrams. Those of the first sender count, and an answer goes to `client` alone.
+    /// Runs over datagrams. Those of the first sender in a granted network count, and an answer goes to `client`
+    /// alone.
     pub(super) fn datagrams(
         &mut self,
         socket: &UdpSocket,
@@ -254,7 +255,11 @@ impl Flow<'_, '_, '_> {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(failed(error)),
             };
-            let wrong = answers && sender.ip() != client;
+            let wrong = match answers {
+                // the client's address is one of IPv6 where the server listens on all of both families
+                true => sender.ip().to_canonical() != client.to_canonical(),
+                false => !self.watch.grants().admit(sender.ip()),
+            };
             if wrong || *peer.get_or_insert(sender) != sender {
                 continue;
             }
