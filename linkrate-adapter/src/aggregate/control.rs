@@ -64,7 +64,7 @@ impl Control {
         self.take_addresses(shared, now);
         self.look_at_links(shared, now, messages);
         // before the work that is due: a partner is not silent whose frames only waited for this thread
-        let received: Vec<_> = lock(&shared.messages).drain(..).collect();
+        let received = lock(&shared.messages).take();
         for (port, frame) in received {
             self.membership.receive(now, port, &frame, messages);
         }
