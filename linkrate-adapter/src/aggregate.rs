@@ -115,6 +115,8 @@ pub struct AggregateShared {
     addresses: Mutex<(u64, Vec<Address>)>,
     /// What ports that have left carried.
     departed: Mutex<Departed>,
+    /// A failover group is to begin anew.
+    anew: AtomicBool,
     /// A port came or went, a link changed its state, or settings were requested.
     news: AtomicBool,
     /// Messages of the ports for the control.
@@ -340,6 +342,7 @@ impl AggregateShared {
             markers: Mutex::default(),
             addresses: Mutex::default(),
             departed: Mutex::default(),
+            anew: AtomicBool::new(false),
             news: AtomicBool::new(true),
             messages: Mutex::default(),
             interrupts,
@@ -413,9 +416,14 @@ impl AggregateShared {
         self.interrupts.iter().skip(1).for_each(|interrupt| interrupt.ring());
     }
 
-    /// Tells the state of each port in the protocols, if somebody asks.
-    fn answer(&self, of: impl Fn(usize) -> PortState) {
-        let asked = self.asked.load(Ordering::Acquire);
+    /// How often somebody has asked for the state of the ports.
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Tells the state of each port in the protocols, if somebody asks. `asked` is from the beginning of
+    /// the look.
+    fn answer(&self, asked: u64, of: impl Fn(usize) -> PortState) {
         if asked != self.answered.load(Ordering::Relaxed) {
             let count = lock(&self.members).len();
             *lock(&self.states) = (0..count).map(of).collect();

@@ -86,6 +86,17 @@ impl Adapters {
         aggregates.try_for_each(|aggregate| Ok(aggregate.await_ports()?))
     }
 
+    /// Lets every failover group begin as if no port had ever failed, and waits as
+    /// [`await_ports`](Self::await_ports) does.
+    ///
+    /// # Errors
+    /// As for `await_ports`.
+    pub(crate) fn begin_anew(&self) -> Result<(), LabError> {
+        let mut aggregates =
+            self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
+        aggregates.try_for_each(|aggregate| Ok(aggregate.begin_anew()?))
+    }
+
     /// Counts frames that overtake others of their connection from now on, until the count is dropped;
     /// `None` unless a balancing in use reorders flows. Looking at every frame has a price.
     pub(crate) fn watch_reordering(&self) -> Option<OrderCount> {
