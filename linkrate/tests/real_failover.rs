@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use common::up::{SUT, Up, rates, ready};
+use common::up::{SUT, SUT_IPV6, Up, rates, ready};
 use common::{linkrate, tshark, wait_until};
 use serde_json::Value;
 
@@ -76,8 +76,8 @@ fn a_failover_group_moves_under_traffic_and_returns() {
 
 /// An aggregate that was made on a running lab knows the addresses that it has to announce.
 #[test]
-fn an_aggregate_made_later_announces_its_address_after_a_move() {
-    if !ready("an_aggregate_made_later_announces_its_address_after_a_move", &["tshark"]) {
+fn an_aggregate_made_later_announces_its_addresses_after_a_move() {
+    if !ready("an_aggregate_made_later_announces_its_addresses_after_a_move", &["tshark"]) {
         return;
     }
     let lab = Up::start("--aggregate 2");
@@ -93,6 +93,8 @@ fn an_aggregate_made_later_announces_its_address_after_a_move() {
     lab.linkrate("adapter capture eth1 --stop");
     let announced = tshark(&file, "arp.isgratuitous == 1", &["arp.src.proto_ipv4"]);
     assert!(announced.lines().any(|address| address == SUT), "announced: {announced:?}");
+    let advertised = tshark(&file, "icmpv6.type == 136", &["icmpv6.nd.na.target_address"]);
+    assert!(advertised.lines().any(|address| address == SUT_IPV6), "advertised: {advertised:?}");
 }
 
 #[test]
