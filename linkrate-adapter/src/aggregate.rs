@@ -9,10 +9,10 @@ mod counters;
 pub mod decisions;
 mod markers;
 pub(crate) mod membership;
+mod messages;
 mod report;
 pub(crate) mod team;
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,6 +39,7 @@ use counters::{AggregateCounters, Departed};
 use decisions::DecisionLog;
 use markers::Markers;
 use membership::{Address, Membership, PortState};
+use messages::Messages;
 use team::Team;
 
 /// The longest frame of the models, with its header.
@@ -47,9 +48,6 @@ const LARGEST_FRAME: u32 = 9018;
 /// How long a port that leaves may have packets left, and the time between two looks.
 const PATIENCE: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(2);
-
-/// Most messages that wait for the control. A port that sends more loses them.
-const MOST_MESSAGES: usize = 256;
 
 /// An aggregate to be made.
 #[derive(Debug)]
@@ -117,10 +115,12 @@ pub struct AggregateShared {
     addresses: Mutex<(u64, Vec<Address>)>,
     /// What ports that have left carried.
     departed: Mutex<Departed>,
+    /// A failover group is to begin anew.
+    anew: AtomicBool,
     /// A port came or went, a link changed its state, or settings were requested.
     news: AtomicBool,
     /// Messages of the ports for the control.
-    messages: Mutex<VecDeque<(usize, Vec<u8>)>>,
+    messages: Mutex<Messages>,
     /// Of the drivers; the first one decides.
     interrupts: Vec<Arc<Waker>>,
     pub(crate) counters: AggregateCounters,
@@ -233,7 +233,7 @@ impl Aggregate {
             ("aggDropNoPort", &counters.no_port),
             ("aggDropQueueFull", &counters.full),
             ("aggDropNotCollecting", &counters.uncollected),
-            ("aggDropMessages", &counters.messages_dropped),
+            ("aggDropMessages", counters.control_dropped.count_of_frames()),
             ("aggDropControl", &counters.control_full),
             ("aggMoves", &counters.moves),
         ];
@@ -342,6 +342,7 @@ impl AggregateShared {
             markers: Mutex::default(),
             addresses: Mutex::default(),
             departed: Mutex::default(),
+            anew: AtomicBool::new(false),
             news: AtomicBool::new(true),
             messages: Mutex::default(),
             interrupts,
@@ -415,9 +416,14 @@ impl AggregateShared {
         self.interrupts.iter().skip(1).for_each(|interrupt| interrupt.ring());
     }
 
-    /// Tells the state of each port in the protocols, if somebody asks.
-    fn answer(&self, of: impl Fn(usize) -> PortState) {
-        let asked = self.asked.load(Ordering::Acquire);
+    /// How often somebody has asked for the state of the ports.
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Tells the state of each port in the protocols, if somebody asks. `asked` is from the beginning of
+    /// the look.
+    fn answer(&self, asked: u64, of: impl Fn(usize) -> PortState) {
         if asked != self.answered.load(Ordering::Relaxed) {
             let count = lock(&self.members).len();
             *lock(&self.states) = (0..count).map(of).collect();
@@ -476,17 +482,14 @@ impl AggregateShared {
     /// Keeps a message of port `number` for the control. `is_awake` says that the control's own driver
     /// calls.
     pub(crate) fn message(&self, number: usize, message: Vec<u8>, is_awake: bool) {
-        self.counters.control_in.count(message.len());
-        let mut messages = lock(&self.messages);
-        if messages.len() < MOST_MESSAGES {
-            messages.push_back((number, message));
-            drop(messages);
-            match is_awake {
-                true => self.has_news_now(),
-                false => self.notify(),
-            }
-        } else {
-            self.counters.messages_dropped.fetch_add(1, Ordering::Relaxed);
+        let length = message.len();
+        if !lock(&self.messages).keep(number, message) {
+            return self.counters.control_dropped.count(length);
+        }
+        self.counters.control_in.count(length);
+        match is_awake {
+            true => self.has_news_now(),
+            false => self.notify(),
         }
     }
 

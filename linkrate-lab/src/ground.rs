@@ -179,6 +179,14 @@ impl Ground {
         self.adapters().map_or(Ok(()), Adapters::await_ports)
     }
 
+    /// Lets ports of which one carries traffic begin as if none had ever failed, and waits for all ports.
+    ///
+    /// # Errors
+    /// As for [`await_ports`](Self::await_ports).
+    pub(crate) fn begin_anew(&self) -> Result<(), LabError> {
+        self.adapters().map_or(Ok(()), Adapters::begin_anew)
+    }
+
     /// The Ethernet addresses of the SUT and of the far end in the frames of client `client`'s flows;
     /// `None` unless an aggregate leads to it.
     pub(crate) fn flow_macs(&self, client: usize) -> Option<(String, String)> {

@@ -62,7 +62,8 @@ impl MemberReport {
     /// Whether it works and carries no traffic because others do.
     pub fn stands_by(&self) -> bool {
         let by_lacp = self.lacp.as_ref().is_some_and(|lacp| lacp.selection == "standby");
-        let by_failover = self.failover.as_ref().is_some_and(|failover| !failover.active);
+        let is_free = |port: &FailoverReport| !port.active && port.held_ms.is_none();
+        let by_failover = self.failover.as_ref().is_some_and(is_free);
         self.link_up && !self.distributing && (by_lacp || by_failover) && !self.has_no_session()
     }
 
@@ -215,7 +216,7 @@ mod tests {
         let by = |failover: &FailoverReport| member(|it| it.failover = Some(failover.clone()));
         for (member, stands_by, reason) in [
             (by(&standby), true, "stands by"),
-            (by(&held), true, "held down after a failure"),
+            (by(&held), false, "held down after a failure"),
             (
                 MemberReport { bfd: bfd("Down"), ..by(&standby) },
                 false,

@@ -210,12 +210,13 @@ fn an_owner_switches_the_session_off_and_on() {
     assert_eq!(changes(&pair.told_a), [off]);
     assert_eq!(changes(&pair.told_b), [(State::Down, Diagnostic::NeighborDown)]);
     assert!(pair.told_b[0].0 < pair.told_a[0].0 + 2 * MS, "told, not timed out");
+    assert_eq!((pair.a.is_switched_off(), pair.b.is_switched_off()), (false, true));
     // twice makes no difference
     pair.handle_a(Event::Disable);
     assert_eq!(pair.told_a.len(), 1);
     pair.handle_a(Event::Enable);
     pair.run_until(pair.now() + 3 * SECOND);
-    assert!(up(&pair));
+    assert!(up(&pair) && !pair.b.is_switched_off());
 }
 
 /// The slower end decides in each direction (RFC 5880, 6.8.2).

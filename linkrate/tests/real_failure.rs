@@ -16,25 +16,31 @@ use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Event, Fault, InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload, model};
 use serde_json::Value;
 
-/// One run of two seconds over two ports, of which the busier one fails after half a second.
+/// Runs of two seconds over two ports, of which the busier one fails after half a second.
 const MEASURE: &str = "measure --aggregate 2 --clients 1 --balance mac --switch-balance mac \
-                       --scale 0.1 --runs 1 --time 2s --event-at 500ms --connections 2";
+                       --scale 0.1 --time 2s --event-at 500ms --connections 2";
 
-fn measure(options: &str) -> Command {
+fn measure(runs: u64, options: &str) -> Command {
     let mut command = command(LINKRATE, MEASURE);
-    command.args(options.split_whitespace());
+    command.args(["--runs", &runs.to_string()]).args(options.split_whitespace());
     command
 }
 
-/// What the event of a measurement that went well cost.
+/// What the event of a measurement of one run that went well cost.
 #[track_caller]
 fn failure_of(options: &str) -> Value {
-    let mut command = measure(options);
+    failure_of_runs(1, options)
+}
+
+/// The same of so many runs.
+#[track_caller]
+fn failure_of_runs(runs: u64, options: &str) -> Value {
+    let mut command = measure(runs, options);
     let document = Running::start(command.arg("--json")).wait().expect_code(0).json();
     common::schema::check("results", &document);
     assert_eq!(document["failures"], Value::Array(Vec::new()), "{options}");
     let failure = &document["cells"][0]["failure"];
-    assert_eq!(failure["runs"], 1, "{document}");
+    assert_eq!(failure["runs"], runs, "{document}");
     // every byte that was received was compared, or the run would have failed
     let verified = failure["verified_bytes"].as_u64().unwrap_or(0);
     assert!(verified > 1 << 20, "{failure}");
@@ -92,7 +98,7 @@ fn a_silent_loss_that_nothing_watches_is_said_to_be_undetected() {
         assert!(failure[resent]["mean"].as_f64() > Some(0.0), "{resent}: {failure}");
     }
     assert_eq!(failure["host_move"]["runs"], 0, "nothing moves: {failure}");
-    let text = Running::start(&mut measure(options)).wait().expect_code(0).stdout;
+    let text = Running::start(&mut measure(1, options)).wait().expect_code(0).stdout;
     assert!(text.contains("not detected"), "{text}");
     // BFD watches
     let watched = failure_of("--mode manual --bfd on --event silent");
@@ -120,12 +126,25 @@ fn a_failover_group_survives_one_of_two_switches() {
         return;
     }
     let options = "--switches 2 --mode failover --bfd on --event switch --event-recover 1500ms";
-    let failure = failure_of(options);
+    // after the first run, the group uses the switch that goes on
+    let failure = failure_of_runs(2, options);
     assert_eq!(failure["fault"], "switch");
-    assert_eq!(failure["host_detection"]["runs"], 1, "{failure}");
+    assert_eq!(failure["host_detection"]["runs"], 2, "{failure}");
     assert!(ms(&failure["host_detection"]["after"]) < 400.0, "{failure}");
     assert!(ms(&failure["gap"]) < 1000.0, "{failure}");
-    assert_eq!(failure["restored"]["runs"], 1, "{failure}");
+    assert_eq!(failure["restored"]["runs"], 2, "{failure}");
+}
+
+#[test]
+fn a_switch_that_no_traffic_takes_cannot_fail() {
+    if !is_root_or_skips("a_switch_that_no_traffic_takes_cannot_fail") {
+        return;
+    }
+    let options = "--switches 2 --mode failover --poll-interval 50 --revert on --preferred-port 1 \
+                   --event switch --json";
+    let document = Running::start(&mut measure(1, options)).wait().expect_code(4).json();
+    let refused = document["failures"].to_string();
+    assert!(refused.contains("no port could fail: the traffic took the other switch"), "{refused}");
 }
 
 /// A run over a cable whose carrier is lost for a while.
@@ -191,6 +210,7 @@ fn an_event_that_the_testbed_cannot_have_is_refused_with_the_remedy() {
         ("--aggregate 2 --clients 1 --switches 2 --mode lacp --event switch", "partner of its own"),
         ("--event removed", "aggregate"),
         ("--event carrier --kind request-response", "no effect on kind request-response"),
+        ("--event carrier --family ipv6", "needs family ipv4"),
         ("--event carrier --event-at 3s", "not inside the window"),
         ("--event carrier --event-at 1s --event-recover 1s", "not inside the window"),
         ("--event carier", "did you mean \"carrier\"?"),

@@ -3,6 +3,7 @@
 //! The driver of the first queue has the control. It calls it when a link changes, a message comes,
 //! settings are requested, or a time has come.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -57,14 +58,18 @@ impl Control {
     ) {
         // before the look: what happens during the look is looked at again
         shared.take_news();
+        let asked = shared.asked();
         let (request, knobs) = shared.settings.requested();
         if request != self.request {
             self.membership.set_knobs(now, knobs, messages);
         }
         self.take_addresses(shared, now);
         self.look_at_links(shared, now, messages);
+        if shared.anew.swap(false, Ordering::AcqRel) {
+            self.membership.begin_anew(now, messages);
+        }
         // before the work that is due: a partner is not silent whose frames only waited for this thread
-        let received: Vec<_> = lock(&shared.messages).drain(..).collect();
+        let received = lock(&shared.messages).take();
         for (port, frame) in received {
             self.membership.receive(now, port, &frame, messages);
         }
@@ -87,7 +92,7 @@ impl Control {
             self.request = request;
             shared.settings.acknowledge(request, self.membership.knobs().clone());
         }
-        shared.answer(|port| self.membership.state(now, port));
+        shared.answer(asked, |port| self.membership.state(now, port));
     }
 
     /// Takes up the addresses of the host.

@@ -16,8 +16,6 @@ pub(crate) struct AggregateCounters {
     pub(crate) full: AtomicU64,
     /// Frames that came by a port that the aggregate does not collect from.
     pub(super) uncollected: AtomicU64,
-    /// Messages that were dropped: the ports sent more than the control takes.
-    pub(super) messages_dropped: AtomicU64,
     /// Messages of the aggregate for which a port had no room.
     pub(crate) control_full: AtomicU64,
     /// Times that a failover group moved to another port.
@@ -25,6 +23,8 @@ pub(crate) struct AggregateCounters {
     /// Messages of the protocols, which are no frames of the aggregate.
     pub(crate) control_out: ControlFrames,
     pub(super) control_in: ControlFrames,
+    /// Those that were dropped: a port received more than the control takes from it.
+    pub(super) control_dropped: ControlFrames,
 }
 
 /// Frames of the protocols, with FCS and padding.
@@ -39,6 +39,16 @@ impl ControlFrames {
     pub(crate) fn count(&self, length: usize) {
         self.frames.fetch_add(1, Ordering::Relaxed);
         self.octets.fetch_add(length.max(SHORTEST) as u64 + FCS, Ordering::Relaxed);
+    }
+
+    /// The counter of the frames.
+    pub(super) fn count_of_frames(&self) -> &AtomicU64 {
+        &self.frames
+    }
+
+    /// Frames and octets so far.
+    fn read(&self) -> [u64; 2] {
+        [&self.frames, &self.octets].map(|count| count.load(Ordering::Relaxed))
     }
 }
 
@@ -84,28 +94,33 @@ impl Totals {
     /// to a group of stations.
     pub(super) fn named(&self, own: &AggregateCounters) -> [(String, u64); 14] {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (out, into) = (&own.control_out, &own.control_in);
-        let without = |all: u64, control: &AtomicU64| all.saturating_sub(count(control));
-        let frames = |unicast: u64, multicast: u64, broadcast: u64, control: &AtomicU64| {
-            without(unicast + multicast + broadcast, control)
-        };
+        let [frames_out, octets_out] = own.control_out.read();
+        let [taken, octets_taken] = own.control_in.read();
+        let [dropped, octets_dropped] = own.control_dropped.read();
+        let (frames_in, octets_in) = (taken + dropped, octets_taken + octets_dropped);
         let Self { octets, unicast, multicast, broadcast, discards, errors } = self;
         let discarded_out = count(&own.no_port) + count(&own.full);
         [
-            ("aAggOctetsTxOK", without(octets.out, &out.octets)),
-            ("aAggOctetsRxOK", without(octets.into, &into.octets)),
-            ("aAggFramesTxOK", frames(unicast.out, multicast.out, broadcast.out, &out.frames)),
-            ("aAggFramesRxOK", frames(unicast.into, multicast.into, broadcast.into, &into.frames)),
-            ("aAggMulticastFramesTxOK", without(multicast.out, &out.frames)),
-            ("aAggMulticastFramesRxOK", without(multicast.into, &into.frames)),
+            ("aAggOctetsTxOK", octets.out.saturating_sub(octets_out)),
+            ("aAggOctetsRxOK", octets.into.saturating_sub(octets_in)),
+            (
+                "aAggFramesTxOK",
+                (unicast.out + multicast.out + broadcast.out).saturating_sub(frames_out),
+            ),
+            (
+                "aAggFramesRxOK",
+                (unicast.into + multicast.into + broadcast.into).saturating_sub(frames_in),
+            ),
+            ("aAggMulticastFramesTxOK", multicast.out.saturating_sub(frames_out)),
+            ("aAggMulticastFramesRxOK", multicast.into.saturating_sub(frames_in)),
             ("aAggBroadcastFramesTxOK", broadcast.out),
             ("aAggBroadcastFramesRxOK", broadcast.into),
             ("aAggFramesDiscardedOnTx", discards.out + discarded_out),
             ("aAggFramesDiscardedOnRx", discards.into + count(&own.uncollected)),
             ("aAggFramesWithTxErrors", errors.out),
             ("aAggFramesWithRxErrors", errors.into),
-            ("aAggControlFramesTx", count(&out.frames)),
-            ("aAggControlFramesRx", count(&into.frames)),
+            ("aAggControlFramesTx", frames_out),
+            ("aAggControlFramesRx", taken),
         ]
         .map(|(name, count)| (name.to_owned(), count))
     }
@@ -156,6 +171,19 @@ mod tests {
 
     use super::*;
     use crate::link::LinkSpec;
+
+    #[test]
+    fn dropped_messages_are_no_frames_of_the_aggregate() {
+        let own = AggregateCounters::default();
+        (0..3).for_each(|_| own.control_in.count(110));
+        (0..5).for_each(|_| own.control_dropped.count(110));
+        let (multicast, octets) = (Ways { into: 10, out: 0 }, Ways { into: 10 * 114, out: 0 });
+        let totals = Totals { multicast, octets, ..Totals::default() };
+        let named: std::collections::BTreeMap<_, _> = totals.named(&own).into();
+        let names = ["aAggControlFramesRx", "aAggFramesRxOK", "aAggMulticastFramesRxOK"];
+        assert_eq!(names.map(|name| named[name]), [3, 2, 2]);
+        assert_eq!(named["aAggOctetsRxOK"], 2 * 114);
+    }
 
     #[test]
     fn a_port_that_has_left_counts_until_its_device_is_gone() {

@@ -86,6 +86,8 @@ pub(crate) struct Membership {
     knobs: AggregateKnobs,
     lacp: System,
     failover: Option<FailoverGroup>,
+    /// Moves of failover groups before this one.
+    moves_before: u64,
     detection: Detection,
     address: MacAddress,
     /// The addresses of the host that are announced after a move.
@@ -126,6 +128,7 @@ impl Membership {
             knobs,
             lacp,
             failover: None,
+            moves_before: 0,
             address,
             addresses: Vec::new(),
             ports: Vec::new(),
@@ -244,7 +247,7 @@ impl Membership {
 
     /// How often a failover group moved to another port.
     pub(crate) fn moves(&self) -> u64 {
-        self.failover.as_ref().map_or(0, FailoverGroup::moves)
+        self.moves_before + self.failover.as_ref().map_or(0, FailoverGroup::moves)
     }
 
     /// Changes the settings.
@@ -287,6 +290,7 @@ impl Membership {
     /// Begins the protocol of the mode anew.
     fn begin(&mut self, now: Duration, messages: &mut Vec<Message>) {
         self.lacp = System::new(SystemId { priority: PRIORITY, address: self.address });
+        self.moves_before = self.moves();
         self.failover = None;
         self.leaving.clear();
         for port in self.ports.iter_mut().flatten() {
@@ -307,6 +311,20 @@ impl Membership {
             // the ports of a switch are single ports then
             AggregateMode::Failover => {}
         }
+    }
+
+    /// Lets a failover group forget all failures, and begin with the first port that is usable, or with
+    /// the one that it would return to. Nothing happens in other modes.
+    pub(crate) fn begin_anew(&mut self, now: Duration, messages: &mut Vec<Message>) {
+        if self.failover.is_none() {
+            return;
+        }
+        self.begin(now, messages);
+        if self.knobs.revert {
+            // the first port that the group knows is the active one
+            self.observe(now, self.knobs.preferred_port as usize, messages);
+        }
+        self.settle(now, messages);
     }
 
     /// Begins or ends BFD on all ports. Sessions that come up now are no recovery.

@@ -72,6 +72,21 @@ impl Aggregate {
         lock(&shared.states).clone()
     }
 
+    /// Lets a failover group forget all failures and begin with its first port, or with the one that it
+    /// would return to, and waits as [`await_ports`](Self::await_ports) does. In other modes it waits alone.
+    ///
+    /// # Errors
+    /// As for `await_ports`.
+    pub fn begin_anew(&self) -> Result<(), AdapterError> {
+        // The first time no port is held down any more, so that all stand by as soon as their BFD sessions
+        // are up. The second time any of them can be the active one.
+        for _ in 0..2 {
+            self.shared.anew.store(true, Ordering::Release);
+            self.await_ports()?;
+        }
+        Ok(())
+    }
+
     /// Waits until all ports in use whose link is up carry traffic.
     ///
     /// # Errors

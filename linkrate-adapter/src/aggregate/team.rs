@@ -244,7 +244,7 @@ impl Team {
                 }
             }
             if count >= WEIGHT {
-                self.turn = number;
+                self.turn = (number + 1) % ports;
                 break;
             }
         }

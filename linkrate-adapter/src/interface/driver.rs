@@ -36,6 +36,11 @@ pub(crate) struct HostEnd {
 }
 
 impl HostEnd {
+    /// The host's end at a queue of a TAP.
+    pub(crate) fn new(tap: OwnedFd) -> Self {
+        Self { tap, pool: tap_io::blocks(), may_have: true, calls: Arc::default() }
+    }
+
     /// Reads the next packet that the host transmits; `None` when there is no packet.
     ///
     /// # Errors
@@ -89,8 +94,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// The driver between a queue of a TAP and `outlet`.
     pub(crate) fn new(tap: OwnedFd, outlet: Outlet, interface: Arc<InterfaceShared>) -> Self {
-        let calls = Arc::default();
-        let host = HostEnd { tap, pool: tap_io::blocks(), may_have: true, calls };
+        let host = HostEnd::new(tap);
         Self { host, outlet, interface, had_room: true, watched: true, broken: false }
     }
 

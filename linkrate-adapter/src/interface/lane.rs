@@ -346,8 +346,16 @@ pub(crate) mod tests {
 
     /// A lane whose port has a link of this rate, with the device's end of the transmit ring.
     pub(crate) fn lane(rate: Option<BitRate>) -> (Lane, Consumer<TxDescriptor>) {
+        let (lane, device, _) = lane_both_ways(rate);
+        (lane, device)
+    }
+
+    /// The same, with the device's end of the receive ring too.
+    pub(crate) fn lane_both_ways(
+        rate: Option<BitRate>,
+    ) -> (Lane, Consumer<TxDescriptor>, Producer<RxDescriptor>) {
         let (tx, device) = RingBuffer::new(256);
-        let (_, rx) = RingBuffer::new(1);
+        let (received, rx) = RingBuffer::new(256);
         let (steering, _) = RingBuffer::new(1);
         let rings = DriverRings { tx, rx, steering, control: None };
         let waker = || Arc::new(Waker::new().unwrap());
@@ -355,7 +363,7 @@ pub(crate) mod tests {
         let interface = InterfaceShared::new("eth0".to_owned(), &knobs, 1, Vec::new());
         interface.obey(&knobs, rate);
         let queue = Arc::new(QueueShared::new(waker()));
-        (Lane::new(0, rings, queue, waker(), Arc::new(interface)), device)
+        (Lane::new(0, rings, queue, waker(), Arc::new(interface)), device, received)
     }
 
     /// The device sends the next packet; how long it was.

@@ -10,7 +10,7 @@ use linkrate_agent::protocol::bounds;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::failure::PortTimeline;
 use linkrate_terms::measurement::AdapterEvidence;
-use linkrate_terms::{Event, RunSpec};
+use linkrate_terms::{Event, Fault, RunSpec};
 
 use crate::connection::AgentError;
 use crate::error::LabError;
@@ -141,10 +141,7 @@ pub(super) fn through(
     let closed = adapters.read();
     let frames_lost = adapters.lost().wrapping_sub(lost_before);
     let frames_reordered = order.late().saturating_sub(late_before);
-    let failing = failing.ok_or_else(|| LabError::Invalid {
-        what: format!("event {}: no port could fail", event.fault.word()),
-        hint: "give the testbed a port, or an aggregate of two".to_owned(),
-    })?;
+    let failing = failing.ok_or_else(|| nothing_failed(event.fault))?;
     let (decisions, moved) = (failing.decisions(at_ns), failing.moved());
     if recovered_ns.is_none() {
         failing.recover()?;
@@ -183,11 +180,26 @@ pub(super) fn through(
     Ok((AdapterEvidence { frames_overtaken: Some(frames_reordered), ..evidence }, seen))
 }
 
+/// The error of a run in whose window nothing could fail.
+fn nothing_failed(fault: Fault) -> LabError {
+    let (why, hint) = match fault {
+        Fault::Switch => (
+            ": the traffic took the other switch",
+            "use mode failover, and leave out revert, or set preferred-port to 0",
+        ),
+        _ => ("", "give the testbed a port, or an aggregate of two"),
+    };
+    LabError::Invalid {
+        what: format!("event {}: no port could fail{why}", fault.word()),
+        hint: hint.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use linkrate_terms::{Fault, InterfaceKnobs, SocketKnobs, Task};
+    use linkrate_terms::{InterfaceKnobs, SocketKnobs, Task};
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use linkrate_terms::event::{Event, Fault};
 use linkrate_terms::knobs::AggregateMode;
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{ReceivePath, SendPath, TestbedSpec};
+use linkrate_terms::{Family, ReceivePath, SendPath, TestbedSpec};
 
 use super::Setup;
 use super::combination::{Combination, refuse};
@@ -85,6 +85,13 @@ pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combinat
              discards them"
         );
         return refuse("event", "receive-path", sentence);
+    }
+    if setup.socket.family != Family::Ipv4 {
+        let sentence = format!(
+            "event {word} needs family ipv4: frames of IPv6 have no identification that tells their \
+             order; set family ipv4"
+        );
+        return refuse("event", "family", sentence);
     }
     if setup.workload.working_set.is_some() {
         let sentence = format!(
@@ -177,6 +184,11 @@ mod tests {
         setup = asked(Fault::Silent);
         setup.workload.kind = Protocol::RequestResponse;
         assert!(refused(&setup, &model).contains("kind stream"));
+        setup = asked(Fault::Silent);
+        setup.socket.family = Family::Ipv6;
+        assert!(refused(&setup, &model).contains("set family ipv4"));
+        setup.event.fault = None;
+        assert_eq!(check(&setup, &model), Ok(()));
     }
 
     #[test]

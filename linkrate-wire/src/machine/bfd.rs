@@ -198,6 +198,13 @@ impl Session {
         NonZeroU32::new(self.remote.discriminator)
     }
 
+    /// Whether the other end says that it has switched the session off. That tells nothing of the link
+    /// (RFC 5880, 6.2).
+    #[must_use]
+    pub fn is_switched_off(&self) -> bool {
+        self.remote.state == State::AdminDown
+    }
+
     /// The interval in which it sends, before it is varied (RFC 5880, 6.8.2).
     #[must_use]
     pub fn interval(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! Link aggregation control: the machines of IEEE 802.1AX-2020, 6.4 and 6.5, for a host or a switch.
+//! Link aggregation control: the machines of IEEE 802.1AX-2014, 6.4 and 6.5, for a host or a switch.
 //!
 //! A [`System`] is one actor. It has ports, and groups of ports: a group is made of the ports with
 //! one administrative key, and becomes one aggregate. A host has one group or few; a switch has one
@@ -21,8 +21,8 @@
 //! at most as many frames a second as the standard lets its partner send, and sends at most three
 //! LACPDUs, five markers and five answers a second.
 //!
-//! Version 1 of the protocol, by the machines of IEEE 802.1AX-2014, whose clauses the modules name.
-//! Departures are said where they are made.
+//! Version 1 of the protocol. The modules name the clauses of IEEE 802.1AX-2014. Departures are said where
+//! they are made.
 
 pub mod churn;
 mod counters;

@@ -50,7 +50,7 @@ pub(super) struct Watch {
     pub(super) session: Session,
     /// The link is up.
     carrier: bool,
-    /// It was up since the link came.
+    /// It was up since the link came, and the other end has not switched it off.
     was_up: bool,
     /// When it went down.
     lost: Option<Duration>,
@@ -263,6 +263,8 @@ impl Detection {
                 Action::Changed { from: State::Up, .. } => {
                     watch.lost = Some(now);
                     watch.losses += 1;
+                    // the link of a partner that switched its session off has not failed
+                    watch.was_up &= !watch.session.is_switched_off();
                 }
                 Action::Send(_) | Action::Changed { .. } => {}
             }

@@ -269,3 +269,48 @@ fn a_failover_group_moves_at_once_announces_and_returns_if_told() {
         assert_eq!(host.moves(), 1 + u64::from(revert));
     }
 }
+
+#[test]
+fn a_failover_group_that_begins_anew_has_no_past() {
+    let mode = AggregateMode::Failover;
+    let knobs = AggregateKnobs { mode, poll_interval: 100, ..AggregateKnobs::default() };
+    let mut host = Membership::new(Role::Host, MacAddress([2, 0, 0, 0, 1, 0]), knobs);
+    let now = Duration::from_secs(5);
+    host.set_addresses(now, vec![Address { ip: [198, 18, 0, 1].into(), vlan: 0 }]);
+    let mut messages = Vec::new();
+    (0..2).for_each(|at| host.set_link(now, at, UP, &mut messages));
+    let fail = |host: &mut Membership, at| {
+        for link in [DOWN, UP] {
+            host.set_link(now, at, link, &mut Vec::new());
+        }
+        host.state(now, at).failover.and_then(|port| port.held)
+    };
+    let once = fail(&mut host, 0);
+    assert_eq!(fail(&mut host, 0), once.map(|held| 2 * held), "the past counts");
+    assert_eq!((host.distributing(), host.moves()), (&[1][..], 1));
+    messages.clear();
+    host.begin_anew(now, &mut messages);
+    assert_eq!((host.distributing(), host.moves()), (&[0][..], 1), "a beginning is no move");
+    assert_eq!(host.collecting(), [0, 1], "frames are on their way to the port before");
+    let held = |at| host.state(now, at).failover.and_then(|port| port.held);
+    assert_eq!([0, 1].map(held), [None; 2]);
+    // the switch learns where the group is now
+    let announced = |(at, frame): &Message| *at == 0 && frame.starts_with(&[255; 6]);
+    assert!(messages.iter().any(announced), "{messages:x?}");
+    assert_eq!(fail(&mut host, 0), once);
+    assert_eq!((host.distributing(), host.moves()), (&[1][..], 2));
+    // no move must follow
+    fail(&mut host, 1);
+    assert_eq!(host.distributing(), [0]);
+    let knobs = AggregateKnobs { revert: true, preferred_port: 1, ..host.knobs().clone() };
+    host.set_knobs(now, knobs, &mut messages);
+    host.begin_anew(now, &mut messages);
+    assert_eq!((host.distributing(), host.moves()), (&[1][..], 3));
+    // an aggregate of several active ports has no such past
+    let mut ends = Ends::new(AggregateMode::Lacp, 2);
+    ends.run(Duration::from_secs(5));
+    let (changes, mut messages) = (ends.ends[0].changes(), Vec::new());
+    ends.ends[0].begin_anew(ends.now, &mut messages);
+    assert_eq!((ends.ends[0].changes(), messages.len()), (changes, 0));
+    assert_eq!(ends.distributing(), [&[0, 1]; 2]);
+}

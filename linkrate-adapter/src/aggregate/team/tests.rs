@@ -1,17 +1,22 @@
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
 
 use linkrate_terms::{AggregateKnobs, Balance, BitRate, PortKnobs};
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::link::LinkLaw;
+use linkrate_wire::lro::Reason;
+use linkrate_wire::vnet::VnetHeader;
 use proptest::prelude::*;
-use rtrb::Consumer;
+use rtrb::{Consumer, Producer};
 
 use super::super::membership::{Membership, PortLink, Role};
 use super::super::{Member as SharedMember, lock};
 use super::*;
+use crate::frame::WireFrame;
 use crate::interface::InterfaceShared;
 use crate::interface::flow_queue::tests::packet;
-use crate::interface::lane::tests::{complete, lane};
+use crate::interface::lane::tests::{complete, lane_both_ways};
 use crate::interface::waker::Waker;
 use crate::link::{LinkShared, LinkSpec};
 
@@ -23,6 +28,8 @@ struct Rig {
     membership: Membership,
     team: Team,
     devices: Vec<Consumer<TxDescriptor>>,
+    /// The devices' ends of the receive rings.
+    receiving: Vec<Producer<RxDescriptor>>,
     sent: usize,
     /// The last packet of each flow that has left by any port.
     left: BTreeMap<u8, usize>,
@@ -38,12 +45,13 @@ impl Rig {
         let shared = Arc::new(AggregateShared::new(interface, address, knobs.clone(), interrupts));
         let membership = Membership::new(Role::Host, address, knobs);
         let team = Team::new(0, shared, None);
-        let mut rig =
-            Self { membership, team, devices: Vec::new(), sent: 0, left: BTreeMap::new() };
+        let (devices, receiving) = (Vec::new(), Vec::new());
+        let mut rig = Self { membership, team, devices, receiving, sent: 0, left: BTreeMap::new() };
         for number in 0..ports {
-            let (lane, device) = lane(RATE);
+            let (lane, device, receiving) = lane_both_ways(RATE);
             rig.team.add(number, lane);
             rig.devices.push(device);
+            rig.receiving.push(receiving);
             let spec = LinkSpec { law: LinkLaw::Ethernet, rate: RATE };
             let link = Arc::new(LinkShared::new(spec));
             let member = SharedMember { name: format!("eth{number}"), link, leaves: false };
@@ -131,6 +139,12 @@ impl Rig {
         self.set_link(port, true);
     }
 
+    /// The packets that have come by each port and that the driver has not taken yet.
+    fn untaken(&self) -> Vec<usize> {
+        let rings = self.receiving.iter();
+        rings.map(|ring| ring.buffer().capacity() - ring.slots()).collect()
+    }
+
     /// The time for which packets of the host wait at most is over.
     fn wait_in_vain(&mut self) {
         if let Some(draining) = &mut self.team.draining {
@@ -202,6 +216,31 @@ fn what_waits_before_a_port_without_a_carrier_goes_by_another_one() {
     assert!(rig.team.draining.is_none(), "nothing more leaves by it");
     // what was on its way there is lost
     assert_eq!(rig.drain(), [0, 400 - posted]);
+}
+
+/// A received packet of 60 bytes.
+fn received() -> RxDescriptor {
+    let delivery =
+        Delivery::Frame { frame: WireFrame::copied(vec![2; 60]).into(), reason: Reason::NotTcp };
+    RxDescriptor { vnet: VnetHeader::default(), delivery, replaced: None, unmade: None }
+}
+
+/// More waits at each port than one poll takes.
+#[test]
+fn ports_are_served_in_turn_when_more_has_come_than_a_poll_takes() {
+    let mut rig = Rig::new(2);
+    rig.set_link(1, true);
+    for ring in &mut rig.receiving {
+        (0..200).for_each(|_| ring.push(received()).unwrap());
+    }
+    let sink = File::options().write(true).open("/dev/null").unwrap();
+    let mut host = HostEnd::new(OwnedFd::from(sink));
+    for expected in [[200 - WEIGHT, 200], [200 - WEIGHT; 2], [200 - 2 * WEIGHT, 200 - WEIGHT]] {
+        assert_eq!(rig.team.receive(&mut host).unwrap(), WEIGHT);
+        assert_eq!(rig.untaken(), expected);
+    }
+    while rig.team.receive(&mut host).unwrap() > 0 {}
+    assert_eq!(rig.untaken(), [0; 2]);
 }
 
 /// What happens to the driver of an aggregate of three ports.

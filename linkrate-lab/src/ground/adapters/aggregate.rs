@@ -37,10 +37,16 @@ pub(super) fn make(
 }
 
 /// The addresses of the interface of an aggregate, which have no VLAN in the host: the ports put their
-/// own on.
+/// own on. Those of IPv6 are not used behind a router, which knows IPv4 alone.
 pub(super) fn addresses(segment: &topology::Segment) -> BTreeSet<(IpAddr, u16)> {
+    let has_ipv6 = segment.gateways().is_none();
     let clients = 0..segment.clients.len();
-    clients.map(|client| (segment.port_address(segment.port_of(client)).into(), 0)).collect()
+    let addresses = clients.flat_map(|client| {
+        let address = segment.port_address(segment.port_of(client));
+        let ipv6 = has_ipv6.then(|| IpAddr::from(topology::ipv6_address(address)));
+        std::iter::once(IpAddr::from(address)).chain(ipv6)
+    });
+    addresses.map(|address| (address, 0)).collect()
 }
 
 /// The settings of a new aggregate.
@@ -84,6 +90,17 @@ impl Adapters {
         let mut aggregates =
             self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
         aggregates.try_for_each(|aggregate| Ok(aggregate.await_ports()?))
+    }
+
+    /// Lets every failover group begin as if no port had ever failed, and waits as
+    /// [`await_ports`](Self::await_ports) does.
+    ///
+    /// # Errors
+    /// As for `await_ports`.
+    pub(crate) fn begin_anew(&self) -> Result<(), LabError> {
+        let mut aggregates =
+            self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
+        aggregates.try_for_each(|aggregate| Ok(aggregate.begin_anew()?))
     }
 
     /// Counts frames that overtake others of their connection from now on, until the count is dropped;
@@ -132,4 +149,27 @@ pub(super) fn with_aggregate(
 ) -> Result<InterfaceKnobs, LabError> {
     let aggregate = AggregateRequest::of(&aggregate.applied_knobs()?);
     Ok(InterfaceKnobs { aggregate, ..knobs })
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::spec::Adapter;
+    use linkrate_terms::topology::Topology;
+    use linkrate_terms::{TestbedSpec, model};
+
+    use super::*;
+
+    #[test]
+    fn an_aggregate_has_an_address_of_ipv6_unless_a_router_is_behind_it() {
+        let adapter = Adapter::Model(Box::new(model::find("gigabit").unwrap()));
+        let testbed =
+            TestbedSpec { adapter, aggregate: 2, clients_per_port: 2, ..TestbedSpec::default() };
+        let of = |testbed: &TestbedSpec| {
+            let topology = Topology::of(testbed);
+            let addresses = addresses(&topology.segments[0]);
+            addresses.iter().map(|(ip, _)| ip.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&testbed), ["198.18.0.1", "2001:2::c612:1"]);
+        assert_eq!(of(&TestbedSpec { router: true, ..testbed }), ["198.18.0.1"]);
+    }
 }

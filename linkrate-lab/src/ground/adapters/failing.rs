@@ -25,7 +25,7 @@ const LOST: [&str; 13] = [
     "aggDropNotCollecting",
 ];
 
-/// The switch that fails, of two. The first port leads to it, and no client is on it.
+/// The switch that fails, of two. No client is on it.
 const FAILING_SWITCH: usize = 0;
 
 /// The port that fails. Dropping it changes nothing.
@@ -101,7 +101,8 @@ pub(crate) struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     /// The port that fails: the one that carried the most octets so far, in `octets` by the order of the
-    /// ports. The first port leads to the switch that fails.
+    /// ports. `None` without ports, or if it leads to the switch that goes on: the failure of the other
+    /// one would meet no traffic.
     pub(crate) fn choose(&self, octets: &[u64]) -> Option<Failing<'a>> {
         let busiest = octets.iter().enumerate().max_by_key(|(at, octets)| (**octets, Reverse(*at)));
         let busiest = busiest.map_or(0, |(at, _)| at);
@@ -110,11 +111,12 @@ impl<'a> Prepared<'a> {
             let ports = segment.ports.iter().enumerate();
             ports.map(move |(index, port)| (segment, prepared, index, &port.port))
         });
-        let (segment, (knobs, moves), index, port) = match self.fault {
-            // the clients are on the other switch
-            Fault::Switch => ports.next(),
-            _ => ports.nth(busiest),
-        }?;
+        let (segment, (knobs, moves), index, port) = ports.nth(busiest)?;
+        let end = segment.topology.ports.get(index);
+        let switch = end.map(|end| segment.topology.switch_of_port(end));
+        if self.fault == Fault::Switch && switch != Some(FAILING_SWITCH) {
+            return None;
+        }
         let (knobs, moves) = (knobs.clone(), moves.clone());
         Some(Failing { segment, port, index, fault: self.fault, knobs, moves })
     }

@@ -392,6 +392,39 @@ fn a_partner_that_begins_bfd_after_lacp_is_met_again_after_a_failure() {
     assert!(wires.is_in_order(), "{}", wires.states());
 }
 
+/// A session that is switched off tells nothing of the link (RFC 5880, 6.2).
+#[test]
+fn a_partner_that_switches_bfd_off_is_no_failure_of_the_link() {
+    let mut wires = Wires::new(&knobs(AggregateMode::Lacp, true), 2, 1);
+    wires.run(Duration::from_secs(10));
+    assert!(wires.is_in_order(), "{}", wires.states());
+    let losses =
+        |wires: &Wires| [0, 1].map(|at| wires.ends[HOST].state(wires.now, at).bfd.unwrap().losses);
+    let before = losses(&wires);
+    let mut messages = Vec::new();
+    let lacp_alone = knobs(AggregateMode::Lacp, false);
+    wires.ends[SWITCH].set_knobs(wires.now, lacp_alone, &mut messages);
+    wires.send(SWITCH, messages);
+    // until the last packet is long ago
+    for _ in 0..500 {
+        wires.run(10 * MS);
+        for at in 0..2 {
+            let lacp = wires.ends[HOST].state(wires.now, at).lacp.unwrap();
+            assert_eq!(lacp.selection.to_string(), "selected", "{}", wires.states());
+        }
+        assert_eq!(wires.ends[SWITCH].distributing(), [0, 1]);
+    }
+    assert_eq!(losses(&wires), before.map(|losses| losses + 1), "{}", wires.states());
+    // the same of a port whose session failed before is a failure still
+    wires.set_knobs(&knobs(AggregateMode::Lacp, true));
+    wires.run(Duration::from_secs(10));
+    assert!(wires.is_in_order(), "{}", wires.states());
+    wires.silent[1] = [true; 2];
+    wires.run(Duration::from_secs(1));
+    let lacp = wires.ends[HOST].state(wires.now, 1).lacp.unwrap();
+    assert_ne!(lacp.selection.to_string(), "selected");
+}
+
 #[test]
 fn a_port_without_a_session_says_so() {
     let mut wires = Wires::new(&knobs(AggregateMode::Manual, false), 2, 1);

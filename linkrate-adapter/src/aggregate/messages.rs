@@ -1,0 +1,63 @@
+//! Messages of the ports that wait for the control.
+
+use linkrate_wire::balance::MOST_PORTS;
+
+/// Most messages of one port that wait. A port that sends more loses them, and takes no place of another.
+/// A poll of each other port has room among 16 ports.
+const MOST_OF_PORT: usize = 16;
+
+/// Messages in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    waiting: Vec<(usize, Vec<u8>)>,
+    /// How many of them each port has, by number.
+    counts: Vec<usize>,
+}
+
+impl Messages {
+    /// Keeps a message of port `number`. False if there is no place for it.
+    pub(super) fn keep(&mut self, number: usize, message: Vec<u8>) -> bool {
+        if number >= MOST_PORTS {
+            return false;
+        }
+        if self.counts.len() <= number {
+            self.counts.resize(number + 1, 0);
+        }
+        let has_place = self.counts[number] < MOST_OF_PORT;
+        if has_place {
+            self.counts[number] += 1;
+            self.waiting.push((number, message));
+        }
+        has_place
+    }
+
+    /// Takes all of them, each with the number of its port.
+    pub(super) fn take(&mut self) -> Vec<(usize, Vec<u8>)> {
+        self.counts.clear();
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_sends_too_much_takes_no_place_of_another() {
+        let mut messages = Messages::default();
+        // a second time, after the first ones were taken
+        for _ in 0..2 {
+            let kept = (0..10_000).filter(|_| messages.keep(0, vec![0])).count();
+            assert_eq!(kept, MOST_OF_PORT);
+            assert!((1..MOST_PORTS).all(|port| messages.keep(port, vec![1])));
+            assert!(!messages.keep(MOST_PORTS, vec![1]), "no such port");
+            let taken = messages.take();
+            let ports: Vec<usize> = taken.iter().map(|(port, _)| *port).collect();
+            let others = ports[MOST_OF_PORT..].iter().copied();
+            assert!(
+                ports[..MOST_OF_PORT].iter().all(|port| *port == 0) && others.eq(1..MOST_PORTS)
+            );
+            assert!(messages.take().is_empty());
+        }
+    }
+}
