@@ -5,11 +5,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use linkrate_interop::iperf3::{
-    Arrivals, COOKIE_BYTES, Cookie, CounterWidth, Datagram, Parameters, Results, State,
+    Arrivals, COOKIE_BYTES, Cookie, CounterWidth, Datagram, MOST_RESULT_BYTES, Parameters,
+    Results, State, answer,
 };
-use linkrate_interop::json::Fields;
+use linkrate_interop::json::{Fields, LENGTH_BYTES, length};
 use linkrate_interop::netperf::{
-    Form, Layout, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
+    Classic, Form, Layout, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
     SHORT_MESSAGE_BYTES,
 };
 
@@ -24,6 +25,12 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn documents(bytes: &[u8]) {
+    if let Some(announced) = bytes.first_chunk::<LENGTH_BYTES>() {
+        if let Ok(octets) = length(*announced, MOST_RESULT_BYTES) {
+            assert_eq!(u32::from_be_bytes(*announced) as usize, octets);
+            assert!((1..=MOST_RESULT_BYTES as usize).contains(&octets));
+        }
+    }
     let Ok(fields) = Fields::parse(bytes) else { return };
     let again = |document: serde_json::Value| {
         Fields::parse(document.to_string().as_bytes()).expect("a document that was written")
@@ -71,6 +78,17 @@ fn netperf(bytes: &[u8]) {
     }
 }
 
+const FORMS: [Form; 8] = [
+    Form::Omni,
+    Form::Classic(Classic::TcpStream),
+    Form::Classic(Classic::TcpMaerts),
+    Form::Classic(Classic::TcpRr),
+    Form::Classic(Classic::TcpCrr),
+    Form::Classic(Classic::TcpCc),
+    Form::Classic(Classic::UdpStream),
+    Form::Classic(Classic::UdpRr),
+];
+
 /// Reads a message as each that a client or a server may send.
 fn messages(message: &Message) {
     let _ = (message.cpu(), message.error(), message.cpu_rate());
@@ -83,13 +101,16 @@ fn messages(message: &Message) {
             OmniResponse::parse(&response.message()).map(|read| read.data_port),
             Ok(response.data_port)
         );
+        for form in FORMS {
+            let _ = form.response(&response);
+        }
     }
     if let Ok(results) = OmniResults::parse(message) {
         for layout in [Layout::TwoFive, Layout::TwoSix, Layout::TwoSeven] {
             let written = results.message(layout);
             let read = OmniResults::parse(&written).map(|read| read.received_bytes);
             assert_eq!(read, Ok(results.received_bytes));
-            if let Some(form) = Form::of(message.kind()) {
+            for form in FORMS {
                 let _ = form.results(&results, layout);
             }
         }
@@ -97,6 +118,8 @@ fn messages(message: &Message) {
 }
 
 fn greeting(bytes: &[u8]) {
+    // an answer is no longer than what it answers
+    assert!(answer(bytes).is_none_or(|answer| answer.len() == bytes.len()));
     if let Some(octets) = bytes.first_chunk::<COOKIE_BYTES>() {
         if let Some(cookie) = Cookie::of(*octets) {
             assert_eq!(cookie.octets(), octets);
