@@ -88,8 +88,14 @@ fn finds_the_copy_of_a_plain_send() {
         ..Workload::default()
     };
     let zero_copy = attribution(&profiled(&mut lab, workload, Offload::Tso));
-    let (with, without) = (share(&plain, "data-copy"), share(&zero_copy, "data-copy"));
-    assert!(with > 10.0, "{plain:?}");
+    // of what the traffic takes: what a wake-up costs depends on the machine more than on the
+    // traffic, and took 60 % of a CPU on one
+    let of_traffic = |found: &Attribution| {
+        let besides = share(found, "interrupts") + share(found, "idle");
+        share(found, "data-copy") / (100.0 - besides)
+    };
+    let (with, without) = (of_traffic(&plain), of_traffic(&zero_copy));
+    assert!(with > 0.1, "{plain:?}");
     assert!(without < with / 4.0, "{zero_copy:?}");
 }
 
