@@ -12,6 +12,7 @@ pub mod lab;
 pub mod limit;
 pub mod measure;
 pub mod netperf;
+pub mod package;
 pub mod serve;
 pub mod settings;
 pub mod study;
@@ -23,6 +24,7 @@ use linkrate_sys::tell;
 
 use crate::exit::{EXIT_CODES, Exit};
 use crate::program;
+use crate::version;
 use adapter::AdapterCommand;
 use doctor::DoctorArgs;
 use iperf3::Iperf3Args;
@@ -30,12 +32,19 @@ use lab::LabCommand;
 use limit::LimitArgs;
 use measure::MeasureArgs;
 use netperf::NetperfArgs;
+use package::{CompletionsArgs, ManArgs};
 use serve::ServeArgs;
 use study::StudyCommand;
 
 /// Measures what network adapters deliver and what they cost the CPU.
 #[derive(Debug, Parser)]
-#[command(name = "linkrate", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(
+    name = "linkrate",
+    version = version::SHORT,
+    long_version = version::LONG,
+    after_help = EXIT_CODES,
+    max_term_width = 100
+)]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -66,6 +75,11 @@ pub enum Command {
     Netperf(NetperfArgs),
     /// Measure as iperf3 does, with its options and its output
     Iperf3(Box<Iperf3Args>),
+    /// Print what a shell needs to complete the words of linkrate
+    Completions(CompletionsArgs),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man(ManArgs),
     /// Serve a controller (linkrate starts it)
     #[command(hide = true)]
     Agent(AgentArgs),

@@ -8,6 +8,7 @@ pub mod lab;
 pub mod limit;
 pub mod measure;
 pub mod netperf;
+pub mod package;
 pub mod serve;
 pub mod study;
 mod testbed;

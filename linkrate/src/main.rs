@@ -14,6 +14,7 @@ mod interrupt;
 mod output;
 mod program;
 mod progress;
+mod version;
 
 use clap::Parser;
 
@@ -36,6 +37,8 @@ fn main() -> std::process::ExitCode {
         // its words are read as netperf reads them
         Command::Netperf(_) => commands::netperf::run(),
         Command::Iperf3(arguments) => commands::iperf3::run(&arguments),
+        Command::Completions(arguments) => commands::package::completions(&arguments),
+        Command::Man(arguments) => commands::package::man(&arguments),
         Command::Agent(arguments) => commands::agent::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| failure.print()).into()

@@ -4,6 +4,8 @@
 mod common;
 
 use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use common::agent::Agent;
 use common::{LINKRATE, Running, command, linkrate, linkrate_with, printed};
@@ -43,6 +45,67 @@ fn help_names_every_command_and_exit_code() {
     assert_snapshot!("help_netperf", printed("netperf --help"));
     assert_snapshot!("help_serve", printed("serve --help"));
     assert_snapshot!("help_iperf3", printed("iperf3 --help"));
+    assert_snapshot!("help_completions", printed("completions --help"));
+}
+
+#[test]
+fn the_version_tells_commit_and_build() {
+    let version = env!("CARGO_PKG_VERSION");
+    let short = printed("-V");
+    let commit = short.trim_end().strip_prefix(&format!("linkrate {version} ("));
+    let commit = commit.and_then(|rest| rest.strip_suffix(')')).expect("a commit");
+    let long = printed("--version");
+    let lines: Vec<&str> = long.lines().collect();
+    assert_eq!(lines[..2], [format!("linkrate {version}"), format!("commit: {commit}")]);
+    let build: Vec<&str> =
+        lines[2].strip_prefix("build:  ").expect("a build").split(", ").collect();
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    assert_eq!(build[0], profile, "{long}");
+    assert!(build[1].contains("linux"), "{long}");
+    let libc = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
+    assert_eq!(build[2], libc, "{long}");
+    assert!(build[3].starts_with("rustc 1."), "{long}");
+    // a commit of this repository, where the sources are one
+    let is_commit = |word: &str| word.len() >= 12 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let first = commit.split(',').next().unwrap_or_default();
+    assert!(["debug build", "commit not known"].contains(&commit) || is_commit(first), "{commit}");
+}
+
+#[test]
+fn completions_are_read_by_their_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        let text = printed(&format!("completions {shell}"));
+        for word in ["study", "resume", "--balance", "--switch-balance"] {
+            // fish names options without hyphens
+            assert!(text.contains(word.trim_start_matches('-')), "{shell}: {word}");
+        }
+        let Ok(mut reader) =
+            Command::new(shell).arg("-n").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        else {
+            common::skip("completions_are_read_by_their_shells", &format!("no {shell} here"));
+            continue;
+        };
+        reader.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let read = reader.wait_with_output().unwrap();
+        assert!(read.status.success(), "{shell}: {}", String::from_utf8_lossy(&read.stderr));
+        assert_eq!(String::from_utf8_lossy(&read.stderr), "", "{shell}");
+    }
+    let told = refusal("completions tcsh");
+    assert!(told.contains("'tcsh'") && told.contains("bash, zsh, fish"), "{told}");
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man1");
+    let mut man = command(LINKRATE, "man");
+    Running::start(man.arg(&pages)).wait().expect_code(0);
+    for name in ["linkrate", "linkrate-study", "linkrate-study-run", "linkrate-serve"] {
+        let page = fs::read_to_string(pages.join(format!("{name}.1"))).expect(name);
+        assert!(page.contains(&format!(".TH {name} 1")), "{page}");
+    }
+    // what only linkrate itself starts
+    assert!(!pages.join("linkrate-agent.1").exists());
 }
 
 #[test]
