@@ -1,4 +1,4 @@
-//! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`, `bench`.
+//! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`, `bench`, `package`, `dist`.
 //!
 //! `test` runs everything that must pass, on a developer's machine and in continuous integration
 //! alike. A task is a sequence of steps; the next step runs even after one has failed.
@@ -11,6 +11,8 @@
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
 //! - [`mod@bench`]: ratios to third-party peers
 //! - [`book`]: the manual, and whether its links lead anywhere
+//! - [`mod@package`]: the Debian package, made and tried
+//! - [`dist`]: what a release hands out
 //! - [`peers`]: third-party programs that tests measure against
 //! - [`phrases`]: phrases that must not come back in the texts that people read
 //! - [`python`]: third-party programs from PyPI
@@ -23,7 +25,9 @@ mod bench;
 mod book;
 mod cargo;
 mod checks;
+mod dist;
 mod fuzz;
+mod package;
 mod peers;
 mod phrases;
 mod process;
@@ -74,6 +78,14 @@ enum Task {
         #[arg(long)]
         no_install: bool,
     },
+    /// Make the Debian package, and install, use, remove and purge it on a copy of this machine's files.
+    Package,
+    /// Build what a release hands out, into target/dist.
+    Dist {
+        /// Build a clean clone too, and compare the bytes.
+        #[arg(long)]
+        again: bool,
+    },
     /// Build the API documentation and the manual, and check the manual's links.
     Docs,
 }
@@ -91,6 +103,8 @@ fn main() -> ExitCode {
             fuzz::run(&mut summary, &[], fuzz::Budget { seconds: 10, seed: 1 });
             // last and alone: these measure traffic, and a neighbour would disturb them
             real::tests(&mut summary);
+            // measures too; the program of the real tests is there now
+            summary.step("package", package::test);
         }
         Task::Lint => {
             lint(&mut summary);
@@ -101,6 +115,14 @@ fn main() -> ExitCode {
             fuzz::run(&mut summary, &targets, fuzz::Budget { seconds, seed });
         }
         Task::Docs => docs(&mut summary),
+        Task::Package => {
+            summary.step("tools", || tools::provide(tools::OF_RELEASES, true));
+            summary.step("package", package::test);
+        }
+        Task::Dist { again } => {
+            summary.step("tools", || tools::provide(tools::OF_RELEASES, true));
+            dist::run(&mut summary, again);
+        }
         Task::Bench { no_install } => {
             return bench::run(!no_install).unwrap_or_else(|error| {
                 eprintln!("error: bench: {error}");

@@ -20,6 +20,7 @@ pub const OF_TESTS: &[Peer] = &[
     Peer::of("iperf3", &["iperf3"]),
     Peer::of("iproute2", &["bridge", "ip", "tc"]),
     Peer::of("iputils-ping", &["ping"]),
+    Peer::of("lintian", &["lintian"]),
     NETPERF,
     Peer::of("nginx", &["nginx"]),
     Peer::of("openssh-client", &["ssh", "ssh-keygen"]),

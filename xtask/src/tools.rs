@@ -1,4 +1,4 @@
-//! Rust programs that checks use and a toolchain does not bring: cargo-deny and mdBook.
+//! Rust programs that checks use and a toolchain does not bring: cargo-deb, cargo-deny and mdBook.
 
 use std::env;
 use std::io;
@@ -10,13 +10,18 @@ use crate::cargo::cargo;
 use crate::process;
 use crate::summary::{Note, Outcome};
 
+/// Makes the Debian package. Its features are for compression by liblzma, which it has another way.
+pub const CARGO_DEB: Tool = Tool { program: "cargo-deb", version: "3.8.0", features: false };
 /// Checks licences, duplicates and sources of dependencies.
 pub const CARGO_DENY: Tool = Tool { program: "cargo-deny", version: "0.20.2", features: true };
 /// Builds the manual. Its features are for writing: a server, search, watching files.
 pub const MDBOOK: Tool = Tool { program: "mdbook", version: "0.5.4", features: false };
 
 /// All of them.
-pub const ALL: &[Tool] = &[CARGO_DENY, MDBOOK];
+pub const ALL: &[Tool] = &[CARGO_DEB, CARGO_DENY, MDBOOK];
+
+/// Those that releases are made with.
+pub const OF_RELEASES: &[Tool] = &[CARGO_DEB, MDBOOK];
 
 /// A program from crates.io, in the package of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +34,7 @@ pub struct Tool {
     features: bool,
 }
 
-/// Building both takes a minute on two idle CPUs.
+/// Building all takes a minute on two idle CPUs.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// Builds fast and checks a few files slowly, instead of the other way round: with the profiles of
