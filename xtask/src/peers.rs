@@ -15,6 +15,7 @@ pub const OF_TESTS: &[Peer] = &[
     Peer::of("chromium", &["chromium"]),
     Peer::of("curl", &["curl"]),
     Peer::of("ethtool", &["ethtool"]),
+    Peer::of("fish", &["fish"]),
     // libFuzzer is C++
     Peer::of("g++", &["c++"]),
     Peer::of("iperf3", &["iperf3"]),
@@ -30,6 +31,7 @@ pub const OF_TESTS: &[Peer] = &[
     // a virtual environment for programs from PyPI needs pip too, which this package brings
     Peer::of("python3-venv", &["python3"]),
     Peer::of("tshark", &["tshark"]),
+    Peer::of("zsh", &["zsh"]),
 ];
 
 /// The switch with its tools, which come in a package of their own that this one needs.

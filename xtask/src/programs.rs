@@ -28,8 +28,8 @@ const EVERYWHERE: &[&str] = &[
     // bash, dash
     "bash", "sh", //
     // coreutils
-    "cat", "cksum", "cp", "echo", "env", "false", "head", "ls", "mkdir", "mknod", "printenv", "pwd",
-    "readlink", "sleep", "sort", "test", "timeout", "true", //
+    "cat", "cksum", "cp", "df", "echo", "env", "expr", "false", "head", "ls", "mkdir", "mknod",
+    "printenv", "pwd", "readlink", "sleep", "sort", "test", "timeout", "true", "wc", //
     // grep, sed
     "grep", "sed", //
     // mount, util-linux
