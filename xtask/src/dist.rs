@@ -27,9 +27,9 @@ const BUILD: Duration = Duration::from_secs(60 * 60);
 /// Packing takes seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Builds everything into `target/dist`; with `again`, builds a clean clone elsewhere too, and compares.
+/// Builds everything into `target/artefacts`; with `again`, builds a clean clone elsewhere too, and compares.
 pub fn run(summary: &mut Summary, again: bool) {
-    let made = root().join("target/dist");
+    let made = root().join("target/artefacts");
     summary.step("release", || release(&made));
     summary.step("static program", || program(&made));
     summary.step("package", || deb(&made));
@@ -232,7 +232,7 @@ fn same_bytes(made: &Path) -> io::Result<Outcome> {
         return Ok(Outcome::failed(built.output));
     }
     let sums = |directory: &Path| fs::read_to_string(directory.join("SHA256SUMS"));
-    let (first, second) = (sums(made)?, sums(&clone.join("target/dist"))?);
+    let (first, second) = (sums(made)?, sums(&clone.join("target/artefacts"))?);
     let differ: Vec<&str> = first.lines().filter(|line| !second.contains(*line)).collect();
     if differ.is_empty() && first.lines().count() == second.lines().count() {
         return Ok(Outcome::passed().remark(format!("{} files", first.lines().count())));

@@ -80,7 +80,7 @@ enum Task {
     },
     /// Make the Debian package, and install, use, remove and purge it on a copy of this machine's files.
     Package,
-    /// Build what a release hands out, into target/dist.
+    /// Build what a release hands out, into target/artefacts.
     Dist {
         /// Build a clean clone too, and compare the bytes.
         #[arg(long)]
