@@ -26,6 +26,8 @@ pub const HEADER_BYTES: usize = 12;
 
 /// How often an empty datagram says that a flow is over. One may be lost.
 const GOODBYES: u32 = 3;
+/// Time in which the far end takes what waits in its queue.
+const BEFORE_GOODBYE: Duration = Duration::from_millis(10);
 
 /// Sends the first datagram of a flow once, because a second one could open a second flow, and waits for the answer.
 ///
@@ -98,6 +100,8 @@ fn time_of_day_us() -> u64 {
 fn say_goodbye(socket: &OwnedFd, habit: DatagramHabit) {
     if habit == DatagramHabit::EmptyAtEnd {
         for _ in 0..GOODBYES {
+            // the far end's queue may be full of what was sent until now
+            std::thread::sleep(BEFORE_GOODBYE);
             // the program that has heard of it listens no more
             let _ = socket::send(socket, &[]);
         }
