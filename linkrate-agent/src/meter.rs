@@ -7,8 +7,10 @@
 //! would be missing when the window opens, and not when it closes. Payload was 0.03 % too high by that.
 //!
 //! Both edges are read in the same order, at once when the agent wakes: payload, then CPU time. So both
-//! cover the same time except for microseconds, and what is late at an edge is as late at the other.
+//! cover the same time except for microseconds, and what is late at an edge is as late at the other. The
+//! readings that tell [what was on its way](crossing) are outside of both.
 
+pub mod crossing;
 pub mod payload;
 
 use std::collections::BTreeMap;
@@ -29,11 +31,12 @@ use crate::cpu_meter::{CpuMeter, at_least, busy};
 use crate::flow::Flow;
 use crate::protocol::{AGENT_THREAD, MeasureSpec, WindowReport};
 use crate::send_buffers::has_queue;
+use crossing::Arrived;
 use payload::Payload;
 
 /// How long before a window opens its slow readings begin, ns. What waited meanwhile is carried until
-/// then.
-pub const SLOW_AHEAD_NS: u64 = 5_000_000;
+/// then, and the readings [around the edge](crossing::AROUND_NS) begin after them.
+pub const SLOW_AHEAD_NS: u64 = crossing::AROUND_NS + 4_000_000;
 
 /// One reading of all meters.
 #[derive(Debug)]
@@ -108,12 +111,18 @@ impl<'a> Meters<'a> {
         self.read_slow()
     }
 
+    /// What arrives before the window opens, from now until `edge_ns`.
+    pub fn approach(&self, edge_ns: u64) -> Vec<Arrived> {
+        crossing::before(self.flows, edge_ns)
+    }
+
     /// The reading that opens the window, at its time.
     ///
     /// # Errors
     /// When a counter cannot be read.
-    pub fn open(&self, slow: Slow) -> Result<Reading, SysError> {
-        let payload = Payload::read(self.flows);
+    pub fn open(&self, slow: Slow, around: Vec<Arrived>) -> Result<Reading, SysError> {
+        let mut payload = Payload::read(self.flows);
+        payload.around = around;
         let threads_at_ns = monotonic_ns();
         let threads = self.read_threads();
         let cpus = self.cpu.read(&self.spec.cpus)?;
@@ -125,10 +134,11 @@ impl<'a> Meters<'a> {
     /// # Errors
     /// When a counter cannot be read.
     pub fn close(&self, opened: &Reading) -> Result<Reading, SysError> {
-        let payload = Payload::read(self.flows);
+        let mut payload = Payload::read(self.flows);
         let cpus = self.cpu.read(&self.spec.cpus)?;
         let threads = self.read_threads();
         let threads_at_ns = monotonic_ns();
+        payload.around = crossing::behind(self.flows, payload.at_ns);
         let slow = self.read_slow()?;
         let others = self.program_times.as_ref().map_or_else(Vec::new, |before| {
             let window_ns = payload.at_ns.saturating_sub(opened.payload.at_ns);

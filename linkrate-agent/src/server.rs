@@ -25,7 +25,7 @@ use crate::framing::read_frame;
 use crate::intervals::Sampler;
 use crate::ipv6;
 use crate::knobs;
-use crate::meter::{self, Meters, SLOW_AHEAD_NS};
+use crate::meter::{self, Meters, SLOW_AHEAD_NS, crossing};
 use crate::profile::{Profiler, Sampling};
 use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
@@ -397,8 +397,10 @@ impl Agent<'_> {
         }
         self.sleep_until(spec.start_ns.saturating_sub(SLOW_AHEAD_NS))?;
         let slow = meters.prepare()?;
+        self.sleep_until(spec.start_ns.saturating_sub(crossing::AROUND_NS))?;
+        let around = meters.approach(spec.start_ns);
         self.sleep_until(spec.start_ns)?;
-        let opened = meters.open(slow)?;
+        let opened = meters.open(slow, around)?;
         if let Some(control) = control {
             control.open_window();
         }

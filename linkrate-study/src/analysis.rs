@@ -54,6 +54,7 @@ pub mod predicted;
 pub mod published;
 pub mod round_trip;
 pub mod shares;
+pub mod unsure;
 pub mod warnings;
 pub mod watched;
 pub mod ways;
@@ -154,6 +155,8 @@ fn cell_result(
         let values: Vec<f64> =
             of_cell.iter().filter_map(|run| measures::figure(measure, run)).collect();
         let interval: Option<Interval> = of_mean(&values, level);
+        let unsure = unsure::of_runs(of_cell, measure);
+        let interval = interval.map(|interval| unsure::of_mean(interval, unsure));
         interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
     };
     let measured: Vec<_> = of_cell.iter().filter_map(|run| run.measurement()).collect();

@@ -98,7 +98,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     traffic(spec, measured)?;
     told::check(measured)?;
     event::check(spec, measured)?;
-    programs::check(&measured.sut_cpu, spec.task == Task::Idle)?;
+    programs::check(&measured.sut_cpu, spec)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
     loss::check(spec, measured)?;

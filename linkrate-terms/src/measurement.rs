@@ -247,9 +247,10 @@ impl CpuUse {
         bound.fold(0, u64::saturating_add).min(self.busy_ns())
     }
 
-    /// Part of [`others_ns`](Self::others_ns) that may be in [`busy_ns`](Self::busy_ns), or not, ns.
+    /// Part of [`others_ns`](Self::others_ns) that may be in [`busy_ns`](Self::busy_ns), or not, ns: at most what was
+    /// busy.
     pub fn others_unsure_ns(&self) -> u64 {
-        self.others_ns().saturating_sub(self.others_bound_ns())
+        self.others_ns().saturating_sub(self.others_bound_ns()).min(self.own_busy_ns())
     }
 
     /// Busy nanoseconds without those that are known to be of other programs.

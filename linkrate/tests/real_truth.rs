@@ -99,31 +99,37 @@ fn claims_real_differences_only() {
 /// Runs of a second in each direction.
 const RUNS: usize = 7;
 
-/// Per cent of a link's limit that a full link may show at most, in the median of the runs: 0.1 ms of
-/// a second. The window's edges once added 0.7 ms.
-const MOST_PERCENT: f64 = 100.01;
+/// Per cent of a link's limit that a full link may show at most, in the median of the runs. The window's edges once
+/// added 0.7 ms to a second, and then up to one packet.
+const MOST_PERCENT: f64 = 100.0;
 
-/// A lab with one port of model `gigabit` at this share of its rates.
-fn gigabit_at(scale: f64) -> Lab {
-    let gigabit = model::find("gigabit").expect("a built-in model");
-    let adapter = Adapter::Model(Box::new(gigabit));
+/// A lab with one port of this model at this share of its rates.
+fn lab_at(name: &str, scale: f64) -> Lab {
+    let model = model::find(name).expect("a built-in model");
+    let adapter = Adapter::Model(Box::new(model));
     lab_of(&TestbedSpec { adapter, scale, ..TestbedSpec::default() }, None)
 }
 
 /// A full link shows what theory allows: neither bytes that lie unread when the window opens, nor what
-/// waits while its meters are read, are counted in it. On a busy machine single runs are off in both
-/// directions, and their median is not.
+/// waits while its meters are read, nor packets that cross the line at its edges are counted in it as wholes. Of 9180
+/// octets, 183.96 packets pass in a second of OC-3c at a tenth; as whole packets they were 184 in nearly all runs, 100.02 %.
+/// On a busy machine single runs are off in both directions, and their median is not.
 #[test]
 fn a_full_link_shows_no_more_than_its_limit() {
     let name = "a_full_link_shows_no_more_than_its_limit";
     if !is_root_or_skips(name) {
         return;
     }
-    let mut lab = gigabit_at(0.1);
-    // full frames with timestamps, and what Ethernet adds to each
-    let limit = 1e8 * 1448.0 / 1538.0;
+    // full frames with timestamps, and what Ethernet adds to each; cells of 26 of 27 columns
+    let ethernet = 1e8 * 1448.0 / 1538.0;
+    let cells = 14.976e6 * 9128.0 / (192.0 * 53.0);
     let message = MessageSize::Fixed(linkrate_terms::ByteSize(128 << 10));
-    for direction in [Direction::Transmit, Direction::Receive] {
+    for (model, direction, limit) in [
+        ("gigabit", Direction::Transmit, ethernet),
+        ("gigabit", Direction::Receive, ethernet),
+        ("atm-155", Direction::Receive, cells),
+    ] {
+        let mut lab = lab_at(model, 0.1);
         let workload = Workload { message, direction, ..Workload::default() };
         let spec = RunSpec {
             ports: Some(1),
@@ -139,13 +145,13 @@ fn a_full_link_shows_no_more_than_its_limit() {
             }
         }
         percents.sort_by(f64::total_cmp);
-        println!("{direction:?}: {percents:.4?} % of the limit");
+        println!("{model} {direction:?}: {percents:.4?} % of the limit");
         if percents.len() < 5 {
             skip(name, "other programs use the CPUs");
             return;
         }
         let median = percents[percents.len() / 2];
-        assert!((99.0..=MOST_PERCENT).contains(&median), "{direction:?}: {median} %");
+        assert!((99.0..=MOST_PERCENT).contains(&median), "{model} {direction:?}: {median} %");
     }
 }
 
@@ -157,7 +163,7 @@ fn many_connections_do_not_hold_up_the_meters() {
     if !is_root_or_skips(name) {
         return;
     }
-    let mut lab = gigabit_at(1.0);
+    let mut lab = lab_at("gigabit", 1.0);
     let mut late = Vec::new();
     for direction in [Direction::Transmit, Direction::Receive].repeat(6) {
         let workload = Workload { direction, connections: 64, ..Workload::default() };

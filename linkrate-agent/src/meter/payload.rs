@@ -7,12 +7,16 @@
 //! one of them counts by its program at both: datagrams, transactions, backups, whose drives
 //! decide what is taken, and connections that are at a TCP offload engine.
 //!
+//! A count at an edge lacks what is on its way from the line to TCP. Readings around the edge tell how much
+//! that is ([`crossing`]).
+//!
 //! Where a program of others receives, the payload of bulk senders is counted by its acknowledgements
 //! (`tcpi_bytes_acked`): the far end does not tell what it has received in a window.
 
 use linkrate_sys::clock::monotonic_ns;
 
 use crate::flow::Flow;
+use crate::meter::crossing::{self, Arrived, Edge};
 use crate::protocol::PartReport;
 use crate::session::parts_of;
 
@@ -26,12 +30,15 @@ pub struct Payload {
     /// The mean moment of reading, CLOCK_MONOTONIC ns.
     pub at_ns: u64,
     flows: Vec<Count>,
+    /// What had arrived before the window opened or after it closed; empty where arrivals do not count.
+    pub around: Vec<Arrived>,
 }
 
 /// Counters of one flow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     part: u8,
+    counts_arrivals: bool,
     /// By its program.
     moved: PartReport,
     /// Payload that TCP has received, and what the listener took of the preamble.
@@ -69,7 +76,7 @@ impl Payload {
             late_ns += monotonic_ns().saturating_sub(begun_ns);
         }
         let at_ns = begun_ns + late_ns / (flows.len() as u64).max(1);
-        Self { at_ns, flows: counts }
+        Self { at_ns, flows: counts, around: Vec::new() }
     }
 
     /// What was moved since an earlier edge of the same flows.
@@ -77,10 +84,32 @@ impl Payload {
         self.moved_since(earlier, parts_of(flows))
     }
 
+    /// The moment of the edge, and what had arrived by all flows that count arrivals.
+    fn edge(&self) -> Option<Edge> {
+        let counted = self.flows.iter().filter(|flow| flow.counts_arrivals);
+        Some((self.at_ns, counted.map(|flow| flow.arrived).sum::<Option<u64>>()?))
+    }
+
+    /// What crossed the line since an earlier edge beside what arrived.
+    fn crossed_since(&self, earlier: &Self) -> Option<(u64, u64)> {
+        if earlier.around.is_empty() || self.around.is_empty() {
+            return None;
+        }
+        let (opened, closed) = (earlier.edge()?, self.edge()?);
+        let crossed = crossing::crossed((opened, &earlier.around), (closed, &self.around))?;
+        Some((crossed, closed.1 - opened.1))
+    }
+
     fn moved_since(&self, earlier: &Self, parts: usize) -> Moved {
         let mut moved = Moved { parts: vec![PartReport::default(); parts], ..Moved::default() };
+        let crossed = self.crossed_since(earlier);
         for (before, after) in earlier.flows.iter().zip(&self.flows) {
-            let count = after.since(before);
+            let mut count = after.since(before);
+            if let Some((crossed, arrived)) = crossed.filter(|_| after.counts_arrivals) {
+                // each flow has its share of what was on its way
+                let bytes = u128::from(count.received_bytes) * u128::from(crossed);
+                count.received_bytes = (bytes / u128::from(arrived.max(1))) as u64;
+            }
             moved.all = moved.all.plus(count);
             if let Some(part) = moved.parts.get_mut(usize::from(after.part)) {
                 *part = part.plus(count);
@@ -102,14 +131,18 @@ impl Count {
             transactions: counters.transactions(),
             timeouts: counters.timeouts(),
         };
-        let asks = |counts: bool| (counts && patient).then(|| flow.tcp_info(flows)).flatten();
-        let arrived = asks(flow.counts_arrivals).map(|info| info.bytes_received);
-        let acknowledged = asks(flow.counts_acknowledged).map(|info| info.bytes_acked);
+        let arrived = (flow.counts_arrivals && patient)
+            .then(|| crossing::arrived_of(flow, flows, moved.received_bytes))
+            .flatten();
+        let acknowledged = (flow.counts_acknowledged && patient)
+            .then(|| flow.tcp_info(flows))
+            .flatten()
+            .map(|info| info.bytes_acked);
         Self {
             part: flow.part,
             moved,
-            // the TCP of a socket that took a connection over knows less than its program
-            arrived: arrived.filter(|arrived| *arrived >= moved.received_bytes),
+            counts_arrivals: flow.counts_arrivals,
+            arrived,
             acknowledged,
             zerocopy_completed: counters.completed(),
             zerocopy_copied: counters.copied(),
@@ -141,7 +174,7 @@ mod tests {
             arrived,
             ..Count::default()
         };
-        Payload { at_ns: 0, flows: counts.iter().map(count).collect() }
+        Payload { flows: counts.iter().map(count).collect(), ..Payload::default() }
     }
 
     fn received(opened: &[(u64, Option<u64>)], closed: &[(u64, Option<u64>)]) -> u64 {
@@ -178,7 +211,7 @@ mod tests {
             acknowledged: Some(acknowledged),
             ..Count::default()
         };
-        let edge = |count| Payload { at_ns: 0, flows: vec![count] };
+        let edge = |count| Payload { flows: vec![count], ..Payload::default() };
         let moved = edge(of(900_000, 700_001)).moved_since(&edge(of(300_000, 200_001)), 0);
         assert_eq!(moved.all.sent_bytes, 500_000);
     }
@@ -186,10 +219,35 @@ mod tests {
     #[test]
     fn each_workload_of_a_mix_has_its_own() {
         let of = |part, arrived| Count { part, arrived: Some(arrived), ..Count::default() };
-        let opened = Payload { at_ns: 0, flows: vec![of(0, 1), of(1, 10), of(1, 100)] };
-        let closed = Payload { at_ns: 0, flows: vec![of(0, 3), of(1, 40), of(1, 500)] };
+        let edge = |flows| Payload { flows, ..Payload::default() };
+        let opened = edge(vec![of(0, 1), of(1, 10), of(1, 100)]);
+        let closed = edge(vec![of(0, 3), of(1, 40), of(1, 500)]);
         let moved = closed.moved_since(&opened, 2);
         let bytes: Vec<u64> = moved.parts.iter().map(|part| part.received_bytes).collect();
         assert_eq!((bytes, moved.all.received_bytes), (vec![2, 430], 432));
+    }
+
+    #[test]
+    fn what_is_on_its_way_at_an_edge_belongs_to_the_side_on_which_it_crossed() {
+        let of = |part, arrived| Count {
+            part,
+            counts_arrivals: true,
+            arrived: Some(arrived),
+            ..Count::default()
+        };
+        let at = |ns, bytes| Arrived { after_ns: ns, until_ns: ns, bytes };
+        // a lump of 1000 bytes each 1000 ns for each of two flows
+        let opened =
+            Payload { at_ns: 950, flows: vec![of(0, 0), of(1, 0)], around: vec![at(0, 0)] };
+        let mut closed = Payload {
+            at_ns: 10_850,
+            flows: vec![of(0, 10_000), of(1, 10_000)],
+            around: vec![at(11_000, 22_000)],
+        };
+        let moved = closed.moved_since(&opened, 2);
+        let bytes: Vec<u64> = moved.parts.iter().map(|part| part.received_bytes).collect();
+        assert_eq!((bytes, moved.all.received_bytes), (vec![9900, 9900], 19_800));
+        closed.around.clear();
+        assert_eq!(closed.moved_since(&opened, 2).all.received_bytes, 20_000);
     }
 }

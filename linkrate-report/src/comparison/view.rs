@@ -177,7 +177,7 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
 }
 
 fn below(comparison: &StudyComparison) -> String {
-    format!("within the {} minimum", number::percent(comparison.minimum_effect))
+    format!("excluded: within the {} minimum", number::percent(comparison.minimum_effect))
 }
 
 fn effects(comparison: &StudyComparison) -> Vec<Group> {

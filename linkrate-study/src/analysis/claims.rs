@@ -11,6 +11,7 @@
 use crate::quantity::Interval;
 use crate::results::Effect;
 use crate::stats::independent::holm;
+use crate::stats::interval::excludes;
 use crate::stats::paired::FEWEST_TO_CLAIM;
 use crate::study::{Family, PART};
 
@@ -35,7 +36,9 @@ pub fn claim(effects: &mut [Effect], family: Family, minimum: f64, level: f64) {
         for (effect, adjusted) in of_family.into_iter().zip(holm(&p)) {
             effect.adjusted_p = Some(adjusted);
             let is_large = (effect.ratio.mean - 1.0).abs() > minimum;
-            effect.claimed = is_large && adjusted <= 1.0 - level;
+            // other programs may have made a difference that chance does not explain
+            let is_shown = adjusted <= 1.0 - level && excludes(&effect.ratio, 1.0);
+            effect.claimed = is_large && is_shown;
             effect.excluded = is_within(&effect.ratio, minimum);
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::analysis::measures::RunsByCell;
+use crate::analysis::unsure;
 use crate::levels::{Level, Levels};
 use crate::quantity::Measure;
 use crate::results::Effect;
@@ -101,13 +102,15 @@ pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, level: f64) -> Ve
             let pairs =
                 blocks.iter().map(|block| (from.get(block).copied(), to.get(block).copied()));
             let found = paired::ratio(pairs, level)?;
+            let unsure = [comparison.from_cell, comparison.to_cell]
+                .map(|cell| unsure::of_cell(runs, cell, *measure));
             Some(Effect {
                 factor: comparison.factor.clone(),
                 from: comparison.from.clone(),
                 to: comparison.to.clone(),
                 at: comparison.at.clone(),
                 measure: *measure,
-                ratio: found.ratio,
+                ratio: unsure::of_ratio(found.ratio, unsure),
                 pairs: found.pairs,
                 p: found.p,
                 adjusted_p: None,

@@ -6,11 +6,13 @@ use linkrate_terms::TestbedSpec;
 
 use crate::analysis::limit;
 use crate::analysis::measures::RunsByCell;
+use crate::analysis::unsure;
 use crate::published::{Published, PublishedFigure};
 use crate::quantity::{Interval, Measure, Unit};
 use crate::results::{PublishedKind, PublishedResult};
 use crate::stats::interval::of_mean;
 use crate::stats::paired;
+use crate::stats::sample::mean;
 use crate::study::Study;
 
 /// A cell's figure by block.
@@ -47,7 +49,8 @@ fn one(
         PublishedFigure::Value(value) => {
             let measured = cells.first().and_then(|cell| {
                 let values: Vec<f64> = runs.by_block(*cell, measure).into_values().collect();
-                of_mean(&values, level)
+                let unsure = unsure::of_cell(runs, *cell, measure);
+                Some(unsure::of_mean(of_mean(&values, level)?, unsure))
             });
             (PublishedKind::Value, *value, measured, unit)
         }
@@ -56,11 +59,16 @@ fn one(
             (PublishedKind::Effect, *ratio, measured, Unit::Ratio)
         }
         PublishedFigure::Difference(_, difference) => {
-            let measured = published.pairs(&levels).first().and_then(|(from, to)| {
-                let (from, to) = (runs.by_block(*from, measure), runs.by_block(*to, measure));
+            let measured = published.pairs(&levels).first().and_then(|(from_cell, to_cell)| {
+                let (from, to) =
+                    (runs.by_block(*from_cell, measure), runs.by_block(*to_cell, measure));
                 let differences: Vec<f64> =
                     to.iter().filter_map(|(block, to)| Some(to - from.get(block)?)).collect();
-                of_mean(&differences, level_of_effects)
+                let unsure = [(from_cell, &from), (to_cell, &to)].map(|(cell, values)| {
+                    let all: Vec<f64> = values.values().copied().collect();
+                    mean(&all).unwrap_or(0.0) * unsure::of_cell(runs, *cell, measure)
+                });
+                Some(unsure::of_difference(of_mean(&differences, level_of_effects)?, unsure))
             });
             (PublishedKind::Difference, *difference, measured, unit)
         }
@@ -117,15 +125,20 @@ fn ratio_of(
         .collect();
     let blocks: BTreeSet<u32> = figures.iter().flat_map(|(from, _)| from.keys()).copied().collect();
     let ratios = blocks.into_iter().map(|block| {
-        let mean = |values: Vec<Option<f64>>| {
+        let geometric = |values: Vec<Option<f64>>| {
             let logs: Option<Vec<f64>> =
                 values.into_iter().map(|value| value.map(f64::ln)).collect();
             logs.map(|logs| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
         };
         let side = |pick: fn(&(ByBlock, ByBlock)) -> &ByBlock| {
-            mean(figures.iter().map(|pair| pick(pair).get(&block).copied()).collect())
+            geometric(figures.iter().map(|pair| pick(pair).get(&block).copied()).collect())
         };
         (side(|pair| &pair.0), side(|pair| &pair.1))
     });
-    Some(paired::ratio(ratios, level)?.ratio)
+    let unsure = |pick: fn(&(usize, usize)) -> usize| {
+        let shares = pairs.iter().map(|pair| unsure::of_cell(runs, pick(pair), measure));
+        mean(&shares.collect::<Vec<f64>>()).unwrap_or(0.0)
+    };
+    let unsure = [unsure(|pair| pair.0), unsure(|pair| pair.1)];
+    Some(unsure::of_ratio(paired::ratio(ratios, level)?.ratio, unsure))
 }

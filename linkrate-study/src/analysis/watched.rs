@@ -2,6 +2,7 @@
 
 use crate::analysis::effects::{self, Comparison};
 use crate::analysis::measures::RunsByCell;
+use crate::analysis::unsure;
 use crate::names;
 use crate::quantity::Measure;
 use crate::stats::interval::{of_mean, relative_half_width};
@@ -89,7 +90,8 @@ fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Ve
         .into_iter()
         .filter_map(|measure| {
             let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
-            let interval = of_mean(&values, level)?;
+            let unsure = unsure::of_cell(runs, index, measure);
+            let interval = unsure::of_mean(of_mean(&values, level)?, unsure);
             let name = format!("{} of {}", word(measure), names::cell(&cell.levels));
             Some(Watched { name, interval })
         })

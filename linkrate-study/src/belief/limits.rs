@@ -1,16 +1,24 @@
 //! No run moves more payload than its links and buses can carry.
 
-use linkrate_terms::{BitRate, Direction, Measurement, RunSpec, Task, TestbedSpec};
+use linkrate_terms::knobs::Toe;
+use linkrate_terms::{BitRate, Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
 
 use super::Refusal;
 use crate::analysis::limit;
 use crate::executor::Stage;
 use crate::verdict::OneWay;
 
-/// Time for which payload that has crossed a link may be on its way to TCP when a window opens,
-/// seconds: in a segment that still grows by merging (64 KiB at 1 Gb/s are 0.5 ms), in a ring, or with a
+/// Time for which payload that has crossed a link may be on its way to TCP when a window opens, although readings
+/// around its edges tell what is, seconds: with a thread that waits for its CPU through all of them. A run with more is
+/// flagged by name.
+const UNTOLD: f64 = 0.3e-3;
+
+/// Connections whose payload has such readings (`MOST_FLOWS` in `linkrate-agent/src/meter/crossing.rs`).
+const MOST_TOLD: u32 = 64;
+
+/// The same where no readings tell, seconds: payload may be in a segment that still grows by merging (64 KiB at 1 Gb/s are 0.5 ms), in a ring, or with a
 /// thread that waits for its CPU. Such payload counts in the window, on top of what the link carries
-/// meanwhile. Moderation of interrupts comes on top. A run with more is flagged by name.
+/// meanwhile. Moderation of interrupts comes on top.
 const ON_ITS_WAY: f64 = 1e-3;
 
 /// The same where a thread of the adapter or of the far end stood still when the window opened, because
@@ -89,7 +97,19 @@ fn is_bidirectional(spec: &RunSpec) -> bool {
 /// The first direction in which a run moved more than its links can carry in the window and
 /// while payload of the time before was on its way.
 pub fn over(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
-    over_by(ON_ITS_WAY, testbed, spec, run)
+    over_by(if is_told(spec, run) { UNTOLD } else { ON_ITS_WAY }, testbed, spec, run)
+}
+
+/// Whether readings around the edges of the window told what was on its way: of streams and transfers between agents, whose
+/// TCP is the kernel's.
+fn is_told(spec: &RunSpec, run: &Measurement) -> bool {
+    let Task::Workload(workload) = &spec.task else { return false };
+    let toe = run.effective.interface.port.toe.unwrap_or(Toe::Off);
+    matches!(workload.kind, Protocol::Stream | Protocol::Transfer)
+        && workload.mix.is_empty()
+        && workload.connections.saturating_mul(spec.clients) <= MOST_TOLD
+        && run.evidence.told.is_empty()
+        && toe == Toe::Off
 }
 
 /// The first direction in which a run moved more than its links can carry in its window and `more`

@@ -1,6 +1,7 @@
 //! Other programs on the CPUs of a run.
 
 use linkrate_terms::measurement::CpuUse;
+use linkrate_terms::{RunSpec, Task};
 
 use super::Refusal;
 use crate::executor::Stage;
@@ -26,8 +27,12 @@ const UNSURE_NS: u64 = 10_000_000;
 ///
 /// The time of programs that may run on these CPUs only is taken out of the figures, so it makes a run
 /// unbelievable by what it does to the traffic alone. The time of programs that may have run elsewhere
-/// stays in, so it is compared with the busy time of the run; an idle run has none.
-pub(super) fn check(cpu: &CpuUse, idle: bool) -> Result<(), Refusal> {
+/// stays in, and what it leaves unsure is [in the intervals](crate::analysis::unsure) of all costs. It is compared with the busy
+/// time of the run: above a tenth, the cost is hardly that of the traffic. An idle run has none, and a run with an event
+/// is there for the failure: its traffic stands still for a time, which leaves little busy time, and its figures are
+/// moments.
+pub(super) fn check(cpu: &CpuUse, spec: &RunSpec) -> Result<(), Refusal> {
+    let asks_for_cost = spec.task != Task::Idle && spec.event.is_none();
     let (used_ns, unsure_ns) = (cpu.others_ns(), cpu.others_unsure_ns());
     let (percent, unsure_percent) = (cpu.percent_of(used_ns), cpu.unsure_percent());
     let reason = if percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS {
@@ -36,7 +41,7 @@ pub(super) fn check(cpu: &CpuUse, idle: bool) -> Result<(), Refusal> {
              less than {REFUSED_PERCENT} %: {}",
             listed(cpu)
         )
-    } else if !idle && unsure_percent >= UNSURE_PERCENT && unsure_ns >= UNSURE_NS {
+    } else if asks_for_cost && unsure_percent >= UNSURE_PERCENT && unsure_ns >= UNSURE_NS {
         format!(
             "other programs used {:.0} ms on CPUs of the system under test or elsewhere, up to \
              {unsure_percent:.1} % of the run's own CPU time, expected less than {UNSURE_PERCENT} %: {}",

@@ -120,6 +120,22 @@ fn time_that_may_be_of_others_is_a_part_of_the_cost_in_short_windows_too() {
     assert_eq!(refused(9_900_000, 0), None, "a daemon that woke up");
 }
 
+/// The traffic stopped at the fault, so that 10 ms of a program that ran here or elsewhere are a third of the busy time.
+#[test]
+fn a_run_with_an_event_is_not_refused_for_a_cost_that_nobody_asked_of_it() {
+    let mut run = fixture::stream(9.4e8, 0.5);
+    run.sut_cpu.cpus[0].busy_ns = 30_000_000;
+    run.sut_cpu.others = vec![OtherProgram { cpu_ns: 10_000_000, ..other("sh", 0.0) }];
+    let plain = fixture::ladder().cells[0].spec.clone();
+    assert!(programs::check(&run.sut_cpu, &plain).is_err());
+    let event = Some(fixture::failure().event);
+    let with_event = RunSpec { event, ..plain };
+    assert_eq!(programs::check(&run.sut_cpu, &with_event), Ok(()));
+    // what slows the traffic itself is another matter
+    run.sut_cpu.others = vec![other("sh", 48.0)];
+    assert!(programs::check(&run.sut_cpu, &with_event).is_err());
+}
+
 #[test]
 fn computes_the_rate_of_a_link_from_octets_and_busy_time() {
     assert_eq!(check(&gigabit(1.0), &sent_at(1e9)), Ok(()));

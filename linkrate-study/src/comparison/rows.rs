@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::claims::is_within;
 use crate::analysis::effects::comparisons;
+use crate::analysis::unsure;
 use crate::comparison::conditions::find;
 use crate::comparison::set::{Set, measures, number, ratios};
 use crate::comparison::{
@@ -13,7 +14,11 @@ use crate::quantity::{Interval, Unit};
 use crate::stats::independent::{self, holm};
 use crate::stats::interval::{excludes, of_mean};
 use crate::stats::paired::{self, FEWEST_TO_CLAIM};
+use crate::stats::sample::mean;
 use crate::store::StoredStudy;
+
+/// A cell's figure by block.
+type ByBlock = BTreeMap<u32, f64>;
 
 /// Both sets with their runs sorted into cells.
 pub struct Rows<'a> {
@@ -68,7 +73,9 @@ impl<'a> Rows<'a> {
                 if untold(&self.baseline, &first) || untold(&self.candidate, &second) {
                     return None;
                 }
-                self.row(*measure, *unit, &first, &second)
+                let unsure =
+                    [self.baseline.unsure(a, *measure), self.candidate.unsure(b, *measure)];
+                self.row(*measure, *unit, [&first, &second], unsure)
             });
             CellComparison {
                 levels: cells[a].levels.clone(),
@@ -80,19 +87,20 @@ impl<'a> Rows<'a> {
         compared.collect()
     }
 
-    /// A row that is not judged yet; `None` when neither set has a figure.
+    /// A row that is not judged yet; `None` when neither set has a figure. `unsure` is the share by which
+    /// the figures of each set may be too high.
     fn row(
         &self,
         measure: Compared,
         unit: Unit,
-        first: &[f64],
-        second: &[f64],
+        [first, second]: [&[f64]; 2],
+        unsure: [f64; 2],
     ) -> Option<MeasureRow> {
-        let figure = |values: &[f64]| {
-            let interval = of_mean(values, self.confidence)?;
+        let figure = |values: &[f64], share: f64| {
+            let interval = unsure::of_mean(of_mean(values, self.confidence)?, share);
             Some(SetFigure { interval, runs: number(values.len()) })
         };
-        let (baseline, candidate) = (figure(first), figure(second));
+        let (baseline, candidate) = (figure(first, unsure[0]), figure(second, unsure[1]));
         let verdict = match (&baseline, &candidate) {
             (None, None) => return None,
             (Some(_), None) => Finding::Lost,
@@ -105,7 +113,7 @@ impl<'a> Rows<'a> {
             unit,
             baseline,
             candidate,
-            ratio: found.map(|found| found.ratio),
+            ratio: found.map(|found| unsure::of_ratio(found.ratio, unsure)),
             p: found.and_then(|found| found.p).filter(|_| enough(first, second)),
             adjusted_p: None,
             verdict,
@@ -128,24 +136,28 @@ impl<'a> Rows<'a> {
             let of_unit = |a: &usize| {
                 measures(cells[*a].spec.is_transactional()).contains(&(*measure, *unit))
             };
-            let figures: Vec<(BTreeMap<u32, f64>, BTreeMap<u32, f64>)> = self
+            let (figures, unsure): (Vec<(ByBlock, ByBlock)>, Vec<[f64; 2]>) = self
                 .pairs()
                 .filter(|(a, _)| of_unit(a))
                 .map(|(a, b)| {
-                    (self.baseline.by_block(a, *measure), self.candidate.by_block(b, *measure))
+                    let unsure =
+                        [self.baseline.unsure(a, *measure), self.candidate.unsure(b, *measure)];
+                    let figures =
+                        (self.baseline.by_block(a, *measure), self.candidate.by_block(b, *measure));
+                    (figures, unsure)
                 })
-                .filter(|(a, b)| !a.is_empty() && !b.is_empty())
-                .collect();
+                .filter(|((a, b), _)| !a.is_empty() && !b.is_empty())
+                .unzip();
             if figures.len() < 2 {
                 continue;
             }
+            let unsure =
+                [0, 1].map(|set| mean(&unsure.iter().map(|of| of[set]).collect::<Vec<_>>()));
+            let unsure = unsure.map(|share| share.unwrap_or(0.0));
             let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
             let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
-            rows.extend(self.row(*measure, *unit, &first, &second).map(|row| MeasureRow {
-                baseline: None,
-                candidate: None,
-                ..row
-            }));
+            let row = self.row(*measure, *unit, [&first, &second], unsure);
+            rows.extend(row.map(|row| MeasureRow { baseline: None, candidate: None, ..row }));
         }
         rows
     }
@@ -166,11 +178,21 @@ impl<'a> Rows<'a> {
                 let first =
                     ratios(&self.baseline.runs, comparison.from_cell, comparison.to_cell, measure);
                 let second = ratios(&self.candidate.runs, from, to, measure);
-                let effect = |ratios: &[f64]| {
-                    let pairs = ratios.iter().map(|ratio| (Some(1.0), Some(*ratio)));
-                    paired::ratio(pairs, level).map(|found| found.ratio)
+                let unsure_of = |set: &Set, cells: [usize; 2]| {
+                    cells.map(|cell| unsure::of_cell(&set.runs, cell, measure))
                 };
-                let (Some(baseline), Some(candidate)) = (effect(&first), effect(&second)) else {
+                let [before, after] = [
+                    unsure_of(&self.baseline, [comparison.from_cell, comparison.to_cell]),
+                    unsure_of(&self.candidate, [from, to]),
+                ];
+                let effect = |ratios: &[f64], unsure| {
+                    let pairs = ratios.iter().map(|ratio| (Some(1.0), Some(*ratio)));
+                    let ratio = paired::ratio(pairs, level)?.ratio;
+                    Some(unsure::of_ratio(ratio, unsure))
+                };
+                let (Some(baseline), Some(candidate)) =
+                    (effect(&first, before), effect(&second, after))
+                else {
                     continue;
                 };
                 let Some(found) = independent::ratio(&first, &second, level) else {
@@ -184,7 +206,11 @@ impl<'a> Rows<'a> {
                     measure,
                     baseline,
                     candidate,
-                    ratio: found.ratio,
+                    // the ratio of two ratios, of which each may be too high or too low
+                    ratio: unsure::of_ratio(
+                        unsure::of_ratio(found.ratio, after),
+                        [before[1], before[0]],
+                    ),
                     p: found.p.filter(|_| enough(&first, &second)),
                     adjusted_p: None,
                     verdict: EffectVerdict::TooFew,
@@ -263,11 +289,12 @@ enum Said {
     Nothing,
 }
 
-/// A difference is shown if it is beyond chance and larger than the minimum. It is known to be small
+/// A difference is shown if it is beyond chance and what other programs may have done, and larger than the
+/// minimum. It is known to be small
 /// if its whole interval is within the minimum. Otherwise both are open.
 fn said(ratio: &Interval, adjusted_p: f64, confidence: f64, minimum_effect: f64) -> Said {
     let is_large = (ratio.mean - 1.0).abs() > minimum_effect;
-    match adjusted_p <= 1.0 - confidence {
+    match adjusted_p <= 1.0 - confidence && excludes(ratio, 1.0) {
         true if is_large => Said::Different,
         _ if is_within(ratio, minimum_effect) => Said::Small,
         _ => Said::Nothing,

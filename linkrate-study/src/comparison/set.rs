@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::measures::{self, RunsByCell};
+use crate::analysis::unsure;
 use crate::comparison::{Compared, SetSummary};
 use crate::quantity::{Measure, Unit};
 use crate::store::directory::name;
@@ -43,6 +44,14 @@ impl<'a> Set<'a> {
         let usable = |value: &f64| value.is_finite() && *value > 0.0;
         let runs = self.runs.cell(cell).iter();
         runs.filter_map(|run| Some((run.block, figure(measure, run).filter(usable)?))).collect()
+    }
+
+    /// The share by which a cell's figure may be too high, because it may be the work of other programs.
+    pub fn unsure(&self, cell: usize, measure: Compared) -> f64 {
+        match measure {
+            Compared::ServiceDemand => unsure::of_cell(&self.runs, cell, Measure::ServiceDemand),
+            _ => 0.0,
+        }
     }
 
     /// Runs of a cell without figures.

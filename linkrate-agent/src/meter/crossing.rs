@@ -1,0 +1,205 @@
+//! What had crossed the line at an edge of a window, from readings around it.
+//!
+//! Payload arrives at TCP in lumps: a packet, a merged segment, all that a delayed interrupt tells of. At a
+//! single reading up to one lump has crossed the line and is still on its way. A window that opens just
+//! before a lump arrives and closes just after one has more payload than the line carries in its time:
+//! of 368 packets of 9180 octets in two seconds each is 0.27 %.
+//!
+//! So TCP's count is read many times, in the [milliseconds](AROUND_NS) before a window opens and after it
+//! closes. What has crossed the line at a moment is at least what has arrived, and it grows at the rate of
+//! the window. So each reading tells the least that had crossed at the edge, and the largest of them
+//! counts: the one that followed a lump at once. Both edges are taken alike. A reading is later than its lump by at
+//! most the time since the reading before, which is taken in the direction that makes the figure smaller.
+//!
+//! Payload that does not arrive at a steady rate has other counts in these milliseconds. They scatter alike
+//! at both edges, and by less than the payload of these milliseconds.
+
+use std::time::Duration;
+
+use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
+
+use crate::flow::Flow;
+
+/// How long a window is looked at before it opens and after it closes, ns: a packet of 9180 octets at
+/// 15 Mb/s takes 5.4 ms.
+pub const AROUND_NS: u64 = 8_000_000;
+
+/// Readings that count are at least of this time next to the edge, ns: the longest lump of a Gigabit link (a
+/// merged segment of 64 KiB) and what delays its interrupt.
+const ENOUGH_NS: u64 = 2_000_000;
+
+/// Time between two readings. The CPU is free for what arrives meanwhile.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Flows beyond which the readings would take more time than they leave.
+const MOST_FLOWS: usize = 64;
+
+/// What had arrived at one moment, all flows together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// What is new since the reading before came after this moment, CLOCK_MONOTONIC ns.
+    pub after_ns: u64,
+    /// It had arrived at this moment.
+    pub until_ns: u64,
+    /// Payload that TCP has received, bytes.
+    pub bytes: u64,
+}
+
+/// The readings before an edge, up to `edge_ns`. Empty where no flow's arrivals count.
+pub fn before(flows: &[Flow], edge_ns: u64) -> Vec<Arrived> {
+    let mut seen = read_until(flows, |now_ns, _| now_ns + NAP.as_nanos() as u64 >= edge_ns);
+    // as many as there are behind the other edge
+    let last_ns = seen.last().map_or(0, |last| last.until_ns);
+    let far_enough = |index: usize| {
+        let first = &seen[index];
+        last_ns.saturating_sub(first.until_ns) >= ENOUGH_NS
+            && first.bytes < seen[seen.len() - 1].bytes
+    };
+    let from = (0..seen.len()).rev().find(|index| far_enough(*index)).unwrap_or(0);
+    seen.drain(..from);
+    seen
+}
+
+/// The readings behind an edge, for as long as [`AROUND_NS`] at most.
+pub fn behind(flows: &[Flow], edge_ns: u64) -> Vec<Arrived> {
+    read_until(flows, |now_ns, seen| {
+        let grew = seen.first().zip(seen.last()).is_some_and(|(a, b)| b.bytes > a.bytes);
+        let passed_ns = now_ns.saturating_sub(edge_ns);
+        passed_ns >= AROUND_NS || (grew && passed_ns >= ENOUGH_NS)
+    })
+}
+
+fn read_until(flows: &[Flow], is_over: impl Fn(u64, &[Arrived]) -> bool) -> Vec<Arrived> {
+    let mut seen: Vec<Arrived> = Vec::new();
+    let counted = flows.iter().filter(|flow| flow.counts_arrivals).count();
+    if counted == 0 || counted > MOST_FLOWS {
+        return seen;
+    }
+    let mut after_ns = monotonic_ns();
+    loop {
+        let begun_ns = monotonic_ns();
+        if is_over(begun_ns, &seen) {
+            return seen;
+        }
+        let Some(bytes) = arrived(flows) else { return Vec::new() };
+        seen.push(Arrived { after_ns, until_ns: monotonic_ns(), bytes });
+        after_ns = begun_ns;
+        sleep_until_ns(monotonic_ns() + NAP.as_nanos() as u64);
+    }
+}
+
+/// Payload that has arrived, all flows together; `None` if a socket cannot tell, as after its connection
+/// moved to a TCP offload engine.
+fn arrived(flows: &[Flow]) -> Option<u64> {
+    let counted = flows.iter().filter(|flow| flow.counts_arrivals);
+    counted.map(|flow| arrived_of(flow, flows.len(), flow.counters.received())).sum()
+}
+
+/// Payload that TCP has received for a flow, and what the listener took of the preamble; `None` if its
+/// socket cannot tell. `read` is what its program had read before.
+pub fn arrived_of(flow: &Flow, flows: usize, read: u64) -> Option<u64> {
+    let arrived = flow.tcp_info(flows)?.bytes_received;
+    // the TCP of a socket that took a connection over knows less than its program
+    (arrived >= read).then_some(arrived)
+}
+
+/// A reading at the edge itself: the moment, and what had arrived.
+pub type Edge = (u64, u64);
+
+/// The payload of a window, from readings at its edges and around them; `None` where the edges tell no
+/// payload or no time.
+///
+/// # Examples
+/// A lump of 1000 bytes each 1000 ns. The window is 9,900 ns long and has ten of them by its edges.
+///
+/// ```
+/// use linkrate_agent::meter::crossing::{Arrived, crossed};
+///
+/// let at = |ns, bytes| Arrived { after_ns: ns, until_ns: ns, bytes };
+/// let (opened, closed) = ((950, 0), (10_850, 10_000));
+/// assert_eq!(crossed((opened, &[at(0, 0)]), (closed, &[at(11_000, 11_000)])), Some(9900));
+/// ```
+#[must_use]
+pub fn crossed(opened: (Edge, &[Arrived]), closed: (Edge, &[Arrived])) -> Option<u64> {
+    let ((open_ns, at_open), before) = opened;
+    let ((close_ns, at_close), behind) = closed;
+    let bytes = at_close.checked_sub(at_open).filter(|bytes| *bytes > 0)?;
+    let window_ns = close_ns.checked_sub(open_ns).filter(|window_ns| *window_ns > 0)?;
+    // the rate of the edges alone is wrong by a lump at each of them, and that of what crossed is not
+    (0..4).try_fold(bytes, |rated, _| {
+        let in_time = |ns: u64| i128::from(ns) * i128::from(rated) / i128::from(window_ns);
+        // what had crossed at an edge beyond what had arrived there
+        let opening = before.iter().map(|seen| {
+            let later = in_time(open_ns.saturating_sub(seen.after_ns));
+            i128::from(seen.bytes) + later - i128::from(at_open)
+        });
+        let closing = behind.iter().map(|seen| {
+            let earlier = in_time(seen.until_ns.saturating_sub(close_ns));
+            i128::from(seen.bytes) - earlier - i128::from(at_close)
+        });
+        let on_its_way = [opening.fold(0, i128::max), closing.fold(0, i128::max)];
+        u64::try_from(i128::from(bytes) + on_its_way[1] - on_its_way[0]).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What has arrived of a line that carries `per_us` bytes in a microsecond in lumps of `lump`, each
+    /// `late_ns` after it crossed.
+    fn lumps(at_ns: u64, lump: u64, per_us: u64, late_ns: u64) -> u64 {
+        at_ns.saturating_sub(late_ns) * per_us / 1000 / lump * lump
+    }
+
+    /// The payload of a window that opens at `open_ns`, by readings each `nap_ns`, in parts of what the line
+    /// can carry.
+    fn share(open_ns: u64, window_ns: u64, arrived: impl Fn(u64) -> u64, per_us: u64) -> [f64; 2] {
+        const NAP_NS: u64 = 70_000;
+        let close_ns = open_ns + window_ns;
+        let series = |from_ns: u64, until_ns: u64| -> Vec<Arrived> {
+            (from_ns..until_ns)
+                .step_by(NAP_NS as usize)
+                .map(|ns| Arrived { after_ns: ns - NAP_NS, until_ns: ns, bytes: arrived(ns) })
+                .collect()
+        };
+        let (before, behind) =
+            (series(open_ns - AROUND_NS, open_ns), series(close_ns, close_ns + AROUND_NS));
+        let edge = |ns| (ns, arrived(ns));
+        let crossed = crossed((edge(open_ns), &before), (edge(close_ns), &behind)).unwrap();
+        let most = window_ns as f64 * per_us as f64 / 1000.0;
+        let plain = arrived(close_ns) - arrived(open_ns);
+        [plain as f64 / most, crossed as f64 / most]
+    }
+
+    /// Packets of 9180 octets at 16 Mb/s, and merged segments of a Gigabit link.
+    #[test]
+    fn a_full_line_never_shows_more_than_it_can_carry() {
+        for (lump, per_us, late_ns) in [(9128, 2, 0), (9128, 2, 40_000), (65_160, 118, 20_000)] {
+            let shares: Vec<[f64; 2]> = (0..500)
+                .map(|turn| {
+                    let open_ns = 300_000_000 + turn * 61_357;
+                    let arrived = |ns| lumps(ns, lump, per_us, late_ns);
+                    share(open_ns, 2_000_000_000, arrived, per_us)
+                })
+                .collect();
+            let most = |index: usize| shares.iter().map(|of| of[index]).fold(0.0, f64::max);
+            let least = shares.iter().map(|of| of[1]).fold(2.0, f64::min);
+            assert!(most(0) > 1.00003, "the edges alone show more: {}", most(0));
+            assert!(most(1) <= 1.0, "{} of {lump}", most(1));
+            assert!(least > 0.9998, "{least} of {lump}");
+        }
+    }
+
+    /// Nothing is on its way at an edge at which nothing arrives.
+    #[test]
+    fn traffic_that_has_stopped_keeps_its_count() {
+        let at = |ns, bytes| Arrived { after_ns: ns, until_ns: ns, bytes };
+        let still = [at(2_000_000, 5000), at(2_000_070, 5000)];
+        let opened: (Edge, &[Arrived]) = ((1_000_000, 0), &[]);
+        assert_eq!(crossed(opened, ((2_000_000, 5000), &still)), Some(5000));
+        assert_eq!(crossed(opened, ((2_000_000, 5000), &[])), Some(5000));
+        assert_eq!(crossed(opened, ((2_000_000, 0), &[])), None);
+        assert_eq!(crossed(opened, ((1_000_000, 5000), &[])), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! What other programs leave unsure of a cost, as a part of its interval.
+//!
+//! The time of programs that are bound to the CPUs of the system under test is taken out of every run. The time
+//! of programs that may also have run elsewhere is known as a sum: of what is left as the cost of the traffic, up to that
+//! much is theirs. A run may so be too high by its share, and never too low. The interval of a mean reaches down
+//! by the mean of these shares, on top of what scatters. The interval of a ratio reaches down by the share of its
+//! numerator, and up by that of its denominator. So an effect that is claimed or excluded is so wherever these
+//! programs ran.
+//!
+//! A run with more than [`UNSURE_PERCENT`](crate::belief::programs::UNSURE_PERCENT) is refused.
+
+use crate::analysis::measures::{RunsByCell, figure};
+use crate::quantity::{Interval, Measure};
+use crate::store::StoredRun;
+
+/// The share by which a run's figure may be too high, at most 1; zero for figures that are no CPU time.
+fn of_run(measure: Measure, run: &StoredRun) -> f64 {
+    match (measure, run.measurement()) {
+        (Measure::ServiceDemand | Measure::Cpu, Some(measured)) => {
+            (measured.sut_cpu.unsure_percent() / 100.0).min(1.0)
+        }
+        _ => 0.0,
+    }
+}
+
+/// The share by which the mean figure of a cell may be too high, at most 1.
+pub fn of_cell(runs: &RunsByCell<'_>, cell: usize, measure: Measure) -> f64 {
+    of_runs(runs.cell(cell), measure)
+}
+
+/// The same of these runs.
+pub fn of_runs(runs: &[&StoredRun], measure: Measure) -> f64 {
+    let figures = runs.iter().filter_map(|run| {
+        let value = figure(measure, run)?;
+        Some((value, value * of_run(measure, run)))
+    });
+    let (all, unsure) = figures.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    if all > 0.0 { unsure / all } else { 0.0 }
+}
+
+/// The interval of a mean of which `share` may be the work of other programs.
+#[must_use]
+pub fn of_mean(interval: Interval, share: f64) -> Interval {
+    Interval { low: interval.low.map(|low| low - interval.mean.abs() * share), ..interval }
+}
+
+/// The interval of a ratio whose denominator and numerator may be too high by these shares.
+#[must_use]
+pub fn of_ratio(ratio: Interval, [from, to]: [f64; 2]) -> Interval {
+    let at_least = |share: f64| (1.0 - share).max(0.0);
+    Interval {
+        low: ratio.low.map(|low| low * at_least(to)),
+        high: ratio.high.map(|high| high / at_least(from)),
+        ..ratio
+    }
+}
+
+/// The interval of a difference whose minuend and subtrahend may be too high by these, in its unit.
+#[must_use]
+pub fn of_difference(difference: Interval, [from, to]: [f64; 2]) -> Interval {
+    Interval {
+        low: difference.low.map(|low| low - to),
+        high: difference.high.map(|high| high + from),
+        ..difference
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::measurement::OtherProgram;
+
+    use super::*;
+    use crate::analysis::analyse;
+    use crate::fixture;
+    use crate::levels::Level;
+    use crate::store::StoredStudy;
+
+    /// Seven blocks of the fixture's ladder, whose runs are all busy 50 % of 2 s. Programs that may have run
+    /// elsewhere used these ms in each run of TSO.
+    fn ladder(unsure_ms: u64, busy: [f64; 2]) -> StoredStudy {
+        let mut stored = fixture::stored(fixture::ladder(), Vec::new(), 1);
+        let cells = stored.plan.study.cells.clone();
+        for block in 0..7 {
+            for (index, cell) in (0u32..).zip(&cells) {
+                let is_tso = cell.levels.get("offload") == Some(&Level::Text("tso".to_owned()));
+                let jitter = 1.0 + 0.001 * f64::from((block + index) % 3);
+                let mut run = fixture::stream(9.4e8, busy[usize::from(is_tso)] * jitter);
+                let (name, cpu_ns) = ("hog".to_owned(), unsure_ms * 1_000_000);
+                if is_tso {
+                    run.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+                }
+                let sequence = block * cells.len() as u32 + index;
+                stored.runs.push(fixture::run(sequence, block, Some(index), run));
+            }
+        }
+        stored
+    }
+
+    #[test]
+    fn the_interval_of_a_cost_contains_what_may_be_the_work_of_others() {
+        // 40 ms of 1000: the cost is between 96 and 100 % of what was measured
+        let (calm, unsure) = (analyse(&ladder(0, [0.5; 2])), analyse(&ladder(40, [0.5; 2])));
+        let cell = |results: &crate::results::StudyResults| {
+            let tso = |cell: &&crate::results::CellResult| {
+                cell.levels.get("offload") == Some(&Level::Text("tso".to_owned()))
+            };
+            results.cells.iter().find(tso).unwrap().clone()
+        };
+        let (calm_cell, unsure_cell) = (cell(&calm), cell(&unsure));
+        for (calm, unsure) in [
+            (calm_cell.service_demand, unsure_cell.service_demand),
+            (calm_cell.cpu, unsure_cell.cpu),
+        ] {
+            let (calm, unsure) = (calm.unwrap().interval, unsure.unwrap().interval);
+            assert_eq!((calm.mean, calm.high), (unsure.mean, unsure.high));
+            let truth = unsure.mean * 0.96;
+            assert!(calm.low.unwrap() > truth && unsure.low.unwrap() < truth, "{unsure:?}");
+        }
+        assert_eq!(calm_cell.throughput, unsure_cell.throughput);
+    }
+
+    #[test]
+    fn an_effect_that_other_programs_may_have_made_is_open() {
+        // TSO costs 3 % more, and 40 of its 1030 ms may be of others
+        let effect = |unsure_ms| {
+            let results = analyse(&ladder(unsure_ms, [0.5, 0.515]));
+            let to_tso = |effect: &&crate::results::Effect| {
+                effect.measure == Measure::ServiceDemand
+                    && effect.to == Level::Text("tso".to_owned())
+            };
+            results.effects.iter().find(to_tso).unwrap().clone()
+        };
+        let (calm, unsure) = (effect(0), effect(40));
+        assert!(calm.claimed && !calm.excluded, "{calm:?}");
+        assert!(!unsure.claimed && !unsure.excluded, "{unsure:?}");
+        assert_eq!(calm.ratio.mean, unsure.ratio.mean);
+        assert!(unsure.ratio.low.unwrap() < 0.99, "{unsure:?}");
+    }
+
+    #[test]
+    fn a_ratio_reaches_to_both_sides() {
+        let ratio = Interval { mean: 0.5, low: Some(0.4), high: Some(0.6) };
+        let found = of_ratio(ratio, [0.25, 0.1]);
+        assert!((found.low.unwrap() - 0.36).abs() < 1e-12, "{found:?}");
+        assert!((found.high.unwrap() - 0.8).abs() < 1e-12, "{found:?}");
+        assert_eq!(of_ratio(ratio, [0.0; 2]), ratio);
+    }
+}
