@@ -18,7 +18,7 @@ use std::time::Duration;
 use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
 use linkrate_interop::netperf::{OmniRequest, Shape};
-use linkrate_interop::serve::{self, Grants};
+use linkrate_interop::serve::{self, Ending, Grants, SessionReport};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -257,6 +257,36 @@ fn datagrams_come_in_at_a_named_address_of_a_server_of_both_families() {
     for test in ["UDP_RR", "UDP_STREAM"] {
         let results = replay_netperf_at(Ipv6Addr::UNSPECIFIED.into(), "2.5.0", test);
         assert_eq!(omni_counts(&results)[0], 3, "{test}");
+    }
+}
+
+#[test]
+fn a_client_that_has_left_before_the_server_ends_has_left() {
+    let [asked, response] = &session("netperf-2.6.0-TCP_RR")[2..4] else { panic!("a test") };
+    let kinds = |octets: &[u8]| (word(octets, 0), word(octets, 1));
+    // the server looks after client and end every 50 ms: each round meets it at another place
+    for round in 0..8 {
+        let (sender, endings) = std::sync::mpsc::channel();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let stop = Arc::new(AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let ended = move |report: &SessionReport| drop(sender.send(report.ending.clone()));
+            scope.spawn(|| serve::netperf(&listener, &Grants::default(), &stop, &{ ended }));
+            let mut control = TcpStream::connect(address).expect("a server");
+            control.write_all(&asked.octets).expect("a server");
+            let answer = read(&mut control, asked.octets.len());
+            assert_eq!(kinds(&answer), kinds(&response.octets));
+            let port = u16::try_from(word(&answer, 13)).expect("a port");
+            let mut data = TcpStream::connect((address.ip(), port)).expect("a server");
+            data.write_all(b"?").expect("a request");
+            read(&mut data, 1);
+            std::thread::sleep(Duration::from_millis(7 * round));
+            drop(control);
+            stop.store(true, Ordering::Relaxed);
+        });
+        let endings: Vec<Ending> = endings.iter().collect();
+        assert_eq!(endings, [Ending::ClientLeft], "round {round}");
     }
 }
 

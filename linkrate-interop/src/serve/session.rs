@@ -307,12 +307,13 @@ impl Session<'_> {
         self.control.set_read_timeout(Some(GLANCE)).map_err(failed)?;
         let mut have = 0;
         while have < octets.len() {
-            if self.shared.stop.load(Ordering::Relaxed) {
-                return Err(Ending::Stopped);
-            }
             match self.control.read(&mut octets[have..]) {
                 Ok(0) => return Err(Ending::ClientLeft),
                 Ok(count) => have += count,
+                // a client that had gone before the server was told to end has left
+                Err(error) if is_passing(&error) && self.is_stopped() => {
+                    return Err(Ending::Stopped);
+                }
                 Err(error) if is_passing(&error) && Instant::now() < deadline => {}
                 Err(_) => return Err(Ending::ClientLeft),
             }
@@ -351,7 +352,7 @@ impl Session<'_> {
         let here = self.control.local_addr().map_err(failed)?;
         let deadline = Instant::now() + TURN;
         let Some(turn) = shared.door.turn(client.ip(), here, deadline, &shared.stop) else {
-            if shared.stop.load(Ordering::Relaxed) {
+            if self.is_stopped() {
                 return Err(Ending::Stopped);
             }
             let reason = format!("other tests of {} open UDP streams", client.ip());
@@ -372,12 +373,10 @@ impl Session<'_> {
         let all = asked.ways.streams(asked.parallel) as usize;
         let mut streams = Vec::with_capacity(all);
         while streams.len() < all {
-            if self.shared.stop.load(Ordering::Relaxed) {
-                return Err(Ending::Stopped);
-            }
             match receiver.recv_timeout(GLANCE) {
                 Ok(stream) => streams.push(stream),
                 Err(_) if self.has_left() => return Err(Ending::ClientLeft),
+                Err(_) if self.is_stopped() => return Err(Ending::Stopped),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(_) => {
                     let (found, patience) = (streams.len(), PATIENCE.as_secs());
@@ -387,6 +386,11 @@ impl Session<'_> {
             }
         }
         Ok(streams)
+    }
+
+    /// Whether the server has been told to end.
+    fn is_stopped(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed)
     }
 
     /// Whether the client has closed its control connection.
@@ -437,7 +441,7 @@ impl Session<'_> {
                 Err(error) if is_passing(&error) => {}
                 Err(_) => return Err(Ending::ClientLeft),
             }
-            if self.shared.stop.load(Ordering::Relaxed) {
+            if self.is_stopped() {
                 return Err(Ending::Stopped);
             }
             if let Some(reason) = streams.iter().find_map(Stream::failure) {

@@ -98,11 +98,12 @@ impl<'a, 'b> Watch<'a, 'b> {
         {
             meter.lap();
         }
-        if self.control.shared.stop.load(Ordering::Relaxed) {
-            return Err(Ending::Stopped);
-        }
+        // a client that had gone before the server was told to end has left
         if self.control.has_closed() {
             return Err(Ending::ClientLeft);
+        }
+        if self.control.shared.stop.load(Ordering::Relaxed) {
+            return Err(Ending::Stopped);
         }
         match now < self.granted {
             true => Ok(true),
