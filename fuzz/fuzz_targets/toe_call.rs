@@ -8,7 +8,7 @@ use linkrate_sys::descriptors;
 use linkrate_sys::seccomp::Call;
 use linkrate_toe::call::{Asked, MOST_ADDRESS, MOST_OPTION, address, address_bytes, room};
 
-const CALLS: [Call; 7] = [
+const CALLS: [Call; 9] = [
     Call::Connect,
     Call::Accept,
     Call::Accept4,
@@ -16,6 +16,8 @@ const CALLS: [Call; 7] = [
     Call::FarName,
     Call::GetOption,
     Call::SetOption,
+    Call::Duplicate,
+    Call::MakeSet,
 ];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -364,6 +364,7 @@ const SOCKETS: &[Column<Measurement>] = &[
     ("requested_buffer_bytes", |run| run.effective.socket.buffer.and_then(|size| text(size.0))),
     ("effective_congestion", |run| text(&run.effective.socket.congestion)),
     ("effective_nodelay", |run| text(run.effective.socket.nodelay)),
+    ("effective_family", |run| text(run.effective.socket.family)),
     ("granted_send_buffer_bytes", |run| text(run.effective.granted_send_buffer_bytes)),
     ("granted_receive_buffer_bytes", |run| text(run.effective.granted_receive_buffer_bytes)),
     ("mss_bytes", |run| {

@@ -378,6 +378,9 @@ pub struct CellEvidence {
     pub granted_receive_buffer_bytes: Option<u64>,
     /// TCP maximum segment size, bytes.
     pub mss_bytes: Option<u32>,
+    /// The address family of the sockets, as read back; absent where the SUT has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<linkrate_terms::Family>,
     /// Where the CPU figure came from.
     pub idle_source: Option<linkrate_terms::measurement::IdleSource>,
     /// What the SUT's virtual adapters counted; absent on other adapters.

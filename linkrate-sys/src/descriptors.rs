@@ -7,6 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use crate::processes;
 
+/// The name of an epoll set in `/proc/PID/fd`.
+const SET: &str = "anon_inode:[eventpoll]";
+
 /// A descriptor of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
@@ -39,6 +42,23 @@ pub fn of_socket(process: u32, inode: u64) -> io::Result<Vec<Held>> {
         closes_on_exec(process, number).ok().map(|close_on_exec| Held { number, close_on_exec })
     });
     Ok(held.collect())
+}
+
+/// A descriptor of a process or thread, if it names a socket.
+///
+/// # Errors
+/// As [`of_socket`].
+pub fn of_number(process: u32, number: RawFd, inode: u64) -> io::Result<Option<Held>> {
+    let target = match fs::read_link(format!("/proc/{process}/fd/{number}")) {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if target.as_os_str() != format!("socket:[{inode}]").as_str() {
+        return Ok(None);
+    }
+    let close_on_exec = closes_on_exec(process, number)?;
+    Ok(Some(Held { number, close_on_exec }))
 }
 
 /// The processes that have a descriptor of a socket, as far as the caller may look.
@@ -83,13 +103,21 @@ pub fn owners(inodes: &BTreeSet<u64>) -> BTreeMap<u64, (u32, RawFd)> {
 /// As [`of_socket`].
 pub fn registrations(process: u32, numbers: &[RawFd]) -> io::Result<Vec<Registration>> {
     let mut found = Vec::new();
-    for set in with_name(process, "anon_inode:[eventpoll]")? {
+    for set in with_name(process, SET)? {
         // one that was closed meanwhile has none
         let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{set}")).unwrap_or_default();
         let all = text.lines().filter_map(|line| registration(set, line));
         found.extend(all.filter(|of| numbers.contains(&of.number)));
     }
     Ok(found)
+}
+
+/// Whether a process has an epoll set.
+///
+/// # Errors
+/// As [`of_socket`].
+pub fn has_sets(process: u32) -> io::Result<bool> {
+    Ok(!with_name(process, SET)?.is_empty())
 }
 
 /// Parses a line of the `fdinfo` of an epoll set (`ep_show_fdinfo`, fs/eventpoll.c).
@@ -202,6 +230,10 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(numbers, expected);
         let inode = inode(&near).unwrap();
+        let number = near.as_raw_fd();
+        let held = |number, inode| of_number(std::process::id(), number, inode).unwrap();
+        assert_eq!(held(number, inode), Some(Held { number, close_on_exec: true }));
+        assert_eq!((held(number, inode + 1), held(1_000_000, inode)), (None, None));
         assert!(holders(inode).contains(&std::process::id()));
         let found = owners(&BTreeSet::from([inode]));
         assert_eq!(found[&inode], (std::process::id(), expected[0]));
@@ -217,6 +249,7 @@ mod tests {
         let [registration] = found[..] else { panic!("{found:?}") };
         assert_eq!((registration.number, registration.data), (old.as_raw_fd(), 0xfeed));
         let own = std::process::id();
+        assert!(has_sets(own).unwrap());
         let taken = crate::handing_over::descriptor_of(own, registration.set).unwrap();
         move_registration(taken.as_fd(), registration, old.as_fd(), new.as_fd()).unwrap();
         let mut readable = Readable::default();

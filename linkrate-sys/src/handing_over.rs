@@ -41,7 +41,15 @@ pub fn descriptor_of(process: u32, descriptor: RawFd) -> SysResult<OwnedFd> {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| refused(rustix::io::Errno::SRCH))?;
     let process = pidfd_open(pid, PidfdFlags::empty()).map_err(refused)?;
-    pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty()).map_err(refused)
+    taken(&process, descriptor).map_err(refused)
+}
+
+/// The descriptor with that number, which a program may have made up.
+fn taken(process: &OwnedFd, descriptor: RawFd) -> rustix::io::Result<OwnedFd> {
+    if descriptor < 0 {
+        return Err(rustix::io::Errno::BADF);
+    }
+    pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty())
 }
 
 /// PIDFD_THREAD, include/uapi/linux/pidfd.h, since Linux 6.9.
@@ -62,7 +70,7 @@ pub fn descriptor_of_thread(thread: u32, descriptor: RawFd) -> io::Result<OwnedF
         }
         opened => opened,
     };
-    Ok(pidfd_getfd(opened?, descriptor, PidfdGetfdFlags::empty())?)
+    Ok(taken(&opened?, descriptor)?)
 }
 
 /// Lets the descriptor `target` name the file of `source` from now on, close-on-exec (dup3(2)). A call

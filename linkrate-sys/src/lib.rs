@@ -21,7 +21,7 @@
 //! - [`softirq_spin`]: a softirq load of known size
 //! - [`local_socket`]: Unix sockets with a path, and the descriptors that travel over them
 //! - [`run_directory`]: private directories for files that processes of one user share
-//! - [`open_file`]: open files that another process has passed on
+//! - [`open_file`], [`open_file_limit`]: open files that another process has passed on, and how many a process may have
 //! - [`shell`]: words quoted for a shell
 //! - [`tell`]: lines to the person that never fail
 //! - [`dial`]: connections with options that count before they are made
@@ -58,6 +58,7 @@ pub mod netlink;
 pub mod netstat;
 pub mod network_namespace;
 pub mod open_file;
+pub mod open_file_limit;
 pub mod other_programs;
 pub mod perf;
 pub mod prefetch;

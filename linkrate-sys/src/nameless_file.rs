@@ -6,7 +6,6 @@ use std::io;
 use std::path::Path;
 
 use rustix::fs::{Advice, Mode, OFlags};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// `TMPFS_MAGIC` of include/uapi/linux/magic.h.
 const TMPFS: u64 = 0x0102_1994;
@@ -37,25 +36,6 @@ pub fn leave_cache(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// Lets this process open `count` files more than it usually has, as far as its hard limit allows.
-///
-/// # Errors
-/// `QuotaExceeded` with the limit, if it is lower.
-pub fn allow_files(count: u64) -> io::Result<()> {
-    /// What the process opens beside them: sockets, counters, and itself.
-    const BESIDE: u64 = 5_000;
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = count.saturating_add(BESIDE);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
-    }
-    if let Some(most) = limit.maximum.filter(|most| *most < wanted) {
-        let message = format!("{count} open files, the limit of the process is {most} in all");
-        return Err(io::Error::new(io::ErrorKind::QuotaExceeded, message));
-    }
-    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })?)
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Seek, Write};
@@ -76,14 +56,5 @@ mod tests {
             leave_cache(&file).unwrap();
         }
         assert!(is_in_memory(&create(Path::new("/dev/shm")).unwrap()).unwrap());
-    }
-
-    #[test]
-    fn more_files_than_the_hard_limit_are_refused() {
-        allow_files(10).unwrap();
-        if getrlimit(Resource::Nofile).maximum.is_some() {
-            let error = allow_files(u64::MAX / 2).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded, "{error}");
-        }
     }
 }

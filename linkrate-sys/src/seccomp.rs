@@ -34,10 +34,14 @@ pub enum Call {
     GetOption,
     /// setsockopt(2).
     SetOption,
+    /// dup(2), dup2(2), dup3(2), fcntl(2) with `F_DUPFD`.
+    Duplicate,
+    /// epoll_create(2), epoll_create1(2).
+    MakeSet,
 }
 
 impl Call {
-    const ALL: [(Self, libc::c_long); 7] = [
+    const ALL: &[(Self, libc::c_long)] = &[
         (Self::Connect, libc::SYS_connect),
         (Self::Accept, libc::SYS_accept),
         (Self::Accept4, libc::SYS_accept4),
@@ -45,12 +49,20 @@ impl Call {
         (Self::FarName, libc::SYS_getpeername),
         (Self::GetOption, libc::SYS_getsockopt),
         (Self::SetOption, libc::SYS_setsockopt),
+        (Self::Duplicate, libc::SYS_dup),
+        #[cfg(target_arch = "x86_64")]
+        (Self::Duplicate, libc::SYS_dup2),
+        (Self::Duplicate, libc::SYS_dup3),
+        (Self::Duplicate, libc::SYS_fcntl),
+        #[cfg(target_arch = "x86_64")]
+        (Self::MakeSet, libc::SYS_epoll_create),
+        (Self::MakeSet, libc::SYS_epoll_create1),
     ];
 
     /// The call with that number.
     fn of(number: i32) -> Option<Self> {
-        let found = Self::ALL.into_iter().find(|(_, of)| *of == libc::c_long::from(number));
-        found.map(|(call, _)| call)
+        let found = Self::ALL.iter().find(|(_, of)| *of == libc::c_long::from(number));
+        found.map(|(call, _)| *call)
     }
 
     /// Whether it is about an option: it waits only if the level of the option says so.
@@ -83,8 +95,8 @@ pub fn is_supported() -> bool {
     filter::ARCHITECTURE.is_some() && result == 0
 }
 
-/// Makes the calls of `command` that can change what TCP does wait for answers at a listener, from the
-/// moment it is executed. The listener travels over `to`, with `message`. Without the permission to
+/// Makes the calls of `command` that can change what TCP does, or give a file another number, wait for
+/// answers at a listener, from the moment it is executed. The listener travels over `to`, with `message`. Without the permission to
 /// filter, or below a filter that has a listener already, the program runs without; no listener
 /// arrives then.
 pub fn supervise(command: &mut Command, to: OwnedFd, message: Vec<u8>) {

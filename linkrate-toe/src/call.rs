@@ -72,6 +72,13 @@ pub enum Asked {
         /// The length of the value, at most [`MOST_OPTION`].
         length: usize,
     },
+    /// dup(2), dup2(2), dup3(2), fcntl(2) with `F_DUPFD`.
+    Duplicate {
+        /// What gets another number.
+        descriptor: i32,
+    },
+    /// epoll_create(2), epoll_create1(2).
+    MakeSet,
 }
 
 /// An option of a socket.
@@ -128,6 +135,8 @@ impl Asked {
                 let length = length(fifth, MOST_OPTION)?;
                 Self::SetOption { descriptor, option, value: fourth, length }
             }
+            Call::Duplicate => Self::Duplicate { descriptor },
+            Call::MakeSet => Self::MakeSet,
         })
     }
 }

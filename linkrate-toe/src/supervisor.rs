@@ -23,11 +23,13 @@ use crate::call::{Asked, At, address, address_bytes, room};
 use crate::table::Table;
 use crate::worker::{Orders, Worker};
 
+mod names;
 mod options;
 mod running;
 
+use names::Names;
 pub use running::Unmoved;
-use running::{Move, Replaced, Return};
+use running::{Move, Return};
 
 /// Time between two looks whether programs whose calls wait are still there.
 const LOOK: Duration = Duration::from_millis(100);
@@ -156,6 +158,7 @@ enum Order {
 #[derive(Debug)]
 struct Group {
     listener: Arc<Listener>,
+    names: Names,
     /// Sockets whose accept(2) a signal has ended, by the listening socket.
     kept: Vec<(u64, OwnedFd)>,
     /// Sockets that are connected, whose connect(2) a signal has ended.
@@ -227,8 +230,7 @@ impl<M: Mover> Served<M> {
     fn admit(&mut self, listener: Listener) {
         // one that cannot be watched is dropped, and the program's calls fail
         if self.watch(&listener, Watch::Always).is_ok() {
-            let (kept, connected, late) = Default::default();
-            self.groups.push(Group { listener: Arc::new(listener), kept, connected, late });
+            self.groups.push(Group::new(listener));
         }
     }
 
@@ -276,6 +278,14 @@ impl<M: Mover> Served<M> {
             }
             Some(Asked::SetOption { descriptor, option, value, length }) => {
                 self.set_option(call, descriptor, option, value, length)
+            }
+            Some(Asked::Duplicate { descriptor }) => {
+                self.groups[group].names.duplicates(call.thread, descriptor);
+                None
+            }
+            Some(Asked::MakeSet) => {
+                self.groups[group].names.makes_set();
+                None
             }
             None => None,
         };
@@ -460,7 +470,7 @@ impl<M: Mover> Served<M> {
         descriptor: i32,
     ) -> Answer {
         if let Ok(cookie) = socket_calls::cookie(&socket)
-            && self.lower_under(listener, call, socket, descriptor).is_err()
+            && self.lower_under(group, listener, call, socket, descriptor).is_err()
         {
             // the call is made again when the signal was handled
             let connected = &mut self.groups[group].connected;
@@ -475,14 +485,16 @@ impl<M: Mover> Served<M> {
     /// # Errors
     /// The descriptor cannot be replaced; the connection is back in its socket.
     fn lower_under(
-        &self,
+        &mut self,
+        group: usize,
         listener: &Listener,
         call: Waiting,
         socket: OwnedFd,
         descriptor: i32,
     ) -> io::Result<()> {
         let Ok(old) = socket.try_clone() else { return Ok(()) };
-        let Ok(held) = Replaced::find(call.thread, &socket) else { return Ok(()) };
+        let names = self.groups[group].names_of(call.thread, descriptor, &socket);
+        let Ok(held) = names else { return Ok(()) };
         let Ok(candidate) = candidate(call.thread, socket, Some(descriptor)) else { return Ok(()) };
         let Ok(pair) = self.mover.lower(candidate) else { return Ok(()) };
         let replaced = held.put(listener, call, &old, &pair);
@@ -571,7 +583,7 @@ impl<M: Mover> Served<M> {
             && has_connected(socket.as_fd()) == Some(Ok(()))
         {
             // if it cannot move it goes on where it is
-            let _ = self.lower_under(listener, call, socket, descriptor);
+            let _ = self.lower_under(group, listener, call, socket, descriptor);
         }
     }
 

@@ -210,24 +210,32 @@ fn toe(toe: Toe) -> PortRequest {
 
 #[test]
 fn busy_connections_move_down_and_up() {
-    down_and_up(Family::Ipv4);
+    down_and_up(Family::Ipv4, None, 25);
 }
 
 #[test]
 fn busy_connections_of_ipv6_move_down_and_up() {
-    down_and_up(Family::Ipv6);
+    down_and_up(Family::Ipv6, None, 25);
+}
+
+#[test]
+fn busy_connections_of_ipv6_move_down_and_up_in_a_vlan() {
+    down_and_up(Family::Ipv6, Some(7), 10);
 }
 
 #[track_caller]
-fn down_and_up(family: Family) {
-    const MOVES: u32 = 25;
+fn down_and_up(family: Family, vlan: Option<u16>, moves_each_way: u32) {
     let mut lab = lab();
     let testbed = lab.testbed().expect("up");
+    if vlan.is_some() {
+        // what the ports do not have afterwards is an error
+        set(testbed, with(PortRequest { vlan, ..toe(Toe::On) }));
+    }
     let direction = Direction::Bidirectional;
     connect_as(testbed, Workload { direction, ..Workload::default() }, family);
     begin(testbed);
     let mut took = Vec::new();
-    for number in 0..MOVES {
+    for number in 0..moves_each_way {
         for down in [true, false] {
             let began = Instant::now();
             let there = match down {
@@ -360,17 +368,32 @@ const MOVES_OF_A_LONG_STALL: u64 = 25;
 
 #[test]
 fn busy_connections_move_while_frames_are_lost() {
-    let stalls = moves_under(Faults { loss: 0.02, ..Faults::default() });
     let few = moves_of_a_fault().div_ceil(MOVES_OF_A_LONG_STALL);
-    assert!(stalls.long.len() as u64 <= few, "{:?}", stalls.long);
-    // the time-out doubles, once
-    assert!(stalls.longest < TIMEOUT * 3 + SLACK, "{:?}", stalls.longest);
+    once(Faults { loss: 0.02, ..Faults::default() }, |stalls| {
+        // the time-out doubles, once
+        stalls.long.len() as u64 <= few && stalls.longest < TIMEOUT * 3 + SLACK
+    });
 }
 
 #[test]
 fn busy_connections_move_while_frames_overtake_others() {
-    let longest = moves_under(Faults { reorder: 0.02, ..Faults::default() }).longest;
-    assert!(longest < TIMEOUT + SLACK, "{longest:?}");
+    // a connection whose TCP knows no round trip time stands still for 1 s
+    once(Faults { reorder: 0.02, ..Faults::default() }, |stalls| {
+        stalls.longest < TIMEOUT * 2 + SLACK
+    });
+}
+
+/// Other programs can make flows stand still, and what is wrong with moves does so every time: the stalls
+/// are short in one of a few attempts.
+#[track_caller]
+fn once(faults: Faults, are_short: impl Fn(&Stalls) -> bool) {
+    const ATTEMPTS: u32 = 4;
+    let stood = |_| {
+        let stalls = moves_under(faults);
+        (!are_short(&stalls)).then_some((stalls.longest, stalls.long))
+    };
+    let all: Vec<_> = (0..ATTEMPTS).map_while(stood).collect();
+    assert!(all.len() < ATTEMPTS as usize, "{all:?}");
 }
 
 /// What makes connections return, and what ends it.

@@ -7,6 +7,7 @@ use linkrate_study::results::{AdapterFigures, Attribution, CellResult, Effect, S
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::{BitRate, Task};
+use linkrate_wire::limits::IpVersion;
 use serde::Serialize;
 
 use super::effect_figures::{published_at, step};
@@ -511,7 +512,7 @@ type Proof = (&'static str, fn(&CellResult) -> Option<String>);
 
 /// The evidence by subject, without the columns that no cell has.
 pub fn evidence(cells: &[CellResult]) -> Evidence {
-    let packets: [Proof; 7] = [
+    let packets: [Proof; 8] = [
         ("packet built by TCP", |cell| cell.evidence.stack_packet_bytes.map(bytes)),
         ("packet given to driver", |cell| cell.evidence.driver_packet_bytes.map(bytes)),
         ("frame sent on the wire", |cell| counted(cell)?.sent_frame_bytes.map(bytes)),
@@ -519,6 +520,9 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         ("frames cut from a superframe", |cell| counted(cell)?.segments_per_superframe.map(plain)),
         ("frames merged into one", |cell| counted(cell)?.merges_per_superframe.map(plain)),
         ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
+        ("address family", |cell| {
+            cell.evidence.family.map(|family| IpVersion::from(family).to_string())
+        }),
     ];
     let links: [Proof; 8] = [
         ("links occupied outwards", |cell| counted(cell)?.tx_link_percent.map(percentage)),

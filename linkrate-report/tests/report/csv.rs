@@ -32,6 +32,7 @@ fn there_is_one_row_a_run() {
     assert_eq!(row["effective_offload"], "tso");
     assert_eq!(row["effective_mtu_bytes"], "1500");
     assert_eq!(row["mss_bytes"], "1448");
+    assert_eq!(row["effective_family"], "ipv4");
     // a stream has no transactions, TCP loses no datagrams, and nobody asked about GRO
     for absent in ["transactions", "latency_p99_ns", "lost_datagrams", "effective_gro"] {
         assert_eq!(row[absent], "", "{absent}");

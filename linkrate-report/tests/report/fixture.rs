@@ -83,6 +83,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         granted_send_buffer_bytes: Some(262_144),
         granted_receive_buffer_bytes: Some(262_144),
         mss_bytes: Some(1448),
+        family: Some(linkrate_terms::Family::Ipv4),
         idle_source: Some(IdleSource::TimerList),
         adapter: None,
         members: Vec::new(),

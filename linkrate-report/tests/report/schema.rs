@@ -187,6 +187,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "disciplines",
                     "equal_mix",
                     "failure",
+                    "family",
                     "imported",
                     "line",
                     "measured",

@@ -249,6 +249,11 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         }),
         // the smallest, for a mean of segment sizes is no segment size
         mss_bytes: good.iter().map(|run| run.effective.mss_bytes).filter(|mss| *mss > 0).min(),
+        // runs whose sockets have another family than the plan's do not count
+        family: good
+            .iter()
+            .find(|run| run.effective.granted_send_buffer_bytes > 0)
+            .map(|run| run.effective.socket.family),
         // the one that asks for most caution, should runs differ
         idle_source: good.iter().map(|run| run.sut_cpu.source).max_by_key(|source| match source {
             IdleSource::TimerList => 0,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use linkrate_terms::measurement::{IdleSource, Latency, OtherProgram};
 use linkrate_terms::spec::Task;
-use linkrate_terms::{Protocol, Workload};
+use linkrate_terms::{Family, Protocol, Workload};
 
 use super::*;
 use crate::executor::{Contention, Facts, RunFailure, Stage};
@@ -93,10 +93,21 @@ fn cells_have_figures_with_units_and_a_verdict() {
     assert_eq!(cell.transactions, None);
     assert_eq!(cell.verdict.sentence(), "bound by the SUT's CPU (99.0 % busy)");
     assert_eq!(cell.evidence.mss_bytes, Some(1448));
+    assert_eq!(cell.evidence.family, Some(Family::Ipv4));
     assert_eq!(cell.evidence.stack_packet_bytes, Some(1386.0));
     assert_eq!(cell.evidence.idle_source, Some(IdleSource::TimerList));
     assert!((results.background_cpu.unwrap().interval.mean - 1.0).abs() < 1e-9);
     assert_eq!(results.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn the_address_family_is_that_of_the_sockets() {
+    let mut stored = ladder();
+    change(&mut stored, Some(1), |run| run.effective.socket.family = Family::Ipv6);
+    change(&mut stored, Some(2), |run| run.effective.granted_send_buffer_bytes = 0);
+    let cells = analyse(&stored).cells;
+    let families: Vec<_> = cells[..3].iter().map(|cell| cell.evidence.family).collect();
+    assert_eq!(families, [Some(Family::Ipv4), Some(Family::Ipv6), None]);
 }
 
 #[test]

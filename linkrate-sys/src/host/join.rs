@@ -15,11 +15,11 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use linkrate_terms::CpuSet;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Signal, kill_process, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{SysError, SysResult};
-use crate::sched;
+use crate::{open_file_limit, sched};
 
 /// The effective user id of the caller, in its user namespace.
 pub fn user() -> u32 {
@@ -83,11 +83,15 @@ impl Namespaces {
         let directory = CString::new(directory.into_os_string().into_vec()).unwrap_or_default();
         let cpus = sched::kernel_set(cpus);
         let parent = rustix::process::getpid();
+        let open_files = open_file_limit::of_programs();
         let enter = move || {
             self.enter(true)?;
             // joining a mount namespace changes the directory to its root
             let _ = rustix::process::chdir(directory.as_c_str());
             rustix::thread::sched_setaffinity(None, &cpus)?;
+            if let Some(limit) = &open_files {
+                rustix::process::setrlimit(Resource::Nofile, *limit)?;
+            }
             if lifetime == Lifetime::OfItsParent {
                 // last, because changes of credentials clear it, prctl(2)
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -31,6 +31,7 @@ pub(super) const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
 const NUMBER: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const LEVEL: u32 = 16 + 8;
+const COMMAND: u32 = LEVEL;
 const OPTION: u32 = 16 + 16;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -43,20 +44,26 @@ enum To {
     Next,
     Level,
     Option,
+    Command,
     Pass,
     Wait,
 }
 
-/// The filter of the calls that can change what TCP does, or that tell what TCP is.
+/// The filter of the calls that can change what TCP does, that tell what TCP is, or that let a program
+/// know a socket by another number.
 pub(super) fn of_tcp() -> Vec<libc::sock_filter> {
     let load = |offset| (LOAD, offset, To::Next, To::Next);
     let test = |value: i64, hit, miss| (IF_EQUAL, value as u32, hit, miss);
     let mut steps = vec![load(ARCHITECTURE_AT)];
     steps.push(test(ARCHITECTURE.unwrap_or(0).into(), To::Next, To::Pass));
     steps.push(load(NUMBER));
-    steps.extend(Call::ALL.map(|(call, number)| {
-        let to = if call.is_about_option() { To::Level } else { To::Wait };
-        test(number, to, To::Next)
+    steps.extend(Call::ALL.iter().map(|(call, number)| {
+        let to = match *number {
+            libc::SYS_fcntl => To::Command,
+            _ if call.is_about_option() => To::Level,
+            _ => To::Wait,
+        };
+        test(*number, to, To::Next)
     }));
     steps.push((RETURN, libc::SECCOMP_RET_ALLOW, To::Next, To::Next));
     let level = steps.len();
@@ -66,6 +73,12 @@ pub(super) fn of_tcp() -> Vec<libc::sock_filter> {
     let option = steps.len();
     steps.push(load(OPTION));
     steps.extend(OF_EVERY_STREAM.map(|option| test(option.into(), To::Pass, To::Next)));
+    steps.push((RETURN, libc::SECCOMP_RET_USER_NOTIF, To::Next, To::Next));
+    let command = steps.len();
+    steps.push(load(COMMAND));
+    let duplicates = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].map(i64::from);
+    steps.extend(duplicates.map(|command| test(command, To::Wait, To::Next)));
+    steps.push((RETURN, libc::SECCOMP_RET_ALLOW, To::Next, To::Next));
     let wait = steps.len();
     steps.push((RETURN, libc::SECCOMP_RET_USER_NOTIF, To::Next, To::Next));
     let pass = steps.len();
@@ -75,6 +88,7 @@ pub(super) fn of_tcp() -> Vec<libc::sock_filter> {
             To::Next => at + 1,
             To::Level => level,
             To::Option => option,
+            To::Command => command,
             To::Pass => pass,
             To::Wait => wait,
         };
@@ -120,10 +134,14 @@ mod tests {
     fn calls_that_can_change_tcp_wait_and_others_pass() {
         let Some(here) = ARCHITECTURE else { return };
         let (wait, pass) = (libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_RET_ALLOW);
-        for (call, number) in Call::ALL {
-            let level = libc::IPPROTO_TCP;
+        for (call, number) in Call::ALL.iter().copied() {
+            let level = if number == libc::SYS_fcntl { libc::F_DUPFD } else { libc::IPPROTO_TCP };
             assert_eq!(verdict(here, number, level, 0), wait, "{call:?}");
             assert_eq!(verdict(here ^ 1, number, 0, 0), pass, "another instruction set");
+        }
+        assert_eq!(verdict(here, libc::SYS_fcntl, libc::F_DUPFD_CLOEXEC, 0), wait);
+        for command in [libc::F_GETFL, libc::F_SETFL, libc::F_SETFD, libc::F_SETLKW] {
+            assert_eq!(verdict(here, libc::SYS_fcntl, command, 0), pass, "{command}");
         }
         for number in [libc::SYS_read, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_execve] {
             assert_eq!(verdict(here, number, libc::IPPROTO_TCP, 0), pass);

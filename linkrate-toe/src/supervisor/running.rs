@@ -278,6 +278,15 @@ pub(super) struct Replaced {
 }
 
 impl Replaced {
+    /// That with this number alone, if it names the socket.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub(super) fn at(thread: u32, descriptor: i32, socket: impl AsFd) -> io::Result<Self> {
+        let held = descriptors::of_number(thread, descriptor, descriptors::inode(socket)?)?;
+        Ok(Self { thread, held: held.into_iter().collect(), registrations: Vec::new() })
+    }
+
     /// Finds them.
     ///
     /// # Errors

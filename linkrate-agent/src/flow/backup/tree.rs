@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use linkrate_sys::nameless_file;
+use linkrate_sys::{nameless_file, open_file_limit};
 use linkrate_terms::backup::Backup;
 
 use super::header::{FilePath, checksum_of};
@@ -62,7 +62,7 @@ impl Tree {
             let reason = format!("files of a backup in {}: {error}", backup.directory);
             io::Error::new(error.kind(), reason)
         };
-        nameless_file::allow_files(backup.extent().0).map_err(refused)?;
+        open_file_limit::allow(backup.extent().0).map_err(refused)?;
         // any other piece begins at another place
         let mut pattern = payload(PATTERN);
         pattern.extend_from_within(..);

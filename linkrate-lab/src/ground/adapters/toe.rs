@@ -20,6 +20,7 @@ use std::time::Instant;
 use linkrate_adapter::ConnectionEnds;
 use linkrate_agent::protocol::toe::{ConnectionStatus, FlowConnection, ToeReply, ToeRequest};
 use linkrate_agent::protocol::{Ipv6Setup, Reply, Request};
+use linkrate_sys::open_file_limit;
 use linkrate_terms::topology::{self, ipv6_address};
 use linkrate_terms::{InterfaceKnobs, Model};
 
@@ -69,6 +70,8 @@ struct State {
     far_ends: BTreeSet<Ipv6Addr>,
     /// The MTU of the adapter's interfaces.
     mtu: Option<u32>,
+    /// Connections that the tables of all ports have room for.
+    places: u64,
     looked: Instant,
 }
 
@@ -118,6 +121,7 @@ impl Engine {
             prepared: BTreeMap::new(),
             far_ends: BTreeSet::new(),
             mtu: None,
+            places: 0,
             looked: Instant::now(),
         })))
     }
@@ -135,7 +139,10 @@ impl Engine {
         index: usize,
         model: &Model,
     ) -> Result<OwnedFd, LabError> {
-        let host = &mut self.lock().host;
+        let mut state = self.lock();
+        state.places += u64::from(model.toe_connections);
+        state.allow_files();
+        let host = &mut state.host;
         let end = &segment.ports[index];
         let queues = tap(host, &end.interface, model, 1, address(end.number, 0))?;
         host.configure(&end.interface, segment.port_address(index), None, None)?;
@@ -218,6 +225,15 @@ impl Engine {
             }
         }
         counts
+    }
+}
+
+impl State {
+    /// Lets the tables be filled: a connection has two open files in the adapter's process, and one in this.
+    /// Where the limits stay lower, connections stay at the host, and are counted.
+    fn allow_files(&self) {
+        let _ = open_file_limit::allow_of(self.host.pid(), self.places.saturating_mul(2));
+        let _ = open_file_limit::allow(self.places);
     }
 }
 
