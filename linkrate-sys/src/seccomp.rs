@@ -96,9 +96,9 @@ pub fn is_supported() -> bool {
 }
 
 /// Makes the calls of `command` that can change what TCP does, or give a file another number, wait for
-/// answers at a listener, from the moment it is executed. The listener travels over `to`, with `message`. Without the permission to
-/// filter, or below a filter that has a listener already, the program runs without; no listener
-/// arrives then.
+/// answers at a listener, from the moment it is executed. The listener travels over `to`, with
+/// `message`. Without the permission to filter, or below a filter that has a listener already, the
+/// program runs without; no listener arrives then.
 pub fn supervise(command: &mut Command, to: OwnedFd, message: Vec<u8>) {
     let filter = filter::of_tcp();
     let install = move || {
