@@ -110,6 +110,8 @@ pub struct AggregateShared {
     answered: AtomicU64,
     /// Flows leave a port only when the partner has answered a marker; and the markers.
     asks_partner: AtomicBool,
+    /// Flows change their ports when loads are uneven.
+    evens_out: AtomicBool,
     markers: Mutex<Markers>,
     /// The addresses of the host, and how often they changed.
     addresses: Mutex<(u64, Vec<Address>)>,
@@ -339,6 +341,7 @@ impl AggregateShared {
             asked: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             asks_partner: AtomicBool::new(false),
+            evens_out: AtomicBool::new(false),
             markers: Mutex::default(),
             addresses: Mutex::default(),
             departed: Mutex::default(),
@@ -410,7 +413,10 @@ impl AggregateShared {
         self.distributing.store(set(membership.distributing()), Ordering::Relaxed);
         self.copies.store(set(&membership.copies()), Ordering::Relaxed);
         self.counters.moves.store(membership.moves(), Ordering::Relaxed);
-        self.asks_partner.store(membership.asks_partner(), Ordering::Relaxed);
+        let asks_partner = membership.asks_partner();
+        self.asks_partner.store(asks_partner, Ordering::Relaxed);
+        let evens_out = balance == Balance::Adaptive && !asks_partner;
+        self.evens_out.store(evens_out, Ordering::Relaxed);
         self.sharing.fetch_add(1, Ordering::Release);
         // packets that wait before a port without traffic go to another one at once
         self.interrupts.iter().skip(1).for_each(|interrupt| interrupt.ring());
@@ -455,6 +461,16 @@ impl AggregateShared {
     /// Whether flows leave a port only when the partner has answered a marker.
     pub(crate) fn asks_partner(&self) -> bool {
         self.asks_partner.load(Ordering::Relaxed)
+    }
+
+    /// Whether flows change their ports when loads are uneven, without the partner's word.
+    pub(crate) fn evens_out(&self) -> bool {
+        self.evens_out.load(Ordering::Relaxed)
+    }
+
+    /// Counts a packet that had no room.
+    fn count_full(&self) {
+        self.counters.full.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Has a marker sent on each of these ports for the driver of queue `queue`.

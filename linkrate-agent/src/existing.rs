@@ -13,6 +13,7 @@ use linkrate_sys::bonding;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Driver, Ethtool};
 use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::team;
 use linkrate_sys::tree::Tree;
 use linkrate_terms::BitRate;
 
@@ -52,9 +53,14 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     carries.extend(on_it.map(|entry| entry.name.clone()));
     carries.sort();
     carries.dedup();
+    let mut aggregate = bonding::aggregate(&Tree::of_this_host(), name, kind.as_deref());
+    team::complete(&mut aggregate, link.index, |index| {
+        let entry = entries.iter().find(|entry| entry.link.index == index)?;
+        Some(entry.name.clone())
+    });
     Ok(InterfaceFacts {
         name: name.to_owned(),
-        aggregate: bonding::aggregate(&Tree::of_this_host(), name, kind.as_deref()),
+        aggregate,
         carries,
         kind,
         belongs_to,

@@ -3,7 +3,8 @@
 //! `/sys/class/net/BOND/bonding` and `/sys/class/net/MEMBER/bonding_slave` hold the state of the
 //! bonding driver (drivers/net/bonding/bond_sysfs.c and bond_sysfs_slave.c,
 //! Documentation/networking/bonding.rst), and `/proc/net/bonding/BOND` the partners of each member
-//! (bond_procfs.c), for root only. A team has members only: teamd(8) keeps the rest.
+//! (bond_procfs.c), for root only. The files of a team tell its members only; [`team`](crate::team) reads
+//! the rest.
 
 use linkrate_terms::existing_aggregate::{ExistingAggregate, ExistingMember};
 use linkrate_terms::measurement::InterfaceCounts;

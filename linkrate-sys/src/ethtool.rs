@@ -8,11 +8,10 @@
 
 use netlink_packet_core::{DecodeError, DefaultNla};
 use netlink_packet_generic::GenlMessage;
-use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
-use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
 
 use crate::error::{SysError, SysResult};
 use crate::netlink::exchange::{Exchange, Refusal};
+use crate::netlink::generic;
 
 mod channels;
 mod coalescing;
@@ -47,24 +46,11 @@ impl Ethtool {
     /// `ENOENT` on kernels without ethtool netlink (before 5.6).
     pub fn open() -> SysResult<Self> {
         let mut exchange = Exchange::open(netlink_sys::protocols::NETLINK_GENERIC, "generic")?;
-        let request = GenlMessage::from_payload(GenlCtrl {
-            cmd: GenlCtrlCmd::GetFamily,
-            nlas: vec![GenlCtrlAttrs::FamilyName(FAMILY_NAME.to_owned())],
-        });
-        let failed = |refusal: Refusal| {
+        let family = generic::family(&mut exchange, FAMILY_NAME).map_err(|refusal| {
             refusal
-                .during("look up netlink family", "\"ethtool\"")
+                .during("look up netlink family", quoted(FAMILY_NAME))
                 .with_hint("features and channels need Linux 5.6 or later")
-        };
-        let replies: Vec<GenlMessage<GenlCtrl>> = exchange.request(request, 0).map_err(failed)?;
-        let family = replies
-            .iter()
-            .flat_map(|reply| &reply.payload.nlas)
-            .find_map(|attribute| match attribute {
-                GenlCtrlAttrs::FamilyId(id) => Some(*id),
-                _ => None,
-            })
-            .ok_or_else(|| failed(std::io::Error::from_raw_os_error(libc::ENOENT).into()))?;
+        })?;
         Ok(Self { exchange, family })
     }
 

@@ -80,6 +80,7 @@ pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
 pub mod tcp_repair;
+pub mod team;
 pub mod tell;
 pub mod tree;
 pub mod udp;

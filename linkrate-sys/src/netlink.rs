@@ -24,6 +24,7 @@ mod dependents;
 mod discipline;
 mod dump;
 pub(crate) mod exchange;
+pub(crate) mod generic;
 mod host_route;
 mod link;
 mod neighbour;

@@ -13,8 +13,8 @@ use crate::measurement::InterfaceCounts;
 pub struct ExistingAggregate {
     /// `bond` or `team`.
     pub kind: String,
-    /// The mode by the kernel's name (`802.3ad`, `active-backup`); absent for a team, whose mode
-    /// teamd(8) keeps.
+    /// The mode by the kernel's name (`802.3ad`, `active-backup`; `loadbalance`, `activebackup` of a team,
+    /// to root only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// What the member for a packet is chosen by, by the kernel's name (`layer3+4`).
@@ -23,7 +23,8 @@ pub struct ExistingAggregate {
     /// How often the partner is asked to send LACPDUs: `slow` or `fast`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lacp_rate: Option<String>,
-    /// The MAC address of the partner's system; all zero without a partner. Told to root only.
+    /// The MAC address of the partner's system; all zero without a partner. Told to root only, and never
+    /// of a team: teamd(8) keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partner: Option<String>,
     /// The aggregator that carries traffic, with `802.3ad`.
@@ -47,7 +48,7 @@ pub struct ExistingMember {
     /// The rate of its link; absent where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
-    /// `active` or `backup`.
+    /// `active` or `backup`; `enabled` or `disabled` of a team.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// The aggregator that it belongs to, with `802.3ad`.
@@ -74,7 +75,8 @@ impl ExistingAggregate {
 
     /// Whether it spreads packets over its members. A team of unknown mode may.
     pub fn spreads(&self) -> bool {
-        !matches!(self.mode.as_deref(), Some("active-backup" | "broadcast"))
+        // the bonding driver and the team driver write it in their own way
+        !matches!(self.mode.as_deref(), Some("active-backup" | "activebackup" | "broadcast"))
     }
 
     /// The same with what its members counted since `earlier`.

@@ -13,6 +13,8 @@
 //!   the quiet time: the largest difference of the delays of two paths, queues of the ports
 //!   included;
 //! - when a marker shows that all its frames have arrived (IEEE 802.1AX, 6.5);
+//! - when the caller carries out a [`Wish`]: it has held back the frames of the entry until all earlier
+//!   ones had left;
 //! - when its port leaves, because frames that wait there are lost anyway. A caller that wants a
 //!   port to leave without loss lets it become empty first, and sends no frame meanwhile.
 //!
@@ -25,6 +27,7 @@
 //! ```text
 //! frame ──▶ entry (Key) ──▶ port of the entry (Table, Loads) ──▶ shares
 //!              a port joins or leaves ──▶ entries that change (sharing)
+//!              loads are uneven ──▶ one entry that shall change (wish)
 //! ```
 
 mod active;
@@ -32,15 +35,17 @@ mod key;
 mod loads;
 mod sharing;
 mod table;
+mod wish;
 
 pub use key::FlowHash;
 pub use linkrate_terms::Balance;
+pub use wish::Wish;
 
 use crate::frame::{Cast, link};
 
 use active::Active;
 use key::Key;
-use loads::Loads;
+use loads::{Loads, Period};
 use table::Table;
 
 /// Entries of the table, as APA has them.
@@ -75,7 +80,7 @@ pub struct Share {
 /// How often entries in use changed their port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moves {
-    /// In a gap or after a marker, so without reordering.
+    /// In a gap, after a marker, or by a wish, so without reordering.
     pub orderly: u64,
     /// Because the port left.
     pub forced: u64,
@@ -129,6 +134,8 @@ pub struct Balancer {
     active: Active,
     table: Table,
     loads: Loads,
+    /// The period in which a wish was asked for last.
+    asked: Period,
     shares: Vec<Share>,
     moves: Moves,
 }
@@ -161,6 +168,7 @@ impl Balancer {
             active,
             table: Table::new(quiet_ps),
             loads: Loads::default(),
+            asked: Period::default(),
             shares: vec![Share::default(); ports],
             moves: Moves::default(),
         }
@@ -275,6 +283,30 @@ impl Balancer {
     /// that were given to the port before have arrived. Entries without a later frame may change their port at once.
     pub fn marker_answered(&mut self, port: PortIndex, sent_ps: u64) {
         self.table.arrived(port, sent_ps);
+    }
+
+    /// With adaptive balancing, the change of port that would even out uneven loads most. A flow that is
+    /// never silent stays where it is otherwise. The caller may hold back the frames of the entry until all
+    /// earlier ones have left, and then [carry it out](Self::carry_out). Loads are looked at once in
+    /// each of their periods, 8.6 ms, so that they can follow a change before the next one.
+    pub fn wish(&mut self, now_ps: u64) -> Option<Wish> {
+        let period = Period::of(now_ps);
+        if self.balance != Balance::Adaptive || period <= self.asked {
+            return None;
+        }
+        self.asked = period;
+        let period = self.loads.advance(now_ps);
+        let loads = self.table.loads(period);
+        wish::of(self.active.ports(), |port| self.loads.of(port), &loads)
+    }
+
+    /// Carries out a wish at `now_ps`: no frame of the entry is under way on its port. False if the entry
+    /// has changed its port since, or the other port is not active any more.
+    pub fn carry_out(&mut self, now_ps: u64, wish: Wish) -> bool {
+        let Self { table, active, loads, moves, .. } = self;
+        let is_done = active.has(wish.to) && table.change(now_ps, wish, loads);
+        moves.orderly += u64::from(is_done);
+        is_done
     }
 
     /// How many entries on `port` wait for a gap or a marker to change to another port.

@@ -354,6 +354,73 @@ fn adaptive_does_not_move_a_flow_without_gaps() {
     assert_eq!(balancer.moves().orderly, 0);
 }
 
+/// Two ports, of which flows that are never silent fill one: they even out by wishes alone.
+#[test]
+fn adaptive_evens_out_flows_that_are_never_silent() {
+    let mut balancer = balancer(Balance::Adaptive, 2, MS);
+    let flows: Vec<Flow> = (0..8).map(flow).collect();
+    // (bytes of a frame, port) of each flow; flows of even numbers are on the first port
+    let bytes = [60_000, 1000, 30_000, 500, 20_000, 1000, 10_000, 500];
+    let mut now = 0;
+    let mut send = |balancer: &mut Balancer, rounds: usize, wishes: bool| {
+        let before = balancer.shares().to_vec();
+        let mut changes = 0;
+        for _ in 0..rounds {
+            now += MS / 2;
+            for (flow, bytes) in flows.iter().zip(bytes) {
+                balancer.choose(now, &flow.frame, bytes, flow.queue).expect("a port");
+            }
+            if let Some(wish) = balancer.wish(now).filter(|_| wishes) {
+                assert!(balancer.carry_out(now, wish) && !balancer.carry_out(now, wish));
+                changes += 1;
+            }
+        }
+        let sent = balancer.shares().iter().zip(before).map(|(now, old)| now.bytes - old.bytes);
+        (sent.collect::<Vec<_>>(), changes)
+    };
+    flows.iter().for_each(|flow| _ = choose(&mut balancer, 0, flow));
+    let (uneven, _) = send(&mut balancer, 200, false);
+    assert_eq!([uneven[0] / 200, uneven[1] / 200], [120_000, 3000]);
+    let (_, changes) = send(&mut balancer, 2000, true);
+    assert!((1..20).contains(&changes), "{changes}");
+    let (even, changes) = send(&mut balancer, 2000, true);
+    assert_eq!(changes, 0, "it comes to rest");
+    assert!(even[0].abs_diff(even[1]) <= even[0].max(even[1]) / 4, "{even:?}");
+    assert_eq!((balancer.moves().forced, balancer.wish(now)), (0, None));
+}
+
+#[test]
+fn only_adaptive_balancing_has_wishes_and_once_in_each_period() {
+    for balance in Balance::ALL {
+        let mut balancer = balancer(balance, 2, MS);
+        set_active(&mut balancer, 0, &[0]);
+        for number in 0..4 {
+            choose(&mut balancer, 10 * MS, &flow(number));
+        }
+        set_active(&mut balancer, 10 * MS, &[0, 1]);
+        let wishes = [10, 11, 20].map(|ms| balancer.wish(ms * MS).is_some());
+        let expected = balance == Balance::Adaptive;
+        assert_eq!(wishes, [expected, false, expected], "{balance}");
+    }
+}
+
+/// A port that has left meanwhile, or an entry that has another port by now.
+#[test]
+fn a_wish_that_is_out_of_date_is_not_carried_out() {
+    let mut balancer = balancer(Balance::Adaptive, 3, MS);
+    set_active(&mut balancer, 0, &[0]);
+    let flows: Vec<Flow> = (0..4).map(flow).collect();
+    flows.iter().for_each(|flow| _ = choose(&mut balancer, 10 * MS, flow));
+    set_active(&mut balancer, 10 * MS, &[0, 1]);
+    let wish = balancer.wish(10 * MS).expect("a wish");
+    assert_eq!((wish.from, wish.to), (PortIndex(0), PortIndex(1)));
+    set_active(&mut balancer, 10 * MS, &[0, 2]);
+    assert!(!balancer.carry_out(10 * MS, wish));
+    set_active(&mut balancer, 10 * MS, &[1, 2]);
+    assert!(!balancer.carry_out(10 * MS, wish));
+    assert_eq!(balancer.moves().orderly, 0);
+}
+
 #[derive(Debug, Clone)]
 enum Event {
     Frame {
@@ -368,6 +435,8 @@ enum Event {
     Marker {
         port: u8,
     },
+    /// Frames of an entry wait until those before have left, if loads are uneven.
+    Even,
 }
 
 const PORTS: usize = 4;
@@ -381,6 +450,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0..3 * LONGEST_DELAY).prop_map(|ps| Event::Pass { ps }),
         1 => any::<u8>().prop_map(Event::Ports),
         1 => (0..PORTS as u8).prop_map(|port| Event::Marker { port }),
+        2 => Just(Event::Even),
     ]
 }
 
@@ -425,6 +495,8 @@ proptest! {
         let flows: Vec<Flow> = (0..FLOWS as u16).map(flow).collect();
         let mut paths = Paths { delay, ..Paths::default() };
         let (mut seen, mut now, mut number) = (BTreeMap::new(), 0, 0);
+        // the times of loads pass faster, or there would be one wish alone
+        let mut period = 0;
         let mut active: Vec<u8> = (0..PORTS as u8).collect();
         for event in events {
             match event {
@@ -449,6 +521,16 @@ proptest! {
                     // a port that leaves loses the frames and markers on its path
                     paths.frames.retain(|(port, ..)| active.contains(port));
                     paths.markers.retain(|(port, ..)| active.contains(port));
+                }
+                Event::Even => {
+                    period += 10 * MS;
+                    if let Some(wish) = balancer.wish(now + period) {
+                        // time goes by while the caller holds back what comes of the entry
+                        let of = |(port, ..): &&(u8, usize, u64, u64)| *port == wish.from.0;
+                        now = paths.frames.iter().filter(of).map(|frame| frame.3).fold(now, u64::max);
+                        paths.arrive(now, &mut balancer, &mut seen);
+                        balancer.carry_out(now, wish);
+                    }
                 }
                 Event::Marker { port } => {
                     paths.markers.push((port, now, now + paths.delay[usize::from(port)]));

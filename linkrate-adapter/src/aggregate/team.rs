@@ -5,6 +5,8 @@
 //! of the port. The other ports go on. The host chooses the port, so that balancing runs on the CPUs
 //! of the host and is a part of its service demand.
 
+mod evening;
+
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use crate::interface::flow_queue::HEADERS;
 use crate::interface::lane::Lane;
 use crate::interface::rings::{RxDescriptor, TxDescriptor};
 use crate::segment::earlier;
+use evening::Change;
 
 /// A port of the aggregate, in one of its queues.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ pub(crate) struct Team {
     again_ns: Option<u64>,
     /// The ports on which the partner was asked, after they had drained.
     asked: Vec<usize>,
+    /// The flows that change their port because the loads of ports are uneven.
+    change: Option<Change>,
 }
 
 /// A wait for ports to drain.
@@ -98,6 +103,7 @@ impl Team {
             draining: None,
             again_ns: None,
             asked: Vec::new(),
+            change: None,
         }
     }
 
@@ -112,14 +118,16 @@ impl Team {
     /// Removes a port. Packets that wait for it go to the others.
     pub(crate) fn remove(&mut self, member: usize) {
         let Some(mut gone) = self.members.get_mut(member).and_then(Option::take) else { return };
-        gone.lane.take_waiting().for_each(|descriptor| self.send(descriptor));
+        let waited = gone.lane.take_waiting().collect::<Vec<_>>();
+        waited.into_iter().chain(self.take_held()).for_each(|descriptor| self.send(descriptor));
         self.end_batch();
     }
 
     /// Whether everything that was posted to a port has left, and nothing waits for it.
     pub(crate) fn is_drained(&self, member: usize) -> bool {
         let port = self.members.get(member).and_then(Option::as_ref);
-        port.is_none_or(|port| port.lane.is_drained())
+        let is_left = self.change.as_ref().is_some_and(|change| change.leaves(member));
+        port.is_none_or(|port| port.lane.is_drained()) && !is_left
     }
 
     /// Whether everything that was posted to a port has left.
@@ -160,8 +168,11 @@ impl Team {
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let due = self.control.as_ref().and_then(|control| control.due());
         let decision_ns = due.map(|due| u64::try_from(due.as_nanos()).unwrap_or(u64::MAX));
-        let draining_ns = self.draining.map(|draining| draining.look_ns);
-        earlier(decision_ns, earlier(draining_ns, self.again_ns))
+        let waiting_ns = match &self.draining {
+            Some(draining) => Some(draining.look_ns),
+            None => self.change.as_ref().map(Change::until_ns),
+        };
+        earlier(decision_ns, earlier(waiting_ns, self.again_ns))
     }
 
     /// Takes the frames of the protocols, before any packet.
@@ -272,6 +283,9 @@ impl Team {
             self.send(descriptor);
             count += 1;
         }
+        if count > 0 && self.shared.evens_out() {
+            self.even_out(monotonic_ns());
+        }
         self.end_batch();
         Ok(count)
     }
@@ -295,10 +309,14 @@ impl Team {
                     moved.extend(member.lane.take_waiting());
                 }
             }
+            moved.extend(self.take_held());
             for descriptor in moved {
                 // the other line takes it from now on, and not from the time when it began to wait
                 self.send(TxDescriptor { posted_ns: now_ns, ..descriptor });
             }
+        }
+        if self.draining.is_none() {
+            self.go_on();
         }
         let leaving = self.draining.map_or(0, |draining| draining.ports);
         for (number, member) in self.members.iter_mut().enumerate() {
@@ -364,12 +382,18 @@ impl Team {
 
     /// Posts a packet to the port that balancing chooses.
     fn send(&mut self, descriptor: TxDescriptor) {
-        let length = descriptor.length.saturating_sub(VNET_BYTES);
-        let end = descriptor.length.min(VNET_BYTES + HEADERS);
-        let head = descriptor.block.bytes(VNET_BYTES..end);
+        if self.changes(&descriptor) {
+            return self.hold_back(descriptor);
+        }
         let now_ps = descriptor.posted_ns * 1000;
+        let (head, length) = packet(&descriptor);
         let chosen = self.balancer.choose(now_ps, head, length, self.queue as u16);
-        let port = chosen.and_then(|port| self.members.get_mut(port.at())?.as_mut());
+        self.send_by(chosen, descriptor);
+    }
+
+    /// Posts a packet to a port.
+    fn send_by(&mut self, port: Option<PortIndex>, descriptor: TxDescriptor) {
+        let port = port.and_then(|port| self.members.get_mut(port.at())?.as_mut());
         let Some(member) = port else {
             self.shared.counters.no_port.fetch_add(1, Ordering::Relaxed);
             return;
@@ -379,7 +403,7 @@ impl Team {
             false => None,
         };
         if !member.lane.send(descriptor) {
-            self.shared.counters.full.fetch_add(1, Ordering::Relaxed);
+            self.shared.count_full();
         }
         // the other direction of the flow may come by any port
         if let Some(update) = update {
@@ -390,6 +414,12 @@ impl Team {
     fn end_batch(&mut self) {
         self.members.iter_mut().flatten().for_each(|member| member.lane.end_batch());
     }
+}
+
+/// The headers of a packet of the host, and its length.
+fn packet(descriptor: &TxDescriptor) -> (&[u8], usize) {
+    let end = descriptor.length.min(VNET_BYTES + HEADERS);
+    (descriptor.block.bytes(VNET_BYTES..end), descriptor.length.saturating_sub(VNET_BYTES))
 }
 
 /// Whether a received packet is a message for the aggregate itself.

@@ -140,6 +140,22 @@ impl FlowQueue {
         std::iter::from_fn(move || all.pop())
     }
 
+    /// Takes the packets that `is_meant` says. Those of a flow stay in order.
+    pub(crate) fn take(&mut self, is_meant: impl Fn(&TxDescriptor) -> bool) -> Vec<TxDescriptor> {
+        let mut taken: Vec<_> = self.first.take_if(|first| is_meant(first)).into_iter().collect();
+        for flow in &mut self.flows {
+            if flow.packets.iter().any(&is_meant) {
+                let packets = std::mem::take(&mut flow.packets).into_iter();
+                let (meant, rest): (VecDeque<_>, VecDeque<_>) = packets.partition(&is_meant);
+                taken.extend(meant);
+                flow.packets = rest;
+            }
+        }
+        self.packets -= taken.len();
+        self.bytes -= taken.iter().map(|packet| packet.length).sum::<usize>();
+        taken
+    }
+
     fn flow_of(&self, descriptor: &TxDescriptor) -> usize {
         let length = descriptor.length.saturating_sub(VNET_BYTES);
         let end = descriptor.length.min(VNET_BYTES + HEADERS);
@@ -240,6 +256,25 @@ pub(crate) mod tests {
         arp();
         arp();
         assert_eq!(all(&mut queue).len(), 3);
+    }
+
+    #[test]
+    fn packets_of_one_flow_are_taken_out_in_order() {
+        for first in [1, 2] {
+            let mut queue = FlowQueue::new(100);
+            queue.push(packet(first, 99));
+            (0..20).for_each(|at| queue.push(packet(1 + at % 2, 100 + usize::from(at))));
+            let taken = queue.take(|packet| flow_of(packet) == 2);
+            let lengths: Vec<usize> = taken.iter().map(|packet| packet.length).collect();
+            let odd = (0..20).filter(|at| at % 2 == 1).map(|at| 100 + at);
+            let expected: Vec<usize> = (first == 2).then_some(99).into_iter().chain(odd).collect();
+            assert_eq!(lengths, expected);
+            let rest = all(&mut queue);
+            assert!(rest.iter().all(|(flow, _)| *flow == 1) && rest.len() == 21 - taken.len());
+            assert_eq!((queue.bytes(), queue.is_empty()), (0, true));
+            queue.push(packet(2, 100));
+            assert_eq!(all(&mut queue), [(2, 100)]);
+        }
     }
 
     proptest! {

@@ -81,6 +81,8 @@ pub(crate) struct Lane {
     waiting: FlowQueue,
     /// Flows are leaving the port: packets that wait stay where they are until what was posted has left.
     is_held: bool,
+    /// The driver waits until so many packets have left.
+    mark: Option<u64>,
     /// Packets posted in this batch.
     batch: usize,
     /// The driver waited for completions when it looked before its sleep.
@@ -108,6 +110,7 @@ impl Lane {
             posted_bytes: 0,
             waiting: FlowQueue::new(LONGEST_QUEUE),
             is_held: false,
+            mark: None,
             batch: 0,
             waited: false,
         }
@@ -245,6 +248,29 @@ impl Lane {
         self.waiting.take_all()
     }
 
+    /// Takes back the packets that wait and that `is_meant` says.
+    pub(crate) fn take_waiting_of(
+        &mut self,
+        is_meant: impl Fn(&TxDescriptor) -> bool,
+    ) -> Vec<TxDescriptor> {
+        self.waiting.take(is_meant)
+    }
+
+    /// Marks what was posted so far: the driver wants to know when it has left.
+    pub(crate) fn mark(&mut self) {
+        self.mark = Some(self.posted);
+    }
+
+    /// Forgets the mark.
+    pub(crate) fn unmark(&mut self) {
+        self.mark = None;
+    }
+
+    /// Whether everything has left that was posted before the mark; `None` without one.
+    pub(crate) fn has_passed_mark(&self) -> Option<bool> {
+        self.mark.map(|mark| self.queue.completed.load(Ordering::Acquire) >= mark)
+    }
+
     fn ring_doorbell(&self) {
         if self.interface.wants_doorbell.load(Ordering::Relaxed) && self.doorbell.wake() {
             self.queue.counters.doorbells.add(1);
@@ -253,10 +279,12 @@ impl Lane {
 
     /// Whether the next completions are news for the driver.
     fn awaits_completions(&self) -> bool {
-        match self.is_held {
-            true => !self.has_left(),
-            false => !self.waiting.is_empty(),
-        }
+        let awaits_mark = self.has_passed_mark() == Some(false);
+        awaits_mark
+            || match self.is_held {
+                true => !self.has_left(),
+                false => !self.waiting.is_empty(),
+            }
     }
 
     /// Whether everything that was sent has left.
@@ -291,10 +319,12 @@ impl Lane {
     /// Whether there is still nothing to do, after the thread has said that it will sleep.
     pub(crate) fn is_idle(&self) -> bool {
         let no_control = self.rings.control.as_ref().is_none_or(|control| control.rx.is_empty());
-        let may_go_on = match self.is_held {
-            true => self.has_left(),
-            false => self.has_room(),
-        };
+        let has_passed = self.has_passed_mark() == Some(true);
+        let may_go_on = has_passed
+            || match self.is_held {
+                true => self.has_left(),
+                false => !self.waiting.is_empty() && self.has_room(),
+            };
         no_control && self.rings.rx.is_empty() && !(self.waited && may_go_on)
     }
 
@@ -387,6 +417,24 @@ pub(crate) mod tests {
         complete(&lane, &mut device);
         assert!(!lane.is_idle());
         assert_eq!((lane.post_waiting(), device.slots()), (1, 5));
+    }
+
+    /// Although nothing waits for room.
+    #[test]
+    fn a_driver_that_waits_for_a_mark_is_woken_when_what_was_before_it_has_left() {
+        let (mut lane, mut device) = lane(Some(BitRate(1e9)));
+        assert!(lane.has_passed_mark().is_none());
+        (0..2).for_each(|_| assert!(lane.send(packet(1, 1500))));
+        lane.mark();
+        assert!(lane.send(packet(1, 1500)));
+        lane.end_batch();
+        assert!(!lane.will_sleep() && lane.is_idle());
+        complete(&lane, &mut device);
+        assert!(lane.is_idle() && lane.has_passed_mark() == Some(false));
+        complete(&lane, &mut device);
+        assert!(!lane.is_idle() && lane.has_passed_mark() == Some(true));
+        lane.unmark();
+        assert!(lane.will_sleep() && lane.is_idle());
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! bit sets by name (Documentation/networking/ethtool-netlink.rst, "Request header" and "Bit
 //! sets").
 
-use netlink_packet_core::{
-    DecodeError, DefaultNla, Emitable, NLA_F_NESTED, NlasIterator, ParseableParametrized,
-    parse_string,
-};
-use netlink_packet_generic::{GenlFamily, GenlHeader};
+use netlink_packet_core::{DecodeError, DefaultNla, Emitable, parse_string};
+use netlink_packet_generic::GenlFamily;
+
+#[cfg(test)]
+pub(super) use crate::netlink::generic::bytes_of;
+pub(super) use crate::netlink::generic::{Reply, each_attribute, nested, number, text};
 
 /// `ETHTOOL_GENL_NAME`.
 pub(super) const FAMILY_NAME: &str = "ethtool";
@@ -79,50 +80,6 @@ impl Emitable for Request {
     }
 }
 
-/// The attributes of a reply, undecoded.
-#[derive(Debug)]
-pub(super) struct Reply(pub(super) Vec<u8>);
-
-impl ParseableParametrized<[u8], GenlHeader> for Reply {
-    fn parse_with_param(payload: &[u8], _header: GenlHeader) -> Result<Self, DecodeError> {
-        Ok(Self(payload.to_vec()))
-    }
-}
-
-/// Passes kind and value of each attribute in `bytes` to `take`.
-pub(super) fn each_attribute(
-    bytes: &[u8],
-    mut take: impl FnMut(u16, &[u8]) -> Result<(), DecodeError>,
-) -> Result<(), DecodeError> {
-    for attribute in NlasIterator::new(bytes) {
-        let attribute = attribute?;
-        take(attribute.kind(), attribute.value())?;
-    }
-    Ok(())
-}
-
-/// An attribute that holds attributes.
-pub(super) fn nested(kind: u16, attributes: &[DefaultNla]) -> DefaultNla {
-    DefaultNla::new(kind | NLA_F_NESTED, bytes_of(attributes))
-}
-
-/// A u32 attribute.
-pub(super) fn number(kind: u16, value: u32) -> DefaultNla {
-    DefaultNla::new(kind, value.to_ne_bytes().to_vec())
-}
-
-/// A string attribute, with its terminating zero.
-fn text(kind: u16, value: &str) -> DefaultNla {
-    DefaultNla::new(kind, [value.as_bytes(), &[0]].concat())
-}
-
-/// `attributes` as a message carries them.
-pub(super) fn bytes_of(attributes: &[DefaultNla]) -> Vec<u8> {
-    let mut bytes = vec![0; attributes.buffer_len()];
-    attributes.emit(&mut bytes);
-    bytes
-}
-
 /// A bit set that sets the bits it names to the value beside each. Without
 /// `ETHTOOL_A_BITSET_NOMASK` the list is also the mask: the kernel leaves all other bits alone.
 pub(super) fn bitset(kind: u16, listed: &[(&str, bool)]) -> DefaultNla {
@@ -167,6 +124,8 @@ pub(super) fn bits(bitset: &[u8]) -> Result<Vec<(String, bool)>, DecodeError> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use netlink_packet_core::NLA_F_NESTED;
+
     use super::*;
 
     /// A bit set without a mask, as the kernel sends it.

@@ -11,7 +11,7 @@ const PERIOD_BITS: u32 = 33;
 const SLOW_BITS: u32 = 4;
 
 /// The number of a period of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Period(u64);
 
 impl Period {

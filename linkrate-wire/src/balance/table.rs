@@ -3,7 +3,7 @@
 use super::active::Active;
 use super::loads::{Loads, Period};
 use super::sharing;
-use super::{AGE_PS, ENTRIES, EntryUse, MOST_PORTS, Moves, PortIndex};
+use super::{AGE_PS, ENTRIES, EntryUse, MOST_PORTS, Moves, PortIndex, Wish};
 
 /// The port of an unused entry.
 pub(super) const NONE: PortIndex = PortIndex(u8::MAX);
@@ -175,6 +175,29 @@ impl Table {
         for (part, entry) in all.iter().zip(self.entries.iter_mut()) {
             entry.wanted = part.port;
         }
+    }
+
+    /// The port of each entry in use, with its load.
+    pub(super) fn loads(&self, period: Period) -> Vec<(u8, PortIndex, u64)> {
+        let used = (0..=u8::MAX).zip(self.entries.iter()).filter(|(_, entry)| entry.is_used());
+        used.map(|(number, entry)| (number, entry.port, period.rest(entry.load, entry.period)))
+            .collect()
+    }
+
+    /// Changes the port of an entry, of which no frame is under way. False if it has another port by now.
+    pub(super) fn change(&mut self, now_ps: u64, wish: Wish, loads: &mut Loads) -> bool {
+        let entry = &mut self.entries[usize::from(wish.entry)];
+        if entry.port != wish.from {
+            return false;
+        }
+        let period = loads.advance(now_ps);
+        entry.load = period.rest(entry.load, entry.period);
+        entry.period = period;
+        loads.shift(wish.from, wish.to, entry.load);
+        (entry.port, entry.wanted) = (wish.to, wish.to);
+        // frames that were held back leave from now on
+        entry.last_ps = now_ps.max(entry.last_ps);
+        true
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = EntryUse> {

@@ -33,11 +33,17 @@ struct Rig {
     sent: usize,
     /// The last packet of each flow that has left by any port.
     left: BTreeMap<u8, usize>,
+    /// The time of the host's packets, CLOCK_MONOTONIC ns, which passes by steps.
+    now_ns: u64,
 }
 
 impl Rig {
     fn new(ports: usize) -> Self {
-        let knobs = AggregateKnobs { balance: Balance::Port, ..AggregateKnobs::default() };
+        Self::with(ports, Balance::Port)
+    }
+
+    fn with(ports: usize, balance: Balance) -> Self {
+        let knobs = AggregateKnobs { balance, ..AggregateKnobs::default() };
         let address = MacAddress([2, 0, 0, 0, 0, 1]);
         let interface =
             InterfaceShared::new("agg0".to_owned(), &PortKnobs::default(), 1, Vec::new());
@@ -46,7 +52,10 @@ impl Rig {
         let membership = Membership::new(Role::Host, address, knobs);
         let team = Team::new(0, shared, None);
         let (devices, receiving) = (Vec::new(), Vec::new());
-        let mut rig = Self { membership, team, devices, receiving, sent: 0, left: BTreeMap::new() };
+        // ahead of the clock: a test that takes its time gives no change up
+        let ahead_ns = if balance == Balance::Adaptive { 3_600_000_000_000 } else { 0 };
+        let (left, now_ns) = (BTreeMap::new(), monotonic_ns() + ahead_ns);
+        let mut rig = Self { membership, team, devices, receiving, sent: 0, left, now_ns };
         for number in 0..ports {
             let (lane, device, receiving) = lane_both_ways(RATE);
             rig.team.add(number, lane);
@@ -63,7 +72,8 @@ impl Rig {
     }
 
     fn set_link(&mut self, number: usize, up: bool) {
-        let link = PortLink { up, rate: RATE };
+        // a link so slow that no gap is long enough: ports of the rig do not send by the clock
+        let link = PortLink { up, rate: Some(BitRate(1e6)) };
         self.membership.set_link(Duration::ZERO, number, link, &mut Vec::new());
         self.team.shared.share(&self.membership);
     }
@@ -75,7 +85,7 @@ impl Rig {
         let block = Arc::get_mut(&mut descriptor.block).unwrap();
         let number = (self.sent as u32).to_be_bytes();
         block.bytes_mut()[VNET_BYTES + 54..][..4].copy_from_slice(&number);
-        self.team.send(TxDescriptor { posted_ns: monotonic_ns(), ..descriptor });
+        self.team.send(TxDescriptor { posted_ns: self.now_ns, ..descriptor });
         self.team.end_batch();
     }
 
@@ -87,6 +97,15 @@ impl Rig {
     /// The driver polls.
     fn poll(&mut self) {
         self.team.send_waiting();
+        self.team.end_batch();
+    }
+
+    /// A while passes, after which the driver looks at the loads.
+    fn even_out(&mut self) {
+        self.now_ns += 10_000_000;
+        if self.team.shared.evens_out() {
+            self.team.even_out(self.now_ns);
+        }
         self.team.end_batch();
     }
 
@@ -149,6 +168,9 @@ impl Rig {
     fn wait_in_vain(&mut self) {
         if let Some(draining) = &mut self.team.draining {
             draining.until_ns = 0;
+        }
+        if let Some(change) = &mut self.team.change {
+            change.set_until(0);
         }
     }
 }
@@ -218,6 +240,62 @@ fn what_waits_before_a_port_without_a_carrier_goes_by_another_one() {
     assert_eq!(rig.drain(), [0, 400 - posted]);
 }
 
+/// Four flows on two ports; those of the first one have nine tenths of all packets, and are never silent.
+#[test]
+fn adaptive_evens_out_the_ports_and_no_flow_overtakes_itself() {
+    let mut rig = Rig::with(2, Balance::Adaptive);
+    rig.set_link(1, true);
+    rig.poll();
+    (0..4).for_each(|flow| rig.send(flow));
+    assert_eq!(rig.drain(), [2, 2], "flows take turns");
+    // (flow, packets in each round): more than the ports send in the same time
+    let flows: [(u8, usize); 4] = [(0, 18), (1, 2), (2, 18), (3, 2)];
+    let round = |rig: &mut Rig, evens: bool| {
+        for (flow, count) in flows {
+            (0..count).for_each(|_| rig.send(flow));
+        }
+        match evens {
+            true => rig.even_out(),
+            false => rig.now_ns += 10_000_000,
+        }
+        let left = [0, 1].map(|port| (0..20).filter(|_| rig.leave(port)).count());
+        rig.poll();
+        left
+    };
+    let sent = |rig: &mut Rig, rounds: usize, evens: bool| {
+        let all = (0..rounds).map(|_| round(rig, evens));
+        all.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
+    };
+    let uneven = sent(&mut rig, 40, false);
+    assert!(uneven[0] > 4 * uneven[1], "{uneven:?}");
+    assert!(!rig.devices[0].is_empty(), "the first port is never without a packet");
+    sent(&mut rig, 40, true);
+    let even = sent(&mut rig, 40, true);
+    assert!(even[0].abs_diff(even[1]) <= even[0] / 4, "{even:?}, before {uneven:?}");
+    let moves = rig.team.balancer.moves();
+    assert!((1..6).contains(&moves.orderly) && moves.forced == 0, "{moves:?}");
+    rig.drain();
+    assert_eq!(rig.left.len(), 4);
+}
+
+/// The device of the busy port stands still.
+#[test]
+fn a_flow_whose_port_does_not_send_goes_on_there() {
+    let mut rig = Rig::with(2, Balance::Adaptive);
+    rig.set_link(1, true);
+    rig.poll();
+    (0..4).for_each(|flow| rig.send(flow));
+    rig.drain();
+    [0, 2].into_iter().cycle().take(100).for_each(|flow| rig.send(flow));
+    rig.even_out();
+    assert!(rig.team.change.is_some() && !rig.team.is_drained(0));
+    (0..20).for_each(|_| rig.send(0));
+    (0..20).for_each(|_| rig.send(2));
+    rig.wait_in_vain();
+    assert_eq!(rig.drain(), [140, 0]);
+    assert!(rig.team.change.is_none());
+}
+
 /// A received packet of 60 bytes.
 fn received() -> RxDescriptor {
     let delivery =
@@ -252,12 +330,13 @@ enum Happening {
     Retire(usize),
     Join(usize),
     Poll,
+    EvenOut,
     WaitInVain,
     TryAgain,
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
-    use Happening::{Join, Leave, LoseCarrier, Poll, Retire, Send, TryAgain, WaitInVain};
+    use Happening::{EvenOut, Join, Leave, LoseCarrier, Poll, Retire, Send, TryAgain, WaitInVain};
     prop_oneof![
         8 => (0..6_u8, 1..60_usize).prop_map(|(flow, count)| Send { flow, count }),
         8 => (0..3_usize, 1..80_usize).prop_map(|(port, count)| Leave { port, count }),
@@ -265,19 +344,23 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0..3_usize).prop_map(Retire),
         3 => (0..3_usize).prop_map(Join),
         6 => Just(Poll),
+        3 => Just(EvenOut),
         1 => Just(WaitInVain),
         1 => Just(TryAgain),
     ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     /// However ports come and go, no packet leaves before an earlier one of its flow, and what was not
     /// lost with a carrier leaves.
     #[test]
-    fn no_flow_overtakes_itself(all in prop::collection::vec(happening(), 0..80)) {
-        let mut rig = Rig::new(3);
+    fn no_flow_overtakes_itself(
+        all in prop::collection::vec(happening(), 0..80),
+        balance in prop::sample::select(vec![Balance::Port, Balance::Adaptive]),
+    ) {
+        let mut rig = Rig::with(3, balance);
         for one in all {
             match one {
                 // the driver takes nothing from its host meanwhile
@@ -295,6 +378,7 @@ proptest! {
                     rig.wait_in_vain();
                 }
                 Happening::TryAgain if rig.team.again_ns.is_some() => rig.team.again_ns = Some(0),
+                Happening::EvenOut => rig.even_out(),
                 Happening::Poll | Happening::Send { .. } | Happening::WaitInVain
                 | Happening::TryAgain => {}
             }

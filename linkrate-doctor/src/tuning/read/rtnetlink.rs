@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use linkrate_sys::bonding;
 use linkrate_sys::netlink::{LinkEntry, RouteSocket};
+use linkrate_sys::team;
 use linkrate_sys::tree::Tree;
 
 use crate::tuning::facts::{Host, Interface};
@@ -65,6 +66,8 @@ fn interfaces(host: &mut Host, links: &[LinkEntry]) {
             let tree = Tree::of_this_host();
             interface.aggregate = bonding::aggregate(&tree, &entry.name, entry.kind.as_deref());
         }
+        let name_of_port = |index| name_of(Some(index));
+        team::complete(&mut interface.aggregate, entry.link.index, name_of_port);
         interface.max_mtu = (entry.max_mtu > 0).then_some(entry.max_mtu);
         interface.controller = name_of(entry.controller);
         interface.lower = name_of(entry.lower);
