@@ -307,9 +307,8 @@ mod tests {
             let (window_ns, idle) = (ended.0 - began.0, ended.1.since(began.1));
             // it worked for 10 ms
             assert!(idle.idle_ns + 10_000_000 <= window_ns, "{idle:?} of {window_ns}");
-            // other tests may wake the CPU too
-            let most = (50 + idle.wake_ups) * 4 * SHORT_NS as u64;
-            assert!(idle.leaving_ns < most, "{idle:?}");
+            // a part of idle time, and a small one: how long a wake-up takes is the machine's
+            assert!(idle.leaving_ns < idle.idle_ns / 10, "{idle:?}");
             let also = ended_also.1.since(began_also.1);
             assert!(also.idle_ns <= ended_also.0 - began_also.0, "{also:?}");
             // other tests may have the CPU, so there may be nothing but work

@@ -129,7 +129,7 @@ fn on_a_small_disk(
         NAME=first attempt "$PROGRAM" study run --json --output "$DISK/results" "$STUDY" &
         stored() { wc -l 2>/dev/null <"$DISK/results/runs.jsonl" || echo 0; }
         until [ "$(stored)" -ge "$RUNS" ] || ! kill -0 $!; do sleep 0.02; done
-        used() { df -k --output=used "$DISK" | sed 1d; }
+        used() { df -k --output=used "$DISK" | sed '1d; s/ //g'; }
         left() { expr "$(used)" + "$ROOM"; }
         until mount -o remount,size="$(left)"k none "$DISK"; do sleep 0.02; done
         wait
