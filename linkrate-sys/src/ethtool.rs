@@ -2,16 +2,15 @@
 //! (Documentation/networking/ethtool-netlink.rst, linux/ethtool_netlink.h), in the calling thread's
 //! network namespace.
 //!
-//! `message` builds requests and takes replies apart. One file for each kind of setting:
+//! `message` builds requests and takes bit sets apart. One file for each kind of setting:
 //! [`Features`] and [`Channels`], which are also changed; [`Rings`], [`Coalescing`], [`Pause`] and
 //! [`LinkModes`], which are only read. [`Driver`] names the driver, through an ioctl(2).
 
 use netlink_packet_core::{DecodeError, DefaultNla};
-use netlink_packet_generic::GenlMessage;
 
-use crate::error::{SysError, SysResult};
-use crate::netlink::exchange::{Exchange, Refusal};
-use crate::netlink::generic;
+use crate::error::SysResult;
+use crate::netlink::exchange::Refusal;
+use crate::netlink::generic::Socket;
 
 mod channels;
 mod coalescing;
@@ -30,14 +29,11 @@ pub use link_modes::LinkModes;
 pub use pause::Pause;
 pub use rings::Rings;
 
-use message::{FAMILY_NAME, Reply, Request, each_attribute};
+use message::EthtoolFamily;
 
 /// An ethtool socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
-pub struct Ethtool {
-    exchange: Exchange,
-    family: u16,
-}
+pub struct Ethtool(Socket<EthtoolFamily>);
 
 impl Ethtool {
     /// Opens the socket and looks up the family.
@@ -45,13 +41,11 @@ impl Ethtool {
     /// # Errors
     /// `ENOENT` on kernels without ethtool netlink (before 5.6).
     pub fn open() -> SysResult<Self> {
-        let mut exchange = Exchange::open(netlink_sys::protocols::NETLINK_GENERIC, "generic")?;
-        let family = generic::family(&mut exchange, FAMILY_NAME).map_err(|refusal| {
-            refusal
-                .during("look up netlink family", quoted(FAMILY_NAME))
-                .with_hint("features and channels need Linux 5.6 or later")
-        })?;
-        Ok(Self { exchange, family })
+        let socket = Socket::open();
+        socket.map(Self).map_err(|error| match error.errno() {
+            Some(libc::ENOENT) => error.with_hint("features and channels need Linux 5.6 or later"),
+            _ => error,
+        })
     }
 
     /// Sends the read request `command` for interface `name` and passes kind and value of each
@@ -61,19 +55,10 @@ impl Ethtool {
         setting: &str,
         name: &str,
         command: u8,
-        mut take: impl FnMut(u16, &[u8]) -> Result<(), DecodeError>,
+        take: impl FnMut(u16, &[u8]) -> Result<(), DecodeError>,
     ) -> SysResult<()> {
         let operation = format!("read {setting} of");
-        let replies = self
-            .request(Request::read(command, name))
-            .map_err(|refusal| refusal.during(&operation, quoted(name)))?;
-        for Reply(attributes) in replies {
-            each_attribute(&attributes, &mut take).map_err(|error| {
-                let cause = std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string());
-                SysError::new(&operation, quoted(name), cause)
-            })?;
-        }
-        Ok(())
+        self.0.read(message::read(command, name), (&operation, &quoted(name)), take)
     }
 
     /// Sends the change request `command` for interface `name`.
@@ -83,14 +68,7 @@ impl Ethtool {
         name: &str,
         attributes: Vec<DefaultNla>,
     ) -> Result<(), Refusal> {
-        self.request(Request::change(command, name, attributes)).map(|_| ())
-    }
-
-    fn request(&mut self, request: Request) -> Result<Vec<Reply>, Refusal> {
-        let mut message = GenlMessage::from_payload(request);
-        message.set_resolved_family_id(self.family);
-        let replies: Vec<GenlMessage<Reply>> = self.exchange.request(message, 0)?;
-        Ok(replies.into_iter().map(|reply| reply.payload).collect())
+        self.0.request(message::change(command, name, attributes)).map(|_| ())
     }
 }
 

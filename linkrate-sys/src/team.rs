@@ -8,16 +8,19 @@ use std::collections::BTreeMap;
 
 use linkrate_terms::BitRate;
 use linkrate_terms::existing_aggregate::ExistingAggregate;
-use netlink_packet_core::{DecodeError, DefaultNla, Emitable, parse_string, parse_u8, parse_u32};
-use netlink_packet_generic::{GenlFamily, GenlMessage};
+use netlink_packet_core::{DecodeError, parse_string, parse_u8, parse_u32};
 
-use crate::error::{SysError, SysResult};
-use crate::netlink::exchange::Exchange;
-use crate::netlink::generic::{self, Reply, bytes_of, each_attribute, number};
+use crate::error::SysResult;
+use crate::netlink::generic::{Family, Request, Socket, each_attribute, number};
 
 /// `TEAM_GENL_NAME` and `TEAM_GENL_VERSION`.
-const FAMILY_NAME: &str = "team";
-const FAMILY_VERSION: u8 = 1;
+#[derive(Debug)]
+struct TeamFamily;
+
+impl Family for TeamFamily {
+    const NAME: &'static str = "team";
+    const VERSION: u8 = 1;
+}
 
 const TEAM_CMD_OPTIONS_GET: u8 = 2;
 const TEAM_CMD_PORT_LIST_GET: u8 = 3;
@@ -77,36 +80,23 @@ impl Team {
     /// `ENOENT` on a kernel without teams, `EPERM` for others than root, `EINVAL` for an interface that is
     /// none.
     pub fn read(index: u32) -> SysResult<Self> {
-        let mut exchange = Exchange::open(netlink_sys::protocols::NETLINK_GENERIC, "generic")?;
-        let subject = format!("with index {index}");
-        let during = "read the options of the team";
-        let family = generic::family(&mut exchange, FAMILY_NAME)
-            .map_err(|refusal| refusal.during("look up netlink family", "\"team\""))?;
+        let mut socket = Socket::open()?;
         let mut team = Self::default();
+        let subject = format!("with index {index}");
         for command in [TEAM_CMD_OPTIONS_GET, TEAM_CMD_PORT_LIST_GET] {
-            let mut message = GenlMessage::from_payload(Request { command, index });
-            message.set_resolved_family_id(family);
-            let replies: Vec<GenlMessage<Reply>> = exchange
-                .request(message, 0)
-                .map_err(|refusal| refusal.during(during, subject.as_str()))?;
-            for reply in replies {
-                team.take(&reply.payload.0).map_err(|error| {
-                    let text = error.to_string();
-                    let cause = std::io::Error::new(std::io::ErrorKind::InvalidData, text);
-                    SysError::new(during, subject.as_str(), cause)
-                })?;
-            }
+            let names = ("read the options of the team", subject.as_str());
+            socket.read(request(command, index), names, |kind, list| team.take(kind, list))?;
         }
         Ok(team)
     }
 
-    /// Takes the attributes of one reply. A long list comes in several.
-    fn take(&mut self, reply: &[u8]) -> Result<(), DecodeError> {
-        each_attribute(reply, |kind, list| match kind {
+    /// Takes an attribute of a reply. A long list comes in several replies.
+    fn take(&mut self, kind: u16, list: &[u8]) -> Result<(), DecodeError> {
+        match kind {
             TEAM_ATTR_LIST_OPTION => each_attribute(list, |_, option| self.take_option(option)),
             TEAM_ATTR_LIST_PORT => each_attribute(list, |_, port| self.take_port(port)),
             _ => Ok(()),
-        })
+        }
     }
 
     fn take_option(&mut self, option: &[u8]) -> Result<(), DecodeError> {
@@ -210,45 +200,15 @@ pub fn complete(
 }
 
 /// A request about one team.
-#[derive(Debug)]
-struct Request {
-    command: u8,
-    index: u32,
-}
-
-impl Request {
-    fn attributes(&self) -> [DefaultNla; 1] {
-        [number(TEAM_ATTR_TEAM_IFINDEX, self.index)]
-    }
-}
-
-impl GenlFamily for Request {
-    fn family_name() -> &'static str {
-        FAMILY_NAME
-    }
-
-    fn command(&self) -> u8 {
-        self.command
-    }
-
-    fn version(&self) -> u8 {
-        FAMILY_VERSION
-    }
-}
-
-impl Emitable for Request {
-    fn buffer_len(&self) -> usize {
-        self.attributes().as_slice().buffer_len()
-    }
-
-    fn emit(&self, buffer: &mut [u8]) {
-        buffer.copy_from_slice(&bytes_of(&self.attributes()));
-    }
+fn request(command: u8, index: u32) -> Request<TeamFamily> {
+    Request::new(command, vec![number(TEAM_ATTR_TEAM_IFINDEX, index)])
 }
 
 #[cfg(test)]
 mod tests {
     use linkrate_terms::existing_aggregate::ExistingMember;
+    use netlink_packet_core::Emitable;
+    use netlink_packet_generic::GenlFamily;
 
     use super::*;
 
@@ -306,9 +266,13 @@ mod tests {
         ]
     }
 
+    fn take(team: &mut Team, reply: &[u8]) -> Result<(), DecodeError> {
+        each_attribute(reply, |kind, list| team.take(kind, list))
+    }
+
     fn team() -> Team {
         let mut team = Team::default();
-        replies().iter().for_each(|reply| team.take(reply).unwrap());
+        replies().iter().for_each(|reply| take(&mut team, reply).unwrap());
         team
     }
 
@@ -331,7 +295,7 @@ mod tests {
             option("mode", 5, Some(b"activebackup\0"), None),
             option("activeport", 3, Some(&[4, 0, 0, 0]), None),
         ];
-        backup.take(&nest(2, &options)).unwrap();
+        take(&mut backup, &nest(2, &options)).unwrap();
         assert_eq!((backup.mode.as_deref(), backup.active), (Some("activebackup"), Some(4)));
     }
 
@@ -340,7 +304,7 @@ mod tests {
     fn replies_that_end_early_are_survived() {
         for reply in replies() {
             for length in 0..reply.len() {
-                let _ = Team::default().take(&reply[..length]);
+                let _ = take(&mut Team::default(), &reply[..length]);
             }
         }
     }
@@ -369,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_request_names_the_team_by_its_index() {
-        let request = Request { command: TEAM_CMD_PORT_LIST_GET, index: 0x0102 };
+        let request = request(TEAM_CMD_PORT_LIST_GET, 0x0102);
         let mut bytes = vec![0; request.buffer_len()];
         request.emit(&mut bytes);
         assert_eq!(bytes, attribute(1, &[2, 1, 0, 0]));

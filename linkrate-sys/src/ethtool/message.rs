@@ -1,19 +1,21 @@
-//! Requests and replies of the ethtool family: a header that names the interface, attributes, and
-//! bit sets by name (Documentation/networking/ethtool-netlink.rst, "Request header" and "Bit
+//! Requests of the ethtool family, with a header that names the interface, and bit sets by name (Documentation/networking/ethtool-netlink.rst, "Request header" and "Bit
 //! sets").
 
-use netlink_packet_core::{DecodeError, DefaultNla, Emitable, parse_string};
-use netlink_packet_generic::GenlFamily;
+use netlink_packet_core::{DecodeError, DefaultNla, parse_string};
 
 #[cfg(test)]
 pub(super) use crate::netlink::generic::bytes_of;
-pub(super) use crate::netlink::generic::{Reply, each_attribute, nested, number, text};
+use crate::netlink::generic::{Family, Request};
+pub(super) use crate::netlink::generic::{each_attribute, nested, number, text};
 
-/// `ETHTOOL_GENL_NAME`.
-pub(super) const FAMILY_NAME: &str = "ethtool";
+/// linux/ethtool_netlink_generated.h: `ETHTOOL_GENL_NAME` and `ETHTOOL_GENL_VERSION`.
+#[derive(Debug)]
+pub(super) struct EthtoolFamily;
 
-/// `ETHTOOL_GENL_VERSION`.
-const FAMILY_VERSION: u8 = 1;
+impl Family for EthtoolFamily {
+    const NAME: &'static str = "ethtool";
+    const VERSION: u8 = 1;
+}
 
 /// The header is the first attribute of every request.
 const ETHTOOL_A_HEADER: u16 = 1;
@@ -29,55 +31,26 @@ const ETHTOOL_A_BITSET_BITS_BIT: u16 = 1;
 const ETHTOOL_A_BITSET_BIT_NAME: u16 = 2;
 const ETHTOOL_A_BITSET_BIT_VALUE: u16 = 3;
 
-/// One request.
-#[derive(Debug)]
-pub(super) struct Request {
+/// Asks for a setting of `interface`.
+pub(super) fn read(command: u8, interface: &str) -> Request<EthtoolFamily> {
+    let header = nested(ETHTOOL_A_HEADER, &[text(ETHTOOL_A_HEADER_DEV_NAME, interface)]);
+    Request::new(command, vec![header])
+}
+
+/// Changes a setting of `interface`.
+pub(super) fn change(
     command: u8,
+    interface: &str,
     attributes: Vec<DefaultNla>,
-}
-
-impl Request {
-    /// Asks for a setting of `interface`.
-    pub(super) fn read(command: u8, interface: &str) -> Self {
-        let header = nested(ETHTOOL_A_HEADER, &[text(ETHTOOL_A_HEADER_DEV_NAME, interface)]);
-        Self { command, attributes: vec![header] }
-    }
-
-    /// Changes a setting of `interface`.
-    pub(super) fn change(command: u8, interface: &str, attributes: Vec<DefaultNla>) -> Self {
-        let header = nested(
-            ETHTOOL_A_HEADER,
-            &[
-                text(ETHTOOL_A_HEADER_DEV_NAME, interface),
-                number(ETHTOOL_A_HEADER_FLAGS, ETHTOOL_FLAG_OMIT_REPLY),
-            ],
-        );
-        Self { command, attributes: [vec![header], attributes].concat() }
-    }
-}
-
-impl GenlFamily for Request {
-    fn family_name() -> &'static str {
-        FAMILY_NAME
-    }
-
-    fn command(&self) -> u8 {
-        self.command
-    }
-
-    fn version(&self) -> u8 {
-        FAMILY_VERSION
-    }
-}
-
-impl Emitable for Request {
-    fn buffer_len(&self) -> usize {
-        self.attributes.as_slice().buffer_len()
-    }
-
-    fn emit(&self, buffer: &mut [u8]) {
-        self.attributes.as_slice().emit(buffer);
-    }
+) -> Request<EthtoolFamily> {
+    let header = nested(
+        ETHTOOL_A_HEADER,
+        &[
+            text(ETHTOOL_A_HEADER_DEV_NAME, interface),
+            number(ETHTOOL_A_HEADER_FLAGS, ETHTOOL_FLAG_OMIT_REPLY),
+        ],
+    );
+    Request::new(command, [vec![header], attributes].concat())
 }
 
 /// A bit set that sets the bits it names to the value beside each. Without
@@ -124,7 +97,7 @@ pub(super) fn bits(bitset: &[u8]) -> Result<Vec<(String, bool)>, DecodeError> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use netlink_packet_core::NLA_F_NESTED;
+    use netlink_packet_core::{Emitable, NLA_F_NESTED};
 
     use super::*;
 
@@ -162,7 +135,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_change_names_its_interface_and_wants_no_reply() {
-        let request = Request::change(12, "v0", vec![number(7, 5)]);
+        let request = super::change(12, "v0", vec![number(7, 5)]);
         let mut bytes = vec![0; request.buffer_len()];
         request.emit(&mut bytes);
         let mut attributes = Vec::new();
