@@ -22,6 +22,12 @@ pub fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
+/// Where cargo keeps what it installs and downloads.
+pub fn home() -> Option<PathBuf> {
+    let named = env::var_os("CARGO_HOME").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))
+}
+
 /// Whether cargo has this subcommand.
 pub fn has_subcommand(name: &str) -> bool {
     cargo([name, "--version"]).output().is_ok_and(|output| output.status.success())

@@ -1,16 +1,16 @@
 //! What a release hands out: one static program, the Debian package, an archive, notes, and the sums
 //! of all files. The same commit gives the same bytes, wherever it is built.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::cargo::{cargo, root};
 use crate::checks::check;
+use crate::git::git;
 use crate::package::{self, Build};
 use crate::process;
 use crate::summary::{Outcome, Summary};
@@ -55,12 +55,6 @@ fn name() -> io::Result<String> {
             None => version.to_owned(),
         },
     })
-}
-
-fn git(words: &[&str]) -> io::Result<Option<String>> {
-    let output = Command::new("git").arg("-C").arg(root()).args(words).output()?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    Ok(output.status.success().then_some(text))
 }
 
 /// Begins an empty directory with the notes of the release.
@@ -114,13 +108,9 @@ fn program(made: &Path) -> io::Result<Outcome> {
 
 /// Variables of a build whose bytes do not depend on where it runs.
 fn environment() -> Vec<(&'static str, OsString)> {
-    let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
-        let home = env::var_os("HOME")?;
-        Some(PathBuf::from(home).join(".cargo"))
-    });
     // flags are separated so that a path may have blanks
     let mut flags = OsString::from("-Ctarget-feature=+crt-static");
-    let named = [(Some(root()), "/linkrate"), (cargo_home, "/cargo")];
+    let named = [(Some(root()), "/linkrate"), (crate::cargo::home(), "/cargo")];
     for (path, name) in named {
         if let Some(path) = path {
             flags.push("\u{1f}--remap-path-prefix=");
@@ -219,9 +209,7 @@ fn same_bytes(made: &Path) -> io::Result<Outcome> {
     if clone.exists() {
         fs::remove_dir_all(&clone)?;
     }
-    let mut git = Command::new("git");
-    git.args(["clone", "--quiet"]).arg(root()).arg(&clone);
-    let cloned = check(&git)?;
+    let cloned = check(Command::new("git").args(["clone", "--quiet"]).arg(root()).arg(&clone))?;
     if cloned.failed > 0 {
         return Ok(cloned);
     }
@@ -255,7 +243,7 @@ mod tests {
     #[test]
     fn a_dynamic_program_names_its_interpreter() {
         // this test is one, unless all of it is built statically
-        let own = fs::read(env::current_exe().unwrap()).unwrap();
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
         let named = interpreter(&own);
         assert_eq!(named.is_none(), cfg!(target_feature = "crt-static"), "{named:?}");
         assert_eq!(interpreter(b"\x7fELF"), None);

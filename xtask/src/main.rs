@@ -8,6 +8,8 @@
 //! - [`cargo`]: cargo, and what it knows of the workspace
 //! - [`checks`]: formatting, lints, dependencies, tests, documentation
 //! - [`real`]: tests that measure real traffic
+//! - [`git`]: the commit and its time
+//! - [`room`]: whether the disk has room for a build
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
 //! - [`mod@bench`]: ratios to third-party peers
 //! - [`book`]: the manual, and whether its links lead anywhere
@@ -27,6 +29,7 @@ mod cargo;
 mod checks;
 mod dist;
 mod fuzz;
+mod git;
 mod package;
 mod peers;
 mod phrases;
@@ -34,6 +37,7 @@ mod process;
 mod programs;
 mod python;
 mod real;
+mod room;
 mod summary;
 mod tools;
 
@@ -94,6 +98,10 @@ fn main() -> ExitCode {
     let mut summary = Summary::default();
     match Arguments::parse().task {
         Task::Test { no_install } => {
+            summary.step("disk", room::check);
+            if summary.has_failed() {
+                return summary.finish();
+            }
             summary.step("peers", || peers::provide(peers::OF_TESTS, !no_install));
             summary.step("python", || python::provide(python::ALL, !no_install));
             summary.step("tools", || tools::provide(tools::ALL, !no_install));

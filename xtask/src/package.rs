@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::book;
 use crate::cargo::{cargo, root, target_directory};
+use crate::git::git;
 use crate::process;
 use crate::summary::Outcome;
 use crate::tools::CARGO_DEB;
@@ -21,6 +22,9 @@ pub enum Build {
     /// As [`crate::dist`] hands it out, for this target.
     Dist(&'static str),
 }
+
+/// The whole program may have to be built.
+const BUILD: Duration = Duration::from_secs(30 * 60);
 
 /// Packing and installing take seconds; a machine may be busy.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -81,15 +85,10 @@ pub fn test() -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// The whole program may have to be built.
-const BUILD: Duration = Duration::from_secs(30 * 60);
-
 /// The time of the sources, in seconds since 1970: that of the commit, and 0 outside a repository.
 pub fn epoch() -> u64 {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(root()).args(["log", "-1", "--format=%ct"]);
-    let told = git.output().ok().filter(|output| output.status.success());
-    told.and_then(|told| String::from_utf8(told.stdout).ok()?.trim().parse().ok()).unwrap_or(0)
+    let told = git(&["log", "-1", "--format=%ct"]).ok().flatten();
+    told.and_then(|seconds| seconds.parse().ok()).unwrap_or(0)
 }
 
 /// Packs the program of `build`, which is built, into a new file in `directory`. `Err` is what the

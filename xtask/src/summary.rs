@@ -91,11 +91,16 @@ impl Summary {
         self.rows.push(Row { name: name.to_owned(), outcome, took });
     }
 
+    /// Whether any step has failed.
+    pub fn has_failed(&self) -> bool {
+        self.totals().1 > 0
+    }
+
     /// Prints the table. Fails if any step did, or if nothing ran at all.
     pub fn finish(self) -> ExitCode {
         print!("\n{self}");
-        let (passed, failed, _) = self.totals();
-        if failed > 0 || passed == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        let (passed, ..) = self.totals();
+        if self.has_failed() || passed == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
     /// Passed, failed and skipped.

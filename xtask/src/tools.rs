@@ -1,12 +1,11 @@
 //! Rust programs that checks use and a toolchain does not bring: cargo-deb, cargo-deny and mdBook.
 
-use std::env;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::cargo::cargo;
+use crate::cargo::{self, cargo};
 use crate::process;
 use crate::summary::{Note, Outcome};
 
@@ -48,9 +47,7 @@ const PROFILE: [(&str, &str); 3] = [
 impl Tool {
     /// Where it is, if anywhere: by PATH, or where cargo installs programs.
     pub fn find(self) -> Option<PathBuf> {
-        let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-        let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
-        let installed = || home.map(|home| home.join("bin").join(self.program));
+        let installed = || Some(cargo::home()?.join("bin").join(self.program));
         process::find(self.program).or_else(|| installed().filter(|path| path.is_file()))
     }
 
