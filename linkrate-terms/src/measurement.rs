@@ -392,6 +392,10 @@ pub struct Evidence {
 /// The most flows of a run whose addresses are kept.
 pub const MOST_FLOWS: usize = 4096;
 
+/// The most flows whose arrivals are read around the edges of a window: more would take more time than the
+/// readings leave.
+pub const MOST_FLOWS_READ: u32 = 64;
+
 /// What the SUT's virtual adapters counted over the window.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AdapterEvidence {

@@ -17,6 +17,7 @@
 use std::time::Duration;
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
+use linkrate_terms::measurement::MOST_FLOWS_READ;
 
 use crate::flow::Flow;
 
@@ -30,9 +31,6 @@ const ENOUGH_NS: u64 = 2_000_000;
 
 /// Time between two readings. The CPU is free for what arrives meanwhile.
 const NAP: Duration = Duration::from_micros(50);
-
-/// Flows beyond which the readings would take more time than they leave.
-const MOST_FLOWS: usize = 64;
 
 /// What had arrived at one moment, all flows together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +70,7 @@ pub fn behind(flows: &[Flow], edge_ns: u64) -> Vec<Arrived> {
 fn read_until(flows: &[Flow], is_over: impl Fn(u64, &[Arrived]) -> bool) -> Vec<Arrived> {
     let mut seen: Vec<Arrived> = Vec::new();
     let counted = flows.iter().filter(|flow| flow.counts_arrivals).count();
-    if counted == 0 || counted > MOST_FLOWS {
+    if counted == 0 || counted > MOST_FLOWS_READ as usize {
         return seen;
     }
     let mut after_ns = monotonic_ns();

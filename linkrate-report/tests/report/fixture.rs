@@ -1,5 +1,9 @@
 //! Made-up results, close to what a small machine gives.
 
+// an example includes this file by its path too
+#[path = "fixture/hostile.rs"]
+mod hostile;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,6 +29,8 @@ use linkrate_terms::{
     Direction, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task,
     Workload,
 };
+
+pub use self::hostile::hostile;
 
 fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
     let interval = Interval { mean, low: Some(mean - half), high: Some(mean + half) };
@@ -769,33 +775,4 @@ pub fn adapter() -> StudyResults {
         runs: Vec::new(),
         ..results
     }
-}
-
-/// A study whose every text tries to leave its place.
-pub fn hostile() -> StudyResults {
-    let attack = "<script>alert('x')</script>\u{1b}[31m & \"";
-    let mut results = stream();
-    results.title = attack.to_owned();
-    results.study = attack.to_owned();
-    results.stopped = attack.to_owned();
-    results.results = attack.to_owned();
-    results.warnings = vec![attack.to_owned()];
-    results.facts.facts.insert(attack.to_owned(), attack.to_owned());
-    for cell in &mut results.cells {
-        cell.levels.0[0] = (attack.to_owned(), text(attack));
-    }
-    for effect in &mut results.effects {
-        effect.factor = attack.to_owned();
-        effect.to = text(attack);
-    }
-    results.published = adapter().published;
-    for published in &mut results.published {
-        published.at.0[0] = (attack.to_owned(), text(attack));
-        published.factor = Some(attack.to_owned());
-        (published.from, published.to) = (Some(text(attack)), Some(text(attack)));
-    }
-    for failure in &mut results.failures {
-        failure.reason = attack.to_owned();
-    }
-    results
 }

@@ -1,6 +1,7 @@
 //! No run moves more payload than its links and buses can carry.
 
 use linkrate_terms::knobs::Toe;
+use linkrate_terms::measurement::MOST_FLOWS_READ;
 use linkrate_terms::{BitRate, Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
 
 use super::Refusal;
@@ -12,9 +13,6 @@ use crate::verdict::OneWay;
 /// around its edges tell what is, seconds: with a thread that waits for its CPU through all of them. A run with more is
 /// flagged by name.
 const UNTOLD: f64 = 0.3e-3;
-
-/// Connections whose payload has such readings (`MOST_FLOWS` in `linkrate-agent/src/meter/crossing.rs`).
-const MOST_TOLD: u32 = 64;
 
 /// The same where no readings tell, seconds: payload may be in a segment that still grows by merging (64 KiB at 1 Gb/s are 0.5 ms), in a ring, or with a
 /// thread that waits for its CPU. Such payload counts in the window, on top of what the link carries
@@ -107,7 +105,7 @@ fn is_told(spec: &RunSpec, run: &Measurement) -> bool {
     let toe = run.effective.interface.port.toe.unwrap_or(Toe::Off);
     matches!(workload.kind, Protocol::Stream | Protocol::Transfer)
         && workload.mix.is_empty()
-        && workload.connections.saturating_mul(spec.clients) <= MOST_TOLD
+        && workload.connections.saturating_mul(spec.clients) <= MOST_FLOWS_READ
         && run.evidence.told.is_empty()
         && toe == Toe::Off
 }

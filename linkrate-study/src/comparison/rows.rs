@@ -73,9 +73,7 @@ impl<'a> Rows<'a> {
                 if untold(&self.baseline, &first) || untold(&self.candidate, &second) {
                     return None;
                 }
-                let unsure =
-                    [self.baseline.unsure(a, *measure), self.candidate.unsure(b, *measure)];
-                self.row(*measure, *unit, [&first, &second], unsure)
+                self.row(*measure, *unit, [&first, &second], self.unsure((a, b), *measure))
             });
             CellComparison {
                 levels: cells[a].levels.clone(),
@@ -85,6 +83,11 @@ impl<'a> Rows<'a> {
             }
         });
         compared.collect()
+    }
+
+    /// The share by which the figures of each set may be too high, in a pair of cells.
+    fn unsure(&self, (a, b): (usize, usize), measure: Compared) -> [f64; 2] {
+        [self.baseline.unsure(a, measure), self.candidate.unsure(b, measure)]
     }
 
     /// A row that is not judged yet; `None` when neither set has a figure. `unsure` is the share by which
@@ -140,11 +143,9 @@ impl<'a> Rows<'a> {
                 .pairs()
                 .filter(|(a, _)| of_unit(a))
                 .map(|(a, b)| {
-                    let unsure =
-                        [self.baseline.unsure(a, *measure), self.candidate.unsure(b, *measure)];
                     let figures =
                         (self.baseline.by_block(a, *measure), self.candidate.by_block(b, *measure));
-                    (figures, unsure)
+                    (figures, self.unsure((a, b), *measure))
                 })
                 .filter(|((a, b), _)| !a.is_empty() && !b.is_empty())
                 .unzip();

@@ -42,6 +42,16 @@ impl Rig {
         Self::with(ports, Balance::Port)
     }
 
+    /// Two ports that carry four flows, by turns.
+    fn adaptive() -> Self {
+        let mut rig = Self::with(2, Balance::Adaptive);
+        rig.set_link(1, true);
+        rig.poll();
+        (0..4).for_each(|flow| rig.send(flow));
+        assert_eq!(rig.drain(), [2, 2], "flows take turns");
+        rig
+    }
+
     fn with(ports: usize, balance: Balance) -> Self {
         let knobs = AggregateKnobs { balance, ..AggregateKnobs::default() };
         let address = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -243,11 +253,7 @@ fn what_waits_before_a_port_without_a_carrier_goes_by_another_one() {
 /// Four flows on two ports; those of the first one have nine tenths of all packets, and are never silent.
 #[test]
 fn adaptive_evens_out_the_ports_and_no_flow_overtakes_itself() {
-    let mut rig = Rig::with(2, Balance::Adaptive);
-    rig.set_link(1, true);
-    rig.poll();
-    (0..4).for_each(|flow| rig.send(flow));
-    assert_eq!(rig.drain(), [2, 2], "flows take turns");
+    let mut rig = Rig::adaptive();
     // (flow, packets in each round): more than the ports send in the same time
     let flows: [(u8, usize); 4] = [(0, 18), (1, 2), (2, 18), (3, 2)];
     let round = |rig: &mut Rig, evens: bool| {
@@ -281,11 +287,7 @@ fn adaptive_evens_out_the_ports_and_no_flow_overtakes_itself() {
 /// The device of the busy port stands still.
 #[test]
 fn a_flow_whose_port_does_not_send_goes_on_there() {
-    let mut rig = Rig::with(2, Balance::Adaptive);
-    rig.set_link(1, true);
-    rig.poll();
-    (0..4).for_each(|flow| rig.send(flow));
-    rig.drain();
+    let mut rig = Rig::adaptive();
     [0, 2].into_iter().cycle().take(100).for_each(|flow| rig.send(flow));
     rig.even_out();
     assert!(rig.team.change.is_some() && !rig.team.is_drained(0));
