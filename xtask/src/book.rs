@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::cargo::root;
 use crate::checks::check;
-use crate::summary::Outcome;
+use crate::summary::{Note, Outcome};
 use crate::tools::MDBOOK;
 
 /// Builds the manual with mdBook.
@@ -21,7 +21,20 @@ pub fn build() -> io::Result<Outcome> {
         return Ok(Outcome::skipped("manual", reason));
     };
     let mut command = Command::new(mdbook);
-    check(command.args(["build", "docs"]).current_dir(root()))
+    let mut outcome = check(command.args(["build", "docs"]).current_dir(root()))?;
+    if outcome.failed == 0 && !is_searchable(&root().join("docs/book"))? {
+        let reason = format!("mdbook was built without it; {} --force", MDBOOK.remedy());
+        outcome.skipped.push(Note { name: "manual: search".to_owned(), reason });
+    }
+    Ok(outcome)
+}
+
+/// Whether a built manual has an index for its search, which mdBook gives a name with a hash.
+fn is_searchable(built: &Path) -> io::Result<bool> {
+    let mut names = fs::read_dir(built)?.map(|entry| Ok(entry?.file_name()));
+    names.try_fold(false, |found, name: io::Result<_>| {
+        Ok(found || name?.to_string_lossy().starts_with("searchindex"))
+    })
 }
 
 /// Checks that the links of the manual and of the pages beside it lead to a file, and to a heading

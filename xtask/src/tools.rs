@@ -10,11 +10,11 @@ use crate::process;
 use crate::summary::{Note, Outcome};
 
 /// Makes the Debian package. Its features are for compression by liblzma, which it has another way.
-pub const CARGO_DEB: Tool = Tool { program: "cargo-deb", version: "3.8.0", features: false };
+pub const CARGO_DEB: Tool = Tool { program: "cargo-deb", version: "3.8.0", features: Some("") };
 /// Checks licences, duplicates and sources of dependencies.
-pub const CARGO_DENY: Tool = Tool { program: "cargo-deny", version: "0.20.2", features: true };
-/// Builds the manual. Its features are for writing: a server, search, watching files.
-pub const MDBOOK: Tool = Tool { program: "mdbook", version: "0.5.4", features: false };
+pub const CARGO_DENY: Tool = Tool { program: "cargo-deny", version: "0.20.2", features: None };
+/// Builds the manual, with a search. Its other features are for writing: a server, watching files.
+pub const MDBOOK: Tool = Tool { program: "mdbook", version: "0.5.4", features: Some("search") };
 
 /// All of them.
 pub const ALL: &[Tool] = &[CARGO_DEB, CARGO_DENY, MDBOOK];
@@ -29,8 +29,8 @@ pub struct Tool {
     pub program: &'static str,
     /// The version to install. Another version that is already installed is used.
     version: &'static str,
-    /// Whether its default features are needed.
-    features: bool,
+    /// The features that are needed; `None` for those that it has by default.
+    features: Option<&'static str>,
 }
 
 /// Building all takes a minute on two idle CPUs.
@@ -53,14 +53,18 @@ impl Tool {
 
     /// The command that installs it.
     pub fn remedy(self) -> String {
-        format!("cargo install --locked {}@{}", self.program, self.version)
+        let features = match self.features {
+            Some(features) if !features.is_empty() => format!(" --features {features}"),
+            _ => String::new(),
+        };
+        format!("cargo install --locked {}@{}{features}", self.program, self.version)
     }
 
     fn install(self) -> Command {
         let package = format!("{}@{}", self.program, self.version);
         let mut command = cargo(["install", "--locked", "--quiet", &package]);
-        if !self.features {
-            command.arg("--no-default-features");
+        if let Some(features) = self.features {
+            command.args(["--no-default-features", "--features", features]);
         }
         // without a network, say so soon
         command.envs(PROFILE).env("CARGO_NET_RETRY", "1");
@@ -103,7 +107,7 @@ mod tests {
     use super::*;
 
     /// No registry has a name like this.
-    const ABSENT: Tool = Tool { program: "no_such_tool+", version: "1.0.0", features: true };
+    const ABSENT: Tool = Tool { program: "no_such_tool+", version: "1.0.0", features: None };
 
     #[test]
     fn names_a_missing_tool_with_its_remedy() {
@@ -137,7 +141,15 @@ mod tests {
         let package = format!("mdbook@{}", MDBOOK.version);
         assert_eq!(
             arguments,
-            ["install", "--locked", "--quiet", &package, "--no-default-features"]
+            [
+                "install",
+                "--locked",
+                "--quiet",
+                &package,
+                "--no-default-features",
+                "--features",
+                "search"
+            ]
         );
         assert_eq!(command.get_envs().filter(|(name, _)| *name != "CARGO_NET_RETRY").count(), 3);
     }
