@@ -113,7 +113,7 @@ impl<'a> Meters<'a> {
 
     /// What arrives before the window opens, from now until `edge_ns`.
     pub fn approach(&self, edge_ns: u64) -> Vec<Arrived> {
-        crossing::before(self.flows, edge_ns)
+        crossing::before(self.flows, self.spec.readers, edge_ns)
     }
 
     /// The reading that opens the window, at its time.
@@ -138,7 +138,7 @@ impl<'a> Meters<'a> {
         let cpus = self.cpu.read(&self.spec.cpus)?;
         let threads = self.read_threads();
         let threads_at_ns = monotonic_ns();
-        payload.around = crossing::behind(self.flows, payload.at_ns);
+        payload.around = crossing::behind(self.flows, self.spec.readers, payload.at_ns);
         let slow = self.read_slow()?;
         let others = self.program_times.as_ref().map_or_else(Vec::new, |before| {
             let window_ns = payload.at_ns.saturating_sub(opened.payload.at_ns);

@@ -418,6 +418,9 @@ pub struct MeasureSpec {
     /// Process ids of the agents of this run on this machine, which are not other programs.
     #[serde(default)]
     pub agents: Vec<u32>,
+    /// Agents of this run that read their counters on the CPUs of this one, itself included.
+    #[serde(default)]
+    pub readers: u32,
     /// When the event of the run comes, ns; records tell gaps before it from those after it.
     #[serde(default)]
     pub event_ns: Option<u64>,

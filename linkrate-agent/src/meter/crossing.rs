@@ -11,10 +11,12 @@
 //! counts: the one that followed a lump at once. Both edges are taken alike. A reading is later than its lump by at
 //! most the time since the reading before, which is taken in the direction that makes the figure smaller.
 //!
+//! The readings go before all other threads, and must leave the CPU to the threads that carry the packets:
+//! an adapter that stands still before an edge makes up for it behind the edge, and the window has payload of
+//! the time before it. So they [rest](Pace) longer the longer they take, and the more agents read on the same CPU.
+//!
 //! Payload that does not arrive at a steady rate has other counts in these milliseconds. They scatter alike
 //! at both edges, and by less than the payload of these milliseconds.
-
-use std::time::Duration;
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_terms::measurement::MOST_FLOWS_READ;
@@ -29,8 +31,12 @@ pub const AROUND_NS: u64 = 8_000_000;
 /// merged segment of 64 KiB) and what delays its interrupt.
 const ENOUGH_NS: u64 = 2_000_000;
 
-/// Time between two readings. The CPU is free for what arrives meanwhile.
-const NAP: Duration = Duration::from_micros(50);
+/// Time between two readings of an agent that has the CPU to itself and few flows, ns. The CPU is free for what
+/// arrives meanwhile.
+const NAP_NS: u64 = 50_000;
+
+/// All agents on a CPU together rest for at least so many times the time that they read.
+const REST: u64 = 4;
 
 /// What had arrived at one moment, all flows together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +49,34 @@ pub struct Arrived {
     pub bytes: u64,
 }
 
-/// The readings before an edge, up to `edge_ns`. Empty where no flow's arrivals count.
-pub fn before(flows: &[Flow], edge_ns: u64) -> Vec<Arrived> {
-    let mut seen = read_until(flows, |now_ns, _| now_ns + NAP.as_nanos() as u64 >= edge_ns);
+/// How long to rest between two readings.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    readers: u64,
+    /// The quickest reading so far, ns: others took longer because something else had the CPU.
+    quickest_ns: u64,
+}
+
+impl Pace {
+    fn new(readers: u32) -> Self {
+        Self { readers: u64::from(readers.max(1)), quickest_ns: u64::MAX }
+    }
+
+    fn took(&mut self, reading_ns: u64) {
+        self.quickest_ns = self.quickest_ns.min(reading_ns);
+    }
+
+    /// The next rest, ns.
+    fn rest_ns(self) -> u64 {
+        let known_ns = if self.quickest_ns == u64::MAX { 0 } else { self.quickest_ns };
+        (REST * known_ns).max(NAP_NS) * self.readers
+    }
+}
+
+/// The readings before an edge, up to `edge_ns`, by an agent that has the CPUs of `readers` agents. Empty where no
+/// flow's arrivals count.
+pub fn before(flows: &[Flow], readers: u32, edge_ns: u64) -> Vec<Arrived> {
+    let mut seen = read_until(flows, readers, |now_ns, rest_ns, _| now_ns + rest_ns >= edge_ns);
     // as many as there are behind the other edge
     let last_ns = seen.last().map_or(0, |last| last.until_ns);
     let far_enough = |index: usize| {
@@ -59,15 +90,21 @@ pub fn before(flows: &[Flow], edge_ns: u64) -> Vec<Arrived> {
 }
 
 /// The readings behind an edge, for as long as [`AROUND_NS`] at most.
-pub fn behind(flows: &[Flow], edge_ns: u64) -> Vec<Arrived> {
-    read_until(flows, |now_ns, seen| {
+pub fn behind(flows: &[Flow], readers: u32, edge_ns: u64) -> Vec<Arrived> {
+    read_until(flows, readers, |now_ns, _, seen| {
         let grew = seen.first().zip(seen.last()).is_some_and(|(a, b)| b.bytes > a.bytes);
         let passed_ns = now_ns.saturating_sub(edge_ns);
         passed_ns >= AROUND_NS || (grew && passed_ns >= ENOUGH_NS)
     })
 }
 
-fn read_until(flows: &[Flow], is_over: impl Fn(u64, &[Arrived]) -> bool) -> Vec<Arrived> {
+/// Reads until it `is_over` by the present time, the next rest and what was read.
+fn read_until(
+    flows: &[Flow],
+    readers: u32,
+    is_over: impl Fn(u64, u64, &[Arrived]) -> bool,
+) -> Vec<Arrived> {
+    let mut pace = Pace::new(readers);
     let mut seen: Vec<Arrived> = Vec::new();
     let counted = flows.iter().filter(|flow| flow.counts_arrivals).count();
     if counted == 0 || counted > MOST_FLOWS_READ as usize {
@@ -76,13 +113,15 @@ fn read_until(flows: &[Flow], is_over: impl Fn(u64, &[Arrived]) -> bool) -> Vec<
     let mut after_ns = monotonic_ns();
     loop {
         let begun_ns = monotonic_ns();
-        if is_over(begun_ns, &seen) {
+        if is_over(begun_ns, pace.rest_ns(), &seen) {
             return seen;
         }
         let Some(bytes) = arrived(flows) else { return Vec::new() };
-        seen.push(Arrived { after_ns, until_ns: monotonic_ns(), bytes });
+        let until_ns = monotonic_ns();
+        pace.took(until_ns - begun_ns);
+        seen.push(Arrived { after_ns, until_ns, bytes });
         after_ns = begun_ns;
-        sleep_until_ns(monotonic_ns() + NAP.as_nanos() as u64);
+        sleep_until_ns(until_ns + pace.rest_ns());
     }
 }
 
@@ -186,6 +225,20 @@ mod tests {
             assert!(most(0) > 1.00003, "the edges alone show more: {}", most(0));
             assert!(most(1) <= 1.0, "{} of {lump}", most(1));
             assert!(least > 0.9998, "{least} of {lump}");
+        }
+    }
+
+    #[test]
+    fn readings_leave_four_fifths_of_a_cpu_to_others() {
+        let mut alone = Pace::new(1);
+        assert_eq!(alone.rest_ns(), NAP_NS);
+        [9000, 5000, 70_000].into_iter().for_each(|took_ns| alone.took(took_ns));
+        assert_eq!(alone.rest_ns(), NAP_NS, "{alone:?}");
+        for (readers, took_ns) in [(1, 70_000), (16, 15_000), (64, 20_000), (0, 100_000)] {
+            let mut pace = Pace::new(readers);
+            pace.took(took_ns);
+            let busy = took_ns * u64::from(readers.max(1));
+            assert!(busy * REST <= pace.rest_ns(), "{pace:?}");
         }
     }
 

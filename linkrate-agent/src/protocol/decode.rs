@@ -669,6 +669,7 @@ mod tests {
                 cpus: CpuSet::default(),
                 profile: false,
                 agents: Vec::new(),
+                readers: 1,
                 event_ns: None,
             }))
         };

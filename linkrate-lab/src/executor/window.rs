@@ -70,9 +70,13 @@ pub(super) fn measure(
         .collect();
     let cpus = accounted(testbed, clients);
     let agents = agents_by_machine(testbed, clients);
+    let shared = testbed.placement.is_shared();
+    let machines: Vec<String> =
+        participants(testbed, clients).map(|host| host.hello.boot_id.clone()).collect();
+    let readers = readers(&machines, shared);
     let local = |ns: u64, host: &Host| ns.saturating_add_signed(host.clock_offset_ns);
-    for (number, ((host, interfaces), cpus)) in
-        participants(testbed, clients).zip(interfaces).zip(cpus).enumerate()
+    for (number, (((host, interfaces), cpus), readers)) in
+        participants(testbed, clients).zip(interfaces).zip(cpus).zip(readers).enumerate()
     {
         let (start_ns, end_ns) = (local(start_ns, host), local(end_ns, host));
         host.connection.send(&Request::Measure(MeasureSpec {
@@ -83,6 +87,7 @@ pub(super) fn measure(
             profile: spec.profile && number == 0,
             cpus,
             agents: agents.get(&host.hello.boot_id).cloned().unwrap_or_default(),
+            readers,
             event_ns: spec.event.map(|event| start_ns + event.at.as_nanos() as u64),
         }))?;
     }
@@ -164,6 +169,18 @@ fn agents_by_machine(testbed: &mut Testbed, clients: usize) -> BTreeMap<String, 
     agents
 }
 
+/// How many agents read their counters on the CPUs of each one, by the machine of each, the system under test's
+/// first: the clients of a machine share CPUs, and with `shared` the system under test has the same ones.
+fn readers(machines: &[String], shared: bool) -> Vec<u32> {
+    let beside = |number: usize| {
+        let is_beside = |other: &usize| {
+            machines[*other] == machines[number] && (shared || (*other == 0) == (number == 0))
+        };
+        (0..machines.len()).filter(is_beside).count() as u32
+    };
+    (0..machines.len()).map(beside).collect()
+}
+
 /// The CPUs that each agent accounts for, the system under test's first: one agent for the CPUs of
 /// each role on each machine.
 fn accounted(testbed: &mut Testbed, clients: usize) -> Vec<CpuSet> {
@@ -177,4 +194,16 @@ fn accounted(testbed: &mut Testbed, clients: usize) -> Vec<CpuSet> {
             if first && own { host.cpus.clone() } else { CpuSet::default() }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_a_machine_read_on_the_same_cpus() {
+        let machines = ["a", "a", "a", "b"].map(str::to_owned);
+        assert_eq!(readers(&machines, false), [1, 2, 2, 1]);
+        assert_eq!(readers(&machines, true), [3, 3, 3, 1]);
+    }
 }
