@@ -455,6 +455,7 @@ fn an_agent_refuses_invalid_requests_and_continues() {
         cpus: Default::default(),
         profile: false,
         agents: Vec::new(),
+        readers: 1,
         event_ns: None,
     };
     for (message, reason) in [
@@ -527,6 +528,7 @@ fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
         cpus: Default::default(),
         profile: false,
         agents: Vec::new(),
+        readers: 1,
         event_ns: None,
     };
     agent.post(&Request::Measure(window));

@@ -13,7 +13,7 @@
 //!
 //! The readings go before all other threads, and must leave the CPU to the threads that carry the packets:
 //! an adapter that stands still before an edge makes up for it behind the edge, and the window has payload of
-//! the time before it. So they [rest](Pace) longer the longer they take, and the more agents read on the same CPU.
+//! the time before it. So they rest longer the longer they take, and the more agents read on the same CPU.
 //!
 //! Payload that does not arrive at a steady rate has other counts in these milliseconds. They scatter alike
 //! at both edges, and by less than the payload of these milliseconds.
