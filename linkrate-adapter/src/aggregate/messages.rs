@@ -3,8 +3,8 @@
 use linkrate_wire::balance::MOST_PORTS;
 
 /// Most messages of one port that wait. A port that sends more loses them, and takes no place of another.
-/// A poll of each other port has room among 16 ports.
-const MOST_OF_PORT: usize = 16;
+/// All other ports of a failover group may poll it at the same time.
+const MOST_OF_PORT: usize = MOST_PORTS;
 
 /// Messages in the order in which they came.
 #[derive(Debug, Default)]
@@ -41,6 +41,15 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn polls_of_all_other_ports_have_room() {
+        let mut messages = Messages::default();
+        for port in 0..MOST_PORTS {
+            assert!((1..MOST_PORTS).all(|_| messages.keep(port, vec![0])), "at port {port}");
+        }
+        assert_eq!(messages.take().len(), MOST_PORTS * (MOST_PORTS - 1));
+    }
 
     #[test]
     fn a_port_that_sends_too_much_takes_no_place_of_another() {
