@@ -321,8 +321,9 @@ impl Team {
         let leaving = self.draining.map_or(0, |draining| draining.ports);
         for (number, member) in self.members.iter_mut().enumerate() {
             let Some(member) = member else { continue };
-            // what waits before a port that flows leave may go by another one
-            member.lane.hold(leaving & bit(number) != 0);
+            // what waits before a port that flows leave may go by another one; one without a carrier would lose it
+            let is_left = leaving != 0 && !self.shared.distributes(number);
+            member.lane.hold(is_left || leaving & bit(number) != 0);
             count += member.lane.post_waiting();
         }
         count

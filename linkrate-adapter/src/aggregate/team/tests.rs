@@ -91,6 +91,8 @@ impl Rig {
     /// A packet of a flow, which carries its number.
     fn send(&mut self, flow: u8) {
         self.sent += 1;
+        // never before the driver's last look at what has left
+        self.now_ns = self.now_ns.max(monotonic_ns());
         let mut descriptor = packet(flow, LENGTH);
         let block = Arc::get_mut(&mut descriptor.block).unwrap();
         let number = (self.sent as u32).to_be_bytes();
