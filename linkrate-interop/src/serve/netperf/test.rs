@@ -18,6 +18,7 @@ use super::super::report::{Ending, SessionReport, TcpReport};
 use super::super::verdict::{Evidence, verdict};
 use super::cpu::{METHOD, Meter};
 use super::flow::{Ended, Flow, Ring, Tally};
+use super::source::Source;
 use super::watch::{PAD, Watch};
 use super::{Control, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
@@ -60,6 +61,7 @@ fn run(
     grant(shared, &asked).map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
     let address = address(shared, control, &asked)
         .map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
+    let source = source(control, address, &asked)?;
     let sockets = Sockets::of(&asked, address).map_err(|error| {
         let errno = error.raw_os_error().map_or(refusal::INVALID, i32::cast_unsigned);
         control.refuse(kind, errno, format!("socket of the test at {address}: {error}"));
@@ -71,7 +73,7 @@ fn run(
     }
     let transport = if asked.udp { Transport::Udp } else { Transport::Tcp };
     report.interface = InterfaceReport::of(address, transport);
-    measure(control, form, &asked, &sockets, report)?;
+    measure(control, form, &asked, &sockets, source, report)?;
     // the thread of the session is the only one
     evidence.busiest_percent = report.cpu_percent;
     Ok(())
@@ -146,6 +148,12 @@ fn address(shared: &Shared, control: &Control, asked: &OmniRequest) -> Result<So
         }
     };
     Ok(SocketAddr::new(address, asked.data_port))
+}
+
+fn source(control: &Control, data: SocketAddr, asked: &OmniRequest) -> Result<Source, Ending> {
+    let client = control.stream.peer_addr().map_err(|_| Ending::ClientLeft)?;
+    let here = control.stream.local_addr().map_err(failed)?;
+    Ok(Source::of(client, here, data, asked.client_address))
 }
 
 /// What the data of a test comes to.
@@ -226,9 +234,9 @@ fn measure(
     form: Form,
     asked: &OmniRequest,
     sockets: &Sockets,
+    source: Source,
     report: &mut SessionReport,
 ) -> Result<(), Ending> {
-    let client = control.stream.peer_addr().map_err(|_| Ending::ClientLeft)?;
     let (send_buffer, receive_buffer) = sizes(sockets);
     let (send, receive) = rings(asked, (send_buffer, receive_buffer)).map_err(failed)?;
     let response = OmniResponse {
@@ -255,6 +263,7 @@ fn measure(
     let mut watch = Watch::start(control, timer, pad, meter);
     let mut flow = Flow {
         shape: asked.shape,
+        source,
         watch: &mut watch,
         send,
         receive,
@@ -264,7 +273,7 @@ fn measure(
     let mut stream = None;
     let ended = match sockets {
         Sockets::Tcp(listener) => flow.connections(listener, &mut stream),
-        Sockets::Udp(socket) => flow.datagrams(socket, client.ip()),
+        Sockets::Udp(socket) => flow.datagrams(socket),
     };
     let tally = flow.tally;
     let elapsed = watch.elapsed();
