@@ -56,7 +56,7 @@ impl Layout {
 }
 
 /// Most octets of one call: what a server of linkrate has memory for.
-const MOST_CALL: u32 = 64 << 20;
+pub(crate) const MOST_CALL: u32 = 64 << 20;
 /// The longest test, s.
 pub(super) const MOST_SECONDS: i32 = 86_400;
 

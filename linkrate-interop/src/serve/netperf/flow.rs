@@ -47,6 +47,12 @@ impl Ring {
         self.memory.len() / self.call
     }
 
+    /// Octets of all buffers.
+    #[cfg(test)]
+    pub(super) fn octets(&self) -> usize {
+        self.memory.len()
+    }
+
     /// The buffer of the next call.
     fn next(&mut self) -> &mut [u8] {
         let at = self.at;

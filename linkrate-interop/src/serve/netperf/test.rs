@@ -22,7 +22,9 @@ use super::source::Source;
 use super::watch::{PAD, Watch};
 use super::{Control, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
-use crate::netperf::{Form, Kind, Message, OmniRequest, OmniResponse, OmniResults, Shape};
+use crate::netperf::{
+    Form, Kind, MOST_CALL, Message, OmniRequest, OmniResponse, OmniResults, Shape,
+};
 
 /// Connections that may wait while the server is busy with one.
 const BACKLOG: i32 = 128;
@@ -210,7 +212,7 @@ fn sizes(socket: impl AsFd) -> (u32, u32) {
     buffers(socket).map_or((0, 0), |(send, receive)| (send as u32, receive as u32))
 }
 
-/// The buffers of both ways, sizes and numbers as a netserver chooses them.
+/// The buffers of both ways, sizes and numbers as a netserver chooses them, up to [`MOST_CALL`] octets each way.
 fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(Ring, Ring)> {
     let ring = |message: u32, call: Option<u32>, width: Option<u32>, buffer: u32| {
         let (call, own) = match (message, call) {
@@ -222,10 +224,10 @@ fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(R
         };
         Ring::of(call as usize, width.unwrap_or(own) as usize)
     };
-    let most = if asked.udp { MOST_DATAGRAM as u32 } else { u32::MAX };
+    let most = if asked.udp { MOST_DATAGRAM as u32 } else { MOST_CALL };
     Ok((
         ring(asked.response_size, asked.send_size, asked.send_width, send.min(most))?,
-        ring(asked.request_size, asked.receive_size, asked.receive_width, receive)?,
+        ring(asked.request_size, asked.receive_size, asked.receive_width, receive.min(MOST_CALL))?,
     ))
 }
 
@@ -353,4 +355,54 @@ fn service_demand(tally: Tally, seconds: f64, percent: f32, cpus: u32) -> f32 {
         return 0.0;
     }
     (f64::from(percent) * 1e4 * f64::from(cpus) * seconds / units) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_bounded_whatever_sockets_have_and_clients_ask_for() {
+        let asked = OmniRequest {
+            shape: Shape::Stream,
+            udp: false,
+            test_length: 1,
+            send_buffer: None,
+            receive_buffer: None,
+            send_size: None,
+            receive_size: None,
+            send_width: None,
+            receive_width: None,
+            request_size: 0,
+            response_size: 0,
+            nodelay: false,
+            measures_cpu: false,
+            data_port: 0,
+            data_address: None,
+            client_address: None,
+            tos: None,
+            congestion: String::new(),
+        };
+        let many = Some(u32::MAX);
+        for (asked, most) in [
+            // buffers of sockets on a host with large limits
+            (asked.clone(), MOST_CALL),
+            (OmniRequest { send_width: many, receive_width: many, ..asked.clone() }, MOST_CALL),
+            (OmniRequest { request_size: MOST_CALL, response_size: 1, ..asked.clone() }, MOST_CALL),
+            (
+                OmniRequest {
+                    send_size: Some(1000),
+                    receive_size: Some(1000),
+                    send_width: many,
+                    receive_width: many,
+                    ..asked
+                },
+                8 << 20,
+            ),
+        ] {
+            let (send, receive) = rings(&asked, (u32::MAX, u32::MAX)).expect("memory");
+            let octets = [send.octets(), receive.octets()];
+            assert!(octets.iter().all(|octets| *octets <= most as usize), "{octets:?} {asked:?}");
+        }
+    }
 }
