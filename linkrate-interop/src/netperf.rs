@@ -17,6 +17,7 @@ mod omni;
 pub use classic::{Classic, Form};
 pub use cpu_method::cpu_method;
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError, SHORT_MESSAGE_BYTES};
+pub(crate) use omni::MOST_CALL;
 pub use omni::{CpuModes, Layout, OmniRequest, OmniResponse, OmniResults, Shape, flags};
 
 /// The port of a netserver.

@@ -19,6 +19,8 @@ use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
 use linkrate_interop::netperf::{OmniRequest, Shape};
 use linkrate_interop::serve::{self, Ending, Grants, SessionReport};
+use linkrate_sys::socket::{bind_address, ip_socket};
+use linkrate_terms::Family;
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -260,6 +262,45 @@ fn datagrams_come_in_at_a_named_address_of_a_server_of_both_families() {
     }
 }
 
+/// A data connection from `address` of this host.
+fn connect_from(address: Ipv4Addr, server: SocketAddr) -> TcpStream {
+    let socket = ip_socket(Family::Ipv4, false).expect("a socket");
+    bind_address(&socket, address.into()).expect("an address of this host");
+    linkrate_sys::socket::connect(&socket, server).expect("a connection");
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    stream
+}
+
+#[test]
+fn data_comes_from_the_client_or_from_the_address_that_it_names() {
+    let [asked, _] = &session("netperf-2.6.0-TCP_STREAM")[2..4] else { panic!("a test") };
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    for named in [None, Some(other)] {
+        let server = Server::start(Ipv4Addr::LOCALHOST.into(), |listener, stop| {
+            serve::netperf(listener, &Grants::default(), stop, &|_| {}).expect("a server");
+        });
+        let mut control = server.connect(server.address.port());
+        let mut request = asked.octets.clone();
+        // `netperf_ip`, behind kind and error
+        request[30 * 4..31 * 4].copy_from_slice(&named.map_or([0; 4], |named| named.octets()));
+        control.write_all(&request).expect("a server that listens");
+        let response = read(&mut control, request.len());
+        let port = u16::try_from(word(&response, 13)).expect("a port");
+        let data = SocketAddr::new(server.address.ip(), port);
+        let stranger = named.map_or(other, |_| Ipv4Addr::new(127, 0, 0, 3));
+        // closed before it says anything, so without a reset
+        let closed = connect_from(stranger, data).read(&mut [0]);
+        assert_eq!(closed.expect("an end"), 0, "{stranger} beside {named:?}");
+        let mut stream = connect_from(named.unwrap_or(Ipv4Addr::LOCALHOST), data);
+        stream.write_all(&[0; PAYLOAD]).expect("payload");
+        stream.shutdown(std::net::Shutdown::Write).expect("its end");
+        assert_eq!(stream.read(&mut [0]).expect("the end of the server"), 0);
+        let results = read(&mut control, request.len());
+        assert_eq!(omni_counts(&results), [PAYLOAD as u32, 0, 0], "{named:?}");
+    }
+}
+
 #[test]
 fn a_client_that_has_left_before_the_server_ends_has_left() {
     let [asked, response] = &session("netperf-2.6.0-TCP_RR")[2..4] else { panic!("a test") };
@@ -334,6 +375,7 @@ fn results_of_a_netserver_of_2_6_are_read_by_their_layout() {
             measures_cpu: true,
             data_port: 0,
             data_address: None,
+            client_address: None,
             tos: None,
             congestion: String::new(),
         };

@@ -82,6 +82,7 @@ fn request(options: &Options) -> OmniRequest {
         measures_cpu: options.cpu[1],
         data_port: options.data_ports[1],
         data_address: None,
+        client_address: options.local,
         tos: options.tos[1],
         congestion: options.congestion[1].clone().unwrap_or_default(),
     }

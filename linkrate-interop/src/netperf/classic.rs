@@ -73,6 +73,7 @@ impl Classic {
             measures_cpu: false,
             data_port: 0,
             data_address: None,
+            client_address: None,
             tos: None,
             congestion: String::new(),
         };

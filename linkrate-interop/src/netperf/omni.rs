@@ -56,7 +56,7 @@ impl Layout {
 }
 
 /// Most octets of one call: what a server of linkrate has memory for.
-const MOST_CALL: u32 = 64 << 20;
+pub(crate) const MOST_CALL: u32 = 64 << 20;
 /// The longest test, s.
 pub(super) const MOST_SECONDS: i32 = 86_400;
 
@@ -119,6 +119,8 @@ pub struct OmniRequest {
     pub data_port: u16,
     /// The address that it is to listen on, where the client names one of IPv4.
     pub data_address: Option<Ipv4Addr>,
+    /// The address that the client's end of the data has, where it names one of IPv4.
+    pub client_address: Option<Ipv4Addr>,
     /// Type of service of the server's packets; `None` leaves it.
     pub tos: Option<u8>,
     /// The congestion control of the server's sockets; empty leaves it.
@@ -267,6 +269,10 @@ impl OmniRequest {
             UDP => true,
             other => return Err(refused("protocol", other, "6 (TCP) or 17 (UDP)")),
         };
+        let address = |index| {
+            let named = message.word(21) == IPV4 && message.word(index) != 0;
+            named.then(|| Ipv4Addr::from_bits(message.word(index)))
+        };
         let test_length = message.signed(14);
         if test_length > MOST_SECONDS {
             return Err(refused("test_length", test_length, "at most 86400 s"));
@@ -286,9 +292,8 @@ impl OmniRequest {
             nodelay: flags & flags::NO_DELAY != 0,
             measures_cpu: flags & flags::MEASURE_CPU != 0,
             data_port: port(message.word(20))?,
-            data_address: Some(message.word(32))
-                .filter(|address| *address != 0 && message.word(21) == IPV4)
-                .map(Ipv4Addr::from_bits),
+            data_address: address(32),
+            client_address: address(28),
             tos: tos(message.signed(37)),
             congestion: message.text(REQUEST_NUMBERS, CONGESTION_BYTES),
         })
@@ -335,6 +340,7 @@ impl OmniRequest {
                 Shape::Connect => 0,
             },
         );
+        message.put(28, self.client_address.map_or(0, Ipv4Addr::to_bits));
         message.put(32, self.data_address.map_or(0, Ipv4Addr::to_bits));
         message.put_signed(37, self.tos.map_or(-1, i32::from));
         message.put_text(REQUEST_NUMBERS, CONGESTION_BYTES, &self.congestion);
@@ -496,6 +502,7 @@ mod tests {
             measures_cpu: true,
             data_port: 0,
             data_address: Some(Ipv4Addr::new(192, 0, 2, 1)),
+            client_address: Some(Ipv4Addr::new(192, 0, 2, 7)),
             tos: Some(0xb8),
             congestion: "cubic".to_owned(),
         }

@@ -2,11 +2,13 @@
 //!
 //! - `test`: one test, from its request to its results
 //! - `flow`: its payload and its connections
+//! - `source`: where its data may come from
 //! - `watch`: when it ends
 //! - `cpu`: the use of the host's CPUs in the meantime
 
 mod cpu;
 mod flow;
+mod source;
 mod test;
 mod watch;
 

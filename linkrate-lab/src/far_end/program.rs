@@ -434,6 +434,7 @@ fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> Omni
         measures_cpu: true,
         data_port: 0,
         data_address: None,
+        client_address: None,
         tos: None,
         congestion: String::new(),
     }

@@ -1,7 +1,7 @@
 //! Payload and connections of a test.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use linkrate_sys::memory::PageBuffer;
@@ -10,6 +10,7 @@ use linkrate_sys::socket::{is_out_of_buffers, set_send_timeout};
 use super::super::GLANCE;
 use super::super::report::Ending;
 use super::failed;
+use super::source::Source;
 use super::watch::Watch;
 use crate::netperf::Shape;
 use crate::payload::{is_passing, payload};
@@ -44,6 +45,12 @@ impl Ring {
     /// Buffers.
     pub(super) fn width(&self) -> usize {
         self.memory.len() / self.call
+    }
+
+    /// Octets of all buffers.
+    #[cfg(test)]
+    pub(super) fn octets(&self) -> usize {
+        self.memory.len()
     }
 
     /// The buffer of the next call.
@@ -84,6 +91,8 @@ pub(super) enum Ended {
 #[derive(Debug)]
 pub(super) struct Flow<'a, 'b, 'c> {
     pub(super) shape: Shape,
+    /// Where its data may come from.
+    pub(super) source: Source,
     pub(super) watch: &'a mut Watch<'b, 'c>,
     pub(super) send: Ring,
     pub(super) receive: Ring,
@@ -124,8 +133,8 @@ impl Flow<'_, '_, '_> {
             let Some(socket) = stream else {
                 match listener.accept() {
                     Ok((accepted, client)) => {
-                        // that of another network is closed
-                        *stream = self.watch.grants().admit(client.ip()).then_some(accepted);
+                        // that of a stranger is closed
+                        *stream = self.admits(client).then_some(accepted);
                     }
                     Err(error) if is_passing(&error) => {}
                     Err(error) => return Err(failed(error)),
@@ -153,6 +162,10 @@ impl Flow<'_, '_, '_> {
             self.count_transaction();
         }
         Ok(Ended::Done)
+    }
+
+    fn admits(&self, from: SocketAddr) -> bool {
+        self.source.admits(from.ip(), self.watch.grants())
     }
 
     fn count(&mut self, octets: u64) {
@@ -235,13 +248,9 @@ impl Flow<'_, '_, '_> {
         Ok(Moved::All(have))
     }
 
-    /// Runs over datagrams. Those of the first sender in a granted network count, and an answer goes to `client`
-    /// alone.
-    pub(super) fn datagrams(
-        &mut self,
-        socket: &UdpSocket,
-        client: IpAddr,
-    ) -> Result<Ended, Ending> {
+    /// Runs over datagrams. Those of the first sender that may count do, and an answer goes to the address of the
+    /// control connection alone.
+    pub(super) fn datagrams(&mut self, socket: &UdpSocket) -> Result<Ended, Ending> {
         let answers = self.shape == Shape::RequestResponse;
         let mut peer: Option<SocketAddr> = None;
         while self.units != Some(0) {
@@ -256,9 +265,9 @@ impl Flow<'_, '_, '_> {
                 Err(error) => return Err(failed(error)),
             };
             let wrong = match answers {
-                // the client's address is one of IPv6 where the server listens on all of both families
-                true => sender.ip().to_canonical() != client.to_canonical(),
-                false => !self.watch.grants().admit(sender.ip()),
+                // the sender's address is one of IPv6 where the server listens on all of both families
+                true => sender.ip().to_canonical() != self.source.control(),
+                false => !self.admits(sender),
             };
             if wrong || *peer.get_or_insert(sender) != sender {
                 continue;

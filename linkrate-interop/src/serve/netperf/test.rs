@@ -18,10 +18,13 @@ use super::super::report::{Ending, SessionReport, TcpReport};
 use super::super::verdict::{Evidence, verdict};
 use super::cpu::{METHOD, Meter};
 use super::flow::{Ended, Flow, Ring, Tally};
+use super::source::Source;
 use super::watch::{PAD, Watch};
 use super::{Control, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
-use crate::netperf::{Form, Kind, Message, OmniRequest, OmniResponse, OmniResults, Shape};
+use crate::netperf::{
+    Form, Kind, MOST_CALL, Message, OmniRequest, OmniResponse, OmniResults, Shape,
+};
 
 /// Connections that may wait while the server is busy with one.
 const BACKLOG: i32 = 128;
@@ -60,6 +63,7 @@ fn run(
     grant(shared, &asked).map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
     let address = address(shared, control, &asked)
         .map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
+    let source = source(control, address, &asked)?;
     let sockets = Sockets::of(&asked, address).map_err(|error| {
         let errno = error.raw_os_error().map_or(refusal::INVALID, i32::cast_unsigned);
         control.refuse(kind, errno, format!("socket of the test at {address}: {error}"));
@@ -71,7 +75,7 @@ fn run(
     }
     let transport = if asked.udp { Transport::Udp } else { Transport::Tcp };
     report.interface = InterfaceReport::of(address, transport);
-    measure(control, form, &asked, &sockets, report)?;
+    measure(control, form, &asked, &sockets, source, report)?;
     // the thread of the session is the only one
     evidence.busiest_percent = report.cpu_percent;
     Ok(())
@@ -148,6 +152,12 @@ fn address(shared: &Shared, control: &Control, asked: &OmniRequest) -> Result<So
     Ok(SocketAddr::new(address, asked.data_port))
 }
 
+fn source(control: &Control, data: SocketAddr, asked: &OmniRequest) -> Result<Source, Ending> {
+    let client = control.stream.peer_addr().map_err(|_| Ending::ClientLeft)?;
+    let here = control.stream.local_addr().map_err(failed)?;
+    Ok(Source::of(client, here, data, asked.client_address))
+}
+
 /// What the data of a test comes to.
 enum Sockets {
     Tcp(TcpListener),
@@ -202,7 +212,7 @@ fn sizes(socket: impl AsFd) -> (u32, u32) {
     buffers(socket).map_or((0, 0), |(send, receive)| (send as u32, receive as u32))
 }
 
-/// The buffers of both ways, sizes and numbers as a netserver chooses them.
+/// The buffers of both ways, sizes and numbers as a netserver chooses them, up to [`MOST_CALL`] octets each way.
 fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(Ring, Ring)> {
     let ring = |message: u32, call: Option<u32>, width: Option<u32>, buffer: u32| {
         let (call, own) = match (message, call) {
@@ -214,10 +224,10 @@ fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(R
         };
         Ring::of(call as usize, width.unwrap_or(own) as usize)
     };
-    let most = if asked.udp { MOST_DATAGRAM as u32 } else { u32::MAX };
+    let most = if asked.udp { MOST_DATAGRAM as u32 } else { MOST_CALL };
     Ok((
         ring(asked.response_size, asked.send_size, asked.send_width, send.min(most))?,
-        ring(asked.request_size, asked.receive_size, asked.receive_width, receive)?,
+        ring(asked.request_size, asked.receive_size, asked.receive_width, receive.min(MOST_CALL))?,
     ))
 }
 
@@ -226,9 +236,9 @@ fn measure(
     form: Form,
     asked: &OmniRequest,
     sockets: &Sockets,
+    source: Source,
     report: &mut SessionReport,
 ) -> Result<(), Ending> {
-    let client = control.stream.peer_addr().map_err(|_| Ending::ClientLeft)?;
     let (send_buffer, receive_buffer) = sizes(sockets);
     let (send, receive) = rings(asked, (send_buffer, receive_buffer)).map_err(failed)?;
     let response = OmniResponse {
@@ -255,6 +265,7 @@ fn measure(
     let mut watch = Watch::start(control, timer, pad, meter);
     let mut flow = Flow {
         shape: asked.shape,
+        source,
         watch: &mut watch,
         send,
         receive,
@@ -264,7 +275,7 @@ fn measure(
     let mut stream = None;
     let ended = match sockets {
         Sockets::Tcp(listener) => flow.connections(listener, &mut stream),
-        Sockets::Udp(socket) => flow.datagrams(socket, client.ip()),
+        Sockets::Udp(socket) => flow.datagrams(socket),
     };
     let tally = flow.tally;
     let elapsed = watch.elapsed();
@@ -344,4 +355,54 @@ fn service_demand(tally: Tally, seconds: f64, percent: f32, cpus: u32) -> f32 {
         return 0.0;
     }
     (f64::from(percent) * 1e4 * f64::from(cpus) * seconds / units) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_bounded_whatever_sockets_have_and_clients_ask_for() {
+        let asked = OmniRequest {
+            shape: Shape::Stream,
+            udp: false,
+            test_length: 1,
+            send_buffer: None,
+            receive_buffer: None,
+            send_size: None,
+            receive_size: None,
+            send_width: None,
+            receive_width: None,
+            request_size: 0,
+            response_size: 0,
+            nodelay: false,
+            measures_cpu: false,
+            data_port: 0,
+            data_address: None,
+            client_address: None,
+            tos: None,
+            congestion: String::new(),
+        };
+        let many = Some(u32::MAX);
+        for (asked, most) in [
+            // buffers of sockets on a host with large limits
+            (asked.clone(), MOST_CALL),
+            (OmniRequest { send_width: many, receive_width: many, ..asked.clone() }, MOST_CALL),
+            (OmniRequest { request_size: MOST_CALL, response_size: 1, ..asked.clone() }, MOST_CALL),
+            (
+                OmniRequest {
+                    send_size: Some(1000),
+                    receive_size: Some(1000),
+                    send_width: many,
+                    receive_width: many,
+                    ..asked
+                },
+                8 << 20,
+            ),
+        ] {
+            let (send, receive) = rings(&asked, (u32::MAX, u32::MAX)).expect("memory");
+            let octets = [send.octets(), receive.octets()];
+            assert!(octets.iter().all(|octets| *octets <= most as usize), "{octets:?} {asked:?}");
+        }
+    }
 }
