@@ -145,7 +145,12 @@ fn isolation() -> Finding {
 
 /// Builds a testbed, reports its abilities, and takes it down.
 fn trial(program: &Path, stop: Arc<AtomicBool>, placement: &Placement) -> Vec<Finding> {
-    let options = LabOptions { program: program.to_owned(), stop, route_congestion: None };
+    let options = LabOptions {
+        program: program.to_owned(),
+        deploy: linkrate_lab::Deploy::default(),
+        stop,
+        route_congestion: None,
+    };
     let began = Instant::now();
     match Testbed::build(&TestbedSpec::default(), placement, &options) {
         Ok(testbed) => {

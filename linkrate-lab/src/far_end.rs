@@ -2,11 +2,13 @@
 //! protocol, and makes a [`Host`] of it.
 //!
 //! `Child` starts the agent on this machine, in namespaces of its own or where the controller
-//! is; `Ssh` starts it on another machine. A batch system would be a third way. [`FarProgram`] is no
+//! is; `Ssh` starts it on another machine, and brings the program along where it is missing (`carry`). A batch system would be a third way. [`FarProgram`] is no
 //! agent: a program of others, which knows its own protocol alone. [`FarEndReport`] types how much a far
 //! end reports of a window: an agent reports everything, a foreign program its traffic alone.
 
+mod carry;
 mod child;
+mod elf;
 mod program;
 mod report;
 mod ssh;

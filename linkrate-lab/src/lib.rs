@@ -42,6 +42,6 @@ pub mod testbed;
 
 pub use error::LabError;
 pub use executor::Lab;
-pub use options::LabOptions;
+pub use options::{Deploy, LabOptions};
 pub use placement::Placement;
 pub use readback::EffectiveKnobs;

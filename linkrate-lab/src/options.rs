@@ -4,11 +4,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// The program for machines behind `ssh` that have no linkrate of this version.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Deploy {
+    /// [`LabOptions::program`] is copied to them.
+    #[default]
+    Own,
+    /// Another file is copied to them.
+    File(PathBuf),
+    /// Nothing is copied.
+    Never,
+}
+
 /// Options of a lab that are not part of its [`TestbedSpec`](linkrate_terms::TestbedSpec).
 #[derive(Debug, Clone)]
 pub struct LabOptions {
     /// The linkrate program, whose `agent` command the hosts run.
     pub program: PathBuf,
+    /// What machines behind `ssh` get that have no linkrate of this version.
+    pub deploy: Deploy,
     /// Set when the user interrupts; ends every wait.
     pub stop: Arc<AtomicBool>,
     /// Congestion control of the routes, for foreign programs in the lab. Runs leave it out,

@@ -28,6 +28,7 @@ use linkrate_terms::{
 fn options() -> LabOptions {
     LabOptions {
         program: PathBuf::from(LINKRATE),
+        deploy: linkrate_lab::Deploy::default(),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
     }

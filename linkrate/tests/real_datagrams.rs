@@ -27,6 +27,7 @@ const PAYLOAD_RATE: f64 = 957.1e6;
 fn lab(name: &str) -> Lab {
     let options = LabOptions {
         program: PathBuf::from(LINKRATE),
+        deploy: linkrate_lab::Deploy::default(),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
     };

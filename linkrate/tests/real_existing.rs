@@ -7,15 +7,17 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use common::machines::{Lab, measure_the_loop, two_cpus, with_a_loop};
+use common::machines::{FAR_FILES, FAR_PROGRAMS, Lab, measure_the_loop, two_cpus, with_a_loop};
 use common::processes::OwnCopy;
 use common::small::{await_stored, stored};
 use common::ssh::SSHD;
 use common::up::ready;
 use common::{Running, command, has_or_skips, kill, skip, wait_until};
+use linkrate_agent::protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -329,5 +331,128 @@ fn a_key_with_a_forced_command_starts_the_agent_and_nothing_else() {
     let reason = "ssh:lab2: this agent may use eth9 only, not eth1";
     assert!(refused.stderr.contains(reason), "{}", refused.stderr);
     assert_eq!(lab.settings(), before);
+    own.expect_nothing_left();
+}
+
+/// The processes that run a file which was copied to the far end.
+fn of_a_copy(lab: &Lab) -> Vec<u32> {
+    let all = fs::read_dir("/proc").expect("list /proc").flatten();
+    let runs_a_copy = |pid: &u32| {
+        fs::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|program| program.starts_with(lab.beside(FAR_FILES)))
+    };
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(runs_a_copy).collect()
+}
+
+/// What has a name among the temporary files of the far end.
+fn far_files(lab: &Lab) -> Vec<PathBuf> {
+    let files = fs::read_dir(lab.beside(FAR_FILES)).expect("list the files").flatten();
+    files.map(|file| file.path()).collect()
+}
+
+#[track_caller]
+fn expect_no_copy(lab: &Lab) {
+    let gone = wait_until(PUT_BACK, || of_a_copy(lab).is_empty());
+    assert!(gone, "processes left at the far end: {:?}", of_a_copy(lab));
+    assert_eq!(far_files(lab), Vec::<PathBuf>::new(), "files left at the far end");
+}
+
+/// Makes the program linkrate of the far end one that refuses the greeting as an agent of another
+/// version does, with the bytes of its answer.
+fn have_another_version(lab: &Lab) {
+    let reason = "protocol version 8, this agent speaks 3".to_owned();
+    let refusal = Reply::Refused(Refusal { reason, hint: None });
+    let mut bytes = Vec::new();
+    write_message(&mut bytes, HELLO_NUMBER, &refusal).expect("write to memory");
+    fs::write(lab.beside("refusal"), bytes).expect("write the refusal");
+    let program = lab.beside(FAR_PROGRAMS).join("linkrate");
+    let script = format!("#!/bin/sh\ncat '{}'\ncat >&2\n", lab.beside("refusal").display());
+    fs::write(&program, script).expect("write the program");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
+}
+
+#[test]
+fn a_machine_without_this_version_gets_the_program_for_the_time_of_a_run() {
+    let test = "a_machine_without_this_version_gets_the_program_for_the_time_of_a_run";
+    let Some([sut, client]) = needs(test, true) else { return };
+    let (lab, own) = (Lab::start(), OwnCopy::new());
+    let before = lab.settings();
+    let words = format!(
+        "measure --json --interface eth1 --client ssh:lab2 --sut-cpu {sut} --client-cpu {client} \
+         --runs 1 --time 200ms --offload none --mtu 1300"
+    );
+    let foreign = lab.beside("foreign");
+    let mut head = fs::read(own.program()).expect("read the program");
+    head.truncate(4096);
+    // e_machine of the ELF header: EM_AARCH64, which is not this machine's
+    head[18] = 183;
+    fs::write(&foreign, head).expect("write the file");
+    let foreign = format!("--deploy {}", foreign.display());
+
+    for (found, other) in [
+        ("no linkrate that can be run", false),
+        ("another version of linkrate (protocol version 8, this agent speaks 3)", true),
+    ] {
+        if other {
+            have_another_version(&lab);
+        }
+        let mut measure = lab.command(&own.program(), &words);
+        let measured = Running::start(&mut measure).wait().expect_code(0);
+        assert!(measured.json()["cells"][0]["throughput"]["mean"].as_f64().is_some());
+        let note = format!("note: ssh:lab2 has {found}: {}", own.program().display());
+        assert!(measured.stderr.contains(&note), "{}", measured.stderr);
+        expect_no_copy(&lab);
+
+        for (option, said, hint) in [
+            ("--no-deploy", "and --no-deploy forbids to copy one", "leave out --no-deploy"),
+            (&foreign, "/foreign is for aarch64", "name a static linkrate for"),
+            ("--deploy /no/such/file", "/no/such/file cannot be copied", "with --deploy"),
+            ("--deploy /etc/passwd", "it is no program", "with --deploy"),
+        ] {
+            if cfg!(not(target_arch = "x86_64")) && option == foreign {
+                continue;
+            }
+            let mut measure = lab.command(&own.program(), &words);
+            let refused = Running::start(measure.args(option.split_whitespace())).wait();
+            assert_ne!(refused.code(), Some(0), "{option}");
+            let stderr = &refused.stderr;
+            let named = format!("ssh:lab2 has {found}");
+            for part in [&named, said, "hint: ", hint] {
+                assert!(stderr.contains(part), "{option}: {part}\n{stderr}");
+            }
+            expect_no_copy(&lab);
+        }
+    }
+    // a program that somebody names there is that one or none
+    let mut measure = lab.command(&own.program(), &words);
+    let named = Running::start(measure.args(["--agent", "/no/such/linkrate"])).wait();
+    assert!(named.stderr.contains("program /no/such/linkrate is missing"), "{}", named.stderr);
+    own.expect_nothing_left();
+    assert_eq!(lab.settings(), before);
+}
+
+#[test]
+fn a_copy_is_gone_after_the_controller_is_killed() {
+    let test = "a_copy_is_gone_after_the_controller_is_killed";
+    let Some(cpus) = needs(test, true) else { return };
+    let (lab, own) = (Lab::start(), OwnCopy::new());
+    write_study(&lab, &own, cpus, 60);
+    let path = lab.beside("two.toml");
+    let text = fs::read_to_string(&path).expect("read the study");
+    let copied: Vec<&str> = text.lines().filter(|line| !line.starts_with("agent =")).collect();
+    fs::write(&path, copied.join("\n")).expect("write the study");
+    let before = lab.settings();
+    let running = Running::start(study(&lab, &own).process_group(0));
+    await_stored(&lab.beside("results").join(RUNS_FILE), 1);
+    let copies = of_a_copy(&lab);
+    assert_eq!(copies.len(), 1, "{copies:?}");
+    assert_eq!(far_files(&lab), Vec::<PathBuf>::new(), "a copy that runs has no name");
+    let group = Pid::from_raw(running.pid() as i32).expect("a process id");
+    kill_process_group(group, Signal::KILL).expect("signal the group");
+    running.wait();
+    let put_back = wait_until(PUT_BACK, || lab.settings() == before);
+    assert!(put_back, "{:?} instead of {before:?}", lab.settings());
+    expect_no_copy(&lab);
     own.expect_nothing_left();
 }

@@ -25,6 +25,7 @@ const LINK: f64 = 1.02 * 941.5e6;
 fn lab(clients: u32) -> Lab {
     let options = LabOptions {
         program: PathBuf::from(LINKRATE),
+        deploy: linkrate_lab::Deploy::default(),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
     };

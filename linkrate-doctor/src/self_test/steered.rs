@@ -62,7 +62,12 @@ impl Steered {
         }
         let cpu = placement.sut.iter().next().ok_or("the system under test has no CPU")?;
         let program = program.to_owned();
-        let options = LabOptions { program, stop: Arc::clone(stop), route_congestion: None };
+        let options = LabOptions {
+            program,
+            deploy: linkrate_lab::Deploy::default(),
+            stop: Arc::clone(stop),
+            route_congestion: None,
+        };
         let mut testbed = Testbed::build(&TestbedSpec::default(), placement, &options)
             .map_err(|error| error.to_string())?;
         if testbed.privilege() != Some(Privilege::Root) {

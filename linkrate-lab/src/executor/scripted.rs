@@ -116,6 +116,7 @@ fn testbed(sut: &[u8], client: &[u8]) -> Result<([UnixStream; 2], Testbed, Testb
         Placement { sut: first.clone(), clients: second.clone(), controller: second, apart: true };
     let options = LabOptions {
         program: "linkrate".into(),
+        deploy: crate::options::Deploy::default(),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: None,
     };

@@ -51,6 +51,7 @@ pub fn two_cpus() -> Result<(CpuSet, CpuSet), Failed> {
 pub fn lab(spec: &TestbedSpec) -> Result<Lab, Failed> {
     let options = LabOptions {
         program: PathBuf::from(env!("CARGO_BIN_EXE_linkrate")),
+        deploy: linkrate_lab::Deploy::default(),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
     };

@@ -1,6 +1,9 @@
 //! Options that name existing interfaces.
 
+use std::path::PathBuf;
+
 use clap::Args;
+use linkrate_lab::Deploy;
 use linkrate_terms::{FarEnd, Interfaces};
 
 use crate::exit::{Exit, Failure};
@@ -19,7 +22,7 @@ pub struct ExistingArgs {
     /// for a user (password in IPERF3_PASSWORD); repeat the option for several clients
     #[arg(long, value_name = "CLIENT", requires = "interface")]
     pub client: Vec<FarEnd>,
-    /// The linkrate program at the far end of ssh [default: linkrate]
+    /// The linkrate program at the far end of ssh; another one is not copied there [default: linkrate]
     #[arg(long, value_name = "PROGRAM", requires = "interface")]
     pub agent: Option<String>,
 }
@@ -33,5 +36,29 @@ impl ExistingArgs {
         Interfaces::new(self.interface.clone(), self.client.clone(), self.agent.clone())
             .map(Some)
             .map_err(|error| Failure::new(Exit::Usage, format!("--interface: {error}")))
+    }
+}
+
+/// The program for clients behind `ssh` that have none of this version.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Clients behind ssh without this linkrate")]
+pub struct DeployArgs {
+    /// The program file that such clients run, for their architecture; static, so that it runs on any
+    /// Linux [default: this program]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_deploy")]
+    pub deploy: Option<PathBuf>,
+    /// Copy no program to such clients, and refuse to run
+    #[arg(long)]
+    pub no_deploy: bool,
+}
+
+impl DeployArgs {
+    /// What such clients get.
+    pub fn deploy(&self) -> Deploy {
+        match &self.deploy {
+            _ if self.no_deploy => Deploy::Never,
+            Some(file) => Deploy::File(file.clone()),
+            None => Deploy::Own,
+        }
     }
 }

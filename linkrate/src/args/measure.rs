@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::cpus::CpuArgs;
-use super::existing::ExistingArgs;
+use super::existing::{DeployArgs, ExistingArgs};
 use super::fabric::FabricArgs;
 use super::settings::Settings;
 
@@ -44,6 +44,8 @@ pub struct MeasureArgs {
     pub json: bool,
     #[command(flatten)]
     pub existing: ExistingArgs,
+    #[command(flatten)]
+    pub deploy: DeployArgs,
     #[command(flatten)]
     pub settings: Settings,
 }

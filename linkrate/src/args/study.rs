@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::cpus::CpuArgs;
-use super::existing::ExistingArgs;
+use super::existing::{DeployArgs, ExistingArgs};
 
 /// `linkrate study ...`
 #[derive(Debug, Subcommand)]
@@ -38,6 +38,8 @@ pub enum StudyCommand {
         /// Print one JSON document and nothing else on stdout
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        deploy: DeployArgs,
     },
     /// Watch a running study: the intervals of its cells, the time left
     Watch(WatchArgs),
@@ -241,4 +243,6 @@ pub struct StudyRunArgs {
     pub json: bool,
     #[command(flatten)]
     pub existing: ExistingArgs,
+    #[command(flatten)]
+    pub deploy: DeployArgs,
 }

@@ -30,8 +30,12 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
-    let options =
-        LabOptions { program: this_program()?, stop: stop.clone(), route_congestion: None };
+    let options = LabOptions {
+        program: this_program()?,
+        deploy: arguments.deploy.deploy(),
+        stop: stop.clone(),
+        route_congestion: None,
+    };
     let mut lab = Lab::build(&study.testbed, options)?;
     if study.method.profile {
         lab.prepare_profile()?;

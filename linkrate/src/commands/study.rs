@@ -23,7 +23,7 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
             preview::show(&study, quick, json, &existing)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
-        StudyCommand::Resume { directory, json } => run::resume(&directory, json),
+        StudyCommand::Resume { directory, json, deploy } => run::resume(&directory, json, &deploy),
         StudyCommand::Watch(arguments) => watch::watch(&arguments),
         StudyCommand::Report(arguments) => report::run(&arguments),
         StudyCommand::Import(arguments) => import::run(&arguments),

@@ -30,6 +30,7 @@ pub fn lab(congestion: Option<&str>) -> Lab {
 pub fn lab_of(spec: &TestbedSpec, congestion: Option<&str>) -> Lab {
     let options = LabOptions {
         program: PathBuf::from(LINKRATE),
+        deploy: linkrate_lab::Deploy::default(),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: congestion.map(str::to_owned),
     };

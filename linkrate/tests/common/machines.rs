@@ -2,7 +2,7 @@
 //! controller that knows nothing of the other but how to reach it by `ssh`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,6 +17,16 @@ use super::{Running, command, enter_namespace, wait_until};
 
 /// The address of each machine on the cable.
 pub const ADDRESSES: [&str; 2] = ["198.51.100.1", "198.51.100.2"];
+
+/// The programs of the second machine: those of the tests, and those that a copy needs.
+const FAR_TOOLS: [&str; 9] =
+    ["cat", "chmod", "head", "mktemp", "rm", "touch", "true", "uname", "wc"];
+
+/// The directory, beside the keys, where the second machine looks for programs.
+pub const FAR_PROGRAMS: &str = "far-programs";
+
+/// The directory of its temporary files.
+pub const FAR_FILES: &str = "far-files";
 
 /// Removes what counts frames from the settings of a queueing discipline.
 const NO_COUNTERS: &str = "sed 's/direct_packets_stat [0-9]*//'";
@@ -226,6 +236,17 @@ impl Lab {
         readable_by_all(directory.path());
         let at = |name: &str| directory.path().join(name).display().to_string();
         make_keys(directory.path(), ADDRESSES[1]);
+        for name in [FAR_PROGRAMS, FAR_FILES] {
+            fs::create_dir(at(name)).expect("make a directory");
+        }
+        // nothing else: a linkrate that is installed here is none of that machine
+        for program in FAR_TOOLS {
+            let link = Path::new(&at(FAR_PROGRAMS)).join(program);
+            symlink(Path::new("/usr/bin").join(program), link).expect("make a link");
+        }
+        let set = format!("SetEnv PATH={} TMPDIR={}\n", at(FAR_PROGRAMS), at(FAR_FILES));
+        let server = fs::read_to_string(at("sshd_config")).expect("read the configuration");
+        fs::write(at("sshd_config"), server + &set).expect("write the configuration");
         fs::create_dir(at("bin")).expect("make a directory");
         let wrapper = format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", at("ssh_config"));
         fs::write(at("bin/ssh"), wrapper).expect("write the wrapper");

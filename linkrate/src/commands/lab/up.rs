@@ -44,6 +44,7 @@ pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     let options = LabOptions {
         program: this_program()?,
+        deploy: linkrate_lab::Deploy::default(),
         stop: Arc::clone(&signals.end),
         route_congestion: Some(arguments.congestion.clone()),
     };

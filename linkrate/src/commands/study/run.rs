@@ -13,6 +13,7 @@ use linkrate_study::study::Study;
 use linkrate_sys::tell;
 
 use super::{files, output, source};
+use crate::args::existing::DeployArgs;
 use crate::args::study::StudyRunArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -44,7 +45,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     }
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = signals()?;
-    let mut lab = lab(&study, &stop)?;
+    let mut lab = lab(&study, &arguments.deploy, &stop)?;
     let clock = SystemClock::start();
     let path = match &arguments.output {
         Some(path) => path.clone(),
@@ -55,13 +56,13 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
 }
 
 /// Continues a study.
-pub fn resume(directory: &Path, json: bool) -> Result<Exit, Failure> {
+pub fn resume(directory: &Path, json: bool, deploy: &DeployArgs) -> Result<Exit, Failure> {
     let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
         tell::line(format_args!("note: {recovered}"));
     }
     let stop = signals()?;
-    let mut lab = lab(&store.plan().study.clone(), &stop)?;
+    let mut lab = lab(&store.plan().study.clone(), deploy, &stop)?;
     conduct(&mut lab, &mut store, &SystemClock::start(), &stop, json)
 }
 
@@ -70,9 +71,13 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))
 }
 
-fn lab(study: &Study, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
-    let options =
-        LabOptions { program: this_program()?, stop: Arc::clone(stop), route_congestion: None };
+fn lab(study: &Study, deploy: &DeployArgs, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
+    let options = LabOptions {
+        program: this_program()?,
+        deploy: deploy.deploy(),
+        stop: Arc::clone(stop),
+        route_congestion: None,
+    };
     let mut lab = Lab::build(&study.testbed, options)?;
     if study.method.profile {
         lab.prepare_profile()?;
