@@ -68,10 +68,10 @@ impl Reach for Ssh<'_> {
     fn start(&self, name: &str, options: &LabOptions) -> Result<Host, LabError> {
         let mut host = match self.run_installed(name, options) {
             Ok(host) => host,
-            Err(Absent::Failed(error)) => return Err(error),
+            Err(Absent::Failed(error)) => return Err(*error),
             Err(Absent::Lacks { found, error }) => match &options.deploy {
                 // somebody has named a program there
-                _ if self.program != FAR_PROGRAM => return Err(error),
+                _ if self.program != FAR_PROGRAM => return Err(*error),
                 Deploy::Never => {
                     return Err(LabError::CannotMeasure {
                         what: format!("{name} has {found}, and --no-deploy forbids to copy one"),
@@ -92,9 +92,9 @@ impl Reach for Ssh<'_> {
 #[derive(Debug)]
 enum Absent {
     /// There is no program, or one of another version.
-    Lacks { found: String, error: LabError },
+    Lacks { found: String, error: Box<LabError> },
     /// Something else is wrong.
-    Failed(LabError),
+    Failed(Box<LabError>),
 }
 
 impl Ssh<'_> {
@@ -116,13 +116,14 @@ impl Ssh<'_> {
     fn run_installed(&self, name: &str, options: &LabOptions) -> Result<Host, Absent> {
         // ssh joins its arguments with blanks, and a shell takes them apart
         let command = format!("{} agent --stdio", shell::word(self.program));
-        let (process, words) = self.spawn(name, &command).map_err(Absent::Failed)?;
+        let failed = |error| Absent::Failed(Box::new(error));
+        let (process, words) = self.spawn(name, &command).map_err(failed)?;
         match Host::greet(name, process, options) {
             Ok(host) => Ok(host.with_words(words)),
-            Err(failed) => {
-                let (error, mut carrier) = *failed;
+            Err(ended) => {
+                let (error, mut carrier) = *ended;
                 if matches!(error, AgentError::Interrupted) {
-                    return Err(Absent::Failed(error.into()));
+                    return Err(failed(error.into()));
                 }
                 let status = carrier.end().ok();
                 // the reason may be among them
@@ -130,8 +131,8 @@ impl Ssh<'_> {
                 let found = lacks(&error, status);
                 let error = explained(name, self.destination, self.program, &error, status);
                 Err(match found {
-                    Some(found) => Absent::Lacks { found, error },
-                    None => Absent::Failed(error),
+                    Some(found) => Absent::Lacks { found, error: Box::new(error) },
+                    None => failed(error),
                 })
             }
         }
