@@ -119,6 +119,7 @@ fn finish(testbed: &mut Testbed) {
         cpus: CpuSet::default(),
         profile: false,
         agents: Vec::new(),
+        readers: 1,
         event_ns: Some(start_ns + 10_000_000),
     };
     let mut hosts = [&mut testbed.sut, &mut testbed.clients[0].host];
