@@ -297,7 +297,10 @@ mod tests {
                 let times = trace.on(cpu).unwrap();
                 (monotonic_ns(), times)
             };
-            let (began, began_also) = (begin(&trace), begin(&also_this));
+            // a time that runs counts when it ends: that of this thread as an idle one begins behind this sleep
+            let before_ns = monotonic_ns();
+            std::thread::sleep(Duration::from_millis(1));
+            let (began, began_also) = (begin(&trace), also_this.on(cpu).unwrap());
             for _ in 0..50 {
                 let own_ns = sched::thread_cpu_ns(thread).unwrap();
                 while sched::thread_cpu_ns(thread).unwrap() < own_ns + 200_000 {}
@@ -307,15 +310,16 @@ mod tests {
             let (window_ns, idle) = (ended.0 - began.0, ended.1.since(began.1));
             // it worked for 10 ms
             assert!(idle.idle_ns + 10_000_000 <= window_ns, "{idle:?} of {window_ns}");
-            // a part of idle time, and a small one: how long a wake-up takes is the machine's
-            assert!(idle.leaving_ns < idle.idle_ns / 10, "{idle:?}");
-            let also = ended_also.1.since(began_also.1);
-            assert!(also.idle_ns <= ended_also.0 - began_also.0, "{also:?}");
+            let also = ended_also.1.since(began_also);
+            assert!(also.idle_ns <= ended_also.0 - before_ns, "{also:?}");
             // other tests may have the CPU, so there may be nothing but work
             if idle.wake_ups < 50 || idle.idle_ns < 50 * 900_000 {
                 return println!("SKIPPED {test}: other work had the CPU, {idle:?}");
             }
-            assert!(also.idle_ns > idle.idle_ns + 9_000_000, "{also:?} {idle:?}");
+            // a part of idle time, and a small one: how long a wake-up takes is the machine's
+            assert!(idle.leaving_ns < idle.idle_ns / 10, "{idle:?}");
+            // interrupts take their part of the time in which it worked
+            assert!(also.idle_ns > idle.idle_ns + 5_000_000, "{also:?} {idle:?}");
             assert_eq!(trace.on(1_000_000), None);
         };
         std::thread::spawn(body).join().unwrap();
