@@ -2,12 +2,14 @@
 //!
 //! - `test`: one test, from its request to its results
 //! - `flow`: its payload and its connections
+//! - `guard`: a thread that ends a test over one connection
 //! - `source`: where its data may come from
 //! - `watch`: when it ends
 //! - `cpu`: the use of the host's CPUs in the meantime
 
 mod cpu;
 mod flow;
+mod guard;
 mod source;
 mod test;
 mod watch;

@@ -1,15 +1,14 @@
 //! Payload and connections of a test.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use linkrate_sys::memory::PageBuffer;
-use linkrate_sys::socket::{is_out_of_buffers, set_send_timeout};
+use linkrate_sys::socket::is_out_of_buffers;
 
-use super::super::GLANCE;
 use super::super::report::Ending;
 use super::failed;
+use super::guard::{Guard, Keep};
 use super::source::Source;
 use super::watch::Watch;
 use crate::netperf::Shape;
@@ -89,11 +88,10 @@ pub(super) enum Ended {
 
 /// A test that runs.
 #[derive(Debug)]
-pub(super) struct Flow<'a, 'b, 'c> {
+pub(super) struct Flow {
     pub(super) shape: Shape,
     /// Where its data may come from.
     pub(super) source: Source,
-    pub(super) watch: &'a mut Watch<'b, 'c>,
     pub(super) send: Ring,
     pub(super) receive: Ring,
     /// Octets of a stream or transactions that are still to come, of a test that counts them.
@@ -112,60 +110,86 @@ macro_rules! moved {
     ($moved:expr) => {
         match $moved? {
             Moved::All(octets) => octets as u64,
-            Moved::Ended(ended) => return Ok(ended),
+            Moved::Ended(ended) => return Ok(Some(ended)),
         }
     };
 }
 
-impl Flow<'_, '_, '_> {
+impl Flow {
     /// Runs over connections that `listener` accepts, the last one of which is left in `stream`. The time-outs of
-    /// the listener are those of its connections.
+    /// the listener are those of its connections, except where one connection lasts for the whole test.
     pub(super) fn connections(
         &mut self,
         listener: &TcpListener,
         stream: &mut Option<TcpStream>,
+        watch: &mut Watch<'_, '_>,
     ) -> Result<Ended, Ending> {
-        let each = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
         while self.units != Some(0) {
-            if !self.watch.goes_on_with(self.tally.bytes())? {
+            if !watch.goes_on_with(self.tally.bytes())? {
                 return Ok(Ended::TimeUp);
             }
-            let Some(socket) = stream else {
-                match listener.accept() {
-                    Ok((accepted, client)) => {
-                        // that of a stranger is closed
-                        *stream = self.admits(client).then_some(accepted);
+            match listener.accept() {
+                Ok((accepted, client)) => {
+                    // that of a stranger is closed
+                    *stream = self.source.admits(client.ip(), watch.grants()).then_some(accepted);
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(failed(error)),
+            }
+            let Some(socket) = stream else { continue };
+            let way = match self.shape {
+                Shape::Connect | Shape::ConnectRequestResponse => {
+                    if let Some(ended) = self.exchange(socket, watch)? {
+                        return Ok(ended);
                     }
-                    Err(error) if is_passing(&error) => {}
-                    Err(error) => return Err(failed(error)),
+                    *stream = None;
+                    continue;
                 }
-                continue;
+                Shape::Stream => Shutdown::Read,
+                Shape::Maerts => Shutdown::Write,
+                Shape::RequestResponse => Shutdown::Both,
             };
-            match self.shape {
-                Shape::Stream => {
-                    let octets = moved!(self.receive_some(socket));
-                    self.count(octets);
-                }
-                Shape::Maerts => {
-                    let octets = moved!(self.send_all(socket));
-                    self.count(octets);
-                }
-                Shape::RequestResponse | Shape::ConnectRequestResponse => {
-                    moved!(self.receive_all(socket));
-                    moved!(self.send_all(socket));
-                }
-                Shape::Connect => {}
-            }
-            if each {
-                *stream = None;
-            }
-            self.count_transaction();
+            return Guard::run(watch, socket, way, |socket, guard| self.lasts(socket, guard));
         }
         Ok(Ended::Done)
     }
 
-    fn admits(&self, from: SocketAddr) -> bool {
-        self.source.admits(from.ip(), self.watch.grants())
+    /// Runs over one connection until the end of the test.
+    fn lasts(&mut self, socket: &mut TcpStream, keep: &mut impl Keep) -> Result<Ended, Ending> {
+        while self.units != Some(0) {
+            if !keep.goes_on_with(self.tally.bytes())? {
+                return Ok(Ended::TimeUp);
+            }
+            if let Some(ended) = self.exchange(socket, keep)? {
+                return Ok(ended);
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    /// Moves one message, or one transaction. `Some` where it ends the test.
+    fn exchange(
+        &mut self,
+        socket: &mut TcpStream,
+        keep: &mut impl Keep,
+    ) -> Result<Option<Ended>, Ending> {
+        match self.shape {
+            Shape::Stream => {
+                let octets = moved!(self.receive_some(socket, keep));
+                self.count(octets);
+            }
+            Shape::Maerts => {
+                let octets = moved!(self.send_all(socket, keep));
+                self.count(octets);
+            }
+            Shape::RequestResponse | Shape::ConnectRequestResponse => {
+                moved!(self.receive_all(socket, keep));
+                moved!(self.send_all(socket, keep));
+            }
+            Shape::Connect => {}
+        }
+        self.count_transaction();
+        Ok(None)
     }
 
     fn count(&mut self, octets: u64) {
@@ -180,7 +204,11 @@ impl Flow<'_, '_, '_> {
     }
 
     /// Receives what is there.
-    fn receive_some(&mut self, socket: &mut TcpStream) -> Result<Moved, Ending> {
+    fn receive_some(
+        &mut self,
+        socket: &mut TcpStream,
+        keep: &mut impl Keep,
+    ) -> Result<Moved, Ending> {
         let buffer = self.receive.next();
         loop {
             match socket.read(buffer) {
@@ -191,7 +219,7 @@ impl Flow<'_, '_, '_> {
                     return Ok(Moved::All(octets));
                 }
                 Err(error) if is_passing(&error) => {
-                    if !self.watch.goes_on()? {
+                    if !keep.goes_on()? {
                         return Ok(Moved::Ended(Ended::TimeUp));
                     }
                 }
@@ -202,7 +230,11 @@ impl Flow<'_, '_, '_> {
     }
 
     /// Receives a whole message. What is there of one that has no end does not count.
-    fn receive_all(&mut self, socket: &mut TcpStream) -> Result<Moved, Ending> {
+    fn receive_all(
+        &mut self,
+        socket: &mut TcpStream,
+        keep: &mut impl Keep,
+    ) -> Result<Moved, Ending> {
         let buffer = self.receive.next();
         let (mut have, mut calls) = (0, 0_u32);
         while have < buffer.len() {
@@ -210,7 +242,7 @@ impl Flow<'_, '_, '_> {
                 Ok(0) => return Ok(Moved::Ended(Ended::Done)),
                 Ok(octets) => (have, calls) = (have + octets, calls + 1),
                 Err(error) if is_passing(&error) => {
-                    if !self.watch.goes_on()? {
+                    if !keep.goes_on()? {
                         return Ok(Moved::Ended(Ended::TimeUp));
                     }
                 }
@@ -223,13 +255,10 @@ impl Flow<'_, '_, '_> {
     }
 
     /// Sends a whole message. Octets that TCP has taken count.
-    fn send_all(&mut self, socket: &mut TcpStream) -> Result<Moved, Ending> {
+    fn send_all(&mut self, socket: &mut TcpStream, keep: &mut impl Keep) -> Result<Moved, Ending> {
         let buffer = self.send.next();
         let mut have = 0;
-        // the timer is to end a call that waits, and not the call the timer
-        if let Some(left) = self.watch.left().filter(|left| *left < GLANCE) {
-            set_send_timeout(&*socket, Some(left.max(Duration::from_millis(1)))).map_err(failed)?;
-        }
+        keep.before_sending(socket).map_err(failed)?;
         while have < buffer.len() {
             match socket.write(&buffer[have..]) {
                 Ok(octets) => {
@@ -237,7 +266,7 @@ impl Flow<'_, '_, '_> {
                     self.tally.sent_bytes += octets as u64;
                 }
                 Err(error) if is_passing(&error) => {
-                    if !self.watch.goes_on()? {
+                    if !keep.goes_on()? {
                         return Ok(Moved::Ended(Ended::TimeUp));
                     }
                 }
@@ -250,11 +279,15 @@ impl Flow<'_, '_, '_> {
 
     /// Runs over datagrams. Those of the first sender that may count do, and an answer goes to the address of the
     /// control connection alone.
-    pub(super) fn datagrams(&mut self, socket: &UdpSocket) -> Result<Ended, Ending> {
+    pub(super) fn datagrams(
+        &mut self,
+        socket: &UdpSocket,
+        watch: &mut Watch<'_, '_>,
+    ) -> Result<Ended, Ending> {
         let answers = self.shape == Shape::RequestResponse;
         let mut peer: Option<SocketAddr> = None;
         while self.units != Some(0) {
-            if !self.watch.goes_on_with(self.tally.bytes())? {
+            if !watch.goes_on_with(self.tally.bytes())? {
                 return Ok(Ended::TimeUp);
             }
             let (octets, sender) = match socket.recv_from(self.receive.next()) {
@@ -267,7 +300,7 @@ impl Flow<'_, '_, '_> {
             let wrong = match answers {
                 // the sender's address is one of IPv6 where the server listens on all of both families
                 true => sender.ip().to_canonical() != self.source.control(),
-                false => !self.admits(sender),
+                false => !self.source.admits(sender.ip(), watch.grants()),
             };
             if wrong || *peer.get_or_insert(sender) != sender {
                 continue;

@@ -266,7 +266,6 @@ fn measure(
     let mut flow = Flow {
         shape: asked.shape,
         source,
-        watch: &mut watch,
         send,
         receive,
         units: (asked.test_length < 0).then_some(asked.test_length.unsigned_abs().into()),
@@ -274,8 +273,8 @@ fn measure(
     };
     let mut stream = None;
     let ended = match sockets {
-        Sockets::Tcp(listener) => flow.connections(listener, &mut stream),
-        Sockets::Udp(socket) => flow.datagrams(socket),
+        Sockets::Tcp(listener) => flow.connections(listener, &mut stream, &mut watch),
+        Sockets::Udp(socket) => flow.datagrams(socket, &mut watch),
     };
     let tally = flow.tally;
     let elapsed = watch.elapsed();

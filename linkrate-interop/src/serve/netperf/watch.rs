@@ -1,12 +1,17 @@
 //! When a test ends: by its timer, by the client that closes, or by a bound.
 
+use std::io;
+use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+use linkrate_sys::socket::set_send_timeout;
 
 use super::super::report::Ending;
 use super::super::{GLANCE, Grants};
 use super::Control;
 use super::cpu::Meter;
+use super::guard::Keep;
 
 /// Seconds that a server which receives waits longer than its test lasts, as a netserver does: the client's
 /// timer starts later, and what it has sent needs its time.
@@ -63,15 +68,20 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 
     /// Time until the timer at the last look; `None` without one.
-    pub(super) fn left(&self) -> Option<Duration> {
+    fn left(&self) -> Option<Duration> {
         self.timer.map(|timer| timer.saturating_duration_since(self.seen))
     }
 
-    /// Whether the timer has not fired yet, and the test is within what is granted with `bytes`.
-    ///
-    /// # Errors
-    /// When the test is over for another reason.
-    pub(super) fn goes_on_with(&mut self, bytes: u64) -> Result<bool, Ending> {
+    /// Time until it has to be asked again.
+    pub(super) fn until_next(&self) -> Duration {
+        let next = self.timer.map_or(self.next, |timer| timer.min(self.next));
+        next.saturating_duration_since(Instant::now())
+    }
+}
+
+impl Keep for Watch<'_, '_> {
+    /// Whether the test is also within what is granted.
+    fn goes_on_with(&mut self, bytes: u64) -> Result<bool, Ending> {
         let most = self.grants().bytes;
         if bytes > most {
             return Err(Ending::Refused(format!("{bytes} bytes, expected at most {most}")));
@@ -79,11 +89,15 @@ impl<'a, 'b> Watch<'a, 'b> {
         self.goes_on()
     }
 
-    /// Whether the timer has not fired yet.
-    ///
-    /// # Errors
-    /// When the test is over for another reason.
-    pub(super) fn goes_on(&mut self) -> Result<bool, Ending> {
+    /// The timer is to end a call that waits, and not the call the timer.
+    fn before_sending(&self, socket: &TcpStream) -> io::Result<()> {
+        match self.left().filter(|left| *left < GLANCE) {
+            Some(left) => set_send_timeout(socket, Some(left.max(Duration::from_millis(1)))),
+            None => Ok(()),
+        }
+    }
+
+    fn goes_on(&mut self) -> Result<bool, Ending> {
         let now = Instant::now();
         self.seen = now;
         if self.timer.is_some_and(|timer| now >= timer) {
