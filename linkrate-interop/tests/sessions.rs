@@ -360,24 +360,10 @@ fn results_of_a_netserver_of_2_6_are_read_by_their_layout() {
                 control.write_all(&recorded[1].octets).expect("a client");
             });
         let asked = OmniRequest {
-            shape,
-            udp: false,
-            test_length: 1,
-            send_buffer: None,
-            receive_buffer: None,
-            send_size: None,
-            receive_size: None,
-            send_width: None,
-            receive_width: None,
             request_size: 1,
             response_size: 1,
-            nodelay: false,
             measures_cpu: true,
-            data_port: 0,
-            data_address: None,
-            client_address: None,
-            tos: None,
-            congestion: String::new(),
+            ..OmniRequest::of(shape, false, 1)
         };
         let test = NetperfTest::ask(address, &asked, &Arc::default()).expect("a test");
         assert_ne!(test.response().data_port, 0);

@@ -63,28 +63,24 @@ fn request(options: &Options) -> OmniRequest {
     let [[_, _], [send_buffer, receive_buffer]] = options.buffers;
     let transacts = !matches!(options.test.shape, Shape::Stream | Shape::Maerts);
     let of_stream = |shape, size: Option<u32>| size.filter(|_| options.test.shape == shape);
+    let length = match options.length {
+        Length::Seconds(seconds) => seconds.cast_signed(),
+        Length::Units(units) => i32::try_from(units).map_or(i32::MIN, |units| -units),
+    };
     OmniRequest {
-        shape: options.test.shape,
-        udp: options.test.udp,
-        test_length: match options.length {
-            Length::Seconds(seconds) => seconds.cast_signed(),
-            Length::Units(units) => i32::try_from(units).map_or(i32::MIN, |units| -units),
-        },
         send_buffer,
         receive_buffer,
         send_size: of_stream(Shape::Maerts, options.message[0]),
         receive_size: of_stream(Shape::Stream, options.message[1]),
-        send_width: None,
-        receive_width: None,
         request_size: if transacts { options.transaction[0] } else { 0 },
         response_size: if transacts { options.transaction[1] } else { 0 },
         nodelay: options.nodelay,
         measures_cpu: options.cpu[1],
         data_port: options.data_ports[1],
-        data_address: None,
         client_address: options.local,
         tos: options.tos[1],
         congestion: options.congestion[1].clone().unwrap_or_default(),
+        ..OmniRequest::of(options.test.shape, options.test.udp, length)
     }
 }
 

@@ -51,32 +51,15 @@ impl Classic {
     }
 
     fn parse(self, message: &Message) -> Result<OmniRequest, MessageError> {
-        let mut request = OmniRequest {
-            shape: match self {
-                Self::TcpStream | Self::UdpStream => Shape::Stream,
-                Self::TcpMaerts => Shape::Maerts,
-                Self::TcpRr | Self::UdpRr => Shape::RequestResponse,
-                Self::TcpCrr => Shape::ConnectRequestResponse,
-                Self::TcpCc => Shape::Connect,
-            },
-            udp: matches!(self, Self::UdpStream | Self::UdpRr),
-            test_length: 0,
-            send_buffer: None,
-            receive_buffer: None,
-            send_size: None,
-            receive_size: None,
-            send_width: None,
-            receive_width: None,
-            request_size: 0,
-            response_size: 0,
-            nodelay: false,
-            measures_cpu: false,
-            data_port: 0,
-            data_address: None,
-            client_address: None,
-            tos: None,
-            congestion: String::new(),
+        let shape = match self {
+            Self::TcpStream | Self::UdpStream => Shape::Stream,
+            Self::TcpMaerts => Shape::Maerts,
+            Self::TcpRr | Self::UdpRr => Shape::RequestResponse,
+            Self::TcpCrr => Shape::ConnectRequestResponse,
+            Self::TcpCc => Shape::Connect,
         };
+        let udp = matches!(self, Self::UdpStream | Self::UdpRr);
+        let mut request = OmniRequest::of(shape, udp, 0);
         let (measures, length, listens) = match self {
             Self::TcpStream | Self::TcpMaerts => {
                 request.send_buffer = size("send_buf_size", message.signed(0))?;

@@ -244,6 +244,32 @@ fn with(flag: u32, on: bool) -> u32 {
 }
 
 impl OmniRequest {
+    /// A request that leaves all choices to the server, for a test of this length, without octets of a
+    /// transaction.
+    #[must_use]
+    pub fn of(shape: Shape, udp: bool, test_length: i32) -> Self {
+        Self {
+            shape,
+            udp,
+            test_length,
+            send_buffer: None,
+            receive_buffer: None,
+            send_size: None,
+            receive_size: None,
+            send_width: None,
+            receive_width: None,
+            request_size: 0,
+            response_size: 0,
+            nodelay: false,
+            measures_cpu: false,
+            data_port: 0,
+            data_address: None,
+            client_address: None,
+            tos: None,
+            congestion: String::new(),
+        }
+    }
+
     /// Reads a request.
     ///
     /// # Errors

@@ -419,24 +419,14 @@ fn shapes(workload: &Workload) -> &'static [Shape] {
 fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> OmniRequest {
     let transacts = matches!(shape, Shape::RequestResponse | Shape::ConnectRequestResponse);
     OmniRequest {
-        shape,
-        udp: workload.kind.is_udp(),
-        test_length: seconds.cast_signed(),
         send_buffer: buffer(spec),
         receive_buffer: buffer(spec),
         send_size: (shape == Shape::Maerts).then(|| bytes(workload.message)),
-        receive_size: None,
-        send_width: None,
-        receive_width: None,
         request_size: if transacts { bytes(workload.request) } else { 0 },
         response_size: if transacts { bytes(workload.response) } else { 0 },
         nodelay: spec.socket.nodelay,
         measures_cpu: true,
-        data_port: 0,
-        data_address: None,
-        client_address: None,
-        tos: None,
-        congestion: String::new(),
+        ..OmniRequest::of(shape, workload.kind.is_udp(), seconds.cast_signed())
     }
 }
 

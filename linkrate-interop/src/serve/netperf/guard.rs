@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::super::report::Ending;
+use super::failed;
 use super::flow::Ended;
 use super::watch::Watch;
 
@@ -58,7 +59,6 @@ impl Guard {
         way: Shutdown,
         test: impl FnOnce(&mut TcpStream, &mut &Self) -> Result<Ended, Ending>,
     ) -> Result<Ended, Ending> {
-        let failed = |error: io::Error| Ending::Failed(error.to_string());
         socket.set_read_timeout(None).map_err(failed)?;
         socket.set_write_timeout(None).map_err(failed)?;
         let (guard, theirs) = (Self::default(), socket.try_clone().map_err(failed)?);

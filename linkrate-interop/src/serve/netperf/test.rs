@@ -362,26 +362,7 @@ mod tests {
 
     #[test]
     fn buffers_are_bounded_whatever_sockets_have_and_clients_ask_for() {
-        let asked = OmniRequest {
-            shape: Shape::Stream,
-            udp: false,
-            test_length: 1,
-            send_buffer: None,
-            receive_buffer: None,
-            send_size: None,
-            receive_size: None,
-            send_width: None,
-            receive_width: None,
-            request_size: 0,
-            response_size: 0,
-            nodelay: false,
-            measures_cpu: false,
-            data_port: 0,
-            data_address: None,
-            client_address: None,
-            tos: None,
-            congestion: String::new(),
-        };
+        let asked = OmniRequest::of(Shape::Stream, false, 1);
         let many = Some(u32::MAX);
         for (asked, most) in [
             // buffers of sockets on a host with large limits

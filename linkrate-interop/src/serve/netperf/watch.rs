@@ -22,8 +22,6 @@ pub(super) const PAD: Duration = Duration::from_secs(4);
 pub(super) struct Watch<'a, 'b> {
     control: &'a Control<'b>,
     begun: Instant,
-    /// The last look at the clock: a stream has one for each call, and a second one costs it a per cent.
-    seen: Instant,
     timer: Option<Instant>,
     granted: Instant,
     /// When to look next after client and server.
@@ -48,7 +46,6 @@ impl<'a, 'b> Watch<'a, 'b> {
         Self {
             control,
             begun,
-            seen: begun,
             timer: timer.map(|timer| begun + timer),
             granted: begun + granted.max(timer.unwrap_or_default()),
             next: begun + GLANCE,
@@ -65,11 +62,6 @@ impl<'a, 'b> Watch<'a, 'b> {
     /// Time since the beginning.
     pub(super) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
-    }
-
-    /// Time until the timer at the last look; `None` without one.
-    fn left(&self) -> Option<Duration> {
-        self.timer.map(|timer| timer.saturating_duration_since(self.seen))
     }
 
     /// Time until it has to be asked again.
@@ -91,7 +83,8 @@ impl Keep for Watch<'_, '_> {
 
     /// The timer is to end a call that waits, and not the call the timer.
     fn before_sending(&self, socket: &TcpStream) -> io::Result<()> {
-        match self.left().filter(|left| *left < GLANCE) {
+        let left = self.timer.map(|timer| timer.saturating_duration_since(Instant::now()));
+        match left.filter(|left| *left < GLANCE) {
             Some(left) => set_send_timeout(socket, Some(left.max(Duration::from_millis(1)))),
             None => Ok(()),
         }
@@ -99,7 +92,6 @@ impl Keep for Watch<'_, '_> {
 
     fn goes_on(&mut self) -> Result<bool, Ending> {
         let now = Instant::now();
-        self.seen = now;
         if self.timer.is_some_and(|timer| now >= timer) {
             return Ok(false);
         }
