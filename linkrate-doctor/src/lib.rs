@@ -145,12 +145,7 @@ fn isolation() -> Finding {
 
 /// Builds a testbed, reports its abilities, and takes it down.
 fn trial(program: &Path, stop: Arc<AtomicBool>, placement: &Placement) -> Vec<Finding> {
-    let options = LabOptions {
-        program: program.to_owned(),
-        deploy: linkrate_lab::Deploy::default(),
-        stop,
-        route_congestion: None,
-    };
+    let options = LabOptions::new(program.to_owned(), stop);
     let began = Instant::now();
     match Testbed::build(&TestbedSpec::default(), placement, &options) {
         Ok(testbed) => {

@@ -29,3 +29,11 @@ pub struct LabOptions {
     /// because the choice of a route overrides the choice of a socket.
     pub route_congestion: Option<String>,
 }
+
+impl LabOptions {
+    /// Those of a lab for runs.
+    #[must_use]
+    pub fn new(program: PathBuf, stop: Arc<AtomicBool>) -> Self {
+        Self { program, deploy: Deploy::default(), stop, route_congestion: None }
+    }
+}

@@ -27,10 +27,8 @@ use linkrate_terms::{
 
 fn options() -> LabOptions {
     LabOptions {
-        program: PathBuf::from(LINKRATE),
-        deploy: linkrate_lab::Deploy::default(),
-        stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
+        ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
     }
 }
 

@@ -26,10 +26,8 @@ const PAYLOAD_RATE: f64 = 957.1e6;
 
 fn lab(name: &str) -> Lab {
     let options = LabOptions {
-        program: PathBuf::from(LINKRATE),
-        deploy: linkrate_lab::Deploy::default(),
-        stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
+        ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
     };
     let model = model::find(name).unwrap_or_else(|error| panic!("{error}"));
     let spec = TestbedSpec { adapter: Adapter::Model(Box::new(model)), ..TestbedSpec::default() };

@@ -24,10 +24,8 @@ const LINK: f64 = 1.02 * 941.5e6;
 
 fn lab(clients: u32) -> Lab {
     let options = LabOptions {
-        program: PathBuf::from(LINKRATE),
-        deploy: linkrate_lab::Deploy::default(),
-        stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
+        ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
     };
     let gigabit = model::find("gigabit").unwrap_or_else(|error| panic!("{error}"));
     let spec = TestbedSpec {

@@ -62,12 +62,7 @@ impl Steered {
         }
         let cpu = placement.sut.iter().next().ok_or("the system under test has no CPU")?;
         let program = program.to_owned();
-        let options = LabOptions {
-            program,
-            deploy: linkrate_lab::Deploy::default(),
-            stop: Arc::clone(stop),
-            route_congestion: None,
-        };
+        let options = LabOptions::new(program, Arc::clone(stop));
         let mut testbed = Testbed::build(&TestbedSpec::default(), placement, &options)
             .map_err(|error| error.to_string())?;
         if testbed.privilege() != Some(Privilege::Root) {

@@ -114,12 +114,7 @@ fn testbed(sut: &[u8], client: &[u8]) -> Result<([UnixStream; 2], Testbed, Testb
     let [first, second] = [0, 1].map(|cpu| CpuSet::from_iter([cpu]));
     let placement =
         Placement { sut: first.clone(), clients: second.clone(), controller: second, apart: true };
-    let options = LabOptions {
-        program: "linkrate".into(),
-        deploy: crate::options::Deploy::default(),
-        stop: Arc::new(AtomicBool::new(false)),
-        route_congestion: None,
-    };
+    let options = LabOptions::new("linkrate".into(), Arc::new(AtomicBool::new(false)));
     let (sut_end, mut sut) = host("sut", sut, &options)?;
     sut.place(&first)?;
     sut.keep(vec![INTERFACE.to_owned()])?;

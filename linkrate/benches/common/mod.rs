@@ -50,10 +50,11 @@ pub fn two_cpus() -> Result<(CpuSet, CpuSet), Failed> {
 /// A lab whose routes name cubic, for foreign programs.
 pub fn lab(spec: &TestbedSpec) -> Result<Lab, Failed> {
     let options = LabOptions {
-        program: PathBuf::from(env!("CARGO_BIN_EXE_linkrate")),
-        deploy: linkrate_lab::Deploy::default(),
-        stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
+        ..LabOptions::new(
+            PathBuf::from(env!("CARGO_BIN_EXE_linkrate")),
+            Arc::new(AtomicBool::new(false)),
+        )
     };
     Ok(Lab::build(spec, options)?)
 }

@@ -31,10 +31,8 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     let options = LabOptions {
-        program: this_program()?,
         deploy: arguments.deploy.deploy(),
-        stop: stop.clone(),
-        route_congestion: None,
+        ..LabOptions::new(this_program()?, stop.clone())
     };
     let mut lab = Lab::build(&study.testbed, options)?;
     if study.method.profile {

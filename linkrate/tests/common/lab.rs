@@ -29,10 +29,8 @@ pub fn lab(congestion: Option<&str>) -> Lab {
 #[track_caller]
 pub fn lab_of(spec: &TestbedSpec, congestion: Option<&str>) -> Lab {
     let options = LabOptions {
-        program: PathBuf::from(LINKRATE),
-        deploy: linkrate_lab::Deploy::default(),
-        stop: Arc::new(AtomicBool::new(false)),
         route_congestion: congestion.map(str::to_owned),
+        ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
     };
     Lab::build(spec, options).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -43,10 +43,8 @@ pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::take()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     let options = LabOptions {
-        program: this_program()?,
-        deploy: linkrate_lab::Deploy::default(),
-        stop: Arc::clone(&signals.end),
         route_congestion: Some(arguments.congestion.clone()),
+        ..LabOptions::new(this_program()?, Arc::clone(&signals.end))
     };
     let settings = settings_of(arguments, &spec)?;
     let mut lab = OpenLab::build(arguments.name.clone(), &spec, options)?;

@@ -73,10 +73,8 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
 
 fn lab(study: &Study, deploy: &DeployArgs, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
     let options = LabOptions {
-        program: this_program()?,
         deploy: deploy.deploy(),
-        stop: Arc::clone(stop),
-        route_congestion: None,
+        ..LabOptions::new(this_program()?, Arc::clone(stop))
     };
     let mut lab = Lab::build(&study.testbed, options)?;
     if study.method.profile {
