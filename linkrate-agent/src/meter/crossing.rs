@@ -54,22 +54,21 @@ pub struct Arrived {
 struct Pace {
     readers: u64,
     /// The quickest reading so far, ns: others took longer because something else had the CPU.
-    quickest_ns: u64,
+    quickest_ns: Option<u64>,
 }
 
 impl Pace {
     fn new(readers: u32) -> Self {
-        Self { readers: u64::from(readers.max(1)), quickest_ns: u64::MAX }
+        Self { readers: u64::from(readers.max(1)), quickest_ns: None }
     }
 
     fn took(&mut self, reading_ns: u64) {
-        self.quickest_ns = self.quickest_ns.min(reading_ns);
+        self.quickest_ns = Some(self.quickest_ns.map_or(reading_ns, |ns| ns.min(reading_ns)));
     }
 
     /// The next rest, ns.
     fn rest_ns(self) -> u64 {
-        let known_ns = if self.quickest_ns == u64::MAX { 0 } else { self.quickest_ns };
-        (REST * known_ns).max(NAP_NS) * self.readers
+        (REST * self.quickest_ns.unwrap_or(0)).max(NAP_NS) * self.readers
     }
 }
 
