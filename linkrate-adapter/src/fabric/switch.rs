@@ -23,7 +23,7 @@ use crate::link::LinkSpec;
 use crate::load::Load;
 use crate::pacing::Line;
 use crate::segment::earlier;
-use groups::{GroupSpec, Groups};
+use groups::{GroupSpec, Groups, Left};
 
 /// An address that was not seen for this time is forgotten (IEEE 802.1Q, 8.8.3).
 const AGEING_PS: u64 = 300_000_000_000_000;
@@ -36,6 +36,8 @@ const QUEUE_BYTES: u64 = 1 << 20;
 struct Port {
     flights: Flights,
     line: Line,
+    /// No frame leaves before: it could overtake one of its flow that waits before another port.
+    not_before_ps: u64,
     queue_ps: u64,
     vlans: Vlans,
     counters: Arc<SwitchCounters>,
@@ -107,8 +109,9 @@ impl Fabric for Switch {
         let line = link.line();
         let queue_ps = line.time_ps(QUEUE_BYTES);
         let (vlans, counters) = (Vlans::default(), Arc::default());
-        let (flights, recent) = (Flights::default(), None);
-        self.ports.put(number, Port { flights, line, queue_ps, vlans, counters, recent });
+        let (flights, recent, not_before_ps) = (Flights::default(), None, 0);
+        let port = Port { flights, line, not_before_ps, queue_ps, vlans, counters, recent };
+        self.ports.put(number, port);
         self.link_changed(number, PortLink { up: true, rate: link.rate });
     }
 
@@ -152,7 +155,7 @@ impl Fabric for Switch {
         }
         let mut out = Vec::new();
         self.groups.set(number, spec, self.now_ps, &mut out);
-        self.send_messages(out, self.now_ps);
+        self.follow_groups(out, self.now_ps);
     }
 
     /// Changes the VLANs of a port. The switch forgets the addresses behind it.
@@ -197,7 +200,7 @@ impl Fabric for Switch {
         // behind what came: a partner is not silent whose frames only waited for this thread
         let mut out = Vec::new();
         any |= self.groups.poll(now_ps, &mut out);
-        self.send_messages(out, now_ps);
+        self.follow_groups(out, now_ps);
         any
     }
 
@@ -242,7 +245,26 @@ impl Switch {
     fn link_changed(&mut self, number: usize, link: PortLink) {
         let mut out = Vec::new();
         self.groups.set_link(number, link, self.now_ps, &mut out);
-        self.send_messages(out, self.now_ps);
+        self.follow_groups(out, self.now_ps);
+    }
+
+    /// Follows decisions of groups, and sends their frames.
+    fn follow_groups(&mut self, messages: Vec<Message>, at_ps: u64) {
+        self.hold_for_order();
+        self.send_messages(messages, at_ps);
+    }
+
+    /// Holds all frames to a group until everything has left that waits before ports that flows leave.
+    fn hold_for_order(&mut self) {
+        for Left { ports, all, margin_ps } in self.groups.take_left() {
+            let lines = ports.iter().filter_map(|port| Some(&self.ports.get(*port)?.line));
+            let Some(free_at_ps) = lines.map(Line::free_at_ps).max() else { continue };
+            for to in all {
+                if let Some(port) = self.ports.get_mut(to) {
+                    port.not_before_ps = port.not_before_ps.max(free_at_ps + margin_ps);
+                }
+            }
+        }
     }
 
     /// Sends frames of the switch itself, before the frames that wait for the line. No queue is full for
@@ -311,7 +333,7 @@ impl Switch {
             // for this end of the link: no bridge forwards it (802.1Q, table 8-1; RFC 7130, 2.3)
             let mut out = Vec::new();
             self.groups.receive(from, &frame.to_vec(), at_ps, &mut out);
-            self.send_messages(out, at_ps);
+            self.follow_groups(out, at_ps);
             return;
         }
         let group = self.groups.of(from);
@@ -393,7 +415,7 @@ impl Switch {
         let tagging = port.vlans.of_outgoing(vlan, tag.map(TagControl::vlan));
         let as_it_came = tagging.is_some_and(|tagging| wanted_tag(tagging, tags).is_none());
         if as_it_came && !port.line.takes_time() {
-            let out = port.line.occupy(at_ps, 0);
+            let out = port.line.occupy(at_ps.max(port.not_before_ps), 0);
             port.flights.outwards.add(out.end_ps, burst);
         } else {
             burst.each().for_each(|frame| self.queue(to, frame, tags, at_ps));
@@ -411,11 +433,12 @@ impl Switch {
             }
             None => frame,
         };
-        if port.line.free_at_ps().saturating_sub(at_ps) > port.queue_ps {
+        let ready_ps = at_ps.max(port.not_before_ps);
+        if port.line.free_at_ps().saturating_sub(ready_ps) > port.queue_ps {
             port.counters.full.add(1);
             return;
         }
-        let out = port.line.occupy(at_ps, frame.len());
+        let out = port.line.occupy(ready_ps, frame.len());
         port.counters.transit_ns.add(out.end_ps.saturating_sub(at_ps) / PS_PER_NS);
         port.flights.outwards.add(out.end_ps, frame);
     }

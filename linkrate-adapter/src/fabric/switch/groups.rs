@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linkrate_terms::AggregateKnobs;
 use linkrate_terms::knobs::AggregateMode;
-use linkrate_wire::balance::Balancer;
+use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::lro::{Parts, Row};
 
@@ -63,6 +63,19 @@ struct Group {
     balancer: Balancer,
     /// The decision that the balancer follows.
     follows: u64,
+    /// Ports that flows have left since [`Groups::take_left`].
+    left: Vec<usize>,
+}
+
+/// Ports of a group that flows have left for other ones.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// The ports that have a carrier. One without loses what waits before it.
+    pub(super) ports: Vec<usize>,
+    /// All ports of the group.
+    pub(super) all: Vec<usize>,
+    /// How long a frame may still take to the host's stack after it has left a port.
+    pub(super) margin_ps: u64,
 }
 
 /// The groups of a switch.
@@ -113,6 +126,7 @@ impl Groups {
             membership: Membership::new(Role::Switch, address(switch, number), knobs.clone()),
             balancer: fresh_balancer(knobs.switch_balance, 0, 0),
             follows: 0,
+            left: Vec::new(),
         });
         group.membership.log_to(decisions.about(ports.iter().map(|of| of.place)));
         group.membership.set_knobs(now, knobs.clone(), &mut messages);
@@ -143,7 +157,10 @@ impl Groups {
             group.membership.set_link(now, place, link, &mut messages);
         }
         if group.balancer.balance() != knobs.switch_balance {
-            group.balancer = fresh_balancer(knobs.switch_balance, 0, 0);
+            // any flow may have another port now
+            let before =
+                std::mem::replace(&mut group.balancer, fresh_balancer(knobs.switch_balance, 0, 0));
+            group.leave(before.active());
             group.follows = 0;
         }
         group.settle(at_ps, messages, out);
@@ -275,6 +292,17 @@ impl Groups {
         any
     }
 
+    /// The ports that flows have left since the last call.
+    pub(super) fn take_left(&mut self) -> impl Iterator<Item = Left> {
+        let Self { groups, links, .. } = self;
+        groups.iter_mut().flatten().filter(|group| !group.left.is_empty()).map(|group| {
+            let mut ports = std::mem::take(&mut group.left);
+            ports.retain(|port| links.get(port).is_some_and(|link| link.up));
+            let all = group.ports.iter().copied().flatten().collect();
+            Left { ports, all, margin_ps: group.membership.quiet_ps(0) }
+        })
+    }
+
     fn with(
         &mut self,
         port: usize,
@@ -307,9 +335,19 @@ impl Group {
     fn follow(&mut self, at_ps: u64) {
         if self.follows != self.membership.changes() {
             self.follows = self.membership.changes();
+            let active = self.membership.active();
+            let left = self.balancer.active().iter().filter(|place| !active.contains(place));
+            let left: Vec<PortIndex> = left.copied().collect();
+            self.leave(&left);
             self.balancer.set_quiet(self.membership.quiet_ps(QUEUE_BYTES));
             // every port of a group has a place in its balancer
-            let _ = self.balancer.set_active(at_ps, &self.membership.active());
+            let _ = self.balancer.set_active(at_ps, &active);
         }
+    }
+
+    /// Notes that flows leave these ports.
+    fn leave(&mut self, places: &[PortIndex]) {
+        let ports = places.iter().filter_map(|place| self.ports.get(place.at()).copied().flatten());
+        self.left.extend(ports);
     }
 }

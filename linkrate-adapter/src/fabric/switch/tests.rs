@@ -1,5 +1,7 @@
 //! Tests of the switch.
 
+mod order;
+
 use linkrate_terms::knobs::AggregateMode;
 use linkrate_terms::{AggregateKnobs, Balance};
 use linkrate_wire::link::LinkLaw;
