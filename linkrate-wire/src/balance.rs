@@ -268,7 +268,7 @@ impl Balancer {
                 self.table.leave_by_load(now_ps, &mut self.active, &mut self.loads);
         } else {
             self.moves.forced += self.table.leave(now_ps, &mut self.active);
-            self.table.share_out(now_ps, &self.active);
+            self.table.share_out(&self.active);
         }
         Ok(())
     }

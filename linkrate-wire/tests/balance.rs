@@ -256,6 +256,34 @@ fn a_port_that_joins_gets_a_busy_flow_and_not_one_that_is_silent() {
     }
 }
 
+/// Eight flows that carried nearly the same. However long nothing was sent before the number of ports changed,
+/// each port gets its share of them.
+#[test]
+fn ports_that_join_after_a_silence_of_any_length_get_an_even_share() {
+    let flows: Vec<Flow> = (0..8).map(flow).collect();
+    for silence in (0..20_000).step_by(50) {
+        let mut balancer = balancer(Balance::Mac, 8, MS);
+        set_active(&mut balancer, 0, &[0, 1]);
+        // each a little busier than the one before, and the last frames come in another order
+        for round in 0..1000 {
+            for (number, flow) in flows.iter().enumerate() {
+                let bytes = 6000 + 200 * ((number * 5) % 8);
+                balancer.choose(round * MS, &flow.frame, bytes, flow.queue).expect("a port");
+            }
+        }
+        let mut now = (1000 + silence) * MS;
+        for ports in [&[0, 1, 2, 3][..], &[0, 1, 2, 3, 4, 5, 6, 7], &[0, 1, 2, 3], &[0, 1]] {
+            set_active(&mut balancer, now, ports);
+            // a gap
+            now += 10 * MS;
+            flows.iter().for_each(|flow| _ = choose(&mut balancer, now, flow));
+            let mut counts = entries(&balancer);
+            counts.truncate(ports.len());
+            assert_eq!(counts, vec![8 / ports.len(); ports.len()], "after {silence} ms");
+        }
+    }
+}
+
 #[test]
 fn a_marker_moves_entries_without_a_later_frame() {
     let mut balancer = balancer(Balance::Mac, 2, MS);

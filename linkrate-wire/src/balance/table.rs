@@ -5,6 +5,9 @@ use super::loads::{Loads, Period};
 use super::sharing;
 use super::{AGE_PS, ENTRIES, EntryUse, MOST_PORTS, Moves, PortIndex, Wish};
 
+/// An entry with a smaller load had a sign of life to carry lately at most: a full frame is more.
+const IDLE_BYTES: u64 = 1514;
+
 /// The port of an unused entry.
 pub(super) const NONE: PortIndex = PortIndex(u8::MAX);
 
@@ -162,12 +165,17 @@ impl Table {
     }
 
     /// Wants the traffic of the entries in use spread evenly over the active ports, with few changes.
-    pub(super) fn share_out(&mut self, now_ps: u64, active: &Active) {
-        let period = Period::of(now_ps);
+    ///
+    /// Loads are those of the moment when traffic was seen last: a silence of all flows says nothing about
+    /// which of them are busy. Loads that are halved down to the last bits would say anything.
+    pub(super) fn share_out(&mut self, active: &Active) {
+        let used = self.entries.iter().filter(|entry| entry.is_used());
+        let latest = used.map(|entry| entry.period).max().unwrap_or_default();
         let mut all = [sharing::Part::NONE; ENTRIES];
         for (part, entry) in all.iter_mut().zip(self.entries.iter()) {
             if entry.is_used() {
-                let load = period.rest_slowly(entry.load, entry.period);
+                let load = latest.rest_slowly(entry.load, entry.period);
+                let load = if load < IDLE_BYTES { 0 } else { load };
                 *part = sharing::Part { load, port: entry.port };
             }
         }
