@@ -7,6 +7,8 @@ pub(crate) mod event;
 mod facts;
 mod measured;
 mod programs;
+#[cfg(test)]
+mod scale;
 #[cfg(any(test, fuzzing))]
 pub mod scripted;
 mod sockets;

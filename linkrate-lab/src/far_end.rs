@@ -2,15 +2,18 @@
 //! protocol, and makes a [`Host`] of it.
 //!
 //! `Child` starts the agent on this machine, in namespaces of its own or where the controller
-//! is; `Ssh` starts it on another machine, and brings the program along where it is missing (`carry`). A batch system would be a third way. [`FarProgram`] is no
-//! agent: a program of others, which knows its own protocol alone. [`FarEndReport`] types how much a far
-//! end reports of a window: an agent reports everything, a foreign program its traffic alone.
+//! is; `Remote` starts it on another machine, through `ssh` or a step of Slurm, and brings the program
+//! along where it is missing (`carry`). [`FarProgram`] is no agent: a program of others, which knows its
+//! own protocol alone. [`FarEndReport`] types how much a far end reports of a window: an agent reports
+//! everything, a foreign program its traffic alone.
 
 mod carry;
 mod child;
 mod elf;
 mod program;
+mod remote;
 mod report;
+mod slurm;
 mod ssh;
 mod words;
 
@@ -20,8 +23,11 @@ use crate::options::LabOptions;
 
 pub(crate) use child::{Child, LAB, LENDS, Namespaces};
 pub use program::FarProgram;
+pub(crate) use remote::{Remote, Way};
 pub(crate) use report::agents;
 pub use report::{FarEndReport, TrafficReport};
+pub use slurm::Allocation;
+pub(crate) use slurm::Slurm;
 pub(crate) use ssh::Ssh;
 pub(crate) use words::Words;
 

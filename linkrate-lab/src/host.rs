@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::time::Duration;
 
 use linkrate_agent::protocol::{
     Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request,
@@ -21,7 +21,7 @@ use linkrate_sys::tell;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
 
-use crate::connection::{AgentError, Connection, expect_reply};
+use crate::connection::{AgentError, Connection, PATIENCE, expect_reply};
 use crate::error::LabError;
 use crate::far_end::{FarProgram, Words};
 use crate::options::LabOptions;
@@ -69,8 +69,9 @@ impl Drop for Host {
     }
 }
 
-/// The exit code of `ssh` when the connection was lost, ssh(1). No agent has it.
-const CONNECTION_LOST: i32 = 255;
+/// The least exit code of a carrier whose agent did not end by itself: `ssh` has 255 when the connection
+/// was lost, ssh(1), and `srun` has 128 and the number of the signal that ended the task. No agent has any.
+const NOT_BY_ITSELF: i32 = 128;
 
 /// What is to be said of an agent whose end does not prove that it has restored its interfaces.
 fn doubt(name: &str, pid: u32, held: &[String], ended: &io::Result<ExitStatus>) -> Option<String> {
@@ -80,7 +81,7 @@ fn doubt(name: &str, pid: u32, held: &[String], ended: &io::Result<ExitStatus>) 
     let interfaces = held.join(", ");
     const LEFT: &str = "MTU, offloads, queues, steering and addresses may be those of a run";
     match ended {
-        Ok(status) if status.signal().is_none() && status.code() != Some(CONNECTION_LOST) => None,
+        Ok(status) if status.code().is_some_and(|code| code < NOT_BY_ITSELF) => None,
         Ok(status) => Some(format!(
             "warning: the connection to the agent of {name} has ended ({status}) before the agent \
              said that it restored {interfaces}: {LEFT}\n\
@@ -106,11 +107,25 @@ impl Host {
         carrier: impl Into<Carrier>,
         options: &LabOptions,
     ) -> Result<Self, Box<(AgentError, Carrier)>> {
+        Self::greet_within(PATIENCE, name, carrier, options)
+    }
+
+    /// The same with an agent that may take `patience` to start.
+    ///
+    /// # Errors
+    /// As [`greet`](Self::greet).
+    pub(crate) fn greet_within(
+        patience: Duration,
+        name: &str,
+        carrier: impl Into<Carrier>,
+        options: &LabOptions,
+    ) -> Result<Self, Box<(AgentError, Carrier)>> {
         let carrier = carrier.into();
-        let greeted = converse(name, &carrier, options).and_then(|(mut connection, hello)| {
-            let clock = read_clock(&mut connection)?;
-            Ok((connection, hello, clock))
-        });
+        let greeted =
+            converse(patience, name, &carrier, options).and_then(|(mut connection, hello)| {
+                let clock = read_clock(&mut connection)?;
+                Ok((connection, hello, clock))
+            });
         match greeted {
             Ok((connection, hello, (clock_offset_ns, round_trip_ns))) => Ok(Self {
                 name: name.to_owned(),
@@ -340,6 +355,7 @@ pub(crate) fn typed_name(name: &str) -> String {
 
 /// Says hello to the agent behind `carrier`.
 fn converse(
+    patience: Duration,
     name: &str,
     carrier: &Carrier,
     options: &LabOptions,
@@ -351,8 +367,11 @@ fn converse(
     let mut connection =
         Connection::new(name.to_owned(), reader, writer, Arc::clone(&options.stop));
     let hello = Request::Hello { version: PROTOCOL_VERSION };
-    let hello = expect_reply!(connection, hello, Reply::Hello(hello) => hello)?;
-    Ok((connection, hello))
+    connection.send(&hello)?;
+    match connection.receive(patience)? {
+        Reply::Hello(hello) => Ok((connection, hello)),
+        _ => Err(connection.unexpected("hello")),
+    }
 }
 
 /// Reads how far the host's clock is ahead of the controller's, and how long the exchange with the
@@ -381,6 +400,8 @@ pub(crate) fn read_clock(connection: &mut Connection) -> Result<(i64, u64), Agen
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     #[test]
@@ -389,7 +410,9 @@ mod tests {
         let of = |raw| doubt("ssh:lab2", 7, &held, &Ok(ExitStatus::from_raw(raw)));
         // it restores before it exits, with whatever code
         assert_eq!((of(0), of(1 << 8), of(101 << 8)), (None, None, None));
-        for (raw, part) in [(9, "signal: 9"), (255 << 8, "exit status: 255")] {
+        for (raw, part) in
+            [(9, "signal: 9"), (255 << 8, "exit status: 255"), (137 << 8, "exit status: 137")]
+        {
             let said = of(raw).unwrap();
             let all = [part, "agent of ssh:lab2", "eth1, eth2", "`linkrate doctor --restore`"];
             assert!(all.iter().all(|part| said.contains(part)), "{said}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The program for machines behind `ssh` that have no linkrate of this version.
+/// The program for other machines that have no linkrate of this version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Deploy {
     /// [`LabOptions::program`] is copied to them.
@@ -21,8 +21,10 @@ pub enum Deploy {
 pub struct LabOptions {
     /// The linkrate program, whose `agent` command the hosts run.
     pub program: PathBuf,
-    /// What machines behind `ssh` get that have no linkrate of this version.
+    /// What other machines get that have no linkrate of this version.
     pub deploy: Deploy,
+    /// Options for `srun`, with which nodes of Slurm can be reached outside of an allocation.
+    pub slurm_options: Option<Vec<String>>,
     /// Set when the user interrupts; ends every wait.
     pub stop: Arc<AtomicBool>,
     /// Congestion control of the routes, for foreign programs in the lab. Runs leave it out,
@@ -34,6 +36,12 @@ impl LabOptions {
     /// Those of a lab for runs.
     #[must_use]
     pub fn new(program: PathBuf, stop: Arc<AtomicBool>) -> Self {
-        Self { program, deploy: Deploy::default(), stop, route_congestion: None }
+        Self {
+            program,
+            deploy: Deploy::default(),
+            slurm_options: None,
+            stop,
+            route_congestion: None,
+        }
     }
 }

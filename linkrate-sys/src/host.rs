@@ -100,10 +100,11 @@ pub fn spawn_for(
     args: &[&OsStr],
     isolation: Isolation<'_>,
 ) -> SysResult<HostProcess> {
-    start(life, program, args, isolation, Stdio::inherit())
+    start(life, program, args, &[], isolation, Stdio::inherit())
 }
 
-/// As [`spawn_for`], and returns what the host writes to standard error, to be read.
+/// As [`spawn_for`], and returns what the host writes to standard error, to be read. The host gets no
+/// environment variable named `without`.
 ///
 /// # Errors
 /// As [`spawn`].
@@ -111,17 +112,19 @@ pub fn spawn_heard(
     life: Life,
     program: &Path,
     args: &[&OsStr],
+    without: &[&str],
     isolation: Isolation<'_>,
 ) -> SysResult<(HostProcess, PipeReader)> {
     let failed = |error| SysError::new("start host", program.display().to_string(), error);
     let (heard, stderr) = io::pipe().map_err(failed)?;
-    Ok((start(life, program, args, isolation, Stdio::from(stderr))?, heard))
+    Ok((start(life, program, args, without, isolation, Stdio::from(stderr))?, heard))
 }
 
 fn start(
     life: Life,
     program: &Path,
     args: &[&OsStr],
+    without: &[&str],
     isolation: Isolation<'_>,
     stderr: Stdio,
 ) -> SysResult<HostProcess> {
@@ -133,6 +136,7 @@ fn start(
     let report = enter::StepReport::new().map_err(failed)?;
     let mut steps = enter::Steps::new(isolation, life, report.writer());
     let mut command = Command::new(program);
+    without.iter().for_each(|name| _ = command.env_remove(name));
     command.args(args).stdin(Stdio::from(stdin)).stdout(Stdio::from(theirs)).stderr(stderr);
     // SAFETY: `run` makes raw system calls only: it neither allocates, nor locks, nor panics, so
     // it may run between fork and exec even when other threads held locks at the fork. The

@@ -16,11 +16,11 @@ pub const NAME_BYTES: usize = 15;
 /// Longest destination that is given to `ssh`, and longest name of a host with a program.
 const DESTINATION_BYTES: usize = 255;
 
-/// The program that is started at the far end of `ssh` unless another is named.
+/// The program that is started on other machines unless another is named.
 pub const FAR_PROGRAM: &str = "linkrate";
 
 /// How a far end is written, for hints.
-pub const FAR_END_EXPECTED: &str = "expected \"ssh:HOST\" or \"interface:NAME\", and \",ADDRESS\" after it if needed, or \"iperf3:HOST\" or \
+pub const FAR_END_EXPECTED: &str = "expected \"ssh:HOST\", \"slurm:NODE\" or \"interface:NAME\", and \",ADDRESS\" after it if needed, or \"iperf3:HOST\" or \
      \"netperf:HOST\", and \":PORT\" after it if needed, or \"iperf3:USER@HOST,KEY\" with the file of the server's public key";
 
 /// Existing interfaces of the system under test, each a port, and the clients at their far ends.
@@ -31,7 +31,7 @@ pub struct Interfaces {
     pub names: Vec<String>,
     /// The clients, in the order of the interfaces; each interface has the same number.
     pub clients: Vec<FarEnd>,
-    /// The linkrate program at the far end of `ssh`: a path, or a name in the search path there.
+    /// The linkrate program on the clients' machines: a path, or a name in the search path there.
     pub program: String,
 }
 
@@ -85,7 +85,7 @@ impl Interfaces {
         u32::try_from(self.names.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether the clients have CPUs of their own: those behind `ssh`, and programs.
+    /// Whether the clients have CPUs of their own: those on other machines, and programs.
     pub fn is_remote(&self) -> bool {
         self.clients.iter().any(FarEnd::is_remote)
     }
@@ -157,8 +157,8 @@ pub enum InterfacesError {
     /// Some clients are on this machine, whose CPUs they share with the system under test, and
     /// some are not.
     #[error(
-        "{one} and {other} cannot be in one testbed; expected only clients behind ssh, only interfaces of \
-         this host, or only one program"
+        "{one} and {other} cannot be in one testbed; expected only clients behind ssh, only nodes of \
+         Slurm, only interfaces of this host, or only one program"
     )]
     Mixed {
         /// The first client.
@@ -166,9 +166,9 @@ pub enum InterfacesError {
         /// One of the other kind.
         other: FarEnd,
     },
-    /// A program is named although no client is behind ssh.
+    /// A program is named although no client's machine runs it.
     #[error(
-        "the linkrate program at the far end applies to clients behind ssh only; these clients are not behind ssh"
+        "the linkrate program at the far end applies to clients of ssh: and slurm: only; these clients are not"
     )]
     NoFarProgram,
     /// The name is not valid for a program.
@@ -187,6 +187,13 @@ pub enum FarEnd {
     Ssh {
         /// The argument of `ssh`: `lab2`, `root@lab2`, `ssh://root@lab2:2222`.
         destination: String,
+        /// Its address on the interface's network; `None` lets its agent find it.
+        address: Option<Ipv4Addr>,
+    },
+    /// A node of a cluster, reached by a step of Slurm.
+    Slurm {
+        /// Its name in Slurm.
+        node: String,
         /// Its address on the interface's network; `None` lets its agent find it.
         address: Option<Ipv4Addr>,
     },
@@ -215,6 +222,7 @@ pub enum FarEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Ssh,
+    Slurm,
     Interface,
     Program(Program),
 }
@@ -223,9 +231,15 @@ impl FarEnd {
     fn kind(&self) -> Kind {
         match self {
             Self::Ssh { .. } => Kind::Ssh,
+            Self::Slurm { .. } => Kind::Slurm,
             Self::Interface { .. } => Kind::Interface,
             Self::Program { program, .. } => Kind::Program(*program),
         }
+    }
+
+    /// Whether the client is an agent on another machine.
+    pub fn is_agent_elsewhere(&self) -> bool {
+        matches!(self, Self::Ssh { .. } | Self::Slurm { .. })
     }
 
     /// Whether the client has CPUs of its own. A program is taken for one on another machine.
@@ -237,7 +251,7 @@ impl FarEnd {
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::Interface { name, .. } => Some(name),
-            Self::Ssh { .. } | Self::Program { .. } => None,
+            Self::Ssh { .. } | Self::Slurm { .. } | Self::Program { .. } => None,
         }
     }
 
@@ -245,7 +259,7 @@ impl FarEnd {
     pub fn program(&self) -> Option<Program> {
         match self {
             Self::Program { program, .. } => Some(*program),
-            Self::Ssh { .. } | Self::Interface { .. } => None,
+            Self::Ssh { .. } | Self::Slurm { .. } | Self::Interface { .. } => None,
         }
     }
 
@@ -253,7 +267,9 @@ impl FarEnd {
     pub fn name(&self) -> String {
         let mut named = self.clone();
         match &mut named {
-            Self::Ssh { address, .. } | Self::Interface { address, .. } => *address = None,
+            Self::Ssh { address, .. }
+            | Self::Slurm { address, .. }
+            | Self::Interface { address, .. } => *address = None,
             Self::Program { user, .. } => *user = None,
         }
         named.to_string()
@@ -262,7 +278,9 @@ impl FarEnd {
     /// The address that was given.
     pub fn address(&self) -> Option<Ipv4Addr> {
         match self {
-            Self::Ssh { address, .. } | Self::Interface { address, .. } => *address,
+            Self::Ssh { address, .. }
+            | Self::Slurm { address, .. }
+            | Self::Interface { address, .. } => *address,
             Self::Program { .. } => None,
         }
     }
@@ -276,6 +294,7 @@ impl fmt::Display for FarEnd {
                 f.write_str(destination)?;
             }
             Self::Ssh { destination, .. } => write!(f, "ssh:{destination}")?,
+            Self::Slurm { node, .. } => write!(f, "slurm:{node}")?,
             Self::Interface { name, .. } => write!(f, "interface:{name}")?,
             Self::Program { program, host, port, user } => {
                 write!(f, "{program}:")?;
@@ -345,11 +364,13 @@ impl FromStr for FarEnd {
                 let url = if rest.starts_with("//") { "ssh:" } else { "" };
                 Ok(Self::Ssh { destination: format!("{url}{rest}"), address })
             }
+            "slurm" if is_host_name(rest) => Ok(Self::Slurm { node: rest.to_owned(), address }),
+            "slurm" => refused("the text after slurm: is not the name of one node"),
             "interface" if is_interface_name(rest) => {
                 Ok(Self::Interface { name: rest.to_owned(), address })
             }
             "interface" => refused("the text after interface: is not an interface name"),
-            _ => refused("it begins with none of ssh:, interface:, iperf3: and netperf:"),
+            _ => refused("it begins with none of ssh:, slurm:, interface:, iperf3: and netperf:"),
         }
     }
 }
@@ -381,10 +402,7 @@ fn at_program(program: Program, text: &str) -> Result<FarEnd, &'static str> {
             _ => return Err("the text after the second colon is not a TCP port"),
         },
     };
-    let valid = (1..=DESTINATION_BYTES).contains(&host.len())
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
-        && !host.starts_with('-');
-    match valid {
+    match is_host_name(host) {
         true => Ok(FarEnd::Program { program, host: host.to_owned(), port, user }),
         false => Err("the text after the first colon is not a host"),
     }
@@ -402,6 +420,13 @@ impl From<FarEnd> for String {
     fn from(end: FarEnd) -> Self {
         end.to_string()
     }
+}
+
+/// Whether the name can be that of a host, and is no option of a program.
+fn is_host_name(name: &str) -> bool {
+    (1..=DESTINATION_BYTES).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+        && !name.starts_with('-')
 }
 
 /// Whether the name is valid for an interface: by the kernel's dev_valid_name (net/core/dev.c),
@@ -438,6 +463,8 @@ mod tests {
             "ssh:root@lab2,10.0.0.2",
             "ssh://root@lab2:2222",
             "ssh://lab2:22,192.0.2.7",
+            "slurm:n2",
+            "slurm:rack-4.n17,10.0.0.2",
             "interface:eth2",
             "interface:eth2.7,10.0.0.2",
             "iperf3:lab2",
@@ -456,7 +483,7 @@ mod tests {
     fn refuses_other_texts_with_the_expected_form() {
         for (text, reason) in [
             ("lab2", "names no way to reach the client"),
-            ("rsh:lab2", "with none of ssh:, interface:, iperf3: and netperf:"),
+            ("rsh:lab2", "with none of ssh:, slurm:, interface:, iperf3: and netperf:"),
             ("iperf3:", "not a host"),
             ("iperf3:-c", "not a host"),
             ("netperf:lab2,10.0.0.1", "netperf asks for no user"),
@@ -475,6 +502,10 @@ mod tests {
             ("ssh:a b", "not a host"),
             ("ssh:lab2,lab3", "not an IPv4 address"),
             ("ssh:lab2,10.0.0.256", "not an IPv4 address"),
+            ("slurm:", "not the name of one node"),
+            ("slurm:n[1-4]", "not the name of one node"),
+            ("slurm:--partition", "not the name of one node"),
+            ("slurm:n1,n2", "not an IPv4 address"),
             ("interface:", "not an interface name"),
             ("interface:a/b", "not an interface name"),
         ] {
@@ -487,6 +518,7 @@ mod tests {
     fn each_interface_has_the_same_number_of_clients() {
         assert_eq!(made(&["eth1"], &["ssh:a"], None), Ok(1));
         assert_eq!(made(&["eth1", "eth2"], &["ssh:a", "ssh:a", "ssh:b", "ssh:b"], None), Ok(2));
+        assert_eq!(made(&["eth1"], &["slurm:n2", "slurm:n3"], Some("linkrate")), Ok(2));
         assert_eq!(made(&["eth1"], &["interface:eth2"], None), Ok(1));
         assert_eq!(made(&["eth1"], &["iperf3:a", "iperf3:a:5202"], None), Ok(2));
         for (names, clients, program, part) in [
@@ -502,14 +534,20 @@ mod tests {
             (&["eth1"], &["interface:eth1"], None, "interface eth1 is named twice"),
             (&["a b"], &["ssh:a"], None, "\"a b\" is not an interface name"),
             (&["eth1"], &["ssh:a", "interface:eth2"], None, "ssh:a and interface:eth2"),
+            (&["eth1"], &["ssh:a", "slurm:b"], None, "ssh:a and slurm:b"),
             (&["eth1"], &["ssh:a", "iperf3:b"], None, "ssh:a and iperf3:b"),
             (&["eth1"], &["netperf:a", "iperf3:b"], None, "netperf:a and iperf3:b"),
-            (&["eth1"], &["iperf3:a"], Some("linkrate"), "applies to clients behind ssh only"),
+            (
+                &["eth1"],
+                &["iperf3:a"],
+                Some("linkrate"),
+                "applies to clients of ssh: and slurm: only",
+            ),
             (
                 &["eth1"],
                 &["interface:eth2"],
                 Some("linkrate"),
-                "applies to clients behind ssh only",
+                "applies to clients of ssh: and slurm: only",
             ),
             (&["eth1"], &["ssh:a"], Some(""), "has an empty name"),
         ] {
@@ -535,7 +573,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused_and_comes_back_as_it_went(
-            text in "(ssh:|interface:|iperf3:|netperf:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
+            text in "(ssh:|slurm:|interface:|iperf3:|netperf:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
         ) {
             if let Ok(end) = text.parse::<FarEnd>() {
                 prop_assert_eq!(&end.to_string().parse::<FarEnd>().unwrap(), &end);

@@ -96,16 +96,18 @@ impl Program {
         format!("exec /bin/sh -c {}", shell::word(&script(self.length)))
     }
 
-    /// Sends the file through `socket` to [`command`](Self::command). Afterwards, the agent reads.
+    /// Sends the file through `socket` to [`command`](Self::command), which may take `patience` to
+    /// start. Afterwards, the agent reads.
     ///
     /// # Errors
     /// As [`CarryError`] says.
     pub(super) fn send(
         &mut self,
         socket: &UnixStream,
+        patience: Duration,
         stop: &AtomicBool,
     ) -> Result<(), CarryError> {
-        let line = read_line(socket, stop)?;
+        let line = read_line(socket, patience, stop)?;
         let Some(machine) = line.strip_prefix(OPEN) else {
             return Err(CarryError::Answer(line));
         };
@@ -123,7 +125,7 @@ impl Program {
             write_all(socket, &part[..count], stop)?;
         }
         socket.set_write_timeout(None)?;
-        match read_line(socket, stop)? {
+        match read_line(socket, PATIENCE, stop)? {
             line if line == WHOLE => Ok(()),
             line => Err(CarryError::Answer(line)),
         }
@@ -143,8 +145,12 @@ fn script(length: u64) -> String {
 }
 
 /// A line of the shell, cleaned.
-fn read_line(mut socket: &UnixStream, stop: &AtomicBool) -> Result<String, CarryError> {
-    let deadline = Instant::now() + PATIENCE;
+fn read_line(
+    mut socket: &UnixStream,
+    patience: Duration,
+    stop: &AtomicBool,
+) -> Result<String, CarryError> {
+    let deadline = Instant::now() + patience;
     let mut line = Vec::new();
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -251,11 +257,11 @@ mod tests {
         let script = format!("#!/bin/sh\necho $*\ncat\nexit 7\n{}", "# filler\n".repeat(50_000));
         let mut program = program(here.path(), &script);
         let mut there = There::start(&program.command());
-        program.send(&there.socket, &GO_ON).unwrap();
+        program.send(&there.socket, PATIENCE, &GO_ON).unwrap();
         assert!(there.holds_nothing());
-        assert_eq!(read_line(&there.socket, &GO_ON).unwrap(), "agent --stdio");
+        assert_eq!(read_line(&there.socket, PATIENCE, &GO_ON).unwrap(), "agent --stdio");
         (&there.socket).write_all(b"protocol\n").unwrap();
-        assert_eq!(read_line(&there.socket, &GO_ON).unwrap(), "protocol");
+        assert_eq!(read_line(&there.socket, PATIENCE, &GO_ON).unwrap(), "protocol");
         there.socket.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(there.code(), Some(7));
     }
@@ -265,7 +271,7 @@ mod tests {
         let here = tempfile::tempdir().unwrap();
         let program = program(here.path(), "#!/bin/sh\nexit 7\n");
         let mut there = There::start(&program.command());
-        assert!(read_line(&there.socket, &GO_ON).unwrap().starts_with(OPEN));
+        assert!(read_line(&there.socket, PATIENCE, &GO_ON).unwrap().starts_with(OPEN));
         assert!(there.holds_nothing(), "the file has no name before the first byte");
         (&there.socket).write_all(b"#!/bin/sh\n").unwrap();
         there.socket.shutdown(std::net::Shutdown::Both).unwrap();
@@ -279,14 +285,14 @@ mod tests {
         let mut program = program(here.path(), "#!/bin/sh\nexit 7\n");
         let answered = |program: &mut Program, command: &str| {
             let there = There::start(command);
-            program.send(&there.socket, &GO_ON).unwrap_err()
+            program.send(&there.socket, PATIENCE, &GO_ON).unwrap_err()
         };
         let machine = answered(&mut program, "echo linkrate-open pdp11; cat");
         assert!(matches!(machine, CarryError::Machine(name) if name == "pdp11"));
         let banner = answered(&mut program, "printf 'Welcome \\033[1m\\n'; cat");
         assert!(matches!(banner, CarryError::Answer(line) if line == "Welcome \u{fffd}[1m"));
         assert!(matches!(answered(&mut program, "exit 0"), CarryError::Ended));
-        let stopped = program.send(&There::start("cat").socket, &AtomicBool::new(true));
+        let stopped = program.send(&There::start("cat").socket, PATIENCE, &AtomicBool::new(true));
         assert!(matches!(stopped, Err(CarryError::Interrupted)));
     }
 

@@ -1,5 +1,4 @@
-//! Existing interfaces: the host under test as it is, with clients that are machines behind `ssh`, or
-//! other interfaces of this machine at the end of a cable.
+//! Existing interfaces: the host under test as it is, with clients that are other machines, or other interfaces of this machine at the end of a cable.
 //!
 //! linkrate moves and renumbers nothing unless asked. The agent of each machine locks its
 //! interfaces, writes their settings down, and restores them when its controller is gone. These
@@ -21,7 +20,7 @@ use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
 use super::{Built, Ground};
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::far_end::{Child, FarProgram, LAB, LENDS, Reach, Ssh};
+use crate::far_end::{Child, FarProgram, LAB, LENDS, Reach, Remote, Slurm, Ssh, Way};
 use crate::host::{Client, Host, Participants};
 use crate::options::LabOptions;
 use crate::placement::Placement;
@@ -68,7 +67,7 @@ pub(crate) fn build(
     // interface is an error before anything starts elsewhere
     let lent = on.clients.iter().filter_map(|end| match end {
         FarEnd::Interface { name, .. } => Some(name.clone()),
-        FarEnd::Ssh { .. } | FarEnd::Program { .. } => None,
+        FarEnd::Ssh { .. } | FarEnd::Slurm { .. } | FarEnd::Program { .. } => None,
     });
     sut.keep(names.iter().cloned().chain(lent).collect())?;
     let (mut hosts, mut programs) = (Vec::new(), Vec::new());
@@ -111,7 +110,7 @@ pub(crate) fn join(
         let facts = describe(&mut sut, sut_interface)?;
         let path = path::find(&mut sut, &mut host, &facts, end)?;
         await_link(&mut host, &path.interface)?;
-        if matches!(end, FarEnd::Ssh { .. }) {
+        if end.is_agent_elsewhere() {
             host.keep(vec![path.interface.clone()])?;
         }
         clients.push(Client {
@@ -153,13 +152,15 @@ fn start(
     placement: &Placement,
     options: &LabOptions,
 ) -> Result<Host, LabError> {
+    let elsewhere = |way: &dyn Way| {
+        let (program, cpus) = (on.program.as_str(), spec.client_cpus.as_ref());
+        let host = Remote { way, program, cpus }.start(&end.name(), options)?;
+        apart(sut, &host)?;
+        Ok(host)
+    };
     match end {
-        FarEnd::Ssh { destination, .. } => {
-            let (program, cpus) = (on.program.as_str(), spec.client_cpus.as_ref());
-            let host = Ssh { destination, program, cpus }.start(&end.name(), options)?;
-            apart(sut, &host)?;
-            Ok(host)
-        }
+        FarEnd::Ssh { destination, .. } => elsewhere(&Ssh { destination }),
+        FarEnd::Slurm { node, .. } => elsewhere(&Slurm::find(node, options)?),
         FarEnd::Interface { name, .. } => {
             may_move(&describe(sut, name)?)?;
             let isolation = match can_isolate().map_err(LabError::cannot_measure)? {
@@ -178,7 +179,7 @@ fn start(
         }
         FarEnd::Program { .. } => Err(LabError::Invalid {
             what: format!("{end} is a program of others, which has no agent"),
-            hint: "use ssh:HOST for an agent".to_owned(),
+            hint: "use ssh:HOST or slurm:NODE for an agent".to_owned(),
         }),
     }
 }
@@ -279,7 +280,7 @@ fn await_link(host: &mut Host, name: &str) -> Result<(), LabError> {
     host.named(up)
 }
 
-/// Refuses a client that uses CPUs of the system under test, also behind ssh.
+/// Refuses a client that uses CPUs of the system under test, also one that counts as another machine.
 fn apart(sut: &Host, client: &Host) -> Result<(), LabError> {
     let same = sut.hello.boot_id == client.hello.boot_id && !sut.hello.boot_id.is_empty();
     if same && sut.cpus.overlaps(&client.cpus) {

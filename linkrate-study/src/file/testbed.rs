@@ -65,7 +65,7 @@ pub(super) fn read(
     let client = table.take("client-cpus");
     testbed.sut_cpus = sut.as_ref().and_then(|entry| cpus(reader, entry));
     testbed.client_cpus = client.as_ref().and_then(|entry| cpus(reader, entry));
-    // behind ssh they are CPUs of two machines
+    // on other machines they are CPUs of two machines
     let apart = matches!(&testbed.adapter, Adapter::Interfaces(on) if on.is_remote());
     if let (Some(entry), Some(sut), Some(client)) =
         (&client, &testbed.sut_cpus, &testbed.client_cpus)

@@ -1,9 +1,11 @@
 //! Options that name existing interfaces.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use linkrate_lab::Deploy;
+use linkrate_lab::{Deploy, LabOptions};
 use linkrate_terms::{FarEnd, Interfaces};
 
 use crate::exit::{Exit, Failure};
@@ -16,13 +18,14 @@ pub struct ExistingArgs {
     /// port
     #[arg(long, value_name = "NAME", requires = "client")]
     pub interface: Vec<String>,
-    /// Client at the far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another interface of
-    /// this host; with ,ADDRESS if the client has several addresses; or a program of others:
+    /// Client at the far end: ssh:HOST, ssh:USER@HOST, slurm:NODE for a node of an allocation of Slurm,
+    /// or interface:NAME for another interface of this host; with ,ADDRESS if the client has several addresses; or a program of others:
     /// iperf3:HOST, netperf:HOST, with :PORT if it has another port, iperf3:USER@HOST,KEY where it asks
     /// for a user (password in IPERF3_PASSWORD); repeat the option for several clients
     #[arg(long, value_name = "CLIENT", requires = "interface")]
     pub client: Vec<FarEnd>,
-    /// The linkrate program at the far end of ssh; another one is not copied there [default: linkrate]
+    /// The linkrate program at the far end of ssh or Slurm; another one is not copied there [default:
+    /// linkrate; on nodes of Slurm this program, at the same path]
     #[arg(long, value_name = "PROGRAM", requires = "interface")]
     pub agent: Option<String>,
 }
@@ -39,26 +42,33 @@ impl ExistingArgs {
     }
 }
 
-/// The program for clients behind `ssh` that have none of this version.
+/// How clients on other machines get an agent.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Clients behind ssh without this linkrate")]
+#[command(next_help_heading = "Clients on other machines")]
 pub struct DeployArgs {
-    /// The program file that such clients run, for their architecture; static, so that it runs on any
+    /// The program file for clients that have no linkrate of this version, for their architecture; static, so that it runs on any
     /// Linux [default: this program]
     #[arg(long, value_name = "FILE", conflicts_with = "no_deploy")]
     pub deploy: Option<PathBuf>,
     /// Copy no program to such clients, and refuse to run
     #[arg(long)]
     pub no_deploy: bool,
+    /// Options for srun, divided at blanks, which starts the agents of slurm:NODE; with them, and
+    /// outside of salloc and sbatch, each agent is a job of its own
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    pub slurm_options: Option<String>,
 }
 
 impl DeployArgs {
-    /// What such clients get.
-    pub fn deploy(&self) -> Deploy {
-        match &self.deploy {
+    /// The options of a lab whose hosts run `program`.
+    pub fn lab(&self, program: PathBuf, stop: Arc<AtomicBool>) -> LabOptions {
+        let deploy = match &self.deploy {
             _ if self.no_deploy => Deploy::Never,
             Some(file) => Deploy::File(file.clone()),
             None => Deploy::Own,
-        }
+        };
+        let words = |options: &String| options.split_whitespace().map(str::to_owned).collect();
+        let slurm_options = self.slurm_options.as_ref().map(words);
+        LabOptions { deploy, slurm_options, ..LabOptions::new(program, stop) }
     }
 }

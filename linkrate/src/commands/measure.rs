@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use linkrate_lab::{Lab, LabOptions};
+use linkrate_lab::Lab;
 use linkrate_study::adapter;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Executor;
@@ -30,10 +30,7 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
-    let options = LabOptions {
-        deploy: arguments.deploy.deploy(),
-        ..LabOptions::new(this_program()?, stop.clone())
-    };
+    let options = arguments.deploy.lab(this_program()?, stop.clone());
     let mut lab = Lab::build(&study.testbed, options)?;
     if study.method.profile {
         lab.prepare_profile()?;

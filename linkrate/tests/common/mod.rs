@@ -13,6 +13,7 @@ pub mod machines;
 pub mod processes;
 pub mod schema;
 pub mod simulated;
+pub mod slurm;
 pub mod small;
 pub mod ssh;
 pub mod up;

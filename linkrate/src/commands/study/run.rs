@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use linkrate_lab::{Lab, LabOptions};
+use linkrate_lab::Lab;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Executor;
 use linkrate_study::runner::{Clock, SystemClock, run_study};
@@ -72,10 +72,7 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 fn lab(study: &Study, deploy: &DeployArgs, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
-    let options = LabOptions {
-        deploy: deploy.deploy(),
-        ..LabOptions::new(this_program()?, Arc::clone(stop))
-    };
+    let options = deploy.lab(this_program()?, Arc::clone(stop));
     let mut lab = Lab::build(&study.testbed, options)?;
     if study.method.profile {
         lab.prepare_profile()?;
