@@ -4,23 +4,31 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::Running;
+use common::machines::two_cpus;
 use common::processes::OwnCopy;
 use common::slurm::{Cluster, has_slurm_or_skips};
 use common::up::ready;
-use common::{has_or_skips, kill, skip};
-use common::machines::two_cpus;
+use common::{Finished, Running, command, has_or_skips, kill, skip, wait_until};
+use linkrate_agent::protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
 use rustix::process::Signal;
 
 /// A run that is long enough to be interrupted.
 const LONG: &str = "--runs 1 --time 30s";
 
+/// The longest time from the death of a node to the end of a run of 4 s with it: the patience of the
+/// controller with an agent that has a window to report, and with an `srun` that should end.
+const SILENCE: Duration = Duration::from_secs(4 + 19 + 20 + 5);
+
 /// What these tests need, with the CPUs of each side; all nodes are this machine.
 fn needs(test: &str) -> Option<String> {
-    if !ready(test, &[]) || !has_or_skips(test, "ip", "iproute2") || !has_slurm_or_skips(test) {
+    if !ready(test, &["ethtool"])
+        || !has_or_skips(test, "ip", "iproute2")
+        || !has_slurm_or_skips(test)
+    {
         return None;
     }
     match two_cpus() {
@@ -51,15 +59,197 @@ fn measures_nodes_of_an_allocation_and_leaves_no_step() {
     let document = Running::start(&mut salloc).wait().expect_code(0).json();
     let throughput = document["cells"][0]["throughput"]["mean"].as_f64().expect("a throughput");
     assert!(throughput > 1e6, "{throughput}");
-    assert_eq!(document["far_ends"], serde_json::json!(["slurm:n2"]));
 
     // and on the first node of a batch job, with two others as its clients
     let two = "--client slurm:n2 --client slurm:n4,10.77.0.4";
     let words = format!("measure --interface eth1 {two} {cpus} {runs}");
     let options = "--nodes=3 --nodelist=n[1-2,4] --ntasks-per-node=1";
-    let document = cluster.sbatch(options, &program, &words).expect_code(0).json();
-    assert_eq!(document["far_ends"], serde_json::json!(["slurm:n2", "slurm:n4,10.77.0.4"]));
+    let batch = cluster.sbatch(options, &program, &words);
+    let document = cluster.end_of_batch(batch).expect_code(0).json();
     assert_eq!(document["facts"]["facts"]["port-1-interface"], "eth1");
+    assert_eq!(document["cells"][0]["runs"], 2, "{document}");
     cluster.expect_no_step();
     own.expect_nothing_left();
+}
+
+#[test]
+fn refusals_name_the_node_and_the_remedy() {
+    let test = "refusals_name_the_node_and_the_remedy";
+    let Some(cpus) = needs(test) else { return };
+    let (cluster, (own, program)) = (Cluster::start(), own());
+    have_another_version(&own);
+    let (other, empty) = (own.beside("other"), own.beside("empty"));
+    fs::create_dir(&empty).expect("make a directory");
+    let on = format!("measure --runs 1 --time 100ms --interface eth1 {cpus} --client");
+    let other = other.display();
+    for (words, parts) in [
+        ("slurm:n4", ["slurm:n4 is not a node of job", "which has n[2-3]", "--nodelist of salloc"]),
+        (
+            "slurm:n2 --agent /no/such/linkrate",
+            ["slurm:n2: program /no/such/linkrate is missing", "", "--agent"],
+        ),
+        (
+            &format!("slurm:n2 --agent {other}"),
+            ["slurm:n2: protocol version 9, this agent speaks 3", "", ""],
+        ),
+        (
+            "slurm:n2 --slurm-options --gres=gpu:1",
+            ["slurm:n2: srun: ", "slurm:n2: srun started no step", "try: srun '--gres=gpu:1'"],
+        ),
+    ] {
+        let words = format!("{on} {words}");
+        let mut salloc = cluster.salloc("--nodelist=n[2-3]", &program, &words);
+        expect_refusal(&words, &Running::start(&mut salloc).wait(), &parts);
+    }
+    let alone = format!("{} {on}", program.display());
+    for (words, parts) in [
+        (
+            format!("{alone} slurm:n2"),
+            ["slurm:n2 needs a job of Slurm", "SLURM_JOB_ID is not set", "--slurm-options"],
+        ),
+        (
+            format!("{alone} slurm:n2 --slurm-options --partition=slow"),
+            [
+                "invalid partition",
+                "slurm:n2: srun started no step",
+                "srun '--partition=slow' --nodes=1",
+            ],
+        ),
+        (
+            format!("{alone} slurm:n9 --slurm-options --time=1"),
+            ["slurm:n9: srun: error: ", "slurm:n9: srun started no step", ""],
+        ),
+        (
+            format!(
+                "env PATH={0} SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n2 {alone} slurm:n2",
+                empty.display()
+            ),
+            ["the nodes of job 7", "scontrol: ", "install the package slurm-client"],
+        ),
+        (
+            format!("env PATH={0} {alone} slurm:n2 --slurm-options --time=1", empty.display()),
+            ["slurm:n2: start host", "srun", "install the package slurm-client"],
+        ),
+    ] {
+        expect_refusal(&words, &Running::start(&mut cluster.command(&words)).wait(), &parts);
+    }
+    cluster.expect_no_step();
+    own.expect_nothing_left();
+}
+
+/// A program `other` that refuses whatever it is told, as an agent of another version does.
+fn have_another_version(own: &OwnCopy) {
+    let reason = "protocol version 9, this agent speaks 3".to_owned();
+    let mut bytes = Vec::new();
+    let refusal = Reply::Refused(Refusal { reason, hint: None });
+    write_message(&mut bytes, HELLO_NUMBER, &refusal).expect("write to memory");
+    fs::write(own.beside("refusal"), bytes).expect("write the refusal");
+    let script = format!("#!/bin/sh\ncat '{}'\ncat >&2\n", own.beside("refusal").display());
+    fs::write(own.beside("other"), script).expect("write the program");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(own.beside("other"), mode).expect("its mode");
+}
+
+#[track_caller]
+fn expect_refusal(words: &str, finished: &Finished, parts: &[&str]) {
+    assert_ne!(finished.code(), Some(0), "{words}");
+    for part in ["error: ", "hint: "].iter().chain(parts) {
+        let is_optional = *part == "hint: " && parts.last() == Some(&"");
+        let stderr = &finished.stderr;
+        assert!(is_optional || stderr.contains(part), "{words}: {part}\n{stderr}");
+    }
+}
+
+#[test]
+fn without_an_allocation_each_agent_is_a_job_and_brings_its_program() {
+    let test = "without_an_allocation_each_agent_is_a_job_and_brings_its_program";
+    let Some(cpus) = needs(test) else { return };
+    if !has_or_skips(test, "strip", "binutils") {
+        return;
+    }
+    let (cluster, (own, program)) = (Cluster::start(), own());
+    let small = cluster.place("linkrate-for-nodes");
+    let mut strip = command("strip", "--strip-all -o");
+    Running::start(strip.arg(&small).arg(&program)).wait().expect_code(0);
+    // the file system of this node is its own
+    cluster.hide(&program, "n3");
+    let words = format!(
+        "{} measure --json --interface eth1 --client slurm:n2 --client slurm:n3 {cpus} --runs 1 \
+         --time 200ms --offload none --deploy {} --slurm-options",
+        program.display(),
+        small.display(),
+    );
+    let mut measure = cluster.command(&words);
+    let finished = Running::start(measure.arg("--time=2 -J nic")).wait();
+    let finished = finished.expect_code(0);
+    let throughput = finished.json()["cells"][0]["throughput"]["mean"].as_f64();
+    assert!(throughput.is_some_and(|throughput| throughput > 1e6), "{throughput:?}");
+    let note = format!("note: slurm:n3 has no linkrate that can be run: {}", small.display());
+    assert!(finished.stderr.contains(&note), "{}", finished.stderr);
+    cluster.expect_no_step();
+    own.expect_nothing_left();
+}
+
+#[test]
+fn nodes_and_controllers_that_die_leave_nothing() {
+    let test = "nodes_and_controllers_that_die_leave_nothing";
+    let Some(cpus) = needs(test) else { return };
+    let (cluster, (own, program), (dying, victim)) = (Cluster::start(), own(), own());
+
+    // all processes of a node end at once: nothing tells so but its silence
+    let words = format!("measure --interface eth1 --client slurm:n2 {cpus} --runs 1 --time 4s");
+    let batch = cluster.sbatch("--nodes=2 --nodelist=n[1-2]", &victim, &words);
+    dying.await_traffic(2);
+    let killed = Instant::now();
+    cluster.kill_node("n2");
+
+    // the job goes on without its controller: the end of the steps is not the end of the job
+    let words =
+        format!("measure --interface eth1 --client slurm:n3 --client slurm:n4 {cpus} {LONG}");
+    let script = format!("{} {words}; sleep 60", program.display());
+    let mut salloc = cluster.command("salloc --quiet --nodes=2 --nodelist=n[3-4] sh -c");
+    let running = Running::start(salloc.arg(&script));
+    let agents = own.await_traffic(3);
+    let is_controller = |words: &[String]| words.get(1).is_some_and(|word| word == "measure");
+    let controllers = own.processes().into_iter().filter(|(_, words)| is_controller(words));
+    let controllers: Vec<u32> = controllers.map(|(pid, _)| pid).collect();
+    assert_eq!((controllers.len(), agents.len()), (1, 3));
+    let job = cluster.job_on("n3");
+    kill(controllers[0], Signal::KILL);
+    own.expect_nothing_left();
+    let no_step = || !cluster.steps_and_jobs().0.contains(&format!("{job}."));
+    assert!(wait_until(Duration::from_secs(10), no_step), "{:?}", cluster.steps_and_jobs());
+    assert_eq!(cluster.job_on("n3"), job, "the job is there");
+    cluster.cancel(&job);
+    running.wait();
+
+    // an agent that is killed is known at once
+    let running =
+        Running::start(&mut cluster.salloc("--nodes=2 --nodelist=n[3-4]", &program, &words));
+    let begun = Instant::now();
+    kill(own.await_traffic(3)[1], Signal::KILL);
+    let finished = running.wait();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(finished.stderr.contains("agent of slurm:n3: died"), "{}", finished.stderr);
+    own.expect_nothing_left();
+
+    // a job that ends in the middle ends the agents, which restore what they have changed
+    let before = cluster.settings("n3");
+    let changes = format!("{words} --mtu 1300");
+    let running =
+        Running::start(&mut cluster.salloc("--nodes=2 --nodelist=n[3-4]", &program, &changes));
+    own.await_traffic(3);
+    assert_ne!(cluster.settings("n3"), before);
+    cluster.cancel(&cluster.job_on("n3"));
+    assert_ne!(running.wait().code(), Some(0));
+    own.expect_nothing_left();
+    assert_eq!(cluster.settings("n3"), before);
+
+    let finished = cluster.end_of_batch(batch);
+    assert!(killed.elapsed() < SILENCE, "{:?}", killed.elapsed());
+    assert_ne!(finished.code(), Some(0));
+    let said = "agent of slurm:n2: no answer within";
+    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    dying.expect_nothing_left();
+    cluster.expect_no_step();
 }

@@ -28,6 +28,11 @@ pub const OF_TESTS: &[Peer] = &[
     Peer::of("openssh-server", &["sshd"]),
     OPEN_VSWITCH,
     Peer::of("procps", &["kill"]),
+    // with munge and the programs of its users, which it needs
+    Peer::of(
+        "slurm-wlm",
+        &["munged", "salloc", "sbatch", "scontrol", "slurmctld", "slurmd", "srun"],
+    ),
     // a virtual environment for programs from PyPI needs pip too, which this package brings
     Peer::of("python3-venv", &["python3"]),
     Peer::of("tshark", &["tshark"]),

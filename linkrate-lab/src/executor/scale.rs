@@ -113,14 +113,14 @@ impl Fake {
                 ..InterfaceFacts::default()
             })),
             Request::Addresses => Reply::Addresses(vec![interface_address]),
-            Request::RouteTo { .. } => {
-                Reply::Route { interface: "eth1".to_owned(), source: None }
-            }
+            Request::RouteTo { .. } => Reply::Route { interface: "eth1".to_owned(), source: None },
             Request::SetKnobs { interfaces, .. } | Request::ReadKnobs { interfaces } => {
                 let knobs = interfaces.into_iter().map(|name| (name, self.knobs.clone()));
                 Reply::Knobs(knobs.collect())
             }
-            Request::Listen(spec) => Reply::Listening { ports: vec![vec![5001]; spec.clients.len()] },
+            Request::Listen(spec) => {
+                Reply::Listening { ports: vec![vec![5001]; spec.clients.len()] }
+            }
             Request::Connect(_) => Reply::Flows(flows(1)),
             Request::AwaitFlows => Reply::Flows(flows(CLIENTS)),
             Request::Measure(spec) => {

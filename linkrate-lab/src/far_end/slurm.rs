@@ -18,9 +18,8 @@ use crate::options::LabOptions;
 pub use allocation::Allocation;
 
 /// What every step is: one task on one node, whose standard input and output are passed on as they
-/// are, and which may use all CPUs of the job there. Errors of `srun` are told, and remarks are not.
-const STEP: [&str; 6] =
-    ["--nodes=1", "--ntasks=1", "--unbuffered", "--cpu-bind=none", "--mpi=none", "--quiet"];
+/// are. The agent undoes a binding to CPUs itself.
+const STEP: [&str; 4] = ["--nodes=1", "--ntasks=1", "--unbuffered", "--mpi=none"];
 
 /// A step beside the one that the controller itself may be.
 const BESIDE: &str = "--overlap";
@@ -155,7 +154,7 @@ mod tests {
         assert_eq!(
             words,
             "--immediate=60 --immediate=5 --nodes=4 -pfast lane --nodes=1 --ntasks=1 --unbuffered \
-             --cpu-bind=none --mpi=none --quiet --nodelist=n2"
+             --mpi=none --nodelist=n2"
         );
         let beside = Slurm::in_allocation("n2", &[]).arguments("exec true");
         assert_eq!(beside[0], "--overlap");
@@ -163,7 +162,7 @@ mod tests {
         let trial = alone.trial("true");
         assert_eq!(
             trial,
-            "srun --immediate=5 --nodes=4 '-pfast lane' --nodes=1 --ntasks=1 --nodelist=n2 true"
+            "srun '--immediate=5' '--nodes=4' '-pfast lane' --nodes=1 --ntasks=1 --nodelist=n2 true"
         );
     }
 }

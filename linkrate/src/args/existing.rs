@@ -53,7 +53,7 @@ pub struct DeployArgs {
     /// Copy no program to such clients, and refuse to run
     #[arg(long)]
     pub no_deploy: bool,
-    /// Options for srun, divided at blanks, which starts the agents of slurm:NODE; with them, and
+    /// Options for srun, divided at blanks; srun starts the agents of slurm:NODE. With them, and
     /// outside of salloc and sbatch, each agent is a job of its own
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     pub slurm_options: Option<String>,

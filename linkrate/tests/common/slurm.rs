@@ -162,23 +162,27 @@ impl Cluster {
         salloc
     }
 
-    /// A program as a batch job, which runs on the first node of its allocation, to its end. Returns what
-    /// it wrote to standard output and to standard error.
-    #[track_caller]
-    pub fn sbatch(&self, options: &str, program: &Path, words: &str) -> Finished {
+    /// A program as a batch job, which runs on the first node of its allocation.
+    pub fn sbatch(&self, options: &str, program: &Path, words: &str) -> Running {
         let (out, err) = (self.place("job.out"), self.place("job.err"));
         let script = self.place("job.sh");
         let text = format!("#!/bin/sh\nexec '{}' {words}\n", program.display());
         fs::write(&script, text).expect("write the script");
         let mut sbatch = self.command(&format!("sbatch --quiet --wait {options}"));
         sbatch.arg("--output").arg(&out).arg("--error").arg(&err).arg(&script);
-        let finished = Running::start(&mut sbatch).wait();
-        let text = |file: &Path| {
-            let bytes = fs::read(file).unwrap_or_default();
+        Running::start(&mut sbatch)
+    }
+
+    /// The end of a batch job, with what it wrote to standard output and to standard error.
+    #[track_caller]
+    pub fn end_of_batch(&self, sbatch: Running) -> Finished {
+        let finished = sbatch.wait();
+        let text = |name: &str| {
+            let bytes = fs::read(self.place(name)).unwrap_or_default();
             String::from_utf8(bytes).expect("its output is text")
         };
-        let stderr = finished.stderr + &text(&err);
-        Finished { status: finished.status, stdout: text(&out), stderr }
+        let stderr = finished.stderr + &text("job.err");
+        Finished { status: finished.status, stdout: text("job.out"), stderr }
     }
 
     /// The steps of all jobs, without those of batch scripts, and the jobs.
@@ -186,8 +190,10 @@ impl Cluster {
     pub fn steps_and_jobs(&self) -> (String, String) {
         let listed = |words| Running::start(&mut self.command(words)).wait().expect_code(0).stdout;
         let steps = listed("squeue --noheader --steps --format %i");
-        let steps: Vec<&str> =
-            steps.lines().filter(|step| !step.ends_with("batch") && !step.ends_with("extern")).collect();
+        let steps: Vec<&str> = steps
+            .lines()
+            .filter(|step| !step.ends_with("batch") && !step.ends_with("extern"))
+            .collect();
         (steps.join("\n"), listed("squeue --noheader --format %i"))
     }
 
@@ -204,6 +210,41 @@ impl Cluster {
         let mut kill = self.command("sh -ec");
         kill.args([KILL, "kill"]).arg(self.directory.path()).arg(node);
         Running::start(&mut kill).wait().expect_code(0);
+    }
+
+    /// The number of the job that has a node.
+    #[track_caller]
+    pub fn job_on(&self, node: &str) -> String {
+        let words = format!("squeue --noheader --format %i --nodelist {node}");
+        let jobs = Running::start(&mut self.command(&words)).wait().expect_code(0).stdout;
+        jobs.trim().to_owned()
+    }
+
+    /// Cancels a job.
+    #[track_caller]
+    pub fn cancel(&self, job: &str) {
+        Running::start(&mut self.command(&format!("scancel {job}"))).wait().expect_code(0);
+    }
+
+    /// Takes the directory of a file away from a node.
+    #[track_caller]
+    pub fn hide(&self, file: &Path, node: &str) {
+        let directory = file.parent().expect("the directory of a file");
+        self.on(node, &format!("mount -t tmpfs none '{}'", directory.display()));
+    }
+
+    /// What is set on the interface of a node.
+    #[track_caller]
+    pub fn settings(&self, node: &str) -> String {
+        self.on(node, "ip -details link show dev eth1 | sed 's/qlen.*//'; ethtool -k eth1")
+    }
+
+    /// Runs a script in the namespaces of a node, which must succeed, and returns what it printed.
+    #[track_caller]
+    fn on(&self, node: &str, script: &str) -> String {
+        let anchor = fs::read_to_string(self.place(&format!("{node}.anchor"))).expect("its anchor");
+        let enter = format!("nsenter --net --mount --target {} sh -ec", anchor.trim());
+        Running::start(self.command(&enter).arg(script)).wait().expect_code(0).stdout
     }
 
     /// A place for files.
