@@ -46,8 +46,7 @@ pub enum AgentError {
 #[derive(Debug)]
 pub struct Connection {
     host: String,
-    reader: File,
-    writer: File,
+    stream: File,
     arrived: FrameBuffer,
     /// The number of the latest request; the first is not numbered.
     asked: Option<u64>,
@@ -57,13 +56,12 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection over `reader` and `writer`, which may be the two ends of one socket or the
-    /// stdio of any program that reaches an agent. `stop` ends every wait.
-    pub fn new(host: String, reader: OwnedFd, writer: OwnedFd, stop: Arc<AtomicBool>) -> Self {
+    /// A connection over a socket, whose other end may be the agent or the stdio of any program that
+    /// reaches one. `stop` ends every wait.
+    pub fn new(host: String, socket: OwnedFd, stop: Arc<AtomicBool>) -> Self {
         Self {
             host,
-            reader: reader.into(),
-            writer: writer.into(),
+            stream: socket.into(),
             arrived: FrameBuffer::default(),
             asked: None,
             lost: None,
@@ -72,13 +70,10 @@ impl Connection {
     }
 
     /// A second connection to the same agent, over `socket`, on which nobody says hello.
-    ///
-    /// # Errors
-    /// As dup(2).
-    pub fn beside(&self, socket: OwnedFd) -> io::Result<Self> {
-        let reader = socket.try_clone()?;
-        let beside = Self::new(self.host.clone(), reader, socket, Arc::clone(&self.stop));
-        Ok(Self { asked: Some(HELLO_NUMBER), ..beside })
+    #[must_use]
+    pub fn beside(&self, socket: OwnedFd) -> Self {
+        let beside = Self::new(self.host.clone(), socket, Arc::clone(&self.stop));
+        Self { asked: Some(HELLO_NUMBER), ..beside }
     }
 
     /// Sends a request without waiting for its reply.
@@ -90,7 +85,7 @@ impl Connection {
         let number = self.asked.map_or(HELLO_NUMBER, |number| number + 1);
         self.asked = Some(number);
         self.wait_writable()?;
-        write_message(&mut self.writer, number, request).map_err(|error| self.broken(error))
+        write_message(&mut &self.stream, number, request).map_err(|error| self.broken(error))
     }
 
     /// Waits for the reply to the latest request.
@@ -143,7 +138,7 @@ impl Connection {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(AgentError::Interrupted);
             }
-            match wait_writable(self.writer.as_fd(), GLANCE) {
+            match wait_writable(self.stream.as_fd(), GLANCE) {
                 Ok(true) => return Ok(()),
                 Ok(false) if Instant::now() >= deadline => {
                     return Err(self.lost(format!("takes no request in {} s", PATIENCE.as_secs())));
@@ -165,14 +160,14 @@ impl Connection {
             if left.is_zero() {
                 return Err(self.lost(format!("no answer within {} s", patience.as_secs())));
             }
-            match wait_ready(self.reader.as_fd(), false, left.min(GLANCE)) {
+            match wait_ready(self.stream.as_fd(), false, left.min(GLANCE)) {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(error) => return Err(self.lost(error)),
             }
         }
         let mut part = [0; 16 << 10];
-        match self.reader.read(&mut part) {
+        match self.stream.read(&mut part) {
             Ok(0) => Err(self.lost("died")),
             Ok(count) => {
                 self.arrived.add(&part[..count]);
@@ -191,7 +186,7 @@ impl Connection {
     pub fn pause_until(&mut self, deadline_ns: u64) -> Result<(), AgentError> {
         self.check()?;
         let paused = self.glance_until(deadline_ns, |glance| {
-            match wait_ready(self.reader.as_fd(), false, glance) {
+            match wait_ready(self.stream.as_fd(), false, glance) {
                 Ok(true) => Ok(Some("died".to_owned())),
                 Ok(false) => Ok(None),
                 Err(error) => Ok(Some(error.to_string())),
@@ -285,9 +280,8 @@ mod tests {
 
     fn pair(stop: bool) -> (Connection, UnixStream) {
         let (here, there) = UnixStream::pair().unwrap();
-        let writer = here.try_clone().unwrap();
         let stop = Arc::new(AtomicBool::new(stop));
-        (Connection::new("sut".to_owned(), here.into(), writer.into(), stop), there)
+        (Connection::new("sut".to_owned(), here.into(), stop), there)
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod sockets;
 mod steady;
 mod window;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use linkrate_agent::protocol::{Reply, Request, Strangers};
@@ -263,8 +264,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         frames_overtaken: of.frames_overtaken.filter(|_| order_known),
         ..of
     });
-    let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
-    let mut parts = vec![Vec::new(); workload.map_or(0, |workload| workload.mix.len())];
+    let (mut latency, mut strangers) = (Latencies::new(), Strangers::default());
+    let mut parts = vec![Latencies::new(); workload.map_or(0, |workload| workload.mix.len())];
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
     if let Some(workload) = workload.filter(|_| broken.is_none()) {
         programs::wind_up(testbed, workload, clients)
@@ -279,9 +280,9 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             // an agent whose flows all run the first workload does not tell workloads apart
             let first = finished.parts.is_empty().then_some(&finished.latency);
             for (part, of_host) in parts.iter_mut().zip(first.into_iter().chain(&finished.parts)) {
-                part.extend(of_host);
+                add(part, of_host);
             }
-            latency.extend(finished.latency);
+            add(&mut latency, &finished.latency);
             strangers.refused = strangers.refused.saturating_add(finished.strangers.refused);
             strangers.addresses.extend(finished.strangers.addresses);
             // the reason that the flow gives is more precise
@@ -316,8 +317,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     let reports = Reports {
         sut,
         clients: far_ends,
-        latency,
-        parts,
+        latency: latency.into_iter().collect(),
+        parts: parts.into_iter().map(|part| part.into_iter().collect()).collect(),
         flows,
         by_address,
         interface: begun.knobs,
@@ -337,6 +338,17 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         Crew::of(testbed).claim(profile);
     }
     Ok((measurement, observed))
+}
+
+/// How often each latency in ns occurred. The number of hosts does not change its size: all of them count
+/// in the same steps.
+type Latencies = BTreeMap<u64, u64>;
+
+fn add(all: &mut Latencies, of_host: &[(u64, u64)]) {
+    for (ns, count) in of_host {
+        let counted = all.entry(*ns).or_default();
+        *counted = counted.saturating_add(*count);
+    }
 }
 
 /// Lets the links of virtual adapters lose that share of frames or cells, in millionths; 0 ends it.

@@ -360,12 +360,10 @@ fn converse(
     carrier: &Carrier,
     options: &LabOptions,
 ) -> Result<(Connection, Hello), AgentError> {
-    let clone = || carrier.socket().try_clone().map(OwnedFd::from);
     let lost =
         |error: io::Error| AgentError::Lost { host: name.to_owned(), reason: error.to_string() };
-    let (reader, writer) = (clone().map_err(lost)?, clone().map_err(lost)?);
-    let mut connection =
-        Connection::new(name.to_owned(), reader, writer, Arc::clone(&options.stop));
+    let socket = carrier.socket().try_clone().map_err(lost)?;
+    let mut connection = Connection::new(name.to_owned(), socket.into(), Arc::clone(&options.stop));
     let hello = Request::Hello { version: PROTOCOL_VERSION };
     connection.send(&hello)?;
     match connection.receive(patience)? {

@@ -19,9 +19,8 @@ const QUICK: Duration = Duration::from_secs(5);
 /// Asks a far end that sends `bytes` and closes; returns the error that ended the conversation.
 fn talk(bytes: &[u8]) -> Result<AgentError, TestCaseError> {
     let (here, mut there) = UnixStream::pair().unwrap();
-    let writer = here.try_clone().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let mut connection = Connection::new("ssh:lab2".to_owned(), here.into(), writer.into(), stop);
+    let mut connection = Connection::new("ssh:lab2".to_owned(), here.into(), stop);
     there.set_nonblocking(true).unwrap();
     // bytes beyond the buffer of the socket do not matter
     let _ = there.write_all(bytes);

@@ -19,9 +19,9 @@ use rustix::process::Signal;
 /// A run that is long enough to be interrupted.
 const LONG: &str = "--runs 1 --time 30s";
 
-/// The longest time from the death of a node to the end of a run of 4 s with it: the patience of the
+/// The longest time from the death of a node to the end of a run of 1 s with it: the patience of the
 /// controller with an agent that has a window to report, and with an `srun` that should end.
-const SILENCE: Duration = Duration::from_secs(4 + 19 + 20 + 5);
+const SILENCE: Duration = Duration::from_secs(3 + 16 + 20 + 6);
 
 /// What these tests need, with the CPUs of each side; all nodes are this machine.
 fn needs(test: &str) -> Option<String> {
@@ -197,7 +197,7 @@ fn nodes_and_controllers_that_die_leave_nothing() {
     let (cluster, (own, program), (dying, victim)) = (Cluster::start(), own(), own());
 
     // all processes of a node end at once: nothing tells so but its silence
-    let words = format!("measure --interface eth1 --client slurm:n2 {cpus} --runs 1 --time 4s");
+    let words = format!("measure --interface eth1 --client slurm:n2 {cpus} --runs 1 --warm-up 1s --time 1s");
     let batch = cluster.sbatch("--nodes=2 --nodelist=n[1-2]", &victim, &words);
     dying.await_traffic(2);
     let killed = Instant::now();
@@ -245,11 +245,9 @@ fn nodes_and_controllers_that_die_leave_nothing() {
     own.expect_nothing_left();
     assert_eq!(cluster.settings("n3"), before);
 
-    let finished = cluster.end_of_batch(batch);
-    assert!(killed.elapsed() < SILENCE, "{:?}", killed.elapsed());
-    assert_ne!(finished.code(), Some(0));
-    let said = "agent of slurm:n2: no answer within";
-    assert!(finished.stderr.contains(said), "{}", finished.stderr);
-    dying.expect_nothing_left();
-    cluster.expect_no_step();
+    // Slurm keeps the job for the node, and the script that has ended is all that tells
+    let said = || fs::read_to_string(cluster.place("job.err")).unwrap_or_default();
+    dying.await_end(SILENCE.saturating_sub(killed.elapsed()));
+    assert!(said().contains("agent of slurm:n2: no answer within"), "{}", said());
+    drop(batch);
 }

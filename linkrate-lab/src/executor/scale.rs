@@ -41,8 +41,9 @@ const CLIENTS: u32 = 1_000;
 /// The most memory that one of them may take, at both ends of its connection.
 const MEMORY: u64 = 100 << 10;
 
-/// The most time that a run may take beside its window. On two idle CPUs it is a quarter of a second.
-const TIME: Duration = Duration::from_secs(10);
+/// The most time that a run may take. The agents do not wait for the window, so all of it is that of the
+/// messages: a quarter of a second on two CPUs that others use too.
+const TIME: Duration = Duration::from_secs(5);
 
 /// The window of the run.
 const WINDOW: Duration = Duration::from_millis(200);
@@ -72,8 +73,8 @@ impl Fake {
         let Ok(count @ 1..) = self.stream.read(&mut part) else { return false };
         self.arrived.add(&part[..count]);
         while let Ok(Some(frame)) = self.arrived.take() {
-            let (number, request) = decode_request(&frame).expect("a request");
-            let reply = self.reply(request);
+            let (number, request) = decode_request(&frame);
+            let reply = self.reply(request.expect("a request"));
             write_message(&mut self.stream, number, &reply).expect("a controller that reads");
             self.asked += 1;
         }
@@ -230,11 +231,12 @@ fn testbed(streams: Vec<UnixStream>, spec: &TestbedSpec) -> (Testbed, Vec<PipeWr
     (testbed, errors)
 }
 
-/// Octets of memory that this process has, proc_pid_statm(5).
+/// Octets of memory that this process has: `VmRSS` of proc_pid_status(5), which is in KiB.
 fn resident() -> u64 {
-    let text = fs::read_to_string("/proc/self/statm").expect("the memory of this process");
-    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.expect("resident pages") * rustix::param::page_size() as u64
+    let status = fs::read_to_string("/proc/self/status").expect("the status of this process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib << 10
 }
 
 fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
@@ -270,7 +272,7 @@ fn a_thousand_agents_cost_little_memory_and_little_time() {
         (here, Fake::new(number, there))
     });
     let (streams, fakes): (Vec<UnixStream>, Vec<Fake>) = pairs.unzip();
-    let fakes = std::thread::spawn(|| serve(fakes));
+    let fakes = std::thread::spawn(move || serve(fakes));
     let ((mut testbed, errors), built) = timed(|| testbed(streams, &spec));
     let held = resident() - before;
     let (outcome, ran) = timed(|| believed(&mut testbed, &spec, &run));
@@ -280,11 +282,11 @@ fn a_thousand_agents_cost_little_memory_and_little_time() {
     let requests = fakes.join().expect("no panic of an agent");
     println!(
         "{CLIENTS} agents: {} KiB each once they are up, {} KiB with a run; up in {built:.2?}, a run \
-         of {WINDOW:.2?} in {ran:.2?}, ended in {ended:.2?}; {requests} requests",
+         in {ran:.2?}, ended in {ended:.2?}; {requests} requests",
         held / 1024 / u64::from(CLIENTS),
         memory / 1024 / u64::from(CLIENTS),
     );
     assert_eq!(measured.traffic.transmit_bytes, PAYLOAD);
     assert!(memory / u64::from(CLIENTS) <= MEMORY, "{memory} octets in all");
-    assert!(ran - WINDOW <= TIME, "{ran:?}");
+    assert!(ran <= TIME, "{ran:?}");
 }

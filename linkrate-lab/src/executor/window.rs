@@ -172,13 +172,10 @@ fn agents_by_machine(testbed: &mut Testbed, clients: usize) -> BTreeMap<String, 
 /// How many agents read their counters on the CPUs of each one, by the machine of each, the system under test's
 /// first: the clients of a machine share CPUs, and with `shared` the system under test has the same ones.
 fn readers(machines: &[String], shared: bool) -> Vec<u32> {
-    let beside = |number: usize| {
-        let is_beside = |other: &usize| {
-            machines[*other] == machines[number] && (shared || (*other == 0) == (number == 0))
-        };
-        (0..machines.len()).filter(is_beside).count() as u32
-    };
-    (0..machines.len()).map(beside).collect()
+    let seats = |number: usize| (machines[number].as_str(), !shared && number == 0);
+    let mut readers: BTreeMap<(&str, bool), u32> = BTreeMap::new();
+    (0..machines.len()).for_each(|number| *readers.entry(seats(number)).or_default() += 1);
+    (0..machines.len()).map(|number| readers[&seats(number)]).collect()
 }
 
 /// The CPUs that each agent accounts for, the system under test's first: one agent for the CPUs of

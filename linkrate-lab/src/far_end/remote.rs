@@ -27,6 +27,9 @@ const NO_PROGRAM: [i32; 2] = [127, 126];
 /// Time that the far agent may take to restore settings.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Time that a carrier may take to tell how it ended, whose agent has never answered and holds nothing.
+const ENDS: Duration = Duration::from_secs(5);
+
 /// The remedy that always helps.
 const INSTALL: &str = "install the same linkrate there";
 
@@ -141,7 +144,7 @@ impl Remote<'_> {
                 if matches!(error, AgentError::Interrupted) {
                     return Err(failed(error.into()));
                 }
-                let status = carrier.end().ok();
+                let status = carrier.give_up(ENDS).ok();
                 // the reason may be among them
                 words.finish();
                 let found = lacks(&error, status);
@@ -193,7 +196,7 @@ impl Remote<'_> {
             Err(CarryError::Interrupted) => return Err(AgentError::Interrupted.into()),
             Err(error) => NotBrought::Copy(error),
         };
-        let code = carrier.end().ok().and_then(|status| status.code());
+        let code = carrier.give_up(ENDS).ok().and_then(|status| status.code());
         // the reason may be among them
         words.finish();
         Err(not_brought(name, self.way, found, &program, &failed, code))

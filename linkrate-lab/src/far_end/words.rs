@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How often a wait for them looks.
 const GLANCE: Duration = Duration::from_millis(2);
 
+/// Stack of the thread that passes lines on, of which there is one for each far end.
+const STACK: usize = 128 << 10;
+
 /// The thread that passes lines on.
 #[derive(Debug)]
 pub(crate) struct Words(JoinHandle<()>);
@@ -33,7 +36,8 @@ impl Words {
     pub(crate) fn pass_on(host: &str, heard: impl Read + Send + 'static) -> io::Result<Self> {
         let host = host.to_owned();
         let pass = move || lines(heard, |line| tell::line(format_args!("{host}: {line}")));
-        std::thread::Builder::new().name("words".to_owned()).spawn(pass).map(Self)
+        let thread = std::thread::Builder::new().name("words".to_owned()).stack_size(STACK);
+        thread.spawn(pass).map(Self)
     }
 
     /// Waits for the last lines of a far end that has ended.

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use linkrate_sys::host::HostProcess;
 
@@ -45,6 +46,15 @@ impl Carrier {
     pub(crate) fn hang_up(&self) {
         if let Ok(process) = self.process() {
             process.hang_up();
+        }
+    }
+
+    /// Ends it, within `patience`, while its agent holds nothing.
+    pub(crate) fn give_up(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+        match self {
+            Self::Process(process) => process.end(patience),
+            #[cfg(any(test, fuzzing))]
+            Self::Script(_) => Ok(ExitStatus::default()),
         }
     }
 

@@ -103,7 +103,13 @@ impl OwnCopy {
     /// Checks that no process of the program is left.
     #[track_caller]
     pub fn expect_no_process(&self) {
-        let gone = wait_until(GONE, || self.processes().is_empty());
+        self.await_end(GONE);
+    }
+
+    /// Checks that all processes of the program end within `patience`.
+    #[track_caller]
+    pub fn await_end(&self, patience: Duration) {
+        let gone = wait_until(patience, || self.processes().is_empty());
         assert!(gone, "left behind: {:?}", self.processes());
     }
 

@@ -176,7 +176,7 @@ impl Adapters {
         match toe(sut, ToeRequest::Channel)? {
             ToeReply::Channel { descriptor } => {
                 let socket = sut.take_descriptor(descriptor)?;
-                state.sut = Some((sut.connection.beside(socket)?, sut.pid()));
+                state.sut = Some((sut.connection.beside(socket), sut.pid()));
                 Ok(())
             }
             _ => Err(sut.connection.unexpected("channel").into()),
