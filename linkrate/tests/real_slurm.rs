@@ -197,7 +197,9 @@ fn nodes_and_controllers_that_die_leave_nothing() {
     let (cluster, (own, program), (dying, victim)) = (Cluster::start(), own(), own());
 
     // all processes of a node end at once: nothing tells so but its silence
-    let words = format!("measure --interface eth1 --client slurm:n2 {cpus} --runs 1 --warm-up 1s --time 1s");
+    let words = format!(
+        "measure --interface eth1 --client slurm:n2 {cpus} --runs 1 --warm-up 1s --time 1s"
+    );
     let batch = cluster.sbatch("--nodes=2 --nodelist=n[1-2]", &victim, &words);
     dying.await_traffic(2);
     let killed = Instant::now();

@@ -48,6 +48,10 @@ const UNWANTED: [&str; 7] = [
     "SLURM_STDOUTMODE",
 ];
 
+/// The remedies without an allocation.
+const NO_JOB: &str = "run inside of salloc or sbatch, or give options for a job of its own, for example \
+                      --slurm-options \"--time=10\"";
+
 /// A node that `srun` reaches.
 #[derive(Debug)]
 pub(crate) struct Slurm<'a> {
@@ -72,7 +76,7 @@ impl<'a> Slurm<'a> {
             }
             None => match own {
                 Some(options) => Ok(Self { node, options, in_allocation: false }),
-                None => Err(allocation::missing(&format!("slurm:{node}"))),
+                None => Err(allocation::missing(&format!("slurm:{node}"), NO_JOB)),
             },
         }
     }

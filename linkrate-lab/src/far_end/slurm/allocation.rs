@@ -26,6 +26,15 @@ impl Allocation {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
+    /// The same, which `subject` needs.
+    ///
+    /// # Errors
+    /// This process belongs to no job.
+    pub fn needed_by(subject: &str) -> Result<Self, LabError> {
+        let hint = "run inside of a job: salloc, or sbatch";
+        Self::of_this_process().ok_or_else(|| missing(subject, hint))
+    }
+
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let filled = |name| variable(name).filter(|value| !value.is_empty());
         Some(Self { job: filled(JOB)?, nodes: filled(NODES)? })
@@ -86,12 +95,10 @@ fn outside(node: &str, job: &str, nodes: &str) -> LabError {
 }
 
 /// There is no job.
-pub(super) fn missing(subject: &str) -> LabError {
+pub(super) fn missing(subject: &str, hint: &str) -> LabError {
     LabError::Invalid {
         what: format!("{subject} needs a job of Slurm, and {JOB} is not set"),
-        hint: "run inside of salloc or sbatch, or give options for a job of its own, for example \
-               --slurm-options \"--time=10\""
-            .to_owned(),
+        hint: hint.to_owned(),
     }
 }
 
