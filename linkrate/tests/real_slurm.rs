@@ -56,7 +56,9 @@ fn measures_nodes_of_an_allocation_and_leaves_no_step() {
     // the controller on the machine where people log in
     let words = format!("measure --interface eth1 --client slurm:n2 {cpus} {runs}");
     let mut salloc = cluster.salloc("--nodes=2 --nodelist=n[2-3]", &program, &words);
-    let document = Running::start(&mut salloc).wait().expect_code(0).json();
+    // what a person likes to see before each line would be in the protocol
+    let salloc = salloc.env("SLURM_LABELIO", "1").env("SLURM_NTASKS_PER_NODE", "4");
+    let document = Running::start(salloc).wait().expect_code(0).json();
     let throughput = document["cells"][0]["throughput"]["mean"].as_f64().expect("a throughput");
     assert!(throughput > 1e6, "{throughput}");
 
