@@ -27,6 +27,7 @@ mod error;
 pub mod executor;
 mod failure;
 pub mod far_end;
+mod fleet;
 pub mod ground;
 pub mod host;
 mod intervals;
@@ -42,6 +43,7 @@ pub mod testbed;
 
 pub use error::LabError;
 pub use executor::Lab;
+pub use fleet::LabFleet;
 pub use options::{Deploy, LabOptions};
 pub use placement::Placement;
 pub use readback::EffectiveKnobs;

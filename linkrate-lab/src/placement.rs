@@ -124,7 +124,8 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
     let all: Vec<u32> = usable.iter().collect();
     let apart = spec.adapter.has_remote_clients();
     for (key, asked) in [("sut-cpus", &spec.sut_cpus), ("client-cpus", &spec.client_cpus)] {
-        let Some(asked) = asked.as_ref().filter(|_| key == "sut-cpus" || !apart) else { continue };
+        let here = if key == "sut-cpus" { !spec.adapter.has_remote_sut() } else { !apart };
+        let Some(asked) = asked.as_ref().filter(|_| here) else { continue };
         if let Some(missing) = asked.iter().find(|cpu| !usable.contains(*cpu)) {
             return Err(LabError::Invalid {
                 what: format!("{key} names CPU {missing}, which this process may not use"),
@@ -137,6 +138,12 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
         // with every CPU taken the roles must share
         if rest.is_empty() { taken.clone() } else { rest }
     };
+    if spec.adapter.has_remote_sut() {
+        // this machine has only the controller
+        let sut = spec.sut_cpus.clone().unwrap_or_default();
+        let clients = spec.client_cpus.clone().unwrap_or_default();
+        return Ok(Placement { controller: usable.clone(), sut, clients, apart });
+    }
     if apart {
         // this machine has only the SUT and the controller, which sleeps during a window
         let sut = spec.sut_cpus.clone().unwrap_or_else(|| usable.clone());

@@ -102,8 +102,12 @@ impl Testbed {
         placement: &Placement,
     ) -> Result<Self, LabError> {
         let Built { ground, mut sut, mut clients, programs, namespaces, receive_steering } = built;
-        let idle_source = account(&ground, &mut sut, &mut clients, placement, spec.cpu_meter)?;
         let mut placement = placement.clone();
+        if placement.apart {
+            // on another machine they are known once it was asked
+            placement.sut = sut.cpus.clone();
+        }
+        let idle_source = account(&ground, &mut sut, &mut clients, &placement, spec.cpu_meter)?;
         if let (true, Some(client)) = (placement.apart, clients.first()) {
             placement.clients = client.host.cpus.clone();
         }

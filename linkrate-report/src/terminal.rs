@@ -13,6 +13,7 @@ use crate::{demand, mix, number, predicted, round_trip, ways, words};
 
 mod attribution;
 mod failure;
+mod fleet;
 mod worth;
 
 pub use crate::layout::Style;
@@ -40,6 +41,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     if !transactional.is_empty() {
         sections.push(page.cells(&transactional, true));
     }
+    sections.extend(page.fleet());
     sections.extend(page.demand());
     sections.extend(page.round_trip());
     sections.extend(page.mix());

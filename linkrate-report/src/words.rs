@@ -1,6 +1,7 @@
 //! Effects, reasons and counts in words.
 
 pub mod failure;
+pub mod fleet;
 pub mod marks;
 pub mod worth;
 

@@ -28,6 +28,7 @@ use linkrate_terms::Imported;
 use linkrate_terms::workload::Item;
 
 use crate::attribution;
+use crate::fleet;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
@@ -109,7 +110,13 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
             .as_ref()
             .map_or_else(|| "still running, or killed".to_owned(), Ended::to_string),
         // runs of other programs are in no blocks
-        blocks: if is_imported { 0 } else { runs.complete_blocks(study) },
+        blocks: match &study.fleet {
+            _ if is_imported => 0,
+            None => runs.complete_blocks(study),
+            // of a fleet, a block has the turns of all pairs
+            Some(fleet) => runs.complete_blocks(study) / fleet.turns().max(1),
+        },
+        fleet: fleet::results::of(stored),
         imported: imported::runs(stored),
         windows: knee::of(&cells),
         worth: worth::of(study, &runs, &effects, level, level_of_effects),

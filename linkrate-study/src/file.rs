@@ -20,6 +20,7 @@
 
 mod cells;
 mod effects;
+mod fleet;
 mod interfaces;
 mod method;
 mod mix;
@@ -33,7 +34,9 @@ mod when;
 use std::fmt;
 
 use crate::adapter::LoadFile;
+use crate::fleet::{Node, Pair};
 use crate::keys::shortened;
+use crate::order::Order;
 use crate::study::Study;
 use crate::study::check::LONGEST_TITLE;
 use linkrate_terms::{Interfaces, TestbedSpec};
@@ -141,13 +144,48 @@ pub fn parse_on(
     load: &mut LoadFile<'_>,
     on: Option<&Interfaces>,
 ) -> Result<Study, FileErrors> {
+    parse_at(name, path_for_messages, text, load, on.map_or(Ground::OfFile, Ground::Interfaces))
+}
+
+/// As [`parse_with`], on a fleet of these nodes instead of the file's testbed and nodes.
+///
+/// # Errors
+/// As [`parse_on`].
+pub fn parse_nodes(
+    name: &str,
+    path_for_messages: &str,
+    text: &str,
+    load: &mut LoadFile<'_>,
+    nodes: &[Node],
+) -> Result<Study, FileErrors> {
+    parse_at(name, path_for_messages, text, load, Ground::Nodes(nodes))
+}
+
+/// Where a study is to run.
+#[derive(Clone, Copy)]
+enum Ground<'a> {
+    /// Where its file says.
+    OfFile,
+    /// On interfaces.
+    Interfaces(&'a Interfaces),
+    /// On a fleet.
+    Nodes(&'a [Node]),
+}
+
+fn parse_at(
+    name: &str,
+    path_for_messages: &str,
+    text: &str,
+    load: &mut LoadFile<'_>,
+    ground: Ground<'_>,
+) -> Result<Study, FileErrors> {
     let mut reader = Reader::new(path_for_messages, text);
     if text.len() > MAX_FILE_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_FILE_BYTES}", text.len());
         reader.error(0, "", message, None);
         return Err(reader.into_errors());
     }
-    match read(name, text, &mut reader, load, on) {
+    match read(name, text, &mut reader, load, ground) {
         Some(study) if !reader.has_errors() => Ok(study),
         _ => Err(reader.into_errors()),
     }
@@ -159,12 +197,26 @@ fn read<'t>(
     text: &'t str,
     reader: &mut Reader<'t>,
     load: &mut LoadFile<'_>,
-    on: Option<&Interfaces>,
+    ground: Ground<'_>,
 ) -> Option<Study> {
     let mut top = reader.document(text)?;
     let title = title(reader, &mut top);
     let paper = top.take("paper").and_then(|entry| reader.word(&entry, &PAPERS));
     let testbed = top.table(reader, "testbed");
+    let of_fleet = top.table(reader, "fleet");
+    let fleet = match ground {
+        Ground::OfFile if of_fleet.is_none() => None,
+        Ground::OfFile => fleet::read(reader, of_fleet, load, None),
+        Ground::Nodes(nodes) => fleet::read(reader, of_fleet, load, Some(nodes)),
+        Ground::Interfaces(_) => None,
+    };
+    // the cells of a fleet are checked on its first pair
+    let first = Pair { sender: 0, receiver: 1, round: 0 };
+    let of_pair = fleet.as_ref().and_then(|fleet| fleet.interfaces(&first).ok());
+    let on = match ground {
+        Ground::Interfaces(on) => Some(on),
+        _ => of_pair.as_ref(),
+    };
     let testbed = testbed::read(reader, testbed, load, on);
     let tables = cells::Tables {
         factors: top.table(reader, "factors"),
@@ -176,7 +228,11 @@ fn read<'t>(
     let published = top.tables(reader, "published");
     let quick = top.table(reader, "quick");
     let method = top.table(reader, "method");
-    let method = method::read(reader, method);
+    let mut method = method::read(reader, method);
+    if fleet.is_some() {
+        // rounds have a random order of their own
+        method.method.order = Order::Independent;
+    }
     top.finish(reader);
     let mut cells = cells::read(reader, tables, &testbed, &method.method)?;
     if let Some(asked) = &method.effects {
@@ -197,6 +253,7 @@ fn read<'t>(
         parts: cells.parts,
         cells: cells.cells,
         published,
+        fleet,
         method: method.method,
         quick,
         source: text.to_owned(),

@@ -74,6 +74,7 @@ pub(crate) fn ladder() -> Study {
             family: Family::default(),
         },
         quick: None,
+        fleet: None,
         source: "title = \"The transmit ladder\"\n".to_owned(),
     }
 }
@@ -248,7 +249,7 @@ pub(crate) fn run(
         None => RunSpec { task: Task::Idle, ..study.cells[0].spec.clone() },
     };
     let started_unix_ms = 1_795_273_920_000 + 3000 * u64::from(sequence);
-    StoredRun { sequence, block, cell, started_unix_ms, spec, outcome: outcome.into() }
+    StoredRun { sequence, block, cell, pair: None, started_unix_ms, spec, outcome: outcome.into() }
 }
 
 impl From<Measurement> for Outcome {

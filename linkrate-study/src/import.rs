@@ -179,6 +179,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         let Some(spec) = of_group.first().map(spec) else { continue };
         for (run, block) in of_group.into_iter().zip(0u32..) {
             runs.push(StoredRun {
+                pair: None,
                 sequence: u32::try_from(runs.len()).unwrap_or(u32::MAX),
                 block,
                 cell: Some(cell),
@@ -201,6 +202,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         published: Vec::new(),
         method: method(window, blocks),
         quick: None,
+        fleet: None,
         source: String::new(),
     };
     Ok(ImportedSet { study, facts, runs })

@@ -35,6 +35,7 @@ pub mod builtin;
 pub mod comparison;
 pub mod executor;
 pub mod file;
+pub mod fleet;
 pub mod import;
 pub mod keys;
 pub mod levels;

@@ -10,6 +10,7 @@ use crate::analysis::failure::FailureFigures;
 use crate::analysis::knee::Knee;
 use crate::analysis::worth::Worth;
 use crate::executor::Facts;
+use crate::fleet::results::FleetResults;
 use crate::levels::{Level, Levels};
 use crate::published::Basis;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
@@ -79,6 +80,9 @@ pub struct StudyResults {
     /// Whether hand-overs to a TCP offload engine pay; absent unless the study compares TOE on with off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worth: Option<Worth>,
+    /// Matrices of the pairs of a fleet, and what stands out; absent in studies of one pair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetResults>,
     /// The SUT's CPU use without load, in per cent; absent without an idle run.
     pub background_cpu: Option<Quantity>,
     /// Facts about the testbed.

@@ -99,6 +99,8 @@ pub enum Event<'a> {
         levels: &'a Levels,
         /// The requested memory.
         spec: &'a RunSpec,
+        /// Names of the nodes of a fleet between which it is.
+        pair: Option<(&'a str, &'a str)>,
     },
     /// A run has ended and is stored.
     RunEnded {
@@ -142,6 +144,9 @@ pub enum RunnerError {
     /// A run could not be stored. Going on would measure for nothing.
     #[error("cannot store the study's runs")]
     Store(#[from] StoreError),
+    /// The study has no nodes.
+    #[error("the study is none of a fleet")]
+    NoFleet,
 }
 
 impl RunnerError {
@@ -149,6 +154,7 @@ impl RunnerError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => error.hint(),
+            Self::NoFleet => None,
         }
     }
 }
@@ -275,7 +281,7 @@ impl<'a> Session<'a> {
         slot: &Slot,
     ) -> Result<Option<Ended>, RunnerError> {
         store.check()?;
-        let (levels, spec) = self.asked(slot);
+        let (levels, spec) = asked(self.study, slot);
         observer.event(&Event::RunStarted {
             block: place.block,
             position: number(place.position),
@@ -283,6 +289,7 @@ impl<'a> Session<'a> {
             cell: slot.cell,
             levels: &levels,
             spec: &spec,
+            pair: None,
         });
         let started_unix_ms = self.clock.unix_ms();
         let began = self.clock.elapsed();
@@ -299,49 +306,14 @@ impl<'a> Session<'a> {
 
         let sequence = store.next_sequence();
         let (block, cell) = (place.block, slot.cell);
-        store_run(store, StoredRun { sequence, block, cell, started_unix_ms, spec, outcome })?;
+        let run = StoredRun { sequence, block, cell, pair: None, started_unix_ms, spec, outcome };
+        store_run(store, run)?;
         // this block is one of those that were to be expected
         let to_go = self.blocks_to_go.saturating_sub(1);
         let remaining = self.time_for(place.left, to_go, place.block + 1);
         let Some(run) = store.runs().last() else { return Ok(None) };
         observer.event(&Event::RunEnded { run, took, remaining });
-        Ok(run.failure().and_then(|failure| self.ends_it(failure)))
-    }
-
-    /// Whether a failure ends the study.
-    fn ends_it(&self, failure: &RunFailure) -> Option<Ended> {
-        if failure.fatal {
-            Some(Ended::TestbedLost(failure.clone()))
-        } else if self.study.method.on_failure == OnFailure::Stop {
-            Some(Ended::RunFailed(failure.clone()))
-        } else {
-            None
-        }
-    }
-
-    /// What a slot asks for.
-    fn asked(&self, slot: &Slot) -> (Levels, RunSpec) {
-        let cell = slot.cell.and_then(|cell| self.study.cells.get(cell as usize));
-        match cell {
-            Some(cell) => (cell.levels.clone(), RunSpec { seed: slot.seed, ..cell.spec.clone() }),
-            None => (
-                Levels::default(),
-                RunSpec {
-                    task: Task::Idle,
-                    interface: InterfaceKnobs::default(),
-                    socket: SocketKnobs::default(),
-                    clients: 0,
-                    ports: None,
-                    adapter: None,
-                    warm_up: Duration::ZERO,
-                    window: self.study.method.idle,
-                    profile: self.study.method.profile,
-                    event: None,
-                    loss_ppm: 0,
-                    seed: slot.seed,
-                },
-            ),
-        }
+        Ok(run.failure().and_then(|failure| ends_it(self.study, failure)))
     }
 
     /// Asks the stop rule after a block. A block that was stored by an earlier session says
@@ -437,8 +409,44 @@ struct Place {
     left: usize,
 }
 
+/// Whether a failure ends the study.
+pub(crate) fn ends_it(study: &Study, failure: &RunFailure) -> Option<Ended> {
+    if failure.fatal {
+        Some(Ended::TestbedLost(failure.clone()))
+    } else if study.method.on_failure == OnFailure::Stop {
+        Some(Ended::RunFailed(failure.clone()))
+    } else {
+        None
+    }
+}
+
+/// What a slot asks for.
+pub(crate) fn asked(study: &Study, slot: &Slot) -> (Levels, RunSpec) {
+    let cell = slot.cell.and_then(|cell| study.cells.get(cell as usize));
+    match cell {
+        Some(cell) => (cell.levels.clone(), RunSpec { seed: slot.seed, ..cell.spec.clone() }),
+        None => (
+            Levels::default(),
+            RunSpec {
+                task: Task::Idle,
+                interface: InterfaceKnobs::default(),
+                socket: SocketKnobs::default(),
+                clients: 0,
+                ports: None,
+                adapter: None,
+                warm_up: Duration::ZERO,
+                window: study.method.idle,
+                profile: study.method.profile,
+                event: None,
+                loss_ppm: 0,
+                seed: slot.seed,
+            },
+        ),
+    }
+}
+
 /// Stores a run. Figures that the store cannot hold are no figures: the run has failed.
-fn store_run(store: &mut dyn RunStore, mut run: StoredRun) -> Result<(), StoreError> {
+pub(crate) fn store_run(store: &mut dyn RunStore, mut run: StoredRun) -> Result<(), StoreError> {
     match (store.append(&run), &run.outcome) {
         (Err(StoreError::Unreadable { reason, .. }), Outcome::Measured(_)) => {
             run.outcome = Outcome::Failed(RunFailure {
@@ -452,7 +460,7 @@ fn store_run(store: &mut dyn RunStore, mut run: StoredRun) -> Result<(), StoreEr
     }
 }
 
-fn number(count: usize) -> u32 {
+pub(crate) fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

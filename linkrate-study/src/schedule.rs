@@ -16,6 +16,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use crate::fleet::rounds;
 use crate::stats::stop::Rule;
 use crate::study::{Cell, Study};
 
@@ -121,6 +122,11 @@ pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
     if idle == 1 {
         block = block.saturating_add(method.idle).saturating_add(overhead_per_run);
     }
+    // of a fleet, the pairs of a round take their turns at the same time
+    let (turns, rounds) = study.fleet.as_ref().map_or((1, 1), |fleet| {
+        (fleet.turns(), u32::try_from(rounds::rounds(fleet).len()).unwrap_or(u32::MAX))
+    });
+    block = block.saturating_mul(rounds);
     let fitting = method.budget.map_or(u32::MAX, |budget| {
         let blocks = budget.as_nanos() / block.as_nanos().max(1);
         u32::try_from(blocks).unwrap_or(u32::MAX).max(1)
@@ -129,7 +135,7 @@ pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
         block,
         shortest: block.saturating_mul(Rule::of(method).first_look().min(fitting)),
         longest: block.saturating_mul(method.max_blocks.min(fitting)),
-        runs_per_block: cells.saturating_add(idle),
+        runs_per_block: cells.saturating_add(idle).saturating_mul(turns),
     }
 }
 

@@ -34,6 +34,7 @@ use linkrate_terms::{Imported, Measurement, RunSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::executor::{Facts, RunFailure};
+use crate::fleet::Pair;
 use crate::import::ImportedSet;
 use crate::study::Study;
 
@@ -74,6 +75,9 @@ pub struct StoredRun {
     pub block: u32,
     /// Index of the cell in the plan; `None` for the block's idle run.
     pub cell: Option<u32>,
+    /// The nodes of a fleet between which it was; `block` then counts [turns](crate::fleet).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Pair>,
     /// Wall-clock start, milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
     /// What was asked.

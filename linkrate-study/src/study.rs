@@ -8,6 +8,7 @@ use std::time::Duration;
 use linkrate_terms::{Model, RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::Fleet;
 use crate::levels::{Level, Levels};
 use crate::order::Order;
 use crate::published::Published;
@@ -37,6 +38,9 @@ pub struct Study {
     /// What was published about these cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
+    /// The nodes of a study over many hosts; `testbed` is then that of its first pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Fleet>,
     /// How it is measured.
     pub method: Method,
     /// The cells of a quick run, if the file names them.
@@ -63,6 +67,12 @@ impl Study {
                 .unwrap_or(0),
             ..testbed.clone()
         }
+    }
+
+    /// How many numbers of blocks the store may have: turns in a study of a fleet, see [`crate::fleet`].
+    pub fn most_turns(&self) -> u32 {
+        let turns = self.fleet.as_ref().map_or(1, Fleet::turns);
+        self.method.max_blocks.saturating_mul(turns)
     }
 
     /// The levels of every cell, in their order.

@@ -33,6 +33,9 @@ pub struct Interfaces {
     pub clients: Vec<FarEnd>,
     /// The linkrate program on the clients' machines: a path, or a name in the search path there.
     pub program: String,
+    /// The machine of the system under test; `None` for the controller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sut: Option<FarEnd>,
 }
 
 impl Interfaces {
@@ -70,9 +73,15 @@ impl Interfaces {
                 if program.is_empty() || program.chars().any(char::is_control) {
                     return Err(InterfacesError::Program);
                 }
-                Ok(Self { names, clients, program })
+                Ok(Self { names, clients, program, sut: None })
             }
         }
+    }
+
+    /// The same interfaces on another machine.
+    #[must_use]
+    pub fn at(self, sut: FarEnd) -> Self {
+        Self { sut: Some(sut), ..self }
     }
 
     /// Clients behind each interface.

@@ -106,6 +106,11 @@ impl Adapter {
         matches!(self, Self::Interfaces(on) if on.is_remote())
     }
 
+    /// Whether the system under test is another machine than the controller's.
+    pub fn has_remote_sut(&self) -> bool {
+        matches!(self, Self::Interfaces(on) if on.sut.is_some())
+    }
+
     /// The word for it, as study files have it.
     pub fn name(&self) -> &str {
         match self {

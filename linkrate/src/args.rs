@@ -7,6 +7,7 @@ pub mod cpus;
 pub mod doctor;
 pub mod existing;
 pub mod fabric;
+pub mod fleet;
 pub mod iperf3;
 pub mod lab;
 pub mod limit;

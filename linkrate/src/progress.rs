@@ -62,10 +62,14 @@ impl Observer for StudyProgress {
                 self.show_time(*remaining);
                 self.bar.enable_steady_tick(TICK);
             }
-            Event::RunStarted { block, position, of, cell, levels, .. } => {
+            Event::RunStarted { block, position, of, cell, levels, pair, .. } => {
                 let what = match cell {
                     Some(_) => names::cell(levels),
                     None => "idle".to_owned(),
+                };
+                let what = match pair {
+                    Some((sender, receiver)) => format!("{sender} to {receiver}, {what}"),
+                    None => what,
                 };
                 self.bar.set_message(format!(
                     "block {}, run {} of {of}: {what}{}",

@@ -55,7 +55,15 @@ fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bound, String)> {
         return None;
     }
     let outcome = Outcome::Measured(Box::new(measured));
-    let run = StoredRun { sequence: 0, block: 0, cell: Some(0), started_unix_ms: 0, spec, outcome };
+    let run = StoredRun {
+        sequence: 0,
+        block: 0,
+        cell: Some(0),
+        pair: None,
+        started_unix_ms: 0,
+        spec,
+        outcome,
+    };
     let verdict = judge(&shares::of_runs([&run], 1.0));
     let [first, rest @ ..] = &verdict.ways[..] else { panic!("no direction was judged") };
     assert!(rest.iter().all(|way| way.bound.word() == first.bound.word()), "{verdict:?}");

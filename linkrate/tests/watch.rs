@@ -47,6 +47,7 @@ impl Growing {
                 fatal: false,
             };
             let run = StoredRun {
+                pair: None,
                 sequence: self.store.next_sequence(),
                 block,
                 cell: slot.cell,

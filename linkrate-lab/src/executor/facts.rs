@@ -53,10 +53,17 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) 
         let drawn: Vec<&str> = drawn.iter().map(|line| line.trim_matches([' ', '│'])).collect();
         facts.insert("fabric".to_owned(), drawn.join("; "));
     }
-    let host = Tree::of_this_host();
-    facts.extend(host_settings::of_host(&host));
+    let mut sysctls = BTreeMap::new();
+    // what is read of this host says nothing of a system under test elsewhere
+    if spec.adapter.has_remote_sut() {
+        facts.remove("clock-source");
+        facts.remove("default-congestion");
+    } else {
+        let host = Tree::of_this_host();
+        facts.extend(host_settings::of_host(&host));
+        sysctls = host_settings::network_sysctls(&host);
+    }
     facts.extend(testbed.ground.facts(&testbed.clients));
-    let mut sysctls = host_settings::network_sysctls(&host);
     sysctls.extend(hello.sysctls.clone());
     let mut warnings = testbed.placement.warnings();
     warnings.extend(testbed.ground.warnings());

@@ -109,6 +109,7 @@ fn testbed(sut: &[u8], client: &[u8]) -> Result<([UnixStream; 2], Testbed, Testb
         names: vec![INTERFACE.to_owned()],
         clients: vec![end.clone()],
         program: "linkrate".to_owned(),
+        sut: None,
     };
     let spec = TestbedSpec::default().on_interfaces(on);
     let [first, second] = [0, 1].map(|cpu| CpuSet::from_iter([cpu]));

@@ -15,7 +15,7 @@ use linkrate_agent::protocol::{InterfaceFacts, Request};
 use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate};
 use linkrate_terms::measurement::LinkEvidence;
 use linkrate_terms::topology::Topology;
-use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
+use linkrate_terms::{CpuSet, FarEnd, Interfaces, TestbedSpec};
 
 use super::{Built, Ground};
 use crate::connection::AgentError;
@@ -60,9 +60,13 @@ pub(crate) fn build(
 ) -> Result<Built, LabError> {
     let ports = topology.segments.iter().flat_map(|segment| &segment.ports);
     let names: Vec<String> = ports.map(|port| port.interface.clone()).collect();
-    let at_home =
-        Child { life: HOLDER, duty: LENDS, isolation: Isolation::None, cpus: &placement.sut };
-    let mut sut = at_home.start("sut", options)?;
+    let mut sut = match &on.sut {
+        None => {
+            Child { life: HOLDER, duty: LENDS, isolation: Isolation::None, cpus: &placement.sut }
+                .start("sut", options)?
+        }
+        Some(end) => elsewhere(end, &on.program, spec.sut_cpus.as_ref(), options)?,
+    };
     // first, since it brings back interfaces that a killed agent has left in a client; and a missing
     // interface is an error before anything starts elsewhere
     let lent = on.clients.iter().filter_map(|end| match end {
@@ -152,15 +156,12 @@ fn start(
     placement: &Placement,
     options: &LabOptions,
 ) -> Result<Host, LabError> {
-    let elsewhere = |way: &dyn Way| {
-        let (program, cpus) = (on.program.as_str(), spec.client_cpus.as_ref());
-        let host = Remote { way, program, cpus }.start(&end.name(), options)?;
-        apart(sut, &host)?;
-        Ok(host)
-    };
     match end {
-        FarEnd::Ssh { destination, .. } => elsewhere(&Ssh { destination }),
-        FarEnd::Slurm { node, .. } => elsewhere(&Slurm::find(node, options)?),
+        FarEnd::Ssh { .. } | FarEnd::Slurm { .. } => {
+            let host = elsewhere(end, &on.program, spec.client_cpus.as_ref(), options)?;
+            apart(sut, &host)?;
+            Ok(host)
+        }
         FarEnd::Interface { name, .. } => {
             may_move(&describe(sut, name)?)?;
             let isolation = match can_isolate().map_err(LabError::cannot_measure)? {
@@ -177,6 +178,28 @@ fn start(
             sut.order(&Request::Lend { name: name.clone(), pid: host.pid() })?;
             Ok(host)
         }
+        FarEnd::Program { .. } => elsewhere(end, &on.program, None, options),
+    }
+}
+
+/// Starts an agent on another machine, bound to `cpus`, or to all CPUs there.
+///
+/// # Errors
+/// As [`Reach::start`]; a far end that is no other machine, or has no agent.
+pub(crate) fn elsewhere(
+    end: &FarEnd,
+    program: &str,
+    cpus: Option<&CpuSet>,
+    options: &LabOptions,
+) -> Result<Host, LabError> {
+    let by = |way: &dyn Way| Remote { way, program, cpus }.start(&end.name(), options);
+    match end {
+        FarEnd::Ssh { destination, .. } => by(&Ssh { destination }),
+        FarEnd::Slurm { node, .. } => by(&Slurm::find(node, options)?),
+        FarEnd::Interface { .. } => Err(LabError::Invalid {
+            what: format!("{end} is an interface of this machine"),
+            hint: "use ssh:HOST or slurm:NODE for another machine".to_owned(),
+        }),
         FarEnd::Program { .. } => Err(LabError::Invalid {
             what: format!("{end} is a program of others, which has no agent"),
             hint: "use ssh:HOST or slurm:NODE for an agent".to_owned(),

@@ -90,6 +90,7 @@ fn stored(study: Study) -> StoredStudy {
             // a wobble of 2 % that is not the same in any two runs of a block
             let wobble = 1.0 + 0.02 * (f64::from((sequence * 7 + block * 3) % 11) / 10.0 - 0.5);
             runs.push(StoredRun {
+                pair: None,
                 sequence,
                 block,
                 cell: Some(u32::try_from(index).unwrap()),

@@ -53,7 +53,7 @@ pub fn ratio(
 }
 
 /// The probability of a mean as far from 0, if the values scatter about 0.
-fn probability(logs: &[f64]) -> Option<f64> {
+pub(crate) fn probability(logs: &[f64]) -> Option<f64> {
     let sample = Sample::of(logs)?;
     let error = (sample.variance()? / logs.len() as f64).sqrt();
     if error == 0.0 {

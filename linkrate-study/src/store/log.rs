@@ -170,7 +170,18 @@ fn check(
     if u64::from(run.sequence) != sequence {
         return Err(format!("the line holds run {}, expected run {sequence}", run.sequence));
     }
-    let blocks = study.method.max_blocks;
+    let blocks = study.most_turns();
+    let nodes = study.fleet.as_ref().map_or(0, |fleet| fleet.nodes.len());
+    match run.pair {
+        Some(pair) if [pair.sender, pair.receiver].iter().any(|node| *node as usize >= nodes) => {
+            return Err(format!(
+                "a run between nodes {} and {} of a study with {nodes} nodes",
+                pair.sender, pair.receiver
+            ));
+        }
+        None if nodes > 0 => return Err("a run without its nodes in a study of a fleet".to_owned()),
+        _ => {}
+    }
     if run.block >= blocks {
         return Err(format!("block {} of a study with {blocks} blocks", run.block));
     }

@@ -16,9 +16,12 @@ use crate::store::{ENDED_FILE, PLAN_FILE, json};
 use crate::study::Study;
 
 /// The latest version of the store. A store of a later one is refused, never guessed at.
-pub const STORE_FORMAT: u32 = 2;
+pub const STORE_FORMAT: u32 = 3;
 
-/// The version of a store without imported runs, which earlier versions of linkrate read.
+/// The version of a store with imported runs.
+const IMPORTED_FORMAT: u32 = 2;
+
+/// The version of a store of one pair without imported runs, which earlier versions of linkrate read.
 const MEASURED_FORMAT: u32 = 1;
 
 /// Most bytes of `plan.json` and `ended.json` that are read, and so that are written.
@@ -30,7 +33,7 @@ const MOST_SESSIONS: usize = 4096;
 /// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlan {
-    /// 2 for imported runs, which have another kind of outcome; otherwise 1.
+    /// 3 for runs of a fleet, 2 for imported runs, which have another kind of outcome; otherwise 1.
     pub format: u32,
     /// The linkrate that made the store.
     pub linkrate_version: String,
@@ -120,8 +123,13 @@ impl StoredPlan {
     pub fn new(study: Study, facts: Facts, started_unix_ms: u64) -> Self {
         let facts = facts.cleaned();
         let imported = matches!(study.testbed.adapter, Adapter::Unknown);
+        let format = match (&study.fleet, imported) {
+            (Some(_), _) => STORE_FORMAT,
+            (None, true) => IMPORTED_FORMAT,
+            (None, false) => MEASURED_FORMAT,
+        };
         Self {
-            format: if imported { STORE_FORMAT } else { MEASURED_FORMAT },
+            format,
             linkrate_version: env!("CARGO_PKG_VERSION").to_owned(),
             started_unix_ms,
             study,

@@ -26,6 +26,8 @@ pub const SHORTEST: Duration = Duration::from_millis(100);
 pub const LONGEST_BUDGET: Duration = Duration::from_secs(24 * 366 * 3600);
 /// Most blocks.
 pub const MOST_BLOCKS: u32 = 10_000;
+/// Most turns of the pairs of a fleet.
+pub const MOST_TURNS: u32 = 100_000_000;
 /// Confidence levels.
 pub const CONFIDENCES: RangeInclusive<f64> = 0.5..=0.9999;
 /// Half-widths to reach, as fractions.
@@ -91,6 +93,19 @@ impl Study {
             let inside = quick.cells.len() <= cells
                 && quick.cells.iter().all(|cell| (*cell as usize) < cells);
             ensure!(inside, "quick names cells beyond the {cells} of the study");
+        }
+        if let Some(fleet) = &self.fleet {
+            fleet.check().map_err(|error| format!("fleet: {error}"))?;
+            let is_template =
+                matches!(&self.testbed.adapter, Adapter::Interfaces(on) if on.sut.is_some());
+            ensure!(is_template, "a fleet on a testbed of its own");
+            let turns = u64::from(fleet.turns()) * u64::from(self.method.max_blocks);
+            ensure!(
+                turns <= u64::from(MOST_TURNS),
+                "{} pairs in {} blocks, expected at most {MOST_TURNS} together",
+                fleet.turns(),
+                self.method.max_blocks
+            );
         }
         self.method.check()
     }
@@ -201,7 +216,15 @@ impl CheckPlan for TestbedSpec {
                 let program = remote.then(|| on.program.clone());
                 let checked = Interfaces::new(on.names.clone(), on.clients.clone(), program)
                     .map_err(|error| error.to_string())?;
+                let checked = Interfaces { sut: on.sut.clone(), ..checked };
                 ensure!(checked == *on, "program {:?} for clients of this host", on.program);
+                if let Some(sut) = &on.sut {
+                    let is_agent = sut.is_remote() && sut.program().is_none();
+                    ensure!(
+                        is_agent && remote,
+                        "system under test at {sut}, expected \"ssh:HOST\""
+                    );
+                }
                 one_line("program", &on.program, LONGEST_NAME)?;
             }
         }

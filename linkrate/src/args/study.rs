@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};
+use super::fleet::FleetArgs;
 
 /// `linkrate study ...`
 #[derive(Debug, Subcommand)]
@@ -28,6 +29,8 @@ pub enum StudyCommand {
         json: bool,
         #[command(flatten)]
         existing: ExistingArgs,
+        #[command(flatten)]
+        fleet: FleetArgs,
     },
     /// Run a study and report its results
     Run(StudyRunArgs),
@@ -243,6 +246,8 @@ pub struct StudyRunArgs {
     pub json: bool,
     #[command(flatten)]
     pub existing: ExistingArgs,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
     #[command(flatten)]
     pub deploy: DeployArgs,
 }

@@ -136,6 +136,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             family: Family::default(),
         },
         quick: None,
+        fleet: None,
         source: String::new(),
     })
 }

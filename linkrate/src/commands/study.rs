@@ -19,8 +19,8 @@ use crate::output::print;
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
         StudyCommand::List { json } => preview::list(json),
-        StudyCommand::Show { study, quick, json, existing } => {
-            preview::show(&study, quick, json, &existing)
+        StudyCommand::Show { study, quick, json, existing, fleet } => {
+            preview::show(&study, quick, json, &existing, &fleet)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json, deploy } => run::resume(&directory, json, &deploy),

@@ -102,8 +102,15 @@ impl Set<'_> {
                 let (spec, outcome) = self.run(&study, block, slot.cell, &mut noise);
                 let started_unix_ms = self.started_unix_ms + 1500 * u64::from(sequence);
                 let spec = RunSpec { seed: slot.seed, ..spec };
-                let run =
-                    StoredRun { sequence, block, cell: slot.cell, started_unix_ms, spec, outcome };
+                let run = StoredRun {
+                    sequence,
+                    block,
+                    cell: slot.cell,
+                    pair: None,
+                    started_unix_ms,
+                    spec,
+                    outcome,
+                };
                 store.append(&run).expect("a run is stored");
             }
         }

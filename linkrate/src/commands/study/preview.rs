@@ -6,13 +6,14 @@ use linkrate_study::schedule::{RUN_OVERHEAD, estimate};
 
 use super::source;
 use crate::args::existing::ExistingArgs;
+use crate::args::fleet::FleetArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{print, terminal_style};
 
 /// Lists the built-in studies.
 pub fn list(json: bool) -> Result<Exit, Failure> {
     let studies: Result<Vec<_>, Failure> =
-        builtin::all().iter().map(|study| source::load(study.name, None)).collect();
+        builtin::all().iter().map(|study| source::load(study.name)).collect();
     let studies = studies?;
     print(&if json { preview::list_document(&studies) } else { preview::list(&studies) })?;
     Ok(Exit::Success)
@@ -24,8 +25,9 @@ pub fn show(
     quick: bool,
     json: bool,
     existing: &ExistingArgs,
+    fleet: &FleetArgs,
 ) -> Result<Exit, Failure> {
-    let mut study = source::load(given, existing.interfaces()?.as_ref())?;
+    let mut study = source::chosen(given, existing, fleet)?;
     if quick {
         study = source::quick_form(study)?;
     }

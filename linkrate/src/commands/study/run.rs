@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use linkrate_lab::Lab;
+use linkrate_lab::{Lab, LabFleet};
 use linkrate_study::analysis::analyse;
-use linkrate_study::executor::Executor;
+use linkrate_study::executor::{Executor, Facts};
+use linkrate_study::fleet::runner::{FleetExecutor, run_fleet};
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
@@ -25,7 +26,7 @@ pub const RESULTS: &str = "results";
 
 /// Runs a study from its beginning.
 pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
-    let mut study = source::load(&arguments.study, arguments.existing.interfaces()?.as_ref())?;
+    let mut study = source::chosen(&arguments.study, &arguments.existing, &arguments.fleet)?;
     if arguments.quick {
         study = source::quick_form(study)?;
     }
@@ -45,14 +46,14 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     }
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = signals()?;
-    let mut lab = lab(&study, &arguments.deploy, &stop)?;
+    let mut ground = Ground::of(&study, &arguments.deploy, &stop)?;
     let clock = SystemClock::start();
     let path = match &arguments.output {
         Some(path) => path.clone(),
         None => directory::fresh(Path::new(RESULTS), &study.name, clock.unix_ms())?,
     };
-    let mut store = Store::create(&path, &study, lab.facts(), clock.unix_ms())?;
-    conduct(&mut lab, &mut store, &clock, &stop, arguments.json)
+    let mut store = Store::create(&path, &study, ground.facts(), clock.unix_ms())?;
+    conduct(&mut ground, &mut store, &clock, &stop, arguments.json)
 }
 
 /// Continues a study.
@@ -62,8 +63,8 @@ pub fn resume(directory: &Path, json: bool, deploy: &DeployArgs) -> Result<Exit,
         tell::line(format_args!("note: {recovered}"));
     }
     let stop = signals()?;
-    let mut lab = lab(&store.plan().study.clone(), deploy, &stop)?;
-    conduct(&mut lab, &mut store, &SystemClock::start(), &stop, json)
+    let mut ground = Ground::of(&store.plan().study.clone(), deploy, &stop)?;
+    conduct(&mut ground, &mut store, &SystemClock::start(), &stop, json)
 }
 
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
@@ -71,27 +72,54 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))
 }
 
-fn lab(study: &Study, deploy: &DeployArgs, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
-    let options = deploy.lab(this_program()?, Arc::clone(stop));
-    let mut lab = Lab::build(&study.testbed, options)?;
-    if study.method.profile {
-        lab.prepare_profile()?;
+/// Where a study runs.
+enum Ground {
+    /// On a testbed.
+    Lab(Box<Lab>),
+    /// On a fleet.
+    Fleet(Box<LabFleet>),
+}
+
+impl Ground {
+    fn of(study: &Study, deploy: &DeployArgs, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
+        let options = deploy.lab(this_program()?, Arc::clone(stop));
+        if let Some(fleet) = &study.fleet {
+            let fleet = LabFleet::survey(fleet, &study.testbed, options)?;
+            for warning in &FleetExecutor::facts(&fleet).warnings {
+                tell::line(format_args!("warning: {warning}"));
+            }
+            return Ok(Self::Fleet(Box::new(fleet)));
+        }
+        let mut lab = Lab::build(&study.testbed, options)?;
+        if study.method.profile {
+            lab.prepare_profile()?;
+        }
+        Ok(Self::Lab(Box::new(lab)))
     }
-    Ok(lab)
+
+    fn facts(&self) -> Facts {
+        match self {
+            Self::Lab(lab) => lab.facts(),
+            Self::Fleet(fleet) => FleetExecutor::facts(&**fleet),
+        }
+    }
 }
 
 /// Makes the missing runs, then prints and writes the results.
 fn conduct(
-    lab: &mut Lab,
+    ground: &mut Ground,
     store: &mut Store,
-    clock: &dyn Clock,
+    clock: &(dyn Clock + Sync),
     stop: &Arc<AtomicBool>,
     json: bool,
 ) -> Result<Exit, Failure> {
     let directory = store.directory().to_owned();
     let mut progress = StudyProgress::new();
     let asked = || stop.load(Ordering::Relaxed);
-    let outcome = run_study(lab, store, clock, &asked, &mut progress);
+    let outcome = match ground {
+        Ground::Lab(lab) => run_study(&mut **lab, store, clock, &asked, &mut progress),
+        Ground::Fleet(fleet) => run_fleet(&**fleet, store, clock, &asked, &mut progress),
+    };
     progress.finish();
     let ended = outcome.map_err(|error| {
         let resume = format!(

@@ -2,15 +2,39 @@
 
 use std::path::Path;
 
+use linkrate_study::fleet::Node;
 use linkrate_study::study::Study;
 use linkrate_study::{builtin, file, quick};
 use linkrate_terms::Interfaces;
 
+use crate::args::existing::ExistingArgs;
+use crate::args::fleet::FleetArgs;
 use crate::exit::{Exit, Failure};
 use crate::input::{load_model, read};
 
-/// The study of that name or in that file, on these interfaces if any.
-pub fn load(given: &str, on: Option<&Interfaces>) -> Result<Study, Failure> {
+/// Where a study is to run.
+#[derive(Debug, Clone, Copy)]
+enum Ground<'a> {
+    OfFile,
+    Interfaces(&'a Interfaces),
+    Nodes(&'a [Node]),
+}
+
+/// The study of that name or in that file, on the interfaces or the nodes that options name.
+pub fn chosen(given: &str, existing: &ExistingArgs, fleet: &FleetArgs) -> Result<Study, Failure> {
+    match (existing.interfaces()?, fleet.nodes()?) {
+        (Some(on), _) => load_on(given, Ground::Interfaces(&on)),
+        (None, Some(nodes)) => load_on(given, Ground::Nodes(&nodes)),
+        (None, None) => load(given),
+    }
+}
+
+/// The study of that name or in that file.
+pub fn load(given: &str) -> Result<Study, Failure> {
+    load_on(given, Ground::OfFile)
+}
+
+fn load_on(given: &str, on: Ground<'_>) -> Result<Study, Failure> {
     let path = Path::new(given);
     // a name has neither a slash nor an ending; anything else is meant as a file
     if path.extension().is_none() && !given.contains('/') {
@@ -38,8 +62,13 @@ fn parse(
     path: &str,
     text: &str,
     beside: &Path,
-    on: Option<&Interfaces>,
+    on: Ground<'_>,
 ) -> Result<Study, Failure> {
-    file::parse_on(name, path, text, &mut |model| load_model(&beside.join(model)), on)
-        .map_err(|errors| Failure::new(Exit::Usage, errors.to_string().trim_end().to_owned()))
+    let mut load = |other: &str| load_model(&beside.join(other));
+    let parsed = match on {
+        Ground::OfFile => file::parse_with(name, path, text, &mut load),
+        Ground::Interfaces(on) => file::parse_on(name, path, text, &mut load, Some(on)),
+        Ground::Nodes(nodes) => file::parse_nodes(name, path, text, &mut load, nodes),
+    };
+    parsed.map_err(|errors| Failure::new(Exit::Usage, errors.to_string().trim_end().to_owned()))
 }

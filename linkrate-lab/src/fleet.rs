@@ -1,0 +1,166 @@
+//! The hosts of a fleet: a lab for each pair, whose agents live as long as the pair's turn.
+//!
+//! The agents of a turn are started when it begins and end with it, and so restore their
+//! interfaces; no agent waits while others are measured. A node is a far end, whatever carries its agent.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use linkrate_agent::protocol::InterfaceFacts;
+use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
+use linkrate_study::fleet::results::fact_name;
+use linkrate_study::fleet::runner::FleetExecutor;
+use linkrate_study::fleet::{Fleet, Node, Pair};
+use linkrate_terms::TestbedSpec;
+use linkrate_terms::spec::Adapter;
+
+use crate::error::LabError;
+use crate::executor::{Lab, failure};
+use crate::ground::existing;
+use crate::host::Host;
+use crate::options::LabOptions;
+
+/// Nodes that are asked at the same time: each needs a process of this machine.
+const ASKED_AT_ONCE: usize = 64;
+
+/// The hosts of a fleet.
+#[derive(Debug)]
+pub struct LabFleet {
+    fleet: Fleet,
+    /// The testbed of the first pair, and of all others except for its interfaces.
+    spec: TestbedSpec,
+    options: LabOptions,
+    facts: Facts,
+}
+
+impl LabFleet {
+    /// Asks all nodes for their facts. A node that cannot be reached is a warning among them.
+    ///
+    /// # Errors
+    /// Fewer than two nodes can be reached, or the user interrupts.
+    pub fn survey(
+        fleet: &Fleet,
+        spec: &TestbedSpec,
+        options: LabOptions,
+    ) -> Result<Self, LabError> {
+        let mut found =
+            Self { fleet: fleet.clone(), spec: spec.clone(), options, facts: Facts::default() };
+        let mut asked = Vec::new();
+        for some in fleet.nodes.chunks(ASKED_AT_ONCE) {
+            let lab = &found;
+            let answers = thread::scope(|scope| {
+                let threads: Vec<_> =
+                    some.iter().map(|node| scope.spawn(move || lab.facts_of(node))).collect();
+                threads.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+            });
+            let lost =
+                |_| Err(std::io::Error::other("the thread that asked it has panicked").into());
+            asked.extend(answers.into_iter().map(|answer| answer.unwrap_or_else(lost)));
+        }
+        let reached = asked.iter().filter(|answer| answer.is_ok()).count();
+        let mut first = None;
+        for (node, answer) in fleet.nodes.iter().zip(asked) {
+            match answer {
+                Ok(facts) => found.facts.facts.extend(
+                    facts.into_iter().map(|(name, value)| (fact_name(&node.name, &name), value)),
+                ),
+                Err(error) => {
+                    let warning = format!("node {} cannot be reached: {error}", node.name);
+                    found.facts.warnings.push(warning);
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        found.leave_out_common_sysctls();
+        let count = fleet.nodes.len();
+        found.facts.facts.insert("nodes".to_owned(), count.to_string());
+        found.facts.facts.insert("pattern".to_owned(), fleet.pattern.word().to_owned());
+        found.facts.facts.insert("at-once".to_owned(), fleet.at_once.to_string());
+        match first {
+            Some(error) if reached < 2 => Err(error),
+            _ => Ok(found),
+        }
+    }
+
+    /// Leaves the sysctls out that all nodes have alike: there are hundreds of each node.
+    fn leave_out_common_sysctls(&mut self) {
+        let facts = &self.facts.facts;
+        let nodes = self.fleet.nodes.iter().map(|node| node.name.as_str());
+        let told: Vec<&str> =
+            nodes.filter(|node| facts.contains_key(&fact_name(node, "kernel"))).collect();
+        let prefixes: Vec<String> = told.iter().map(|node| fact_name(node, "")).collect();
+        let is_common = |fact: &str| {
+            let mut values = told.iter().map(|node| facts.get(&fact_name(node, fact)));
+            let first = values.next();
+            values.all(|value| Some(value) == first)
+        };
+        let sysctls = facts.keys().filter_map(|name| {
+            let fact = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix))?;
+            (fact.starts_with("net.") && is_common(fact)).then(|| name.clone())
+        });
+        let common: Vec<String> = sysctls.collect();
+        common.iter().for_each(|name| drop(self.facts.facts.remove(name)));
+    }
+
+    /// The agent of a node.
+    fn start(&self, node: &Node) -> Result<Host, LabError> {
+        existing::elsewhere(&node.end, &self.fleet.program, None, &self.options)
+    }
+
+    /// What a node tells of itself and of its interface.
+    fn facts_of(&self, node: &Node) -> Result<BTreeMap<String, String>, LabError> {
+        let mut host = self.start(node)?;
+        let described = host.describe(&node.interface);
+        let interface = host.named(described)?;
+        Ok(facts(&host, &interface))
+    }
+}
+
+/// The facts of a host and its interface that can tell one node from others.
+fn facts(host: &Host, interface: &InterfaceFacts) -> BTreeMap<String, String> {
+    let hello = &host.hello;
+    let link = match (interface.running, interface.rate) {
+        (false, _) => "down".to_owned(),
+        (true, Some(rate)) => rate.to_string(),
+        (true, None) => "up, without a rate of its own".to_owned(),
+    };
+    let duplex = if interface.half_duplex { "half" } else { "full" };
+    let mut facts = BTreeMap::from(
+        [
+            ("kernel", hello.kernel.clone()),
+            ("cpu-model", hello.cpu_model.clone()),
+            ("online-cpus", hello.online_cpus.to_string()),
+            ("interface", interface.name.clone()),
+            ("driver", interface.driver.clone()),
+            ("driver-version", interface.driver_version.clone()),
+            ("firmware", interface.firmware.clone()),
+            ("link", link),
+            ("duplex", duplex.to_owned()),
+            ("mtu", interface.mtu.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    facts.extend(hello.sysctls.clone());
+    facts.retain(|_, value| !value.is_empty());
+    facts
+}
+
+impl FleetExecutor for LabFleet {
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    fn pair(&self, pair: &Pair) -> Result<Box<dyn Executor + '_>, RunFailure> {
+        let refused = |reason: String| RunFailure { stage: Stage::Testbed, reason, fatal: false };
+        let on = self.fleet.interfaces(pair).map_err(|error| refused(error.to_string()))?;
+        let spec = TestbedSpec { adapter: Adapter::Interfaces(on), ..self.spec.clone() };
+        let lab = Lab::build(&spec, self.options.clone());
+        let lab = lab.map_err(|error| failure(Stage::Testbed, error))?;
+        Ok(Box::new(lab))
+    }
+
+    fn reach(&self, node: u32) -> Result<(), RunFailure> {
+        let Some(node) = self.fleet.nodes.get(node as usize) else { return Ok(()) };
+        self.facts_of(node).map(|_| ()).map_err(|error| failure(Stage::Testbed, error))
+    }
+}

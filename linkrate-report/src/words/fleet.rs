@@ -1,0 +1,143 @@
+//! Figures of the pairs of a fleet, and what stands out, in words.
+
+use linkrate_study::fleet::results::{FleetCell, FleetResults, PairResult};
+use linkrate_study::names;
+
+use crate::number;
+
+/// A figure of a pair that a matrix shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// Throughput, or transactions per second.
+    Rate,
+    /// CPU time of the sender.
+    ServiceDemand,
+    /// The 99th percentile of the latency.
+    P99,
+    /// Retransmitted segments of a run.
+    Retransmits,
+}
+
+/// All figures, in the order of their matrices.
+pub const FIGURES: [Figure; 4] =
+    [Figure::Rate, Figure::ServiceDemand, Figure::P99, Figure::Retransmits];
+
+/// The unit of all figures of a matrix.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    divisor: f64,
+    /// Its name.
+    pub unit: &'static str,
+}
+
+impl Figure {
+    /// The figure of a pair, in bit/s, transactions per second, µs, or segments.
+    pub fn of(self, pair: &PairResult) -> Option<f64> {
+        match self {
+            Self::Rate => pair.rate.map(|rate| rate.mean),
+            Self::ServiceDemand => pair.service_demand.map(|demand| demand.mean),
+            Self::P99 => pair.p99_us,
+            Self::Retransmits => pair.retransmits,
+        }
+    }
+
+    /// Whether any pair has it, and whether it tells anything.
+    pub fn is_known(self, cell: &FleetCell) -> bool {
+        let mut known = cell.pairs.iter().filter_map(|pair| self.of(pair));
+        match self {
+            Self::Retransmits => known.any(|count| count > 0.0),
+            // without any figure, the matrix of failures is what there is to see
+            Self::Rate => true,
+            _ => known.next().is_some(),
+        }
+    }
+
+    /// The unit that suits the largest figure.
+    pub fn scale(self, cell: &FleetCell) -> Scale {
+        let largest = cell.pairs.iter().filter_map(|pair| self.of(pair)).fold(0.0, f64::max);
+        let of = |divisor, unit| Scale { divisor, unit };
+        match self {
+            Self::Rate if cell.transactional => of(1.0, "/s"),
+            Self::Rate if largest >= 1e9 => of(1e9, "Gb/s"),
+            Self::Rate => of(1e6, "Mb/s"),
+            Self::ServiceDemand if cell.transactional => of(1.0, "µs a transaction"),
+            Self::ServiceDemand => of(1.0, "µs/KB"),
+            Self::P99 => of(1.0, "µs"),
+            Self::Retransmits => of(1.0, "segments a run"),
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self, cell: &FleetCell) -> &'static str {
+        match self {
+            Self::Rate if cell.transactional => "transactions",
+            Self::Rate => "throughput",
+            Self::ServiceDemand => "service demand of the sender",
+            Self::P99 => "99th percentile of the latency",
+            Self::Retransmits => "retransmissions",
+        }
+    }
+
+    /// The figure of a pair without its unit; the reason for an absent one.
+    pub fn text(self, pair: &PairResult, scale: &Scale) -> String {
+        match self.of(pair) {
+            Some(value) => number::significant(value / scale.divisor, 3),
+            None if pair.failed > 0 => "failed".to_owned(),
+            None => "–".to_owned(),
+        }
+    }
+
+    /// The median over the pairs in which a node sends, or receives.
+    pub fn median(self, cell: &FleetCell, node: usize, sends: bool, scale: &Scale) -> String {
+        let number = |pair: &&PairResult| if sends { pair.sender } else { pair.receiver };
+        let own = cell.pairs.iter().filter(|pair| number(pair) as usize == node);
+        let mut values: Vec<f64> = own.filter_map(|pair| self.of(pair)).collect();
+        values.sort_by(f64::total_cmp);
+        match values.len() {
+            0 => "–".to_owned(),
+            count => {
+                let (low, high) = (values[(count - 1) / 2], values[count / 2]);
+                number::significant((low + high) / 2.0 / scale.divisor, 3)
+            }
+        }
+    }
+}
+
+/// The pair of two nodes, if it is one of the pattern.
+pub fn pair(cell: &FleetCell, sender: usize, receiver: usize) -> Option<&PairResult> {
+    let nodes = (u32::try_from(sender).ok()?, u32::try_from(receiver).ok()?);
+    let found = cell.pairs.binary_search_by_key(&nodes, |pair| (pair.sender, pair.receiver));
+    cell.pairs.get(found.ok()?)
+}
+
+/// The heading of a matrix.
+pub fn title(of: &FleetResults, cell: &FleetCell, figure: Figure, scale: &Scale) -> String {
+    let name = figure.name(cell);
+    let at = match of.cells.len() {
+        1 => String::new(),
+        _ => format!(", {}", names::cell(&cell.levels)),
+    };
+    format!("{}{} of each pair{at}, {}", name[..1].to_uppercase(), &name[1..], scale.unit)
+}
+
+/// What stands out in a cell, or that nothing does.
+pub fn sentences(of: &FleetResults, cell: &FleetCell) -> Vec<String> {
+    let at = match of.cells.len() {
+        1 => String::new(),
+        _ => format!(" ({})", names::cell(&cell.levels)),
+    };
+    let mut said = Vec::new();
+    for named in &cell.named {
+        said.push(format!("stands out{at}: {}", of.sentence(named)));
+        said.extend(named.evidence.iter().map(|clause| format!("  {clause}")));
+    }
+    if cell.named.is_empty() && cell.comparisons > 0 {
+        said.push(format!(
+            "nothing stands out{at}: of {} effects of nodes and pairs no one is shown to be {} or more",
+            cell.comparisons,
+            number::percent(of.minimum_effect)
+        ));
+    }
+    said.extend(cell.limits.iter().map(|limits| format!("note{at}: {limits}")));
+    said
+}

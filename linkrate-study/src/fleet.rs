@@ -1,0 +1,161 @@
+//! Studies over many hosts: each run is one of a pair of nodes, and the question is which node, which
+//! direction or which pair stands out.
+//!
+//! A *turn* makes the runs of all cells between one sender and one receiver, so that effects stay paired. A
+//! *round* has turns that share no node and run at the same time. A block has every turn once, its
+//! rounds in random order. To the statistics of cells and effects a turn is what a block is to a study of
+//! one pair: [`StoredRun::block`](crate::store::StoredRun::block) counts turns.
+//!
+//! - [`hosts`]: the list of nodes as a person writes it
+//! - [`rounds`]: who is measured with whom, and when
+//! - [`runner`]: turns side by side, each run stored the moment it ends; nodes that are lost
+//! - [`two_way`]: sender, receiver and pair as effects, and those that stand out
+//! - [`results`]: matrices and names, from the stored runs alone
+
+use linkrate_terms::interfaces::{FAR_PROGRAM, InterfacesError};
+use linkrate_terms::{FarEnd, Interfaces};
+use serde::{Deserialize, Serialize};
+
+pub mod hosts;
+pub mod results;
+pub mod rounds;
+pub mod runner;
+pub mod two_way;
+
+pub use rounds::Pattern;
+
+/// Most nodes of a fleet.
+pub const MOST_NODES: usize = 1024;
+
+/// A host of a fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Node {
+    /// Its name in results.
+    pub name: String,
+    /// How its agent is reached, and the address that others send to if that was given.
+    pub end: FarEnd,
+    /// The interface that is measured.
+    pub interface: String,
+    /// Its rack, if that was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
+    /// Its switch, if that was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<String>,
+}
+
+/// The nodes of a study, and who is measured with whom.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Fleet {
+    /// The nodes, in the order of switch and rack, and otherwise as they were listed.
+    pub nodes: Vec<Node>,
+    /// Who is measured with whom.
+    pub pattern: Pattern,
+    /// Most pairs at once; they never share a node.
+    pub at_once: u32,
+    /// The linkrate program of the nodes: a path, or a name in the search path there.
+    pub program: String,
+}
+
+/// A sender and a receiver, by their numbers in [`Fleet::nodes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Pair {
+    /// The system under test, which sends unless the workload's direction says otherwise.
+    pub sender: u32,
+    /// Its far end.
+    pub receiver: u32,
+    /// The round, from 0, as [`rounds::rounds`] numbers them.
+    pub round: u32,
+}
+
+impl Fleet {
+    /// A fleet of these nodes, sorted by switch and rack, with all-pairs and as many pairs at once as there can
+    /// be.
+    pub fn of(mut nodes: Vec<Node>) -> Self {
+        nodes.sort_by(|a, b| (&a.switch, &a.rack).cmp(&(&b.switch, &b.rack)));
+        let at_once = u32::try_from(nodes.len() / 2).unwrap_or(u32::MAX).max(1);
+        Self { nodes, pattern: Pattern::default(), at_once, program: FAR_PROGRAM.to_owned() }
+    }
+
+    /// The interfaces of the testbed of a pair.
+    ///
+    /// # Errors
+    /// As [`Interfaces::new`]; a pair of nodes that the fleet does not have.
+    pub fn interfaces(&self, pair: &Pair) -> Result<Interfaces, InterfacesError> {
+        let node = |number: u32| self.nodes.get(number as usize);
+        let (Some(sender), Some(receiver)) = (node(pair.sender), node(pair.receiver)) else {
+            return Err(InterfacesError::NoClient);
+        };
+        let names = vec![sender.interface.clone()];
+        let program = Some(self.program.clone());
+        let on = Interfaces::new(names, vec![receiver.end.clone()], program)?;
+        Ok(on.at(sender.end.clone()))
+    }
+
+    /// The name of a node, for people.
+    pub fn name(&self, number: u32) -> &str {
+        self.nodes.get(number as usize).map_or("?", |node| node.name.as_str())
+    }
+
+    /// Turns of a block.
+    pub fn turns(&self) -> u32 {
+        let nodes = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        match self.pattern {
+            Pattern::AllPairs => nodes.saturating_mul(nodes.saturating_sub(1)),
+            Pattern::Ring | Pattern::Bisection => nodes,
+        }
+    }
+
+    /// Checks everything that runner and statistics rely on.
+    ///
+    /// # Errors
+    /// A sentence with the value, and what would be right.
+    pub fn check(&self) -> Result<(), String> {
+        let count = self.nodes.len();
+        if !(2..=MOST_NODES).contains(&count) {
+            return Err(format!("{count} nodes, expected 2 to {MOST_NODES}"));
+        }
+        if self.pattern == Pattern::Bisection && !count.is_multiple_of(2) {
+            return Err(format!("bisection of {count} nodes, expected an even number"));
+        }
+        let most = count / 2;
+        if !(1..=most).contains(&(self.at_once as usize)) {
+            return Err(format!("{} pairs at once, expected 1 to {most}", self.at_once));
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.check()?;
+            if self.nodes[..index].iter().any(|other| other.name == node.name) {
+                return Err(format!("node {} is named twice", node.name));
+            }
+        }
+        let pair = Pair { sender: 0, receiver: 1, round: 0 };
+        self.interfaces(&pair).map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+impl Node {
+    fn check(&self) -> Result<(), String> {
+        for word in
+            [Some(&self.name), self.rack.as_ref(), self.switch.as_ref()].into_iter().flatten()
+        {
+            if !hosts::is_word(word) {
+                return Err(format!("{word:?} is not {}", hosts::WORD_EXPECTED));
+            }
+        }
+        if !linkrate_terms::interfaces::is_interface_name(&self.interface) {
+            return Err(format!("{:?} is not an interface name", self.interface));
+        }
+        if !self.end.is_remote() || self.end.program().is_some() {
+            return Err(format!(
+                "node {} is reached by {}, {}",
+                self.name,
+                self.end,
+                hosts::END_EXPECTED
+            ));
+        }
+        Ok(())
+    }
+}

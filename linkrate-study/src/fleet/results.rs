@@ -1,0 +1,414 @@
+//! The results of a fleet: matrices of figures, and what stands out. A pure function of the stored runs.
+
+use std::collections::BTreeMap;
+
+use linkrate_terms::clean;
+use serde::Serialize;
+
+use super::two_way::{self, Blocks, FEWEST_BLOCKS, FEWEST_NODES, Search, Standard, Subject};
+use super::{Fleet, Pair, Pattern};
+use crate::analysis::measures::{self, figure};
+use crate::executor::Facts;
+use crate::levels::Levels;
+use crate::quantity::{Interval, Measure};
+use crate::stats::interval::of_mean;
+use crate::stats::sample::mean;
+use crate::stats::stop::{self, Watched};
+use crate::store::{StoredRun, StoredStudy};
+use crate::study::Study;
+
+/// What is known of a node's fact begins so; the node's name and the fact's follow.
+const FACT: &str = "node";
+
+/// The results of a fleet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FleetResults {
+    /// Who was measured with whom.
+    pub pattern: Pattern,
+    /// The nodes, in the order of switch and rack.
+    pub nodes: Vec<NodeResult>,
+    /// The matrix of each cell, in the order of the cells.
+    pub cells: Vec<FleetCell>,
+    /// Chance of naming anything where nothing stands out.
+    pub error: f64,
+    /// Smallest effect that is named, as a fraction.
+    pub minimum_effect: f64,
+    /// Pairs without figures and pairs of which some runs failed, as sentences with the reason.
+    pub failures: Vec<String>,
+}
+
+/// A node of a fleet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeResult {
+    /// Its name.
+    pub name: String,
+    /// How it is reached.
+    pub end: String,
+    /// Its rack, if that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
+    /// Its switch, if that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch: Option<String>,
+    /// Its facts by name (`kernel`, `driver`, `rate`).
+    pub facts: BTreeMap<String, String>,
+}
+
+/// One cell over all pairs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FleetCell {
+    /// The levels of the cell.
+    pub levels: Levels,
+    /// Whether the rate is of transactions per second, and not of bits.
+    pub transactional: bool,
+    /// Each pair with its figures, by sender and receiver.
+    pub pairs: Vec<PairResult>,
+    /// What stands out by its rate, the largest effect first.
+    pub named: Vec<Named>,
+    /// Effects that were compared.
+    pub comparisons: u32,
+    /// Why nothing was compared, or not everything; a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<String>,
+}
+
+/// The figures of a pair.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PairResult {
+    /// Number of the sender.
+    pub sender: u32,
+    /// Number of the receiver.
+    pub receiver: u32,
+    /// Runs with figures.
+    pub runs: u32,
+    /// Runs that failed.
+    pub failed: u32,
+    /// Throughput, bit/s, or transactions per second.
+    pub rate: Option<Interval>,
+    /// CPU time of the sender, µs per KB or per transaction.
+    pub service_demand: Option<Interval>,
+    /// Mean 99th percentile of the latency, µs; absent for streams.
+    pub p99_us: Option<f64>,
+    /// Mean number of retransmitted segments of a run; absent without TCP.
+    pub retransmits: Option<f64>,
+}
+
+/// Something that stands out, with the evidence.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Named {
+    /// What.
+    pub subject: Subject,
+    /// Its rate over that of its reference.
+    pub ratio: Interval,
+    /// Adjusted probability.
+    pub p: f64,
+    /// What differs from most other nodes, as clauses.
+    pub evidence: Vec<String>,
+}
+
+/// The results of a fleet; `None` of a study of one pair.
+pub fn of(stored: &StoredStudy) -> Option<FleetResults> {
+    let study = &stored.plan.study;
+    let fleet = study.fleet.as_ref()?;
+    let session = stored.plan.resumed.last().map_or(&stored.plan.facts, |session| &session.facts);
+    let nodes: Vec<NodeResult> = fleet
+        .nodes
+        .iter()
+        .map(|node| NodeResult {
+            name: node.name.clone(),
+            end: node.end.name(),
+            rack: node.rack.clone(),
+            switch: node.switch.clone(),
+            facts: facts_of(session, &node.name),
+        })
+        .collect();
+    let error = 1.0 - study.method.confidence;
+    let cells =
+        (0..study.cells.len()).map(|cell| of_cell(study, fleet, &nodes, &stored.runs, cell));
+    Some(FleetResults {
+        pattern: fleet.pattern,
+        cells: cells.collect(),
+        nodes,
+        error,
+        minimum_effect: study.method.minimum_effect,
+        failures: failures(fleet, &stored.runs),
+    })
+}
+
+/// The name of a fact about a node in [`Facts`].
+pub fn fact_name(node: &str, fact: &str) -> String {
+    format!("{FACT} {node} {fact}")
+}
+
+/// The facts about a node, by their own names.
+fn facts_of(facts: &Facts, node: &str) -> BTreeMap<String, String> {
+    let prefix = fact_name(node, "");
+    let named = facts
+        .facts
+        .iter()
+        .filter_map(|(name, value)| Some((name.strip_prefix(&prefix)?.to_owned(), value.clone())));
+    named.collect()
+}
+
+fn measure_of(study: &Study, cell: usize) -> Measure {
+    match study.cells[cell].spec.is_transactional() {
+        true => Measure::Transactions,
+        false => Measure::Throughput,
+    }
+}
+
+/// The good runs of a cell, each with its block and its pair.
+fn good<'a>(
+    fleet: &Fleet,
+    runs: &'a [StoredRun],
+    cell: usize,
+) -> impl Iterator<Item = (u32, Pair, &'a StoredRun)> {
+    let turns = fleet.turns().max(1);
+    let of_cell = runs.iter().filter(move |run| run.cell == u32::try_from(cell).ok());
+    of_cell
+        .filter_map(move |run| Some((run.block / turns, run.pair?, run)).filter(|_| run.is_good()))
+}
+
+/// Logarithms of the rates of a cell.
+fn logs(study: &Study, fleet: &Fleet, runs: &[StoredRun], cell: usize) -> Blocks {
+    let measure = measure_of(study, cell);
+    let mut blocks = Blocks::new();
+    for (block, pair, run) in good(fleet, runs, cell) {
+        if let Some(rate) = figure(measure, run).filter(|rate| *rate > 0.0) {
+            blocks.entry(block).or_default().insert((pair.sender, pair.receiver), rate.ln());
+        }
+    }
+    blocks
+}
+
+/// The figures of the stop rule after `blocks`: the mean rate over the pairs, of each cell.
+pub(super) fn watched(
+    study: &Study,
+    fleet: &Fleet,
+    runs: &[StoredRun],
+    blocks: u32,
+) -> Vec<Watched> {
+    let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
+    let of_cell = |cell: usize| {
+        let by_block = logs(study, fleet, runs, cell);
+        let means = by_block.values().filter_map(|block| {
+            let logs: Vec<f64> = block.values().copied().collect();
+            mean(&logs).map(f64::exp)
+        });
+        let name = format!(
+            "mean rate of {} over all pairs",
+            crate::names::cell(&study.cells[cell].levels)
+        );
+        Some(Watched { name, interval: of_mean(&means.collect::<Vec<_>>(), level)? })
+    };
+    (0..study.cells.len()).filter_map(of_cell).collect()
+}
+
+fn of_cell(
+    study: &Study,
+    fleet: &Fleet,
+    nodes: &[NodeResult],
+    runs: &[StoredRun],
+    cell: usize,
+) -> FleetCell {
+    let method = &study.method;
+    let pairs = pairs(study, fleet, runs, cell);
+    let standard = Standard {
+        // all cells together have the error of the study
+        error: (1.0 - method.confidence) / study.cells.len().max(1) as f64,
+        confidence: method.confidence,
+        minimum: method.minimum_effect,
+        two_way: fleet.pattern == Pattern::AllPairs && fleet.nodes.len() >= FEWEST_NODES,
+    };
+    let search = two_way::search(&logs(study, fleet, runs, cell), &standard);
+    let named = search.found.iter().map(|found| Named {
+        subject: found.subject,
+        ratio: found.ratio,
+        p: found.p,
+        evidence: evidence(nodes, &pairs, found.subject),
+    });
+    FleetCell {
+        levels: study.cells[cell].levels.clone(),
+        transactional: study.cells[cell].spec.is_transactional(),
+        named: named.collect(),
+        comparisons: search.comparisons,
+        limits: limits(fleet, &search),
+        pairs,
+    }
+}
+
+/// Why not everything could be compared.
+fn limits(fleet: &Fleet, search: &Search) -> Option<String> {
+    if search.blocks < FEWEST_BLOCKS {
+        return Some(format!(
+            "nothing is named before {FEWEST_BLOCKS} blocks, and {} are there",
+            search.blocks
+        ));
+    }
+    if fleet.pattern != Pattern::AllPairs {
+        return Some(format!(
+            "each node sends to one other node with pattern {}, so pairs are compared, and not nodes",
+            fleet.pattern.word()
+        ));
+    }
+    (fleet.nodes.len() < FEWEST_NODES).then(|| {
+        format!("pairs are compared, and not nodes: there are fewer than {FEWEST_NODES} nodes")
+    })
+}
+
+fn pairs(study: &Study, fleet: &Fleet, runs: &[StoredRun], cell: usize) -> Vec<PairResult> {
+    let mut by_pair: BTreeMap<(u32, u32), Vec<&StoredRun>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.cell == u32::try_from(cell).ok()) {
+        if let Some(pair) = run.pair {
+            by_pair.entry((pair.sender, pair.receiver)).or_default().push(run);
+        }
+    }
+    let rounds = super::rounds::rounds(fleet).concat();
+    let mut all: Vec<(u32, u32)> = rounds.iter().map(|pair| (pair.sender, pair.receiver)).collect();
+    all.sort_unstable();
+    let confidence = study.method.confidence;
+    let of_pair = |nodes: &(u32, u32)| {
+        let runs = by_pair.get(nodes).map_or(&[][..], Vec::as_slice);
+        let interval = |measure| {
+            let values: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
+            of_mean(&values, confidence)
+        };
+        let good = runs.iter().filter(|run| run.is_good()).count();
+        let p99: Option<u64> = measures::latency(runs).and_then(|latency| latency.p99_ns);
+        PairResult {
+            sender: nodes.0,
+            receiver: nodes.1,
+            runs: good as u32,
+            failed: (runs.len() - good) as u32,
+            rate: interval(measure_of(study, cell)),
+            service_demand: interval(Measure::ServiceDemand),
+            p99_us: p99.map(|ns| ns as f64 / 1e3),
+            retransmits: measures::evidence(runs).retransmits,
+        }
+    };
+    all.iter().map(of_pair).collect()
+}
+
+/// What differs between a subject and most other nodes.
+fn evidence(nodes: &[NodeResult], pairs: &[PairResult], subject: Subject) -> Vec<String> {
+    type Concerns = Box<dyn Fn(&PairResult) -> bool>;
+    let (of, concerns): (Vec<u32>, Concerns) = match subject {
+        Subject::Node { node } => {
+            (vec![node], Box::new(move |pair| pair.sender == node || pair.receiver == node))
+        }
+        Subject::Sender { node } => (vec![node], Box::new(move |pair| pair.sender == node)),
+        Subject::Receiver { node } => (vec![node], Box::new(move |pair| pair.receiver == node)),
+        Subject::Pair { sender, receiver } => (
+            vec![sender, receiver],
+            Box::new(move |pair| (pair.sender, pair.receiver) == (sender, receiver)),
+        ),
+    };
+    let mut found: Vec<String> =
+        of.iter().flat_map(|node| unusual_facts(nodes, *node as usize)).collect();
+    let retransmits = |ours: bool| {
+        let those = pairs.iter().filter(|pair| concerns(pair) == ours);
+        mean(&those.filter_map(|pair| pair.retransmits).collect::<Vec<_>>())
+    };
+    if let (Some(own), Some(others)) = (retransmits(true), retransmits(false))
+        && own > 10.0 + 2.0 * others
+    {
+        found.push(format!(
+            "{own:.0} retransmitted segments a run, where other pairs have {others:.0}"
+        ));
+    }
+    found
+}
+
+/// The facts of a node that more than half of the nodes have otherwise, each as a clause. A fact that differs from
+/// node to node (a serial number, an address) is none of them.
+fn unusual_facts(nodes: &[NodeResult], node: usize) -> Vec<String> {
+    let Some(own) = nodes.get(node) else { return Vec::new() };
+    let mut names: Vec<&String> = nodes.iter().flat_map(|node| node.facts.keys()).collect();
+    names.sort();
+    names.dedup();
+    let clause = |name: &String| {
+        let value = |node: &NodeResult| node.facts.get(name).cloned();
+        let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
+        nodes.iter().for_each(|node| *counts.entry(value(node)).or_default() += 1);
+        let (usual, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        let mine = value(own);
+        if mine == usual || count * 2 <= nodes.len() {
+            return None;
+        }
+        let told = |value: Option<String>| match value {
+            Some(value) => clean::short_line(&value, 80).into_owned(),
+            None => "not known".to_owned(),
+        };
+        let of = nodes.len();
+        Some(format!(
+            "{name} of {} is {}, where {count} of {of} nodes have {}",
+            own.name,
+            told(mine),
+            told(usual)
+        ))
+    };
+    names.into_iter().filter_map(clause).collect()
+}
+
+/// Pairs of which runs failed, those with the same reason together.
+fn failures(fleet: &Fleet, runs: &[StoredRun]) -> Vec<String> {
+    let mut by_reason: BTreeMap<String, (u32, Vec<Pair>)> = BTreeMap::new();
+    for run in runs {
+        if let (Some(pair), Some(failure)) = (run.pair, run.failure()) {
+            let entry = by_reason.entry(failure.to_string()).or_default();
+            entry.0 += 1;
+            if !entry
+                .1
+                .iter()
+                .any(|other| (other.sender, other.receiver) == (pair.sender, pair.receiver))
+            {
+                entry.1.push(pair);
+            }
+        }
+    }
+    let told = |(reason, (runs, pairs)): (String, (u32, Vec<Pair>))| {
+        const SHOWN: usize = 8;
+        let arrow =
+            |pair: &Pair| format!("{} → {}", fleet.name(pair.sender), fleet.name(pair.receiver));
+        let shown: Vec<String> = pairs.iter().take(SHOWN).map(arrow).collect();
+        let more = match pairs.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let plural = if runs == 1 { "run" } else { "runs" };
+        format!("{runs} failed {plural} of {}{more}: {reason}", shown.join(", "))
+    };
+    by_reason.into_iter().map(told).collect()
+}
+
+impl FleetResults {
+    /// A subject in words.
+    pub fn subject(&self, subject: Subject) -> String {
+        let name = |node: u32| self.nodes.get(node as usize).map_or("?", |node| node.name.as_str());
+        match subject {
+            Subject::Node { node } => format!("node {}", name(node)),
+            Subject::Sender { node } => format!("{} as a sender", name(node)),
+            Subject::Receiver { node } => format!("{} as a receiver", name(node)),
+            Subject::Pair { sender, receiver } => {
+                format!("pair {} → {}", name(sender), name(receiver))
+            }
+        }
+    }
+
+    /// One thing that stands out, as a sentence without its evidence.
+    pub fn sentence(&self, named: &Named) -> String {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let interval = match (named.ratio.low, named.ratio.high) {
+            (Some(low), Some(high)) => {
+                format!(" ({:+.1} to {:+.1} %)", percent(low), percent(high))
+            }
+            _ => String::new(),
+        };
+        format!(
+            "{}: {:+.1} %{interval}, adjusted p = {:.2e}",
+            self.subject(named.subject),
+            percent(named.ratio.mean),
+            named.p
+        )
+    }
+}

@@ -1,0 +1,197 @@
+//! Who is measured with whom, and when: rounds of pairs that share no node.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fleet, Pair};
+use crate::schedule::{generator, shuffle};
+
+/// Who is measured with whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Each node sends to each other node.
+    #[default]
+    AllPairs,
+    /// Each node sends to the next one, the last one to the first.
+    Ring,
+    /// Each node of the first half sends to one of the second half, and the other way round.
+    Bisection,
+}
+
+impl Pattern {
+    /// All, in the order of their words.
+    pub const ALL: [Self; 3] = [Self::AllPairs, Self::Ring, Self::Bisection];
+
+    /// The word for it, as study files have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::AllPairs => "all-pairs",
+            Self::Ring => "ring",
+            Self::Bisection => "bisection",
+        }
+    }
+
+    /// The pattern of that word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|pattern| pattern.word() == word)
+    }
+}
+
+/// One turn: all cells between the nodes of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// Its number in the study, from 0: no other turn of any block has it.
+    pub number: u32,
+    /// Its nodes.
+    pub pair: Pair,
+}
+
+/// Makes the key of the order of rounds another one than that of the order of runs.
+const ROUNDS: u64 = 0x726f_756e_6473;
+
+/// The rounds of a block in their order, with [`Fleet::at_once`] turns or fewer each. The order depends
+/// on the fleet, the seed and the number of the block alone.
+pub fn block_rounds(fleet: &Fleet, seed: u64, block: u32) -> Vec<Vec<Turn>> {
+    let mut rounds = rounds(fleet);
+    let mut rng = generator(seed ^ ROUNDS, block);
+    shuffle(&mut rounds, &mut rng);
+    let mut number = block.saturating_mul(fleet.turns());
+    let mut numbered = |pair| {
+        let turn = Turn { number, pair };
+        number = number.saturating_add(1);
+        turn
+    };
+    let in_order = rounds.into_iter().map(|mut pairs| {
+        shuffle(&mut pairs, &mut rng);
+        pairs.into_iter().map(&mut numbered).collect()
+    });
+    in_order.collect()
+}
+
+/// All rounds of a fleet, each pair once, in an order of their own.
+pub fn rounds(fleet: &Fleet) -> Vec<Vec<Pair>> {
+    let nodes = u32::try_from(fleet.nodes.len()).unwrap_or(u32::MAX);
+    let disjoint = match fleet.pattern {
+        Pattern::AllPairs => tournament(nodes),
+        Pattern::Ring => ring(nodes),
+        Pattern::Bisection => {
+            let half = nodes / 2;
+            let there: Vec<(u32, u32)> = (0..half).map(|node| (node, node + half)).collect();
+            let back = there.iter().map(|(a, b)| (*b, *a)).collect();
+            vec![there, back]
+        }
+    };
+    let most = (fleet.at_once as usize).max(1);
+    let parts = disjoint.iter().flat_map(|round| round.chunks(most));
+    let numbered = (0..).zip(parts).map(|(round, pairs)| {
+        let pair =
+            |(sender, receiver): &(u32, u32)| Pair { sender: *sender, receiver: *receiver, round };
+        pairs.iter().map(pair).collect()
+    });
+    numbered.collect()
+}
+
+/// Rounds in which each node sends to each other one, by the circle method: one node stays, all others move
+/// on by a place for each round. With an odd number of nodes one of them rests in each round.
+fn tournament(nodes: u32) -> Vec<Vec<(u32, u32)>> {
+    let places = nodes + nodes % 2;
+    let mut rounds = Vec::new();
+    for shift in 0..places.saturating_sub(1) {
+        let at = |place: u32| match place {
+            0 => 0,
+            _ => 1 + (place - 1 + shift) % (places - 1),
+        };
+        let met: Vec<(u32, u32)> = (0..places / 2)
+            .map(|place| (at(place), at(places - 1 - place)))
+            .filter(|(a, b)| *a < nodes && *b < nodes)
+            .collect();
+        let back = met.iter().map(|(a, b)| (*b, *a)).collect();
+        rounds.extend([met, back]);
+    }
+    rounds
+}
+
+/// Rounds in which each node sends to the next one: two, and a third one for the last node of an odd number.
+fn ring(nodes: u32) -> Vec<Vec<(u32, u32)>> {
+    let edge = |node: u32| (node, (node + 1) % nodes.max(1));
+    let even = nodes - nodes % 2;
+    let of = |first: u32| (first..even).step_by(2).map(edge).collect::<Vec<_>>();
+    let last = (nodes > even).then(|| vec![edge(even)]);
+    [of(0), of(1)].into_iter().chain(last).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fleet::Node;
+
+    pub(in crate::fleet) fn fleet(nodes: u32, pattern: Pattern) -> Fleet {
+        let node = |number: u32| Node {
+            name: format!("n{number}"),
+            end: format!("ssh:n{number}").parse().unwrap(),
+            interface: "eth1".to_owned(),
+            rack: None,
+            switch: None,
+        };
+        Fleet { pattern, ..Fleet::of((0..nodes).map(node).collect()) }
+    }
+
+    proptest! {
+        #[test]
+        fn a_round_has_each_node_once_and_a_block_each_pair_once(
+            half in 1u32..12,
+            odd in 0u32..2,
+            pattern in proptest::sample::select(Pattern::ALL.to_vec()),
+            at_once in 1u32..12,
+            block in 0u32..4,
+        ) {
+            let nodes = 2 * half + if pattern == Pattern::Bisection { 0 } else { odd };
+            let fleet = Fleet { at_once: at_once.min(nodes / 2), ..fleet(nodes, pattern) };
+            prop_assert_eq!(fleet.check(), Ok(()));
+            let rounds = block_rounds(&fleet, 7, block);
+            let mut pairs = BTreeSet::new();
+            let mut numbers = BTreeSet::new();
+            for round in &rounds {
+                prop_assert!((1..=fleet.at_once as usize).contains(&round.len()));
+                let mut busy = BTreeSet::new();
+                for turn in round {
+                    let Pair { sender, receiver, round: number } = turn.pair;
+                    prop_assert!(busy.insert(sender) && busy.insert(receiver));
+                    prop_assert!(pairs.insert((sender, receiver)));
+                    prop_assert_eq!(number, round[0].pair.round);
+                    numbers.insert(turn.number);
+                }
+            }
+            prop_assert_eq!(pairs.len() as u32, fleet.turns());
+            let first = block * fleet.turns();
+            prop_assert_eq!(numbers, (first..first + fleet.turns()).collect());
+        }
+    }
+
+    #[test]
+    fn as_many_pairs_at_once_as_there_can_be() {
+        let of = |nodes, pattern| {
+            rounds(&fleet(nodes, pattern)).iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(of(4, Pattern::AllPairs), [2; 6]);
+        assert_eq!(of(5, Pattern::AllPairs), [2; 10]);
+        assert_eq!(of(4, Pattern::Ring), [2, 2]);
+        assert_eq!(of(5, Pattern::Ring), [2, 2, 1]);
+        assert_eq!(of(6, Pattern::Bisection), [3, 3]);
+    }
+
+    #[test]
+    fn blocks_have_orders_of_their_own() {
+        let fleet = fleet(6, Pattern::AllPairs);
+        let order = |seed, block| -> Vec<Pair> {
+            block_rounds(&fleet, seed, block).concat().iter().map(|turn| turn.pair).collect()
+        };
+        assert_eq!(order(1, 0), order(1, 0));
+        assert_ne!(order(1, 0), order(1, 1));
+        assert_ne!(order(1, 0), order(2, 0));
+    }
+}

@@ -1,0 +1,443 @@
+//! Runs a study of a fleet: round after round, the turns of a round side by side, each run stored the
+//! moment it ends.
+//!
+//! A node that cannot be reached costs its own turns: they are stored as failed, with its name and the
+//! reason, and take no time. It is asked again when the next block begins. All other waits are those of the
+//! executors, which have bounds of their own.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use linkrate_terms::RunSpec;
+
+use super::rounds::{Turn, block_rounds};
+use super::{Fleet, Pair, results};
+use crate::executor::{Executor, Facts, RunFailure, Stage};
+use crate::runner::{
+    Clock, Event, Observer, Remaining, RunnerError, asked, ends_it, number, store_run,
+};
+use crate::schedule::{RUN_OVERHEAD, Slot, block_order, estimate};
+use crate::stats::stop::{self, Decision, Progress, Rule, StopReason};
+use crate::store::{Ended, Outcome, RunStore, StoredRun};
+use crate::study::Study;
+
+/// Makes executors for the pairs of a fleet. Several are used at the same time, for pairs without a common node.
+pub trait FleetExecutor: Sync {
+    /// Facts about the nodes that travel with every result.
+    fn facts(&self) -> Facts;
+
+    /// An executor for the runs between two nodes.
+    ///
+    /// # Errors
+    /// There is no testbed.
+    fn pair(&self, pair: &Pair) -> Result<Box<dyn Executor + '_>, RunFailure>;
+
+    /// Finds out whether a node can take part.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn reach(&self, node: u32) -> Result<(), RunFailure>;
+}
+
+/// Runs the study of a fleet in `store` until its stop rule, a failure that ends it, or `stop` says yes,
+/// and writes down why it ended. The budget is that of a session, and at least one block is run, as in
+/// [`run_study`](crate::runner::run_study).
+///
+/// # Errors
+/// [`RunnerError`]. Failures of runs are no errors but results.
+pub fn run_fleet(
+    executor: &dyn FleetExecutor,
+    store: &mut dyn RunStore,
+    clock: &(dyn Clock + Sync),
+    stop: &(dyn Fn() -> bool + Sync),
+    observer: &mut dyn Observer,
+) -> Result<Ended, RunnerError> {
+    let facts = executor.facts();
+    let changed_facts = store.plan().changed_facts(&facts);
+    store.begin_session(facts, clock.unix_ms())?;
+    let study = store.plan().study.clone();
+    let Some(fleet) = study.fleet.clone() else { return Err(RunnerError::NoFleet) };
+    let mut session = Session {
+        study: &study,
+        fleet: &fleet,
+        clock,
+        stop,
+        began: clock.elapsed(),
+        rounds: (Duration::ZERO, 0),
+        blocks: (Duration::ZERO, 0),
+        lost: BTreeMap::new(),
+    };
+    let stored = store.runs().len();
+    let remaining = session.remaining(0, 0);
+    observer.event(&Event::SessionStarted { study: &study, stored, changed_facts, remaining });
+    let ended = session.run(executor, store, observer)?;
+    store.finish(&ended)?;
+    observer.event(&Event::SessionEnded { ended: &ended });
+    Ok(ended)
+}
+
+struct Session<'a> {
+    study: &'a Study,
+    fleet: &'a Fleet,
+    clock: &'a (dyn Clock + Sync),
+    stop: &'a (dyn Fn() -> bool + Sync),
+    began: Duration,
+    /// Time and number of the rounds of this session.
+    rounds: (Duration, u32),
+    /// The same of whole blocks.
+    blocks: (Duration, u32),
+    /// Nodes that cannot be reached, with the reason.
+    lost: BTreeMap<u32, RunFailure>,
+}
+
+/// What a turn tells while it goes on.
+enum News {
+    Begun {
+        turn: Turn,
+        position: usize,
+        slot: Slot,
+    },
+    Ended {
+        turn: Turn,
+        slot: Slot,
+        started_unix_ms: u64,
+        took: Duration,
+        outcome: Box<Outcome>,
+    },
+    /// The turn gave a run up because the study is to end.
+    Interrupted,
+    /// A node cannot be reached.
+    Lost {
+        node: u32,
+        failure: RunFailure,
+    },
+}
+
+impl Session<'_> {
+    fn run(
+        &mut self,
+        executor: &dyn FleetExecutor,
+        store: &mut dyn RunStore,
+        observer: &mut dyn Observer,
+    ) -> Result<Ended, RunnerError> {
+        let stored: HashSet<(u32, Option<u32>)> =
+            store.runs().iter().map(|run| (run.block, run.cell)).collect();
+        let last = store.runs().iter().map(|run| run.block / self.fleet.turns().max(1)).max();
+        for block in 0..self.study.method.max_blocks {
+            let missing = |turn: &Turn| -> Vec<Slot> {
+                let order = block_order(self.study, turn.number).into_iter();
+                order.filter(|slot| !stored.contains(&(turn.number, slot.cell))).collect()
+            };
+            let rounds: Vec<Vec<(Turn, Vec<Slot>)>> =
+                block_rounds(self.fleet, self.study.method.seed, block)
+                    .into_iter()
+                    .map(|round| {
+                        let left = round.into_iter().map(|turn| (turn, missing(&turn)));
+                        left.filter(|(_, slots)| !slots.is_empty()).collect::<Vec<_>>()
+                    })
+                    .filter(|round| !round.is_empty())
+                    .collect();
+            if rounds.is_empty() && last.is_some_and(|last| last > block) {
+                // the rule was asked after this block when it was run, and said to go on
+                continue;
+            }
+            let (began, whole) = (self.clock.elapsed(), rounds.len());
+            self.ask_the_lost(executor);
+            for (done, round) in rounds.into_iter().enumerate() {
+                if (self.stop)() {
+                    return Ok(Ended::Interrupted);
+                }
+                let began = self.clock.elapsed();
+                let left = number(whole - done - 1);
+                if let Some(ended) = self.round(executor, store, observer, block, left, round)? {
+                    return Ok(ended);
+                }
+                self.rounds =
+                    (self.rounds.0 + self.clock.elapsed().saturating_sub(began), self.rounds.1 + 1);
+            }
+            if whole > 0 {
+                let took = self.clock.elapsed().saturating_sub(began);
+                self.blocks = (self.blocks.0 + took, self.blocks.1 + 1);
+            }
+            if let Some(reason) = self.after_block(store, observer, block, whole > 0) {
+                return Ok(Ended::Rule(reason));
+            }
+        }
+        Ok(Ended::Rule(StopReason::MaxBlocks { blocks: self.study.method.max_blocks }))
+    }
+
+    /// Asks the nodes that could not be reached again.
+    fn ask_the_lost(&mut self, executor: &dyn FleetExecutor) {
+        let nodes: Vec<u32> = std::mem::take(&mut self.lost).into_keys().collect();
+        let asked: Vec<(u32, Result<(), RunFailure>)> = thread::scope(|scope| {
+            let asked: Vec<_> = nodes
+                .into_iter()
+                .map(|node| (node, scope.spawn(move || executor.reach(node))))
+                .collect();
+            let panicked = |_| Err(failed("the thread that asked it has panicked".to_owned()));
+            asked
+                .into_iter()
+                .map(|(node, thread)| (node, thread.join().unwrap_or_else(panicked)))
+                .collect()
+        });
+        let lost = asked.into_iter().filter_map(|(node, asked)| Some((node, asked.err()?)));
+        self.lost = lost.collect();
+    }
+
+    /// Makes the missing runs of a round; gives back why the study must end, if it must.
+    fn round(
+        &mut self,
+        executor: &dyn FleetExecutor,
+        store: &mut dyn RunStore,
+        observer: &mut dyn Observer,
+        block: u32,
+        left: u32,
+        round: Vec<(Turn, Vec<Slot>)>,
+    ) -> Result<Option<Ended>, RunnerError> {
+        store.check()?;
+        let (given_up, study, clock, stop) =
+            (AtomicBool::new(false), self.study, self.clock, self.stop);
+        let pairs = round.len();
+        let lost = std::mem::take(&mut self.lost);
+        let mut now_lost = lost.clone();
+        let outcome = thread::scope(|scope| {
+            let (news, heard) = channel();
+            for (turn, slots) in round {
+                let (news, lost, given_up, fleet) = (news.clone(), &lost, &given_up, self.fleet);
+                let ends = || given_up.load(Ordering::Relaxed) || stop();
+                scope.spawn(move || {
+                    let of = TurnOf { study, fleet, turn, clock, news };
+                    of.make(executor, slots, lost, &ends);
+                });
+            }
+            drop(news);
+            let told = self.hear(&heard, store, observer, (block, left, pairs), &mut now_lost);
+            // turns that go on after an error or an end find that nobody hears them
+            given_up.store(true, Ordering::Relaxed);
+            told
+        });
+        self.lost = now_lost;
+        outcome
+    }
+
+    /// Stores what the turns of a round tell, until all have ended.
+    fn hear(
+        &self,
+        heard: &Receiver<News>,
+        store: &mut dyn RunStore,
+        observer: &mut dyn Observer,
+        (block, left, pairs): (u32, u32, usize),
+        lost: &mut BTreeMap<u32, RunFailure>,
+    ) -> Result<Option<Ended>, RunnerError> {
+        let runs = block_order(self.study, 0).len() * pairs;
+        let mut interrupted = false;
+        for news in heard {
+            match news {
+                News::Begun { turn, position, slot } => {
+                    let (levels, spec) = asked(self.study, &slot);
+                    observer.event(&Event::RunStarted {
+                        block,
+                        position: number(position),
+                        of: number(runs / pairs.max(1)),
+                        cell: slot.cell,
+                        levels: &levels,
+                        spec: &spec,
+                        pair: Some((
+                            self.fleet.name(turn.pair.sender),
+                            self.fleet.name(turn.pair.receiver),
+                        )),
+                    });
+                }
+                News::Ended { turn, slot, started_unix_ms, took, outcome } => {
+                    let (_, spec) = asked(self.study, &slot);
+                    let sequence = store.next_sequence();
+                    let (block, cell, pair) = (turn.number, slot.cell, Some(turn.pair));
+                    let outcome = *outcome;
+                    store_run(
+                        store,
+                        StoredRun { sequence, block, cell, pair, started_unix_ms, spec, outcome },
+                    )?;
+                    let Some(run) = store.runs().last() else { continue };
+                    let remaining = self.remaining(left, block / self.fleet.turns().max(1) + 1);
+                    observer.event(&Event::RunEnded { run, took, remaining });
+                    if let Some(failure) = run.failure()
+                        && let Some(ended) = ends_it(self.study, failure)
+                    {
+                        return Ok(Some(ended));
+                    }
+                }
+                News::Interrupted => interrupted = true,
+                News::Lost { node, failure } => {
+                    lost.insert(node, failure);
+                }
+            }
+        }
+        Ok(interrupted.then_some(Ended::Interrupted))
+    }
+
+    /// Asks the stop rule after a block: it looks at the means over the pairs.
+    fn after_block(
+        &self,
+        store: &dyn RunStore,
+        observer: &mut dyn Observer,
+        block: u32,
+        ran: bool,
+    ) -> Option<StopReason> {
+        let mut rule = Rule::of(&self.study.method);
+        if !ran {
+            rule.budget = None;
+        }
+        let watched = results::watched(self.study, self.fleet, store.runs(), block + 1);
+        let elapsed = self.clock.elapsed().saturating_sub(self.began);
+        let block_time = self.blocks.0.checked_div(self.blocks.1);
+        let progress = Progress { blocks: block + 1, elapsed, block_time };
+        let decision = stop::decide(&rule, &progress, &watched);
+        if ran {
+            let remaining = match &decision {
+                Decision::Continue(_) => self.remaining(0, block + 1),
+                Decision::Stop(_) => Remaining { likely: Duration::ZERO, at_most: Duration::ZERO },
+            };
+            observer.event(&Event::BlockEnded {
+                block,
+                cells: &[],
+                decision: &decision,
+                remaining,
+            });
+        }
+        match decision {
+            Decision::Continue(_) => None,
+            Decision::Stop(reason) => Some(reason),
+        }
+    }
+
+    /// The time for the rest of a block and for those that follow, `begun` blocks being begun already.
+    fn remaining(&self, rounds_left: u32, begun: u32) -> Remaining {
+        let of_block = number(super::rounds::rounds(self.fleet).len());
+        let round = self
+            .rounds
+            .0
+            .checked_div(self.rounds.1)
+            .unwrap_or_else(|| estimate(self.study, RUN_OVERHEAD).block / of_block.max(1));
+        let blocks = |count: u32| {
+            let rounds = count.saturating_sub(begun).saturating_mul(of_block);
+            round.saturating_mul(rounds.saturating_add(rounds_left))
+        };
+        let method = &self.study.method;
+        let likely = blocks(Rule::of(method).first_look());
+        Remaining { likely, at_most: blocks(method.max_blocks).max(likely) }
+    }
+}
+
+/// One turn, in a thread of its own.
+struct TurnOf<'a> {
+    study: &'a Study,
+    fleet: &'a Fleet,
+    turn: Turn,
+    clock: &'a (dyn Clock + Sync),
+    news: Sender<News>,
+}
+
+impl TurnOf<'_> {
+    /// Makes the runs of `slots`. Those that cannot be made have the reason as their outcome.
+    fn make(
+        &self,
+        executor: &dyn FleetExecutor,
+        slots: Vec<Slot>,
+        lost: &BTreeMap<u32, RunFailure>,
+        ends: &dyn Fn() -> bool,
+    ) {
+        let pair = self.turn.pair;
+        let absent = [pair.sender, pair.receiver].into_iter().find_map(|node| {
+            let failure = lost.get(&node)?;
+            Some(failed(format!("node {} is lost: {}", self.fleet.name(node), failure.reason)))
+        });
+        let mut slots = slots.into_iter().enumerate();
+        let failure = match absent {
+            Some(failure) => failure,
+            None => match self.measure(executor, &mut slots, ends) {
+                Ok(()) => return,
+                Err(failure) => failure,
+            },
+        };
+        for (_, slot) in slots {
+            self.tell(slot, self.clock.unix_ms(), Duration::ZERO, Outcome::Failed(failure.clone()));
+        }
+    }
+
+    /// Makes runs until one fails in a way that says that no other can succeed, which is the error.
+    fn measure(
+        &self,
+        executor: &dyn FleetExecutor,
+        slots: &mut dyn Iterator<Item = (usize, Slot)>,
+        ends: &dyn Fn() -> bool,
+    ) -> Result<(), RunFailure> {
+        let pair = self.turn.pair;
+        let mut on = match executor.pair(&pair) {
+            Ok(on) => on,
+            Err(failure) if failure.stage == Stage::Interrupted || ends() => {
+                let _ = self.news.send(News::Interrupted);
+                return Ok(());
+            }
+            Err(failure) => {
+                self.find_lost(executor);
+                return Err(RunFailure { fatal: false, ..failure });
+            }
+        };
+        for (position, slot) in slots {
+            if ends() {
+                let _ = self.news.send(News::Interrupted);
+                return Ok(());
+            }
+            let _ = self.news.send(News::Begun { turn: self.turn, position, slot });
+            let (started, began) = (self.clock.unix_ms(), self.clock.elapsed());
+            let (_, spec): (_, RunSpec) = asked(self.study, &slot);
+            let outcome = on.run(&spec);
+            let took = self.clock.elapsed().saturating_sub(began);
+            match outcome {
+                Ok(measured) => {
+                    self.tell(slot, started, took, Outcome::Measured(Box::new(measured)))
+                }
+                Err(failure) if failure.stage == Stage::Interrupted || ends() => {
+                    let _ = self.news.send(News::Interrupted);
+                    return Ok(());
+                }
+                Err(failure) => {
+                    // the testbed of this pair is no other pair's
+                    let fatal = failure.fatal;
+                    let failure = RunFailure { fatal: false, ..failure };
+                    self.tell(slot, started, took, Outcome::Failed(failure.clone()));
+                    if (fatal || failure.stage == Stage::Agent) && self.find_lost(executor) || fatal
+                    {
+                        return Err(failure);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out which nodes of the pair cannot be reached. Says whether there is one.
+    fn find_lost(&self, executor: &dyn FleetExecutor) -> bool {
+        let mut found = false;
+        for node in [self.turn.pair.sender, self.turn.pair.receiver] {
+            if let Err(failure) = executor.reach(node) {
+                found = true;
+                let _ = self.news.send(News::Lost { node, failure });
+            }
+        }
+        found
+    }
+
+    fn tell(&self, slot: Slot, started_unix_ms: u64, took: Duration, outcome: Outcome) {
+        let outcome = Box::new(outcome);
+        let _ =
+            self.news.send(News::Ended { turn: self.turn, slot, started_unix_ms, took, outcome });
+    }
+}
+
+fn failed(reason: String) -> RunFailure {
+    RunFailure { stage: Stage::Testbed, reason, fatal: false }
+}
