@@ -105,6 +105,7 @@ impl<'t> Table<'t> {
         let entry = self.take(name)?;
         let prefix = match (self.prefix, name) {
             (_, "testbed") => "testbed.",
+            (_, "fleet") => "fleet.",
             ("part.", "factors") => "part.factors.",
             ("part.", _) => "part.workload.",
             (_, "factors") => "factors.",

@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod capture;
 pub mod ends;
+pub mod fleet;
 pub mod flent;
 pub mod keys;
 pub mod lab;

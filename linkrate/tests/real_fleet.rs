@@ -1,0 +1,146 @@
+//! A study over many hosts: nodes are network namespaces on one bridge, reached by OpenSSH's own `ssh`
+//! from a controller that is on the same bridge.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use common::fleet::Cluster;
+use common::machines::two_cpus;
+use common::processes::OwnCopy;
+use common::small::{await_stored, stored};
+use common::ssh::has_ssh_or_skips;
+use common::up::ready;
+use common::{Running, has_or_skips, skip};
+use linkrate_study::store::RUNS_FILE;
+use rustix::process::Signal;
+
+/// What the tests need; the CPU of each side if it is there.
+fn needs(test: &str) -> Option<[u32; 2]> {
+    if !ready(test, &["tc"]) || !has_or_skips(test, "ip", "iproute2") || !has_ssh_or_skips(test) {
+        return None;
+    }
+    let cpus = two_cpus();
+    if cpus.is_none() {
+        skip(test, "needs two CPUs, one for senders and one for receivers");
+    }
+    cpus
+}
+
+/// Writes a study of short runs.
+fn study(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2], fleet: &str, blocks: u32, messages: &str) -> PathBuf {
+    let text = format!(
+        "title = \"A fleet\"\n\
+         [fleet]\nagent = \"{}\"\n{fleet}\n\
+         [testbed]\nsut-cpus = \"{}\"\nclient-cpus = \"{}\"\n\
+         [factors]\nmessage = [{messages}]\n\
+         [method]\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\nminimum-effect = \"20 %\"\n\
+         blocks = {{ min = {blocks}, max = {blocks} }}\n",
+        own.program().display(),
+        cpus[0],
+        cpus[1]
+    );
+    fs::write(cluster.beside("fleet.toml"), text).expect("write the study");
+    cluster.beside("fleet.toml")
+}
+
+fn words(cluster: &Cluster, study: &std::path::Path) -> String {
+    let (list, results) = (cluster.list(), cluster.beside("results"));
+    format!(
+        "study run {} --fleet {} --output {}",
+        study.display(),
+        list.display(),
+        results.display()
+    )
+}
+
+#[test]
+fn a_ring_of_four_nodes_is_measured_and_shown() {
+    let Some(cpus) = needs("a_ring_of_four_nodes_is_measured_and_shown") else { return };
+    let (cluster, own) = (Cluster::start(4), OwnCopy::new());
+    let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 1", 2, "\"4 KiB\", \"64 KiB\"");
+    let words = words(&cluster, &file);
+    let run = Running::start(&mut cluster.command(&own.program(), &words)).wait().expect_code(0);
+    own.expect_nothing_left();
+    let text = run.stdout;
+    assert!(text.contains("Throughput of each pair"), "{text}");
+    let runs = stored(&cluster.beside("results"));
+    assert_eq!(runs.len(), 16, "two cells, four pairs, two blocks");
+    for block in 0..2 {
+        let of_block = runs.iter().filter(|run| run.block / 4 == block);
+        let pairs: BTreeSet<_> =
+            of_block.filter_map(|run| run.pair.map(|pair| (pair.sender, pair.receiver))).collect();
+        assert_eq!(pairs, BTreeSet::from([(0, 1), (1, 2), (2, 3), (3, 0)]));
+    }
+    assert!(runs.iter().all(|run| run.measurement().is_some()), "{text}");
+}
+
+#[test]
+fn a_node_with_a_slow_link_is_named_and_nothing_else() {
+    let Some(cpus) = needs("a_node_with_a_slow_link_is_named_and_nothing_else") else { return };
+    let (cluster, own) = (Cluster::start(4), OwnCopy::new());
+    for node in 0..4 {
+        cluster.limit(node, if node == 2 { "50mbit" } else { "200mbit" });
+    }
+    let fleet = "pattern = \"all-pairs\"\nat-once = 2";
+    let file = study(&cluster, &own, cpus, fleet, 5, "\"64 KiB\"");
+    let words = format!("{} --json", words(&cluster, &file));
+    let run = Running::start(&mut cluster.command(&own.program(), &words)).wait().expect_code(0);
+    own.expect_nothing_left();
+    let document = run.json();
+    common::schema::check("results", &document);
+    let cell = &document["fleet"]["cells"][0];
+    assert_eq!(cell["pairs"].as_array().map(Vec::len), Some(12), "{cell}");
+    let named = cell["named"].as_array().expect("what stands out");
+    assert_eq!(named.len(), 1, "{named:?}");
+    assert_eq!((&named[0]["subject"]["kind"], &named[0]["subject"]["node"]), (&"node".into(), &2.into()));
+    let ratio = named[0]["ratio"]["mean"].as_f64().expect("a ratio");
+    assert!((0.15..0.4).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_node_that_is_gone_costs_its_own_pairs() {
+    let Some(cpus) = needs("a_node_that_is_gone_costs_its_own_pairs") else { return };
+    let (cluster, own) = (Cluster::start(4), OwnCopy::new());
+    cluster.unplug(3);
+    let file = study(&cluster, &own, cpus, "pattern = \"all-pairs\"\nat-once = 2", 1, "\"64 KiB\"");
+    let mut command = cluster.command(&own.program(), &words(&cluster, &file));
+    let run = Running::start(&mut command).wait();
+    own.expect_nothing_left();
+    assert!(run.stderr.contains("warning: node n3 cannot be reached"), "{}", run.stderr);
+    assert_ne!(run.code(), Some(0), "runs have failed");
+    let runs = stored(&cluster.beside("results"));
+    assert_eq!(runs.len(), 12);
+    for run in &runs {
+        let pair = run.pair.expect("a pair");
+        let is_its = pair.sender == 3 || pair.receiver == 3;
+        assert_eq!(run.failure().is_some(), is_its, "{pair:?}: {:?}", run.failure());
+    }
+    let skipped = runs.iter().filter_map(|run| run.failure());
+    let skipped = skipped.filter(|failure| failure.reason.contains("node n3 is lost")).count();
+    assert!(skipped >= 4, "only the pairs of one round wait for it: {skipped}");
+}
+
+#[test]
+fn a_study_that_was_killed_goes_on() {
+    let Some(cpus) = needs("a_study_that_was_killed_goes_on") else { return };
+    let (cluster, own) = (Cluster::start(4), OwnCopy::new());
+    let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 2", 2, "\"64 KiB\"");
+    let mut command = cluster.command(&own.program(), &words(&cluster, &file));
+    let running = Running::start(&mut command);
+    await_stored(&cluster.beside("results").join(RUNS_FILE), 2);
+    running.signal(Signal::KILL);
+    running.wait();
+    own.expect_nothing_left();
+    let before = stored(&cluster.beside("results")).len();
+    let resume = format!("study resume {}", cluster.beside("results").display());
+    Running::start(&mut cluster.command(&own.program(), &resume)).wait().expect_code(0);
+    own.expect_nothing_left();
+    let runs = stored(&cluster.beside("results"));
+    assert!(before < 8 && runs.len() == 8, "{before} runs, then {}", runs.len());
+    let pairs: BTreeSet<_> =
+        runs.iter().filter_map(|run| run.pair.map(|pair| (run.block / 4, pair.sender))).collect();
+    assert_eq!(pairs.len(), 8, "each pair once in each block");
+}
