@@ -7,6 +7,7 @@
 //! - [`stacks`]: shares of a whole, one bar a row
 //! - [`timeline`]: rates over time, with moments
 //! - [`levels`]: figures of result sets in order of time, with the levels they keep
+//! - [`matrix`]: a figure of each pair of a fleet
 //! - [`scale`]: ticks at round values, on linear and logarithmic axes
 //! - [`ink`]: colours, patterns, markers and text
 //!
@@ -21,6 +22,7 @@ pub mod changes;
 pub mod curves;
 pub mod ink;
 pub mod levels;
+pub mod matrix;
 pub mod panel;
 pub mod rows;
 pub mod scale;

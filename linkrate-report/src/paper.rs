@@ -2,6 +2,7 @@
 //!
 //! - [`highlights`]: the claimed effects in sentences, and the steps without one
 //! - [`advice`]: recommended use, each sentence tied to its effects
+//! - [`fleet`]: the pairs of a fleet, and what stands out among them
 //! - [`imported`]: where imported runs come from, and what they lack
 //! - [`steps`]: effects of one step put into words, for both
 //! - [`cell_figures`]: figures of cells: bars, scaling, sweeps, latency
@@ -30,6 +31,7 @@ pub mod cell_figures;
 pub mod effect_figures;
 pub mod failure;
 pub mod figure;
+pub mod fleet;
 pub mod highlights;
 pub mod imported;
 pub mod line;
@@ -141,6 +143,8 @@ pub struct Paper<'a> {
     pub published_figures: Vec<Figure>,
     /// The same as a table.
     pub published: Option<Numbered>,
+    /// The pairs of a fleet.
+    pub fleet: Option<fleet::Section>,
     /// Whether hand-overs to a TCP offload engine pay.
     pub worth: Option<worth::Section>,
     /// Where a larger window stops to help.
@@ -229,6 +233,7 @@ impl<'a> Paper<'a> {
             claimed: tables::effects(results, true).map(numbered),
             published_figures: effect_figures::published(results)?,
             published: tables::published(results).map(numbered),
+            fleet: fleet::section(results)?,
             worth: worth::section(results),
             window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,
@@ -281,6 +286,7 @@ impl<'a> Paper<'a> {
             .iter_mut()
             .chain(&mut self.effect_figures)
             .chain(&mut self.published_figures)
+            .chain(self.fleet.iter_mut().flat_map(|fleet| &mut fleet.figures))
             .chain(&mut self.failure_figures)
             .chain(&mut self.line_figures)
             .chain(&mut self.attribution_figure)

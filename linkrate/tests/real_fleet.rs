@@ -30,7 +30,14 @@ fn needs(test: &str) -> Option<[u32; 2]> {
 }
 
 /// Writes a study of short runs.
-fn study(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2], fleet: &str, blocks: u32, messages: &str) -> PathBuf {
+fn study(
+    cluster: &Cluster,
+    own: &OwnCopy,
+    cpus: [u32; 2],
+    fleet: &str,
+    blocks: u32,
+    messages: &str,
+) -> PathBuf {
     let text = format!(
         "title = \"A fleet\"\n\
          [fleet]\nagent = \"{}\"\n{fleet}\n\
@@ -60,7 +67,8 @@ fn words(cluster: &Cluster, study: &std::path::Path) -> String {
 fn a_ring_of_four_nodes_is_measured_and_shown() {
     let Some(cpus) = needs("a_ring_of_four_nodes_is_measured_and_shown") else { return };
     let (cluster, own) = (Cluster::start(4), OwnCopy::new());
-    let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 1", 2, "\"4 KiB\", \"64 KiB\"");
+    let file =
+        study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 1", 2, "\"4 KiB\", \"64 KiB\"");
     let words = words(&cluster, &file);
     let run = Running::start(&mut cluster.command(&own.program(), &words)).wait().expect_code(0);
     own.expect_nothing_left();
@@ -95,7 +103,10 @@ fn a_node_with_a_slow_link_is_named_and_nothing_else() {
     assert_eq!(cell["pairs"].as_array().map(Vec::len), Some(12), "{cell}");
     let named = cell["named"].as_array().expect("what stands out");
     assert_eq!(named.len(), 1, "{named:?}");
-    assert_eq!((&named[0]["subject"]["kind"], &named[0]["subject"]["node"]), (&"node".into(), &2.into()));
+    assert_eq!(
+        (&named[0]["subject"]["kind"], &named[0]["subject"]["node"]),
+        (&"node".into(), &2.into())
+    );
     let ratio = named[0]["ratio"]["mean"].as_f64().expect("a ratio");
     assert!((0.15..0.4).contains(&ratio), "{ratio}");
 }

@@ -7,6 +7,7 @@ mod csv;
 mod exports;
 mod failure;
 mod fixture;
+mod fleet;
 mod html;
 mod json;
 mod limit;

@@ -148,7 +148,9 @@ mod tests {
 
     #[test]
     fn a_list_is_in_the_file_or_beside_it_or_given() {
-        let text = |keys: &str| format!("title = \"t\"\n[fleet]\n{keys}\n[factors]\noffload = [\"none\", \"tso\"]\n");
+        let text = |keys: &str| {
+            format!("title = \"t\"\n[fleet]\n{keys}\n[factors]\noffload = [\"none\", \"tso\"]\n")
+        };
         let mut load = |path: &str| match path {
             "hosts.txt" => Ok("x ssh:x eth1\ny ssh:y eth1\n".to_owned()),
             _ => Ok("x ssh:x eth1\ny y eth1\n".to_owned()),

@@ -45,10 +45,8 @@ pub struct NodeResult {
     /// How it is reached.
     pub end: String,
     /// Its rack, if that was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rack: Option<String>,
     /// Its switch, if that was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
     /// Its facts by name (`kernel`, `driver`, `rate`).
     pub facts: BTreeMap<String, String>,
@@ -68,7 +66,6 @@ pub struct FleetCell {
     /// Effects that were compared.
     pub comparisons: u32,
     /// Why nothing was compared, or not everything; a sentence.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<String>,
 }
 

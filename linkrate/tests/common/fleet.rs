@@ -115,7 +115,9 @@ impl Cluster {
     /// Makes the link of a node as slow as that, both ways.
     pub fn limit(&self, node: usize, rate: &str) {
         let slow = |interface: &str| {
-            format!("tc qdisc replace dev {interface} root tbf rate {rate} burst 256kb latency 30ms")
+            format!(
+                "tc qdisc replace dev {interface} root tbf rate {rate} burst 256kb latency 30ms"
+            )
         };
         self.here.sh(&slow(&format!("n{node}")));
         self.nodes[node].sh(&slow("eth1"));
