@@ -10,7 +10,7 @@ fn the_terminal_has_a_matrix_and_what_stands_out() {
     let text = table(&fixture::fleet(), Some(100), Style::default());
     for part in [
         "Throughput of each pair, Gb/s\n",
-        "n3         failed   0.940    9.40",
+        "n3         failed  0.940   9.40",
         "stands out: node n1: -90.0 % (-90.1 to -89.9 %), adjusted p = 2.30e-9",
         "  link of n1 is 1 Gb/s, where 3 of 4 nodes have 10 Gb/s",
         "stands out: pair n2 → n3:",
@@ -26,7 +26,7 @@ fn the_terminal_has_a_matrix_and_what_stands_out() {
 #[test]
 fn the_report_has_a_picture_for_each_figure() {
     let page = html::page(&fixture::fleet()).unwrap();
-    for part in ["The pairs of the fleet", "n1 to n2 0.940", "link of n1 is 1 Gb/s"] {
+    for part in ["The pairs of the fleet", "n1 to n2 0.940", "link of n1 is 1\u{a0}Gb/s"] {
         assert!(page.contains(part), "{part}");
     }
     assert!(!html::page(&fixture::single()).unwrap().contains("The pairs of the fleet"));

@@ -409,8 +409,8 @@ impl TurnOf<'_> {
                     let fatal = failure.fatal;
                     let failure = RunFailure { fatal: false, ..failure };
                     self.tell(slot, started, took, Outcome::Failed(failure.clone()));
-                    if (fatal || failure.stage == Stage::Agent) && self.find_lost(executor) || fatal
-                    {
+                    let lost = (fatal || failure.stage == Stage::Agent) && self.find_lost(executor);
+                    if fatal || lost {
                         return Err(failure);
                     }
                 }
