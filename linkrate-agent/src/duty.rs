@@ -105,7 +105,7 @@ fn leads_over_kept(address: IpAddr, holdings: &Holdings) -> Result<(), Refusal> 
             format!("{address} is no address of IPv4, which alone is for existing interfaces");
         return Err(Refusal { reason, hint: None });
     };
-    let (interface, _) = RouteSocket::open()?.route_to(address)?;
+    let (interface, _) = RouteSocket::open()?.route_to(address.into())?;
     kept(&interface, holdings)
 }
 

@@ -174,7 +174,7 @@ pub enum Request {
     /// Look up the interface by which packets to an address leave.
     RouteTo {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
     },
     /// Lock existing interfaces, write their settings down, and restore them when the carrier
     /// closes. Settings that a killed process has left are restored first.
@@ -461,7 +461,7 @@ pub enum Reply {
         /// The interface they leave by.
         interface: String,
         /// Their source address, where the route has one.
-        source: Option<Ipv4Addr>,
+        source: Option<IpAddr>,
     },
     /// To [`Request::SteerInterface`].
     Steered(Steered),
@@ -480,6 +480,9 @@ pub enum Reply {
     Progress {
         /// Payload bytes sent and received since the flow began, by flow.
         bytes: Vec<u64>,
+        /// The part of them that a program of others has not acknowledged yet, all flows together.
+        #[serde(default)]
+        unacknowledged: u64,
     },
     /// To [`Request::Measure`].
     Window(Box<WindowReport>),

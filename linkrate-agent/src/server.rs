@@ -273,7 +273,10 @@ impl Agent<'_> {
                 Ok(Reply::Done)
             }
             Request::Progress => match &self.session {
-                Some(session) => Ok(Reply::Progress { bytes: session.progress() }),
+                Some(session) => Ok(Reply::Progress {
+                    unacknowledged: session.unacknowledged(),
+                    bytes: session.progress(),
+                }),
                 None => Err(refusal("progress came before the flows")),
             },
             Request::PrepareProfile { cpus } => {

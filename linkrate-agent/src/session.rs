@@ -623,7 +623,7 @@ fn port_of(spec: &ConnectSpec, number: usize, expected: usize) -> io::Result<u16
 fn source(spec: &ConnectSpec) -> Option<IpAddr> {
     let Ends { client, listener } = spec.ends;
     let IpAddr::V4(to) = listener else { return Some(client) };
-    let route = RouteSocket::open().and_then(|mut route| route.route_to(to));
-    let chosen = route.ok().and_then(|(_, source)| source).map(IpAddr::V4);
+    let route = RouteSocket::open().and_then(|mut route| route.route_to(to.into()));
+    let chosen = route.ok().and_then(|(_, source)| source);
     (chosen != Some(client)).then_some(client)
 }

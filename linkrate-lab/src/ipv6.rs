@@ -37,7 +37,8 @@ pub(crate) fn reach(
 fn carried(ground: &Ground) -> bool {
     match ground {
         Ground::Veth(_) => true,
-        Ground::Existing(_) => false,
+        // programs of others have addresses of their own, and agents have not
+        Ground::Existing(existing) => !existing.programs.is_empty(),
         Ground::Adapters(adapters) => {
             let mut segments = adapters.segments().iter();
             adapters.model().link == LinkKind::Ethernet

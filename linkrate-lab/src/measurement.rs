@@ -209,7 +209,11 @@ fn told(told: &[Told]) -> String {
         // iperf 3.1 tells no time
         let time = Some(told.seconds).filter(|seconds| *seconds > 0.0);
         let time = time.map(|seconds| format!(" in {seconds:.2} s")).unwrap_or_default();
-        format!("{} counted {bytes} B{time}{cpu}{resent}{lost}", told.program)
+        let omitted = match told.omitted_seconds {
+            0 => String::new(),
+            seconds => format!(" behind the first {seconds} s"),
+        };
+        format!("{} counted {bytes} B{time}{omitted}{cpu}{resent}{lost}", told.program)
     });
     let each = each.collect::<Vec<_>>().join("; ");
     match told.iter().any(|told| told.datagrams.is_some()) {
@@ -355,6 +359,8 @@ pub(crate) mod tests {
             program: "iperf3:lab2".to_owned(),
             bytes: 7,
             bytes_here: 7,
+            edge_bytes: 0,
+            omitted_seconds: 0,
             seconds: 0.0,
             cpu_percent: None,
             cpu_method: None,
@@ -366,6 +372,8 @@ pub(crate) mod tests {
                 .ends_with("of the whole test, iperf3:lab2 counted 7 B")
         );
         let new = Told { seconds: 1.5, ..old };
-        assert!(told(&[new]).ends_with("counted 7 B in 1.50 s"));
+        assert!(told(std::slice::from_ref(&new)).ends_with("counted 7 B in 1.50 s"));
+        let omits = Told { omitted_seconds: 1, ..new };
+        assert!(told(&[omits]).ends_with("counted 7 B in 1.50 s behind the first 1 s"));
     }
 }

@@ -3,7 +3,7 @@
 mod program;
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -218,7 +218,7 @@ pub enum FarEnd {
     Program {
         /// The program.
         program: Program,
-        /// Its host: an IPv4 address, or a name.
+        /// Its host: an address, or a name.
         host: String,
         /// Its TCP port.
         port: u16,
@@ -310,7 +310,10 @@ impl fmt::Display for FarEnd {
                 if let Some(user) = user {
                     write!(f, "{}@", user.name)?;
                 }
-                write!(f, "{host}")?;
+                match host.contains(':') {
+                    true => write!(f, "[{host}]")?,
+                    false => write!(f, "{host}")?,
+                }
                 if *port != program.usual_port() {
                     write!(f, ":{port}")?;
                 }
@@ -403,15 +406,33 @@ fn at_program(program: Program, text: &str) -> Result<FarEnd, &'static str> {
         (Some(_), None) => return Err("a user has no file with the server's public key"),
         (None, Some(_)) => return Err("a file with a key has no user"),
     };
-    let (host, port) = match text.split_once(':') {
-        None => (text, program.usual_port()),
-        Some((host, port)) => match port.parse() {
-            // numbers in Rust may begin with a plus
-            Ok(number) if number > 0 && !port.starts_with('+') => (host, number),
-            _ => return Err("the text after the second colon is not a TCP port"),
+    // colons of an address of IPv6 stand between brackets
+    let (host, port, bracketed) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((host, ""))) => (host, None, true),
+        Some(Some((host, rest))) => match rest.strip_prefix(':') {
+            Some(port) => (host, Some(port), true),
+            None => return Err("the text behind ] is not a TCP port"),
+        },
+        Some(None) => return Err("the address behind [ has no ]"),
+        None => match text.split_once(':') {
+            None => (text, None, false),
+            Some((host, port)) => (host, Some(port), false),
         },
     };
-    match is_host_name(host) {
+    let port = match port.map(|port| (port, port.parse())) {
+        None => program.usual_port(),
+        // numbers in Rust may begin with a plus
+        Some((port, Ok(number))) if number > 0 && !port.starts_with('+') => number,
+        Some(_) if host.is_empty() || !bracketed && text.matches(':').count() > 1 => {
+            return Err("an address of IPv6 stands between brackets");
+        }
+        Some(_) => return Err("the text after the second colon is not a TCP port"),
+    };
+    let valid = match bracketed {
+        true => host.parse::<Ipv6Addr>().is_ok(),
+        false => is_host_name(host),
+    };
+    match valid {
         true => Ok(FarEnd::Program { program, host: host.to_owned(), port, user }),
         false => Err("the text after the first colon is not a host"),
     }
@@ -478,6 +499,8 @@ mod tests {
             "interface:eth2.7,10.0.0.2",
             "iperf3:lab2",
             "iperf3:10.0.0.2:5202",
+            "iperf3:[::1]:5202",
+            "netperf:[2001:db8::7]",
             "netperf:lab-2.example",
             "iperf3:mario@lab2,/etc/key.pem",
             "iperf3:mario@10.0.0.1:5202,keys/public key@lab2.pem",
@@ -504,6 +527,11 @@ mod tests {
             ("iperf3:mario@lab2,", "a user has a name"),
             ("iperf3:mario@,key", "not a host"),
             ("netperf:lab2:0", "not a TCP port"),
+            ("netperf:::1", "an address of IPv6 stands between brackets"),
+            ("netperf:[::1", "the address behind [ has no ]"),
+            ("netperf:[::1]7", "the text behind ] is not a TCP port"),
+            ("netperf:[::1]:0", "not a TCP port"),
+            ("netperf:[lab2]", "not a host"),
             ("netperf:lab2:+1", "not a TCP port"),
             ("netperf:lab2:65536", "not a TCP port"),
             ("ssh:", "not a host"),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a program tells of its whole test, which is longer than the window.
+/// What a program tells of its whole test without the beginning that it left out, which is longer than the window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// The far end, as it was written: `iperf3:lab2`.
@@ -11,7 +11,13 @@ pub struct Told {
     pub bytes: u64,
     /// The same payload as the system under test counted it.
     pub bytes_here: u64,
-    /// Length of its test, by its own clock.
+    /// Octets by which both counts may differ: both ends do not leave out the beginning at the same moment.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub edge_bytes: u64,
+    /// Length of the beginning that it left out, s.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted_seconds: u64,
+    /// Length of its test without that, by its own clock.
     pub seconds: f64,
     /// Its CPU use, by its own meter; absent where it does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +84,7 @@ impl Told {
         Self {
             bytes: self.bytes.saturating_add(more.bytes),
             bytes_here: self.bytes_here.saturating_add(more.bytes_here),
+            edge_bytes: self.edge_bytes.saturating_add(more.edge_bytes),
             seconds: self.seconds.max(more.seconds),
             // netserver tells the use of the whole host each time
             cpu_percent: larger(self.cpu_percent, more.cpu_percent),
@@ -109,8 +116,14 @@ impl Told {
             return beyond(told.from_sut).max(beyond(told.to_sut));
         }
         let most = self.bytes.max(self.bytes_here);
-        if most == 0 { 0.0 } else { self.bytes.abs_diff(self.bytes_here) as f64 / most as f64 }
+        let beyond = self.bytes.abs_diff(self.bytes_here).saturating_sub(self.edge_bytes);
+        if most == 0 { 0.0 } else { beyond as f64 / most as f64 }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[cfg(test)]
@@ -123,6 +136,8 @@ mod tests {
             program: "iperf3:lab2".to_owned(),
             bytes: 0,
             bytes_here: 1000,
+            edge_bytes: 0,
+            omitted_seconds: 0,
             seconds: 1.0,
             cpu_percent: None,
             cpu_method: None,
@@ -140,6 +155,13 @@ mod tests {
         assert_eq!(told([1000, 400], [0, 0]).apart(), 0.0);
         assert_eq!(told([1000, 400], [900, 1000]).apart(), 0.1);
         assert_eq!(Told { datagrams: None, ..told([0, 0], [0, 0]) }.apart(), 1.0);
+    }
+
+    #[test]
+    fn the_edge_of_what_is_left_out_is_no_difference() {
+        let at = |bytes| Told { bytes, edge_bytes: 50, datagrams: None, ..told([0, 0], [0, 0]) };
+        assert_eq!([1050, 950, 1000].map(|bytes| at(bytes).apart()), [0.0; 3]);
+        assert_eq!(at(900).apart(), 0.05);
     }
 
     #[test]

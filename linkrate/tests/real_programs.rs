@@ -14,6 +14,9 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
+/// Addresses of IPv6 of both machines.
+const ADDRESSES_6: [&str; 2] = ["fd00::1", "fd00::2"];
+
 /// Two machines with a cable, and the CPU of each.
 struct Cable {
     here: Machine,
@@ -40,6 +43,18 @@ impl Cable {
         Some(Self { here, there, cpus })
     }
 
+    /// Gives both machines addresses of IPv6. Without IPv6 in the kernel, `test` is skipped.
+    fn has_ipv6_or_skips(&self, test: &str) -> bool {
+        if !std::path::Path::new("/proc/net/if_inet6").exists() {
+            skip(test, "the kernel has no IPv6");
+            return false;
+        }
+        for (machine, address) in [&self.here, &self.there].into_iter().zip(ADDRESSES_6) {
+            machine.sh(&format!("ip -6 address add {address}/64 dev eth1 nodad"));
+        }
+        true
+    }
+
     /// Starts a server on the far machine, and waits until it listens on `port`.
     fn server(&self, mut server: Command, port: u16) -> Running {
         self.there.on(&mut server);
@@ -63,8 +78,12 @@ impl Cable {
 
     /// Measures with these words, and returns the results and the names of what is wrong.
     fn measure(&self, words: &str) -> Value {
+        let times = match words.contains("--time") {
+            true => "",
+            false => "--time 500ms --warm-up 200ms",
+        };
         let words = format!(
-            "measure --json --interface eth1 --sut-cpu {} --time 500ms --warm-up 200ms --runs 1 {words}",
+            "measure --json --interface eth1 --sut-cpu {} {times} --runs 1 {words}",
             self.cpus[0]
         );
         let mut measure = command(LINKRATE, &words);
@@ -156,6 +175,65 @@ fn the_server_of_linkrate_is_a_far_end_by_both_protocols() {
 }
 
 #[test]
+fn programs_are_far_ends_over_ipv6() {
+    let test = "programs_are_far_ends_over_ipv6";
+    let Some(cable) = Cable::or_skip(test) else { return };
+    if !cable.has_ipv6_or_skips(test) {
+        return;
+    }
+    let there = ADDRESSES_6[1];
+    let over = |words: &str| format!("--family ipv6 {words}");
+    if has_or_skips(test, "iperf3", "iperf3") {
+        let server = cable.server(command("iperf3", "-s"), 5201);
+        for words in ["", "--direction receive", DATAGRAMS[0]] {
+            cable.check(&format!("iperf3:[{there}]"), &[&over(words)]);
+        }
+        drop(server);
+    }
+    if has_or_skips(test, "netserver", "netperf") {
+        let server = cable.server(command("netserver", "-D -p 12866"), 12_866);
+        for words in ["", "--direction receive", "--kind connect-request-response", DATAGRAMS[0]] {
+            cable.check(&format!("netperf:[{there}]:12866"), &[&over(words)]);
+        }
+        drop(server);
+    }
+    let server = cable.server(command(LINKRATE, &format!("serve --bind {there}")), 12_865);
+    cable.check(&format!("netperf:[{there}]"), &[&over("--kind request-response")]);
+    cable.check(&format!("iperf3:[{there}]"), &[&over("")]);
+    let mut measure = command(
+        LINKRATE,
+        &format!("measure --interface eth1 --runs 1 --time 500ms --client iperf3:[{there}]"),
+    );
+    cable.here.on(&mut measure);
+    let told = Running::start(&mut measure).wait().stderr;
+    assert!(told.contains("has no address of IPv4 that is reached"), "{told}");
+    assert!(told.contains("use family ipv6"), "{told}");
+    drop(server);
+}
+
+#[test]
+fn an_iperf3_leaves_out_the_warm_up() {
+    let test = "an_iperf3_leaves_out_the_warm_up";
+    let Some(cable) = Cable::or_skip(test) else { return };
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let server = cable.server(command("iperf3", "-s"), 5201);
+    for words in ["", "--direction receive", "--kind udp-stream --message 1400"] {
+        let document = cable.measure(&format!(
+            "--client iperf3:{} --warm-up 1200ms --time 1s {words}",
+            ADDRESSES[1]
+        ));
+        let told = document["warnings"].to_string();
+        assert!(told.contains(" behind the first 1 s"), "{words}: {told}");
+        let seconds = told.split(" B in ").nth(1).and_then(|rest| rest.split(' ').next());
+        let seconds: f64 = seconds.and_then(|text| text.parse().ok()).expect("a time");
+        assert!((1.0..2.2).contains(&seconds), "{words}: {told}");
+    }
+    drop(server);
+}
+
+#[test]
 fn a_server_that_asks_for_a_user_is_a_far_end() {
     let test = "a_server_that_asks_for_a_user_is_a_far_end";
     let Some(cable) = Cable::or_skip(test) else { return };
@@ -211,7 +289,7 @@ fn what_a_program_cannot_do_is_refused_before_anything_runs() {
     let told = said("--client netperf:198.51.100.2 --kind udp-stream --direction receive", 2);
     assert!(told.contains("stream of datagrams to the system under test"), "{told}");
     let told = said("--client iperf3:nowhere.invalid", 2);
-    assert!(told.contains("host nowhere.invalid has no IPv4 address"), "{told}");
+    assert!(told.contains("host nowhere.invalid has no address"), "{told}");
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn finish(testbed: &mut Testbed) {
 #[track_caller]
 fn progress(testbed: &mut Testbed) -> Vec<u64> {
     match ask(&mut testbed.sut, &Request::Progress) {
-        Reply::Progress { bytes } => bytes,
+        Reply::Progress { bytes, .. } => bytes,
         other => panic!("{other:?}"),
     }
 }
@@ -298,7 +298,7 @@ impl Stalls {
 #[track_caller]
 fn received(testbed: &mut Testbed) -> [u64; 2] {
     let of = |host| match ask(host, &Request::Progress) {
-        Reply::Progress { bytes } => bytes,
+        Reply::Progress { bytes, .. } => bytes,
         other => panic!("{other:?}"),
     };
     // the first connection carries what the client receives

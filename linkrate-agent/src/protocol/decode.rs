@@ -162,7 +162,7 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
             let all = ports.iter().map(Vec::len).sum::<usize>();
             at_most("ports", all as u64, MAX_FLOWS * u64::from(bounds::LISTENERS))
         }
-        Reply::Progress { bytes } => at_most("flows", bytes.len() as u64, MAX_FLOWS),
+        Reply::Progress { bytes, .. } => at_most("flows", bytes.len() as u64, MAX_FLOWS),
         Reply::Finished(finished) => {
             at_most("parts", finished.parts.len() as u64, MOST_PARTS as u64)?;
             for latency in finished.parts.iter().chain([&finished.latency]) {

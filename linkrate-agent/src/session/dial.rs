@@ -113,6 +113,14 @@ impl Session {
         Ok(())
     }
 
+    /// Payload that the program has not acknowledged yet, all flows of streams together.
+    #[must_use]
+    pub fn unacknowledged(&self) -> u64 {
+        let flows = self.flows.iter().filter(|flow| flow.counts_acknowledged);
+        let queues = flows.filter_map(|flow| send_queue(flow.socket.as_deref()?).ok());
+        queues.map(|queue| u64::from(queue.queued_bytes)).fold(0, u64::saturating_add)
+    }
+
     /// Lets the flows that send come to their end, while the others go on; with `all` waits for those too.
     /// Returns when the far end has acknowledged everything that was sent.
     ///

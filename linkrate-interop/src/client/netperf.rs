@@ -1,6 +1,6 @@
 //! A test of a netserver: one control connection, and one connection for payload.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl NetperfTest {
     /// # Errors
     /// [`ClientError`].
     pub fn ask(
-        server: SocketAddrV4,
+        server: impl Into<SocketAddr>,
         asked: &OmniRequest,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
@@ -33,14 +33,15 @@ impl NetperfTest {
     /// # Errors
     /// [`ClientError`].
     pub fn ask_on(
-        server: SocketAddrV4,
+        server: impl Into<SocketAddr>,
         asked: &OmniRequest,
         cpu: Option<u32>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
         const DURING: &str = "asking for a test";
+        let server = server.into();
         let mut control = Control::connect(server, stop)?;
-        let mut message = asked.message();
+        let mut message = asked.message_for(server.is_ipv6());
         message.set_cpu(cpu);
         control.send(message.octets(), DURING)?;
         let mut octets = [0; MESSAGE_BYTES];
@@ -58,7 +59,10 @@ impl NetperfTest {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn cpu_rate(server: SocketAddrV4, stop: &Arc<AtomicBool>) -> Result<f32, ClientError> {
+    pub fn cpu_rate(
+        server: impl Into<SocketAddr>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<f32, ClientError> {
         const DURING: &str = "asking for the rate of the CPU";
         let mut control = Control::connect(server, stop)?;
         control.send(Message::new(Kind::CpuCalibrate).octets(), DURING)?;
@@ -71,7 +75,10 @@ impl NetperfTest {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn mss(server: SocketAddrV4, stop: &Arc<AtomicBool>) -> Result<Option<u32>, ClientError> {
+    pub fn mss(
+        server: impl Into<SocketAddr>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Option<u32>, ClientError> {
         Ok(Control::connect(server, stop)?.mss())
     }
 

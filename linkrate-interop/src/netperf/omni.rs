@@ -60,8 +60,9 @@ pub(crate) const MOST_CALL: u32 = 64 << 20;
 /// The longest test, s.
 pub(super) const MOST_SECONDS: i32 = 86_400;
 
-/// netperf's own number of a family of addresses.
+/// netperf's own numbers of families of addresses.
 const IPV4: u32 = 4;
+const IPV6: u32 = 6;
 /// Numbers of protocols, RFC 790.
 const TCP: u32 = 6;
 const UDP: u32 = 17;
@@ -323,6 +324,14 @@ impl OmniRequest {
             tos: tos(message.signed(37)),
             congestion: message.text(REQUEST_NUMBERS, CONGESTION_BYTES),
         })
+    }
+
+    /// The message for a server at an address of either family, which its data connection has too.
+    #[must_use]
+    pub fn message_for(&self, ipv6: bool) -> Message {
+        let mut message = self.message();
+        message.put(21, if ipv6 { IPV6 } else { IPV4 });
+        message
     }
 
     /// The message that a client sends. The data connection is of IPv4.

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_agent::protocol::{FlowFacts, Request};
+use linkrate_agent::protocol::{FlowFacts, Reply, Request};
 use linkrate_terms::told::Told;
 use linkrate_terms::{CpuSet, RunSpec, Workload};
 
+use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
+use crate::far_end::FarProgram;
 use crate::testbed::Testbed;
+
+/// How far both counts are from the moment at which a program begins to count, ns: its timer is late by some of it.
+const EDGE_NS: u64 = 10_000_000;
 
 /// Asks the first `clients` programs for their tests, and connects the flows of the system under test. Returns
 /// the options of its sockets.
@@ -25,6 +30,39 @@ pub(super) fn connect(
         facts = program.connect(sut, workload, spec, number, bind)?;
     }
     Ok(facts)
+}
+
+/// Lets the beginning pass that programs leave out of what they tell, and keeps what the system under test had counted
+/// about then.
+pub(super) fn leave_out_begin(
+    testbed: &mut Testbed,
+    workload: &Workload,
+    clients: usize,
+) -> Result<(), AgentError> {
+    let Testbed { sut, programs, .. } = testbed;
+    let clients = clients.min(programs.len());
+    let programs = &mut programs[..clients];
+    let ends = || programs.iter().filter_map(FarProgram::omits_until_ns);
+    let (Some(first), Some(last)) = (ends().min(), ends().max()) else { return Ok(()) };
+    let connection = &mut sut.connection;
+    let mut counted = |at_ns| {
+        connection.pause_until(at_ns)?;
+        let counted = expect_reply!(
+            connection, Request::Progress,
+            Reply::Progress { bytes, unacknowledged } => (bytes, unacknowledged)
+        )?;
+        Ok::<_, AgentError>(counted)
+    };
+    let (before, unacknowledged) = counted(first.saturating_sub(EDGE_NS))?;
+    let (after, _) = counted(last + EDGE_NS)?;
+    let each = workload.flows(1) as usize;
+    for (own, program) in programs.iter_mut().enumerate() {
+        let own = own * each..(own + 1) * each;
+        if let (Some(before), Some(after)) = (before.get(own.clone()), after.get(own)) {
+            program.leave_out(before, unacknowledged, after);
+        }
+    }
+    Ok(())
 }
 
 /// Brings the flows to rest, so that both ends have counted the same payload.

@@ -54,13 +54,14 @@ pub(super) fn hold(
     let (connection, adapters) = (&mut sut.connection, ground.adapters());
     let step_ns = STEP.as_nanos() as u64;
     let steps = (warm_up.as_nanos() as u64 / step_ns).min(STEPS as u64);
-    let mut look_ns = opens_ns - steps * step_ns;
+    // programs that leave out a beginning may have taken some of it
+    let mut look_ns = (opens_ns - steps * step_ns).max(monotonic_ns());
     tend_until(adapters, look_ns, |at_ns| connection.pause_until(at_ns))?;
     let last_ns = opens_ns + PATIENCE.as_nanos() as u64;
     let mut looks = Looks::new(workload);
     loop {
         let bytes = expect_reply!(
-            connection, Request::Progress, Reply::Progress { bytes } => bytes
+            connection, Request::Progress, Reply::Progress { bytes, .. } => bytes
         )?;
         looks.add(bytes);
         let slow = looks.unsteady();

@@ -10,7 +10,7 @@ use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{CpuSet, RunSpec, Task};
 
 use super::event::{self, Missed};
-use super::{participants, steady};
+use super::{participants, programs, steady};
 use crate::connection::{AgentError, PATIENCE};
 use crate::error::LabError;
 use crate::far_end::{FarEndReport, TrafficReport};
@@ -54,6 +54,7 @@ pub(super) fn measure(
     let (warm_up, unsteady_flows) = match &spec.task {
         Task::Idle => (Duration::ZERO, 0),
         Task::Workload(workload) => {
+            programs::leave_out_begin(testbed, workload, clients)?;
             let warm_up = spec.warm_up.saturating_sub(lead);
             let opens_ns = begun_ns + warm_up.as_nanos() as u64;
             (spec.warm_up, steady::hold(testbed, workload, warm_up, opens_ns)?)

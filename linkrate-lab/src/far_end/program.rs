@@ -2,7 +2,7 @@
 //! carry payload are the system under test's.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,9 +17,10 @@ use linkrate_interop::iperf3::{
     GREETING, Parameters, Results, Role, StreamResult, Transport, Ways, stream_id,
 };
 use linkrate_interop::netperf::{OmniRequest, Shape, cpu_method};
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::interfaces::{Program, ProgramUser};
 use linkrate_terms::told::{Told, ToldDatagrams, ToldWay};
-use linkrate_terms::{CpuSet, Direction, FarEnd, MessageSize, Protocol, RunSpec, Workload};
+use linkrate_terms::{CpuSet, Direction, Family, FarEnd, MessageSize, Protocol, RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
@@ -33,6 +34,13 @@ const NETPERF_SLACK: Duration = Duration::from_secs(4);
 /// The same of a test that its client ends.
 const IPERF3_SLACK: Duration = Duration::from_secs(60);
 
+/// The longest beginning that all versions of iperf3 leave out, s.
+const MOST_OMIT: u64 = 60;
+
+/// Most payload that waits in a socket of a server which sends, and in ours: four times `tcp_wmem` of a Linux that nobody
+/// has changed.
+const MOST_QUEUED: u64 = 16 << 20;
+
 /// How long a netserver may take for its results.
 const RESULTS: Duration = Duration::from_secs(20);
 
@@ -42,10 +50,11 @@ pub struct FarProgram {
     /// The far end, as it was written.
     name: String,
     program: Program,
-    server: SocketAddrV4,
+    port: u16,
+    /// Its places, one of an address family at most.
+    places: Vec<Place>,
     /// The interface of the system under test that leads to it.
     pub(crate) sut_interface: String,
-    sut_address: Ipv4Addr,
     /// Who asks, where it asks for a user.
     user: Option<User>,
     stop: Arc<AtomicBool>,
@@ -61,46 +70,31 @@ pub struct FarProgram {
     /// Which way the streams of an iperf3 flow, and what it told of each.
     ways: Option<Ways>,
     theirs: Vec<StreamResult>,
+    /// The beginning that an iperf3 leaves out of what it tells.
+    omission: Option<Omission>,
 }
 
-/// A test that runs.
-#[derive(Debug)]
-enum Test {
-    Iperf3(Iperf3Test),
-    Netperf(NetperfTest),
+/// The beginning of a test that is left out.
+#[derive(Debug, Clone, Copy, Default)]
+struct Omission {
+    seconds: u32,
+    /// When it ends at the program, about, CLOCK_MONOTONIC.
+    ends_ns: u64,
+    /// Payload that the system under test had counted then, all flows together, between these.
+    counted: Option<(u64, u64)>,
 }
 
-impl FarProgram {
-    /// The program at `end`, to which packets leave by `sut_interface`.
-    ///
-    /// # Errors
-    /// A name without an IPv4 address, or an address that another interface leads to.
-    pub(crate) fn find(
-        sut: &mut Host,
-        end: &FarEnd,
-        sut_interface: &str,
-        options: &LabOptions,
-    ) -> Result<Self, LabError> {
-        let FarEnd::Program { program, host, port, user } = end else {
-            return Err(LabError::Invalid {
-                what: format!("{end} is no program"),
-                hint: "for example iperf3:lab2".to_owned(),
-            });
-        };
-        let found = (host.as_str(), *port).to_socket_addrs();
-        let server = found.ok().and_then(|mut all| {
-            all.find_map(|address| match address {
-                SocketAddr::V4(address) => Some(address),
-                SocketAddr::V6(_) => None,
-            })
-        });
-        let Some(server) = server else {
-            return Err(LabError::Invalid {
-                what: format!("{end}: host {host} has no IPv4 address"),
-                hint: format!("give its address: {program}:ADDRESS"),
-            });
-        };
-        let address = *server.ip();
+/// Where a program listens, and the address of the system under test that packets to it come from.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    server: SocketAddr,
+    sut_address: IpAddr,
+}
+
+impl Place {
+    /// The place at `server`, to which packets leave by `sut_interface`.
+    fn find(sut: &mut Host, server: SocketAddr, sut_interface: &str) -> Result<Self, LabError> {
+        let address = server.ip();
         let (interface, source) = expect_reply!(
             sut.connection,
             Request::RouteTo { address },
@@ -116,14 +110,59 @@ impl FarProgram {
         }
         let sut_address = source.ok_or_else(|| LabError::Invalid {
             what: format!("the route to {address} has no source address"),
-            hint: format!("give {sut_interface} an IPv4 address"),
+            hint: format!("give {sut_interface} an address of the same family"),
         })?;
+        Ok(Self { server, sut_address })
+    }
+}
+
+/// A test that runs.
+#[derive(Debug)]
+enum Test {
+    Iperf3(Iperf3Test),
+    Netperf(NetperfTest),
+}
+
+impl FarProgram {
+    /// The program at `end`, to which packets leave by `sut_interface`.
+    ///
+    /// # Errors
+    /// A name without an address, or addresses that another interface leads to.
+    pub(crate) fn find(
+        sut: &mut Host,
+        end: &FarEnd,
+        sut_interface: &str,
+        options: &LabOptions,
+    ) -> Result<Self, LabError> {
+        let FarEnd::Program { program, host, port, user } = end else {
+            return Err(LabError::Invalid {
+                what: format!("{end} is no program"),
+                hint: "for example iperf3:lab2".to_owned(),
+            });
+        };
+        let found = (host.as_str(), *port).to_socket_addrs();
+        let found: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
+        let first = |is: fn(&SocketAddr) -> bool| found.iter().copied().find(is);
+        let each = [first(SocketAddr::is_ipv4), first(SocketAddr::is_ipv6)];
+        let (mut places, mut refused) = (Vec::new(), None);
+        for server in each.into_iter().flatten() {
+            match Place::find(sut, server, sut_interface) {
+                Ok(place) => places.push(place),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        if places.is_empty() {
+            return Err(refused.unwrap_or_else(|| LabError::Invalid {
+                what: format!("{end}: host {host} has no address"),
+                hint: format!("give its address: {program}:ADDRESS"),
+            }));
+        }
         Ok(Self {
             name: end.to_string(),
             program: *program,
-            server,
+            port: *port,
+            places,
             sut_interface: sut_interface.to_owned(),
-            sut_address,
             user: user.as_deref().map(read_user).transpose()?,
             stop: Arc::clone(&options.stop),
             tests: Vec::new(),
@@ -133,12 +172,28 @@ impl FarProgram {
             transacts: false,
             ways: None,
             theirs: Vec::new(),
+            omission: None,
         })
     }
 
     /// The far end, as it was written.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its place of an address family.
+    fn place(&self, family: Family) -> Result<Place, LabError> {
+        let of_family = |place: &&Place| place.server.is_ipv4() == family.is_ipv4();
+        self.places.iter().find(of_family).copied().ok_or_else(|| {
+            let (lacks, has) = match family.is_ipv4() {
+                true => ("IPv4", "ipv6"),
+                false => ("IPv6", "ipv4"),
+            };
+            LabError::Invalid {
+                what: format!("{} has no address of {lacks} that is reached", self.name),
+                hint: format!("use family {has}, or give its address"),
+            }
+        })
     }
 
     /// Asks for the tests of a run, and lets the system under test connect its flows. Afterwards the far end
@@ -158,8 +213,9 @@ impl FarProgram {
         self.told.clear();
         self.datagram = workload.kind.is_udp().then(|| workload.message.largest().0.max(1));
         self.transacts = workload.kind.is_transactional();
-        (self.ways, self.theirs) = (None, Vec::new());
+        (self.ways, self.theirs, self.omission) = (None, Vec::new(), None);
         let run = spec.warm_up + spec.window;
+        let place = self.place(spec.socket.family)?;
         let datagrams = match self.program {
             Program::Iperf3 => DatagramHabit::Numbered,
             Program::Netperf => DatagramHabit::EmptyAtEnd,
@@ -170,10 +226,7 @@ impl FarProgram {
                 workload: workload.clone(),
                 socket: spec.socket.clone(),
                 client,
-                ends: Ends {
-                    client: (*self.server.ip()).into(),
-                    listener: self.sut_address.into(),
-                },
+                ends: Ends { client: place.server.ip(), listener: place.sut_address },
                 ports,
                 first_octets: first_octets.to_vec(),
                 seed: spec.seed,
@@ -185,16 +238,16 @@ impl FarProgram {
             Program::Iperf3 => {
                 let asked = parameters(workload, spec, seconds(run + IPERF3_SLACK));
                 let test = match &mut self.user {
-                    None => Iperf3Test::ask(self.server, &asked, &self.stop),
+                    None => Iperf3Test::ask(place.server, &asked, &self.stop),
                     Some(user) => user.ask(&mut |user| {
-                        let connect = &mut || Control::connect(self.server, &self.stop);
+                        let connect = &mut || Control::connect(place.server, &self.stop);
                         let with =
                             || Parameters { authentication: Some(user.token()), ..asked.clone() };
                         Iperf3Test::ask_over(connect, &mut |_| with(), BUSY)
                     }),
                 };
                 let mut test = test.map_err(|error| self.failed(error))?;
-                let ports = vec![self.server.port()];
+                let ports = vec![place.server.port()];
                 let first_octets = match workload.kind.is_udp() {
                     true => &GREETING[..],
                     false => test.first_octets(),
@@ -202,6 +255,11 @@ impl FarProgram {
                 let dial = dial(ports, first_octets, workload, client > 0);
                 let facts = expect_reply!(sut.connection, dial, Reply::Flows(facts) => facts)?;
                 test.begin().map_err(|error| self.failed(error))?;
+                self.omission = (asked.omit_seconds > 0).then(|| Omission {
+                    seconds: asked.omit_seconds,
+                    ends_ns: monotonic_ns() + u64::from(asked.omit_seconds) * 1_000_000_000,
+                    counted: None,
+                });
                 self.tests.push(Test::Iperf3(test));
                 Ok(facts)
             }
@@ -211,7 +269,7 @@ impl FarProgram {
                 for shape in shapes(workload) {
                     let asked = omni(*shape, workload, spec, seconds(run + NETPERF_SLACK));
                     for _ in 0..workload.connections {
-                        let test = NetperfTest::ask(self.server, &asked, &self.stop);
+                        let test = NetperfTest::ask(place.server, &asked, &self.stop);
                         let test = test.map_err(|error| self.failed(error))?;
                         ports.push(test.response().data_port);
                         tests.push(Test::Netperf(test));
@@ -222,6 +280,20 @@ impl FarProgram {
                 self.tests = tests;
                 Ok(facts)
             }
+        }
+    }
+
+    /// When the program's beginning that is left out ends, CLOCK_MONOTONIC; `None` without one.
+    pub(crate) fn omits_until_ns(&self) -> Option<u64> {
+        self.omission.map(|omission| omission.ends_ns)
+    }
+
+    /// Keeps what the system under test had counted of its flows at both sides of that moment. Payload that was not
+    /// acknowledged before it is not in the first count.
+    pub(crate) fn leave_out(&mut self, before: &[u64], unacknowledged: u64, after: &[u64]) {
+        let total = |all: &[u64]| all.iter().copied().fold(0, u64::saturating_add);
+        if let Some(omission) = &mut self.omission {
+            omission.counted = Some((total(before).saturating_sub(unacknowledged), total(after)));
         }
     }
 
@@ -242,7 +314,7 @@ impl FarProgram {
             let own = own_results(&so_far, ways, datagram);
             let theirs = test.end(&own).map_err(|error| self.failed(error))?;
             self.ways = Some(ways);
-            self.told.push(told_by_iperf3(&theirs));
+            self.told.push(told_by_iperf3(&theirs, self.omission, ways));
             self.theirs = theirs.streams;
         }
         Ok(())
@@ -269,6 +341,8 @@ impl FarProgram {
                 program: String::new(),
                 bytes: results.received_bytes.saturating_add(results.sent_bytes),
                 bytes_here: 0,
+                edge_bytes: 0,
+                omitted_seconds: 0,
                 seconds: f64::from(results.seconds),
                 cpu_percent: results.cpu_percent.map(f64::from),
                 cpu_method: results.cpu_percent.map(|_| cpu_method(results.cpu_method).to_owned()),
@@ -278,7 +352,10 @@ impl FarProgram {
         }
         let datagrams = self.is_udp().then(|| self.datagrams());
         let all = std::mem::take(&mut self.told).into_iter().reduce(Told::plus);
-        let bytes_here = self.counted.iter().copied().fold(0, u64::saturating_add);
+        let all_here = self.counted.iter().copied().fold(0, u64::saturating_add);
+        let left_out = self.omission.and_then(|omission| omission.counted);
+        let left_out = left_out.map_or(0, |(least, most)| least.midpoint(most));
+        let bytes_here = all_here.saturating_sub(left_out);
         let name = self.name.clone();
         all.map(|all| Told { program: name, bytes_here, datagrams, ..all }).ok_or_else(|| {
             LabError::Invalid {
@@ -301,10 +378,16 @@ impl FarProgram {
                     Ways::Both => self.theirs.len() / 2,
                     _ => self.theirs.len(),
                 } as u32;
-                for ((index, here), there) in (0..).zip(&self.counted).zip(&self.theirs) {
-                    let (here, there, jitter) = (*here, there.bytes, there.jitter_seconds);
+                for ((index, here), theirs) in (0..).zip(&self.counted).zip(&self.theirs) {
+                    let (here, there, jitter) = (*here, theirs.bytes, theirs.jitter_seconds);
                     if ways.sends(Role::Client, index, parallel) {
-                        let way = ToldWay { sent_bytes: here, received_bytes: there };
+                        // what was sent behind the beginning, only the numbers of the datagrams tell
+                        let lost = theirs.lost.saturating_mul(self.datagram.unwrap_or(0));
+                        let sent_bytes = match self.omission {
+                            Some(_) => there.saturating_add(lost),
+                            None => here,
+                        };
+                        let way = ToldWay { sent_bytes, received_bytes: there };
                         told.from_sut = told.from_sut.plus(way);
                         told.jitter_seconds =
                             Some(told.jitter_seconds.map_or(jitter, |most: f64| most.max(jitter)));
@@ -332,7 +415,7 @@ impl FarProgram {
         match error {
             ClientError::Interrupted => AgentError::Interrupted.into(),
             error => {
-                let port = self.server.port();
+                let port = self.port;
                 let hint = match (&error, self.program) {
                     (ClientError::Unreachable { .. }, Program::Iperf3) => {
                         format!("start it there: iperf3 -s -p {port}")
@@ -365,7 +448,7 @@ fn read_user(user: &ProgramUser) -> Result<User, LabError> {
 /// The payload of these flows, as the system under test counts it.
 fn counted(sut: &mut Host, flows: Range<usize>) -> Result<Vec<u64>, LabError> {
     let bytes =
-        expect_reply!(sut.connection, Request::Progress, Reply::Progress { bytes } => bytes)?;
+        expect_reply!(sut.connection, Request::Progress, Reply::Progress { bytes, .. } => bytes)?;
     match bytes.get(flows) {
         Some(bytes) => Ok(bytes.to_vec()),
         None => Err(sut.connection.unexpected("progress").into()),
@@ -388,9 +471,14 @@ fn buffer(spec: &RunSpec) -> Option<u32> {
 
 fn parameters(workload: &Workload, spec: &RunSpec, seconds: u32) -> Parameters {
     let udp = workload.kind.is_udp();
+    // it leaves out whole seconds. Datagrams that it sends are counted whole: their loss takes the counts of both ends,
+    // and these leave out different ones
+    let omits = !udp || workload.direction == Direction::Transmit;
+    let omit = if omits { spec.warm_up.as_secs().min(MOST_OMIT) } else { 0 };
     Parameters {
         transport: if udp { Transport::Udp } else { Transport::Tcp },
         seconds,
+        omit_seconds: omit as u32,
         parallel: workload.connections,
         ways: match workload.direction {
             Direction::Transmit => Ways::Forward,
@@ -457,7 +545,7 @@ fn own_results(bytes: &[u64], ways: Ways, datagram: Option<u64>) -> Results {
     }
 }
 
-fn told_by_iperf3(theirs: &Results) -> Told {
+fn told_by_iperf3(theirs: &Results, omission: Option<Omission>, ways: Ways) -> Told {
     let streams = &theirs.streams;
     let [cpu, ..] = theirs.cpu_percent;
     // a document without the field reads as zero, which costs no server its payload
@@ -466,6 +554,16 @@ fn told_by_iperf3(theirs: &Results) -> Told {
         program: String::new(),
         bytes: streams.iter().map(|stream| stream.bytes).fold(0, u64::saturating_add),
         bytes_here: 0,
+        edge_bytes: omission.and_then(|omission| omission.counted).map_or(0, |(least, most)| {
+            // a server counts what it has written, of which the rest waits in its socket
+            let senders = match ways {
+                Ways::Forward => 0,
+                Ways::Reverse => streams.len() as u64,
+                Ways::Both => streams.len() as u64 / 2,
+            };
+            most.abs_diff(least).saturating_add(senders.saturating_mul(MOST_QUEUED))
+        }),
+        omitted_seconds: omission.map_or(0, |omission| omission.seconds.into()),
         seconds: streams.iter().map(|stream| stream.seconds).fold(0.0, f64::max),
         cpu_percent: cpu,
         cpu_method: cpu.map(|_| "CPU time of the process, of one CPU".to_owned()),
@@ -490,7 +588,7 @@ mod tests {
                 congestion: None,
                 streams: Vec::new(),
             };
-            let told = told_by_iperf3(&results);
+            let told = told_by_iperf3(&results, None, Ways::Forward);
             (told.cpu_percent, told.cpu_method.is_some())
         };
         assert_eq!(told(0.0), (None, false));

@@ -42,7 +42,7 @@ pub struct Existing {
     /// The interface of each client.
     clients: Vec<InterfaceFacts>,
     /// Programs of others in the place of clients.
-    programs: Vec<String>,
+    pub(crate) programs: Vec<String>,
     /// Limits of this testbed, as sentences.
     warnings: Vec<String>,
 }

@@ -21,6 +21,8 @@ pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combinat
         return refuse("family", "mtu", sentence);
     }
     let cannot = match &testbed.adapter {
+        // a program has addresses of its own
+        Adapter::Interfaces(on) if on.program_of_clients().is_some() => return Ok(()),
         Adapter::Interfaces(_) => {
             "existing interfaces, whose addresses linkrate does not choose".to_owned()
         }

@@ -1,4 +1,4 @@
-//! IPv4 addresses with their networks, and the route to an address.
+//! IPv4 addresses with their networks, and the route to an address of either family.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -38,12 +38,16 @@ impl RouteSocket {
     ///
     /// # Errors
     /// `ENETUNREACH` without a route.
-    pub fn route_to(&mut self, address: Ipv4Addr) -> SysResult<(String, Option<Ipv4Addr>)> {
+    pub fn route_to(&mut self, address: IpAddr) -> SysResult<(String, Option<IpAddr>)> {
         let subject = || format!("to {address}");
         let mut request = RouteMessage::default();
-        request.header.address_family = AddressFamily::Inet;
-        request.header.destination_prefix_length = 32;
-        request.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet(address))];
+        let (family, bits, destination) = match address {
+            IpAddr::V4(address) => (AddressFamily::Inet, 32, RouteAddress::Inet(address)),
+            IpAddr::V6(address) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(address)),
+        };
+        request.header.address_family = family;
+        request.header.destination_prefix_length = bits;
+        request.attributes = vec![RouteAttribute::Destination(destination)];
         let replies: Vec<RouteNetlinkMessage> = self
             .0
             .request(RouteNetlinkMessage::GetRoute(request), 0)
@@ -56,7 +60,12 @@ impl RouteSocket {
         for attribute in route.into_iter().flat_map(|route| route.attributes) {
             match attribute {
                 RouteAttribute::Oif(oif) => index = Some(oif),
-                RouteAttribute::PrefSource(RouteAddress::Inet(address)) => source = Some(address),
+                RouteAttribute::PrefSource(RouteAddress::Inet(address)) => {
+                    source = Some(address.into());
+                }
+                RouteAttribute::PrefSource(RouteAddress::Inet6(address)) => {
+                    source = Some(address.into());
+                }
                 _ => {}
             }
         }
@@ -95,7 +104,13 @@ mod tests {
         let all = socket.ipv4_addresses().unwrap();
         let loopback = all.iter().find(|found| found.interface == "lo").unwrap();
         assert_eq!((loopback.address, loopback.prefix_length), (Ipv4Addr::LOCALHOST, 8));
-        let (interface, source) = socket.route_to(Ipv4Addr::new(127, 1, 2, 3)).unwrap();
-        assert_eq!((interface.as_str(), source), ("lo", Some(Ipv4Addr::LOCALHOST)));
+        let (interface, source) = socket.route_to(Ipv4Addr::new(127, 1, 2, 3).into()).unwrap();
+        assert_eq!((interface.as_str(), source), ("lo", Some(Ipv4Addr::LOCALHOST.into())));
+        if !std::path::Path::new("/proc/net/if_inet6").exists() {
+            println!("SKIPPED the route over IPv6: the kernel has no IPv6");
+            return;
+        }
+        let (interface, _) = socket.route_to(std::net::Ipv6Addr::LOCALHOST.into()).unwrap();
+        assert_eq!(interface, "lo");
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn find(
         (&mut *sut, path.address, facts.name.clone()),
         (&mut *client, path.sut_address, path.interface.clone()),
     ] {
-        let request = Request::RouteTo { address: to };
+        let request = Request::RouteTo { address: to.into() };
         let interface =
             expect_reply!(host.connection, request, Reply::Route { interface, .. } => interface);
         let interface = host.named(interface)?;
