@@ -100,12 +100,7 @@ fn has(address: IpAddr, holdings: &Holdings) -> Result<(), Refusal> {
 
 /// A client connects over a kept interface only.
 fn leads_over_kept(address: IpAddr, holdings: &Holdings) -> Result<(), Refusal> {
-    let IpAddr::V4(address) = address else {
-        let reason =
-            format!("{address} is no address of IPv4, which alone is for existing interfaces");
-        return Err(Refusal { reason, hint: None });
-    };
-    let (interface, _) = RouteSocket::open()?.route_to(address.into())?;
+    let (interface, _) = RouteSocket::open()?.route_to(address)?;
     kept(&interface, holdings)
 }
 
