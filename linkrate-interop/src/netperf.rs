@@ -9,11 +9,13 @@
 //!
 //! Facts: the behaviour of netperf 2.4.3, 2.4.5, 2.5.0, 2.6.0, 2.7.0 and 2.7.1.
 
+mod asked;
 mod classic;
 mod cpu_method;
 mod message;
 mod omni;
 
+pub use asked::Dialect;
 pub use classic::{Classic, Form};
 pub use cpu_method::cpu_method;
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError, SHORT_MESSAGE_BYTES};

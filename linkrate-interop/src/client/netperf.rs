@@ -6,13 +6,24 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{ClientError, Control};
-use crate::netperf::{Kind, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults};
+use crate::netperf::{
+    Classic, Dialect, Kind, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
+    SHORT_MESSAGE_BYTES,
+};
+
+/// What is waited for first.
+const ASKING: &str = "asking for a test";
+
+/// How long the octets behind a short message may be on their way: a server of long messages writes both in one call.
+const BEHIND: Duration = Duration::from_secs(2);
 
 /// A test of a netserver, which listens for the connection of its payload.
 #[derive(Debug)]
 pub struct NetperfTest {
     control: Control,
     response: OmniResponse,
+    /// What was asked, where it was by a classic test.
+    classic: Option<(Classic, OmniRequest)>,
 }
 
 impl NetperfTest {
@@ -38,21 +49,64 @@ impl NetperfTest {
         cpu: Option<u32>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
-        const DURING: &str = "asking for a test";
         let server = server.into();
         let mut control = Control::connect(server, stop)?;
         let mut message = asked.message_for(server.is_ipv6());
         message.set_cpu(cpu);
-        control.send(message.octets(), DURING)?;
-        let mut octets = [0; MESSAGE_BYTES];
-        control.fill(&mut octets, DURING)?;
-        let answer = Message::of(&octets);
-        if let Some(errno) = answer.error() {
-            let reason = std::io::Error::from_raw_os_error(errno.cast_signed());
-            return Err(ClientError::Refused(reason.to_string()));
-        }
+        control.send(message.octets(), ASKING)?;
+        let answer = answer(&mut control, MESSAGE_BYTES, None, ASKING)?;
         let response = OmniResponse::parse(&answer)?;
-        Ok(Self { control, response })
+        Ok(Self { control, response, classic: None })
+    }
+
+    /// Asks a server that speaks `dialect`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn ask_in(
+        dialect: Dialect,
+        server: impl Into<SocketAddr>,
+        asked: &OmniRequest,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, ClientError> {
+        let server = server.into();
+        if dialect == Dialect::Long {
+            return Self::ask(server, asked, stop);
+        }
+        let test = Classic::for_request(asked).ok_or_else(|| {
+            ClientError::Refused("netserver before 2.6 has no such test".to_owned())
+        })?;
+        let mut control = Control::connect(server, stop)?;
+        let message = test.message_for(asked, server.is_ipv6());
+        control.send(&message.octets()[..SHORT_MESSAGE_BYTES], ASKING)?;
+        let answer = answer(&mut control, SHORT_MESSAGE_BYTES, None, ASKING)?;
+        let response = test.read_response(&answer)?;
+        Ok(Self { control, response, classic: Some((test, asked.clone())) })
+    }
+
+    /// Finds out what a server speaks, over a connection of its own. One that takes long to answer is taken for one of
+    /// long messages.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn dialect(
+        server: impl Into<SocketAddr>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Dialect, ClientError> {
+        const DURING: &str = "asking for the version";
+        let mut control = Control::connect(server, stop)?;
+        control.send(Dialect::question().octets(), DURING)?;
+        match control.fill(&mut [0; SHORT_MESSAGE_BYTES], DURING) {
+            // it measures the speed of its CPUs
+            Err(ClientError::Silent { .. }) => return Ok(Dialect::Long),
+            other => other?,
+        }
+        let mut behind = [0; 8];
+        match control.fill_within(&mut behind, BEHIND, DURING) {
+            Ok(()) => Ok(Dialect::of(Some(behind))),
+            Err(ClientError::Silent { .. } | ClientError::Ended { .. }) => Ok(Dialect::of(None)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Asks how fast the meter of the server's CPUs counts, by a unit of its own.
@@ -95,13 +149,34 @@ impl NetperfTest {
     /// # Errors
     /// [`ClientError`].
     pub fn end(mut self, patience: Duration) -> Result<OmniResults, ClientError> {
-        let mut octets = [0; MESSAGE_BYTES];
-        self.control.fill_within(&mut octets, patience, "waiting for results")?;
-        let message = Message::of(&octets);
-        if let Some(errno) = message.error() {
+        const DURING: &str = "waiting for results";
+        let Some((test, asked)) = &self.classic else {
+            let message = answer(&mut self.control, MESSAGE_BYTES, Some(patience), DURING)?;
+            return Ok(OmniResults::parse(&message)?);
+        };
+        let message = answer(&mut self.control, SHORT_MESSAGE_BYTES, Some(patience), DURING)?;
+        Ok(test.read_results(&message, asked)?)
+    }
+}
+
+/// The next message of a server, of `length` octets, that is no refusal.
+fn answer(
+    control: &mut Control,
+    length: usize,
+    patience: Option<Duration>,
+    during: &'static str,
+) -> Result<Message, ClientError> {
+    let mut octets = [0; MESSAGE_BYTES];
+    match patience {
+        Some(patience) => control.fill_within(&mut octets[..length], patience, during)?,
+        None => control.fill(&mut octets[..length], during)?,
+    }
+    let message = Message::of(&octets);
+    match message.error() {
+        Some(errno) => {
             let reason = std::io::Error::from_raw_os_error(errno.cast_signed());
-            return Err(ClientError::Refused(reason.to_string()));
+            Err(ClientError::Refused(reason.to_string()))
         }
-        Ok(OmniResults::parse(&message)?)
+        None => Ok(message),
     }
 }

@@ -44,10 +44,18 @@ impl Classic {
         found.map(|(test, _)| *test)
     }
 
+    fn number(self) -> u32 {
+        Self::NUMBERS.iter().find(|(test, _)| *test == self).map_or(0, |one| one.1)
+    }
+
+    /// An empty request.
+    pub(super) fn request_message(self) -> Message {
+        Message::new(Kind::Other(self.number()))
+    }
+
     /// An empty response. Results have the same kind: a netserver leaves it as it is.
-    fn answer(self) -> Message {
-        let number = Self::NUMBERS.iter().find(|(test, _)| *test == self).map_or(0, |one| one.1);
-        Message::new(Kind::Other(number + 1))
+    pub(super) fn answer(self) -> Message {
+        Message::new(Kind::Other(self.number() + 1))
     }
 
     fn parse(self, message: &Message) -> Result<OmniRequest, MessageError> {

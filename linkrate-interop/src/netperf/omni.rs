@@ -61,8 +61,8 @@ pub(crate) const MOST_CALL: u32 = 64 << 20;
 pub(super) const MOST_SECONDS: i32 = 86_400;
 
 /// netperf's own numbers of families of addresses.
-const IPV4: u32 = 4;
-const IPV6: u32 = 6;
+pub(super) const IPV4: u32 = 4;
+pub(super) const IPV6: u32 = 6;
 /// Numbers of protocols, RFC 790.
 const TCP: u32 = 6;
 const UDP: u32 = 17;

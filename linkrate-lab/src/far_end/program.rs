@@ -16,7 +16,7 @@ use linkrate_interop::client::{
 use linkrate_interop::iperf3::{
     GREETING, Parameters, Results, Role, StreamResult, Transport, Ways, stream_id,
 };
-use linkrate_interop::netperf::{OmniRequest, Shape, cpu_method};
+use linkrate_interop::netperf::{Dialect, OmniRequest, Shape, cpu_method};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::interfaces::{Program, ProgramUser};
 use linkrate_terms::told::{Told, ToldDatagrams, ToldWay};
@@ -72,6 +72,8 @@ pub struct FarProgram {
     theirs: Vec<StreamResult>,
     /// The beginning that an iperf3 leaves out of what it tells.
     omission: Option<Omission>,
+    /// What a netserver speaks, once it is known.
+    dialect: Option<Dialect>,
 }
 
 /// The beginning of a test that is left out.
@@ -173,6 +175,7 @@ impl FarProgram {
             ways: None,
             theirs: Vec::new(),
             omission: None,
+            dialect: None,
         })
     }
 
@@ -264,12 +267,18 @@ impl FarProgram {
                 Ok(facts)
             }
             Program::Netperf => {
+                let dialect = match self.dialect {
+                    Some(dialect) => dialect,
+                    None => NetperfTest::dialect(place.server, &self.stop)
+                        .map_err(|error| self.failed(error))?,
+                };
+                self.dialect = Some(dialect);
                 let mut ports = Vec::new();
                 let mut tests = Vec::new();
                 for shape in shapes(workload) {
                     let asked = omni(*shape, workload, spec, seconds(run + NETPERF_SLACK));
                     for _ in 0..workload.connections {
-                        let test = NetperfTest::ask(place.server, &asked, &self.stop);
+                        let test = NetperfTest::ask_in(dialect, place.server, &asked, &self.stop);
                         let test = test.map_err(|error| self.failed(error))?;
                         ports.push(test.response().data_port);
                         tests.push(Test::Netperf(test));
@@ -510,6 +519,9 @@ fn omni(shape: Shape, workload: &Workload, spec: &RunSpec, seconds: u32) -> Omni
         send_buffer: buffer(spec),
         receive_buffer: buffer(spec),
         send_size: (shape == Shape::Maerts).then(|| bytes(workload.message)),
+        // the octets of a call, by which counts of datagrams become octets
+        receive_size: (shape == Shape::Stream && workload.kind.is_udp())
+            .then(|| bytes(workload.message)),
         request_size: if transacts { bytes(workload.request) } else { 0 },
         response_size: if transacts { bytes(workload.response) } else { 0 },
         nodelay: spec.socket.nodelay,
