@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
-use linkrate_interop::netperf::{OmniRequest, Shape};
+use linkrate_interop::netperf::{Dialect, OmniRequest, Shape};
 use linkrate_interop::serve::{self, Ending, Grants, SessionReport};
 use linkrate_sys::socket::{bind_address, ip_socket};
 use linkrate_terms::Family;
@@ -377,6 +377,64 @@ fn results_of_a_netserver_of_2_6_are_read_by_their_layout() {
         assert!(results.peak_cpu.is_some_and(|(cpu, peak)| cpu < 2 && peak <= 100.0));
         // the client computes it
         assert_eq!(results.service_demand, Some(0.0));
+    }
+}
+
+#[test]
+fn a_netserver_before_2_6_is_asked_by_classic_tests() {
+    for version in ["2.4.3", "2.5.0"] {
+        let name = |test: &str| format!("netperf-{version}-server-{test}");
+        let (address, server) = play_server(&name("dialect"), |control, recorded| {
+            assert_eq!(read(control, recorded[0].octets.len()), recorded[0].octets);
+            control.write_all(&recorded[1].octets).expect("a client");
+            // it waits for the rest of a message
+            let _ = control.read(&mut [0]);
+        });
+        let found = NetperfTest::dialect(address, &Arc::default()).expect("an answer");
+        assert_eq!(found, Dialect::Short);
+        server.join().expect("a server");
+        for (test, shape, udp) in [
+            ("TCP_STREAM", Shape::Stream, false),
+            ("TCP_MAERTS", Shape::Maerts, false),
+            ("TCP_RR", Shape::RequestResponse, false),
+            ("TCP_CRR", Shape::ConnectRequestResponse, false),
+            ("UDP_RR", Shape::RequestResponse, true),
+            ("UDP_STREAM", Shape::Stream, true),
+        ] {
+            let (address, server) = play_server(&name(test), |control, recorded| {
+                assert_eq!(read(control, recorded[0].octets.len()), recorded[0].octets);
+                control.write_all(&recorded[1].octets).expect("a client");
+                control.write_all(&recorded[2].octets).expect("a client");
+            });
+            let transacts = !matches!(shape, Shape::Stream | Shape::Maerts);
+            let seconds = if test == "TCP_MAERTS" { 1 } else { 2 };
+            let asked = OmniRequest {
+                request_size: if transacts { 10 } else { 0 },
+                response_size: if transacts { 20 } else { 0 },
+                receive_size: (udp && !transacts).then_some(1000),
+                measures_cpu: true,
+                ..OmniRequest::of(shape, udp, seconds)
+            };
+            let test_of = NetperfTest::ask_in(Dialect::Short, address, &asked, &Arc::default());
+            let test_of = test_of.expect("a test");
+            assert_ne!(test_of.response().data_port, 0);
+            let results = test_of.end(PATIENCE).expect("results");
+            server.join().expect("a server");
+            let octets = results.received_bytes + results.sent_bytes;
+            // what the client of the recording had counted
+            let counted = match test {
+                "TCP_STREAM" => 1_000_000..=1_000_000,
+                "TCP_MAERTS" => 100_000_000..=u64::MAX,
+                "TCP_RR" => 15_000..=15_000,
+                "TCP_CRR" => 6000..=6000,
+                "UDP_RR" => 9000..=9000,
+                // some were lost at a busy server
+                _ => 50_000..=300_000,
+            };
+            assert!(counted.contains(&octets), "{version} {test}: {octets}");
+            assert!(results.seconds > 0.0, "{version} {test}: {results:?}");
+            assert!(results.cpu_percent.is_none_or(|percent| percent <= 101.0));
+        }
     }
 }
 

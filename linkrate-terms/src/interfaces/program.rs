@@ -12,7 +12,7 @@ const LEAST_DATAGRAM: u64 = 16;
 pub enum Program {
     /// The server of iperf 3.1 and later.
     Iperf3,
-    /// netserver of netperf 2.6 and later.
+    /// netserver of netperf 2.4.3 and later.
     Netperf,
 }
 
