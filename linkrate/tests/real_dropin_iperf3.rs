@@ -189,7 +189,7 @@ fn what_cannot_be_is_told_as_iperf3_tells_it() {
         ("--sctp", "does not take iperf3's option --sctp"),
         ("--fq-rate 5", "does not take iperf3's option --fq-rate"),
         ("-t 1 -n 5", "--time, --bytes and --blockcount"),
-        ("-A 0,1", "CPU of the server"),
+        ("-A 0,", "two of them with a comma"),
         ("-R --bidir", "cannot be used with"),
     ] {
         let refused = client(port, options).wait().expect_code(1);

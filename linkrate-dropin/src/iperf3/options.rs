@@ -51,6 +51,8 @@ pub struct Options {
     pub zero_copy: bool,
     /// The CPU that the client runs on.
     pub cpu: Option<u32>,
+    /// The CPU that the server runs on.
+    pub server_cpu: Option<u32>,
     /// Options of the sockets.
     pub socket: dial::Options,
     /// How long a connection may take.
@@ -87,6 +89,7 @@ impl Default for Options {
             rate: None,
             zero_copy: false,
             cpu: None,
+            server_cpu: None,
             socket: dial::Options::default(),
             connect_timeout: None,
             wide_counters: false,
@@ -205,6 +208,7 @@ impl Options {
             nodelay: self.socket.nodelay,
             congestion: self.socket.congestion.clone(),
             tos: self.socket.tos,
+            server_cpu: self.server_cpu,
             counters: self.counters(),
             wants_server_output: false,
             title: self.title.clone(),

@@ -543,7 +543,8 @@ impl Options {
 
     fn select(&mut self, letter: char, names: Option<&str>) -> Result<(), OptionsError> {
         let names: Vec<String> = match names {
-            None | Some("all") => selectors::usual(self),
+            None => selectors::usual(self),
+            Some(all) if all.trim().eq_ignore_ascii_case("all") => selectors::all(),
             Some(names) => names.split(',').map(|name| name.trim().to_uppercase()).collect(),
         };
         self.output = match letter {

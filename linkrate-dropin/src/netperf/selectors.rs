@@ -408,6 +408,12 @@ fn find(name: &str) -> Option<(&'static str, Option<Value>)> {
     with.or_else(|| without().map(|(_, heading)| (*heading, None)))
 }
 
+/// All results of netperf. Those that are not measured here are empty, and come last.
+pub(super) fn all() -> Vec<String> {
+    let with_value = ALL.iter().map(|(name, ..)| *name);
+    with_value.chain(WITHOUT_VALUE.iter().map(|(name, _)| *name)).map(str::to_owned).collect()
+}
+
 /// Whether netperf has a result of this name.
 pub(super) fn is_known(name: &str) -> bool {
     find(name).is_some()
@@ -491,6 +497,10 @@ mod tests {
             commas.lines().nth(1).unwrap().split(',').filter(|text| *text != "Result Tag");
         let found: Vec<(&str, &str)> = names.clone().map(|name| (name, heading(name))).collect();
         assert_eq!(found, names.zip(headings).collect::<Vec<_>>());
+        let mut asked = all();
+        asked.sort_unstable();
+        asked.dedup();
+        assert!(found.iter().all(|(name, _)| asked.iter().any(|asked| asked == name)));
         assert!(found.len() > 170 && is_known("RESULT_BRAND") && !is_known("NOSUCH"));
     }
 }

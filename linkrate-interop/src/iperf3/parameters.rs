@@ -30,6 +30,8 @@ const MOST_DATAGRAM: u64 = 65_535 - 8 - 20;
 const MOST_MSS: u64 = 32 * 1024 - 1;
 /// The largest number that a document has exactly.
 const MOST_NUMBER: u64 = 1 << 53;
+/// The largest number of a CPU: that of a mask of the kernel.
+const MOST_CPU: u64 = 8191;
 /// Most messages of a burst.
 const MOST_BURST: u64 = 1000;
 
@@ -75,6 +77,8 @@ pub struct Parameters {
     pub congestion: Option<String>,
     /// Type of service of each packet.
     pub tos: u8,
+    /// The CPU that the server is to run on.
+    pub server_cpu: Option<u32>,
     /// How many bits the numbers of datagrams have.
     pub counters: CounterWidth,
     /// The client would like the output of the server, which linkrate's has none of.
@@ -106,6 +110,7 @@ impl Default for Parameters {
             nodelay: false,
             congestion: None,
             tos: 0,
+            server_cpu: None,
             counters: CounterWidth::Narrow,
             wants_server_output: false,
             title: None,
@@ -167,6 +172,7 @@ impl Parameters {
             nodelay: fields.switch("nodelay"),
             congestion: fields.text("congestion", MOST_TEXT)?,
             tos: fields.whole("TOS", 0, 255)?.unwrap_or(0) as u8,
+            server_cpu: small("server_affinity", 0, MOST_CPU)?,
             counters,
             wants_server_output: fields.switch("get_server_output"),
             title: fields.text("title", MOST_TEXT)?,
@@ -226,7 +232,9 @@ impl Parameters {
         if self.wants_server_output {
             set("get_server_output", json!(1));
         }
-        for (key, number) in [("window", self.window), ("MSS", self.mss)] {
+        for (key, number) in
+            [("window", self.window), ("MSS", self.mss), ("server_affinity", self.server_cpu)]
+        {
             if let Some(number) = number {
                 set(key, json!(number));
             }
@@ -282,6 +290,7 @@ mod tests {
                 json!({"udp": true, "len": 11}),
                 "field \"len\" is 11, expected a whole number from 12",
             ),
+            (json!({"tcp": true, "server_affinity": 8192}), "field \"server_affinity\" is 8192"),
             (json!({"tcp": true, "time": 86_401}), "field \"time\" is 86401"),
             (json!({"tcp": true, "time": 0}), "field \"time\" is 0, expected an end"),
             (json!({"udp": true, "burst": 1001}), "field \"burst\" is 1001, expected a whole"),
@@ -318,6 +327,7 @@ mod tests {
                 seconds, omit_seconds, bytes, blocks, parallel, ways, window, block, bandwidth, burst, mss,
                 nodelay, wants_server_output, tos, congestion, title, authentication,
                 client_version,
+                server_cpu: wide.then_some(u32::from(tos)),
             }
         }
     }

@@ -44,6 +44,8 @@ pub struct Grants {
     pub sessions: u32,
     /// Most seconds of a test, its beginning that is left out included.
     pub seconds: u32,
+    /// Most seconds from the first octet of a client of netperf to its last request.
+    pub session_seconds: u32,
     /// Most octets of a test in both directions together, its beginning that is left out included.
     pub bytes: u64,
     /// Networks whose clients are served; all if there is not one.
@@ -52,7 +54,13 @@ pub struct Grants {
 
 impl Default for Grants {
     fn default() -> Self {
-        Self { sessions: 64, seconds: 3600, bytes: u64::MAX, networks: Vec::new() }
+        Self {
+            sessions: 64,
+            seconds: 3600,
+            session_seconds: 86_400,
+            bytes: u64::MAX,
+            networks: Vec::new(),
+        }
     }
 }
 
@@ -61,6 +69,11 @@ impl Grants {
     #[must_use]
     pub fn admit(&self, address: IpAddr) -> bool {
         self.networks.is_empty() || self.networks.iter().any(|network| network.has(address))
+    }
+
+    /// Why a session ends that lasts too long.
+    pub(super) fn outlasted(&self) -> String {
+        format!("a session of more than {} s", self.session_seconds)
     }
 
     /// Why a client beyond the granted sessions is refused.

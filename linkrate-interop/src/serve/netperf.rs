@@ -156,6 +156,8 @@ struct Control<'a> {
     length: Option<usize>,
     /// Whether it has asked for the name of the system.
     asks_for_system: bool,
+    /// When its session ends.
+    ends: Instant,
     shared: &'a Shared<'a>,
 }
 
@@ -166,7 +168,8 @@ impl<'a> Control<'a> {
         stream.set_read_timeout(Some(GLANCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         end_without_far_end(&stream)?;
-        Ok(Self { stream, length: None, asks_for_system: false, shared })
+        let ends = Instant::now() + Duration::from_secs(shared.grants.session_seconds.into());
+        Ok(Self { stream, length: None, asks_for_system: false, ends, shared })
     }
 
     fn tell(&mut self, message: &Message) -> Result<(), Ending> {
@@ -198,6 +201,7 @@ impl<'a> Control<'a> {
         let mut octets = [0; MESSAGE_BYTES];
         let mut have = 0;
         let mut deadline = Instant::now() + BETWEEN;
+        let outlasted = || Ending::Refused(self.shared.grants.outlasted());
         while have < self.length.unwrap_or(MESSAGE_BYTES) {
             if self.length.is_none()
                 && have == SHORT_MESSAGE_BYTES
@@ -208,6 +212,9 @@ impl<'a> Control<'a> {
             }
             if self.shared.stop.load(Ordering::Relaxed) {
                 return Err(Ending::Stopped);
+            }
+            if Instant::now() >= self.ends {
+                return Err(outlasted());
             }
             match self.stream.read(&mut octets[have..]) {
                 Ok(0) if have == 0 => return Ok(None),
@@ -220,6 +227,10 @@ impl<'a> Control<'a> {
                 }
                 Err(error) if is_passing(&error) && Instant::now() < deadline => {}
                 Err(error) if is_passing(&error) && have > 0 => return Err(broken(have)),
+                Err(error) if is_passing(&error) => {
+                    let reason = format!("no request in {} s", BETWEEN.as_secs());
+                    return Err(Ending::Refused(reason));
+                }
                 Err(_) => return Ok(None),
             }
         }

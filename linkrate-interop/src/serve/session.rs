@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use linkrate_sys::sched::{current_thread, thread_cpu_ns};
+use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
 use linkrate_sys::socket::{end_without_far_end, wait_ready};
 
 use super::interface::InterfaceReport;
@@ -83,6 +83,10 @@ fn run(
     report.transport = Some(protocol(asked.transport));
     report.user = session.admit(&asked)?;
     session.grant(&asked)?;
+    if let Some(cpu) = asked.server_cpu {
+        // threads of the streams inherit it; a CPU that this host lacks is no reason to measure nothing
+        let _ = set_affinity(current_thread(), &[cpu].into_iter().collect());
+    }
     let here = session.control.local_addr().map_err(failed)?;
     report.interface = InterfaceReport::of(here, asked.transport);
     evidence.asked = asked.bandwidth as f64 * f64::from(asked.parallel);

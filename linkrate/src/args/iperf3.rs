@@ -102,9 +102,9 @@ pub struct Iperf3Args {
     /// Append the output to this file
     #[arg(long, value_name = "FILE")]
     pub logfile: Option<PathBuf>,
-    /// CPU of the client
-    #[arg(short = 'A', long, value_name = "CPU", value_parser = cpu)]
-    pub affinity: Option<u32>,
+    /// CPU of the client, and behind a comma that of the server
+    #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = cpus)]
+    pub affinity: Option<(u32, Option<u32>)>,
     /// Address of this end
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
@@ -218,11 +218,19 @@ fn format(text: &str) -> Result<Format, String> {
     found.ok_or_else(|| "expected one of k, m, g, t, K, M, G, T".to_owned())
 }
 
-fn cpu(text: &str) -> Result<u32, String> {
-    if text.contains(',') {
-        return Err("a CPU of the server is not taken; expected one CPU of the client".to_owned());
-    }
-    text.parse().map_err(|_| "expected the number of a CPU".to_owned())
+/// The largest number of a CPU that servers take.
+const MOST_CPU: u32 = 8191;
+
+/// The CPU of the client, and behind a comma that of the server.
+fn cpus(text: &str) -> Result<(u32, Option<u32>), String> {
+    let number = |text: &str| text.parse::<u32>().ok().filter(|cpu| *cpu <= MOST_CPU);
+    let read = match text.split_once(',') {
+        None => number(text).map(|own| (own, None)),
+        Some((own, server)) => {
+            number(own).zip(number(server)).map(|(own, server)| (own, Some(server)))
+        }
+    };
+    read.ok_or_else(|| "expected the number of a CPU, or two of them with a comma".to_owned())
 }
 
 #[cfg(test)]
@@ -236,10 +244,13 @@ mod tests {
             [Some(16), Some(16), Some(16), Some(0)]
         );
         assert!(tos("256").is_err());
+        assert_eq!(cpus("1"), Ok((1, None)));
+        assert_eq!(cpus("1,0"), Ok((1, Some(0))));
+        assert!(
+            ["", ",1", "1,", "1,2,3", "-1", "9000"].into_iter().all(|text| cpus(text).is_err())
+        );
         assert_eq!(block("128K"), Ok(131_072));
         assert!(block("2M").is_err() && block("0").is_err() && window("1G").is_err());
-        assert_eq!(cpu("3"), Ok(3));
-        assert!(cpu("1,2").unwrap_err().contains("CPU of the server"));
         assert!(format("m").is_ok() && format("mm").is_err() && format("x").is_err());
     }
 }

@@ -46,6 +46,9 @@ pub struct ServeArgs {
     /// Most seconds of a test
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: u32,
+    /// Most seconds of a connection of netperf, which asks for tests one after another; the test that runs then ends as usual
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u32).range(1..))]
+    pub session_seconds: u32,
     /// Most bytes of a test, both directions together, for example "10 GiB"; without it there is no bound
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<ByteSize>,

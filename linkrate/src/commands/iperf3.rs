@@ -60,7 +60,8 @@ fn options(arguments: &Iperf3Args, host: &str) -> Options {
         block: arguments.length,
         rate: arguments.bitrate,
         zero_copy: arguments.zerocopy,
-        cpu: arguments.affinity,
+        cpu: arguments.affinity.map(|(own, _)| own),
+        server_cpu: arguments.affinity.and_then(|(_, server)| server),
         socket: dial::Options {
             from: arguments.bind,
             from_port: arguments.cport,

@@ -21,6 +21,7 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     let grants = Grants {
         sessions: arguments.sessions,
         seconds: arguments.seconds,
+        session_seconds: arguments.session_seconds,
         bytes: arguments.max_bytes.map_or(u64::MAX, |size| size.0),
         networks: arguments.allow.clone(),
     };
