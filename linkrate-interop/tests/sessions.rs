@@ -10,10 +10,11 @@ use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket,
 };
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
@@ -436,6 +437,40 @@ fn a_netserver_before_2_6_is_asked_by_classic_tests() {
             assert!(results.cpu_percent.is_none_or(|percent| percent <= 101.0));
         }
     }
+}
+
+#[test]
+fn a_session_of_netperf_that_asks_without_end_is_ended() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ended, endings) = channel();
+    let theirs = Arc::clone(&stop);
+    let server = std::thread::spawn(move || {
+        let grants = Grants { session_seconds: 1, ..Grants::default() };
+        let ended = Mutex::new(ended);
+        serve::netperf(&listener, &grants, &theirs, &|report: &SessionReport| {
+            let _ = ended.lock().expect("a channel").send(report.ending.clone());
+        })
+        .expect("a server");
+    });
+    let mut control = TcpStream::connect(address).expect("a connection");
+    control.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    let begun = Instant::now();
+    // the rate of its CPUs, again and again
+    let mut question = [0; 656];
+    question[3] = 5;
+    let mut answered = 0;
+    while control.write_all(&question).is_ok() && control.read_exact(&mut [0; 656]).is_ok() {
+        answered += 1;
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(begun.elapsed() < PATIENCE, "it goes on");
+    }
+    assert!(answered > 1 && begun.elapsed() >= Duration::from_millis(900), "{answered}");
+    let ending = endings.recv_timeout(PATIENCE).expect("a line");
+    assert_eq!(ending, Ending::Refused("a session of more than 1 s".to_owned()));
+    stop.store(true, Ordering::Relaxed);
+    server.join().expect("a server");
 }
 
 /// A document behind its length.
