@@ -5,13 +5,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use linkrate_interop::iperf3::{
-    Arrivals, COOKIE_BYTES, Cookie, CounterWidth, Datagram, MOST_RESULT_BYTES, Parameters,
-    Results, State, answer,
+    Arrivals, COOKIE_BYTES, Cookie, CounterWidth, Datagram, MOST_RESULT_BYTES, Parameters, Results,
+    State, answer,
 };
 use linkrate_interop::json::{Fields, LENGTH_BYTES, length};
 use linkrate_interop::netperf::{
     Classic, Form, Layout, MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
-    SHORT_MESSAGE_BYTES,
+    SHORT_MESSAGE_BYTES, Shape,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -96,6 +96,14 @@ fn messages(message: &Message) {
         assert_eq!(OmniRequest::parse(&request.message()), Ok(request));
     }
     let _ = Form::of(message.kind()).map(|form| form.request(&message));
+    let asked = OmniRequest::of(Shape::Stream, true, 1);
+    for form in FORMS {
+        let Form::Classic(test) = form else { continue };
+        let _ = test.read_response(message);
+        if let Ok(results) = test.read_results(message, &asked) {
+            assert!(results.cpu_percent.is_none_or(|percent| percent >= 0.0));
+        }
+    }
     if let Ok(response) = OmniResponse::parse(message) {
         assert_eq!(
             OmniResponse::parse(&response.message()).map(|read| read.data_port),
