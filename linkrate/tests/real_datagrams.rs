@@ -65,6 +65,62 @@ fn run(lab: &mut Lab, message: u64) -> Measurement {
     lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
+/// Transactions over UDP with `burst` outstanding, in a second; `loss_ppm` of the frames are lost.
+fn exchange(lab: &mut Lab, burst: u32, loss_ppm: u32) -> Measurement {
+    let kind = Protocol::UdpRequestResponse;
+    let task = Task::Workload(Workload { kind, burst, ..Workload::default() });
+    let spec = RunSpec {
+        warm_up: Duration::from_millis(300),
+        loss_ppm,
+        ..run_spec(task, InterfaceKnobs::default(), Duration::from_secs(1))
+    };
+    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// Each frame is lost with 1 %, requests and responses alike. Responses name their request, so a loss delays its
+/// own request and no other, and another one takes its place when it is given up. By Little's law, as many
+/// requests are outstanding as were asked for. Matched to a wrong request, nine tenths of the responses would not
+/// be as quick as without losses.
+#[test]
+fn lost_datagrams_shift_no_other_latency_and_keep_the_concurrency() {
+    if !is_root_or_skips("lost_datagrams_shift_no_other_latency_and_keep_the_concurrency") {
+        return;
+    }
+    /// After so long a request is given up, s.
+    const PATIENCE: f64 = 0.1;
+    let mut lab = lab("gigabit");
+    for burst in [8, 64] {
+        let mut quick_ns = 0;
+        for loss_ppm in [0, 10_000] {
+            let measured = exchange(&mut lab, burst, loss_ppm);
+            let latency = measured.latency.expect("transactions have latencies");
+            let (traffic, wanted) = (measured.traffic, f64::from(burst));
+            let timed_out = traffic.lost_datagrams;
+            let text = format!("{burst} outstanding, {loss_ppm} ppm: {traffic:?}, {latency:?}");
+            println!("{text}");
+            // all counted transactions and all time-outs were timed, except at the window's edges
+            let timed = traffic.transactions + timed_out;
+            assert!(timed.abs_diff(latency.count) <= u64::from(2 * burst), "{text}");
+            let seconds = traffic.transaction_seconds;
+            let outstanding = latency.count as f64 * latency.mean_ns / 1e9 / seconds;
+            // what waits at one edge is given up after twice the time at most
+            let unsure = 0.02 + if loss_ppm == 0 { 0.0 } else { 2.0 * PATIENCE / seconds };
+            assert!((outstanding / wanted - 1.0).abs() < unsure, "{outstanding}: {text}");
+            // of two frames with 1 % each
+            let expected = if loss_ppm == 0 { 0.0..0.001 } else { 0.01..0.03 };
+            assert!(expected.contains(&(timed_out as f64 / timed as f64)), "{text}");
+            // the tail has the time-outs, and the middle knows nothing of them
+            let tail = latency.p99_9_ns as f64 / 1e9;
+            assert_eq!(tail >= PATIENCE, loss_ppm > 0, "{text}");
+            if loss_ppm == 0 {
+                quick_ns = latency.p90_ns;
+            } else {
+                assert!(latency.p90_ns < quick_ns * 3 / 2, "without losses {quick_ns}: {text}");
+            }
+        }
+    }
+}
+
 /// Bits of payload in a second that the sender was told it had sent.
 fn told(measurement: &Measurement, message: u64) -> f64 {
     let bits = (measurement.traffic.sent_datagrams * message) as f64 * 8.0;

@@ -134,7 +134,7 @@ struct Outstanding {
     requests: VecDeque<(u32, u64)>,
     next: u32,
     /// Bytes of a number that every request and every response can hold. With one byte, 256 requests
-    /// differ.
+    /// differ, and come around while a lost one still waits.
     bytes: usize,
 }
 
@@ -144,8 +144,21 @@ impl Outstanding {
         Self { requests: VecDeque::new(), next: 0, bytes: shortest.min(NUMBER_BYTES) }
     }
 
-    /// Writes the number of the next request, which is sent at `now_ns`.
+    /// Whether a request with this number still waits, as far as messages hold it.
+    fn waits(&self, number: u32) -> bool {
+        let held = |number: u32| number << (8 * (NUMBER_BYTES - self.bytes));
+        self.requests.iter().any(|(of, _)| held(*of) == held(number))
+    }
+
+    /// Writes the number of the next request, which is sent at `now_ns`. No request that waits has it, unless there
+    /// are more of them than numbers.
     fn number(&mut self, request: &mut [u8], now_ns: u64) {
+        let is_short = self.bytes > 0 && self.bytes < NUMBER_BYTES;
+        if is_short && self.requests.len() < 1 << (8 * self.bytes) {
+            while self.waits(self.next) {
+                self.next = self.next.wrapping_add(1);
+            }
+        }
         for (to, from) in request.iter_mut().zip(self.next.to_le_bytes()) {
             *to = from;
         }
@@ -332,6 +345,22 @@ mod tests {
             assert_eq!(outstanding.answered(&requests[1]), None);
             assert_eq!(outstanding.requests.len(), 0);
         }
+    }
+
+    /// At 10,000 requests a second, 256 numbers come around four times before a lost one is given up.
+    #[test]
+    fn a_lost_request_keeps_its_number_from_later_ones() {
+        let mut outstanding = Outstanding::new(&exchange(1, 1));
+        let lost = asked(&mut outstanding, 1, &[0]).remove(0);
+        for at_ms in 1..1024 {
+            let later = asked(&mut outstanding, 1, &[at_ms]).remove(0);
+            assert_ne!(later, lost);
+            assert_eq!(outstanding.answered(&later), Some(at_ms * 1_000_000));
+        }
+        assert_eq!(outstanding.overdue(100_000_000), Some(0));
+        // more requests than numbers
+        asked(&mut outstanding, 1, &[1; 300]);
+        assert_eq!(outstanding.requests.len(), 300);
     }
 
     #[test]
