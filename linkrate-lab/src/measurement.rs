@@ -81,6 +81,11 @@ pub fn of_reports(
     let facts = reports.flows.clone().unwrap_or_default();
     let [disciplines_opened, disciplines_closed] = &reports.sut.disciplines;
     let known: Vec<_> = reports.clients.iter().map(FarEndReport::everything).collect();
+    let client_disciplines = known.iter().enumerate().filter_map(|(number, report)| {
+        let [opened, closed] = &report.as_ref()?.disciplines;
+        Some(discipline::of_client(number, &discipline::over_window(opened, closed)))
+    });
+    let client_disciplines = client_disciplines.flatten().collect();
     let client_senders =
         known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
     Measurement {
@@ -115,6 +120,7 @@ pub fn of_reports(
             unsteady_flows: reports.unsteady_flows,
             flows: reports.by_address,
             disciplines: discipline::over_window(disciplines_opened, disciplines_closed),
+            client_disciplines,
             told: reports.told,
         },
         profile: reports.sut.profile,

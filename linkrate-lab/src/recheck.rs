@@ -8,8 +8,8 @@ use linkrate_study::belief::{
     ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, WindowSeen,
 };
 use linkrate_study::executor::{RunFailure, Stage};
-use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::measurement::{LinkEvidence, ThreadTime};
+use linkrate_terms::{InterfaceKnobs, discipline};
 
 use crate::executor::{failure, participants};
 use crate::far_end::FarEndReport;
@@ -54,13 +54,19 @@ pub fn observe(
     astray.extend(strayed_from_one(&bound, &testbed.sut.cpus));
     astray.extend(strayed(&free, &testbed.sut.cpus));
     astray.extend(testbed.ground.strayed(&testbed.placement));
+    let mut disciplines = DisciplinesSeen::of(&sut.disciplines);
+    for (number, report) in far_ends.iter().enumerate() {
+        let Some(report) = report.everything() else { continue };
+        let of_client = report.disciplines.each_ref().map(|all| discipline::of_client(number, all));
+        disciplines.extend(DisciplinesSeen::of(&of_client));
+    }
     Ok(Observed {
         strayed: astray,
         knobs: knobs(testbed, &begun.knobs, clients)?,
         rates,
         clocks: clocks(testbed, clients)?,
         windows,
-        disciplines: DisciplinesSeen::of(&sut.disciplines),
+        disciplines,
         steered_to: steered.then(|| testbed.placement.sut.clone()),
     })
 }

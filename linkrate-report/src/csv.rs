@@ -10,7 +10,7 @@ use linkrate_study::keys::{direction_name, kind_name};
 use linkrate_study::results::{RoundTripParts, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::OneWay;
-use linkrate_terms::discipline::DisciplineCounts;
+use linkrate_terms::discipline::{Discipline, DisciplineCounts};
 use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
@@ -402,7 +402,8 @@ const INTERFACE: &[Column<Measurement>] = &[
     ("interface_rx_bytes", |run| text(run.evidence.interface.rx_bytes)),
     ("interface_tx_dropped", |run| text(run.evidence.interface.tx_dropped)),
     ("interface_rx_dropped", |run| text(run.evidence.interface.rx_dropped)),
-    ("queue_disciplines", disciplines),
+    ("queue_disciplines", |run| disciplines(&run.evidence.disciplines)),
+    ("client_queue_disciplines", |run| disciplines(&run.evidence.client_disciplines)),
     ("discipline_dropped", |run| of_roots(run, |counts| counts.dropped)),
     ("discipline_overlimits", |run| of_roots(run, |counts| counts.overlimits)),
     ("discipline_requeues", |run| of_roots(run, |counts| counts.requeues)),
@@ -411,8 +412,7 @@ const INTERFACE: &[Column<Measurement>] = &[
 ];
 
 /// The queue disciplines with their interfaces; empty for runs of earlier versions.
-fn disciplines(run: &Measurement) -> Field {
-    let all = &run.evidence.disciplines;
+fn disciplines(all: &[Discipline]) -> Field {
     let words: Vec<String> = all.iter().map(|one| format!("{} {one}", one.interface)).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }

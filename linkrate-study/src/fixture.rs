@@ -185,6 +185,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             unsteady_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),
+            client_disciplines: Vec::new(),
             told: Vec::new(),
         },
         profile: None,

@@ -395,6 +395,9 @@ pub struct CellEvidence {
     /// The queue disciplines of the SUT's interfaces; empty for runs of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disciplines: Vec<DisciplineFigures>,
+    /// The same of the interfaces of clients that are agents (`client 0: eth0`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_disciplines: Vec<DisciplineFigures>,
     /// Where the time of the lines went, by direction; empty where no virtual adapter counted, where
     /// links have no rate, and for transactions.
     #[serde(skip_serializing_if = "Vec::is_empty")]

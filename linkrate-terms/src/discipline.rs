@@ -164,6 +164,15 @@ pub fn over_window(opened: &[Discipline], closed: &[Discipline]) -> Vec<Discipli
     both.collect()
 }
 
+/// The disciplines of a client's interface, by a name that no interface of the SUT has.
+pub fn of_client(number: usize, disciplines: &[Discipline]) -> Vec<Discipline> {
+    let named = disciplines.iter().map(|one| {
+        let interface = format!("client {number}: {}", one.interface);
+        Discipline { interface, ..one.clone() }
+    });
+    named.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -384,6 +384,9 @@ pub struct Evidence {
     /// runs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disciplines: Vec<Discipline>,
+    /// The same of the interfaces of clients that are agents (`client 0: eth0`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_disciplines: Vec<Discipline>,
     /// What programs of others at the far ends told; empty where agents are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<Told>,

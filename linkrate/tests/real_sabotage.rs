@@ -190,6 +190,33 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
 }
 
 #[test]
+fn a_queue_discipline_of_a_client_that_is_set_meanwhile_is_named() {
+    let test = "a_queue_discipline_of_a_client_that_is_set_meanwhile_is_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
+        return;
+    }
+    let mut lab = lab_of(&gigabit(), None);
+    let client = &lab.testbed().expect("a testbed").clients[0];
+    let (pid, interface) = (client.host.pid(), client.interface.clone());
+    let spec = run_of(None);
+    believed(&mut lab, &spec);
+    let sabotage = thread::spawn(move || {
+        thread::sleep(WINDOW * 7 / 10);
+        let set =
+            format!("qdisc replace dev {interface} root tbf rate 500mbit burst 64kb latency 20ms");
+        assert!(inside(pid, "tc").args(set.split(' ')).status().expect("run tc").success());
+        interface
+    });
+    let failure = refused(&mut lab, &spec);
+    let interface = sabotage.join().expect("the saboteur");
+    assert_eq!(failure.stage, Stage::Knob);
+    let named = format!("queue discipline of client 0: {interface}: ");
+    assert!(failure.reason.starts_with(&named), "{failure}");
+    assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
+    believed(&mut lab, &spec);
+}
+
+#[test]
 fn a_device_that_ignores_a_setting_is_named() {
     let model = model::find("ten-gigabit").expect("a built-in model");
     let adapter = Adapter::Model(Box::new(model));

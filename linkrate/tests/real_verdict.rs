@@ -190,9 +190,19 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
         assert!(sentence.contains(" % of 500.0 Mb/s"), "{sentence}");
     }
     // the SUT sends little in the other direction, which its disciplines do not limit
-    let receive = run_of(stream(Direction::Receive, 131_072));
-    let Some((bound, sentence)) = judged(test, &mut lab, receive) else { return };
+    let receive = || run_of(stream(Direction::Receive, 131_072));
+    let Some((bound, sentence)) = judged(test, &mut lab, receive()) else { return };
     assert_eq!(bound.word(), "link", "{sentence}");
+    // those of the client do
+    let testbed = lab.testbed().expect("a testbed");
+    let (pid, interface) = (testbed.clients[0].host.pid(), testbed.clients[0].interface.clone());
+    let mut tc = inside(pid, "tc");
+    tc.args(["qdisc", "replace", "dev", &interface, "root"]);
+    tc.args("tbf rate 500mbit burst 64kb latency 20ms".split(' '));
+    assert!(tc.status().expect("run tc").success());
+    let Some((bound, sentence)) = judged(test, &mut lab, receive()) else { return };
+    let named = format!("bound by the queue discipline tbf of client 0: {interface} (");
+    assert!(sentence.starts_with(&named), "{bound:?}: {sentence}");
 }
 
 /// A gigabit link with these faults.

@@ -3,7 +3,9 @@
 use linkrate_study::analysis::measures;
 use linkrate_study::names;
 use linkrate_study::quantity::{Measure, Quantity, Unit};
-use linkrate_study::results::{AdapterFigures, Attribution, CellResult, Effect, StudyResults};
+use linkrate_study::results::{
+    AdapterFigures, Attribution, CellResult, DisciplineFigures, Effect, StudyResults,
+};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::{BitRate, Task};
@@ -536,7 +538,7 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
             counted(cell)?.device_busiest_percent.map(percentage)
         }),
     ];
-    let waits: [Proof; 17] = [
+    let waits: [Proof; 18] = [
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
         ("CPU of other programs, taken out", |cell| {
             cell.evidence.others_cpu_percent.map(percentage)
@@ -557,7 +559,8 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
             cell.evidence.lost_percent.map(|lost| number::percent(lost / 100.0))
         }),
         ("interface drops per run", |cell| cell.evidence.drops.map(plain)),
-        ("queue disciplines", by_discipline),
+        ("queue disciplines", |cell| by_discipline(&cell.evidence.disciplines)),
+        ("queue disciplines of clients", |cell| by_discipline(&cell.evidence.client_disciplines)),
         ("discipline drops per run", discipline_drops),
         ("adapter drops per run", |cell| Some(plain(counted(cell)?.drops.values().sum()))),
         ("wrong checksums per run", |cell| counted(cell)?.checksum_failures.map(plain)),
@@ -636,8 +639,8 @@ fn by_member(cell: &CellResult) -> Option<String> {
 }
 
 /// `eth0 tbf 99.6 % of 500.0 Mb/s`; disciplines that the kernel made for queues are those of their root.
-fn by_discipline(cell: &CellResult) -> Option<String> {
-    let roots = cell.evidence.disciplines.iter().filter(|one| one.parent == "root");
+fn by_discipline(all: &[DisciplineFigures]) -> Option<String> {
+    let roots = all.iter().filter(|one| one.parent == "root");
     let words = roots.map(|one| {
         let rate = one.rate_bits_per_second.zip(one.rate_percent);
         let rate = rate.map(|(rate, percent)| format!(" {percent:.1} % of {}", BitRate(rate)));

@@ -97,6 +97,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         adapter: None,
         members: Vec::new(),
         disciplines: Vec::new(),
+        client_disciplines: Vec::new(),
         line: Vec::new(),
     }
 }
@@ -188,6 +189,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             unsteady_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),
+            client_disciplines: Vec::new(),
             told: Vec::new(),
         },
         profile: None,
@@ -508,6 +510,10 @@ pub fn single() -> StudyResults {
         parent: "root".to_owned(),
         runs: 1,
         ..DisciplineFigures::default()
+    }];
+    cell.evidence.client_disciplines = vec![DisciplineFigures {
+        interface: "client 0: eth0".to_owned(),
+        ..cell.evidence.disciplines[0].clone()
     }];
     let mut only = results.runs.swap_remove(1);
     only.cell = Some(0);

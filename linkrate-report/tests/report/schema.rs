@@ -182,6 +182,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                 let optional = [
                     "acknowledgements_per_segment",
                     "attribution",
+                    "client_disciplines",
                     "client_gathers",
                     "completed",
                     "contention",

@@ -1,12 +1,27 @@
-//! Queue disciplines of the system under test: figures of a cell, and the discipline that may have
-//! limited what it sends.
+//! Queue disciplines of the system under test and of its clients: figures of a cell, and the discipline that may
+//! have limited what one of the two ends sends.
+
+use std::collections::BTreeSet;
 
 use linkrate_terms::Measurement;
 use linkrate_terms::discipline::Discipline;
 
 use crate::results::DisciplineFigures;
 use crate::stats::sample::mean;
-use crate::verdict::{DISCIPLINE_BOUND_PERCENT, DisciplineShare};
+use crate::verdict::{DISCIPLINE_BOUND_PERCENT, DisciplineShare, OneWay};
+
+/// The disciplines of one end in a run.
+pub type Of = fn(&Measurement) -> &[Discipline];
+
+/// Those of the system under test.
+pub fn of_sut(run: &Measurement) -> &[Discipline] {
+    &run.evidence.disciplines
+}
+
+/// Those of the clients that are agents.
+pub fn of_clients(run: &Measurement) -> &[Discipline] {
+    &run.evidence.client_disciplines
+}
 
 /// What makes disciplines of several runs one: handles change when a discipline is made again.
 fn is_alike(one: &Discipline, other: &Discipline) -> bool {
@@ -15,9 +30,9 @@ fn is_alike(one: &Discipline, other: &Discipline) -> bool {
 }
 
 /// The disciplines of the runs that were alike, each as means over those of its runs.
-pub fn figures(runs: &[&Measurement]) -> Vec<DisciplineFigures> {
+pub fn figures(runs: &[&Measurement], of: Of) -> Vec<DisciplineFigures> {
     let mut alike: Vec<Vec<&Discipline>> = Vec::new();
-    for one in runs.iter().flat_map(|run| &run.evidence.disciplines) {
+    for one in runs.iter().flat_map(|run| of(run)) {
         match alike.iter_mut().find(|all| is_alike(all[0], one)) {
             Some(all) => all.push(one),
             None => alike.push(vec![one]),
@@ -44,11 +59,37 @@ pub fn figures(runs: &[&Measurement]) -> Vec<DisciplineFigures> {
     figures.collect()
 }
 
+/// The discipline that held packets back in each of these runs, of those through which traffic in this
+/// direction is sent. Transactions pass the disciplines of both ends.
+pub fn holding_back(runs: &[&Measurement], direction: Option<OneWay>) -> Option<DisciplineShare> {
+    let sut = || holding_back_of(runs, |run| in_run(of_sut(run)));
+    let clients = || holding_back_of(runs, |run| in_all_clients(of_clients(run)));
+    match direction {
+        Some(OneWay::Transmit) => sut(),
+        Some(OneWay::Receive) => clients(),
+        None => sut().or_else(clients),
+    }
+}
+
+/// The disciplines that held back packets of clients; empty where a client has no such discipline, because
+/// nothing then keeps it from sending in the place of the others.
+fn in_all_clients(all: &[Discipline]) -> Vec<&Discipline> {
+    let held = in_run(all);
+    let clients = |of: &mut dyn Iterator<Item = &Discipline>| -> BTreeSet<String> {
+        of.map(|one| one.interface.split(':').next().unwrap_or_default().to_owned()).collect()
+    };
+    let is_free = clients(&mut all.iter()) != clients(&mut held.iter().copied());
+    if is_free { Vec::new() } else { held }
+}
+
 /// The discipline that held packets back in each of these runs: of several, as on the ports of an
 /// aggregate, the one that held back the most in the first run. `None` if no discipline did in all of
 /// them. Packets that arrive pass no discipline with a queue.
-pub fn holding_back(runs: &[&Measurement]) -> Option<DisciplineShare> {
-    let held: Vec<Vec<&Discipline>> = runs.iter().map(|run| in_run(run)).collect();
+fn holding_back_of<'a>(
+    runs: &[&'a Measurement],
+    held: impl Fn(&'a Measurement) -> Vec<&'a Discipline>,
+) -> Option<DisciplineShare> {
+    let held: Vec<Vec<&Discipline>> = runs.iter().map(|run| held(run)).collect();
     // the same one of each run
     let found: Vec<&Discipline> = held.first()?.iter().find_map(|first| {
         held.iter()
@@ -72,14 +113,14 @@ pub fn holding_back(runs: &[&Measurement]) -> Option<DisciplineShare> {
 
 /// The disciplines of a run that held packets back, most first: by the share of their own rate, then by
 /// packets over their limit.
-fn in_run(run: &Measurement) -> Vec<&Discipline> {
+fn in_run(all: &[Discipline]) -> Vec<&Discipline> {
     let share = |one: &Discipline| one.rate_percent().unwrap_or(0.0);
     let holds = |one: &&Discipline| {
         let counts = &one.counts;
         let any = counts.overlimits > 0 || counts.dropped > 0 || counts.backlog_bytes > 0;
         counts.held_back() || (any && share(one) >= DISCIPLINE_BOUND_PERCENT)
     };
-    let mut held: Vec<&Discipline> = run.evidence.disciplines.iter().filter(holds).collect();
+    let mut held: Vec<&Discipline> = all.iter().filter(holds).collect();
     held.sort_by(|one, other| {
         let by_share = share(other).total_cmp(&share(one));
         by_share.then(other.counts.overlimits.cmp(&one.counts.overlimits))
@@ -90,9 +131,11 @@ fn in_run(run: &Measurement) -> Vec<&Discipline> {
 #[cfg(test)]
 mod tests {
     use linkrate_terms::BitRate;
-    use linkrate_terms::discipline::DisciplineCounts;
+    use linkrate_terms::discipline::{self, DisciplineCounts};
 
     use super::*;
+
+    const TRANSMIT: Option<OneWay> = Some(OneWay::Transmit);
     use crate::fixture;
 
     fn tbf(handle: &str, megabits: u64) -> Discipline {
@@ -124,12 +167,12 @@ mod tests {
     fn a_tbf_at_its_rate_held_packets_back_in_all_runs() {
         let none = Discipline { kind: "noqueue".to_owned(), ..Discipline::default() };
         let runs = [run(vec![none.clone(), tbf("8001:", 498)]), run(vec![tbf("8002:", 496), none])];
-        let found = holding_back(&runs.each_ref()).unwrap();
+        let found = holding_back(&runs.each_ref(), TRANSMIT).unwrap();
         assert_eq!((found.interface.as_str(), found.kind.as_str()), ("eth0", "tbf"));
         assert!((found.rate_percent.unwrap() - 99.4).abs() < 1e-9, "{found:?}");
         assert_eq!((found.overlimits, found.drops, found.waited), (4000.0, 7.0, false));
 
-        let figures = figures(&runs.each_ref());
+        let figures = figures(&runs.each_ref(), of_sut);
         let named = |kind| figures.iter().find(|one| one.kind == kind).unwrap();
         assert_eq!((figures.len(), named("tbf").runs, named("tbf").drops), (2, 2, 7.0));
         assert_eq!(named("noqueue").rate_percent, None);
@@ -144,31 +187,68 @@ mod tests {
         // which of the two is the fuller changes from run to run
         let first = run(vec![on("eth0", 498), on("eth1", 496)]);
         let second = run(vec![on("eth0", 496), on("eth1", 498)]);
-        let found = holding_back(&[&first, &second]).unwrap();
+        let found = holding_back(&[&first, &second], TRANSMIT).unwrap();
         assert_eq!(found.interface, "eth0");
         assert!((found.rate_percent.unwrap() - 99.4).abs() < 1e-9, "{found:?}");
         // the fullest of the first run was free in another one
         let third = run(vec![on("eth0", 300), on("eth1", 497)]);
-        assert_eq!(holding_back(&[&first, &second, &third]).unwrap().interface, "eth1");
+        assert_eq!(holding_back(&[&first, &second, &third], TRANSMIT).unwrap().interface, "eth1");
         let fourth = run(vec![on("eth0", 498), on("eth1", 300)]);
-        assert_eq!(holding_back(&[&first, &third, &fourth]), None, "none in all runs");
+        assert_eq!(holding_back(&[&first, &third, &fourth], TRANSMIT), None, "none in all runs");
+    }
+
+    /// A run with these disciplines of clients, by the client's number.
+    fn of_clients_run(disciplines: &[(usize, Discipline)]) -> Measurement {
+        let mut run = run(vec![tbf("1:", 498)]);
+        run.evidence.client_disciplines = disciplines
+            .iter()
+            .flat_map(|(number, one)| discipline::of_client(*number, std::slice::from_ref(one)))
+            .collect();
+        run
+    }
+
+    #[test]
+    fn disciplines_of_clients_limit_what_the_sut_receives() {
+        let free = Discipline { kind: "noqueue".to_owned(), ..tbf("0:", 0) };
+        let named = |disciplines: &[(usize, Discipline)], direction| {
+            let run = of_clients_run(disciplines);
+            holding_back(&[&run], direction).map(|found| found.interface)
+        };
+        let both = [(0, tbf("1:", 496)), (1, tbf("1:", 498))];
+        assert_eq!(named(&both, Some(OneWay::Receive)).as_deref(), Some("client 1: eth0"));
+        assert_eq!(named(&both, TRANSMIT).as_deref(), Some("eth0"));
+        // another client is free to send
+        let one = [(0, tbf("1:", 498)), (1, free.clone())];
+        assert_eq!(named(&one, Some(OneWay::Receive)), None);
+        assert_eq!(named(&[(0, free)], Some(OneWay::Receive)), None);
+        assert_eq!(named(&[], Some(OneWay::Receive)), None);
+        // requests pass those of clients, responses those of the SUT
+        assert_eq!(named(&both, None).as_deref(), Some("eth0"));
+        let mut run = of_clients_run(&both);
+        run.evidence.disciplines.clear();
+        let found = holding_back(&[&run], None).map(|found| found.interface);
+        assert_eq!(found.as_deref(), Some("client 1: eth0"));
     }
 
     #[test]
     fn a_discipline_that_does_not_limit_is_not_named() {
         let slow = tbf("1:", 480);
-        assert_eq!(holding_back(&[&run(vec![slow.clone()])]), None, "below its rate");
+        assert_eq!(holding_back(&[&run(vec![slow.clone()])], TRANSMIT), None, "below its rate");
         let mut free = tbf("1:", 499);
         (free.counts.overlimits, free.counts.dropped) = (0, 0);
-        assert_eq!(holding_back(&[&run(vec![free])]), None, "nothing was held back");
+        assert_eq!(holding_back(&[&run(vec![free])], TRANSMIT), None, "nothing was held back");
         // a queue that was never empty tells without the rate
         let mut waits = slow;
         (waits.counts.backlog_opened_bytes, waits.counts.backlog_bytes) = (9000, 4500);
-        let found = holding_back(&[&run(vec![waits.clone()])]).unwrap();
+        let found = holding_back(&[&run(vec![waits.clone()])], TRANSMIT).unwrap();
         assert!(found.waited, "{found:?}");
         let other = run(vec![Discipline { kind: "htb".to_owned(), ..waits.clone() }]);
-        assert_eq!(holding_back(&[&run(vec![waits]), &other]), None, "another in each run");
-        assert_eq!(holding_back(&[&run(Vec::new())]), None);
-        assert_eq!(holding_back(&[]), None);
+        assert_eq!(
+            holding_back(&[&run(vec![waits]), &other], TRANSMIT),
+            None,
+            "another in each run"
+        );
+        assert_eq!(holding_back(&[&run(Vec::new())], TRANSMIT), None);
+        assert_eq!(holding_back(&[], TRANSMIT), None);
     }
 }

@@ -262,7 +262,8 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         }),
         adapter: adapter::figures(&good),
         members: members::figures(&good),
-        disciplines: disciplines::figures(&good),
+        disciplines: disciplines::figures(&good, disciplines::of_sut),
+        client_disciplines: disciplines::figures(&good, disciplines::of_clients),
         line: Vec::new(),
     }
 }

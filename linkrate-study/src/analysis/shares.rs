@@ -47,10 +47,7 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
                     .and_then(|senders| nothing_under_way_percent(spec, senders))
             }),
             drives_percent: mean_of(&|spec, run| drives_percent(spec, run)),
-            // packets of the other direction pass no queue of the SUT
-            discipline: (direction != Some(OneWay::Receive))
-                .then(|| disciplines::holding_back(&good))
-                .flatten(),
+            discipline: disciplines::holding_back(&good, direction),
             word_percent: mean_of(&|spec, run| word_percent(spec, run, direction)),
         }
     });

@@ -35,7 +35,7 @@ pub struct Observed {
     pub clocks: Vec<ClockSeen>,
     /// The hosts' windows.
     pub windows: Vec<WindowSeen>,
-    /// Interfaces of the SUT whose queue disciplines are other ones at the end of the window.
+    /// Interfaces of the SUT and of clients whose queue disciplines are other ones at the end of the window.
     pub disciplines: Vec<DisciplinesSeen>,
     /// CPUs to which receive processing was steered; `None` where it was not steered.
     pub steered_to: Option<CpuSet>,

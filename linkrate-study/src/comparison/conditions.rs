@@ -14,6 +14,7 @@ use linkrate_terms::units::format_duration;
 use linkrate_terms::{ByteSize, Protocol, RunSpec, TestbedSpec, Workload};
 use serde::Serialize;
 
+use crate::analysis::disciplines::{self, Of};
 use crate::comparison::ComparisonError;
 use crate::levels::Levels;
 use crate::names;
@@ -31,6 +32,9 @@ const VERSION: &str = "linkrate";
 
 /// The name of the queue disciplines through which the system under test sent. The runs tell them.
 const DISCIPLINES: &str = "queue-disciplines";
+
+/// The same of the clients, where they are agents.
+const CLIENT_DISCIPLINES: &str = "client-queue-disciplines";
 
 /// The name under which it is a difference that a set was imported: its conditions are not known, and who
 /// allows it takes them as those of the other set.
@@ -122,11 +126,14 @@ pub(super) fn host(set: &StoredStudy) -> Values {
         }
         words
     };
-    let disciplines: BTreeSet<String> =
-        good.flat_map(|run| &run.evidence.disciplines).map(words).collect();
-    if !disciplines.is_empty() {
-        let disciplines: Vec<String> = disciplines.into_iter().collect();
-        values.insert(DISCIPLINES.to_owned(), disciplines.join("; "));
+    for (name, of) in
+        [(DISCIPLINES, disciplines::of_sut as Of), (CLIENT_DISCIPLINES, disciplines::of_clients)]
+    {
+        let all: BTreeSet<String> = good.clone().flat_map(of).map(words).collect();
+        if !all.is_empty() {
+            let all: Vec<String> = all.into_iter().collect();
+            values.insert(name.to_owned(), all.join("; "));
+        }
     }
     values
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use linkrate_terms::discipline::Discipline;
+use linkrate_terms::discipline::{self, Discipline};
 use linkrate_terms::measurement::Latency;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Protocol, Task};
@@ -539,19 +539,25 @@ fn sets_of_earlier_versions_record_no_sysctls_and_are_compared() {
 
 #[test]
 fn queue_disciplines_that_differ_must_be_named() {
-    let sending = |mut set: StoredStudy, kind: &str, handle: &str| {
+    let having = |mut set: StoredStudy, kind: &str, handle: &str, of_client: bool| {
         for run in &mut set.runs {
             let Outcome::Measured(measured) = &mut run.outcome else { continue };
-            measured.evidence.disciplines = vec![Discipline {
+            let one = Discipline {
                 interface: "eth0".to_owned(),
                 kind: kind.to_owned(),
                 handle: handle.to_owned(),
                 limit_packets: Some(1000),
                 ..Discipline::default()
-            }];
+            };
+            if of_client {
+                measured.evidence.client_disciplines = discipline::of_client(0, &[one]);
+            } else {
+                measured.evidence.disciplines = vec![one];
+            }
         }
         set
     };
+    let sending = |set, kind, handle| having(set, kind, handle, false);
     let sets = || (set(1, 6, SAME, 0.01, 0.0), set(2, 6, SAME, 0.01, 0.0));
     let (a, b) = sets();
     let a = sending(a, "fq_codel", "0:");
@@ -567,4 +573,17 @@ fn queue_disciplines_that_differ_must_be_named() {
     compared(&a, &sending(sets().1, "fq_codel", "8002:"));
     // results of earlier versions have none
     compared(&a, &sets().1);
+    // those of clients are a condition of their own
+    let of_client = |set, kind| having(set, kind, "0:", true);
+    let (a, b) = sets();
+    assert_eq!(
+        differences(&of_client(a, "fq_codel"), &of_client(b, "pfifo_fast"), &[]),
+        [(
+            "client-queue-disciplines".to_owned(),
+            "client 0: eth0 fq_codel, limit 1000 packets".to_owned(),
+            "client 0: eth0 pfifo_fast, limit 1000 packets".to_owned()
+        )]
+    );
+    let (a, b) = sets();
+    compared(&of_client(a, "fq_codel"), &b);
 }

@@ -298,6 +298,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             unsteady_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),
+            client_disciplines: Vec::new(),
             told: Vec::new(),
         },
         remarks: Vec::new(),
