@@ -7,9 +7,16 @@
 //!
 //! So TCP's count is read many times, in the [milliseconds](AROUND_NS) before a window opens and after it
 //! closes. What has crossed the line at a moment is at least what has arrived, and it grows at the rate of
-//! the window. So each reading tells the least that had crossed at the edge, and the largest of them
-//! counts: the one that followed a lump at once. Both edges are taken alike. A reading is later than its lump by at
-//! most the time since the reading before, which is taken in the direction that makes the figure smaller.
+//! the window. So each lump tells the least that had crossed at the edge, less what its own way to TCP took.
+//!
+//! Lumps take different times. The figure must not be too high by that, so it errs low: the quickest lump counts
+//! at the opening, and the slowest one at the closing. The figure is too high only if each of the *n* lumps at the
+//! opening was slower than each of the *m* at the closing. If their times are drawn alike, that has the
+//! probability *n*! *m*! / (*n* + *m*)!, 1 in 70 with [four](LUMPS) each, and the figure is too high by the
+//! difference of two lumps that are next to each other.
+//!
+//! A reading is later than its lump by at most the time since the reading before, which is taken in the direction
+//! that makes the figure smaller. Lumps whose reading was [late](LATE) do not count, if enough others are there.
 //!
 //! The readings go before all other threads, and must leave the CPU to the threads that carry the packets:
 //! an adapter that stands still before an edge makes up for it behind the edge, and the window has payload of
@@ -23,13 +30,19 @@ use linkrate_terms::measurement::MOST_FLOWS_READ;
 
 use crate::flow::Flow;
 
-/// How long a window is looked at before it opens and after it closes, ns: a packet of 9180 octets at
+/// How long a window is looked at before it opens and after it closes at most, ns: a packet of 9180 octets at
 /// 15 Mb/s takes 5.4 ms.
-pub const AROUND_NS: u64 = 8_000_000;
+pub const AROUND_NS: u64 = 16_000_000;
 
-/// Readings that count are at least of this time next to the edge, ns: the longest lump of a Gigabit link (a
-/// merged segment of 64 KiB) and what delays its interrupt.
-const ENOUGH_NS: u64 = 2_000_000;
+/// Readings that count are at least of this time next to the edge, ns: several of the longest lumps of a Gigabit
+/// link (merged segments of 64 KiB) and what delays their interrupts.
+const ENOUGH_NS: u64 = 4_000_000;
+
+/// As many lumps are at least looked for at each edge.
+const LUMPS: usize = 4;
+
+/// A reading is late after so many times the usual time since the reading before.
+const LATE: u64 = 2;
 
 /// Time between two readings of an agent that has the CPU to itself and few flows, ns. The CPU is free for what
 /// arrives meanwhile.
@@ -79,9 +92,7 @@ pub fn before(flows: &[Flow], readers: u32, edge_ns: u64) -> Vec<Arrived> {
     // as many as there are behind the other edge
     let last_ns = seen.last().map_or(0, |last| last.until_ns);
     let far_enough = |index: usize| {
-        let first = &seen[index];
-        last_ns.saturating_sub(first.until_ns) >= ENOUGH_NS
-            && first.bytes < seen[seen.len() - 1].bytes
+        last_ns.saturating_sub(seen[index].until_ns) >= ENOUGH_NS && lumps(&seen[index..]) >= LUMPS
     };
     let from = (0..seen.len()).rev().find(|index| far_enough(*index)).unwrap_or(0);
     seen.drain(..from);
@@ -91,10 +102,14 @@ pub fn before(flows: &[Flow], readers: u32, edge_ns: u64) -> Vec<Arrived> {
 /// The readings behind an edge, for as long as [`AROUND_NS`] at most.
 pub fn behind(flows: &[Flow], readers: u32, edge_ns: u64) -> Vec<Arrived> {
     read_until(flows, readers, |now_ns, _, seen| {
-        let grew = seen.first().zip(seen.last()).is_some_and(|(a, b)| b.bytes > a.bytes);
         let passed_ns = now_ns.saturating_sub(edge_ns);
-        passed_ns >= AROUND_NS || (grew && passed_ns >= ENOUGH_NS)
+        passed_ns >= AROUND_NS || (passed_ns >= ENOUGH_NS && lumps(seen) >= LUMPS)
     })
+}
+
+/// In how many of these readings something was new.
+fn lumps(seen: &[Arrived]) -> usize {
+    seen.windows(2).filter(|pair| pair[1].bytes > pair[0].bytes).count()
 }
 
 /// Reads until it `is_over` by the present time, the next rest and what was read.
@@ -153,7 +168,8 @@ pub type Edge = (u64, u64);
 ///
 /// let at = |ns, bytes| Arrived { after_ns: ns, until_ns: ns, bytes };
 /// let (opened, closed) = ((950, 0), (10_850, 10_000));
-/// assert_eq!(crossed((opened, &[at(0, 0)]), (closed, &[at(11_000, 11_000)])), Some(9900));
+/// let behind = [at(10_850, 10_000), at(11_000, 11_000)];
+/// assert_eq!(crossed((opened, &[at(0, 0)]), (closed, &behind)), Some(9900));
 /// ```
 #[must_use]
 pub fn crossed(opened: (Edge, &[Arrived]), closed: (Edge, &[Arrived])) -> Option<u64> {
@@ -161,21 +177,52 @@ pub fn crossed(opened: (Edge, &[Arrived]), closed: (Edge, &[Arrived])) -> Option
     let ((close_ns, at_close), behind) = closed;
     let bytes = at_close.checked_sub(at_open).filter(|bytes| *bytes > 0)?;
     let window_ns = close_ns.checked_sub(open_ns).filter(|window_ns| *window_ns > 0)?;
+    let late_ns = LATE * usual_ns(before, behind);
     // the rate of the edges alone is wrong by a lump at each of them, and that of what crossed is not
     (0..4).try_fold(bytes, |rated, _| {
         let in_time = |ns: u64| i128::from(ns) * i128::from(rated) / i128::from(window_ns);
         // what had crossed at an edge beyond what had arrived there
-        let opening = before.iter().map(|seen| {
+        let opening = |seen: &Arrived| {
             let later = in_time(open_ns.saturating_sub(seen.after_ns));
             i128::from(seen.bytes) + later - i128::from(at_open)
-        });
-        let closing = behind.iter().map(|seen| {
+        };
+        let closing = |seen: &Arrived| {
             let earlier = in_time(seen.until_ns.saturating_sub(close_ns));
             i128::from(seen.bytes) - earlier - i128::from(at_close)
-        });
-        let on_its_way = [opening.fold(0, i128::max), closing.fold(0, i128::max)];
+        };
+        let quickest = told(before, late_ns, opening).into_iter().max();
+        let slowest = told(behind, late_ns, closing).into_iter().min();
+        let on_its_way = [quickest, slowest].map(|bytes| bytes.unwrap_or(0).max(0));
         u64::try_from(i128::from(bytes) + on_its_way[1] - on_its_way[0]).ok()
     })
+}
+
+/// The median time between two readings, ns.
+fn usual_ns(before: &[Arrived], behind: &[Arrived]) -> u64 {
+    let both = before.iter().chain(behind);
+    let mut pauses: Vec<u64> =
+        both.map(|seen| seen.until_ns.saturating_sub(seen.after_ns)).collect();
+    pauses.sort_unstable();
+    pauses.get(pauses.len() / 2).copied().unwrap_or(0)
+}
+
+/// What readings tell that followed a lump, by `tells`: that tell more than the reading before, and not less than the
+/// reading behind. Late ones count if fewer than [`LUMPS`] others are there. Where there is no lump, the first one tells.
+fn told(seen: &[Arrived], late_ns: u64, tells: impl Fn(&Arrived) -> i128) -> Vec<i128> {
+    let all: Vec<i128> = seen.iter().map(tells).collect();
+    let is_lump = |index: &usize| {
+        seen[*index].bytes > seen[index - 1].bytes
+            && all.get(index + 1).is_none_or(|next| *next <= all[*index])
+    };
+    let lumps: Vec<usize> = (1..seen.len()).filter(is_lump).collect();
+    let pause_ns = |index: &usize| seen[*index].until_ns.saturating_sub(seen[*index].after_ns);
+    let prompt: Vec<usize> =
+        lumps.iter().copied().filter(|index| pause_ns(index) <= late_ns).collect();
+    let counted = if prompt.len() < LUMPS { lumps } else { prompt };
+    if counted.is_empty() {
+        return all.first().copied().into_iter().collect();
+    }
+    counted.into_iter().map(|index| all[index]).collect()
 }
 
 #[cfg(test)]
@@ -225,6 +272,85 @@ mod tests {
             assert!(most(1) <= 1.0, "{} of {lump}", most(1));
             assert!(least > 0.9998, "{least} of {lump}");
         }
+    }
+
+    /// When each lump of a line has arrived, ns: up to `vary_ns` after it crossed, in the order in which they crossed.
+    fn arrivals(lump: u64, per_us: u64, until_ns: u64, vary_ns: u64, random: &mut u64) -> Vec<u64> {
+        let mut last_ns = 0;
+        let crossed_ns = (1..).map(|number| number * lump * 1000 / per_us);
+        let arrive = |ns: u64| {
+            *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            last_ns = last_ns.max(ns + (*random >> 33) % (vary_ns + 1));
+            last_ns
+        };
+        crossed_ns.take_while(|ns| *ns < until_ns).map(arrive).collect()
+    }
+
+    /// What 500 windows of a full line show: the lowest, the highest, and how many show more than it can carry.
+    fn varied(lump: u64, per_us: u64, vary_ns: u64, window_ns: u64) -> (f64, f64, usize) {
+        let mut random = 7;
+        let shares: Vec<f64> = (0..500)
+            .map(|turn| {
+                let open_ns = 50_000_000 + turn * 61_357;
+                let until_ns = open_ns + window_ns + AROUND_NS;
+                let arrivals = arrivals(lump, per_us, until_ns, vary_ns, &mut random);
+                let arrived =
+                    |ns| lump * arrivals.partition_point(|arrival_ns| *arrival_ns <= ns) as u64;
+                share(open_ns, window_ns, arrived, per_us)[1]
+            })
+            .collect();
+        let above = shares.iter().filter(|share| **share > 1.0).count();
+        let (least, most) = (
+            shares.iter().copied().fold(2.0, f64::min),
+            shares.iter().copied().fold(0.0, f64::max),
+        );
+        println!("{lump} B, {vary_ns} ns, {window_ns} ns: {least:.5} to {most:.5}, {above} above");
+        (least, most, above)
+    }
+
+    #[test]
+    fn times_that_differ_from_lump_to_lump_make_the_figure_lower() {
+        // eight lumps or more at each edge: one window in 12,870 could be above
+        for lump in [65_160, 1448] {
+            let (least, most, _) = varied(lump, 118, 200_000, 400_000_000);
+            assert!(most <= 1.0, "{most}");
+            assert!(least > 1.0 - 2.0 * 200.0 / 400_000.0, "{least}");
+        }
+        // two or three at each edge: one in 6 to 20, and by less than the times differ
+        let (least, most, above) = varied(9128, 2, 1_000_000, 400_000_000);
+        assert!(above < 500 / 6, "{above}");
+        assert!(most < 1.0 + 0.5 / 400.0 && least > 1.0 - 2.0 / 400.0, "{least} to {most}");
+    }
+
+    /// Another program or the hypervisor holds the agent up for a millisecond, at one reading of each edge.
+    #[test]
+    fn a_reading_that_is_late_does_not_count() {
+        let arrived = |ns| lumps(ns, 65_160, 118, 20_000);
+        let (open_ns, window_ns) = (300_000_000_u64, 1_000_000_000);
+        let close_ns = open_ns + window_ns;
+        let series = |from_ns: u64, until_ns: u64| -> Vec<Arrived> {
+            let on_time =
+                |index: usize, ns: u64| index == 0 || !(20..34).contains(&index) || ns == 0;
+            let read: Vec<u64> = (from_ns..until_ns)
+                .step_by(70_000)
+                .enumerate()
+                .filter(|(index, ns)| on_time(*index, *ns))
+                .map(|(_, ns)| ns)
+                .collect();
+            read.windows(2)
+                .map(|pair| Arrived {
+                    after_ns: pair[0],
+                    until_ns: pair[1],
+                    bytes: arrived(pair[1]),
+                })
+                .collect()
+        };
+        let (before, behind) =
+            (series(open_ns - 4_000_000, open_ns), series(close_ns, close_ns + 4_000_000));
+        let edge = |ns| (ns, arrived(ns));
+        let crossed = crossed((edge(open_ns), &before), (edge(close_ns), &behind)).unwrap();
+        let share = crossed as f64 / 118e6;
+        assert!((0.9998..=1.0).contains(&share), "{share}");
     }
 
     #[test]

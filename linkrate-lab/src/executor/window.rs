@@ -19,7 +19,7 @@ use crate::testbed::{Host, Testbed};
 
 /// Time between the request to measure and the start of the window, so that every agent has the
 /// request in hand when the window opens.
-const LEAD: Duration = Duration::from_millis(25);
+const LEAD: Duration = Duration::from_millis(35);
 
 /// The same between machines, beside two round trips, and its maximum.
 const FAR_LEAD: Duration = Duration::from_millis(100);
