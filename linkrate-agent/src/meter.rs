@@ -57,6 +57,8 @@ pub struct Slow {
     interface: InterfaceCounts,
     protocol: BTreeMap<String, u64>,
     receive_packets: BTreeMap<u32, u64>,
+    /// When the senders were read, CLOCK_MONOTONIC ns.
+    senders_at_ns: u64,
     senders: Senders,
     disciplines: Vec<Discipline>,
 }
@@ -72,7 +74,7 @@ impl Event {
     /// What the flows that send sent again from then on until the window closed.
     pub fn resent(&self, closed: &Reading) -> Resent {
         let SenderTimes { resent_bytes, retransmits, .. } =
-            sender_times(&self.0, &closed.slow.senders);
+            sender_times(&self.0, &closed.slow.senders, 0);
         Resent { bytes: resent_bytes, segments: retransmits }
     }
 }
@@ -169,6 +171,7 @@ impl<'a> Meters<'a> {
             interface,
             protocol: netstat::protocol_counters()?,
             receive_packets: netstat::receive_packets_by_cpu()?,
+            senders_at_ns: monotonic_ns(),
             senders: self.read_senders(),
             disciplines,
         })
@@ -205,7 +208,11 @@ impl<'a> Meters<'a> {
             cpu: self.cpu_use(opened, closed),
             interface: closed.slow.interface.since(opened.slow.interface),
             protocol: map_difference(&opened.slow.protocol, &closed.slow.protocol),
-            senders: sender_times(&opened.slow.senders, &closed.slow.senders),
+            senders: sender_times(
+                &opened.slow.senders,
+                &closed.slow.senders,
+                closed.slow.senders_at_ns.saturating_sub(opened.slow.senders_at_ns) / 1000,
+            ),
             receive_packets_by_cpu: map_difference(
                 &opened.slow.receive_packets,
                 &closed.slow.receive_packets,
@@ -267,13 +274,15 @@ fn map_difference<K: Ord + Clone>(a: &BTreeMap<K, u64>, b: &BTreeMap<K, u64>) ->
         .collect()
 }
 
-fn sender_times(before: &Senders, after: &Senders) -> SenderTimes {
+/// What the senders did between two readings that are `between_us` apart.
+fn sender_times(before: &Senders, after: &Senders, between_us: u64) -> SenderTimes {
     let both = after.iter().filter_map(|(flow, after)| Some((before.get(flow)?, after)));
     both.fold(SenderTimes::default(), |sum, (a, b)| {
         let rwnd_limited_us = b.rwnd_limited_us.saturating_sub(a.rwnd_limited_us);
         let queued = has_queue(a) || has_queue(b);
         sum.plus(SenderTimes {
             sockets: 1,
+            observed_us: between_us,
             busy_us: b.busy_time_us.saturating_sub(a.busy_time_us),
             rwnd_limited_us,
             rwnd_limited_unqueued_us: Some(if queued { 0 } else { rwnd_limited_us }),
@@ -316,7 +325,8 @@ mod tests {
         let times = |flows: [(u32, u32); 2]| {
             let before = (0..).zip(flows.map(|(before, _)| at(before, 100))).collect();
             let after = (0..).zip(flows.map(|(_, after)| at(after, 700))).collect();
-            let sum = sender_times(&before, &after);
+            let sum = sender_times(&before, &after, 1_036_000);
+            assert_eq!(sum.observed_us, 2_072_000, "of both sockets");
             (sum.sockets, sum.rwnd_limited_us, sum.rwnd_limited_unqueued_us)
         };
         assert_eq!(times([(1100, 2000), (1900, 1000)]), (2, 1200, Some(1200)));
@@ -343,6 +353,7 @@ mod tests {
                 interface: InterfaceCounts::default(),
                 protocol: BTreeMap::new(),
                 receive_packets: BTreeMap::new(),
+                senders_at_ns: 0,
                 senders: senders([(5000, 5), (9000, 7)]),
                 disciplines: Vec::new(),
             },

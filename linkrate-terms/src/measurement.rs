@@ -575,6 +575,10 @@ impl InterfaceCounts {
 pub struct SenderTimes {
     /// Sockets in the sum.
     pub sockets: u32,
+    /// Time between the two readings of these counters, of all sockets together, µs. It begins before the window and ends
+    /// after it. Zero in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub observed_us: u64,
     /// Time with data to send, µs.
     pub busy_us: u64,
     /// Part of it limited by the receiver's window, µs.
@@ -634,6 +638,7 @@ impl SenderTimes {
         };
         Self {
             sockets: count(self.sockets, other.sockets),
+            observed_us: times(self.observed_us, other.observed_us),
             busy_us: times(self.busy_us, other.busy_us),
             rwnd_limited_us: times(self.rwnd_limited_us, other.rwnd_limited_us),
             rwnd_limited_unqueued_us: unqueued,

@@ -146,20 +146,32 @@ fn word_percent(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) ->
     nothing_under_way_percent(spec, senders(spec, run, direction)?)
 }
 
-/// Part of the window in which senders had no byte under way, in per cent.
+/// The time over which the counters of senders were read, all sockets together, µs: somewhat more than the window.
+fn observed_us(spec: &RunSpec, senders: SenderTimes) -> f64 {
+    match senders.observed_us {
+        // a run of an earlier version
+        0 => f64::from(senders.sockets) * spec.window.as_micros() as f64,
+        observed_us => observed_us as f64,
+    }
+}
+
+/// Part of the time in which senders had no byte under way, in per cent.
 fn nothing_under_way_percent(spec: &RunSpec, senders: SenderTimes) -> Option<f64> {
-    let whole_us = f64::from(senders.sockets) * spec.window.as_micros() as f64;
+    let whole_us = observed_us(spec, senders);
     (whole_us > 0.0).then(|| (100.0 - senders.busy_us as f64 * 100.0 / whole_us).max(0.0))
 }
 
 /// Payload that senders of one direction sent again, in per cent of what arrived there.
 fn resent_percent(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Option<f64> {
-    let resent = senders(spec, run, direction).filter(|senders| senders.sockets > 0)?.resent_bytes;
+    let senders = senders(spec, run, direction).filter(|senders| senders.sockets > 0)?;
+    let whole_us = observed_us(spec, senders);
+    let in_window = f64::from(senders.sockets) * spec.window.as_micros() as f64 / whole_us;
     let arrived = match direction? {
         OneWay::Transmit => run.traffic.transmit_bytes,
         OneWay::Receive => run.traffic.receive_bytes,
     };
-    (arrived > 0).then(|| resent as f64 * 100.0 / arrived as f64)
+    (arrived > 0 && whole_us > 0.0)
+        .then(|| senders.resent_bytes as f64 * in_window * 100.0 / arrived as f64)
 }
 
 /// A part of the time with data to send, in per cent of it; mean over the runs that sent.

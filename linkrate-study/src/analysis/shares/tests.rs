@@ -104,6 +104,26 @@ fn senders_of_transfers_wait_while_nothing_is_under_way() {
     assert_eq!(only(&of_runs([&run], 1.0)).word_percent, Some(75.0));
 }
 
+/// The counters of senders are read before the window opens and after it closes: in 0.3 s, 36 ms are 12 %.
+#[test]
+fn senders_are_judged_by_the_time_over_which_they_were_counted() {
+    let mut run = run_of(fixture::stream(1e9, 0.5));
+    run.spec.window = std::time::Duration::from_millis(300);
+    let crate::store::Outcome::Measured(measured) = &mut run.outcome else { panic!("{run:?}") };
+    measured.traffic.transmit_bytes = 30_000_000;
+    measured.evidence.senders = SenderTimes {
+        sockets: 2,
+        observed_us: 672_000,
+        busy_us: 604_800,
+        resent_bytes: 336_000,
+        ..SenderTimes::default()
+    };
+    let shares = of_runs([&run], 1.0);
+    let near = |value: Option<f64>, expected: f64| (value.unwrap() - expected).abs() < 1e-9;
+    assert!(near(only(&shares).nothing_to_send_percent, 10.0), "{shares:?}");
+    assert!(near(only(&shares).resent_percent, 1.0), "{shares:?}");
+}
+
 #[test]
 fn transactions_are_judged_by_the_busier_direction() {
     let mut run = fixture::transactions(1e4, 0.5);
