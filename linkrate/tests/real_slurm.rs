@@ -133,7 +133,7 @@ fn refusals_name_the_node_and_the_remedy() {
             ["slurm:n2: start host", "srun", "install the package slurm-client"],
         ),
     ] {
-        expect_refusal(&words, &Running::start(&mut cluster.command(&words)).wait(), &parts);
+        expect_refusal(&words, &Running::start(&mut cluster.login(&words)).wait(), &parts);
     }
     cluster.expect_no_step();
     own.expect_nothing_left();
@@ -181,7 +181,7 @@ fn without_an_allocation_each_agent_is_a_job_and_brings_its_program() {
         program.display(),
         small.display(),
     );
-    let mut measure = cluster.command(&words);
+    let mut measure = cluster.login(&words);
     let finished = Running::start(measure.arg("--time=2 -J nic")).wait();
     let finished = finished.expect_code(0);
     let throughput = finished.json()["cells"][0]["throughput"]["mean"].as_f64();
@@ -211,7 +211,7 @@ fn nodes_and_controllers_that_die_leave_nothing() {
     let words =
         format!("measure --interface eth1 --client slurm:n3 --client slurm:n4 {cpus} {LONG}");
     let script = format!("{} {words}; sleep 60", program.display());
-    let mut salloc = cluster.command("salloc --quiet --nodes=2 --nodelist=n[3-4] sh -c");
+    let mut salloc = cluster.login("salloc --quiet --nodes=2 --nodelist=n[3-4] sh -c");
     let running = Running::start(salloc.arg(&script));
     let agents = own.await_traffic(3);
     let is_controller = |words: &[String]| words.get(1).is_some_and(|word| word == "measure");

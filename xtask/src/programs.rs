@@ -29,8 +29,8 @@ const EVERYWHERE: &[&str] = &[
     "bash", "sh", //
     // coreutils
     "cat", "cksum", "cp", "df", "echo", "env", "expr", "false", "head", "ls", "mkdir", "mknod",
-    "printenv", "pwd", "readlink", "sleep", "sort", "test", "timeout", "true", "wc", //
-    // grep, sed
+    "printenv", "pwd", "readlink", "seq", "sleep", "sort", "test", "timeout", "true", "wc", //
+    "hostname", // grep, sed
     "grep", "sed", //
     // mount, util-linux
     "mount", "nsenter", "setpriv", "taskset", "umount", "unshare",

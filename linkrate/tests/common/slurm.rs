@@ -5,6 +5,7 @@
 //! changes no file of this machine.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -129,16 +130,15 @@ impl Cluster {
         // a secret for a network that nobody else is on
         write("munge.key", &[7; 128]);
         fs::create_dir(directory.path().join("state")).expect("make a directory");
-        Running::start(command("chmod", "400").arg(directory.path().join("munge.key")))
-            .wait()
-            .expect_code(0);
+        let secret = fs::Permissions::from_mode(0o400);
+        fs::set_permissions(directory.path().join("munge.key"), secret).expect("its mode");
         let mut unshare = command("unshare", "--uts --pid --fork --mount-proc --kill-child");
         unshare.args(["sh", "-ec", SCRIPT, "login"]).arg(&place).arg(NODES.to_string());
         login.on(unshare.env("SLURM_CONF", directory.path().join("slurm.conf")));
         let running = Running::start(&mut unshare);
         let cluster = Self { running, directory, _login: login };
         let idle = || {
-            let finished = Running::start(&mut cluster.command("sinfo -h -t idle -o %D")).wait();
+            let finished = Running::start(&mut cluster.login("sinfo -h -t idle -o %D")).wait();
             finished.stdout.trim() == NODES.to_string()
         };
         assert!(wait_until(PATIENCE, idle), "the nodes take no jobs: {}", cluster.logs());
@@ -146,7 +146,7 @@ impl Cluster {
     }
 
     /// A command on the machine that people log in to.
-    pub fn command(&self, words: &str) -> Command {
+    pub fn login(&self, words: &str) -> Command {
         let pid = self.running.pid();
         let mut enter = command("nsenter", "--mount --net --uts");
         enter.arg(format!("--target={pid}"));
@@ -157,7 +157,7 @@ impl Cluster {
 
     /// A program there under the options of `salloc`, within the allocation.
     pub fn salloc(&self, options: &str, program: &Path, words: &str) -> Command {
-        let mut salloc = self.command(&format!("salloc --quiet {options}"));
+        let mut salloc = self.login(&format!("salloc --quiet {options}"));
         salloc.arg(program).args(words.split_whitespace());
         salloc
     }
@@ -168,7 +168,7 @@ impl Cluster {
         let script = self.place("job.sh");
         let text = format!("#!/bin/sh\nexec '{}' {words}\n", program.display());
         fs::write(&script, text).expect("write the script");
-        let mut sbatch = self.command(&format!("sbatch --quiet --wait {options}"));
+        let mut sbatch = self.login(&format!("sbatch --quiet --wait {options}"));
         sbatch.arg("--output").arg(&out).arg("--error").arg(&err).arg(&script);
         Running::start(&mut sbatch)
     }
@@ -188,7 +188,7 @@ impl Cluster {
     /// The steps of all jobs, without those of batch scripts, and the jobs.
     #[track_caller]
     pub fn steps_and_jobs(&self) -> (String, String) {
-        let listed = |words| Running::start(&mut self.command(words)).wait().expect_code(0).stdout;
+        let listed = |words| Running::start(&mut self.login(words)).wait().expect_code(0).stdout;
         let steps = listed("squeue --noheader --steps --format %i");
         let steps: Vec<&str> = steps
             .lines()
@@ -207,7 +207,7 @@ impl Cluster {
     /// Kills all processes of a node, with Slurm's.
     #[track_caller]
     pub fn kill_node(&self, node: &str) {
-        let mut kill = self.command("sh -ec");
+        let mut kill = self.login("sh -ec");
         kill.args([KILL, "kill"]).arg(self.directory.path()).arg(node);
         Running::start(&mut kill).wait().expect_code(0);
     }
@@ -216,14 +216,14 @@ impl Cluster {
     #[track_caller]
     pub fn job_on(&self, node: &str) -> String {
         let words = format!("squeue --noheader --format %i --nodelist {node}");
-        let jobs = Running::start(&mut self.command(&words)).wait().expect_code(0).stdout;
+        let jobs = Running::start(&mut self.login(&words)).wait().expect_code(0).stdout;
         jobs.trim().to_owned()
     }
 
     /// Cancels a job.
     #[track_caller]
     pub fn cancel(&self, job: &str) {
-        Running::start(&mut self.command(&format!("scancel {job}"))).wait().expect_code(0);
+        Running::start(&mut self.login(&format!("scancel {job}"))).wait().expect_code(0);
     }
 
     /// Takes the directory of a file away from a node.
@@ -244,7 +244,7 @@ impl Cluster {
     fn on(&self, node: &str, script: &str) -> String {
         let anchor = fs::read_to_string(self.place(&format!("{node}.anchor"))).expect("its anchor");
         let enter = format!("nsenter --net --mount --target {} sh -ec", anchor.trim());
-        Running::start(self.command(&enter).arg(script)).wait().expect_code(0).stdout
+        Running::start(self.login(&enter).arg(script)).wait().expect_code(0).stdout
     }
 
     /// A place for files.
