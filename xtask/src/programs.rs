@@ -30,7 +30,9 @@ const EVERYWHERE: &[&str] = &[
     // coreutils
     "cat", "cksum", "cp", "df", "echo", "env", "expr", "false", "head", "ls", "mkdir", "mknod",
     "printenv", "pwd", "readlink", "seq", "sleep", "sort", "test", "timeout", "true", "wc", //
-    "hostname", // grep, sed
+    // hostname
+    "hostname", //
+    // grep, sed
     "grep", "sed", //
     // mount, util-linux
     "mount", "nsenter", "setpriv", "taskset", "umount", "unshare",
