@@ -265,7 +265,6 @@ fn scripts_that_come_with_netperf_run_as_they_are() {
         ("tcp_stream_script", "-t TCP_STREAM", 4),
         ("tcp_range_script", "-t TCP_STREAM", 9),
         ("snapshot_script", "-t UDP_STREAM", 7),
-        ("packet_byte_script", "-t TCP_CRR", 20),
     ] {
         let here = directory.path().display();
         // the package compresses long ones
