@@ -15,7 +15,7 @@ impl Page<'_> {
         let mut sections = Vec::new();
         for cell in &of.cells {
             let widest = of.nodes.iter().map(|node| node.name.len()).max().unwrap_or(0);
-            let fits = (of.nodes.len() + 1) * widest.max(COLUMN) <= usize::from(self.paper.width);
+            let fits = (of.nodes.len() + 1) * widest.max(COLUMN) < usize::from(self.paper.width);
             for figure in FIGURES.into_iter().filter(|figure| figure.is_known(cell)) {
                 sections.push(match fits {
                     true => self.matrix(of, cell, figure),
