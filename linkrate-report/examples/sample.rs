@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("single", fixture::single()),
         ("adapter", fixture::adapter()),
         ("failed", fixture::failed()),
+        ("fleet", fixture::fleet()),
         ("hostile", fixture::hostile()),
     ] {
         let to = directory.join(name);

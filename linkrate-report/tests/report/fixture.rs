@@ -1,6 +1,8 @@
 //! Made-up results, close to what a small machine gives.
 
 // an example includes this file by its path too
+#[path = "fixture/fleet.rs"]
+mod fleet;
 #[path = "fixture/hostile.rs"]
 mod hostile;
 
@@ -9,9 +11,6 @@ use std::time::Duration;
 
 use linkrate_study::analysis::failure::{FailureFigures, Moment};
 use linkrate_study::executor::{Contention, Facts, RunFailure, Stage};
-use linkrate_study::fleet::Pattern;
-use linkrate_study::fleet::results::{FleetCell, FleetResults, Named, NodeResult, PairResult};
-use linkrate_study::fleet::two_way::Subject;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
@@ -33,6 +32,7 @@ use linkrate_terms::{
     Workload,
 };
 
+pub use self::fleet::fleet;
 pub use self::hostile::hostile;
 
 fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
@@ -787,67 +787,5 @@ pub fn adapter() -> StudyResults {
         failures: Vec::new(),
         runs: Vec::new(),
         ..results
-    }
-}
-
-/// Three nodes, of which one is slow.
-pub fn fleet() -> StudyResults {
-    let text = |value: &str| value.to_owned();
-    let interval = |mean: f64| Interval { mean, low: Some(mean * 0.99), high: Some(mean * 1.01) };
-    let node = |number: u32| NodeResult {
-        name: format!("n{number}"),
-        end: format!("ssh:n{number}"),
-        rack: (number < 2).then(|| text("r1")),
-        switch: None,
-        facts: BTreeMap::from([(
-            text("link"),
-            text(if number == 1 { "1 Gb/s" } else { "10 Gb/s" }),
-        )]),
-    };
-    let pair = |sender: u32, receiver: u32| {
-        let failed = (sender, receiver) == (3, 0);
-        let rate = if sender == 1 || receiver == 1 { 0.94e9 } else { 9.4e9 };
-        PairResult {
-            sender,
-            receiver,
-            runs: if failed { 0 } else { 5 },
-            failed: if failed { 5 } else { 0 },
-            rate: (!failed).then(|| interval(rate)),
-            service_demand: (!failed).then(|| interval(0.31)),
-            p99_us: None,
-            retransmits: (!failed).then_some(if sender == 1 { 220.0 } else { 0.0 }),
-        }
-    };
-    let pairs = (0..4).flat_map(|a| (0..4).filter(move |b| a != *b).map(move |b| (a, b)));
-    let named = |subject, evidence: &[&str]| Named {
-        subject,
-        ratio: interval(0.1),
-        p: 2.3e-9,
-        evidence: evidence.iter().map(|clause| text(clause)).collect(),
-    };
-    let cell = FleetCell {
-        levels: Levels::default(),
-        transactional: false,
-        pairs: pairs.map(|(a, b)| pair(a, b)).collect(),
-        named: vec![
-            named(
-                Subject::Node { node: 1 },
-                &["link of n1 is 1 Gb/s, where 3 of 4 nodes have 10 Gb/s"],
-            ),
-            named(Subject::Pair { sender: 2, receiver: 3 }, &[]),
-        ],
-        comparisons: 20,
-        limits: None,
-    };
-    StudyResults {
-        fleet: Some(FleetResults {
-            pattern: Pattern::AllPairs,
-            nodes: (0..4).map(node).collect(),
-            cells: vec![cell],
-            error: 0.05,
-            minimum_effect: 0.02,
-            failures: vec![text("5 failed runs of n3 → n0: testbed: ssh made no connection")],
-        }),
-        ..single()
     }
 }
