@@ -22,7 +22,8 @@ const RUNS_FAILED: i32 = 4;
 
 /// What the tests need; the CPU of each side if it is there.
 fn needs(test: &str) -> Option<[u32; 2]> {
-    if !ready(test, &["tc"]) || !has_or_skips(test, "ip", "iproute2") || !has_ssh_or_skips(test) {
+    let has_tools = ["ip", "tc"].into_iter().all(|program| has_or_skips(test, program, "iproute2"));
+    if !ready(test, &[]) || !has_tools || !has_ssh_or_skips(test) {
         return None;
     }
     let cpus = two_cpus();

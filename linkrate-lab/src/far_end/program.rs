@@ -273,6 +273,17 @@ impl FarProgram {
                         .map_err(|error| self.failed(error))?,
                 };
                 self.dialect = Some(dialect);
+                if dialect == Dialect::Short
+                    && let Some(test) = not_of_old_servers(workload.kind)
+                {
+                    return Err(LabError::Invalid {
+                        what: format!(
+                            "{}: netserver before 2.6 gives no figures of {test} that hold",
+                            self.name
+                        ),
+                        hint: "start a later netserver there, or linkrate serve".to_owned(),
+                    });
+                }
                 let mut ports = Vec::new();
                 let mut tests = Vec::new();
                 for shape in shapes(workload) {
@@ -584,6 +595,16 @@ fn told_by_iperf3(theirs: &Results, omission: Option<Omission>, ways: Ways) -> T
             .filter_map(|stream| stream.retransmits)
             .reduce(u64::saturating_add),
         datagrams: None,
+    }
+}
+
+/// The test of netperf for such a workload, if netserver before 2.6 fails at it: with `UDP_RR`, 2.4.3 told bytes
+/// that had not been sent; with `TCP_CRR`, 2.5.0 does not end.
+fn not_of_old_servers(kind: Protocol) -> Option<&'static str> {
+    match kind {
+        Protocol::UdpRequestResponse => Some("UDP_RR"),
+        Protocol::ConnectRequestResponse => Some("TCP_CRR"),
+        _ => None,
     }
 }
 

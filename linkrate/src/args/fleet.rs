@@ -13,7 +13,7 @@ use crate::input::read;
 #[command(next_help_heading = "Many hosts")]
 pub struct FleetArgs {
     /// List of nodes, each pair of which is measured: a line for each, NAME ssh:HOST INTERFACE, with
-    /// rack=NAME and switch=NAME after it if known; the section [fleet] of the study file may choose other pairs
+    /// rack=NAME and switch=NAME after it if known; section "fleet" of the study file may choose other pairs
     #[arg(long, value_name = "FILE", conflicts_with = "interface")]
     pub fleet: Option<PathBuf>,
 }
