@@ -12,11 +12,11 @@
 //! Lumps take different times. The figure must not be too high by that, so it errs low: the quickest lump counts
 //! at the opening, and the slowest one at the closing. The figure is too high only if each of the *n* lumps at the
 //! opening was slower than each of the *m* at the closing. If their times are drawn alike, that has the
-//! probability *n*! *m*! / (*n* + *m*)!, 1 in 70 with [four](LUMPS) each, and the figure is too high by the
+//! probability *n*! *m*! / (*n* + *m*)!, 1 in 70 with four (`LUMPS`) each, and the figure is too high by the
 //! difference of two lumps that are next to each other.
 //!
 //! A reading is later than its lump by at most the time since the reading before, which is taken in the direction
-//! that makes the figure smaller. Lumps whose reading was [late](LATE) do not count, if enough others are there.
+//! that makes the figure smaller. Lumps whose reading was late (`LATE`) do not count, if enough others are there.
 //!
 //! The readings go before all other threads, and must leave the CPU to the threads that carry the packets:
 //! an adapter that stands still before an edge makes up for it behind the edge, and the window has payload of
