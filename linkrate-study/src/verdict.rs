@@ -146,6 +146,8 @@ pub struct WayShares {
     pub ports: Option<PortShares>,
     /// Per cent of the senders' time limited by the receiver's window, over paths without a queue.
     pub rwnd_limited_percent: Option<f64>,
+    /// The same over any path.
+    pub rwnd_limited_anywhere_percent: Option<f64>,
     /// Per cent of the senders' time limited by the send buffer.
     pub sndbuf_limited_percent: Option<f64>,
     /// Payload that was sent again, in per cent of what arrived.
@@ -476,7 +478,12 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     if let Some(bound) = discipline(&|one| one.waited && free) {
         return bound;
     }
-    if let Some(percent) = at_least(way.rwnd_limited_percent, SENDER_LIMITED_PERCENT) {
+    let window = at_least(way.rwnd_limited_percent, SENDER_LIMITED_PERCENT).or_else(|| {
+        // links of this direction have room: acknowledgements wait, behind the other direction's data
+        let waits = shares.ways.iter().any(|other| is_other_and_full(way, other));
+        at_least(way.rwnd_limited_anywhere_percent, SENDER_LIMITED_PERCENT).filter(|_| waits)
+    });
+    if let Some(percent) = window {
         return Bound::ReceiverWindow { percent };
     }
     if let Some(percent) = at_least(way.sndbuf_limited_percent, SENDER_LIMITED_PERCENT) {
@@ -503,6 +510,12 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
         rwnd: way.rwnd_limited_percent,
         unexplained: shares.transactional.then(unexplained),
     }
+}
+
+/// Whether `other` is the direction beside `way`, and fills its links.
+fn is_other_and_full(way: &WayShares, other: &WayShares) -> bool {
+    other.direction != way.direction
+        && other.link_percent.is_some_and(|percent| percent >= LINK_BOUND_PERCENT)
 }
 
 /// What took the rest of links or a bus that are the bound and not full.

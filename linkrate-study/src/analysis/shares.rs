@@ -38,6 +38,7 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
             rwnd_limited_percent: limited(&times, |senders| {
                 senders.rwnd_limited_unqueued_us.unwrap_or(senders.rwnd_limited_us)
             }),
+            rwnd_limited_anywhere_percent: limited(&times, |senders| senders.rwnd_limited_us),
             sndbuf_limited_percent: send_buffer_percent(&times),
             resent_percent: mean_of(&|spec, run| resent_percent(spec, run, direction)),
             nothing_to_send_percent: mean_of(&|spec, run| {

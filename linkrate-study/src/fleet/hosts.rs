@@ -22,7 +22,8 @@ pub(super) const WORD_EXPECTED: &str =
     "a name: 1 to 64 letters, digits, dots, dashes and underscores";
 
 /// How a node is reached.
-pub(super) const END_EXPECTED: &str = "expected \"ssh:HOST\", and \",ADDRESS\" after it if needed";
+pub(super) const END_EXPECTED: &str =
+    "expected \"ssh:HOST\" or \"slurm:NODE\", and \",ADDRESS\" after it if needed";
 
 /// How a line is written.
 const LINE_EXPECTED: &str =

@@ -14,6 +14,7 @@ fn way(direction: Option<OneWay>) -> WayShares {
         direction,
         link_percent: None,
         rwnd_limited_percent: Some(3.0),
+        rwnd_limited_anywhere_percent: Some(40.0),
         sndbuf_limited_percent: Some(1.0),
         resent_percent: Some(0.0),
         nothing_to_send_percent: Some(0.0),
@@ -253,6 +254,13 @@ fn each_direction_is_judged_by_itself() {
              (SUT CPU 80.1 %, clients 70.2 %, window 3.0 %): each end waits for the other part of the \
              time; links receive 88.7 % occupied"
         ]
+    );
+    // acknowledgements wait behind what is transmitted
+    let waiting = with_way(one.clone(), |way| way.rwnd_limited_anywhere_percent = Some(94.0));
+    assert_eq!(
+        said(&waiting)[0],
+        "transmit bound by the link: 99.6 %; receive bound by the receiver's window: 94.0 % of \
+         sending time; links receive 88.7 %"
     );
     one.ways[1].rwnd_limited_percent = Some(64.0);
     assert_eq!(
