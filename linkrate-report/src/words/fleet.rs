@@ -128,12 +128,19 @@ pub fn sentences(of: &FleetResults, cell: &FleetCell) -> Vec<String> {
     };
     let mut said = Vec::new();
     for named in &cell.named {
-        said.push(format!("stands out{at}: {}", of.sentence(named)));
+        let change = number::change(&named.ratio);
+        let ends = change.ends.map(|ends| format!(" ({ends})")).unwrap_or_default();
+        said.push(format!(
+            "stands out{at}: {}: {}{ends}, adjusted p = {:.2e}",
+            of.subject(named.subject),
+            change.mean,
+            named.p
+        ));
         said.extend(named.evidence.iter().map(|clause| format!("  {clause}")));
     }
     if cell.named.is_empty() && cell.comparisons > 0 {
         said.push(format!(
-            "nothing stands out{at}: of {} effects of nodes and pairs no one is shown to be {} or more",
+            "nothing stands out{at}: {} effects of nodes and pairs were compared, and no effect is shown to be {} or more",
             cell.comparisons,
             number::percent(of.minimum_effect)
         ));

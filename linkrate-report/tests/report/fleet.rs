@@ -11,7 +11,7 @@ fn the_terminal_has_a_matrix_and_what_stands_out() {
     for part in [
         "Throughput of each pair, Gb/s\n",
         "n3         failed  0.940   9.40",
-        "stands out: node n1: -90.0 % (-90.1 to -89.9 %), adjusted p = 2.30e-9",
+        "stands out: node n1: −90.0 % (−90.1 to −89.9 %), adjusted p = 2.30e-9",
         "  link of n1 is 1 Gb/s, where 3 of 4 nodes have 10 Gb/s",
         "stands out: pair n2 → n3:",
         "failed: 5 failed runs of n3 → n0: testbed: ssh made no connection",

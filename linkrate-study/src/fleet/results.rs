@@ -391,21 +391,4 @@ impl FleetResults {
             }
         }
     }
-
-    /// One thing that stands out, as a sentence without its evidence.
-    pub fn sentence(&self, named: &Named) -> String {
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        let interval = match (named.ratio.low, named.ratio.high) {
-            (Some(low), Some(high)) => {
-                format!(" ({:+.1} to {:+.1} %)", percent(low), percent(high))
-            }
-            _ => String::new(),
-        };
-        format!(
-            "{}: {:+.1} %{interval}, adjusted p = {:.2e}",
-            self.subject(named.subject),
-            percent(named.ratio.mean),
-            named.p
-        )
-    }
 }
