@@ -361,7 +361,7 @@ fn expect_no_copy(lab: &Lab) {
 /// Makes the program linkrate of the far end one that refuses the greeting as an agent of another
 /// version does, with the bytes of its answer.
 fn have_another_version(lab: &Lab) {
-    let reason = "protocol version 8, this agent speaks 3".to_owned();
+    let reason = "protocol version 9, this agent speaks 3".to_owned();
     let refusal = Reply::Refused(Refusal { reason, hint: None });
     let mut bytes = Vec::new();
     write_message(&mut bytes, HELLO_NUMBER, &refusal).expect("write to memory");
@@ -392,7 +392,7 @@ fn a_machine_without_this_version_gets_the_program_for_the_time_of_a_run() {
 
     for (found, other) in [
         ("no linkrate that can be run", false),
-        ("another version of linkrate (protocol version 8, this agent speaks 3)", true),
+        ("another version of linkrate (protocol version 9, this agent speaks 3)", true),
     ] {
         if other {
             have_another_version(&lab);
