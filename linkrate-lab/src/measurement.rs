@@ -271,7 +271,10 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
     let traffic: Vec<_> = reports.clients.iter().map(FarEndReport::traffic).collect();
     let timeouts = total(&traffic, |client| client.timeouts);
     if timeouts > 0 && workload.is_some_and(|workload| workload.kind.is_udp()) {
-        remarks.push(format!("{timeouts} requests had no answer in time and were repeated"));
+        remarks.push(format!(
+            "{timeouts} requests had no answer in time: they are in the tail of the latencies, and others \
+             took their place"
+        ));
     }
     remarks
 }
