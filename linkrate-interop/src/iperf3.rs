@@ -19,7 +19,7 @@ mod streams;
 pub use authentication::{AuthenticationError, Credentials, Padding, PrivateKey, PublicKey, Users};
 pub use cookie::{COOKIE_BYTES, Cookie};
 pub use datagram::{Arrivals, CounterWidth, Datagram, GREETING, answer};
-pub use parameters::{MOST_PARAMETER_BYTES, Parameters, Transport};
+pub use parameters::{MOST_CPU, MOST_PARAMETER_BYTES, Parameters, Transport};
 pub use results::{MOST_RESULT_BYTES, Results, StreamResult};
 pub use state::State;
 pub use streams::{Role, Ways, stream_id};

@@ -26,7 +26,6 @@ pub use program::FarProgram;
 pub(crate) use remote::{Remote, Way};
 pub(crate) use report::agents;
 pub use report::{FarEndReport, TrafficReport};
-pub use slurm::Allocation;
 pub(crate) use slurm::Slurm;
 pub(crate) use ssh::Ssh;
 pub(crate) use words::Words;

@@ -148,7 +148,7 @@ impl Node {
         if !linkrate_terms::interfaces::is_interface_name(&self.interface) {
             return Err(format!("{:?} is not an interface name", self.interface));
         }
-        if !self.end.is_remote() || self.end.program().is_some() {
+        if !self.end.is_agent_elsewhere() {
             return Err(format!(
                 "node {} is reached by {}, {}",
                 self.name,

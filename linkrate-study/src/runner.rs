@@ -17,7 +17,7 @@ use linkrate_terms::{InterfaceKnobs, RunSpec, SocketKnobs};
 use crate::analysis::effects::{Comparison, comparisons};
 use crate::analysis::measures::RunsByCell;
 use crate::analysis::watched::{self, CellPrecision};
-use crate::executor::{Executor, RunFailure, Stage};
+use crate::executor::{Executor, Facts, RunFailure, Stage};
 use crate::levels::Levels;
 use crate::schedule::{Slot, block_order, estimate};
 use crate::stats::stop::{self, Decision, Progress, Rule, StopReason, Watched};
@@ -175,15 +175,33 @@ pub fn run_study(
     stop: &dyn Fn() -> bool,
     observer: &mut dyn Observer,
 ) -> Result<Ended, RunnerError> {
-    let facts = executor.facts();
-    let changed_facts = store.plan().changed_facts(&facts);
-    store.begin_session(facts, clock.unix_ms())?;
-    let study = store.plan().study.clone();
+    let (study, changed_facts) = begin(executor.facts(), store, clock)?;
     let mut session = Session::new(&study, store, clock);
     let remaining = session.time_for(0, session.blocks_to_go, session.blocks);
     let stored = store.runs().len();
     observer.event(&Event::SessionStarted { study: &study, stored, changed_facts, remaining });
     let ended = session.run(executor, store, stop, observer)?;
+    finish(ended, store, observer)
+}
+
+/// Writes down that a session begins on hosts with these facts. Gives back the study, and the facts that are
+/// other ones than those of the first session.
+pub(crate) fn begin(
+    facts: Facts,
+    store: &mut dyn RunStore,
+    clock: &dyn Clock,
+) -> Result<(Study, Vec<String>), RunnerError> {
+    let changed_facts = store.plan().changed_facts(&facts);
+    store.begin_session(facts, clock.unix_ms())?;
+    Ok((store.plan().study.clone(), changed_facts))
+}
+
+/// Writes down why a session has ended, and tells it.
+pub(crate) fn finish(
+    ended: Ended,
+    store: &mut dyn RunStore,
+    observer: &mut dyn Observer,
+) -> Result<Ended, RunnerError> {
     store.finish(&ended)?;
     observer.event(&Event::SessionEnded { ended: &ended });
     Ok(ended)

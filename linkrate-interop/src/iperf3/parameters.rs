@@ -31,7 +31,7 @@ const MOST_MSS: u64 = 32 * 1024 - 1;
 /// The largest number that a document has exactly.
 const MOST_NUMBER: u64 = 1 << 53;
 /// The largest number of a CPU: that of a mask of the kernel.
-const MOST_CPU: u64 = 8191;
+pub const MOST_CPU: u32 = 8191;
 /// Most messages of a burst.
 const MOST_BURST: u64 = 1000;
 
@@ -172,7 +172,7 @@ impl Parameters {
             nodelay: fields.switch("nodelay"),
             congestion: fields.text("congestion", MOST_TEXT)?,
             tos: fields.whole("TOS", 0, 255)?.unwrap_or(0) as u8,
-            server_cpu: small("server_affinity", 0, MOST_CPU)?,
+            server_cpu: small("server_affinity", 0, MOST_CPU.into())?,
             counters,
             wants_server_output: fields.switch("get_server_output"),
             title: fields.text("title", MOST_TEXT)?,

@@ -15,7 +15,7 @@ use super::remote::Way;
 use crate::error::LabError;
 use crate::options::LabOptions;
 
-pub use allocation::Allocation;
+use allocation::Allocation;
 
 /// What every step is: one task on one node, whose standard input and output are passed on as they
 /// are. The agent undoes a binding to CPUs itself.

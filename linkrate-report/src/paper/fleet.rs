@@ -1,7 +1,6 @@
 //! The pairs of a fleet, and what stands out among them.
 
 use linkrate_study::fleet::results::{FleetCell, FleetResults};
-use linkrate_study::fleet::two_way::Subject;
 use linkrate_study::results::StudyResults;
 use serde::Serialize;
 
@@ -78,10 +77,5 @@ fn drawn(of: &FleetResults, cell: &FleetCell, figure: Of) -> Result<Figure, Repo
 
 /// Whether a pair stands out, by itself or with one of its nodes.
 fn stands_out(cell: &FleetCell, sender: u32, receiver: u32) -> bool {
-    cell.named.iter().any(|named| match named.subject {
-        Subject::Node { node } => node == sender || node == receiver,
-        Subject::Sender { node } => node == sender,
-        Subject::Receiver { node } => node == receiver,
-        Subject::Pair { sender: a, receiver: b } => (a, b) == (sender, receiver),
-    })
+    cell.named.iter().any(|named| named.subject.concerns(sender, receiver))
 }

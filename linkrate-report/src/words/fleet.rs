@@ -2,8 +2,9 @@
 
 use linkrate_study::fleet::results::{FleetCell, FleetResults, PairResult};
 use linkrate_study::names;
+use linkrate_study::stats::trend::median;
 
-use crate::number;
+use crate::number::{self, Scale};
 
 /// A figure of a pair that a matrix shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +22,6 @@ pub enum Figure {
 /// All figures, in the order of their matrices.
 pub const FIGURES: [Figure; 4] =
     [Figure::Rate, Figure::ServiceDemand, Figure::P99, Figure::Retransmits];
-
-/// The unit of all figures of a matrix.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scale {
-    divisor: f64,
-    /// Its name.
-    pub unit: &'static str,
-}
 
 impl Figure {
     /// The figure of a pair, in bit/s, transactions per second, µs, or segments.
@@ -92,14 +85,8 @@ impl Figure {
         let number = |pair: &&PairResult| if sends { pair.sender } else { pair.receiver };
         let own = cell.pairs.iter().filter(|pair| number(pair) as usize == node);
         let mut values: Vec<f64> = own.filter_map(|pair| self.of(pair)).collect();
-        values.sort_by(f64::total_cmp);
-        match values.len() {
-            0 => "–".to_owned(),
-            count => {
-                let (low, high) = (values[(count - 1) / 2], values[count / 2]);
-                number::significant((low + high) / 2.0 / scale.divisor, 3)
-            }
-        }
+        let shown = |median: f64| number::significant(median / scale.divisor, 3);
+        median(&mut values).map_or_else(|| "–".to_owned(), shown)
     }
 }
 

@@ -87,7 +87,7 @@ fn node(line: &str) -> Result<Node, String> {
         return Err(format!("{} is not {WORD_EXPECTED}", shown(name)));
     }
     let end: FarEnd = end.parse().map_err(|_| format!("{}: {END_EXPECTED}", shown(end)))?;
-    if !end.is_remote() || end.program().is_some() {
+    if !end.is_agent_elsewhere() {
         return Err(format!("{}: {END_EXPECTED}", shown(&end.to_string())));
     }
     if !is_interface_name(interface) {

@@ -288,22 +288,11 @@ fn pairs(study: &Study, fleet: &Fleet, runs: &[StoredRun], cell: usize) -> Vec<P
 
 /// What differs between a subject and most other nodes.
 fn evidence(nodes: &[NodeResult], pairs: &[PairResult], subject: Subject) -> Vec<String> {
-    type Concerns = Box<dyn Fn(&PairResult) -> bool>;
-    let (of, concerns): (Vec<u32>, Concerns) = match subject {
-        Subject::Node { node } => {
-            (vec![node], Box::new(move |pair| pair.sender == node || pair.receiver == node))
-        }
-        Subject::Sender { node } => (vec![node], Box::new(move |pair| pair.sender == node)),
-        Subject::Receiver { node } => (vec![node], Box::new(move |pair| pair.receiver == node)),
-        Subject::Pair { sender, receiver } => (
-            vec![sender, receiver],
-            Box::new(move |pair| (pair.sender, pair.receiver) == (sender, receiver)),
-        ),
-    };
     let mut found: Vec<String> =
-        of.iter().flat_map(|node| unusual_facts(nodes, *node as usize)).collect();
+        subject.nodes().into_iter().flat_map(|node| unusual_facts(nodes, node as usize)).collect();
     let retransmits = |ours: bool| {
-        let those = pairs.iter().filter(|pair| concerns(pair) == ours);
+        let those =
+            pairs.iter().filter(|pair| subject.concerns(pair.sender, pair.receiver) == ours);
         mean(&those.filter_map(|pair| pair.retransmits).collect::<Vec<_>>())
     };
     if let (Some(own), Some(others)) = (retransmits(true), retransmits(false))

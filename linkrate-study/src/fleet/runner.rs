@@ -11,13 +11,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use linkrate_terms::RunSpec;
-
-use super::rounds::{Turn, block_rounds};
+use super::rounds::{Turn, block_rounds, rounds};
 use super::{Fleet, Pair, results};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
 use crate::runner::{
-    Clock, Event, Observer, Remaining, RunnerError, asked, ends_it, number, store_run,
+    Clock, Event, Observer, Remaining, RunnerError, asked, begin, ends_it, finish, number,
+    store_run,
 };
 use crate::schedule::{RUN_OVERHEAD, Slot, block_order, estimate};
 use crate::stats::stop::{self, Decision, Progress, Rule, StopReason};
@@ -55,10 +54,7 @@ pub fn run_fleet(
     stop: &(dyn Fn() -> bool + Sync),
     observer: &mut dyn Observer,
 ) -> Result<Ended, RunnerError> {
-    let facts = executor.facts();
-    let changed_facts = store.plan().changed_facts(&facts);
-    store.begin_session(facts, clock.unix_ms())?;
-    let study = store.plan().study.clone();
+    let (study, changed_facts) = begin(executor.facts(), store, clock)?;
     let Some(fleet) = study.fleet.clone() else { return Err(RunnerError::NoFleet) };
     let mut session = Session {
         study: &study,
@@ -66,6 +62,7 @@ pub fn run_fleet(
         clock,
         stop,
         began: clock.elapsed(),
+        rounds_of_block: number(rounds(&fleet).len()),
         rounds: (Duration::ZERO, 0),
         blocks: (Duration::ZERO, 0),
         lost: BTreeMap::new(),
@@ -74,9 +71,7 @@ pub fn run_fleet(
     let remaining = session.remaining(0, 0);
     observer.event(&Event::SessionStarted { study: &study, stored, changed_facts, remaining });
     let ended = session.run(executor, store, observer)?;
-    store.finish(&ended)?;
-    observer.event(&Event::SessionEnded { ended: &ended });
-    Ok(ended)
+    finish(ended, store, observer)
 }
 
 struct Session<'a> {
@@ -85,6 +80,8 @@ struct Session<'a> {
     clock: &'a (dyn Clock + Sync),
     stop: &'a (dyn Fn() -> bool + Sync),
     began: Duration,
+    /// Rounds of a block.
+    rounds_of_block: u32,
     /// Time and number of the rounds of this session.
     rounds: (Duration, u32),
     /// The same of whole blocks.
@@ -200,7 +197,6 @@ impl Session<'_> {
         store.check()?;
         let (given_up, study, clock, stop) =
             (AtomicBool::new(false), self.study, self.clock, self.stop);
-        let pairs = round.len();
         let lost = std::mem::take(&mut self.lost);
         let mut now_lost = lost.clone();
         let outcome = thread::scope(|scope| {
@@ -214,7 +210,7 @@ impl Session<'_> {
                 });
             }
             drop(news);
-            let told = self.hear(&heard, store, observer, (block, left, pairs), &mut now_lost);
+            let told = self.hear(&heard, store, observer, (block, left), &mut now_lost);
             // turns that go on after an error or an end find that nobody hears them
             given_up.store(true, Ordering::Relaxed);
             told
@@ -229,10 +225,10 @@ impl Session<'_> {
         heard: &Receiver<News>,
         store: &mut dyn RunStore,
         observer: &mut dyn Observer,
-        (block, left, pairs): (u32, u32, usize),
+        (block, left): (u32, u32),
         lost: &mut BTreeMap<u32, RunFailure>,
     ) -> Result<Option<Ended>, RunnerError> {
-        let runs = block_order(self.study, 0).len() * pairs;
+        let of = number(block_order(self.study, 0).len());
         let mut interrupted = false;
         for news in heard {
             match news {
@@ -241,7 +237,7 @@ impl Session<'_> {
                     observer.event(&Event::RunStarted {
                         block,
                         position: number(position),
-                        of: number(runs / pairs.max(1)),
+                        of,
                         cell: slot.cell,
                         levels: &levels,
                         spec: &spec,
@@ -315,7 +311,7 @@ impl Session<'_> {
 
     /// The time for the rest of a block and for those that follow, `begun` blocks being begun already.
     fn remaining(&self, rounds_left: u32, begun: u32) -> Remaining {
-        let of_block = number(super::rounds::rounds(self.fleet).len());
+        let of_block = self.rounds_of_block;
         let round = self
             .rounds
             .0
@@ -393,7 +389,7 @@ impl TurnOf<'_> {
             }
             let _ = self.news.send(News::Begun { turn: self.turn, position, slot });
             let (started, began) = (self.clock.unix_ms(), self.clock.elapsed());
-            let (_, spec): (_, RunSpec) = asked(self.study, &slot);
+            let (_, spec) = asked(self.study, &slot);
             let outcome = on.run(&spec);
             let took = self.clock.elapsed().saturating_sub(began);
             match outcome {

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Interval;
 use crate::stats::interval::of_mean;
 use crate::stats::paired::{FEWEST_TO_CLAIM, probability};
+use crate::stats::trend::median;
 
 use fit::Fit;
 
@@ -53,6 +54,26 @@ pub enum Subject {
         /// The number of the receiver.
         receiver: u32,
     },
+}
+
+impl Subject {
+    /// Whether it is about the figures of this pair.
+    pub fn concerns(self, of_sender: u32, of_receiver: u32) -> bool {
+        match self {
+            Self::Node { node } => node == of_sender || node == of_receiver,
+            Self::Sender { node } => node == of_sender,
+            Self::Receiver { node } => node == of_receiver,
+            Self::Pair { sender, receiver } => (sender, receiver) == (of_sender, of_receiver),
+        }
+    }
+
+    /// The nodes that it is about.
+    pub(super) fn nodes(self) -> Vec<u32> {
+        match self {
+            Self::Node { node } | Self::Sender { node } | Self::Receiver { node } => vec![node],
+            Self::Pair { sender, receiver } => vec![sender, receiver],
+        }
+    }
 }
 
 /// What counts as standing out.
@@ -249,7 +270,9 @@ fn effects_of(
         if !standard.two_way {
             for (nodes, log) in block {
                 let others = reference.iter().filter(|other| *other != nodes);
-                if let Some(median) = median(others.filter_map(|other| block.get(other).copied())) {
+                let mut logs: Vec<f64> =
+                    others.filter_map(|other| block.get(other).copied()).collect();
+                if let Some(median) = median(&mut logs) {
                     tell(pair(*nodes), log - median);
                 }
             }
@@ -278,7 +301,8 @@ fn effects_of(
             for (node, effect) in side {
                 let others =
                     side.iter().filter(|(other, _)| *other != node && !is_apart(subject(**other)));
-                if let Some(median) = median(others.map(|(_, effect)| *effect)) {
+                let mut effects: Vec<f64> = others.map(|(_, effect)| *effect).collect();
+                if let Some(median) = median(&mut effects) {
                     tell(subject(*node), effect - median);
                 }
             }
@@ -286,14 +310,6 @@ fn effects_of(
         fitted = Some(fit);
     }
     effects
-}
-
-/// The median; `None` of nothing.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    Some((sorted[last / 2] + sorted[last - last / 2]) / 2.0)
 }
 
 #[cfg(test)]

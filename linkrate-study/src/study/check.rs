@@ -219,9 +219,8 @@ impl CheckPlan for TestbedSpec {
                 let checked = Interfaces { sut: on.sut.clone(), ..checked };
                 ensure!(checked == *on, "program {:?} for clients of this host", on.program);
                 if let Some(sut) = &on.sut {
-                    let is_agent = sut.is_remote() && sut.program().is_none();
                     ensure!(
-                        is_agent && remote,
+                        sut.is_agent_elsewhere() && remote,
                         "system under test at {sut}, expected \"ssh:HOST\""
                     );
                 }

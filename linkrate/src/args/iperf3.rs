@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linkrate_dropin::iperf3::Format;
 use linkrate_dropin::iperf3::quantity::{Base, quantity, rate};
+use linkrate_interop::iperf3::MOST_CPU;
 
 /// `linkrate iperf3`
 #[derive(Debug, Args)]
@@ -217,9 +218,6 @@ fn format(text: &str) -> Result<Format, String> {
     let found = letters.next().filter(|_| letters.next().is_none()).and_then(Format::of);
     found.ok_or_else(|| "expected one of k, m, g, t, K, M, G, T".to_owned())
 }
-
-/// The largest number of a CPU that servers take.
-const MOST_CPU: u32 = 8191;
 
 /// The CPU of the client, and behind a comma that of the server.
 fn cpus(text: &str) -> Result<(u32, Option<u32>), String> {

@@ -3,7 +3,6 @@
 use std::process::{Command, Stdio};
 
 use linkrate_agent::protocol::cleaned;
-use linkrate_terms::FarEnd;
 
 use crate::error::LabError;
 
@@ -15,24 +14,15 @@ const NODES: &str = "SLURM_JOB_NODELIST";
 
 /// A job of Slurm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allocation {
+pub(super) struct Allocation {
     job: String,
     nodes: String,
 }
 
 impl Allocation {
     /// The job that this process belongs to: that of `salloc` or `sbatch`. `None` outside of a job.
-    pub fn of_this_process() -> Option<Self> {
+    pub(super) fn of_this_process() -> Option<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
-    }
-
-    /// The same, which `subject` needs.
-    ///
-    /// # Errors
-    /// This process belongs to no job.
-    pub fn needed_by(subject: &str) -> Result<Self, LabError> {
-        let hint = "run inside of a job: salloc, or sbatch";
-        Self::of_this_process().ok_or_else(|| missing(subject, hint))
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
@@ -40,20 +30,11 @@ impl Allocation {
         Some(Self { job: filled(JOB)?, nodes: filled(NODES)? })
     }
 
-    /// The nodes as far ends, in the order in which Slurm names them.
-    ///
-    /// # Errors
-    /// `scontrol` is missing, or does not understand the list.
-    pub fn far_ends(&self) -> Result<Vec<FarEnd>, LabError> {
-        let slurm = |node: String| FarEnd::Slurm { node, address: None };
-        Ok(self.names()?.into_iter().map(slurm).collect())
-    }
-
     /// The names of the nodes, each once, in Slurm's order.
     ///
     /// # Errors
-    /// As [`far_ends`](Self::far_ends).
-    pub fn names(&self) -> Result<Vec<String>, LabError> {
+    /// `scontrol` is missing, or does not understand the list.
+    fn names(&self) -> Result<Vec<String>, LabError> {
         let mut scontrol = Command::new("scontrol");
         scontrol.args(["show", "hostnames", &self.nodes]).stdin(Stdio::null());
         let cannot = |what: String, hint: &str| LabError::CannotMeasure {
