@@ -15,7 +15,6 @@ const FORMAT: u32 = 1;
 /// The lab and its hosts.
 pub fn text(lab: &LabReport) -> String {
     let clients = lab.hosts.len().saturating_sub(1);
-    let ports = lab.hosts.first().map_or(0, |sut| sut.interfaces.len());
     let scale = match lab.scale {
         scale if scale < 1.0 => format!(" at {} of its rates", percent(scale)),
         _ => String::new(),
@@ -28,7 +27,7 @@ pub fn text(lab: &LabReport) -> String {
         "lab {}: {}{scale}, {}, {}, congestion control {congestion}, process {}\n\n",
         lab.name,
         lab.adapter,
-        count(ports, "port"),
+        count(lab.ports as usize, "port"),
         count(clients, "client"),
         lab.pid
     );

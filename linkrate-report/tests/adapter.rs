@@ -32,6 +32,7 @@ fn hosts() -> LabReport {
         pid: 4711,
         adapter: "gigabit".to_owned(),
         scale: 0.1,
+        ports: 2,
         fabric: Vec::new(),
         congestion: "cubic".to_owned(),
         offloads: false,

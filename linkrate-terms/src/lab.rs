@@ -29,6 +29,8 @@ pub struct LabReport {
     pub adapter: String,
     /// Share of the model's rates at which links and buses run.
     pub scale: f64,
+    /// Ports of the system under test; those of an aggregate have one interface.
+    pub ports: u32,
     /// Congestion control of programs that choose none.
     pub congestion: String,
     /// Two switches and what is between them, as lines of text; empty with other fabrics.

@@ -238,6 +238,12 @@ impl Segment {
         port / self.elans.len().max(1) as u32
     }
 
+    /// How many ports of the SUT are on it: an ATM port counts once, with all its emulated LANs.
+    #[must_use]
+    pub fn adapter_ports(&self) -> u32 {
+        self.ports.len() as u32 / self.elans.len().max(1) as u32
+    }
+
     /// With so many of its clients on Ethernet, behind a bridge.
     fn bridging(self, bridged: u32) -> Self {
         let fabric = if bridged > 0 { Fabric::Bridged } else { self.fabric };

@@ -38,6 +38,10 @@ fn cell(stored: &StoredStudy, number: u32) -> Vec<&Measurement> {
     runs
 }
 
+/// What the mean size of packets may be off by: the kernel's counts of octets and of packets are in two
+/// files, which are read one after the other.
+const READ_IN_TURN: f64 = 1.005;
+
 fn stack(run: &Measurement) -> f64 {
     run.evidence.mean_stack_packet_bytes().expect("TCP sent something")
 }
@@ -60,7 +64,11 @@ fn the_offload_ladder_shows_in_packet_sizes() {
     let stored = study("offload = [\"none\", \"gso\", \"tso\"]", "message = \"128 KiB\"");
     for run in cell(&stored, 0) {
         assert_eq!(run.effective.interface.offload, Some(Offload::None));
-        assert!(stack(run) <= 1500.0 && driver(run) <= 1500.0 + HEADER, "{:?}", run.evidence);
+        assert!(
+            stack(run) <= 1500.0 * READ_IN_TURN && driver(run) <= 1500.0 + HEADER,
+            "{:?}",
+            run.evidence
+        );
     }
     for run in cell(&stored, 1) {
         assert_eq!(run.effective.interface.offload, Some(Offload::Gso));

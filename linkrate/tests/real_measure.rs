@@ -171,7 +171,8 @@ fn datagrams_flow_and_are_answered() {
         cell["evidence"]["stack_packet_bytes"].as_f64().expect("packets")
     };
     assert!(packet("--udp-segment 1472 --message 64768") > 3000.0);
-    assert!(packet("--message 1472") <= 1500.0);
+    // octets and packets are counted in two files, which are read one after the other
+    assert!(packet("--message 1472") <= 1500.0 * 1.005);
     for options in [
         "--udp-gro on",
         "--udp-segment 1472 --message 64768 --udp-gro on",

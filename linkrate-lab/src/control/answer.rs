@@ -193,6 +193,7 @@ impl OpenLab {
             pid: std::process::id(),
             adapter: self.spec.adapter.name().to_owned(),
             scale: self.spec.scale,
+            ports: testbed.topology.segments.iter().map(|segment| segment.adapter_ports()).sum(),
             fabric: testbed.topology.segments.iter().flat_map(|segment| segment.drawn()).collect(),
             congestion: self.options.route_congestion.clone().unwrap_or_default(),
             offloads: self.offloads(),
