@@ -185,6 +185,12 @@ impl Aggregate {
         &self.shared.decisions
     }
 
+    /// The ports that packets of the host go to, a bit each by their numbers.
+    #[must_use]
+    pub fn distributing(&self) -> u64 {
+        self.shared.distributing.load(Ordering::Relaxed)
+    }
+
     /// The Ethernet address of its interface.
     #[must_use]
     pub fn address(&self) -> MacAddress {

@@ -71,6 +71,7 @@ pub use fabric::{Discard, End};
 pub use interface::{DriverThreads, Priority, RingSizes};
 pub use link::LinkSpec;
 pub use linkrate_wire::atm::{AtmAddress, Connection};
+pub use linkrate_wire::balance::MOST_PORTS;
 pub use linkrate_wire::control::lane::FrameSize;
 pub use linkrate_wire::frame::MacAddress;
 pub use linkrate_wire::link::{LinkLaw, atm as atm_line};

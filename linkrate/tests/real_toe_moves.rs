@@ -17,11 +17,11 @@ use linkrate_lab::ground::adapters::Faults;
 use linkrate_lab::testbed::{Host, Testbed};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::{handing_over, tcp_repair};
-use linkrate_terms::knobs::{PortRequest, Toe};
+use linkrate_terms::knobs::{AggregateMode, AggregateRequest, PortRequest, Toe};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::topology::ipv6_address;
 use linkrate_terms::{
-    CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
+    Balance, CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
 };
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
@@ -406,9 +406,9 @@ struct Trigger {
     goes_again: bool,
 }
 
-fn carrier(testbed: &mut Testbed, up: bool) {
+fn carrier(testbed: &mut Testbed, port: usize, up: bool) {
     let adapters = testbed.ground.adapters().expect("adapters");
-    let mut links = adapters.segments()[0].ports[0].port.links();
+    let mut links = adapters.segments()[0].ports[port].port.links();
     links.try_for_each(|link| link.set_up(up)).expect("the link");
 }
 
@@ -444,8 +444,8 @@ fn connections_return_for_each_reason_and_go_on() {
         },
         Trigger {
             reason: "carrier",
-            pull: |testbed| carrier(testbed, false),
-            mend: |testbed| carrier(testbed, true),
+            pull: |testbed| carrier(testbed, 0, false),
+            mend: |testbed| carrier(testbed, 0, true),
             goes_again: true,
         },
         Trigger {
@@ -490,6 +490,56 @@ fn connections_return_for_each_reason_and_go_on() {
         assert_eq!(counters(testbed)["toeHostSegments"], 0, "{reason}");
         testbed.forget_connections().expect("forgotten");
     }
+}
+
+#[test]
+fn connections_over_an_aggregate_return_for_a_lost_carrier_and_go_on_by_another_port() {
+    let spec = TestbedSpec {
+        adapter: Adapter::Model(Box::new(model::find("toe").unwrap())),
+        clients: 1,
+        ports: 2,
+        aggregate: 2,
+        ..TestbedSpec::default()
+    };
+    let mut lab = lab_of(&spec, Some("cubic"));
+    let testbed = lab.testbed().expect("up");
+    let by_flow = Some(Balance::Port);
+    let aggregate = AggregateRequest {
+        aggregate: Some(2),
+        mode: Some(AggregateMode::Lacp),
+        balance: by_flow,
+        switch_balance: by_flow,
+        ..AggregateRequest::default()
+    };
+    set(testbed, InterfaceKnobs { aggregate, ..with(toe(Toe::On)) });
+    let await_ports = |testbed: &Testbed| {
+        let adapters = testbed.ground.adapters().expect("adapters");
+        adapters.await_ports().expect("both ports carry traffic");
+    };
+    await_ports(testbed);
+    connect(testbed);
+    begin(testbed);
+    assert_eq!(testbed.lower_connections().expect("moved"), 2);
+    goes_on(testbed, "the way down");
+    for (lost, port) in [0, 1].into_iter().enumerate() {
+        carrier(testbed, port, false);
+        let moved = 2 * (lost as u64 + 1);
+        until(testbed, "toeMoves.up.carrier", moved);
+        until(testbed, "toeMoves.down", 2 + moved);
+        goes_on(testbed, "the loss of a carrier");
+        carrier(testbed, port, true);
+        await_ports(testbed);
+        testbed.tend_connections().expect("tended");
+        goes_on(testbed, "its return");
+    }
+    println!("{:?}", moves(testbed));
+    for port in 0..2 {
+        let adapters = testbed.ground.adapters().expect("adapters");
+        let counters = adapters.segments()[0].ports[port].port.counters();
+        assert_eq!(counters["toeHostSegments"], 0, "port {port}");
+        assert!(counters["toeTxBytes"] > 1 << 20, "port {port}: {counters:?}");
+    }
+    finish(testbed);
 }
 
 fn moves(testbed: &Testbed) -> BTreeMap<String, u64> {

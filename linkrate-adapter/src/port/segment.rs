@@ -60,8 +60,9 @@ pub enum HostSide {
     Offloading(DriverThreads, Arc<OwnedFd>),
     /// The device thread: nothing is measured on this host.
     Device,
-    /// The drivers of an aggregate, which has a TAP for all its ports. The port has this number there.
-    Aggregate(Arc<Aggregate>, usize),
+    /// The drivers of an aggregate, which has a TAP for all its ports. The port has this number there. With
+    /// a descriptor, the device thread serves this queue of the TAP of the adapters' own TCP.
+    Aggregate(Arc<Aggregate>, usize, Option<Arc<OwnedFd>>),
 }
 
 /// A port to be attached.
@@ -115,7 +116,7 @@ impl Prepared {
             HostSide::Drivers(threads) | HostSide::Offloading(threads, _) => port
                 .drivers
                 .extend(drivers.into_iter().map(|(thread, driver)| threads.add(thread, driver))),
-            HostSide::Aggregate(aggregate, number) => {
+            HostSide::Aggregate(aggregate, number, _) => {
                 aggregate.add(number, port.name(), Arc::clone(port.shared.first_link()), lanes);
                 port.member_of = Some((aggregate, number));
             }
@@ -277,7 +278,7 @@ impl Segment {
             return Err(AdapterError::CableFull { name: end.name, needed: links.len(), free });
         }
         let count = match &end.host {
-            HostSide::Aggregate(aggregate, _) => aggregate.interrupts().len(),
+            HostSide::Aggregate(aggregate, ..) => aggregate.interrupts().len(),
             HostSide::Device | HostSide::Drivers(_) | HostSide::Offloading(..) => end.queues.len(),
         };
         let taps: io::Result<Vec<_>> = match count {
@@ -297,14 +298,15 @@ impl Segment {
         match &end.host {
             HostSide::Device => ends.polled(&mut port, end.queues),
             HostSide::Drivers(threads) => ends.driven(&mut port, threads, end.queues, end.rings),
-            HostSide::Offloading(threads, tap) => {
-                let tap = tap.try_clone().map_err(cannot)?;
+            HostSide::Offloading(threads, _) => {
                 ends.driven(&mut port, threads, end.queues, end.rings);
-                ends.polled(&mut port, vec![tap]);
-                // no driver of the host moves its packets
-                port.counters.pop();
             }
-            HostSide::Aggregate(aggregate, _) => ends.lanes(&mut port, aggregate, end.rings),
+            HostSide::Aggregate(aggregate, ..) => ends.lanes(&mut port, aggregate, end.rings),
+        }
+        if let HostSide::Offloading(_, tap) | HostSide::Aggregate(.., Some(tap)) = &end.host {
+            ends.polled(&mut port, vec![tap.try_clone().map_err(cannot)?]);
+            // no driver of the host moves its packets
+            port.counters.pop();
         }
         let BothEnds { queues, drivers, lanes } = ends;
         let interface = Interface::new(Arc::clone(&shared.interface), queues);

@@ -146,7 +146,10 @@ impl Adapters {
         let Some(at) = self.segments.iter().position(has) else { return Vec::new() };
         // connections that cannot return end with the port
         let _ = self.before_removal(interface);
-        let Segment { ports, clients, joined, aggregate, .. } = self.segments.remove(at);
+        let Segment { topology, ports, clients, joined, aggregate } = self.segments.remove(at);
+        if let Some(engine) = &self.engine {
+            engine.drop_interface_of_all(topology.number);
+        }
         let ports = ports.into_iter().map(|end| end.port).chain(clients);
         let captures = ports.filter_map(Port::remove).collect();
         // the aggregate and the fabric end after their ports
@@ -273,8 +276,7 @@ impl Adapters {
         let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
         let port = |(number, (port, (to, from))): (usize, (&SutPort, (&Snapshot, &Snapshot)))| {
             let mut counters = since(to, from);
-            let engine = self.engine.iter();
-            counters.extend(engine.flat_map(|engine| engine.counts(port.number, number == 0)));
+            counters.extend(self.counts_at(port.number, number == 0));
             // the mean of the port's links
             let links = port.port.links().len().max(1) as u64;
             let busy = |name: &str| {

@@ -86,7 +86,7 @@ impl Adapters {
     ///
     /// # Errors
     /// The ports that do not, with their reasons.
-    pub(crate) fn await_ports(&self) -> Result<(), LabError> {
+    pub fn await_ports(&self) -> Result<(), LabError> {
         let mut aggregates =
             self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
         aggregates.try_for_each(|aggregate| Ok(aggregate.await_ports()?))

@@ -58,11 +58,18 @@ impl Making<'_> {
             }
             None => None,
         };
+        let adapters_tcp = match engine {
+            Some(engine) if aggregate.is_some() => engine.interface_of_all(wanted, model)?,
+            _ => Vec::new(),
+        };
         let (mut ports, mut clients) = (Vec::with_capacity(count), Vec::new());
         for (index, (end, bus)) in wanted.ports.iter().zip(buses).enumerate() {
             let PortEnd { number, place, interface } = end;
             let (queues, host) = match &aggregate {
-                Some(aggregate) => (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), *place)),
+                Some(aggregate) => {
+                    let (aggregate, tap) = (Arc::clone(aggregate), adapters_tcp.get(*place));
+                    (Vec::new(), HostSide::Aggregate(aggregate, *place, tap.cloned()))
+                }
                 None => {
                     let queues = tap(sut, interface, model, model.queues, address(*number, 0))?;
                     datagrams.limit(sut, interface, model, model.rate)?;

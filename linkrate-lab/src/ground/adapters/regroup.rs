@@ -60,6 +60,9 @@ impl Adapters {
         segment.joined.set_group(aggregate::GROUP, [], AggregateKnobs::default())?;
         segment.aggregate = None;
         let engine = self.engine.as_ref();
+        if let Some(engine) = engine {
+            engine.drop_interface_of_all(wanted.number);
+        }
         let making =
             Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses, engine };
         (segment.aggregate, segment.ports) = making.attach(wanted, &mut segment.joined, sut)?;
@@ -91,8 +94,13 @@ impl Adapters {
             aggregate.set_knobs(AggregateKnobs { aggregate: ports, ..knobs })?;
             aggregate.applied_knobs()?;
         }
-        let side = (bus, Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), place));
+        let engine = self.engine.as_ref();
+        let tap = engine.and_then(|engine| engine.queue_of(wanted.number, place));
+        let side = (bus, Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), place, tap));
         let end = attach::end_of(&self.model, wanted, index, side, &mut segment.joined)?;
+        if let Some(engine) = engine {
+            engine.tell(&end.port, segment.topology.home)?;
+        }
         segment.ports.insert(index, end);
         segment.topology = wanted.clone();
         segment.group()
@@ -116,6 +124,7 @@ impl Adapters {
         let capture = Port::remove(segment.ports.remove(index).port);
         segment.topology = wanted.clone();
         segment.group()?;
+        self.follow_ports()?;
         Ok(capture)
     }
 }

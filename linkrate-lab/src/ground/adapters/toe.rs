@@ -8,22 +8,25 @@
 //! which connections are to move.
 
 mod moves;
+mod outlet;
 mod programs;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use linkrate_adapter::ConnectionEnds;
+use linkrate_adapter::{ConnectionEnds, MOST_PORTS, Port};
 use linkrate_agent::protocol::toe::{ConnectionStatus, FlowConnection, ToeReply, ToeRequest};
 use linkrate_agent::protocol::{Ipv6Setup, Reply, Request};
 use linkrate_sys::open_file_limit;
+use linkrate_sys::tap::{attach_queue, detach_queue};
 use linkrate_terms::topology::{self, ipv6_address};
 use linkrate_terms::{InterfaceKnobs, Model};
 
+pub(in crate::ground::adapters) use self::outlet::Outlet;
 pub(crate) use self::rules::{Back, Reason};
 use super::{address, tap};
 use crate::connection::{AgentError, Connection, expect_reply};
@@ -46,10 +49,12 @@ struct State {
     away: BTreeMap<u32, Away>,
     /// Those of them of which the adapter told at the last look. The others are idle.
     told: BTreeSet<u32>,
-    /// Connections of programs at the adapter by their numbers, with the number of their port.
-    programs: BTreeMap<u32, (u32, ConnectionEnds)>,
+    /// Connections of programs at the adapter by their numbers.
+    programs: BTreeMap<u32, ProgramAway>,
     /// Those of them that have ended, with their last status and when it was seen.
     ended: BTreeMap<u32, (ConnectionStatus, Instant)>,
+    /// The ports of each outlet that carried traffic at the last look, by its number.
+    in_use: BTreeMap<u32, u64>,
     /// Connections that are at the host again, by flow.
     back: BTreeMap<u32, rules::Back>,
     /// Bytes that each flow with its connection at the host had carried at the last look.
@@ -66,6 +71,8 @@ struct State {
     moved_us: Vec<u64>,
     /// Connections that go to the adapter once their sockets have sent what they had taken.
     prepared: BTreeMap<u32, Prepared>,
+    /// The interface of the adapter's TCP for all ports of an aggregate, by the number of the segment.
+    taps: BTreeMap<u32, TapOfAll>,
     /// Far ends of IPv6 that both TCPs know a round trip time to.
     far_ends: BTreeSet<Ipv6Addr>,
     /// The MTU of the adapter's interfaces.
@@ -73,6 +80,14 @@ struct State {
     /// Connections that the tables of all ports have room for.
     places: u64,
     looked: Instant,
+}
+
+/// A TAP with a queue for each place of an aggregate. The queues of ports that carry traffic are attached.
+#[derive(Debug)]
+struct TapOfAll {
+    queues: Vec<Arc<OwnedFd>>,
+    /// The attached ones, a bit each.
+    attached: u64,
 }
 
 /// A connection that goes to the adapter soon.
@@ -87,11 +102,29 @@ struct Prepared {
 /// A connection at the adapter.
 #[derive(Debug)]
 struct Away {
-    /// The number of its port.
+    /// The number of its [outlet](Outlet).
     at: u32,
     ends: ConnectionEnds,
+    /// The host had sent all before this sequence number.
+    send_next: u32,
+    /// The ports of the outlet that carried traffic when it came.
+    in_use: u64,
     use_of: rules::Use,
     /// It cannot return: one end has finished.
+    stuck: bool,
+}
+
+/// A connection of a program at the adapter.
+#[derive(Debug, Clone, Copy)]
+struct ProgramAway {
+    /// The number of its [outlet](Outlet).
+    at: u32,
+    ends: ConnectionEnds,
+    /// The host had sent all before this sequence number.
+    send_next: u32,
+    /// The ports of the outlet that carried traffic when it came.
+    in_use: u64,
+    /// It was to return, and has not.
     stuck: bool,
 }
 
@@ -110,6 +143,7 @@ impl Engine {
             told: BTreeSet::new(),
             programs: BTreeMap::new(),
             ended: BTreeMap::new(),
+            in_use: BTreeMap::new(),
             back: BTreeMap::new(),
             carried: BTreeMap::new(),
             stayed: BTreeMap::new(),
@@ -119,6 +153,7 @@ impl Engine {
             spent_ns: 0,
             moved_us: Vec::new(),
             prepared: BTreeMap::new(),
+            taps: BTreeMap::new(),
             far_ends: BTreeSet::new(),
             mtu: None,
             places: 0,
@@ -139,31 +174,76 @@ impl Engine {
         index: usize,
         model: &Model,
     ) -> Result<OwnedFd, LabError> {
-        let mut state = self.lock();
-        state.places += u64::from(model.toe_connections);
-        state.allow_files();
-        let host = &mut state.host;
         let end = &segment.ports[index];
-        let queues = tap(host, &end.interface, model, 1, address(end.number, 0))?;
-        host.configure(&end.interface, segment.port_address(index), None, None)?;
-        let first = segment.home;
-        for client in 0..segment.clients.len() {
-            if segment.port_of(client) == index {
-                toe(
-                    host,
-                    ToeRequest::Neighbour {
-                        name: end.interface.clone(),
-                        address: segment.client_address(client).into(),
-                        hardware_address: address(first, 1 + client as u8),
-                    },
-                )?;
-                let (own, far) = (segment.port_address(index), segment.client_address(client));
-                let [own, far] = [own, far].map(IpAddr::V4);
-                done(host, ToeRequest::RoundTrip { own, far })?;
-            }
-        }
+        let made = (end.interface.as_str(), 1, address(end.number, 0));
+        let queues = self.lock().interface(made, segment, index, model)?;
         let missing = || LabError::Io(std::io::Error::other("a TAP without a queue"));
         queues.into_iter().next().ok_or_else(missing)
+    }
+
+    /// Makes the adapter's interface for all ports of an aggregate, with its addresses. Returns its queues by the
+    /// places of the ports, none of which is in use. None behind a router, which is no neighbour by a fixed address.
+    pub(super) fn interface_of_all(
+        &self,
+        segment: &topology::Segment,
+        model: &Model,
+    ) -> Result<Vec<Arc<OwnedFd>>, LabError> {
+        let Some(name) = segment.aggregate.as_deref().filter(|_| segment.gateways().is_none())
+        else {
+            return Ok(Vec::new());
+        };
+        let mut state = self.lock();
+        // ports may join
+        let made = (name, MOST_PORTS as u32, address(0, 0));
+        let queues = state.interface(made, segment, 0, model)?;
+        let queues: Vec<_> = queues.into_iter().map(Arc::new).collect();
+        for queue in &queues {
+            detach_queue(queue)?;
+        }
+        let tap = TapOfAll { queues: queues.clone(), attached: 0 };
+        state.taps.insert(segment.number, tap);
+        Ok(queues)
+    }
+
+    /// The queue of a port of an aggregate by its place.
+    pub(super) fn queue_of(&self, segment: u32, place: usize) -> Option<Arc<OwnedFd>> {
+        self.lock().taps.get(&segment)?.queues.get(place).cloned()
+    }
+
+    /// Lets the adapter's TCP send by the ports of an aggregate that are in use, a bit each by their places.
+    fn send_by(&self, segment: u32, in_use: u64) -> Result<(), LabError> {
+        let mut state = self.lock();
+        let Some(tap) = state.taps.get_mut(&segment) else { return Ok(()) };
+        let changed = tap.attached ^ in_use;
+        for (place, queue) in tap.queues.iter().enumerate() {
+            let bit = 1_u64 << place;
+            if changed & bit == 0 {
+                continue;
+            }
+            match in_use & bit == 0 {
+                true => detach_queue(queue)?,
+                false => attach_queue(queue)?,
+            }
+            tap.attached ^= bit;
+        }
+        Ok(())
+    }
+
+    /// Lets go of the interface for all ports of an aggregate, before its ports do.
+    pub(super) fn drop_interface_of_all(&self, segment: u32) {
+        self.lock().taps.remove(&segment);
+    }
+
+    /// Tells a port that has joined an aggregate of the connections that are at the adapter.
+    pub(super) fn tell(&self, port: &Port, outlet: u32) -> Result<(), LabError> {
+        let state = self.lock();
+        let flows = state.away.values().map(|of| (of.at, of.ends, of.send_next));
+        let programs = state.programs.values().map(|of| (of.at, of.ends, of.send_next));
+        for (_, ends, send_next) in flows.chain(programs).filter(|(at, ..)| *at == outlet) {
+            port.hold(ends)?;
+            port.to_adapter(ends, send_next)?;
+        }
+        Ok(())
     }
 
     /// Lets the adapter's TCP reach over IPv6 whom the SUT reaches.
@@ -201,15 +281,15 @@ impl Engine {
         self.lock().host.pid()
     }
 
-    /// Connections at the adapter, by the number of their port, and counts by reason, as counters.
+    /// Connections at the adapter, by the number of their outlet, and counts by reason, as counters.
     /// `is_first`: those of all ports together are among them.
-    pub(super) fn counts(&self, port: u32, is_first: bool) -> Vec<(String, u64)> {
+    fn counts(&self, outlet: u32, is_first: bool) -> Vec<(String, u64)> {
         let state = self.lock();
-        let programs = state.programs.values().filter(|(at, _)| *at == port).count();
-        let flows = state.away.values().filter(|away| away.at == port).count();
+        let programs = state.programs.values().filter(|of| of.at == outlet).count();
+        let flows = state.away.values().filter(|away| away.at == outlet).count();
         let there = (programs + flows) as u64;
         let mut counts = vec![("toeConnections".to_owned(), there)];
-        let moves = state.moves.iter().filter(|((at, _), _)| *at == port);
+        let moves = state.moves.iter().filter(|((at, _), _)| *at == outlet);
         counts.extend(moves.map(|((_, kind), count)| (format!("toeMoves.{kind}"), *count)));
         if is_first {
             let stayed = state.stayed.iter();
@@ -229,6 +309,37 @@ impl Engine {
 }
 
 impl State {
+    /// Makes an interface of this name, with so many queues and this Ethernet address, for the port of a segment
+    /// with that index and its clients.
+    fn interface(
+        &mut self,
+        (name, queues, hardware_address): (&str, u32, [u8; 6]),
+        segment: &topology::Segment,
+        index: usize,
+        model: &Model,
+    ) -> Result<Vec<OwnedFd>, LabError> {
+        self.places += u64::from(model.toe_connections);
+        self.allow_files();
+        let host = &mut self.host;
+        let queues = tap(host, name, model, queues, hardware_address)?;
+        host.configure(name, segment.port_address(index), None, None)?;
+        let first = segment.home;
+        for client in (0..segment.clients.len()).filter(|of| segment.port_of(*of) == index) {
+            toe(
+                host,
+                ToeRequest::Neighbour {
+                    name: name.to_owned(),
+                    address: segment.client_address(client).into(),
+                    hardware_address: address(first, 1 + client as u8),
+                },
+            )?;
+            let (own, far) = (segment.port_address(index), segment.client_address(client));
+            let [own, far] = [own, far].map(IpAddr::V4);
+            done(host, ToeRequest::RoundTrip { own, far })?;
+        }
+        Ok(queues)
+    }
+
     /// Lets the tables be filled: a connection has two open files in the adapter's process, and one in this.
     /// Where the limits stay lower, connections stay at the host, and are counted.
     fn allow_files(&self) {

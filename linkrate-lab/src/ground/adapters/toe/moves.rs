@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use linkrate_adapter::{Asks, ConnectionEnds, Port};
+use linkrate_adapter::{Asks, ConnectionEnds};
 use linkrate_agent::protocol::toe::{
     Asked, ConnectionStatus, FileOf, FlowConnection, Stays, ToeReply, ToeRequest,
 };
@@ -13,10 +13,10 @@ use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::knobs::Toe;
 
 use super::rules::{self, Back, Reason, Use};
-use super::{Away, Engine, Prepared, State, done, is_of, toe};
+use super::{Away, Engine, Outlet, Prepared, State, done, is_of, toe};
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
-use crate::ground::adapters::{Adapters, SutPort};
+use crate::ground::adapters::{Adapters, Segment};
 use crate::host::Host;
 
 /// How long a socket may take to send what it has taken, before its connection moves, and the time
@@ -141,9 +141,10 @@ impl Adapters {
         sut: &mut Host,
         setup: &Ipv6Setup,
     ) -> Result<(), LabError> {
-        let is_of_port = |port: &SutPort| port.port.name() == setup.name;
         match &self.engine {
-            Some(engine) if self.sut_ports().any(is_of_port) => engine.reach_over_ipv6(sut, setup),
+            Some(engine) if self.outlets().any(|outlet| outlet.name == setup.name) => {
+                engine.reach_over_ipv6(sut, setup)
+            }
             _ => Ok(()),
         }
     }
@@ -190,6 +191,7 @@ impl Adapters {
     /// An agent or a device does not answer, or a connection was lost.
     pub(crate) fn lower_all(&self, sut: &mut Host) -> Result<usize, LabError> {
         self.attend(sut)?;
+        self.follow_ports()?;
         let Some(engine) = &self.engine else { return Ok(0) };
         // the agent's flows before they begin are known over its own connection alone
         match toe(sut, ToeRequest::Connections)? {
@@ -198,7 +200,8 @@ impl Adapters {
                 let prepared = Instant::now() + PREPARATION;
                 loop {
                     let mut unsent = 0;
-                    for of in connections.iter().filter(|of| self.port_of(of.own.ip()).is_some()) {
+                    for of in connections.iter().filter(|of| self.outlet_of(of.own.ip()).is_some())
+                    {
                         unsent = state.prepare(of.flow)?.max(unsent);
                     }
                     if unsent <= FEW || Instant::now() >= prepared {
@@ -233,6 +236,7 @@ impl Adapters {
     /// As for [`lower_all`](Self::lower_all).
     pub(crate) fn tend(&self) -> Result<(), LabError> {
         let Some(engine) = &self.engine else { return Ok(()) };
+        self.follow_ports()?;
         let mut state = engine.lock();
         if state.sut.is_none() {
             return Ok(());
@@ -255,12 +259,13 @@ impl Adapters {
     fn return_those_in_need(&self, state: &mut State, now: Instant) -> Result<(), LabError> {
         let mut asked: Vec<(ConnectionEnds, Asks)> = Vec::new();
         let mut all = false;
-        let mut ports = BTreeMap::new();
-        for SutPort { number, port } in self.sut_ports() {
-            asked.extend(port.connections_to_return());
-            let (knobs, has_carrier) = (port.requested_knobs(), port.has_carrier());
-            all |= rules::concerns_idle(&knobs, has_carrier);
-            ports.insert(*number, (knobs, has_carrier));
+        let mut outlets = BTreeMap::new();
+        for outlet in self.outlets() {
+            asked.extend(outlet.asked());
+            let (knobs, in_use) = (outlet.knobs(), outlet.in_use());
+            let before = state.in_use.insert(outlet.number, in_use).unwrap_or_default();
+            all |= rules::concerns_idle(&knobs, in_use != 0) || before & !in_use != 0;
+            outlets.insert(outlet.number, (knobs, in_use, outlet.has_all_carriers()));
         }
         // no rule applies to the others
         let flows: Vec<u32> = match all || !asked.is_empty() {
@@ -272,8 +277,9 @@ impl Adapters {
             let Some(away) = state.away.get(&flow).filter(|away| !away.stuck) else { continue };
             let asks = asked.iter().find(|(ends, _)| *ends == away.ends);
             let by_rule = || {
-                let (knobs, has_carrier) = ports.get(&away.at)?;
-                rules::returns(&away.use_of, knobs, *has_carrier, now)
+                let (knobs, in_use, has_carriers) = outlets.get(&away.at)?;
+                let lost = rules::lost(away.in_use, *in_use, *has_carriers);
+                rules::returns(&away.use_of, knobs, lost, now)
             };
             let reason = asks.map(|(_, why)| Reason::from(*why)).or_else(by_rule);
             need.extend(reason.map(|reason| (flow, reason)));
@@ -281,8 +287,8 @@ impl Adapters {
         // a frame waits for those that cannot return as well
         for (ends, _) in &asked {
             let stuck = state.away.values().find(|away| away.stuck && away.ends == *ends);
-            if let Some(port) = stuck.and_then(|away| self.port_number(away.at)) {
-                port.release(*ends)?;
+            if let Some(outlet) = stuck.and_then(|away| self.outlet(away.at)) {
+                outlet.release(*ends)?;
             }
         }
         need.into_iter().try_for_each(|(flow, reason)| self.raise(state, flow, reason))
@@ -295,7 +301,7 @@ impl Adapters {
             // all of them went at the beginning
             Toe::On => !state.back.is_empty(),
         };
-        if !self.sut_ports().any(|port| wanted(port.port.requested_knobs().toe)) {
+        if !self.outlets().any(|outlet| wanted(outlet.knobs().toe)) {
             return Ok(());
         }
         for of in state.connections()? {
@@ -307,14 +313,13 @@ impl Adapters {
             if let Some(back) = state.back.get_mut(&of.flow) {
                 back.carried.get_or_insert(of.carried);
             }
-            let Some((at, port)) = self.port_of(of.own.ip()) else { continue };
-            let knobs = port.requested_knobs();
+            let Some(outlet) = self.outlet_of(of.own.ip()) else { continue };
             let back = state.back.get(&of.flow);
             let stays = state.stays.contains(&of.flow);
-            if !rules::goes(&of, back, &knobs, port.has_carrier(), now) || stays {
+            if !rules::goes(&of, back, &outlet.knobs(), outlet.in_use() != 0, now) || stays {
                 continue;
             }
-            if self.is_full(port) && state.victim(at, lately, now).is_none() {
+            if outlet.is_full() && state.victim(outlet.number, lately, now).is_none() {
                 *state.stayed.entry("table-full".to_owned()).or_default() += 1;
                 continue;
             }
@@ -331,9 +336,9 @@ impl Adapters {
                 continue;
             }
             state.prepared.remove(&of.flow);
-            let Some((at, port)) = self.port_of(of.own.ip()) else { continue };
-            if self.is_full(port)
-                && let Some(flow) = state.victim(at, lately, now)
+            let Some(outlet) = self.outlet_of(of.own.ip()) else { continue };
+            if outlet.is_full()
+                && let Some(flow) = state.victim(outlet.number, lately, now)
             {
                 self.give_place(state, flow)?;
             }
@@ -349,33 +354,62 @@ impl Adapters {
             return self.raise(state, flow, Reason::TableFull);
         }
         if let Some(away) = state.away.remove(&flow)
-            && let Some(port) = self.port_number(away.at)
+            && let Some(outlet) = self.outlet(away.at)
         {
-            port.to_host(away.ends)?;
+            outlet.to_host(away.ends)?;
         }
         Ok(())
     }
 
-    pub(super) fn port_number(&self, number: u32) -> Option<&Port> {
-        self.sut_ports().find(|port| port.number == number).map(|port| &port.port)
+    /// Where connections pass: each port by itself, and the ports of an aggregate together.
+    pub(super) fn outlets(&self) -> impl Iterator<Item = Outlet<'_>> {
+        self.segments.iter().flat_map(Segment::outlets)
     }
 
-    /// The port with that address, and its number.
-    pub(super) fn port_of(&self, own: IpAddr) -> Option<(u32, &Port)> {
-        // packets of an aggregate's connections take any of its ports
-        let single = self.segments.iter().filter(|segment| segment.aggregate.is_none());
-        let mut ports = single.flat_map(|segment| {
-            let address = |index| segment.topology.port_address(index);
-            segment.ports.iter().enumerate().map(move |(index, port)| (address(index), port))
-        });
-        let (_, port) = ports.find(|(address, _)| is_of(own, *address))?;
-        Some((port.number, &port.port))
+    /// Lets the adapter's TCP send by the ports of each aggregate that carry traffic.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    pub(in crate::ground::adapters) fn follow_ports(&self) -> Result<(), LabError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        for segment in &self.segments {
+            if let Some(aggregate) = &segment.aggregate {
+                engine.send_by(segment.topology.number, aggregate.distributing())?;
+            }
+        }
+        Ok(())
     }
 
-    /// Whether no further connection may come to a port's engine.
-    pub(super) fn is_full(&self, port: &Port) -> bool {
-        let (have, holds) = port.connections_offloaded();
-        have >= rules::most(&port.requested_knobs(), holds)
+    /// Connections at the adapter and their moves that count at port `port`, as counters. `is_first`: those
+    /// of all ports together are among them.
+    pub(in crate::ground::adapters) fn counts_at(
+        &self,
+        port: u32,
+        is_first: bool,
+    ) -> Vec<(String, u64)> {
+        let outlet = self.outlets().find(|outlet| outlet.counted_at == port);
+        let (Some(engine), Some(outlet)) = (&self.engine, outlet) else { return Vec::new() };
+        engine.counts(outlet.number, is_first)
+    }
+
+    /// The one of that number.
+    pub(super) fn outlet(&self, number: u32) -> Option<Outlet<'_>> {
+        self.outlets().find(|outlet| outlet.number == number)
+    }
+
+    /// The one of connections with that address.
+    pub(super) fn outlet_of(&self, own: IpAddr) -> Option<Outlet<'_>> {
+        // a router is behind the ports of an aggregate without an engine
+        let is_direct = |segment: &&Segment| segment.topology.gateways().is_none();
+        self.segments.iter().filter(is_direct).find_map(|segment| {
+            let has = |index| is_of(own, segment.topology.port_address(index));
+            let index = (0..segment.ports.len()).find(|index| has(*index))?;
+            let mut outlets = segment.outlets();
+            match segment.aggregate {
+                Some(_) => outlets.next(),
+                None => outlets.nth(index),
+            }
+        })
     }
 
     fn lower(&self, state: &mut State, connection: &FlowConnection) -> Result<(), LabError> {
@@ -383,30 +417,31 @@ impl Adapters {
         if state.away.contains_key(&flow) {
             return Ok(());
         }
-        let Some((at, port)) = self.port_of(own.ip()) else {
+        let Some(outlet) = self.outlet_of(own.ip()) else {
             state.stays(flow, "no-engine");
             return Ok(());
         };
         let ends = ConnectionEnds { own, far };
-        if self.is_full(port) {
+        let in_use = outlet.in_use();
+        if outlet.is_full() {
             *state.stayed.entry("table-full".to_owned()).or_default() += 1;
             return Ok(());
         }
         let pid = state.sut.as_ref().map_or(0, |(_, pid)| *pid);
         let began = Instant::now();
-        port.hold(ends)?;
+        outlet.hold(ends)?;
         let (descriptor, pair, send_next, stood_us) = match state.ask(ToeRequest::Lower { flow }) {
             Ok(ToeReply::Lowered { state, pair, send_next, stood_us }) => {
                 (state, pair, send_next, stood_us)
             }
             Ok(ToeReply::Stays(Stays { word, .. })) => {
                 state.stays(flow, &word);
-                return Ok(port.to_host(ends)?);
+                return Ok(outlet.to_host(ends)?);
             }
             // as a flow that has ended meanwhile
             Err(AgentError::Refused(_)) => {
                 state.stays(flow, "refused");
-                return Ok(port.to_host(ends)?);
+                return Ok(outlet.to_host(ends)?);
             }
             Ok(_) => return Err(state.unexpected("lower").into()),
             Err(error) => return Err(error.into()),
@@ -415,11 +450,13 @@ impl Adapters {
         let import = ToeRequest::Import { id: flow, state: file(descriptor), pair: file(pair) };
         match done(&mut state.host, import) {
             Ok(()) => {
-                port.to_adapter(ends, send_next)?;
+                outlet.to_adapter(ends, send_next)?;
                 state.moved_us.push(began.elapsed().as_micros() as u64);
                 state.spent_ns += state.taken(flow)?;
                 let use_of = Use::new(Instant::now());
-                state.away.insert(flow, Away { at, ends, use_of, stuck: false });
+                let at = outlet.number;
+                let away = Away { at, ends, send_next, in_use, use_of, stuck: false };
+                state.away.insert(flow, away);
                 state.back.remove(&flow);
                 state.count(at, "down");
                 state.stood_us.push(stood_us);
@@ -429,14 +466,14 @@ impl Adapters {
             Err(AgentError::Refused(refusal)) => {
                 state.order(ToeRequest::Halt { flow })?;
                 state.order(ToeRequest::Raise { flow, state: None })?;
-                port.to_host(ends)?;
+                outlet.to_host(ends)?;
                 Err(AgentError::Refused(refusal).into())
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Brings the connections back for which `which` holds, by the number of their port.
+    /// Brings the connections back for which `which` holds, by the number of their outlet.
     fn raise_those(&self, reason: Reason, which: impl Fn(u32) -> bool) -> Result<(), LabError> {
         let Some(engine) = &self.engine else { return Ok(()) };
         let mut state = engine.lock();
@@ -451,14 +488,14 @@ impl Adapters {
     fn raise(&self, state: &mut State, flow: u32, reason: Reason) -> Result<(), LabError> {
         let Some(away) = state.away.get(&flow) else { return Ok(()) };
         let (at, ends) = (away.at, away.ends);
-        let Some(port) = self.port_number(at) else { return Ok(()) };
-        port.hold_to_return(ends)?;
+        let Some(outlet) = self.outlet(at) else { return Ok(()) };
+        outlet.hold_to_return(ends)?;
         state.order(ToeRequest::Halt { flow })?;
         match toe(&mut state.host, ToeRequest::Export { id: flow })? {
             ToeReply::Exported { state: descriptor } => {
                 let from = FileOf { pid: state.host.pid(), descriptor };
                 state.order(ToeRequest::Raise { flow, state: Some(from) })?;
-                port.to_host(ends)?;
+                outlet.to_host(ends)?;
                 state.away.remove(&flow);
                 state.count(at, &format!("up.{}", reason.word()));
                 state.back.insert(flow, Back { reason, at: Instant::now(), carried: None });
@@ -470,7 +507,7 @@ impl Adapters {
                 }
                 state.order(ToeRequest::Resume { flow })?;
                 // all that the host had sent is long out
-                port.release(ends)?;
+                outlet.release(ends)?;
             }
             _ => return Err(state.host.connection.unexpected("export").into()),
         }
@@ -500,11 +537,11 @@ impl Adapters {
         let Some(engine) = &self.engine else { return Vec::new() };
         let mtu = engine.lock().mtu != asked.mtu;
         let fresh = self.model.defaults.with(asked);
-        self.sut_ports()
-            .filter(|port| interfaces.iter().any(|name| name == port.name()))
-            .filter_map(|port| {
-                let at = port.number;
-                let now = port.port.requested_knobs();
+        self.outlets()
+            .filter(|outlet| interfaces.iter().any(|name| name == outlet.name))
+            .filter_map(|outlet| {
+                let at = outlet.number;
+                let now = outlet.knobs();
                 let framing = now.vlan != fresh.vlan || now.snap != fresh.snap;
                 match fresh.toe {
                     Toe::Off => Some((at, Reason::Off)),
@@ -521,8 +558,8 @@ impl Adapters {
         interface: &str,
     ) -> Result<(), LabError> {
         let of = |number| {
-            let mut ports = self.segment(interface).into_iter().flat_map(|segment| &segment.ports);
-            ports.any(|port| port.number == number)
+            let mut outlets = self.segment(interface).into_iter().flat_map(Segment::outlets);
+            outlets.any(|outlet| outlet.number == number)
         };
         self.raise_those(Reason::Removal, of)
     }
@@ -549,9 +586,6 @@ impl Adapters {
         state.spent_ns = 0;
         state.stood_us.clear();
         state.moved_us.clear();
-        for port in self.sut_ports().filter(|port| port.port.connections_offloaded().1 > 0) {
-            port.port.forget_connections()?;
-        }
-        Ok(())
+        self.outlets().try_for_each(|outlet| Ok(outlet.forget()?))
     }
 }

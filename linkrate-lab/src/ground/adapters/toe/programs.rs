@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use linkrate_adapter::{AdapterError, ConnectionEnds, Port, Tell};
+use linkrate_adapter::{AdapterError, ConnectionEnds, Tell};
 use linkrate_agent::protocol::toe::{
     Asked, ConnectionStatus, FlowConnection, HostConnection, ToeReply, ToeRequest,
 };
@@ -21,8 +21,8 @@ use linkrate_terms::knobs::Toe;
 use linkrate_toe::program::rest_of;
 use linkrate_toe::{Connection, Refusal as Obstacle, hand_over};
 
-use super::super::{Adapters, SutPort};
-use super::{Back, Reason, State, done, is_of, rules, toe};
+use super::super::{Adapters, Segment};
+use super::{Back, Outlet, ProgramAway, Reason, State, done, is_of, rules, toe};
 use crate::connection::AgentError;
 use crate::error::LabError;
 use crate::host::Host;
@@ -115,8 +115,9 @@ fn in_socket(address: SocketAddr, like: &SocketAddr) -> SocketAddr {
 impl Adapters {
     /// Whether a port of the SUT takes connections of programs.
     pub(crate) fn offloads_programs(&self) -> bool {
-        let is_on = |port: &Port| port.applied_knobs().is_ok_and(|knobs| knobs.toe == Toe::On);
-        self.engine.is_some() && self.sut_ports().any(|port| is_on(&port.port))
+        let is_on =
+            |outlet: Outlet<'_>| outlet.applied_knobs().is_ok_and(|knobs| knobs.toe == Toe::On);
+        self.engine.is_some() && self.outlets().any(is_on)
     }
 
     /// Whether the adapters have a TCP offload engine.
@@ -152,18 +153,18 @@ impl Adapters {
         let (own, far) = handing_over::ends(socket)?;
         let ends = ConnectionEnds { own: on_the_wire(own), far: on_the_wire(far) };
         let is_client = self.is_client(ends.own.ip(), ends.far.ip());
-        let port = is_client.then(|| self.port_of(ends.own.ip())).flatten();
-        let (Some((at, port)), Some(engine)) = (port, &self.engine) else {
+        let outlet = is_client.then(|| self.outlet_of(ends.own.ip())).flatten();
+        let (Some(outlet), Some(engine)) = (outlet, &self.engine) else {
             return Err(Stay::OtherInterface { own, far });
         };
-        if !always && port.applied_knobs()?.toe != Toe::On {
-            return Err(Stay::Off { port: port.name().to_owned() });
+        if !always && outlet.applied_knobs()?.toe != Toe::On {
+            return Err(Stay::Off { port: outlet.name.to_owned() });
         }
-        let (have, holds) = port.connections_offloaded();
-        let most = rules::most(&port.requested_knobs(), holds);
-        if have >= most {
-            return Err(Stay::TableFull { port: port.name().to_owned(), most });
+        if outlet.is_full() {
+            return Err(Stay::TableFull { port: outlet.name.to_owned(), most: outlet.most() });
         }
+        self.follow_ports()?;
+        let in_use = outlet.in_use();
         hand_over::movable(socket)?;
         let mut state = engine.lock();
         let (mut file, pair) = match toe(&mut state.host, ToeRequest::Open)? {
@@ -174,11 +175,11 @@ impl Adapters {
             _ => return Err(state.host.connection.unexpected("open").into()),
         };
         handing_over::copy_waiting(socket, &pair)?;
-        port.hold(ends)?;
+        outlet.hold(ends)?;
         let mut connection = match hand_over::dump(socket) {
             Ok(connection) => connection,
             Err(obstacle) => {
-                port.to_host(ends)?;
+                outlet.to_host(ends)?;
                 return Err(obstacle.into());
             }
         };
@@ -190,11 +191,12 @@ impl Adapters {
         if let Err(error) = imported {
             // it goes on at the host
             put_back(socket, connection, &own)?;
-            port.to_host(ends)?;
+            outlet.to_host(ends)?;
             return Err(Stay::Lab(error));
         }
-        port.to_adapter(ends, connection.send_next())?;
-        state.programs.insert(id, (at, ends));
+        let (at, send_next) = (outlet.number, connection.send_next());
+        outlet.to_adapter(ends, send_next)?;
+        state.programs.insert(id, ProgramAway { at, ends, send_next, in_use, stuck: false });
         state.count(at, "down");
         Ok(pair)
     }
@@ -225,13 +227,15 @@ impl Adapters {
     ) -> Result<(), Stay> {
         let Some(engine) = &self.engine else { return Ok(()) };
         let mut state = engine.lock();
-        let Some((at, ends)) = state.programs.get(&id).copied() else { return Ok(()) };
-        let Some(port) = self.port_number(at) else { return Ok(()) };
-        port.hold_to_return(ends)?;
+        let Some(ProgramAway { at, ends, .. }) = state.programs.get(&id).copied() else {
+            return Ok(());
+        };
+        let Some(outlet) = self.outlet(at) else { return Ok(()) };
+        outlet.hold_to_return(ends)?;
         let file = match toe(&mut state.host, ToeRequest::Export { id })? {
             ToeReply::Exported { state: file } => File::from(state.host.take_descriptor(file)?),
             ToeReply::Stays(stays) => {
-                port.release(ends)?;
+                outlet.release(ends)?;
                 let cause = std::io::Error::other(stays.reason);
                 return Err(Obstacle::System { step: "take it from the adapter", cause }.into());
             }
@@ -241,7 +245,7 @@ impl Adapters {
             .map_err(|refusal| Stay::Lab(AgentError::Refused(refusal).into()))?;
         connection.unread.splice(..0, rest_of(pair));
         put_back(socket, connection, own)?;
-        port.to_host(ends)?;
+        outlet.to_host(ends)?;
         state.programs.remove(&id);
         state.ended.remove(&id);
         Ok(())
@@ -263,8 +267,8 @@ impl Adapters {
 
     /// The connections of programs, by their numbers, that return before the segment of a port goes.
     pub(crate) fn programs_before_removal(&self, interface: &str) -> Vec<(u32, Reason)> {
-        let ports = self.segment(interface).into_iter().flat_map(|segment| &segment.ports);
-        ports.flat_map(|port| self.programs_at(port.number, Reason::Removal)).collect()
+        let outlets = self.segment(interface).into_iter().flat_map(Segment::outlets);
+        outlets.flat_map(|outlet| self.programs_at(outlet.number, Reason::Removal)).collect()
     }
 
     fn programs_at(&self, at: u32, reason: Reason) -> Vec<(u32, Reason)> {
@@ -272,7 +276,7 @@ impl Adapters {
         let state = engine.lock();
         // one that has ended cannot return
         let there = state.programs.iter().filter(|(id, _)| !state.ended.contains_key(id));
-        there.filter(|(_, (of, _))| *of == at).map(|(id, _)| (*id, reason)).collect()
+        there.filter(|(_, of)| of.at == at).map(|(id, _)| (*id, reason)).collect()
     }
 
     /// Counts a connection of a program that is at the host again. `at` is the number of its port.
@@ -293,8 +297,7 @@ impl Adapters {
     /// some have come from there.
     pub(crate) fn tends_programs(&self, returned: bool) -> bool {
         let wanted = |toe| toe == Toe::Auto || returned && toe == Toe::On;
-        self.engine.is_some()
-            && self.sut_ports().any(|port| wanted(port.port.requested_knobs().toe))
+        self.engine.is_some() && self.outlets().any(|outlet| wanted(outlet.knobs().toe))
     }
 
     /// Whether a connection of a program at the host, which is `age` old, is to go to the adapter. `back` is
@@ -305,8 +308,8 @@ impl Adapters {
         age: Duration,
         back: Option<&Back>,
     ) -> bool {
-        let Some((_, port)) = self.port_of(of.own.ip()) else { return false };
-        let knobs = port.requested_knobs();
+        let Some(outlet) = self.outlet_of(of.own.ip()) else { return false };
+        let knobs = outlet.knobs();
         // with `on`, others have moved when they were opened, or cannot
         if !self.is_client(of.own.ip(), of.far.ip()) || (knobs.toe == Toe::On && back.is_none()) {
             return false;
@@ -318,10 +321,10 @@ impl Adapters {
             carried: of.sent.saturating_add(of.received),
             age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
         };
-        if !rules::goes(&flow, back, &knobs, port.has_carrier(), Instant::now()) {
+        if !rules::goes(&flow, back, &knobs, outlet.in_use() != 0, Instant::now()) {
             return false;
         }
-        let is_full = self.is_full(port);
+        let is_full = outlet.is_full();
         if let (true, Some(engine)) = (is_full, &self.engine) {
             *engine.lock().stayed.entry("table-full".to_owned()).or_default() += 1;
         }
@@ -330,7 +333,7 @@ impl Adapters {
 
     /// The number of the port of a connection of a program at the adapter.
     pub(crate) fn program_at(&self, id: u32) -> Option<u32> {
-        Some(self.engine.as_ref()?.lock().programs.get(&id)?.0)
+        Some(self.engine.as_ref()?.lock().programs.get(&id)?.at)
     }
 
     /// Moves by their kinds, of all ports together, also of those that were removed.
@@ -366,6 +369,7 @@ impl Adapters {
     /// An agent or a device does not answer.
     pub(crate) fn reap_programs(&self) -> Result<Vec<u32>, LabError> {
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
+        self.follow_ports()?;
         let mut state = engine.lock();
         if state.programs.is_empty() {
             return Ok(Vec::new());
@@ -383,12 +387,14 @@ impl Adapters {
         let unfinished: BTreeSet<_> = all.iter().map(|of| (of.own, of.far)).collect();
         let mut gone = Vec::new();
         for id in old {
-            let Some((at, ends)) = state.programs.get(&id).copied() else { continue };
+            let Some(ProgramAway { at, ends, .. }) = state.programs.get(&id).copied() else {
+                continue;
+            };
             if unfinished.contains(&(ends.own, ends.far)) {
                 continue;
             }
-            if let Some(port) = self.port_number(at) {
-                port.to_host(ends)?;
+            if let Some(outlet) = self.outlet(at) {
+                outlet.to_host(ends)?;
             }
             state.programs.remove(&id);
             state.ended.remove(&id);
@@ -404,16 +410,29 @@ impl Adapters {
     /// A device does not answer.
     pub(crate) fn programs_asked(&self) -> Result<Vec<(u32, Reason)>, LabError> {
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
-        let state = engine.lock();
+        let mut state = engine.lock();
         let mut all = Vec::new();
-        for SutPort { number, port } in self.sut_ports() {
-            for (ends, why) in port.connections_to_return() {
-                let found = state.programs.iter().find(|(_, of)| **of == (*number, ends));
+        for outlet in self.outlets() {
+            for (ends, why) in outlet.asked() {
+                let is_it = |of: &ProgramAway| (of.at, of.ends) == (outlet.number, ends);
+                let found = state.programs.iter().find(|(_, of)| is_it(of));
                 match found {
                     // one that has ended cannot return
-                    Some((id, _)) if state.ended.contains_key(id) => port.release(ends)?,
+                    Some((id, _)) if state.ended.contains_key(id) => outlet.release(ends)?,
                     Some((id, _)) => all.push((*id, Reason::from(why))),
                     None => {}
+                }
+            }
+            let (in_use, has_carriers) = (outlet.in_use(), outlet.has_all_carriers());
+            let State { programs, ended, .. } = &mut *state;
+            let there = programs
+                .iter_mut()
+                .filter(|(id, of)| of.at == outlet.number && !of.stuck && !ended.contains_key(id));
+            for (id, of) in there {
+                if let Some(reason) = rules::lost(of.in_use, in_use, has_carriers) {
+                    // once: one that cannot return goes on by another port, or waits
+                    of.stuck = true;
+                    all.push((*id, reason));
                 }
             }
         }
@@ -428,15 +447,13 @@ impl Adapters {
     pub(crate) fn release_program(&self, id: u32) -> Result<(), LabError> {
         let place =
             self.engine.as_ref().and_then(|engine| engine.lock().programs.get(&id).copied());
-        let Some((at, ends)) = place else { return Ok(()) };
-        self.port_number(at).map_or(Ok(()), |port| Ok(port.release(ends)?))
+        let Some(ProgramAway { at, ends, .. }) = place else { return Ok(()) };
+        self.outlet(at).map_or(Ok(()), |outlet| Ok(outlet.release(ends)?))
     }
 
     /// Lets `tell` know when a device asks that connections return, on each port that tells nobody yet.
     pub(crate) fn tell_of_returns(&self, tell: &Tell) {
-        for port in self.sut_ports() {
-            port.port.tell_of_returns(tell);
-        }
+        self.outlets().for_each(|outlet| outlet.tell_of_returns(tell));
     }
 
     /// The established TCP connections of the SUT that are at the host, over ports with an engine. Each
@@ -453,14 +470,14 @@ impl Adapters {
         else {
             return Err(sut.connection.unexpected("host-connections").into());
         };
-        let over = |of: HostConnection| Some((self.port_of(of.own.ip())?.1.name().to_owned(), of));
+        let over = |of: HostConnection| Some((self.outlet_of(of.own.ip())?.name.to_owned(), of));
         Ok(all.into_iter().filter_map(over).collect())
     }
 
     /// The name of the port of a connection of a program at the adapter.
     pub(crate) fn program_port(&self, id: u32) -> Option<String> {
-        let (at, _) = *self.engine.as_ref()?.lock().programs.get(&id)?;
-        self.port_number(at).map(|port| port.name().to_owned())
+        let at = self.program_at(id)?;
+        self.outlet(at).map(|outlet| outlet.name.to_owned())
     }
 
     /// Connections that were to move and stayed at the host, by the reason.
@@ -472,7 +489,7 @@ impl Adapters {
     pub(crate) fn program_socket(&self, id: u32) -> Option<OwnedFd> {
         let mut state = self.engine.as_ref()?.lock();
         let descriptor = state.statuses(Asked::One(id)).ok()?.first()?.descriptor?;
-        let (_, ends) = state.programs.get(&id)?;
+        let ends = state.programs.get(&id)?.ends;
         let socket = state.host.take_descriptor(descriptor).ok()?;
         // the number may have been another one's meanwhile
         let found = handing_over::ends(&socket).ok()?;

@@ -27,6 +27,8 @@ pub(crate) enum Reason {
     Ordered,
     /// The port has lost its carrier.
     Carrier,
+    /// A port of the aggregate carries traffic no more.
+    PortLeft,
     /// Time-outs in sequence without an acknowledgement.
     Retransmission,
     /// No byte for the time of `toe-idle`.
@@ -51,6 +53,7 @@ impl Reason {
         match self {
             Self::Ordered => "ordered",
             Self::Carrier => "carrier",
+            Self::PortLeft => "port-left",
             Self::Retransmission => "retransmission",
             Self::Idle => "idle",
             Self::Setting => "setting",
@@ -123,11 +126,18 @@ pub(super) fn concerns_idle(knobs: &PortKnobs, has_carrier: bool) -> bool {
     knobs.toe == Toe::Off || !has_carrier || knobs.toe_idle > 0
 }
 
-/// Why a connection is to return to the host, if it is.
+/// Why a connection returns whose outlet had the ports `then` in use when it came, and has `now`, a bit each.
+/// A port that has come meanwhile is no reason.
+pub(super) fn lost(then: u64, now: u64, has_all_carriers: bool) -> Option<Reason> {
+    let reason = if has_all_carriers { Reason::PortLeft } else { Reason::Carrier };
+    (then & !now != 0 || now == 0).then_some(reason)
+}
+
+/// Why a connection is to return to the host, if it is. `lost` is the reason that its ports are.
 pub(super) fn returns(
     of: &Use,
     knobs: &PortKnobs,
-    has_carrier: bool,
+    lost: Option<Reason>,
     now: Instant,
 ) -> Option<Reason> {
     if of.ended {
@@ -136,8 +146,8 @@ pub(super) fn returns(
     if knobs.toe == Toe::Off {
         return Some(Reason::Off);
     }
-    if !has_carrier {
-        return Some(Reason::Carrier);
+    if lost.is_some() {
+        return lost;
     }
     if of.timeouts >= MOST_TIMEOUTS {
         return Some(Reason::Retransmission);
@@ -164,7 +174,7 @@ pub(super) fn goes(
         let used = || back.carried.is_some_and(|then| of.carried.saturating_sub(then) >= least);
         return match back.reason {
             Reason::Reset | Reason::Urgent | Reason::Ordered | Reason::Removal => false,
-            Reason::Carrier | Reason::Setting | Reason::Off => true,
+            Reason::Carrier | Reason::PortLeft | Reason::Setting | Reason::Off => true,
             Reason::Retransmission => now.saturating_duration_since(back.at) >= REST && used(),
             Reason::Idle | Reason::TableFull => used(),
         };
@@ -233,21 +243,36 @@ mod tests {
         let of = Use::new(now);
         let on = knobs(Toe::On);
         let troubled = Use { timeouts: MOST_TIMEOUTS, ..of };
-        for (of, knobs, has_carrier, at, expected) in [
-            (of, &on, true, now, None),
-            (of, &on, true, later, Some(Reason::Idle)),
-            (troubled, &on, true, later, Some(Reason::Retransmission)),
-            (troubled, &on, false, later, Some(Reason::Carrier)),
-            (troubled, &knobs(Toe::Off), false, later, Some(Reason::Off)),
-            (Use { ended: true, ..troubled }, &on, false, later, None),
+        let gone = Some(Reason::Carrier);
+        for (of, knobs, lost, at, expected) in [
+            (of, &on, None, now, None),
+            (of, &on, None, later, Some(Reason::Idle)),
+            (troubled, &on, None, later, Some(Reason::Retransmission)),
+            (troubled, &on, gone, later, gone),
+            (troubled, &knobs(Toe::Off), gone, later, Some(Reason::Off)),
+            (Use { ended: true, ..troubled }, &on, gone, later, None),
         ] {
-            assert_eq!(returns(&of, knobs, has_carrier, at), expected, "{of:?}");
+            assert_eq!(returns(&of, knobs, lost, at), expected, "{of:?}");
         }
         let mut busy = of;
         busy.looked_at(1, 0, false, later);
-        assert_eq!(returns(&busy, &on, true, later), None);
+        assert_eq!(returns(&busy, &on, None, later), None);
         let patient = PortKnobs { toe_idle: 0, ..on };
-        assert_eq!(returns(&of, &patient, true, now + Duration::from_secs(3600)), None);
+        assert_eq!(returns(&of, &patient, None, now + Duration::from_secs(3600)), None);
+    }
+
+    #[test]
+    fn a_port_that_connections_may_have_used_is_a_reason_and_a_new_one_is_not() {
+        for (then, now, has_all_carriers, expected) in [
+            (0b11, 0b11, true, None),
+            (0b01, 0b11, true, None),
+            (0b11, 0b10, false, Some(Reason::Carrier)),
+            (0b11, 0b110, true, Some(Reason::PortLeft)),
+            // there was none when it came
+            (0, 0, false, Some(Reason::Carrier)),
+        ] {
+            assert_eq!(lost(then, now, has_all_carriers), expected, "{then:b} {now:b}");
+        }
     }
 
     #[test]
@@ -262,7 +287,8 @@ mod tests {
             (knobs(Toe::Auto), true),
         ] {
             let later = now + Duration::from_secs(9);
-            let returned = returns(&idle, &knobs, has_carrier, later).is_some();
+            let lost = (!has_carrier).then_some(Reason::Carrier);
+            let returned = returns(&idle, &knobs, lost, later).is_some();
             assert_eq!(concerns_idle(&knobs, has_carrier), returned, "{has_carrier} {knobs:?}");
         }
     }
@@ -277,6 +303,7 @@ mod tests {
             (Reason::Urgent, used, rested, false),
             (Reason::Ordered, used, rested, false),
             (Reason::Carrier, quiet, now, true),
+            (Reason::PortLeft, quiet, now, true),
             (Reason::Setting, quiet, now, true),
             (Reason::Idle, quiet, rested, false),
             (Reason::Idle, used, now, true),

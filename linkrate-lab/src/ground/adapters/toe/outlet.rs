@@ -1,0 +1,150 @@
+//! Where the frames of a connection pass: at one port, or at any port of an aggregate.
+//!
+//! The switch chooses the port of an aggregate by which a frame of the far end comes. So each of its devices has
+//! the connection in its table. What the adapter's TCP sends leaves by the port that the far end's last frame came
+//! by, which is where the kernel's queues of one TAP follow each other (`tun_flow_update`, drivers/net/tun.c).
+
+use linkrate_adapter::{AdapterError, Aggregate, Asks, ConnectionEnds, Port, Tell};
+use linkrate_terms::PortKnobs;
+
+use super::rules;
+use crate::ground::adapters::Segment;
+
+/// A port with an engine, or the ports of an aggregate, which have one table.
+#[derive(Debug)]
+pub(in crate::ground::adapters) struct Outlet<'a> {
+    /// The number of the port; for an aggregate, that of the first port that it was made with.
+    pub(super) number: u32,
+    /// The number of the port that counts for it.
+    pub(super) counted_at: u32,
+    /// The name of its interface.
+    pub(super) name: &'a str,
+    /// The ports, the first of which is asked for settings.
+    ports: Vec<&'a Port>,
+    aggregate: Option<&'a Aggregate>,
+}
+
+impl<'a> Outlet<'a> {
+    /// One port.
+    pub(super) fn port(number: u32, port: &'a Port) -> Self {
+        let (counted_at, name) = (number, port.name());
+        Self { number, counted_at, name, ports: vec![port], aggregate: None }
+    }
+
+    /// The ports of an aggregate, by the number of the first one that it was made with. `counted_at` is the
+    /// number of its first port now. `None` without ports.
+    pub(super) fn aggregate(
+        number: u32,
+        counted_at: u32,
+        aggregate: &'a Aggregate,
+        ports: Vec<&'a Port>,
+    ) -> Option<Self> {
+        let (name, aggregate, is_empty) = (aggregate.name(), Some(aggregate), ports.is_empty());
+        (!is_empty).then_some(Self { number, counted_at, name, ports, aggregate })
+    }
+
+    fn first(&self) -> &'a Port {
+        self.ports[0]
+    }
+
+    /// The settings that were requested last.
+    pub(super) fn knobs(&self) -> PortKnobs {
+        self.first().requested_knobs()
+    }
+
+    /// The settings that its devices work with.
+    pub(super) fn applied_knobs(&self) -> Result<PortKnobs, AdapterError> {
+        self.first().applied_knobs()
+    }
+
+    /// The ports that carry what the host sends, a bit each by their places.
+    pub(super) fn in_use(&self) -> u64 {
+        match self.aggregate {
+            Some(aggregate) => aggregate.distributing(),
+            None => u64::from(self.first().has_carrier()),
+        }
+    }
+
+    /// Whether all of its links are up.
+    pub(super) fn has_all_carriers(&self) -> bool {
+        self.ports.iter().all(|port| port.has_carrier())
+    }
+
+    /// How many connections may be in its table.
+    pub(super) fn most(&self) -> usize {
+        rules::most(&self.knobs(), self.first().connections_offloaded().1)
+    }
+
+    /// Whether no further connection may come to its engine.
+    pub(super) fn is_full(&self) -> bool {
+        self.first().connections_offloaded().0 >= self.most()
+    }
+
+    /// Keeps the frames of a connection's far end, until it is at the adapter or at the host.
+    pub(super) fn hold(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
+        for (index, port) in self.ports.iter().enumerate() {
+            if let Err(error) = port.hold(ends) {
+                self.ports[..index].iter().try_for_each(|port| port.to_host(ends))?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the frames of a connection at the adapter, until it is at the host or stays.
+    pub(super) fn hold_to_return(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
+        self.ports.iter().try_for_each(|port| port.hold_to_return(ends))
+    }
+
+    /// Hands the frames of a connection to the adapter's TCP.
+    pub(super) fn to_adapter(
+        &self,
+        ends: ConnectionEnds,
+        send_next: u32,
+    ) -> Result<(), AdapterError> {
+        self.ports.iter().try_for_each(|port| port.to_adapter(ends, send_next))
+    }
+
+    /// Hands the frames of a connection to the host.
+    pub(super) fn to_host(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
+        self.ports.iter().try_for_each(|port| port.to_host(ends))
+    }
+
+    /// Lets the frames of a connection that was held go on where it is.
+    pub(super) fn release(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
+        self.ports.iter().try_for_each(|port| port.release(ends))
+    }
+
+    /// The connections that are to return, as the devices have asked since the last call.
+    pub(super) fn asked(&self) -> Vec<(ConnectionEnds, Asks)> {
+        self.ports.iter().flat_map(|port| port.connections_to_return()).collect()
+    }
+
+    /// Lets `tell` know when a device asks that connections return.
+    pub(super) fn tell_of_returns(&self, tell: &Tell) {
+        self.ports.iter().for_each(|port| port.tell_of_returns(tell));
+    }
+
+    /// Hands all frames to the host from now on.
+    pub(super) fn forget(&self) -> Result<(), AdapterError> {
+        let have = self.ports.iter().filter(|port| port.connections_offloaded().1 > 0);
+        have.into_iter().try_for_each(|port| port.forget_connections())
+    }
+}
+
+impl Segment {
+    /// Where connections of its ports pass.
+    pub(in crate::ground::adapters) fn outlets(&self) -> std::vec::IntoIter<Outlet<'_>> {
+        let outlets: Vec<_> = match self.aggregate.as_deref() {
+            Some(aggregate) => {
+                let counted_at = self.ports.first().map_or(self.topology.home, |end| end.number);
+                let ports = self.ports.iter().map(|end| &end.port).collect();
+                Outlet::aggregate(self.topology.home, counted_at, aggregate, ports)
+                    .into_iter()
+                    .collect()
+            }
+            None => self.ports.iter().map(|end| Outlet::port(end.number, &end.port)).collect(),
+        };
+        outlets.into_iter()
+    }
+}
