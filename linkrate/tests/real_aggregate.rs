@@ -331,6 +331,36 @@ fn ports_are_removed_and_added_under_traffic() {
 }
 
 #[test]
+fn connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_leave_and_join() {
+    let test = "connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_leave_and_join";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start("--adapter toe --aggregate 2 --clients 1 --mode lacp --balance port");
+    lab.linkrate("adapter set agg0 toe=on");
+    let (server, client) = lab.iperf3("-t 9 -i 1 -P 2");
+    let moves = |kind: &str| -> u64 {
+        let document = lab.linkrate("adapter toe show --json").json();
+        document["toe"]["moves"][kind].as_u64().unwrap_or(0)
+    };
+    // one for its own messages, and two streams
+    let come = |kind: &str, count| wait_until(Duration::from_secs(10), || moves(kind) >= count);
+    assert!(come("down", 3), "{:?}", lab.linkrate("adapter toe show").stdout);
+    lab.linkrate("adapter link eth0 down");
+    assert!(come("up.carrier", 3) && come("down", 6));
+    lab.linkrate("adapter link eth0 up");
+    assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
+    lab.linkrate("adapter remove eth1");
+    assert!(come("up.port-left", 3) && come("down", 9));
+    lab.linkrate("adapter add");
+    assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
+    let (_, intervals) = rates(client.wait());
+    server.wait();
+    assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
+    assert_eq!(lab.counter("eth0", "toeHostSegments"), 0);
+}
+
+#[test]
 fn flows_leave_a_port_after_the_partner_has_answered_a_marker() {
     let test = "flows_leave_a_port_after_the_partner_has_answered_a_marker";
     if !ready(test, &["iperf3"]) {
