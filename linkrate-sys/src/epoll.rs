@@ -1,5 +1,5 @@
 //! One wait for many descriptors (epoll(7)), with a time-out in nanoseconds (epoll_pwait2(2),
-//! Linux 5.11).
+//! Linux 5.11). Before, ppoll(2) waits for the set, and a look at it follows: two calls in place of one.
 //!
 //! A descriptor is either watched all the time, or once: after its event was delivered it is
 //! silent until it is armed again. A descriptor that became readable and was read empty before the
@@ -8,15 +8,20 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::error::{SysError, SysResult};
 
 /// Events that one wait returns at most; the next wait returns the others.
 const EVENTS: usize = 64;
+
+/// Whether the kernel has no epoll_pwait2(2), once that was found out.
+static IS_OLD: AtomicBool = AtomicBool::new(false);
 
 /// How long a descriptor is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,12 +131,50 @@ impl Epoll {
             tv_nsec: (ns % 1_000_000_000) as i64,
         });
         readable.0.clear();
-        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
-        match epoll::wait(&self.0, &mut events, timeout.as_ref()) {
-            Ok((ready, _)) => readable.0.extend(ready.iter().map(|event| event.data.u64())),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        let waited = match IS_OLD.load(Ordering::Relaxed) {
+            false => match self.wait_by_pwait2(readable, timeout.as_ref()) {
+                Err(Errno::NOSYS) => {
+                    IS_OLD.store(true, Ordering::Relaxed);
+                    self.wait_by_ppoll(readable, timeout.as_ref())
+                }
+                waited => waited,
+            },
+            true => self.wait_by_ppoll(readable, timeout.as_ref()),
+        };
+        match waited {
+            Err(error) if error != Errno::INTR => Err(error.into()),
+            _ => Ok(()),
         }
+    }
+
+    fn wait_by_pwait2(
+        &self,
+        readable: &mut Readable,
+        timeout: Option<&Timespec>,
+    ) -> Result<(), Errno> {
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let (ready, _) = epoll::wait(&self.0, &mut events, timeout)?;
+        readable.0.extend(ready.iter().map(|event| event.data.u64()));
+        Ok(())
+    }
+
+    fn wait_by_ppoll(
+        &self,
+        readable: &mut Readable,
+        timeout: Option<&Timespec>,
+    ) -> Result<(), Errno> {
+        let mut set = [PollFd::new(&self.0, PollFlags::IN)];
+        if poll(&mut set, timeout)? == 0 {
+            return Ok(());
+        }
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        // SAFETY: the array has room for as many events, and outlives the call.
+        let count = unsafe {
+            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), EVENTS as libc::c_int, 0)
+        };
+        let count = usize::try_from(count)
+            .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))?;
+        readable.0.extend(events.iter().take(count).map(|event| event.u64));
         Ok(())
     }
 }
@@ -165,6 +208,35 @@ mod tests {
         bells[0].clear();
         set.remove(&bells[2]).unwrap();
         assert!(ready(&set, 0).is_empty());
+    }
+
+    #[test]
+    fn a_kernel_without_epoll_pwait2_names_the_same() {
+        let (set, bells) = (Epoll::new().unwrap(), [(); 3].map(|()| Doorbell::new().unwrap()));
+        for (bell, (number, watch)) in
+            bells.iter().zip([(7, Watch::Always), (8, Watch::Once), (9, Watch::Changes)])
+        {
+            set.add(bell, number, watch).unwrap();
+        }
+        let old = |timeout_ns: i64| {
+            let (timeout, mut readable) =
+                (Timespec { tv_sec: 0, tv_nsec: timeout_ns }, Readable::default());
+            set.wait_by_ppoll(&mut readable, Some(&timeout)).unwrap();
+            let mut numbers: Vec<u64> = readable.numbers().collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        assert!(old(0).is_empty());
+        bells.iter().for_each(Doorbell::ring);
+        assert_eq!(old(900_000_000), [7, 9], "8 is not armed");
+        assert_eq!(old(0), [7]);
+        set.arm(&bells[1], 8).unwrap();
+        assert_eq!(old(0), [7, 8]);
+        assert_eq!(old(0), [7], "delivered");
+        bells[0].clear();
+        let started = Instant::now();
+        assert!(old(20_000).is_empty());
+        assert!(started.elapsed() >= Duration::from_micros(20));
     }
 
     #[test]
