@@ -10,7 +10,7 @@ use linkrate_agent::protocol::InterfaceFacts;
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_study::fleet::results::fact_name;
 use linkrate_study::fleet::runner::FleetExecutor;
-use linkrate_study::fleet::{Fleet, Node, Pair};
+use linkrate_study::fleet::{ASKED_AT_ONCE, Fleet, Node, Pair};
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::spec::Adapter;
 
@@ -19,9 +19,6 @@ use crate::executor::{Lab, failure};
 use crate::ground::existing;
 use crate::host::Host;
 use crate::options::LabOptions;
-
-/// Nodes that are asked at the same time: each needs a process of this machine.
-const ASKED_AT_ONCE: usize = 64;
 
 /// The hosts of a fleet.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ mod when;
 use std::fmt;
 
 use crate::adapter::LoadFile;
-use crate::fleet::{Node, Pair};
+use crate::fleet::Given;
 use crate::keys::shortened;
 use crate::order::Order;
 use crate::study::Study;
@@ -156,9 +156,9 @@ pub fn parse_nodes(
     path_for_messages: &str,
     text: &str,
     load: &mut LoadFile<'_>,
-    nodes: &[Node],
+    given: &Given,
 ) -> Result<Study, FileErrors> {
-    parse_at(name, path_for_messages, text, load, Ground::Nodes(nodes))
+    parse_at(name, path_for_messages, text, load, Ground::Nodes(given))
 }
 
 /// Where a study is to run.
@@ -169,7 +169,7 @@ enum Ground<'a> {
     /// On interfaces.
     Interfaces(&'a Interfaces),
     /// On a fleet.
-    Nodes(&'a [Node]),
+    Nodes(&'a Given),
 }
 
 fn parse_at(
@@ -204,23 +204,25 @@ fn read<'t>(
     let paper = top.take("paper").and_then(|entry| reader.word(&entry, &PAPERS));
     let testbed = top.table(reader, "testbed");
     let of_fleet = top.table(reader, "fleet");
+    let beside_fleet = of_fleet.is_some() && !matches!(ground, Ground::Interfaces(_));
     let fleet = match ground {
         Ground::OfFile if of_fleet.is_none() => None,
         Ground::OfFile => fleet::read(reader, of_fleet, load, None),
-        Ground::Nodes(nodes) => fleet::read(reader, of_fleet, load, Some(nodes)),
+        Ground::Nodes(given) => fleet::read(reader, of_fleet, load, Some(given)),
         Ground::Interfaces(_) => None,
     };
     // the cells of a fleet are checked on its first pair
-    let first = Pair { sender: 0, receiver: 1, round: 0 };
-    let of_pair = fleet.as_ref().and_then(|fleet| fleet.interfaces(&first).ok());
+    let of_pair = fleet.as_ref().and_then(|fleet| fleet.interfaces(&fleet.first_pair()).ok());
     let on = match ground {
         Ground::Interfaces(on) => Some(on),
         _ => of_pair.as_ref(),
     };
-    let testbed = testbed::read(reader, testbed, load, on);
+    let testbed = testbed::read(reader, testbed, load, on, beside_fleet);
+    let workload = top.table(reader, "workload");
+    let directed = workload.as_ref().is_some_and(|workload| workload.has("direction"));
     let tables = cells::Tables {
         factors: top.table(reader, "factors"),
-        workload: top.table(reader, "workload"),
+        workload,
         whens: top.tables(reader, "when"),
         parts: top.tables(reader, "part"),
         mix: top.tables(reader, "mix"),
@@ -235,6 +237,9 @@ fn read<'t>(
     }
     top.finish(reader);
     let mut cells = cells::read(reader, tables, &testbed, &method.method)?;
+    if let Some(fleet) = &fleet {
+        fleet::direct(reader, fleet, &mut cells.cells, directed);
+    }
     if let Some(asked) = &method.effects {
         effects::choose(reader, asked, &mut cells);
     }

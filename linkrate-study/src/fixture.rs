@@ -182,6 +182,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: None,
             links: Vec::new(),
+            clients: Vec::new(),
             unsteady_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),

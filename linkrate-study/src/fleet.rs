@@ -10,6 +10,7 @@
 //! - [`rounds`]: who is measured with whom, and when
 //! - [`runner`]: turns side by side, each run stored the moment it ends; nodes that are lost
 //! - [`two_way`]: sender, receiver and pair as effects, and those that stand out
+//! - [`hubs`]: figures where one node is in the middle, and all others work at the same time
 //! - [`results`]: matrices and names, from the stored runs alone
 
 use linkrate_terms::interfaces::{FAR_PROGRAM, InterfacesError};
@@ -17,15 +18,21 @@ use linkrate_terms::{FarEnd, Interfaces};
 use serde::{Deserialize, Serialize};
 
 pub mod hosts;
+pub mod hubs;
 pub mod results;
 pub mod rounds;
 pub mod runner;
 pub mod two_way;
 
-pub use rounds::Pattern;
+use crate::keys::MAX_CLIENTS;
+
+pub use rounds::{Hub, Pattern};
 
 /// Most nodes of a fleet.
 pub const MOST_NODES: usize = 1024;
+
+/// Nodes that are asked at the same time: each needs a thread and a process of this machine.
+pub const ASKED_AT_ONCE: usize = 64;
 
 /// A host of a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +52,15 @@ pub struct Node {
     pub switch: Option<String>,
 }
 
+/// Nodes that take the place of those of a study file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The pattern, if that of the study file is not to be taken.
+    pub pattern: Option<Pattern>,
+}
+
 /// The nodes of a study, and who is measured with whom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -55,11 +71,15 @@ pub struct Fleet {
     pub pattern: Pattern,
     /// Most pairs at once; they never share a node.
     pub at_once: u32,
+    /// The nodes in the middle, by their numbers, of a pattern that has one; empty for each in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hubs: Vec<u32>,
     /// The linkrate program of the nodes: a path, or a name in the search path there.
     pub program: String,
 }
 
-/// A sender and a receiver, by their numbers in [`Fleet::nodes`].
+/// A sender and a receiver, by their numbers in [`Fleet::nodes`]. With a pattern that has a node in the middle
+/// ([`Pattern::hub`]), both are this node, and all other nodes are its far ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Pair {
@@ -77,7 +97,13 @@ impl Fleet {
     pub fn of(mut nodes: Vec<Node>) -> Self {
         nodes.sort_by(|a, b| (&a.switch, &a.rack).cmp(&(&b.switch, &b.rack)));
         let at_once = u32::try_from(nodes.len() / 2).unwrap_or(u32::MAX).max(1);
-        Self { nodes, pattern: Pattern::default(), at_once, program: FAR_PROGRAM.to_owned() }
+        Self {
+            nodes,
+            pattern: Pattern::default(),
+            at_once,
+            hubs: Vec::new(),
+            program: FAR_PROGRAM.to_owned(),
+        }
     }
 
     /// The interfaces of the testbed of a pair.
@@ -91,8 +117,48 @@ impl Fleet {
         };
         let names = vec![sender.interface.clone()];
         let program = Some(self.program.clone());
-        let on = Interfaces::new(names, vec![receiver.end.clone()], program)?;
+        let ends = match self.pattern.hub() {
+            None => vec![receiver.end.clone()],
+            Some(_) => self.around(pair.sender).map(|node| node.end.clone()).collect(),
+        };
+        let on = Interfaces::new(names, ends, program)?;
         Ok(on.at(sender.end.clone()))
+    }
+
+    /// The first pair, whose testbed is that on which cells are checked.
+    pub fn first_pair(&self) -> Pair {
+        let rounds = rounds::rounds(self);
+        let first = rounds.first().and_then(|round| round.first());
+        first.copied().unwrap_or(Pair { sender: 0, receiver: 1, round: 0 })
+    }
+
+    /// All nodes except the one in the middle, in the order of the clients of its testbed.
+    fn around(&self, hub: u32) -> impl Iterator<Item = &Node> {
+        let others = (0..).zip(&self.nodes).filter(move |(number, _)| *number != hub);
+        others.map(|(_, node)| node)
+    }
+
+    /// The node of a client around `hub`.
+    pub fn node_of_client(&self, hub: u32, client: u32) -> u32 {
+        if client < hub { client } else { client.saturating_add(1) }
+    }
+
+    /// The nodes that take part in the turn of a pair.
+    pub fn nodes_of(&self, pair: &Pair) -> Vec<u32> {
+        match self.pattern.hub() {
+            None => vec![pair.sender, pair.receiver],
+            Some(_) => (0..).zip(&self.nodes).map(|(number, _)| number).collect(),
+        }
+    }
+
+    /// Sender and receiver of a turn, for people.
+    pub fn ends(&self, pair: &Pair) -> (&str, &str) {
+        const OTHERS: &str = "all others";
+        match self.pattern.hub() {
+            None => (self.name(pair.sender), self.name(pair.receiver)),
+            Some(Hub::Receives) => (OTHERS, self.name(pair.receiver)),
+            Some(Hub::Sends) => (self.name(pair.sender), OTHERS),
+        }
     }
 
     /// The name of a node, for people.
@@ -106,6 +172,10 @@ impl Fleet {
         match self.pattern {
             Pattern::AllPairs => nodes.saturating_mul(nodes.saturating_sub(1)),
             Pattern::Ring | Pattern::Bisection => nodes,
+            Pattern::Incast | Pattern::OneToMany if self.hubs.is_empty() => nodes,
+            Pattern::Incast | Pattern::OneToMany => {
+                u32::try_from(self.hubs.len()).unwrap_or(u32::MAX)
+            }
         }
     }
 
@@ -121,7 +191,8 @@ impl Fleet {
         if self.pattern == Pattern::Bisection && !count.is_multiple_of(2) {
             return Err(format!("bisection of {count} nodes, expected an even number"));
         }
-        let most = count / 2;
+        self.check_hubs()?;
+        let most = if self.pattern.hub().is_some() { 1 } else { count / 2 };
         if !(1..=most).contains(&(self.at_once as usize)) {
             return Err(format!("{} pairs at once, expected 1 to {most}", self.at_once));
         }
@@ -131,8 +202,29 @@ impl Fleet {
                 return Err(format!("node {} is named twice", node.name));
             }
         }
-        let pair = Pair { sender: 0, receiver: 1, round: 0 };
-        self.interfaces(&pair).map(|_| ()).map_err(|error| error.to_string())
+        self.interfaces(&self.first_pair()).map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+impl Fleet {
+    fn check_hubs(&self) -> Result<(), String> {
+        let (count, word) = (self.nodes.len(), self.pattern.word());
+        if self.pattern.hub().is_none() {
+            return match self.hubs.len() {
+                0 => Ok(()),
+                _ => Err(format!("nodes in the middle with pattern {word}, which has none")),
+            };
+        }
+        let most = MAX_CLIENTS as usize + 1;
+        if !(3..=most).contains(&count) {
+            return Err(format!("{word} of {count} nodes, expected 3 to {most}"));
+        }
+        let twice = |index: usize, hub: &u32| self.hubs[..index].contains(hub);
+        let wrong = |(index, hub): (usize, &u32)| *hub as usize >= count || twice(index, hub);
+        match self.hubs.iter().enumerate().any(wrong) {
+            true => Err("a node in the middle is named twice, or is none of the nodes".to_owned()),
+            false => Ok(()),
+        }
     }
 }
 

@@ -376,6 +376,10 @@ pub struct Evidence {
     /// in runs of earlier versions, which did not look.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsteady_flows: u32,
+    /// The part of each client in the traffic, in the order of clients. Kept of runs between existing
+    /// interfaces with several agents as clients; empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientPart>,
     /// The flows by their addresses, in the order in which they were connected. Kept of runs on an
     /// aggregate, at most [`MOST_FLOWS`]; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -390,6 +394,35 @@ pub struct Evidence {
     /// What programs of others at the far ends told; empty where agents are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<Told>,
+}
+
+/// What one client sent and received.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ClientPart {
+    /// Its window, s.
+    pub seconds: f64,
+    /// Payload that it gave to its sockets in the window, bytes.
+    pub sent_bytes: u64,
+    /// Payload that it received in the window, bytes.
+    pub received_bytes: u64,
+    /// Transactions that it began.
+    pub transactions: u64,
+    /// Segments that it sent again.
+    pub retransmits: u64,
+}
+
+impl ClientPart {
+    /// Payload per second, bit/s: what it sent, or what it received.
+    pub fn bits_per_second(&self, sends: bool) -> Option<f64> {
+        let bytes = if sends { self.sent_bytes } else { self.received_bytes };
+        (self.seconds > 0.0).then(|| bytes as f64 * 8.0 / self.seconds)
+    }
+
+    /// Transactions per second.
+    pub fn transactions_per_second(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.transactions as f64 / self.seconds)
+    }
 }
 
 /// The most flows of a run whose addresses are kept.

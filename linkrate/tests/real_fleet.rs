@@ -87,6 +87,39 @@ fn a_ring_of_four_nodes_is_measured_and_shown() {
         assert_eq!(pairs, BTreeSet::from([(0, 1), (1, 2), (2, 3), (3, 0)]));
     }
     assert!(runs.iter().all(|run| run.measurement().is_some()), "{text}");
+    all_others_send_to_one_node(&cluster, &own, cpus);
+}
+
+/// An incast on the same nodes: three senders at once, whose shares add up to what the node receives.
+fn all_others_send_to_one_node(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) {
+    let file = study(cluster, own, cpus, "pattern = \"ring\"", 1, "\"64 KiB\"");
+    let results = cluster.beside("incast");
+    let words = format!(
+        "study run {} --fleet {} --fleet-pattern incast --output {} --json",
+        file.display(),
+        cluster.list().display(),
+        results.display()
+    );
+    let run = Running::start(&mut cluster.command(&own.program(), &words)).wait();
+    assert!([Some(0), Some(RUNS_FAILED)].contains(&run.code()), "{}", run.stderr);
+    own.expect_nothing_left();
+    let document = run.json();
+    common::schema::check("results", &document);
+    let cell = &document["fleet"]["cells"][0];
+    let hubs = cell["hubs"].as_array().expect("nodes in the middle");
+    assert_eq!((hubs.len(), cell["pairs"].as_array().map(Vec::len)), (4, Some(12)), "{cell}");
+    let mut measured = 0;
+    for hub in hubs {
+        let Some(sum) = hub["rate"]["mean"].as_f64() else { continue };
+        let pairs = cell["pairs"].as_array().expect("pairs").iter();
+        let its = pairs.filter(|pair| pair["receiver"] == hub["node"]);
+        let parts: Vec<f64> = its.filter_map(|pair| pair["rate"]["mean"].as_f64()).collect();
+        let together: f64 = parts.iter().sum();
+        assert_eq!(parts.len(), 3, "{cell}");
+        assert!((0.8..1.25).contains(&(together / sum)), "{parts:?} of {sum}");
+        measured += 1;
+    }
+    assert!(measured >= 3, "{measured} of 4 turns have figures: {}", run.stderr);
 }
 
 #[test]

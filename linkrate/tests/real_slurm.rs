@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use common::machines::two_cpus;
@@ -71,7 +71,35 @@ fn measures_nodes_of_an_allocation_and_leaves_no_step() {
     assert_eq!(document["facts"]["facts"]["port-1-interface"], "eth1");
     assert_eq!(document["cells"][0]["runs"], 2, "{document}");
     cluster.expect_no_step();
+    nodes_of_an_allocation_are_a_fleet(&cluster, &program);
     own.expect_nothing_left();
+}
+
+/// Without a list of hosts.
+fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path) {
+    let Some([sut, client]) = two_cpus() else { return };
+    let text = format!(
+        "title = \"Nodes\"\n[testbed]\nsut-cpus = \"{sut}\"\nclient-cpus = \"{client}\"\n\
+         [factors]\nmessage = [\"64 KiB\"]\n[method]\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\n\
+         blocks = {{ min = 1, max = 1 }}\n"
+    );
+    fs::write(cluster.place("nodes.toml"), text).expect("write the study");
+    let fleet = format!("study run {} --fleet slurm", cluster.place("nodes.toml").display());
+    let results = cluster.place("nodes-results");
+    let words = format!(
+        "{fleet} --fleet-interface eth1 --fleet-pattern ring --output {} --json",
+        results.display()
+    );
+    let mut salloc = cluster.salloc("--nodes=3 --nodelist=n[2-4]", program, &words);
+    let document = Running::start(&mut salloc).wait().expect_code(0).json();
+    let nodes = document["fleet"]["nodes"].as_array().expect("nodes");
+    let names: Vec<_> = nodes.iter().filter_map(|node| node["name"].as_str()).collect();
+    assert_eq!(names, ["n2", "n3", "n4"]);
+    cluster.expect_no_step();
+    let words = format!("{} {fleet} --fleet-interface eth1", program.display());
+    let alone = Running::start(&mut cluster.login(&words)).wait();
+    let parts = ["--fleet slurm needs a job of Slurm", "SLURM_JOB_ID is not set", "salloc"];
+    expect_refusal(&words, &alone, &parts);
 }
 
 #[test]

@@ -52,6 +52,16 @@ const UNWANTED: [&str; 7] = [
 const NO_JOB: &str = "run inside of salloc or sbatch, or give options for a job of its own, for example \
                       --slurm-options \"--time=10\"";
 
+/// The names of the nodes of the allocation that this process belongs to, in Slurm's order.
+///
+/// # Errors
+/// There is no allocation, or `scontrol` does not tell its nodes.
+pub fn allocated_nodes() -> Result<Vec<String>, LabError> {
+    const HINT: &str = "run inside of salloc or sbatch, or name a list of nodes: --fleet hosts.txt";
+    let allocation = Allocation::of_this_process();
+    allocation.ok_or_else(|| allocation::missing("--fleet slurm", HINT))?.names()
+}
+
 /// A node that `srun` reaches.
 #[derive(Debug)]
 pub(crate) struct Slurm<'a> {

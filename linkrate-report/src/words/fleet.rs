@@ -1,5 +1,7 @@
 //! Figures of the pairs of a fleet, and what stands out, in words.
 
+use linkrate_study::fleet::Hub;
+use linkrate_study::fleet::hubs::HubResult;
 use linkrate_study::fleet::results::{FleetCell, FleetResults, PairResult};
 use linkrate_study::names;
 use linkrate_study::stats::trend::median;
@@ -50,13 +52,21 @@ impl Figure {
         let largest = cell.pairs.iter().filter_map(|pair| self.of(pair)).fold(0.0, f64::max);
         let of = |divisor, unit| Scale { divisor, unit };
         match self {
-            Self::Rate if cell.transactional => of(1.0, "/s"),
-            Self::Rate if largest >= 1e9 => of(1e9, "Gb/s"),
-            Self::Rate => of(1e6, "Mb/s"),
+            Self::Rate => Self::scale_of_rate(cell, largest),
             Self::ServiceDemand if cell.transactional => of(1.0, "µs a transaction"),
             Self::ServiceDemand => of(1.0, "µs/KB"),
             Self::P99 => of(1.0, "µs"),
             Self::Retransmits => of(1.0, "segments a run"),
+        }
+    }
+
+    /// The unit that suits a rate.
+    fn scale_of_rate(cell: &FleetCell, largest: f64) -> Scale {
+        let of = |divisor, unit| Scale { divisor, unit };
+        match cell.transactional {
+            true => of(1.0, "/s"),
+            false if largest >= 1e9 => of(1e9, "Gb/s"),
+            false => of(1e6, "Mb/s"),
         }
     }
 
@@ -107,13 +117,49 @@ pub fn title(of: &FleetResults, cell: &FleetCell, figure: Figure, scale: &Scale)
     format!("{}{} of each pair{at}, {}", name[..1].to_uppercase(), &name[1..], scale.unit)
 }
 
+/// The figures of all others together with a node in the middle.
+fn together(of: &FleetResults, cell: &FleetCell, hub: &HubResult) -> String {
+    let name = of.nodes.get(hub.node as usize).map_or("?", |node| node.name.as_str());
+    let sends = of.pattern.hub() == Some(Hub::Sends);
+    let way = if sends { format!("{name} to all others") } else { format!("all others to {name}") };
+    let Some(rate) = hub.rate else {
+        return format!("{way}: no figures, {} runs failed", hub.failed);
+    };
+    let scale = Figure::scale_of_rate(cell, rate.mean);
+    let mut said =
+        format!("{way}: {} {}", number::significant(rate.mean / scale.divisor, 3), scale.unit);
+    if let (Some(low), Some(high)) = (rate.low, rate.high) {
+        let shown = |end: f64| number::significant(end / scale.divisor, 3);
+        said += &format!(" ({} to {})", shown(low), shown(high));
+    }
+    if let Some(fairness) = hub.fairness {
+        said += &format!(", fairness {fairness:.3}");
+    }
+    let is_its = |pair: &&PairResult| hub.node == if sends { pair.sender } else { pair.receiver };
+    let rates = cell.pairs.iter().filter(is_its).filter_map(|pair| Some((pair, pair.rate?.mean)));
+    if let Some((pair, least)) = rates.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let node = if sends { pair.receiver } else { pair.sender };
+        let node = of.nodes.get(node as usize).map_or("?", |node| node.name.as_str());
+        said += &format!(
+            ", least with {node}: {} {}",
+            number::significant(least / scale.divisor, 3),
+            scale.unit
+        );
+    }
+    if let Some(count) = hub.retransmits {
+        said += &format!(", {count:.0} segments sent again a run");
+    }
+    said
+}
+
 /// What stands out in a cell, or that nothing does.
 pub fn sentences(of: &FleetResults, cell: &FleetCell) -> Vec<String> {
     let at = match of.cells.len() {
         1 => String::new(),
         _ => format!(" ({})", names::cell(&cell.levels)),
     };
-    let mut said = Vec::new();
+    let mut said: Vec<String> =
+        cell.hubs.iter().map(|hub| format!("{}{at}", together(of, cell, hub))).collect();
     for named in &cell.named {
         let change = number::change(&named.ratio);
         let ends = change.ends.map(|ends| format!(" ({ends})")).unwrap_or_default();

@@ -186,6 +186,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
             adapter: None,
             links: Vec::new(),
+            clients: Vec::new(),
             unsteady_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),

@@ -1,25 +1,32 @@
 //! `[fleet]`.
 
+use linkrate_terms::{Direction, Task};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
 use crate::adapter::LoadFile;
 use crate::fleet::hosts::{self, HostsError};
-use crate::fleet::{Fleet, Node, Pattern};
+use crate::fleet::{Fleet, Given, Hub, Node, Pattern};
 use crate::keys::shortened;
+use crate::study::Cell;
 
 /// The fleet; `None` without one, or after an error. `given` nodes take the place of the file's.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     table: Option<Table<'_>>,
     load: &mut LoadFile<'_>,
-    given: Option<&[Node]>,
+    given: Option<&Given>,
 ) -> Option<Fleet> {
-    let Some(mut table) = table else { return Some(Fleet::of(given?.to_vec())) };
+    let Some(mut table) = table else {
+        let given = given?;
+        let mut fleet = Fleet::of(given.nodes.clone());
+        choose(&mut fleet, given.pattern.unwrap_or_default());
+        return Some(fleet);
+    };
     let errors = reader.errors();
     let (list, lines) = (table.take("hosts"), table.take("nodes"));
     let nodes = match (given, list, lines) {
-        (Some(given), ..) => Some(given.to_vec()),
+        (Some(given), ..) => Some(given.nodes.clone()),
         (None, Some(list), None) => of_file(reader, &list, load),
         (None, None, Some(lines)) => of_lines(reader, &lines),
         (None, Some(_), Some(lines)) => {
@@ -37,7 +44,13 @@ pub(super) fn read(
         && let Some(word) = reader.word(&entry, &Pattern::ALL.map(Pattern::word))
         && let Some(pattern) = Pattern::from_word(word)
     {
-        fleet.pattern = pattern;
+        choose(&mut fleet, pattern);
+    }
+    if let Some(pattern) = given.and_then(|given| given.pattern) {
+        choose(&mut fleet, pattern);
+    }
+    if let Some(entry) = table.take("hubs") {
+        hubs(reader, &entry, &mut fleet);
     }
     if let Some(entry) = table.take("at-once") {
         let most = u64::from(fleet.at_once);
@@ -52,6 +65,79 @@ pub(super) fn read(
     }
     table.finish(reader);
     (reader.errors() == errors).then_some(fleet)
+}
+
+/// Sets the pattern. One turn with a node in the middle needs all nodes.
+fn choose(fleet: &mut Fleet, pattern: Pattern) {
+    fleet.pattern = pattern;
+    if pattern.hub().is_some() {
+        fleet.at_once = 1;
+    }
+}
+
+/// The nodes in the middle, by their names.
+fn hubs(reader: &mut Reader<'_>, entry: &Entry<'_>, fleet: &mut Fleet) {
+    const EXPECTED: &str = "expected a list of names of nodes such as [\"n1\", \"n2\"]";
+    let DeValue::Array(values) = entry.value() else {
+        return reader.refuse(
+            entry,
+            format!("{} is not a list", described(entry.value())),
+            EXPECTED,
+        );
+    };
+    if values.is_empty() {
+        return reader.refuse(entry, "the list is empty".to_owned(), EXPECTED);
+    }
+    for value in values.iter() {
+        let DeValue::String(name) = value.get_ref() else {
+            let message = format!("{} is not a name", shortened(&described(value.get_ref())));
+            return reader.refuse(entry, message, EXPECTED);
+        };
+        match (0..).zip(&fleet.nodes).find(|(_, node)| node.name == **name) {
+            Some((number, _)) => fleet.hubs.push(number),
+            None => {
+                return reader.refuse(
+                    entry,
+                    format!("{} is no node of the list", shortened(name)),
+                    EXPECTED,
+                );
+            }
+        }
+    }
+}
+
+/// The direction of the cells that a pattern with a node in the middle asks for, where the study says none.
+pub(super) fn direct(reader: &mut Reader<'_>, fleet: &Fleet, cells: &mut [Cell], is_set: bool) {
+    let direction = match fleet.pattern.hub() {
+        None => return,
+        Some(Hub::Receives) => Direction::Receive,
+        Some(Hub::Sends) => Direction::Transmit,
+    };
+    let workloads = || {
+        cells.iter().filter_map(|cell| match &cell.spec.task {
+            Task::Workload(workload) if !workload.kind.is_transactional() => {
+                Some(workload.direction)
+            }
+            _ => None,
+        })
+    };
+    let is_set = is_set || workloads().any(|set| set != Direction::Transmit);
+    if is_set && workloads().any(|set| set != direction) {
+        let message = format!(
+            "a direction beside pattern {}, which says that the node in the middle {}",
+            fleet.pattern.word(),
+            if direction == Direction::Receive { "receives" } else { "sends" }
+        );
+        let hint = "leave direction out of factors and workload";
+        return reader.error(0, "fleet.pattern", message, Some(hint.to_owned()));
+    }
+    for cell in cells {
+        if let Task::Workload(workload) = &mut cell.spec.task
+            && !workload.kind.is_transactional()
+        {
+            workload.direction = direction;
+        }
+    }
 }
 
 /// The nodes of a list in a file of its own.
@@ -164,8 +250,68 @@ mod tests {
         );
         let nodes = hosts::parse("p ssh:p eth1\nq ssh:q eth1\n").unwrap();
         for keys in ["hosts = \"hosts.txt\"", "pattern = \"bisection\""] {
-            let given = parse_nodes("t", "t.toml", &text(keys), &mut load, &nodes).unwrap();
+            let given = Given { nodes: nodes.clone(), pattern: None };
+            let given = parse_nodes("t", "t.toml", &text(keys), &mut load, &given).unwrap();
             assert_eq!(given.fleet.unwrap().nodes[0].name, "p");
+        }
+        let given = Given { nodes, pattern: Some(Pattern::Ring) };
+        for text in [text("pattern = \"bisection\""), text("").replace("[fleet]", "")] {
+            let study = parse_nodes("t", "t.toml", &text, &mut load, &given).unwrap();
+            assert_eq!(study.fleet.unwrap().pattern, Pattern::Ring);
+        }
+    }
+
+    fn directions(study: &Study) -> Vec<Direction> {
+        let of = |cell: &Cell| match &cell.spec.task {
+            Task::Workload(workload) => workload.direction,
+            Task::Idle => panic!("an idle cell"),
+        };
+        study.cells.iter().map(of).collect()
+    }
+
+    #[test]
+    fn the_pattern_says_which_way_the_node_in_the_middle_works() {
+        for (pattern, direction) in
+            [("incast", Direction::Receive), ("one-to-many", Direction::Transmit)]
+        {
+            let keys = format!("{NODES}\npattern = \"{pattern}\"");
+            let study = read(&keys).unwrap();
+            assert_eq!(directions(&study), [direction; 2]);
+            assert_eq!(study.cells[0].spec.clients, 2);
+            let same = if direction == Direction::Receive { "receive" } else { "transmit" };
+            let other = if direction == Direction::Receive { "transmit" } else { "receive" };
+            let set = |word: &str| read(&format!("{keys}\n[workload]\ndirection = \"{word}\""));
+            assert_eq!(directions(&set(same).unwrap()), [direction; 2]);
+            let error = set(other).unwrap_err();
+            assert!(error.contains(&format!("a direction beside pattern {pattern}")), "{error}");
+        }
+        let hubs = read(&format!("{NODES}\npattern = \"incast\"\nhubs = [\"a\"]")).unwrap();
+        let fleet = hubs.fleet.unwrap();
+        // the nodes are sorted by rack
+        assert_eq!(
+            (fleet.hubs.clone(), fleet.name(fleet.hubs[0]), fleet.turns()),
+            (vec![2], "a", 1)
+        );
+    }
+
+    #[test]
+    fn a_ground_beside_nodes_is_an_error_and_cpus_are_not() {
+        let read = |testbed: &str| {
+            let fleet = format!("{NODES}\n[testbed]\n{testbed}");
+            self::read(&fleet)
+        };
+        assert!(read("sut-cpus = \"0\"\nclient-cpus = \"1\"").is_ok());
+        for (testbed, key) in [
+            ("adapter = \"gigabit\"", "adapter"),
+            ("interface = \"eth1\"", "interface"),
+            ("clients = [\"ssh:x\"]", "clients"),
+            ("line-rate = \"1 Gb/s\"", "line-rate"),
+        ] {
+            let error = read(testbed).unwrap_err();
+            let expected = format!(
+                "testbed.{key}: {key} beside [fleet], whose nodes are the testbed; leave it out"
+            );
+            assert!(error.contains(&expected), "{error}");
         }
     }
 
@@ -173,7 +319,13 @@ mod tests {
     fn errors_name_key_and_value() {
         for (keys, part) in [
             ("pattern = \"ring\"", "fleet: the nodes are missing; add hosts = "),
-            (&format!("{NODES}\npattern = \"incast\""), "fleet.pattern: unknown "),
+            (&format!("{NODES}\npattern = \"star\""), "fleet.pattern: unknown "),
+            (
+                &format!("{NODES}\npattern = \"incast\"\nhubs = [\"d\"]"),
+                "fleet.hubs: d is no node of the list",
+            ),
+            (&format!("{NODES}\nhubs = [\"a\"]"), "with pattern all-pairs, which has none"),
+            (&format!("{NODES}\npattern = \"incast\"\nat-once = 2"), "fleet.at-once: 2"),
             (
                 &format!("{NODES}\npattern = \"bisection\""),
                 "bisection of 3 nodes, expected an even number",

@@ -96,6 +96,11 @@ impl<'t> Table<'t> {
         Some(self.entries.remove(index))
     }
 
+    /// Whether an entry of that name is left.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.name == name)
+    }
+
     /// Takes the table of that name out.
     pub(super) fn table(
         &mut self,

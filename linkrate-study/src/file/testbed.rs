@@ -27,6 +27,10 @@ const OF_AN_ADAPTER: [&str; 13] = [
     "scale",
 ];
 
+/// The remedy for a ground beside a fleet.
+const FLEET_OR_GROUND: &str =
+    "leave it out, or [fleet]; the interface of each node is in the list of nodes";
+
 /// What [`TestbedSpec::scale`] may be.
 pub const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
 
@@ -39,20 +43,27 @@ pub const SCALE_EXPECTED: &str = "expected a number from 0.001 to 1, for example
 /// Longest CPU list that is read: a short text may stand for many CPUs many times over.
 const LONGEST_LIST: usize = 1024;
 
-/// The testbed; `clients` and `ports` are the defaults of the cells.
+/// The testbed; `clients` and `ports` are the defaults of the cells. Beside a fleet of the same file, a ground is
+/// an error.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     table: Option<Table<'_>>,
     load: &mut LoadFile<'_>,
     on: Option<&Interfaces>,
+    beside_fleet: bool,
 ) -> TestbedSpec {
     let mut testbed = TestbedSpec { adapter: adapter::default(), ..TestbedSpec::default() };
     if let Some(on) = on {
         testbed = testbed.on_interfaces(on.clone());
     }
     let Some(mut table) = table else { return testbed };
-    if on.is_some() {
-        // the file's own ground does not matter
+    if beside_fleet {
+        for entry in OF_AN_ADAPTER.into_iter().filter_map(|key| table.take(key)) {
+            let message = format!("{} beside [fleet], whose nodes are the testbed", entry.name);
+            reader.error(entry.key_at(), &entry.path(), message, Some(FLEET_OR_GROUND.to_owned()));
+        }
+    } else if on.is_some() {
+        // the ground of the command line takes the place of the file's
         for key in OF_AN_ADAPTER {
             let _ = table.take(key);
         }

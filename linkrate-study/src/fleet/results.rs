@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use linkrate_terms::clean;
 use serde::Serialize;
 
+use super::hubs::{self, HubResult};
 use super::two_way::{self, Blocks, FEWEST_BLOCKS, FEWEST_NODES, Search, Standard, Subject};
 use super::{Fleet, Pair, Pattern};
 use crate::analysis::measures::{self, figure};
@@ -61,6 +62,9 @@ pub struct FleetCell {
     pub transactional: bool,
     /// Each pair with its figures, by sender and receiver.
     pub pairs: Vec<PairResult>,
+    /// The figures of all others together with each node in the middle; empty with patterns that have none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hubs: Vec<HubResult>,
     /// What stands out by its rate, the largest effect first.
     pub named: Vec<Named>,
     /// Effects that were compared.
@@ -147,7 +151,7 @@ fn facts_of(facts: &Facts, node: &str) -> BTreeMap<String, String> {
     named.collect()
 }
 
-fn measure_of(study: &Study, cell: usize) -> Measure {
+pub(super) fn measure_of(study: &Study, cell: usize) -> Measure {
     match study.cells[cell].spec.is_transactional() {
         true => Measure::Transactions,
         false => Measure::Throughput,
@@ -170,6 +174,7 @@ fn good<'a>(
 fn logs(study: &Study, fleet: &Fleet, runs: &[StoredRun], cell: usize) -> Blocks {
     let measure = measure_of(study, cell);
     let mut blocks = Blocks::new();
+    // with a node in the middle, the rates of all others together: they share its link
     for (block, pair, run) in good(fleet, runs, cell) {
         if let Some(rate) = figure(measure, run).filter(|rate| *rate > 0.0) {
             blocks.entry(block).or_default().insert((pair.sender, pair.receiver), rate.ln());
@@ -209,7 +214,10 @@ fn of_cell(
     cell: usize,
 ) -> FleetCell {
     let method = &study.method;
-    let pairs = pairs(study, fleet, runs, cell);
+    let pairs = match fleet.pattern.hub() {
+        None => pairs(study, fleet, runs, cell),
+        Some(hub) => hubs::pairs(study, fleet, runs, cell, hub),
+    };
     let standard = Standard {
         // all cells together have the error of the study
         error: (1.0 - method.confidence) / study.cells.len().max(1) as f64,
@@ -218,11 +226,10 @@ fn of_cell(
         two_way: fleet.pattern == Pattern::AllPairs && fleet.nodes.len() >= FEWEST_NODES,
     };
     let search = two_way::search(&logs(study, fleet, runs, cell), &standard);
-    let named = search.found.iter().map(|found| Named {
-        subject: found.subject,
-        ratio: found.ratio,
-        p: found.p,
-        evidence: evidence(nodes, &pairs, found.subject),
+    let named = search.found.iter().map(|found| {
+        let subject = hubs::subject(fleet, found.subject);
+        let evidence = evidence(nodes, &pairs, subject);
+        Named { subject, ratio: found.ratio, p: found.p, evidence }
     });
     FleetCell {
         levels: study.cells[cell].levels.clone(),
@@ -230,6 +237,7 @@ fn of_cell(
         named: named.collect(),
         comparisons: search.comparisons,
         limits: limits(fleet, &search),
+        hubs: hubs::of_cell(study, fleet, runs, cell),
         pairs,
     }
 }
@@ -240,6 +248,13 @@ fn limits(fleet: &Fleet, search: &Search) -> Option<String> {
         return Some(format!(
             "nothing is named before {FEWEST_BLOCKS} blocks, and {} are there",
             search.blocks
+        ));
+    }
+    if fleet.pattern.hub().is_some() {
+        return Some(format!(
+            "with pattern {} all other nodes share the link of one, so nodes are compared by the rate of all others \
+             together, and the shares of the others are not compared",
+            fleet.pattern.word()
         ));
     }
     if fleet.pattern != Pattern::AllPairs {
@@ -354,8 +369,10 @@ fn failures(fleet: &Fleet, runs: &[StoredRun]) -> Vec<String> {
     }
     let told = |(reason, (runs, pairs)): (String, (u32, Vec<Pair>))| {
         const SHOWN: usize = 8;
-        let arrow =
-            |pair: &Pair| format!("{} → {}", fleet.name(pair.sender), fleet.name(pair.receiver));
+        let arrow = |pair: &Pair| {
+            let (sender, receiver) = fleet.ends(pair);
+            format!("{sender} → {receiver}")
+        };
         let shown: Vec<String> = pairs.iter().take(SHOWN).map(arrow).collect();
         let more = match pairs.len().saturating_sub(SHOWN) {
             0 => String::new(),

@@ -16,11 +16,35 @@ pub enum Pattern {
     Ring,
     /// Each node of the first half sends to one of the second half, and the other way round.
     Bisection,
+    /// All other nodes send to one node at the same time, each node or some in turn.
+    Incast,
+    /// One node sends to all other nodes at the same time, each node or some in turn.
+    OneToMany,
+}
+
+/// What the node in the middle of a pattern does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hub {
+    /// It receives from all others.
+    Receives,
+    /// It sends to all others.
+    Sends,
 }
 
 impl Pattern {
     /// All, in the order of their words.
-    pub const ALL: [Self; 3] = [Self::AllPairs, Self::Ring, Self::Bisection];
+    pub const ALL: [Self; 5] =
+        [Self::AllPairs, Self::Ring, Self::Bisection, Self::Incast, Self::OneToMany];
+
+    /// What the node in the middle does, if there is one. It is the system under test of its turn, and all other
+    /// nodes are clients, so that the traffic of all has one window.
+    pub fn hub(self) -> Option<Hub> {
+        match self {
+            Self::AllPairs | Self::Ring | Self::Bisection => None,
+            Self::Incast => Some(Hub::Receives),
+            Self::OneToMany => Some(Hub::Sends),
+        }
+    }
 
     /// The word for it, as study files have it.
     pub fn word(self) -> &'static str {
@@ -28,6 +52,8 @@ impl Pattern {
             Self::AllPairs => "all-pairs",
             Self::Ring => "ring",
             Self::Bisection => "bisection",
+            Self::Incast => "incast",
+            Self::OneToMany => "one-to-many",
         }
     }
 
@@ -79,6 +105,13 @@ pub fn rounds(fleet: &Fleet) -> Vec<Vec<Pair>> {
             let there: Vec<(u32, u32)> = (0..half).map(|node| (node, node + half)).collect();
             let back = there.iter().map(|(a, b)| (*b, *a)).collect();
             vec![there, back]
+        }
+        Pattern::Incast | Pattern::OneToMany => {
+            let turn = |hub: u32| vec![(hub, hub)];
+            match fleet.hubs.is_empty() {
+                true => (0..nodes).map(turn).collect(),
+                false => fleet.hubs.iter().copied().map(turn).collect(),
+            }
         }
     };
     let most = (fleet.at_once as usize).max(1);
@@ -149,8 +182,13 @@ pub(super) mod tests {
             at_once in 1u32..12,
             block in 0u32..4,
         ) {
-            let nodes = 2 * half + if pattern == Pattern::Bisection { 0 } else { odd };
-            let fleet = Fleet { at_once: at_once.min(nodes / 2), ..fleet(nodes, pattern) };
+            let nodes = match pattern {
+                Pattern::Bisection => 2 * half,
+                _ if pattern.hub().is_some() => 2 * half + 1,
+                _ => 2 * half + odd,
+            };
+            let most = if pattern.hub().is_some() { 1 } else { nodes / 2 };
+            let fleet = Fleet { at_once: at_once.min(most), ..fleet(nodes, pattern) };
             prop_assert_eq!(fleet.check(), Ok(()));
             let rounds = block_rounds(&fleet, 7, block);
             let mut pairs = BTreeSet::new();
@@ -160,7 +198,8 @@ pub(super) mod tests {
                 let mut busy = BTreeSet::new();
                 for turn in round {
                     let Pair { sender, receiver, round: number } = turn.pair;
-                    prop_assert!(busy.insert(sender) && busy.insert(receiver));
+                    prop_assert!(busy.insert(sender));
+                    prop_assert!(pattern.hub().map_or_else(|| busy.insert(receiver), |_| sender == receiver));
                     prop_assert!(pairs.insert((sender, receiver)));
                     prop_assert_eq!(number, round[0].pair.round);
                     numbers.insert(turn.number);
@@ -182,6 +221,45 @@ pub(super) mod tests {
         assert_eq!(of(4, Pattern::Ring), [2, 2]);
         assert_eq!(of(5, Pattern::Ring), [2, 2, 1]);
         assert_eq!(of(6, Pattern::Bisection), [3, 3]);
+        assert_eq!(of(4, Pattern::Incast), [1; 4]);
+    }
+
+    #[test]
+    fn all_others_are_the_clients_of_the_node_in_the_middle() {
+        for pattern in [Pattern::Incast, Pattern::OneToMany] {
+            let fleet = Fleet { at_once: 1, hubs: vec![2, 0], ..fleet(4, pattern) };
+            assert_eq!(fleet.check(), Ok(()));
+            assert_eq!(fleet.turns(), 2);
+            let pair = fleet.first_pair();
+            assert_eq!((pair.sender, pair.receiver), (2, 2));
+            assert_eq!(fleet.nodes_of(&pair), [0, 1, 2, 3]);
+            let on = fleet.interfaces(&pair).unwrap();
+            assert_eq!(on.sut.as_ref().unwrap().to_string(), "ssh:n2");
+            let ends: Vec<String> = on.clients.iter().map(ToString::to_string).collect();
+            assert_eq!(ends, ["ssh:n0", "ssh:n1", "ssh:n3"]);
+            for (client, end) in (0..).zip(&ends) {
+                let node = fleet.node_of_client(pair.sender, client);
+                assert_eq!(&fleet.nodes[node as usize].end.to_string(), end);
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_in_the_middle_needs_a_pattern_and_others() {
+        let of = |nodes, pattern, hubs: &[u32]| {
+            Fleet { at_once: 1, hubs: hubs.to_vec(), ..fleet(nodes, pattern) }.check()
+        };
+        assert_eq!(of(65, Pattern::Incast, &[64]), Ok(()));
+        for (nodes, pattern, hubs, part) in [
+            (4, Pattern::Ring, &[1][..], "with pattern ring, which has none"),
+            (66, Pattern::Incast, &[], "incast of 66 nodes, expected 3 to 65"),
+            (2, Pattern::OneToMany, &[], "one-to-many of 2 nodes"),
+            (4, Pattern::Incast, &[1, 1], "named twice"),
+            (4, Pattern::Incast, &[4], "none of the nodes"),
+        ] {
+            let error = of(nodes, pattern, hubs).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

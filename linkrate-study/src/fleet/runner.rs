@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::rounds::{Turn, block_rounds, rounds};
-use super::{Fleet, Pair, results};
+use super::{ASKED_AT_ONCE, Fleet, Pair, results};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
 use crate::runner::{
     Clock, Event, Observer, Remaining, RunnerError, asked, begin, ends_it, finish, number,
@@ -169,17 +169,7 @@ impl Session<'_> {
     /// Asks the nodes that could not be reached again.
     fn ask_the_lost(&mut self, executor: &dyn FleetExecutor) {
         let nodes: Vec<u32> = std::mem::take(&mut self.lost).into_keys().collect();
-        let asked: Vec<(u32, Result<(), RunFailure>)> = thread::scope(|scope| {
-            let asked: Vec<_> = nodes
-                .into_iter()
-                .map(|node| (node, scope.spawn(move || executor.reach(node))))
-                .collect();
-            let panicked = |_| Err(failed("the thread that asked it has panicked".to_owned()));
-            asked
-                .into_iter()
-                .map(|(node, thread)| (node, thread.join().unwrap_or_else(panicked)))
-                .collect()
-        });
+        let asked = ask(executor, &nodes);
         let lost = asked.into_iter().filter_map(|(node, asked)| Some((node, asked.err()?)));
         self.lost = lost.collect();
     }
@@ -241,10 +231,7 @@ impl Session<'_> {
                         cell: slot.cell,
                         levels: &levels,
                         spec: &spec,
-                        pair: Some((
-                            self.fleet.name(turn.pair.sender),
-                            self.fleet.name(turn.pair.receiver),
-                        )),
+                        pair: Some(self.fleet.ends(&turn.pair)),
                     });
                 }
                 News::Ended { turn, slot, started_unix_ms, took, outcome } => {
@@ -346,7 +333,7 @@ impl TurnOf<'_> {
         ends: &dyn Fn() -> bool,
     ) {
         let pair = self.turn.pair;
-        let absent = [pair.sender, pair.receiver].into_iter().find_map(|node| {
+        let absent = self.fleet.nodes_of(&pair).into_iter().find_map(|node| {
             let failure = lost.get(&node)?;
             Some(failed(format!("node {} is lost: {}", self.fleet.name(node), failure.reason)))
         });
@@ -418,8 +405,8 @@ impl TurnOf<'_> {
     /// Finds out which nodes of the pair cannot be reached. Says whether there is one.
     fn find_lost(&self, executor: &dyn FleetExecutor) -> bool {
         let mut found = false;
-        for node in [self.turn.pair.sender, self.turn.pair.receiver] {
-            if let Err(failure) = executor.reach(node) {
+        for (node, answer) in ask(executor, &self.fleet.nodes_of(&self.turn.pair)) {
+            if let Err(failure) = answer {
                 found = true;
                 let _ = self.news.send(News::Lost { node, failure });
             }
@@ -436,4 +423,65 @@ impl TurnOf<'_> {
 
 fn failed(reason: String) -> RunFailure {
     RunFailure { stage: Stage::Testbed, reason, fatal: false }
+}
+
+/// Asks nodes whether they can take part, at most [`ASKED_AT_ONCE`] at the same time.
+fn ask(executor: &dyn FleetExecutor, nodes: &[u32]) -> Vec<(u32, Result<(), RunFailure>)> {
+    let panicked = |_| Err(failed("the thread that asked it has panicked".to_owned()));
+    let mut asked = Vec::new();
+    for some in nodes.chunks(ASKED_AT_ONCE) {
+        let answers = thread::scope(|scope| {
+            let threads: Vec<_> =
+                some.iter().map(|node| scope.spawn(move || executor.reach(*node))).collect();
+            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
+            joined.collect::<Vec<_>>()
+        });
+        asked.extend(some.iter().copied().zip(answers));
+    }
+    asked
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Counts those that are asked at the same time; odd nodes cannot be reached.
+    #[derive(Default)]
+    struct Counting {
+        now: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    impl FleetExecutor for Counting {
+        fn facts(&self) -> Facts {
+            Facts::default()
+        }
+
+        fn pair(&self, _: &Pair) -> Result<Box<dyn Executor + '_>, RunFailure> {
+            Err(failed("no testbed".to_owned()))
+        }
+
+        fn reach(&self, node: u32) -> Result<(), RunFailure> {
+            let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(now, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(2));
+            self.now.fetch_sub(1, Ordering::SeqCst);
+            if node % 2 == 0 { Ok(()) } else { Err(failed(format!("node {node}"))) }
+        }
+    }
+
+    #[test]
+    fn a_thousand_lost_nodes_are_not_asked_at_once() {
+        let executor = Counting::default();
+        let nodes: Vec<u32> = (0..1000).collect();
+        let asked = ask(&executor, &nodes);
+        let most = executor.most.load(Ordering::SeqCst);
+        assert!((2..=ASKED_AT_ONCE).contains(&most), "{most} at once");
+        assert_eq!(asked.len(), 1000);
+        for (number, (node, answer)) in (0..).zip(&asked) {
+            assert_eq!((*node, answer.is_ok()), (number, number % 2 == 0));
+        }
+    }
 }

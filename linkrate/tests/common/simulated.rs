@@ -295,6 +295,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: on_adapter.then(|| Box::new(adapter)),
             links: Vec::new(),
+            clients: Vec::new(),
             unsteady_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),

@@ -34,7 +34,7 @@ impl Allocation {
     ///
     /// # Errors
     /// `scontrol` is missing, or does not understand the list.
-    fn names(&self) -> Result<Vec<String>, LabError> {
+    pub(super) fn names(&self) -> Result<Vec<String>, LabError> {
         let mut scontrol = Command::new("scontrol");
         scontrol.args(["show", "hostnames", &self.nodes]).stdin(Stdio::null());
         let cannot = |what: String, hint: &str| LabError::CannotMeasure {

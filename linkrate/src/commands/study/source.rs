@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linkrate_study::fleet::Node;
+use linkrate_study::fleet::Given;
 use linkrate_study::study::Study;
 use linkrate_study::{builtin, file, quick};
 use linkrate_terms::Interfaces;
@@ -17,12 +17,12 @@ use crate::input::{load_model, read};
 enum Ground<'a> {
     OfFile,
     Interfaces(&'a Interfaces),
-    Nodes(&'a [Node]),
+    Nodes(&'a Given),
 }
 
 /// The study of that name or in that file, on the interfaces or the nodes that options name.
 pub fn chosen(given: &str, existing: &ExistingArgs, fleet: &FleetArgs) -> Result<Study, Failure> {
-    match (existing.interfaces()?, fleet.nodes()?) {
+    match (existing.interfaces()?, fleet.given()?) {
         (Some(on), _) => load_on(given, Ground::Interfaces(&on)),
         (None, Some(nodes)) => load_on(given, Ground::Nodes(&nodes)),
         (None, None) => load(given),
