@@ -468,7 +468,7 @@ mod tests {
             self.most.fetch_max(now, Ordering::SeqCst);
             thread::sleep(Duration::from_millis(2));
             self.now.fetch_sub(1, Ordering::SeqCst);
-            if node % 2 == 0 { Ok(()) } else { Err(failed(format!("node {node}"))) }
+            if node.is_multiple_of(2) { Ok(()) } else { Err(failed(format!("node {node}"))) }
         }
     }
 
@@ -481,7 +481,7 @@ mod tests {
         assert!((2..=ASKED_AT_ONCE).contains(&most), "{most} at once");
         assert_eq!(asked.len(), 1000);
         for (number, (node, answer)) in (0..).zip(&asked) {
-            assert_eq!((*node, answer.is_ok()), (number, number % 2 == 0));
+            assert_eq!((*node, answer.is_ok()), (number, number.is_multiple_of(2)));
         }
     }
 }
