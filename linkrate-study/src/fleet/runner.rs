@@ -480,7 +480,7 @@ mod tests {
         let most = executor.most.load(Ordering::SeqCst);
         assert!((2..=ASKED_AT_ONCE).contains(&most), "{most} at once");
         assert_eq!(asked.len(), 1000);
-        for (number, (node, answer)) in (0..).zip(&asked) {
+        for (number, (node, answer)) in (0u32..).zip(&asked) {
             assert_eq!((*node, answer.is_ok()), (number, number.is_multiple_of(2)));
         }
     }
