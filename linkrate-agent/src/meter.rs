@@ -25,7 +25,10 @@ use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::TcpInfo;
 use linkrate_terms::discipline::Discipline;
 use linkrate_terms::failure::Resent;
-use linkrate_terms::measurement::{CpuUse, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime};
+use linkrate_terms::gaps::Gaps;
+use linkrate_terms::measurement::{
+    CpuUse, InterfaceCounts, MOST_FLOWS_READ, OtherProgram, SenderTimes, ThreadTime,
+};
 
 use crate::cpu_meter::{CpuMeter, at_least, busy};
 use crate::flow::Flow;
@@ -46,6 +49,8 @@ pub struct Reading {
     threads: Vec<(ThreadId, u64, u64)>,
     /// Time of the first reading when the window opens, and of the last when it closes.
     threads_at_ns: u64,
+    /// Payload that far ends had behind a gap.
+    gap_bytes: u64,
     slow: Slow,
     /// Other programs that used the accounted CPUs; known after the window.
     others: Vec<OtherProgram>,
@@ -128,7 +133,8 @@ impl<'a> Meters<'a> {
         let threads_at_ns = monotonic_ns();
         let threads = self.read_threads();
         let cpus = self.cpu.read(&self.spec.cpus)?;
-        Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others: Vec::new() })
+        let gap_bytes = self.gap_bytes();
+        Ok(Reading { payload, cpus, threads, threads_at_ns, gap_bytes, slow, others: Vec::new() })
     }
 
     /// The reading that closes the window that began with `opened`.
@@ -140,6 +146,7 @@ impl<'a> Meters<'a> {
         let cpus = self.cpu.read(&self.spec.cpus)?;
         let threads = self.read_threads();
         let threads_at_ns = monotonic_ns();
+        let gap_bytes = self.gap_bytes();
         payload.around = crossing::behind(self.flows, self.spec.readers, payload.at_ns);
         let slow = self.read_slow()?;
         let others = self.program_times.as_ref().map_or_else(Vec::new, |before| {
@@ -147,7 +154,7 @@ impl<'a> Meters<'a> {
             let now = ProgramTimes::read_without(&self.spec.agents);
             now.since(before, &self.spec.cpus, window_ns)
         });
-        Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others })
+        Ok(Reading { payload, cpus, threads, threads_at_ns, gap_bytes, slow, others })
     }
 
     fn read_threads(&self) -> Vec<(ThreadId, u64, u64)> {
@@ -184,6 +191,16 @@ impl<'a> Meters<'a> {
             .collect()
     }
 
+    /// Payload of all flows that send which waits behind a gap, bytes; not of more flows than are read at an edge.
+    fn gap_bytes(&self) -> u64 {
+        let sending = self.flows.iter().filter(|flow| flow.sends);
+        if sending.clone().count() > MOST_FLOWS_READ as usize {
+            return 0;
+        }
+        let infos = sending.filter_map(|flow| flow.tcp_info(self.flows.len()));
+        infos.map(|info| u64::from(info.sacked) * u64::from(info.snd_mss)).sum()
+    }
+
     /// The senders at the event of the run, within the window.
     pub fn at_event(&self) -> Event {
         Event(self.read_senders())
@@ -208,11 +225,14 @@ impl<'a> Meters<'a> {
             cpu: self.cpu_use(opened, closed),
             interface: closed.slow.interface.since(opened.slow.interface),
             protocol: map_difference(&opened.slow.protocol, &closed.slow.protocol),
-            senders: sender_times(
-                &opened.slow.senders,
-                &closed.slow.senders,
-                closed.slow.senders_at_ns.saturating_sub(opened.slow.senders_at_ns) / 1000,
-            ),
+            senders: SenderTimes {
+                gaps: Gaps { opened_bytes: opened.gap_bytes, closed_bytes: closed.gap_bytes },
+                ..sender_times(
+                    &opened.slow.senders,
+                    &closed.slow.senders,
+                    closed.slow.senders_at_ns.saturating_sub(opened.slow.senders_at_ns) / 1000,
+                )
+            },
             receive_packets_by_cpu: map_difference(
                 &opened.slow.receive_packets,
                 &closed.slow.receive_packets,
@@ -335,6 +355,16 @@ mod tests {
     }
 
     #[test]
+    fn counters_of_32_bits_may_go_around_in_a_window() {
+        let senders = |data_segments_out, acknowledgements_in| {
+            let info = TcpInfo { data_segments_out, acknowledgements_in, ..TcpInfo::default() };
+            Senders::from([(0, info)])
+        };
+        let sum = sender_times(&senders(u32::MAX - 99, u32::MAX), &senders(100, 11), 1);
+        assert_eq!((sum.data_segments, sum.acknowledgements), (200, 12));
+    }
+
+    #[test]
     fn what_is_sent_again_after_the_event_is_told_from_what_was_before() {
         let senders = |resent: [(u64, u32); 2]| {
             let info = |(resent_bytes, total_retrans)| TcpInfo {
@@ -349,6 +379,7 @@ mod tests {
             cpus: Vec::new(),
             threads: Vec::new(),
             threads_at_ns: 0,
+            gap_bytes: 0,
             slow: Slow {
                 interface: InterfaceCounts::default(),
                 protocol: BTreeMap::new(),

@@ -1,11 +1,12 @@
 //! One measurement out of the reports of all hosts.
 
 use linkrate_agent::protocol::{FlowFacts, WindowReport};
+use linkrate_terms::client_part::ClientPart;
 use linkrate_terms::discipline;
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::{
-    AdapterEvidence, ClientPart, CpuUse, Effective, Evidence, LinkEvidence, PartMeasured,
-    SenderTimes, ThreadTime, Traffic,
+    AdapterEvidence, CpuUse, Effective, Evidence, LinkEvidence, PartMeasured, SenderTimes,
+    ThreadTime, Traffic,
 };
 use linkrate_terms::mix::MixPart;
 use linkrate_terms::told::{Told, ToldDatagrams};

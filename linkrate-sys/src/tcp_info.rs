@@ -21,6 +21,8 @@ pub struct TcpInfo {
     pub snd_wnd: u32,
     /// Segments that are sent and not acknowledged.
     pub unacked: u32,
+    /// Part of them that the far end has, behind a gap.
+    pub sacked: u32,
     /// Payload that is not sent yet, bytes.
     pub notsent_bytes: u32,
     /// Congestion window, segments.
@@ -194,6 +196,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         path_mtu: raw.pmtu,
         snd_wnd: raw.snd_wnd,
         unacked: raw.unacked,
+        sacked: raw.sacked,
         notsent_bytes: raw.notsent_bytes,
         snd_cwnd: raw.snd_cwnd,
         total_retrans: raw.total_retrans,

@@ -32,6 +32,7 @@
 pub mod aggregate;
 pub mod backup;
 pub mod clean;
+pub mod client_part;
 pub mod cpus;
 pub mod date;
 pub mod discipline;
@@ -39,6 +40,7 @@ pub mod event;
 pub mod existing_aggregate;
 pub mod failure;
 pub mod flow;
+pub mod gaps;
 pub mod imported;
 pub mod interfaces;
 pub mod intervals;

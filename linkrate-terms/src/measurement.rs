@@ -1,16 +1,17 @@
 //! The result of one run: counts, effective knobs and evidence.
 //!
-//! Raw counts are stored and the methods here derive rates from them, so that a stored run can be
-//! evaluated again. Times are nanoseconds unless the name says otherwise.
+//! Raw counts are stored, and rates are derived from them here. Times are nanoseconds unless the name says otherwise.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::client_part::ClientPart;
 use crate::cpus::CpuSet;
 use crate::discipline::Discipline;
 use crate::failure::Failure;
 use crate::flow::FlowEnds;
+use crate::gaps::Gaps;
 use crate::intervals::Interval;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
@@ -396,40 +397,10 @@ pub struct Evidence {
     pub told: Vec<Told>,
 }
 
-/// What one client sent and received.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ClientPart {
-    /// Its window, s.
-    pub seconds: f64,
-    /// Payload that it gave to its sockets in the window, bytes.
-    pub sent_bytes: u64,
-    /// Payload that it received in the window, bytes.
-    pub received_bytes: u64,
-    /// Transactions that it began.
-    pub transactions: u64,
-    /// Segments that it sent again.
-    pub retransmits: u64,
-}
-
-impl ClientPart {
-    /// Payload per second, bit/s: what it sent, or what it received.
-    pub fn bits_per_second(&self, sends: bool) -> Option<f64> {
-        let bytes = if sends { self.sent_bytes } else { self.received_bytes };
-        (self.seconds > 0.0).then(|| bytes as f64 * 8.0 / self.seconds)
-    }
-
-    /// Transactions per second.
-    pub fn transactions_per_second(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.transactions as f64 / self.seconds)
-    }
-}
-
 /// The most flows of a run whose addresses are kept.
 pub const MOST_FLOWS: usize = 4096;
 
-/// The most flows whose arrivals are read around the edges of a window: more would take more time than the
-/// readings leave.
+/// The most flows whose arrivals are read around the edges of a window. More would take too much time.
 pub const MOST_FLOWS_READ: u32 = 64;
 
 /// What the SUT's virtual adapters counted over the window.
@@ -642,6 +613,9 @@ pub struct SenderTimes {
     /// would have given more throughput.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_full_looks: u64,
+    /// Payload that waited behind lost segments at the edges of the window.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gaps: Gaps,
 }
 
 impl SenderTimes {
@@ -682,6 +656,7 @@ impl SenderTimes {
             acknowledgements: times(self.acknowledgements, other.acknowledgements),
             buffer_looks: times(self.buffer_looks, other.buffer_looks),
             buffer_full_looks: times(self.buffer_full_looks, other.buffer_full_looks),
+            gaps: self.gaps.with(other.gaps, times),
         }
     }
 }

@@ -312,3 +312,25 @@ pub fn lost_percent(run: &Measurement) -> Option<f64> {
 pub fn drops(run: &Measurement) -> u64 {
     run.evidence.interface.tx_dropped.saturating_add(run.evidence.interface.rx_dropped)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn acknowledgements_per_segment_are_those_of_what_the_sut_sends() {
+        let client =
+            SenderTimes { data_segments: 400, acknowledgements: 390, ..SenderTimes::default() };
+        let both =
+            SenderTimes { data_segments: 1400, acknowledgements: 450, ..SenderTimes::default() };
+        let of = |client_senders| {
+            let mut measured = fixture::stream(1e9, 0.5);
+            (measured.evidence.senders, measured.evidence.client_senders) = (both, client_senders);
+            let run = fixture::run(0, 0, Some(0), measured);
+            evidence(&[&run]).acknowledgements_per_segment
+        };
+        assert_eq!(of(Some(client)), Some(0.06));
+        assert_eq!(of(None), None, "earlier versions added up both ends");
+    }
+}

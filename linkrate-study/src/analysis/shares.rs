@@ -122,7 +122,11 @@ fn loaded(spec: &RunSpec) -> Vec<Option<OneWay>> {
 
 /// The times of the senders of one direction. `None` in bidirectional runs of earlier versions,
 /// which added up both ends.
-fn senders(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Option<SenderTimes> {
+pub fn senders(
+    spec: &RunSpec,
+    run: &Measurement,
+    direction: Option<OneWay>,
+) -> Option<SenderTimes> {
     let all = run.evidence.senders;
     let (Some(direction), true) = (direction, loaded(spec).len() > 1) else { return Some(all) };
     match direction {

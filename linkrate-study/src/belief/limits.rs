@@ -5,7 +5,7 @@ use linkrate_terms::measurement::MOST_FLOWS_READ;
 use linkrate_terms::{BitRate, Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
 
 use super::Refusal;
-use crate::analysis::limit;
+use crate::analysis::{limit, shares};
 use crate::executor::Stage;
 use crate::verdict::OneWay;
 
@@ -41,6 +41,9 @@ pub struct Over {
     pub rate: BitRate,
     /// What the links or buses can carry.
     pub limit: BitRate,
+    /// Payload that the window has of the time before it, because a lost segment was sent again when it opened, bytes.
+    /// Zero unless that explains the excess.
+    pub behind_gaps_bytes: u64,
 }
 
 impl Over {
@@ -85,7 +88,8 @@ fn share(
         }
         None => return None,
     };
-    Some((Over { direction, rate: BitRate(rate), limit: BitRate(limit) }, seconds))
+    let over = Over { direction, rate: BitRate(rate), limit: BitRate(limit), behind_gaps_bytes: 0 };
+    Some((over, seconds))
 }
 
 fn is_bidirectional(spec: &RunSpec) -> bool {
@@ -117,8 +121,18 @@ fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) 
     WAYS.into_iter().find_map(|direction| {
         let (share, seconds) = share(testbed, spec, run, direction)?;
         let most = share.limit.0 * (seconds + more + moderated);
-        (share.rate.0 * seconds > most).then_some(share)
+        let bits = share.rate.0 * seconds;
+        let behind_gaps_bytes = gaps(spec, run, direction).max(0) as u64;
+        let explained = bits - behind_gaps_bytes as f64 * 8.0 <= most;
+        let behind_gaps_bytes = if explained { behind_gaps_bytes } else { 0 };
+        (bits > most).then_some(Over { behind_gaps_bytes, ..share })
     })
+}
+
+/// What a run counts too much in a direction, because payload waited behind lost segments at the edges of its
+/// window, bytes; below zero if too little.
+pub fn gaps(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> i64 {
+    shares::senders(spec, run, direction).map_or(0, |senders| senders.gaps.excess_bytes())
 }
 
 pub(super) fn check(
@@ -127,12 +141,18 @@ pub(super) fn check(
     run: &Measurement,
 ) -> Result<(), Refusal> {
     let Some(over) = over_by(STOOD_STILL, testbed, spec, run) else { return Ok(()) };
-    let Over { direction, rate, limit } = over;
+    let Over { direction, rate, limit, behind_gaps_bytes } = over;
     let way = way_words(direction);
+    let cause = match behind_gaps_bytes {
+        0 => "something stood still when it opened".to_owned(),
+        bytes => format!(
+            "{bytes} B waited behind lost segments when it opened; a longer warm-up lets TCP repair the losses of \
+             its start"
+        ),
+    };
     let reason = format!(
         "{way} was {:.2} % of what its links and buses can carry ({rate} of {limit}), which is \
-         impossible: the window has payload of the time before it, because something stood still when \
-         it opened",
+         impossible: the window has payload of the time before it, because {cause}",
         over.percent()
     );
     Err(Refusal { stage: Stage::Measure, named: way.to_owned(), reason })

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use linkrate_terms::discipline::Discipline;
+use linkrate_terms::gaps::Gaps;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::OtherProgram;
 use linkrate_terms::spec::Adapter;
@@ -648,6 +649,27 @@ fn no_run_moves_more_than_its_links_can_carry_in_either_direction() {
         ..both
     };
     assert_eq!(refused(&requests, 200.0, 0.0, 20, 1448), None, "they have no limit");
+}
+
+#[test]
+fn payload_that_waited_behind_lost_segments_is_the_cause_if_it_is_enough() {
+    let limit = 1e9 * 1448.0 / 1538.0;
+    let cause = |opened_bytes: u64| {
+        let mut run = sent_at(1e9);
+        (run.traffic.transmit_bytes, run.traffic.transmit_seconds) =
+            ((limit / 4.0 * 1.007) as u64, 2.0);
+        run.evidence.senders.gaps = Gaps { opened_bytes, closed_bytes: 0 };
+        let refusal = limits::check(&gigabit(1.0), &streaming(Direction::Transmit), &run);
+        let reason = refusal.unwrap_err().reason;
+        reason.split_once("because ").unwrap().1.to_owned()
+    };
+    assert_eq!(cause(0), "something stood still when it opened");
+    assert_eq!(cause(400_000), "something stood still when it opened");
+    assert_eq!(
+        cause(1_500_000),
+        "1500000 B waited behind lost segments when it opened; a longer warm-up lets TCP repair the losses of \
+         its start"
+    );
 }
 
 #[test]

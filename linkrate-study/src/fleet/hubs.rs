@@ -1,6 +1,6 @@
 //! Figures of patterns with a node in the middle: all others send to it, or receive from it, at the same time.
 
-use linkrate_terms::measurement::ClientPart;
+use linkrate_terms::client_part::ClientPart;
 use serde::Serialize;
 
 use super::results::{PairResult, measure_of};

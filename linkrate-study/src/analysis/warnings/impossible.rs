@@ -1,17 +1,22 @@
 //! Figures above what theory allows are errors of the instrument.
 
-use linkrate_terms::TestbedSpec;
+use linkrate_terms::{Measurement, TestbedSpec};
 
+use crate::analysis::limit;
 use crate::belief::limits;
 use crate::stats::interval::of_mean;
 use crate::store::StoredRun;
 use crate::study::Cell;
+use crate::verdict::OneWay;
 
 /// Runs that are named one by one.
 const NAMED: usize = 3;
 
 /// Runs from which the mean of a cell is judged.
 const FEWEST: usize = 5;
+
+/// Payload on the wrong side of an edge, in per cent of that of the window, from which a warning names it.
+const MISPLACED_PERCENT: f64 = 0.1;
 
 /// The warnings of one cell: each run that moved more than is possible, in its direction or in both
 /// together, and with its value. Runs with much more are refused and have no figures; results of earlier
@@ -29,36 +34,68 @@ pub fn warnings(
         .filter_map(|(block, run)| {
             let over = limits::over(testbed, &cell.spec, run)?;
             let way = limits::way_words(over.direction);
-            Some(format!("{way} in block {} {:.2} %", block + 1, over.percent()))
+            let repaired = match over.behind_gaps_bytes {
+                0 => "",
+                _ => " (TCP repaired a loss)",
+            };
+            Some(format!("{way} in block {} {:.2} %{repaired}", block + 1, over.percent()))
         })
         .collect();
+    let mut found: Vec<String> =
+        repaired(name, cell, &good().collect::<Vec<_>>()).into_iter().collect();
     if !over.is_empty() {
-        let more = over.len().saturating_sub(NAMED);
-        let mut named = over[..over.len() - more].join(", ");
-        if more > 0 {
-            named += &format!(", and {more} more");
-        }
-        return vec![format!(
+        found.push(format!(
             "{name}: runs moved more than their links can carry, which is an error of the instrument: \
-             {named} of the limit."
-        )];
+             {} of the limit.",
+            first_of(&over)
+        ));
+        return found;
     }
-    limits::WAYS
-        .into_iter()
-        .filter_map(|direction| {
-            let percent = |(_, run)| limits::percent(testbed, &cell.spec, run, direction);
-            let percents: Vec<f64> = good().filter_map(percent).collect();
-            let mean = of_mean(&percents, confidence)?;
-            let low = mean.low.filter(|low| percents.len() >= FEWEST && *low > 100.0)?;
-            Some(format!(
-                "{name}: {} is {:.3} % ({low:.3} to {:.3}) of what its links can carry, which is an \
+    let means = limits::WAYS.into_iter().filter_map(|direction| {
+        let percent = |(_, run)| limits::percent(testbed, &cell.spec, run, direction);
+        let percents: Vec<f64> = good().filter_map(percent).collect();
+        let mean = of_mean(&percents, confidence)?;
+        let low = mean.low.filter(|low| percents.len() >= FEWEST && *low > 100.0)?;
+        Some(format!(
+            "{name}: {} is {:.3} % ({low:.3} to {:.3}) of what its links can carry, which is an \
                  error of the instrument.",
-                limits::way_words(direction),
-                mean.mean,
-                mean.high.unwrap_or(f64::NAN)
-            ))
-        })
-        .collect()
+            limits::way_words(direction),
+            mean.mean,
+            mean.high.unwrap_or(f64::NAN)
+        ))
+    });
+    found.extend(means);
+    found
+}
+
+/// The first of these, and how many more there are.
+fn first_of(all: &[String]) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    let named = all[..all.len() - more].join(", ");
+    if more > 0 { format!("{named}, and {more} more") } else { named }
+}
+
+/// Runs whose window opened or closed while TCP sent lost segments again: payload that waited behind the gap counts on
+/// the wrong side of the edge.
+fn repaired(name: &str, cell: &Cell, runs: &[(u32, &Measurement)]) -> Option<String> {
+    let of = |(block, run): &(u32, &Measurement)| {
+        let percents = [OneWay::Transmit, OneWay::Receive].into_iter().filter_map(|way| {
+            let (bytes, _) = limit::moved(run, way).filter(|(bytes, _)| *bytes > 0)?;
+            let percent = limits::gaps(&cell.spec, run, Some(way)) as f64 * 100.0 / bytes as f64;
+            let block = block + 1;
+            (percent.abs() > MISPLACED_PERCENT)
+                .then(|| format!("{} in block {block} {percent:+.2} %", way.word()))
+        });
+        percents.collect::<Vec<_>>()
+    };
+    let misplaced: Vec<String> = runs.iter().flat_map(of).collect();
+    (!misplaced.is_empty()).then(|| {
+        format!(
+            "{name}: windows opened or closed while TCP repaired a loss, so that they have payload of the time \
+             beside them, or lack their own: {}. A longer warm-up keeps the losses of the start out.",
+            first_of(&misplaced)
+        )
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Tests on runs with chosen rates.
 
+use linkrate_terms::gaps::Gaps;
+
 use crate::file::parse;
 use crate::fixture;
 use crate::study::Study;
@@ -44,6 +46,34 @@ fn a_run_above_the_limit_is_named_with_its_direction_and_value() {
     );
     let five = found("transmit", &[(100.7, 0.0); 5]);
     assert!(five[0].ends_with("block 3 100.70 %, and 2 more of the limit."), "{five:?}");
+}
+
+/// A run at `percent` of the limit, in whose window `opened` and `closed` per cent of it waited behind lost segments.
+fn repaired(percent: f64, opened: f64, closed: f64) -> Vec<String> {
+    let study = study("transmit");
+    let bytes = |percent: f64| (LIMIT / 8.0 * 2.0 * percent / 100.0) as u64;
+    let mut measured = fixture::stream(0.0, 0.5);
+    let traffic = &mut measured.traffic;
+    (traffic.transmit_bytes, traffic.transmit_seconds) = (bytes(percent), 2.0);
+    measured.evidence.senders.gaps =
+        Gaps { opened_bytes: bytes(opened), closed_bytes: bytes(closed) };
+    let run = fixture::run(0, 0, Some(0), measured);
+    warnings("cell", &study.cells[0], &study.testbed, &[&run], 0.95)
+}
+
+#[test]
+fn a_window_that_opens_or_closes_in_a_repair_is_named() {
+    assert_eq!(repaired(99.0, 0.0, 0.0), [""; 0]);
+    assert_eq!(repaired(99.0, 0.6, 0.55), [""; 0], "as much waits at both edges");
+    let [low] = repaired(90.0, 0.0, 0.45).try_into().unwrap();
+    assert!(low.contains("lack their own: transmit in block 1 -0.50 %. A longer"), "{low}");
+    let [gap, over] = repaired(100.6, 0.7, 0.0).try_into().unwrap();
+    assert!(gap.contains("transmit in block 1 +0.70 %"), "{gap}");
+    assert!(over.ends_with("transmit in block 1 100.60 % (TCP repaired a loss) of the limit."));
+    // the repair explains a third of what is too much
+    let [gap, over] = repaired(100.6, 0.2, 0.0).try_into().unwrap();
+    assert!(gap.contains("+0.20 %"), "{gap}");
+    assert!(over.ends_with("transmit in block 1 100.60 % of the limit."), "{over}");
 }
 
 #[test]
