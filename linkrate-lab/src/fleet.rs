@@ -121,7 +121,12 @@ fn facts(host: &Host, interface: &InterfaceFacts) -> BTreeMap<String, String> {
         (true, Some(rate)) => rate.to_string(),
         (true, None) => "up, without a rate of its own".to_owned(),
     };
-    let duplex = if interface.half_duplex { "half" } else { "full" };
+    // a link without a rate of its own tells nothing of it
+    let duplex = match (interface.half_duplex, interface.rate) {
+        (true, _) => "half",
+        (false, Some(_)) => "full",
+        (false, None) => "",
+    };
     let mut facts = BTreeMap::from(
         [
             ("kernel", hello.kernel.clone()),

@@ -133,7 +133,7 @@ fn together(of: &FleetResults, cell: &FleetCell, hub: &HubResult) -> String {
         said += &format!(" ({} to {})", shown(low), shown(high));
     }
     if let Some(fairness) = hub.fairness {
-        said += &format!(", fairness {fairness:.3}");
+        said += &format!(", Jain's index {fairness:.3}");
     }
     let is_its = |pair: &&PairResult| hub.node == if sends { pair.sender } else { pair.receiver };
     let rates = cell.pairs.iter().filter(is_its).filter_map(|pair| Some((pair, pair.rate?.mean)));

@@ -32,7 +32,7 @@ use linkrate_terms::{
     Workload,
 };
 
-pub use self::fleet::fleet;
+pub use self::fleet::{fleet, incast};
 pub use self::hostile::hostile;
 
 fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {

@@ -91,6 +91,7 @@ fn every_fixture() -> Vec<StudyResults> {
         fixture::failed(),
         fixture::hostile(),
         fixture::fleet(),
+        fixture::incast(),
         profiled,
     ]
 }
@@ -191,6 +192,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "failure",
                     "family",
                     "fleet",
+                    "hubs",
                     "imported",
                     "line",
                     "measured",
