@@ -167,7 +167,7 @@ impl Bonded {
                     device: device.clone(),
                     knobs: gigabit().defaults,
                     bus: None,
-                    host: HostSide::Aggregate(Arc::clone(&aggregate), number),
+                    host: HostSide::Aggregate(Arc::clone(&aggregate), number, None),
                     switch: 0,
                 },
             ));
