@@ -92,7 +92,7 @@ fn a_ring_of_four_nodes_is_measured_and_shown() {
 
 /// An incast on the same nodes: three senders at once, whose shares add up to what the node receives.
 fn all_others_send_to_one_node(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) {
-    let file = study(cluster, own, cpus, "pattern = \"ring\"", 1, "\"64 KiB\"");
+    let file = study(cluster, own, cpus, "pattern = \"ring\"", 2, "\"64 KiB\"");
     let results = cluster.beside("incast");
     let words = format!(
         "study run {} --fleet {} --fleet-pattern incast --output {} --json",

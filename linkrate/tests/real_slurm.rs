@@ -81,7 +81,7 @@ fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path) {
     let text = format!(
         "title = \"Nodes\"\n[testbed]\nsut-cpus = \"{sut}\"\nclient-cpus = \"{client}\"\n\
          [factors]\nmessage = [\"64 KiB\"]\n[method]\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\n\
-         blocks = {{ min = 1, max = 1 }}\n"
+         blocks = {{ min = 2, max = 2 }}\n"
     );
     fs::write(cluster.place("nodes.toml"), text).expect("write the study");
     let fleet = format!("study run {} --fleet slurm", cluster.place("nodes.toml").display());
