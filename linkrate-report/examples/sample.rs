@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("adapter", fixture::adapter()),
         ("failed", fixture::failed()),
         ("fleet", fixture::fleet()),
+        ("incast", fixture::incast()),
         ("hostile", fixture::hostile()),
     ] {
         let to = directory.join(name);
