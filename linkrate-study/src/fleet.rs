@@ -125,11 +125,24 @@ impl Fleet {
         Ok(on.at(sender.end.clone()))
     }
 
-    /// The first pair, whose testbed is that on which cells are checked.
+    /// The nodes in the middle, each in turn, of a pattern that has one.
+    pub fn in_the_middle(&self) -> Vec<u32> {
+        match self.hubs.is_empty() {
+            true => (0..).zip(&self.nodes).map(|(number, _)| number).collect(),
+            false => self.hubs.clone(),
+        }
+    }
+
+    /// A pair whose testbed is like those of all others, on which cells are checked.
     pub fn first_pair(&self) -> Pair {
-        let rounds = rounds::rounds(self);
-        let first = rounds.first().and_then(|round| round.first());
-        first.copied().unwrap_or(Pair { sender: 0, receiver: 1, round: 0 })
+        let (sender, receiver) = match self.pattern.hub() {
+            None => (0, 1),
+            Some(_) => {
+                let hub = self.hubs.first().copied().unwrap_or_default();
+                (hub, hub)
+            }
+        };
+        Pair { sender, receiver, round: 0 }
     }
 
     /// All nodes except the one in the middle, in the order of the clients of its testbed.
@@ -172,9 +185,8 @@ impl Fleet {
         match self.pattern {
             Pattern::AllPairs => nodes.saturating_mul(nodes.saturating_sub(1)),
             Pattern::Ring | Pattern::Bisection => nodes,
-            Pattern::Incast | Pattern::OneToMany if self.hubs.is_empty() => nodes,
             Pattern::Incast | Pattern::OneToMany => {
-                u32::try_from(self.hubs.len()).unwrap_or(u32::MAX)
+                u32::try_from(self.in_the_middle().len()).unwrap_or(u32::MAX)
             }
         }
     }
@@ -204,9 +216,7 @@ impl Fleet {
         }
         self.interfaces(&self.first_pair()).map(|_| ()).map_err(|error| error.to_string())
     }
-}
 
-impl Fleet {
     fn check_hubs(&self) -> Result<(), String> {
         let (count, word) = (self.nodes.len(), self.pattern.word());
         if self.pattern.hub().is_none() {

@@ -119,7 +119,7 @@ pub fn title(of: &FleetResults, cell: &FleetCell, figure: Figure, scale: &Scale)
 
 /// The figures of all others together with a node in the middle.
 fn together(of: &FleetResults, cell: &FleetCell, hub: &HubResult) -> String {
-    let name = of.nodes.get(hub.node as usize).map_or("?", |node| node.name.as_str());
+    let name = of.name(hub.node);
     let sends = of.pattern.hub() == Some(Hub::Sends);
     let way = if sends { format!("{name} to all others") } else { format!("all others to {name}") };
     let Some(rate) = hub.rate else {
@@ -139,9 +139,9 @@ fn together(of: &FleetResults, cell: &FleetCell, hub: &HubResult) -> String {
     let rates = cell.pairs.iter().filter(is_its).filter_map(|pair| Some((pair, pair.rate?.mean)));
     if let Some((pair, least)) = rates.min_by(|a, b| a.1.total_cmp(&b.1)) {
         let node = if sends { pair.receiver } else { pair.sender };
-        let node = of.nodes.get(node as usize).map_or("?", |node| node.name.as_str());
         said += &format!(
-            ", least with {node}: {} {}",
+            ", least with {}: {} {}",
+            of.name(node),
             number::significant(least / scale.divisor, 3),
             scale.unit
         );

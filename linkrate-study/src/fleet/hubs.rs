@@ -3,10 +3,9 @@
 use linkrate_terms::client_part::ClientPart;
 use serde::Serialize;
 
-use super::results::{PairResult, measure_of};
+use super::results::{PairResult, measure_of, pair_result};
 use super::two_way::Subject;
 use super::{Fleet, Hub, Pair};
-use crate::analysis::measures::{self, figure};
 use crate::quantity::{Interval, Measure};
 use crate::stats::interval::of_mean;
 use crate::stats::sample::mean;
@@ -46,8 +45,7 @@ fn runs_around(runs: &[StoredRun], cell: usize, hub: u32) -> Vec<&StoredRun> {
 
 /// The nodes in the middle, in their order.
 fn hubs(fleet: &Fleet) -> Vec<u32> {
-    let mut hubs: Vec<u32> =
-        super::rounds::rounds(fleet).concat().iter().map(|pair| pair.sender).collect();
+    let mut hubs = fleet.in_the_middle();
     hubs.sort_unstable();
     hubs
 }
@@ -82,24 +80,19 @@ pub(super) fn of_cell(
     let Some(side) = fleet.pattern.hub() else { return Vec::new() };
     let of_hub = |node: u32| {
         let runs = runs_around(runs, cell, node);
-        let interval = |measure| {
-            let values: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
-            of_mean(&values, study.method.confidence)
-        };
         let fairness = runs.iter().filter_map(|run| {
             let rates = parts(run).iter().map(|part| rate(study, cell, part, side));
             fairness(&rates.collect::<Option<Vec<f64>>>()?)
         });
-        let good = runs.iter().filter(|run| run.is_good()).count();
-        let p99: Option<u64> = measures::latency(&runs).and_then(|latency| latency.p99_ns);
+        let all = pair_result(study, cell, (node, node), &runs);
         HubResult {
             node,
-            runs: good as u32,
-            failed: (runs.len() - good) as u32,
-            rate: interval(measure_of(study, cell)),
-            service_demand: interval(Measure::ServiceDemand),
-            p99_us: p99.map(|ns| ns as f64 / 1e3),
-            retransmits: measures::evidence(&runs).retransmits,
+            runs: all.runs,
+            failed: all.failed,
+            rate: all.rate,
+            service_demand: all.service_demand,
+            p99_us: all.p99_us,
+            retransmits: all.retransmits,
             fairness: mean(&fairness.collect::<Vec<_>>()),
         }
     };
@@ -115,10 +108,10 @@ pub(super) fn pairs(
     side: Hub,
 ) -> Vec<PairResult> {
     let mut pairs = Vec::new();
+    let clients = u32::try_from(fleet.nodes.len()).unwrap_or(u32::MAX).saturating_sub(1);
     for hub in hubs(fleet) {
         let runs = runs_around(runs, cell, hub);
-        let good = runs.iter().filter(|run| run.is_good()).count();
-        let clients = u32::try_from(fleet.nodes.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        let all = pair_result(study, cell, (hub, hub), &runs);
         for client in 0..clients {
             let node = fleet.node_of_client(hub, client);
             let own: Vec<&ClientPart> =
@@ -130,7 +123,6 @@ pub(super) fn pairs(
                 Hub::Receives => own.iter().map(|part| part.retransmits as f64).collect(),
                 Hub::Sends => Vec::new(),
             };
-            let is_tcp = measures::evidence(&runs).retransmits.is_some();
             let (sender, receiver) = match side {
                 Hub::Receives => (node, hub),
                 Hub::Sends => (hub, node),
@@ -138,12 +130,12 @@ pub(super) fn pairs(
             pairs.push(PairResult {
                 sender,
                 receiver,
-                runs: good as u32,
-                failed: (runs.len() - good) as u32,
                 rate: of_mean(&rates, study.method.confidence),
                 service_demand: None,
                 p99_us: None,
-                retransmits: mean(&resent).filter(|_| is_tcp),
+                // absent without TCP
+                retransmits: all.retransmits.and_then(|_| mean(&resent)),
+                ..all
             });
         }
     }

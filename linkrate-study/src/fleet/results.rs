@@ -278,27 +278,35 @@ fn pairs(study: &Study, fleet: &Fleet, runs: &[StoredRun], cell: usize) -> Vec<P
     let rounds = super::rounds::rounds(fleet).concat();
     let mut all: Vec<(u32, u32)> = rounds.iter().map(|pair| (pair.sender, pair.receiver)).collect();
     all.sort_unstable();
-    let confidence = study.method.confidence;
-    let of_pair = |nodes: &(u32, u32)| {
-        let runs = by_pair.get(nodes).map_or(&[][..], Vec::as_slice);
-        let interval = |measure| {
-            let values: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
-            of_mean(&values, confidence)
-        };
-        let good = runs.iter().filter(|run| run.is_good()).count();
-        let p99: Option<u64> = measures::latency(runs).and_then(|latency| latency.p99_ns);
-        PairResult {
-            sender: nodes.0,
-            receiver: nodes.1,
-            runs: good as u32,
-            failed: (runs.len() - good) as u32,
-            rate: interval(measure_of(study, cell)),
-            service_demand: interval(Measure::ServiceDemand),
-            p99_us: p99.map(|ns| ns as f64 / 1e3),
-            retransmits: measures::evidence(runs).retransmits,
-        }
+    let of_pair = |nodes: (u32, u32)| {
+        pair_result(study, cell, nodes, by_pair.get(&nodes).map_or(&[][..], Vec::as_slice))
     };
-    all.iter().map(of_pair).collect()
+    all.into_iter().map(of_pair).collect()
+}
+
+/// The figures of the runs between two nodes.
+pub(super) fn pair_result(
+    study: &Study,
+    cell: usize,
+    (sender, receiver): (u32, u32),
+    runs: &[&StoredRun],
+) -> PairResult {
+    let interval = |measure| {
+        let values: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
+        of_mean(&values, study.method.confidence)
+    };
+    let good = runs.iter().filter(|run| run.is_good()).count();
+    let p99: Option<u64> = measures::latency(runs).and_then(|latency| latency.p99_ns);
+    PairResult {
+        sender,
+        receiver,
+        runs: good as u32,
+        failed: (runs.len() - good) as u32,
+        rate: interval(measure_of(study, cell)),
+        service_demand: interval(Measure::ServiceDemand),
+        p99_us: p99.map(|ns| ns as f64 / 1e3),
+        retransmits: measures::evidence(runs).retransmits,
+    }
 }
 
 /// What differs between a subject and most other nodes.
@@ -385,9 +393,14 @@ fn failures(fleet: &Fleet, runs: &[StoredRun]) -> Vec<String> {
 }
 
 impl FleetResults {
+    /// The name of a node.
+    pub fn name(&self, node: u32) -> &str {
+        self.nodes.get(node as usize).map_or("?", |node| node.name.as_str())
+    }
+
     /// A subject in words.
     pub fn subject(&self, subject: Subject) -> String {
-        let name = |node: u32| self.nodes.get(node as usize).map_or("?", |node| node.name.as_str());
+        let name = |node: u32| self.name(node);
         match subject {
             Subject::Node { node } => format!("node {}", name(node)),
             Subject::Sender { node } => format!("{} as a sender", name(node)),

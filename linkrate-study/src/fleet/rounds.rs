@@ -107,11 +107,7 @@ pub fn rounds(fleet: &Fleet) -> Vec<Vec<Pair>> {
             vec![there, back]
         }
         Pattern::Incast | Pattern::OneToMany => {
-            let turn = |hub: u32| vec![(hub, hub)];
-            match fleet.hubs.is_empty() {
-                true => (0..nodes).map(turn).collect(),
-                false => fleet.hubs.iter().copied().map(turn).collect(),
-            }
+            fleet.in_the_middle().into_iter().map(|hub| vec![(hub, hub)]).collect()
         }
     };
     let most = (fleet.at_once as usize).max(1);
