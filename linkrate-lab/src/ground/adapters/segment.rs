@@ -119,7 +119,7 @@ impl Segment {
     }
 
     /// The SUT's interface that a port belongs to.
-    fn interface_of<'a>(&'a self, port: &'a SutPort) -> &'a str {
+    pub(super) fn interface_of<'a>(&'a self, port: &'a SutPort) -> &'a str {
         self.aggregate.as_deref().map_or(port.name(), Aggregate::name)
     }
 

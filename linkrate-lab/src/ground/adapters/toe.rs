@@ -50,7 +50,7 @@ struct State {
     /// Those of them of which the adapter told at the last look. The others are idle.
     told: BTreeSet<u32>,
     /// Connections of programs at the adapter by their numbers.
-    programs: BTreeMap<u32, ProgramAway>,
+    programs: BTreeMap<u32, Place>,
     /// Those of them that have ended, with their last status and when it was seen.
     ended: BTreeMap<u32, (ConnectionStatus, Instant)>,
     /// The ports of each outlet that carried traffic at the last look, by its number.
@@ -99,24 +99,16 @@ struct Prepared {
     since: Instant,
 }
 
-/// A connection at the adapter.
+/// A connection of a flow at the adapter.
 #[derive(Debug)]
 struct Away {
-    /// The number of its [outlet](Outlet).
-    at: u32,
-    ends: ConnectionEnds,
-    /// The host had sent all before this sequence number.
-    send_next: u32,
-    /// The ports of the outlet that carried traffic when it came.
-    in_use: u64,
+    place: Place,
     use_of: rules::Use,
-    /// It cannot return: one end has finished.
-    stuck: bool,
 }
 
-/// A connection of a program at the adapter.
+/// Where a connection at the adapter passes, and how it came there.
 #[derive(Debug, Clone, Copy)]
-struct ProgramAway {
+struct Place {
     /// The number of its [outlet](Outlet).
     at: u32,
     ends: ConnectionEnds,
@@ -124,7 +116,7 @@ struct ProgramAway {
     send_next: u32,
     /// The ports of the outlet that carried traffic when it came.
     in_use: u64,
-    /// It was to return, and has not.
+    /// It was to return and has not: one end of it may have finished.
     stuck: bool,
 }
 
@@ -237,11 +229,9 @@ impl Engine {
     /// Tells a port that has joined an aggregate of the connections that are at the adapter.
     pub(super) fn tell(&self, port: &Port, outlet: u32) -> Result<(), LabError> {
         let state = self.lock();
-        let flows = state.away.values().map(|of| (of.at, of.ends, of.send_next));
-        let programs = state.programs.values().map(|of| (of.at, of.ends, of.send_next));
-        for (_, ends, send_next) in flows.chain(programs).filter(|(at, ..)| *at == outlet) {
-            port.hold(ends)?;
-            port.to_adapter(ends, send_next)?;
+        for place in state.places_at(outlet) {
+            port.hold(place.ends)?;
+            port.to_adapter(place.ends, place.send_next)?;
         }
         Ok(())
     }
@@ -285,9 +275,7 @@ impl Engine {
     /// `is_first`: those of all ports together are among them.
     fn counts(&self, outlet: u32, is_first: bool) -> Vec<(String, u64)> {
         let state = self.lock();
-        let programs = state.programs.values().filter(|of| of.at == outlet).count();
-        let flows = state.away.values().filter(|away| away.at == outlet).count();
-        let there = (programs + flows) as u64;
+        let there = state.places_at(outlet).count() as u64;
         let mut counts = vec![("toeConnections".to_owned(), there)];
         let moves = state.moves.iter().filter(|((at, _), _)| *at == outlet);
         counts.extend(moves.map(|((_, kind), count)| (format!("toeMoves.{kind}"), *count)));
@@ -309,6 +297,12 @@ impl Engine {
 }
 
 impl State {
+    /// The places of all connections at the adapter that pass this outlet.
+    fn places_at(&self, outlet: u32) -> impl Iterator<Item = &Place> {
+        let flows = self.away.values().map(|away| &away.place);
+        flows.chain(self.programs.values()).filter(move |place| place.at == outlet)
+    }
+
     /// Makes an interface of this name, with so many queues and this Ethernet address, for the port of a segment
     /// with that index and its clients.
     fn interface(

@@ -13,7 +13,7 @@ use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::knobs::Toe;
 
 use super::rules::{self, Back, Reason, Use};
-use super::{Away, Engine, Outlet, Prepared, State, done, is_of, toe};
+use super::{Away, Engine, Outlet, Place, Prepared, State, done, is_of, toe};
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
 use crate::ground::adapters::{Adapters, Segment};
@@ -95,7 +95,7 @@ impl State {
 
     /// The connection whose place in the full table of a port one takes that has carried `lately` bytes.
     fn victim(&self, at: u32, lately: u64, now: Instant) -> Option<u32> {
-        let table = self.away.iter().filter(|(_, away)| away.at == at && !away.stuck);
+        let table = self.away.iter().filter(|(_, away)| away.place.at == at && !away.place.stuck);
         rules::victim(table.map(|(flow, away)| (*flow, &away.use_of)), lately, now)
     }
 
@@ -274,20 +274,24 @@ impl Adapters {
         };
         let mut need = Vec::new();
         for flow in flows {
-            let Some(away) = state.away.get(&flow).filter(|away| !away.stuck) else { continue };
-            let asks = asked.iter().find(|(ends, _)| *ends == away.ends);
+            let Some(Away { place, use_of }) = state.away.get(&flow) else { continue };
+            if place.stuck {
+                continue;
+            }
+            let asks = asked.iter().find(|(ends, _)| *ends == place.ends);
             let by_rule = || {
-                let (knobs, in_use, has_carriers) = outlets.get(&away.at)?;
-                let lost = rules::lost(away.in_use, *in_use, *has_carriers);
-                rules::returns(&away.use_of, knobs, lost, now)
+                let (knobs, in_use, has_carriers) = outlets.get(&place.at)?;
+                let lost = rules::lost(place.in_use, *in_use, *has_carriers);
+                rules::returns(use_of, knobs, lost, now)
             };
             let reason = asks.map(|(_, why)| Reason::from(*why)).or_else(by_rule);
             need.extend(reason.map(|reason| (flow, reason)));
         }
         // a frame waits for those that cannot return as well
         for (ends, _) in &asked {
-            let stuck = state.away.values().find(|away| away.stuck && away.ends == *ends);
-            if let Some(outlet) = stuck.and_then(|away| self.outlet(away.at)) {
+            let mut places = state.away.values().map(|away| away.place);
+            let stuck = places.find(|place| place.stuck && place.ends == *ends);
+            if let Some(outlet) = stuck.and_then(|place| self.outlet(place.at)) {
                 outlet.release(*ends)?;
             }
         }
@@ -353,10 +357,10 @@ impl Adapters {
         if !ended {
             return self.raise(state, flow, Reason::TableFull);
         }
-        if let Some(away) = state.away.remove(&flow)
-            && let Some(outlet) = self.outlet(away.at)
+        if let Some(Away { place, .. }) = state.away.remove(&flow)
+            && let Some(outlet) = self.outlet(place.at)
         {
-            outlet.to_host(away.ends)?;
+            outlet.to_host(place.ends)?;
         }
         Ok(())
     }
@@ -387,7 +391,7 @@ impl Adapters {
         port: u32,
         is_first: bool,
     ) -> Vec<(String, u64)> {
-        let outlet = self.outlets().find(|outlet| outlet.counted_at == port);
+        let outlet = self.outlets().find(|outlet| outlet.counted_at() == port);
         let (Some(engine), Some(outlet)) = (&self.engine, outlet) else { return Vec::new() };
         engine.counts(outlet.number, is_first)
     }
@@ -402,13 +406,10 @@ impl Adapters {
         // a router is behind the ports of an aggregate without an engine
         let is_direct = |segment: &&Segment| segment.topology.gateways().is_none();
         self.segments.iter().filter(is_direct).find_map(|segment| {
+            // an aggregate has the address of its first port
+            let mut outlets = (0..).zip(segment.outlets());
             let has = |index| is_of(own, segment.topology.port_address(index));
-            let index = (0..segment.ports.len()).find(|index| has(*index))?;
-            let mut outlets = segment.outlets();
-            match segment.aggregate {
-                Some(_) => outlets.next(),
-                None => outlets.nth(index),
-            }
+            outlets.find(|(index, _)| has(*index)).map(|(_, outlet)| outlet)
         })
     }
 
@@ -455,8 +456,8 @@ impl Adapters {
                 state.spent_ns += state.taken(flow)?;
                 let use_of = Use::new(Instant::now());
                 let at = outlet.number;
-                let away = Away { at, ends, send_next, in_use, use_of, stuck: false };
-                state.away.insert(flow, away);
+                let place = Place { at, ends, send_next, in_use, stuck: false };
+                state.away.insert(flow, Away { place, use_of });
                 state.back.remove(&flow);
                 state.count(at, "down");
                 state.stood_us.push(stood_us);
@@ -480,14 +481,14 @@ impl Adapters {
         if state.sut.is_none() {
             return Ok(());
         }
-        let away = state.away.iter().filter(|(_, away)| which(away.at) && !away.stuck);
+        let away = state.away.iter().filter(|(_, away)| which(away.place.at) && !away.place.stuck);
         let flows: Vec<u32> = away.map(|(flow, _)| *flow).collect();
         flows.into_iter().try_for_each(|flow| self.raise(&mut state, flow, reason))
     }
 
     fn raise(&self, state: &mut State, flow: u32, reason: Reason) -> Result<(), LabError> {
         let Some(away) = state.away.get(&flow) else { return Ok(()) };
-        let (at, ends) = (away.at, away.ends);
+        let Place { at, ends, .. } = away.place;
         let Some(outlet) = self.outlet(at) else { return Ok(()) };
         outlet.hold_to_return(ends)?;
         state.order(ToeRequest::Halt { flow })?;
@@ -503,7 +504,7 @@ impl Adapters {
             ToeReply::Stays(Stays { word, .. }) => {
                 *state.stayed.entry(format!("adapter-{word}")).or_default() += 1;
                 if let Some(away) = state.away.get_mut(&flow) {
-                    away.stuck = true;
+                    away.place.stuck = true;
                 }
                 state.order(ToeRequest::Resume { flow })?;
                 // all that the host had sent is long out

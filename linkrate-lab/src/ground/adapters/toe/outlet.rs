@@ -8,43 +8,34 @@ use linkrate_adapter::{AdapterError, Aggregate, Asks, ConnectionEnds, Port, Tell
 use linkrate_terms::PortKnobs;
 
 use super::rules;
-use crate::ground::adapters::Segment;
+use crate::ground::adapters::{Segment, SutPort};
 
 /// A port with an engine, or the ports of an aggregate, which have one table.
 #[derive(Debug)]
 pub(in crate::ground::adapters) struct Outlet<'a> {
     /// The number of the port; for an aggregate, that of the first port that it was made with.
     pub(super) number: u32,
-    /// The number of the port that counts for it.
-    pub(super) counted_at: u32,
     /// The name of its interface.
     pub(super) name: &'a str,
-    /// The ports, the first of which is asked for settings.
-    ports: Vec<&'a Port>,
+    /// The first of the ports, which is asked for settings.
+    first: &'a SutPort,
+    /// All of them.
+    ports: &'a [SutPort],
     aggregate: Option<&'a Aggregate>,
 }
 
-impl<'a> Outlet<'a> {
-    /// One port.
-    pub(super) fn port(number: u32, port: &'a Port) -> Self {
-        let (counted_at, name) = (number, port.name());
-        Self { number, counted_at, name, ports: vec![port], aggregate: None }
+impl Outlet<'_> {
+    /// The number of the port that counts for it.
+    pub(super) fn counted_at(&self) -> u32 {
+        self.first.number
     }
 
-    /// The ports of an aggregate, by the number of the first one that it was made with. `counted_at` is the
-    /// number of its first port now. `None` without ports.
-    pub(super) fn aggregate(
-        number: u32,
-        counted_at: u32,
-        aggregate: &'a Aggregate,
-        ports: Vec<&'a Port>,
-    ) -> Option<Self> {
-        let (name, aggregate, is_empty) = (aggregate.name(), Some(aggregate), ports.is_empty());
-        (!is_empty).then_some(Self { number, counted_at, name, ports, aggregate })
+    fn first(&self) -> &Port {
+        &self.first.port
     }
 
-    fn first(&self) -> &'a Port {
-        self.ports[0]
+    fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().map(|end| &end.port)
     }
 
     /// The settings that were requested last.
@@ -67,7 +58,7 @@ impl<'a> Outlet<'a> {
 
     /// Whether all of its links are up.
     pub(super) fn has_all_carriers(&self) -> bool {
-        self.ports.iter().all(|port| port.has_carrier())
+        self.ports().all(|port| port.has_carrier())
     }
 
     /// How many connections may be in its table.
@@ -82,9 +73,9 @@ impl<'a> Outlet<'a> {
 
     /// Keeps the frames of a connection's far end, until it is at the adapter or at the host.
     pub(super) fn hold(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        for (index, port) in self.ports.iter().enumerate() {
+        for (index, port) in self.ports().enumerate() {
             if let Err(error) = port.hold(ends) {
-                self.ports[..index].iter().try_for_each(|port| port.to_host(ends))?;
+                self.ports().take(index).try_for_each(|port| port.to_host(ends))?;
                 return Err(error);
             }
         }
@@ -93,7 +84,7 @@ impl<'a> Outlet<'a> {
 
     /// Keeps the frames of a connection at the adapter, until it is at the host or stays.
     pub(super) fn hold_to_return(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        self.ports.iter().try_for_each(|port| port.hold_to_return(ends))
+        self.ports().try_for_each(|port| port.hold_to_return(ends))
     }
 
     /// Hands the frames of a connection to the adapter's TCP.
@@ -102,49 +93,46 @@ impl<'a> Outlet<'a> {
         ends: ConnectionEnds,
         send_next: u32,
     ) -> Result<(), AdapterError> {
-        self.ports.iter().try_for_each(|port| port.to_adapter(ends, send_next))
+        self.ports().try_for_each(|port| port.to_adapter(ends, send_next))
     }
 
     /// Hands the frames of a connection to the host.
     pub(super) fn to_host(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        self.ports.iter().try_for_each(|port| port.to_host(ends))
+        self.ports().try_for_each(|port| port.to_host(ends))
     }
 
     /// Lets the frames of a connection that was held go on where it is.
     pub(super) fn release(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        self.ports.iter().try_for_each(|port| port.release(ends))
+        self.ports().try_for_each(|port| port.release(ends))
     }
 
     /// The connections that are to return, as the devices have asked since the last call.
     pub(super) fn asked(&self) -> Vec<(ConnectionEnds, Asks)> {
-        self.ports.iter().flat_map(|port| port.connections_to_return()).collect()
+        self.ports().flat_map(|port| port.connections_to_return()).collect()
     }
 
     /// Lets `tell` know when a device asks that connections return.
     pub(super) fn tell_of_returns(&self, tell: &Tell) {
-        self.ports.iter().for_each(|port| port.tell_of_returns(tell));
+        self.ports().for_each(|port| port.tell_of_returns(tell));
     }
 
     /// Hands all frames to the host from now on.
     pub(super) fn forget(&self) -> Result<(), AdapterError> {
-        let have = self.ports.iter().filter(|port| port.connections_offloaded().1 > 0);
-        have.into_iter().try_for_each(|port| port.forget_connections())
+        let mut have = self.ports().filter(|port| port.connections_offloaded().1 > 0);
+        have.try_for_each(Port::forget_connections)
     }
 }
 
 impl Segment {
     /// Where connections of its ports pass.
-    pub(in crate::ground::adapters) fn outlets(&self) -> std::vec::IntoIter<Outlet<'_>> {
-        let outlets: Vec<_> = match self.aggregate.as_deref() {
-            Some(aggregate) => {
-                let counted_at = self.ports.first().map_or(self.topology.home, |end| end.number);
-                let ports = self.ports.iter().map(|end| &end.port).collect();
-                Outlet::aggregate(self.topology.home, counted_at, aggregate, ports)
-                    .into_iter()
-                    .collect()
-            }
-            None => self.ports.iter().map(|end| Outlet::port(end.number, &end.port)).collect(),
-        };
-        outlets.into_iter()
+    pub(in crate::ground::adapters) fn outlets(&self) -> impl Iterator<Item = Outlet<'_>> {
+        let aggregate = self.aggregate.as_deref();
+        let together = aggregate.map_or(1, |_| self.ports.len().max(1));
+        self.ports.chunks(together).filter_map(move |ports| {
+            let first = ports.first()?;
+            let number = aggregate.map_or(first.number, |_| self.topology.home);
+            let name = self.interface_of(first);
+            Some(Outlet { number, name, first, ports, aggregate })
+        })
     }
 }

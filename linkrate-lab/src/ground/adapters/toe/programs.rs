@@ -22,7 +22,7 @@ use linkrate_toe::program::rest_of;
 use linkrate_toe::{Connection, Refusal as Obstacle, hand_over};
 
 use super::super::{Adapters, Segment};
-use super::{Back, Outlet, ProgramAway, Reason, State, done, is_of, rules, toe};
+use super::{Back, Outlet, Place, Reason, State, done, is_of, rules, toe};
 use crate::connection::AgentError;
 use crate::error::LabError;
 use crate::host::Host;
@@ -196,7 +196,7 @@ impl Adapters {
         }
         let (at, send_next) = (outlet.number, connection.send_next());
         outlet.to_adapter(ends, send_next)?;
-        state.programs.insert(id, ProgramAway { at, ends, send_next, in_use, stuck: false });
+        state.programs.insert(id, Place { at, ends, send_next, in_use, stuck: false });
         state.count(at, "down");
         Ok(pair)
     }
@@ -227,7 +227,7 @@ impl Adapters {
     ) -> Result<(), Stay> {
         let Some(engine) = &self.engine else { return Ok(()) };
         let mut state = engine.lock();
-        let Some(ProgramAway { at, ends, .. }) = state.programs.get(&id).copied() else {
+        let Some(Place { at, ends, .. }) = state.programs.get(&id).copied() else {
             return Ok(());
         };
         let Some(outlet) = self.outlet(at) else { return Ok(()) };
@@ -387,7 +387,7 @@ impl Adapters {
         let unfinished: BTreeSet<_> = all.iter().map(|of| (of.own, of.far)).collect();
         let mut gone = Vec::new();
         for id in old {
-            let Some(ProgramAway { at, ends, .. }) = state.programs.get(&id).copied() else {
+            let Some(Place { at, ends, .. }) = state.programs.get(&id).copied() else {
                 continue;
             };
             if unfinished.contains(&(ends.own, ends.far)) {
@@ -414,7 +414,7 @@ impl Adapters {
         let mut all = Vec::new();
         for outlet in self.outlets() {
             for (ends, why) in outlet.asked() {
-                let is_it = |of: &ProgramAway| (of.at, of.ends) == (outlet.number, ends);
+                let is_it = |of: &Place| (of.at, of.ends) == (outlet.number, ends);
                 let found = state.programs.iter().find(|(_, of)| is_it(of));
                 match found {
                     // one that has ended cannot return
@@ -447,7 +447,7 @@ impl Adapters {
     pub(crate) fn release_program(&self, id: u32) -> Result<(), LabError> {
         let place =
             self.engine.as_ref().and_then(|engine| engine.lock().programs.get(&id).copied());
-        let Some(ProgramAway { at, ends, .. }) = place else { return Ok(()) };
+        let Some(Place { at, ends, .. }) = place else { return Ok(()) };
         self.outlet(at).map_or(Ok(()), |outlet| Ok(outlet.release(ends)?))
     }
 
