@@ -131,16 +131,14 @@ impl Epoll {
             tv_nsec: (ns % 1_000_000_000) as i64,
         });
         readable.0.clear();
-        let waited = match IS_OLD.load(Ordering::Relaxed) {
-            false => match self.wait_by_pwait2(readable, timeout.as_ref()) {
-                Err(Errno::NOSYS) => {
-                    IS_OLD.store(true, Ordering::Relaxed);
-                    self.wait_by_ppoll(readable, timeout.as_ref())
-                }
-                waited => waited,
-            },
-            true => self.wait_by_ppoll(readable, timeout.as_ref()),
-        };
+        let mut waited = Err(Errno::NOSYS);
+        if !IS_OLD.load(Ordering::Relaxed) {
+            waited = self.wait_by_pwait2(readable, timeout.as_ref());
+        }
+        if waited == Err(Errno::NOSYS) {
+            IS_OLD.store(true, Ordering::Relaxed);
+            waited = self.wait_by_ppoll(readable, timeout.as_ref());
+        }
         match waited {
             Err(error) if error != Errno::INTR => Err(error.into()),
             _ => Ok(()),
