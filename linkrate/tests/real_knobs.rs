@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use common::lab::{lab, measured};
-use common::{LINKRATE, Running, command, is_root_or_skips};
+use common::{LINKRATE, READ_IN_TURN, Running, command, is_root_or_skips};
 use linkrate_study::store::{Store, StoredStudy};
 use linkrate_terms::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
 
@@ -37,10 +37,6 @@ fn cell(stored: &StoredStudy, number: u32) -> Vec<&Measurement> {
     assert_eq!(runs.len(), 2);
     runs
 }
-
-/// What the mean size of packets may be off by: the kernel's counts of octets and of packets are in two
-/// files, which are read one after the other.
-const READ_IN_TURN: f64 = 1.005;
 
 fn stack(run: &Measurement) -> f64 {
     run.evidence.mean_stack_packet_bytes().expect("TCP sent something")
