@@ -57,9 +57,7 @@ pub fn run(summary: &mut Summary, wanted: &[String], budget: Budget) {
         }
         Ok(outcome)
     });
-    for name in built {
-        summary.step(&format!("fuzz {name}"), || run_target(&name, budget));
-    }
+    summary.steps("fuzz", &built, |name| run_target(name, budget));
 }
 
 fn directory() -> PathBuf {

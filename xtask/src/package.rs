@@ -11,6 +11,7 @@ use crate::book;
 use crate::cargo::{cargo, root, target_directory};
 use crate::git::git;
 use crate::process;
+use crate::real::build_of_program;
 use crate::summary::Outcome;
 use crate::tools::CARGO_DEB;
 
@@ -18,7 +19,7 @@ use crate::tools::CARGO_DEB;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Build {
     /// As tests have it, for this machine.
-    Release,
+    Tests,
     /// As [`crate::dist`] hands it out, for this target.
     Dist(&'static str),
 }
@@ -40,7 +41,7 @@ impl Build {
     /// Where cargo leaves the program.
     pub fn program(self) -> PathBuf {
         let built = match self {
-            Self::Release => target_directory().join("release"),
+            Self::Tests => target_directory().join("debug"),
             Self::Dist(target) => target_directory().join(target).join("dist"),
         };
         built.join("linkrate")
@@ -50,7 +51,7 @@ impl Build {
     fn arguments(self) -> Vec<&'static str> {
         match self {
             // its debug information is for backtraces of tests
-            Self::Release => vec!["--strip"],
+            Self::Tests => vec!["--profile", "dev", "--strip"],
             Self::Dist(target) => vec!["--profile", "dist", "--target", target],
         }
     }
@@ -65,12 +66,12 @@ pub fn test() -> io::Result<Outcome> {
         let reason = format!("cargo-deb is not installed; {}", CARGO_DEB.remedy());
         return Ok(Outcome::skipped("package", reason));
     }
-    let build = process::run(&cargo(["build", "--release", "--locked", "-p", "linkrate"]), BUILD)?;
+    let build = process::run(&build_of_program()?, BUILD)?;
     if !build.success {
         return Ok(Outcome::failed(build.output));
     }
     let made = root().join("target/package/deb");
-    let package = match make(Build::Release, &made, epoch())? {
+    let package = match make(Build::Tests, &made, epoch())? {
         Ok(package) => package,
         Err(output) => return Ok(Outcome::failed(output)),
     };

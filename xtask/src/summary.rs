@@ -2,7 +2,11 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
+use std::num::NonZero;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
 /// A check that the summary names: one that was skipped, so that the run does not look complete
@@ -81,9 +85,41 @@ impl Summary {
     /// that could not even be started has failed.
     pub fn step(&mut self, name: &str, step: impl FnOnce() -> io::Result<Outcome>) {
         println!("== {name}");
-        let started = Instant::now();
-        let outcome = step().unwrap_or_else(|error| Outcome::failed(format!("error: {error}\n")));
-        let took = started.elapsed();
+        let (outcome, took) = timed(step);
+        self.tell(name, outcome, took);
+    }
+
+    /// Runs a step of this kind for each of `names`, as many at a time as there are CPUs, and tells in
+    /// their order how each went.
+    pub fn steps<F>(&mut self, kind: &str, names: &[String], step: F)
+    where
+        F: Fn(&str) -> io::Result<Outcome> + Sync,
+    {
+        println!("== {kind} {}", names.join(", "));
+        let workers = available_parallelism().map_or(1, NonZero::get).min(names.len());
+        let next = AtomicUsize::new(0);
+        let (sender, results) = channel();
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                let (sender, step, next) = (sender.clone(), &step, &next);
+                scope.spawn(move || {
+                    while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let (outcome, took) = timed(|| step(name));
+                        // the receiver outlives this scope
+                        _ = sender.send((name, outcome, took));
+                    }
+                });
+            }
+        });
+        drop(sender);
+        let mut all: Vec<(&String, Outcome, Duration)> = results.into_iter().collect();
+        all.sort_by_key(|(name, ..)| names.iter().position(|other| other == *name));
+        for (name, outcome, took) in all {
+            self.tell(&format!("{kind} {name}"), outcome, took);
+        }
+    }
+
+    fn tell(&mut self, name: &str, outcome: Outcome, took: Duration) {
         if outcome.failed > 0 {
             println!("{}", outcome.output.trim_end());
         }
@@ -109,6 +145,13 @@ impl Summary {
             (passed + outcome.passed, failed + outcome.failed, skipped + outcome.skipped.len())
         })
     }
+}
+
+/// The outcome of a step, and the time that it took.
+fn timed(step: impl FnOnce() -> io::Result<Outcome>) -> (Outcome, Duration) {
+    let started = Instant::now();
+    let outcome = step().unwrap_or_else(|error| Outcome::failed(format!("error: {error}\n")));
+    (outcome, started.elapsed())
 }
 
 impl fmt::Display for Summary {
@@ -166,6 +209,26 @@ mod tests {
             .map(|row| row.split_whitespace().nth(1).unwrap())
             .collect();
         assert_eq!(words, ["FAILED", "ok", "skipped", "FAILED"]);
+    }
+
+    #[test]
+    fn steps_beside_each_other_keep_their_order() {
+        let names: Vec<String> = (0..9).map(|number| number.to_string()).collect();
+        let mut summary = Summary::default();
+        summary.steps("target", &names, |name| match name {
+            "0" => {
+                thread::sleep(Duration::from_millis(30));
+                Ok(Outcome::passed())
+            }
+            "4" => Err(io::Error::other("no such program")),
+            _ => Ok(Outcome::passed()),
+        });
+        let text = summary.to_string();
+        let rows: Vec<&str> = text.lines().skip(1).take(9).collect();
+        for (row, name) in rows.iter().zip(&names) {
+            assert!(row.starts_with(&format!("target {name}  ")), "{text}");
+        }
+        assert!(rows[4].contains("FAILED") && text.ends_with("8 passed, 1 failed, 0 skipped\n"));
     }
 
     #[test]
