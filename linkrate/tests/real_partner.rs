@@ -334,13 +334,16 @@ fn open_vswitch_agrees_with_fast_timers_in_failure_and_recovery() {
             bonded.expect(FAST, &[false, true]);
             bonded.set_link(0, true);
             bonded.expect(FAST, &[true; 2]);
+            // flows of the host are never silent here, and come back to the port nevertheless
+            if words.is_empty() {
+                let sent = || bonded.frames("ifHCOutUcastPkts")[0];
+                let before = sent();
+                assert!(wait_until(Duration::from_secs(5), || sent() > before + 1000));
+            }
             let rates = stream.rates();
             println!("carrier lost {words}: {rates:.0?} Mb/s");
             let alive = rates.iter().filter(|rate| **rate > 0.0).count();
             assert!(alive + 2 >= rates.len() && rates.last() > Some(&0.0), "{rates:?}");
-            // flows of the host are never silent here, and come back to the port nevertheless
-            let after = &rates[rates.len() - 4..];
-            assert!(!words.is_empty() || after.iter().any(|rate| *rate > 1100.0), "{rates:?}");
         }
         // a silent failure: neither end sees it before LACP times out
         let stream = bonded.stream(14, "");

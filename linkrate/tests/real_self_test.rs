@@ -225,7 +225,8 @@ fn detects_a_meter_that_forgets_idle_time() {
         let of_size =
             || outcome.samples.iter().filter(|sample| (sample.asked_percent - 5.0).abs() < 0.1);
         assert_ne!(outcome.verdict, Verdict::Passed, "{outcome:#?}");
-        for sample in of_size() {
+        // what the hypervisor takes is no idle time either, and may make up for what is forgotten
+        for sample in of_size().filter(|sample| sample.disturbance.is_none()) {
             assert_ne!(sample.verdict, Verdict::Passed, "{sample:?}");
             assert!(sample.error_points > 1.0, "{sample:?}");
         }
@@ -237,7 +238,7 @@ fn detects_a_meter_that_forgets_idle_time() {
     }
 }
 
-/// 4 µs of each wake-up are nothing at 50 a second, and a sixth of a small load at 5,000.
+/// 20 µs of each wake-up are nothing at 50 a second, and a tenth of a CPU at 5,000.
 #[test]
 fn detects_a_meter_that_misses_a_part_of_each_wake_up() {
     let test = "detects_a_meter_that_misses_a_part_of_each_wake_up";
@@ -248,7 +249,7 @@ fn detects_a_meter_that_misses_a_part_of_each_wake_up() {
     }
     let placement = Placement::choose(&TestbedSpec::default()).expect("CPUs");
     let meter = CpuMeter::new(source, &placement.sut).expect("a meter");
-    let outcome = test_of(&Faulty { meter, fault: Fault::WakesLate(4_000) }, &placement);
+    let outcome = test_of(&Faulty { meter, fault: Fault::WakesLate(20_000) }, &placement);
     let of_pace = |pace| outcome.samples.iter().filter(move |sample| sample.pace == pace);
     for sample in of_pace(Pace::Slow) {
         assert_ne!(sample.verdict, Verdict::Failed, "{sample:?}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::processes::OwnCopy;
 use common::small::{SmallStudy, planned, stored};
-use common::{Finished, Running, command, is_root_or_skips, kill, wait_until};
+use common::{RUNS_FAILED, Running, command, is_root_or_skips, kill, wait_until};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -39,7 +39,7 @@ fn warned_at(study: &SmallStudy, stderr: OwnedFd) {
     study.await_runs(2);
     kill(study.own.await_traffic(2)[1], Signal::KILL);
     // a run has failed, and every other was made
-    assert_eq!(code_of(child), Some(4));
+    assert_eq!(code_of(child), Some(RUNS_FAILED));
     assert_eq!(study.slots(), planned(&study.results()));
     assert!(stored(&study.results()).iter().any(|run| run.failure().is_some()));
     study.own.expect_nothing_left();
@@ -61,12 +61,6 @@ fn a_study_outlives_a_terminal_that_nobody_reads() {
     let filler = open(OFlags::NONBLOCK);
     while rustix::io::write(&filler, &[b'x'; 256]).is_ok() {}
     warned_at(&SmallStudy::new(), open(OFlags::empty()));
-}
-
-/// Whether a command ran to its end. A program that disturbs the machine may fail runs.
-#[track_caller]
-fn went_on(finished: &Finished) {
-    assert!(matches!(finished.code(), Some(0 | 4)), "{:?}: {}", finished.status, finished.stderr);
 }
 
 #[test]
@@ -108,7 +102,7 @@ fn a_hang_up_that_was_ignored_stays_ignored() {
     let running = Running::start(&mut under_nohup(&study.run()));
     study.await_runs(2);
     running.signal(Signal::HUP);
-    went_on(&running.wait());
+    running.wait().expect_end();
     assert_eq!(study.slots(), planned(&study.results()));
     study.own.expect_nothing_left();
 }
@@ -133,7 +127,7 @@ fn a_study_ends_in_order_on_each_signal() {
     let running = Running::start(&mut study.run());
     study.await_runs(2);
     running.signal(Signal::PIPE);
-    went_on(&running.wait());
+    running.wait().expect_end();
     assert_eq!(study.slots(), planned(&study.results()));
 }
 
@@ -151,7 +145,7 @@ fn a_measurement_ends_in_order_on_each_signal() {
         let finished = running.wait();
         finished.json();
         match signal {
-            Signal::PIPE => went_on(&finished),
+            Signal::PIPE => _ = finished.expect_end(),
             _ => assert_eq!(finished.code(), Some(130), "{}", finished.stderr),
         }
         own.expect_nothing_left();
@@ -159,13 +153,13 @@ fn a_measurement_ends_in_order_on_each_signal() {
     let running = Running::start(&mut under_nohup(&command(own.program(), words)));
     own.await_traffic(2);
     running.signal(Signal::HUP);
-    went_on(&running.wait());
+    running.wait().expect_end();
     own.expect_nothing_left();
     // a reader that leaves is no failure of a measurement
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut measure = command(own.program(), words);
     let child = measure.stdin(Stdio::null()).stdout(writer).stderr(Stdio::null()).spawn();
-    assert!(matches!(code_of(child.expect("start it")), Some(0 | 4)));
+    assert!(matches!(code_of(child.expect("start it")), Some(0 | RUNS_FAILED)));
     own.expect_nothing_left();
 }

@@ -40,6 +40,9 @@ pub const LINKRATE: &str = env!("CARGO_BIN_EXE_linkrate");
 /// files, which are read one after the other.
 pub const READ_IN_TURN: f64 = 1.005;
 
+/// What a command exits with of which a run has failed.
+pub const RUNS_FAILED: i32 = 4;
+
 /// No command of these tests takes half as long on the slowest machine; one that does hangs.
 const HANG: Duration = Duration::from_secs(120);
 
@@ -55,6 +58,11 @@ pub fn is_root_or_skips(test: &str) -> bool {
         skip(test, "needs root; run the tests as root");
     }
     root
+}
+
+/// Whether a run failed because something else used this machine, and not by itself.
+pub fn is_disturbed(reason: &str) -> bool {
+    ["other programs used", "away from the common window"].iter().any(|said| reason.contains(said))
 }
 
 /// Whether `program` is installed; says so if not.
@@ -100,6 +108,14 @@ impl Finished {
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
         assert_eq!(self.code(), Some(code), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The same, which must have run to its end. What else uses this machine may have failed runs.
+    #[track_caller]
+    pub fn expect_end(&self) -> &Self {
+        let is_end = matches!(self.code(), Some(0 | RUNS_FAILED));
+        assert!(is_end, "{:?}: {}\n{}", self.status, self.stdout, self.stderr);
         self
     }
 
