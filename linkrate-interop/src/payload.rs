@@ -1,15 +1,18 @@
-//! The payload of a test of iperf3, at either end of it: threads that send and receive, each with its counters.
+//! The payload of a test, at either end of it: threads that send and receive, each with its counters.
 //!
 //! - [`Stream`]: a stream and its thread
 //! - `datagrams`: the work of a stream of datagrams
+//! - [`guarded`]: a test whose end another thread watches
 
 mod datagrams;
+mod guarded;
 mod stream;
 
 use std::io;
 
 use linkrate_sys::memory::PageBuffer;
 
+pub use guarded::guarded;
 pub use stream::{Count, Phase, Socket, Stream, Work};
 
 /// Whether a call failed for its time, and not for its connection. `TimedOut` is what a connection says whose far end does

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_terms::Family;
 
 use linkrate_interop::netperf::{OmniResponse, Shape};
-use linkrate_interop::payload::{is_passing, payload};
+use linkrate_interop::payload::{guarded, is_passing, payload};
 
 use super::options::{Length, Options};
 
@@ -90,7 +91,7 @@ pub(super) fn run(
     };
     let transacts = !matches!(options.test.shape, Shape::Stream | Shape::Maerts);
     let calls = match transacts {
-        true => options.transaction,
+        true => options.sizes(),
         false => [choice(options.message[0], before.0), choice(options.message[1], before.1)],
     };
     let latencies = match transacts {
@@ -123,7 +124,7 @@ pub(super) fn run(
             socket::connect(&socket, far_end)?;
             flow.datagrams(&UdpSocket::from(socket), shape)?;
         }
-        (false, Shape::ConnectRequestResponse) => {
+        (false, Shape::Connect | Shape::ConnectRequestResponse) => {
             drop(socket);
             flow.connections(far_end)?;
         }
@@ -196,11 +197,41 @@ impl Flow<'_> {
         Ok(())
     }
 
+    /// Runs `work` over a connection whose calls wait without a limit, until it ends or the clock says so at `until`:
+    /// then calls that go `way` return. The flag says whether that was the end.
+    fn guarded(
+        &mut self,
+        stream: &mut TcpStream,
+        way: Shutdown,
+        until: Option<Instant>,
+        work: impl FnOnce(&mut Self, &mut TcpStream, &AtomicBool) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (is_over, stop) = (AtomicBool::new(false), self.clock.stop);
+        let watch = || {
+            let left =
+                until.map_or(GLANCE, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() || stop.load(Ordering::Relaxed) {
+                is_over.store(true, Ordering::Relaxed);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(left.min(GLANCE))
+        };
+        guarded(stream, way, watch, |stream| work(self, stream, &is_over))?
+    }
+
     fn send(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let until = self.clock.until;
+        self.guarded(stream, Shutdown::Write, until, Self::send_until)
+    }
+
+    fn send_until(&mut self, stream: &mut TcpStream, is_over: &AtomicBool) -> io::Result<()> {
         let buffer = payload(self.tally.calls[0] as usize)?;
         let file = self.options.test.sends_files.then(|| memory_file(&buffer)).transpose()?;
-        while self.clock.goes_on(self.tally.sent_bytes) {
+        while !is_over.load(Ordering::Relaxed) {
             let left = self.clock.units.map_or(u64::MAX, |most| most - self.tally.sent_bytes);
+            if left == 0 {
+                break;
+            }
             let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let sent = match &file {
                 None => stream.write(&buffer[..most]),
@@ -213,6 +244,8 @@ impl Flow<'_> {
                     self.count(self.tally.sent_bytes);
                 }
                 Err(error) if is_passing(&error) => {}
+                // the end of the test, and not of the connection
+                Err(_) if is_over.load(Ordering::Relaxed) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -221,9 +254,15 @@ impl Flow<'_> {
 
     /// Receives until the far end closes, which is when its own time is over.
     fn receive(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        let mut buffer = payload(self.tally.calls[1] as usize)?;
         let latest = self.clock.until.map(|until| until + PATIENCE);
-        loop {
+        self.guarded(stream, Shutdown::Read, latest, Self::receive_until)?;
+        self.end();
+        Ok(())
+    }
+
+    fn receive_until(&mut self, stream: &mut TcpStream, is_over: &AtomicBool) -> io::Result<()> {
+        let mut buffer = payload(self.tally.calls[1] as usize)?;
+        while !is_over.load(Ordering::Relaxed) {
             match stream.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(octets) => {
@@ -234,19 +273,16 @@ impl Flow<'_> {
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),
             }
-            if self.clock.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            if latest.is_some_and(|latest| Instant::now() > latest) {
-                let message = "the server goes on after its time";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
-            }
         }
-        self.end();
+        if is_over.load(Ordering::Relaxed) && !self.clock.stop.load(Ordering::Relaxed) {
+            let message = "the server goes on after its time";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+        }
         Ok(())
     }
 
     fn await_end(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        socket::set_receive_timeout(&*stream, GLANCE)?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             match stream.read(&mut [0; 4096]) {
@@ -344,7 +380,7 @@ impl Flow<'_> {
         Ok(true)
     }
 
-    /// A connection for each request.
+    /// A connection for each request, or for nothing.
     fn connections(&mut self, far_end: SocketAddr) -> io::Result<()> {
         let [request, response] = self.tally.calls;
         let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize]);

@@ -142,7 +142,7 @@ pub struct Options {
     pub buffers: [[Option<u32>; 2]; 2],
     /// Octets of a send call, and of a receive call.
     pub message: [Option<u32>; 2],
-    /// Octets of a request and of a response.
+    /// Octets of a request and of a response, where the test has them.
     pub transaction: [u32; 2],
     /// TCP_NODELAY.
     pub nodelay: bool,
@@ -346,13 +346,14 @@ impl Value<'_> {
             "TCP_MAERTS" => plain(Shape::Maerts, false),
             "TCP_RR" => plain(Shape::RequestResponse, false),
             "TCP_CRR" => plain(Shape::ConnectRequestResponse, false),
+            "TCP_CC" => plain(Shape::Connect, false),
             "UDP_STREAM" => plain(Shape::Stream, true),
             "UDP_RR" => plain(Shape::RequestResponse, true),
             "OMNI" => Test { omni: true, ..plain(Shape::Stream, false) },
             _ => {
                 return self.wrong(
-                    "one of TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR, OMNI, \
-                     TCP_MSS, LOC_CPU, REM_CPU",
+                    "one of TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, TCP_CC, UDP_STREAM, UDP_RR, \
+                     OMNI, TCP_MSS, LOC_CPU, REM_CPU",
                 );
             }
         })
@@ -369,6 +370,14 @@ impl Value<'_> {
 }
 
 impl Options {
+    /// Octets of a request and of a response; none in streams, and where connections are all that is counted.
+    pub(super) fn sizes(&self) -> [u32; 2] {
+        match self.test.shape {
+            Shape::Stream | Shape::Maerts | Shape::Connect => [0; 2],
+            Shape::RequestResponse | Shape::ConnectRequestResponse => self.transaction,
+        }
+    }
+
     /// Reads the words behind the name of the program.
     ///
     /// # Errors

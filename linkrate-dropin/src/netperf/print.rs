@@ -68,9 +68,11 @@ pub(super) fn banner(options: &Options) -> String {
         (Shape::Stream, _) => format!("{transport} STREAM"),
         (Shape::Maerts, _) => format!("{transport} MAERTS"),
         (Shape::RequestResponse, _) => format!("{transport} REQUEST/RESPONSE"),
-        _ => format!("{transport} Connect/Request/Response"),
+        (Shape::Connect, _) => format!("{transport} Connect/Close"),
+        (Shape::ConnectRequestResponse, _) => format!("{transport} Connect/Request/Response"),
     };
-    let migrated = if options.test.omni { "" } else { "MIGRATED " };
+    let is_migrated = !options.test.omni && options.test.shape != Shape::Connect;
+    let migrated = if is_migrated { "MIGRATED " } else { "" };
     let mut line = format!(
         "{migrated}{name} TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to {} () port 0 AF_INET",
         options.host

@@ -95,8 +95,9 @@ const ALL: &[(&str, &str, Value)] = &[
         number(match options.test.shape {
             Shape::Stream => "Send",
             Shape::Maerts => "Recv",
+            Shape::Connect => "Connection",
             Shape::ConnectRequestResponse => "Connection|Send|Recv",
-            _ => "Send|Recv",
+            Shape::RequestResponse => "Send|Recv",
         })
     }),
     ("SOCKET_TYPE", "Socket Type", |options, _| {

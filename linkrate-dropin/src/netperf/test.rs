@@ -61,7 +61,7 @@ pub(super) fn server(options: &Options) -> Result<SocketAddrV4, NetperfError> {
 
 fn request(options: &Options) -> OmniRequest {
     let [[_, _], [send_buffer, receive_buffer]] = options.buffers;
-    let transacts = !matches!(options.test.shape, Shape::Stream | Shape::Maerts);
+    let [request_size, response_size] = options.sizes();
     let of_stream = |shape, size: Option<u32>| size.filter(|_| options.test.shape == shape);
     let length = match options.length {
         Length::Seconds(seconds) => seconds.cast_signed(),
@@ -72,8 +72,8 @@ fn request(options: &Options) -> OmniRequest {
         receive_buffer,
         send_size: of_stream(Shape::Maerts, options.message[0]),
         receive_size: of_stream(Shape::Stream, options.message[1]),
-        request_size: if transacts { options.transaction[0] } else { 0 },
-        response_size: if transacts { options.transaction[1] } else { 0 },
+        request_size,
+        response_size,
         nodelay: options.nodelay,
         measures_cpu: options.cpu[1],
         data_port: options.data_ports[1],

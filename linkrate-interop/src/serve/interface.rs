@@ -25,6 +25,8 @@ pub struct InterfaceReport {
     pub link_bits_per_second: Option<f64>,
     /// Most payload of the test that the link can carry each way, bit/s; absent without the rate.
     pub limit_bits_per_second: Option<f64>,
+    /// Why there is no limit.
+    pub limit_unknown: Option<&'static str>,
 }
 
 impl InterfaceReport {
@@ -37,24 +39,31 @@ impl InterfaceReport {
         let (index, _) = addresses.iter().find(|(_, own)| own.contains(&here))?;
         let entry = route.links().ok()?.into_iter().find(|entry| entry.link.index == *index)?;
         let rate = rate_of(&entry);
-        let limit = rate.and_then(|rate| limit(rate, entry.link.mtu, here, transport));
+        let limit = rate.and_then(|rate| {
+            limit(rate, entry.link.mtu, here, transport).ok_or("the MTU carries no full packet")
+        });
         Some(Self {
             mtu: entry.link.mtu,
-            link_bits_per_second: rate.map(|rate| rate.0),
-            limit_bits_per_second: limit,
+            link_bits_per_second: rate.ok().map(|rate| rate.0),
+            limit_bits_per_second: limit.ok(),
+            limit_unknown: limit.err(),
             name: entry.name,
         })
     }
 }
 
-/// The rate of a link. A veth pair names one that does not bound it.
-fn rate_of(entry: &LinkEntry) -> Option<BitRate> {
-    let modes = Ethtool::open().ok()?.link_modes(&entry.name).ok()?;
-    let mbps = modes.speed_mbps?;
+/// The rate of a link, or why it is not known.
+fn rate_of(entry: &LinkEntry) -> Result<BitRate, &'static str> {
+    if entry.name == "lo" {
+        return Err("the loopback interface has no link");
+    }
+    let modes = Ethtool::open().and_then(|mut ethtool| ethtool.link_modes(&entry.name));
+    let speed = modes.map_err(|_| "the driver does not answer")?.speed_mbps;
+    let mbps = speed.ok_or("the driver names no rate")?;
     match entry.kind.as_deref() {
-        Some("tun") if mbps == RATE_OF_NO_TAP_MBPS => None,
-        Some("veth") => None,
-        _ => Some(BitRate(f64::from(mbps) * 1e6)),
+        Some("tun") if mbps == RATE_OF_NO_TAP_MBPS => Err("the TAP has no rate"),
+        Some("veth") => Err("a veth pair names a rate that bounds nothing"),
+        _ => Ok(BitRate(f64::from(mbps) * 1e6)),
     }
 }
 
@@ -83,6 +92,7 @@ mod tests {
             panic!("no interface with {here}");
         };
         assert_eq!((report.name.as_str(), report.limit_bits_per_second), ("lo", None));
+        assert_eq!(report.limit_unknown, Some("the loopback interface has no link"));
         assert!(report.mtu >= 16_384);
     }
 

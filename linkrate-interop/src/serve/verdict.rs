@@ -113,6 +113,7 @@ mod tests {
                 mtu: 1500,
                 link_bits_per_second: Some(1e9),
                 limit_bits_per_second: Some(941e6),
+                limit_unknown: None,
             }),
             ..SessionReport::of("iperf3", None)
         }

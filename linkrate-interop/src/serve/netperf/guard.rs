@@ -1,19 +1,17 @@
-//! A test over one connection, whose end another thread watches.
-//!
-//! A time-out of a socket costs the kernel a timer for each call that sleeps, which is some per cent of a fast stream.
-//! So the calls of such a test wait as long as they like. The other thread looks at clock, client and server, and
-//! shuts the connection down when the test is over: then a call that waits returns.
+//! A test over one connection, whose end another thread watches: clock, client and server.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::time::Duration;
 
 use super::super::report::Ending;
 use super::failed;
 use super::flow::Ended;
 use super::watch::Watch;
+use crate::payload::guarded;
 
 /// Says whether a test goes on.
 pub(super) trait Keep {
@@ -42,8 +40,6 @@ pub(super) struct Guard {
     /// Octets that the test has moved.
     bytes: AtomicU64,
     is_over: AtomicBool,
-    /// The thread of the test needs no watch any more.
-    has_left: AtomicBool,
     /// How the watch has ended the test.
     outcome: Mutex<Option<Result<Ended, Ending>>>,
 }
@@ -59,39 +55,23 @@ impl Guard {
         way: Shutdown,
         test: impl FnOnce(&mut TcpStream, &mut &Self) -> Result<Ended, Ending>,
     ) -> Result<Ended, Ending> {
-        socket.set_read_timeout(None).map_err(failed)?;
-        socket.set_write_timeout(None).map_err(failed)?;
-        let (guard, theirs) = (Self::default(), socket.try_clone().map_err(failed)?);
-        let ended = thread::scope(|scope| {
-            let watcher = thread::Builder::new().name("watch".to_owned());
-            let watcher = watcher.spawn_scoped(scope, || guard.keep(watch, &theirs, way))?;
-            let ended = test(socket, &mut &guard);
-            guard.has_left.store(true, Ordering::Relaxed);
-            watcher.thread().unpark();
-            Ok(ended)
-        });
+        let guard = Self::default();
+        let ended = guarded(socket, way, || guard.look(watch), |socket| test(socket, &mut &guard));
         let ended = ended.map_err(failed)?;
         // a connection that was shut down looks like one that the client has closed
         let outcome = guard.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         outcome.unwrap_or(ended)
     }
 
-    fn keep(&self, watch: &mut Watch<'_, '_>, socket: &TcpStream, way: Shutdown) {
-        while !self.has_left.load(Ordering::Relaxed) {
-            let outcome = match watch.goes_on_with(self.bytes.load(Ordering::Relaxed)) {
-                Ok(true) => {
-                    thread::park_timeout(watch.until_next());
-                    continue;
-                }
-                Ok(false) => Ok(Ended::TimeUp),
-                Err(ending) => Err(ending),
-            };
-            *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            self.is_over.store(true, Ordering::Relaxed);
-            // one that is closed needs no end
-            let _ = socket.shutdown(way);
-            return;
-        }
+    fn look(&self, watch: &mut Watch<'_, '_>) -> ControlFlow<(), Duration> {
+        let outcome = match watch.goes_on_with(self.bytes.load(Ordering::Relaxed)) {
+            Ok(true) => return ControlFlow::Continue(watch.until_next()),
+            Ok(false) => Ok(Ended::TimeUp),
+            Err(ending) => Err(ending),
+        };
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.is_over.store(true, Ordering::Relaxed);
+        ControlFlow::Break(())
     }
 }
 
