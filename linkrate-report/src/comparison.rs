@@ -48,6 +48,9 @@ pub fn table(comparison: &StudyComparison, width: Option<u16>, style: Style) -> 
     let mut sections = vec![paper.bold(&clean(&view.title)), sets(&view, &paper)];
     let head = |first| [first, "baseline", "candidate", "change", "interval", "verdict"];
     sections.push(groups(head("cell"), &view.cells, &paper));
+    if !view.pairs.is_empty() {
+        sections.push(groups(head("pair"), &view.pairs, &paper));
+    }
     if !view.effects.is_empty() {
         let head = ["effect", "baseline", "candidate", "ratio", "interval", "verdict"];
         sections.push(groups(head, &view.effects, &paper));

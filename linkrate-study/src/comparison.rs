@@ -60,23 +60,27 @@ pub struct StudyComparison {
     pub overall: Vec<MeasureRow>,
     /// Each cell by itself, in the order of the baseline.
     pub cells: Vec<CellComparison>,
+    /// The rate of each pair of a fleet; empty in studies of one pair.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairComparison>,
     /// How the effects differ.
     pub effects: Vec<EffectRow>,
-    /// Rows of `overall` and `cells` that are worse, or have lost their figure.
+    /// Rows of `overall`, `cells` and `pairs` that are worse, or have lost their figure.
     pub regressions: u32,
-    /// Rows of `overall` and `cells` that are better.
+    /// Rows of `overall`, `cells` and `pairs` that are better.
     pub improvements: u32,
     /// Things a reader must know, as full sentences.
     pub warnings: Vec<String>,
 }
 
 impl StudyComparison {
-    /// Rows of `overall` and `cells`.
+    /// Rows of `overall`, `cells` and `pairs`.
     pub fn rows(&self) -> impl Iterator<Item = &MeasureRow> {
-        self.overall.iter().chain(self.cells.iter().flat_map(|cell| &cell.rows))
+        let of_cells = self.overall.iter().chain(self.cells.iter().flat_map(|cell| &cell.rows));
+        of_cells.chain(self.pairs.iter().map(|pair| &pair.row))
     }
 
-    /// Rows of `overall` and `cells` that are not judged, because a set has fewer than five blocks.
+    /// Rows of `overall`, `cells` and `pairs` that are not judged, because a set has fewer than five blocks.
     pub fn unjudged(&self) -> usize {
         self.rows().filter(|row| row.verdict == Finding::TooFew).count()
     }
@@ -175,6 +179,19 @@ pub struct CellComparison {
     pub candidate_failed: u32,
     /// Its measures; those that neither set has are left out.
     pub rows: Vec<MeasureRow>,
+}
+
+/// One cell between two nodes of a fleet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PairComparison {
+    /// Name of the sender, or of all others.
+    pub sender: String,
+    /// Name of the receiver, or of all others.
+    pub receiver: String,
+    /// The levels of the cell.
+    pub levels: Levels,
+    /// Its rate.
+    pub row: MeasureRow,
 }
 
 /// The verdict of a row.
@@ -315,8 +332,10 @@ pub fn compare(
     let mut rows = rows::Rows::new(baseline, candidate, level, minimum_effect);
     let mut cells = rows.cells();
     let mut overall = rows.overall();
-    rows::judge(&mut overall, &mut cells, level, minimum_effect);
-    let all = || overall.iter().chain(cells.iter().flat_map(|cell| &cell.rows));
+    let mut pairs = rows.of_pairs();
+    rows::judge(&mut overall, &mut cells, &mut pairs, level, minimum_effect);
+    let of_cells = || overall.iter().chain(cells.iter().flat_map(|cell| &cell.rows));
+    let all = || of_cells().chain(pairs.iter().map(|pair| &pair.row));
     let lost = all().any(|row| row.verdict == Finding::Lost);
     let has_interval = |row: &MeasureRow| row.ratio.is_some_and(|ratio| ratio.low.is_some());
     if !lost && !all().any(has_interval) {
@@ -354,6 +373,7 @@ pub fn compare(
         differences,
         overall,
         cells,
+        pairs,
         effects: rows.effects(effects_level),
         regressions,
         improvements,
@@ -361,5 +381,7 @@ pub fn compare(
     })
 }
 
+#[cfg(test)]
+mod fleets;
 #[cfg(test)]
 mod tests;

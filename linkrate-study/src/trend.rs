@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::analysis::effects::{Comparison, comparisons};
 use crate::comparison::conditions::{self, Difference, find};
-use crate::comparison::set::{Set, measures, number, ratios};
+use crate::comparison::set::{Set, measures, number};
 use crate::comparison::{Compared, SetFigure, SetSummary};
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
@@ -189,7 +189,11 @@ pub fn trend(sets: &[StoredStudy], request: &Criteria) -> Result<StudyTrend, Tre
     let method = &newest.plan.study.method;
     let (confidence, alpha) = (method.confidence, 1.0 - method.confidence);
     let minimum_effect = request.minimum_effect.unwrap_or(method.minimum_effect);
-    let by_set: Vec<Set<'_>> = ordered.iter().map(|set| Set::of(set)).collect();
+    let mut by_set: Vec<Set<'_>> = ordered.iter().map(|set| Set::of(set)).collect();
+    // of fleets, the pairs that all sets have
+    let pairs = by_set.iter().map(|set| set.pairs().clone());
+    let pairs = pairs.reduce(|some, others| &some & &others).unwrap_or_default();
+    by_set.iter_mut().for_each(|set| set.keep(&pairs));
     let judge = Judge { alpha, confidence, minimum_effect };
     let cells = judge.series(cell_figures(&by_set, newest));
     let effects = judge.series(effect_figures(&by_set, newest));
@@ -303,7 +307,7 @@ fn effect_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
                 let index = |cell: usize| find(&set.stored.plan.study, &cells[cell].levels);
                 let ends = (index(comparison.from_cell), index(comparison.to_cell));
                 let (Some(from), Some(to)) = ends else { return Vec::new() };
-                ratios(&set.runs, from, to, measure)
+                set.ratios(from, to, measure)
             });
             let by_set = by_set.collect();
             let Comparison { factor, from, to, at, .. } = comparison.clone();

@@ -1,7 +1,8 @@
 //! A comparison as strings, for table and Markdown alike.
 
 use linkrate_study::comparison::{
-    Compared, EffectRow, EffectVerdict, Finding, MeasureRow, SetFigure, SetSummary, StudyComparison,
+    Compared, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure, SetSummary,
+    StudyComparison,
 };
 use linkrate_study::quantity::{Interval, Quantity, Unit};
 use linkrate_study::store::directory::minute_stamp;
@@ -18,6 +19,8 @@ pub struct View {
     pub title: String,
     pub facts: Vec<FactLine>,
     pub cells: Vec<Group>,
+    /// Pairs of a fleet that stand out.
+    pub pairs: Vec<Group>,
     pub effects: Vec<Group>,
     pub notes: Vec<Note>,
 }
@@ -73,6 +76,7 @@ impl View {
             title: format!("{}: candidate against baseline", comparison.title),
             facts: facts(comparison),
             cells: cells(comparison),
+            pairs: pairs(comparison),
             effects: effects(comparison),
             notes: notes(comparison),
         }
@@ -111,6 +115,31 @@ fn cells(comparison: &StudyComparison) -> Vec<Group> {
         let name = words::cell(&cell.levels);
         rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
     }
+    grouped(rows, comparison)
+}
+
+/// The pairs of a fleet that are better or worse, or that one set has alone.
+fn pairs(comparison: &StudyComparison) -> Vec<Group> {
+    let named = |pair: &PairComparison| {
+        let ends = format!("{} → {}", pair.sender, pair.receiver);
+        let name = match comparison.cells.len() {
+            1 => ends,
+            _ => format!("{ends}, {}", words::cell(&pair.levels)),
+        };
+        (name, pair.row.clone())
+    };
+    grouped(apart(comparison).map(named).collect(), comparison)
+}
+
+/// The pairs that stand out.
+fn apart(comparison: &StudyComparison) -> impl Iterator<Item = &PairComparison> {
+    use Finding::{Better, Gained, Lost, Worse};
+    let pairs = comparison.pairs.iter();
+    pairs.filter(|pair| matches!(pair.row.verdict, Better | Gained | Lost | Worse))
+}
+
+/// The rows of each measure together.
+fn grouped(rows: Vec<(String, MeasureRow)>, comparison: &StudyComparison) -> Vec<Group> {
     let mut groups: Vec<((Compared, Unit), Group)> = Vec::new();
     for (name, row) in rows {
         let line = line(name, &row, comparison);
@@ -231,6 +260,14 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
             "{confidence} of the change, for each row alone; verdicts are adjusted for the number of rows"
         ),
     )];
+    if !comparison.pairs.is_empty() {
+        let pairs = words::count(comparison.pairs.len(), "pair");
+        let text = match apart(comparison).count() {
+            0 => format!("nothing is shown of {pairs}"),
+            shown => format!("{shown} of {pairs} are shown; of the others no difference is known"),
+        };
+        notes.push(note("pairs", text));
+    }
     if comparison.differences.is_empty() {
         let text = "no recorded condition differs between the two sets";
         notes.push(note("tested", text.to_owned()));

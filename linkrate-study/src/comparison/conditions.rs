@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::analysis::disciplines::{self, Of};
 use crate::comparison::ComparisonError;
+use crate::fleet::results::is_of_a_node;
 use crate::levels::Levels;
 use crate::names;
 use crate::order::Order;
@@ -42,6 +43,9 @@ pub const IMPORTED: &str = "imported";
 
 /// Names that a warning lists.
 const LISTED: usize = 5;
+
+/// What stands for the pattern of a study without a fleet.
+const ONE_PAIR: &str = "one pair";
 
 /// What stands for a knob that a study leaves as it is.
 const UNSET: &str = "not set";
@@ -227,7 +231,9 @@ pub fn warnings(
             continue;
         }
         let facts = &set.plan.facts.facts;
-        for name in other.plan.facts.facts.keys().filter(|name| !facts.contains_key(*name)) {
+        let lacking = other.plan.facts.facts.keys().filter(|name| !facts.contains_key(*name));
+        // of nodes that one set has alone, the pairs tell
+        for name in lacking.filter(|name| !is_of_a_node(name)) {
             found.push(format!("The {which} does not record its {name}."));
         }
         found.extend(unknown_sysctls(which, set, other));
@@ -297,10 +303,20 @@ fn unknown_sysctls(which: &str, set: &StoredStudy, other: &StoredStudy) -> Optio
     }
 }
 
+/// How the pairs of a fleet share it. Its nodes may be others.
+fn fleet(study: &Study) -> Values {
+    let Some(fleet) = &study.fleet else { return Values::new() };
+    Values::from([
+        ("pattern".to_owned(), fleet.pattern.word().to_owned()),
+        ("at-once".to_owned(), fleet.at_once.to_string()),
+    ])
+}
+
 /// What makes a cell of one study mean something else than in the other.
 fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     let mut found = whole(method(&baseline.method), method(&candidate.method), UNSET);
     found.extend(whole(testbed(&baseline.testbed), testbed(&candidate.testbed), UNSET));
+    found.extend(whole(fleet(baseline), fleet(candidate), ONE_PAIR));
     // the names of two adapters say enough; their parts are not listed
     if found.iter().any(|one| one.name == "adapter") {
         found.retain(|one| !one.name.starts_with("model."));

@@ -6,9 +6,10 @@ use crate::analysis::claims::is_within;
 use crate::analysis::effects::comparisons;
 use crate::analysis::unsure;
 use crate::comparison::conditions::find;
-use crate::comparison::set::{Set, measures, number, ratios};
+use crate::comparison::set::{Ends, Set, measures, number};
 use crate::comparison::{
-    CellComparison, Compared, EffectRow, EffectVerdict, Finding, MeasureRow, SetFigure, SetSummary,
+    CellComparison, Compared, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison,
+    SetFigure, SetSummary,
 };
 use crate::quantity::{Interval, Unit};
 use crate::stats::independent::{self, holm};
@@ -24,6 +25,8 @@ type ByBlock = BTreeMap<u32, f64>;
 pub struct Rows<'a> {
     baseline: Set<'a>,
     candidate: Set<'a>,
+    /// The pairs of a fleet that have figures in one of them.
+    ends: BTreeSet<Ends>,
     confidence: f64,
     minimum_effect: f64,
 }
@@ -36,8 +39,12 @@ impl<'a> Rows<'a> {
         confidence: f64,
         minimum_effect: f64,
     ) -> Self {
-        let (baseline, candidate) = (Set::of(baseline), Set::of(candidate));
-        Self { baseline, candidate, confidence, minimum_effect }
+        let (mut baseline, mut candidate) = (Set::of(baseline), Set::of(candidate));
+        let all: BTreeSet<Ends> = baseline.pairs().union(candidate.pairs()).cloned().collect();
+        let both = baseline.pairs().intersection(candidate.pairs()).cloned().collect();
+        baseline.keep(&both);
+        candidate.keep(&both);
+        Self { baseline, candidate, ends: all, confidence, minimum_effect }
     }
 
     /// A set as a whole.
@@ -83,6 +90,27 @@ impl<'a> Rows<'a> {
             }
         });
         compared.collect()
+    }
+
+    /// The rate of each pair of a fleet in each cell, not judged yet; empty in studies of one pair.
+    pub fn of_pairs(&self) -> Vec<PairComparison> {
+        let cells = &self.baseline.stored.plan.study.cells;
+        let of_cell = |(a, b): (usize, usize)| {
+            let rate = measures(cells[a].spec.is_transactional()).first().copied();
+            let pairs = self.ends.iter().filter_map(move |pair| {
+                let (measure, unit) = rate?;
+                let first = self.baseline.of_pair(a, measure, pair);
+                let second = self.candidate.of_pair(b, measure, pair);
+                Some(PairComparison {
+                    sender: pair.0.clone(),
+                    receiver: pair.1.clone(),
+                    levels: cells[a].levels.clone(),
+                    row: self.row(measure, unit, [&first, &second], [0.0; 2])?,
+                })
+            });
+            pairs.collect::<Vec<_>>()
+        };
+        self.pairs().flat_map(of_cell).collect()
     }
 
     /// The share by which the figures of each set may be too high, in a pair of cells.
@@ -176,9 +204,8 @@ impl<'a> Rows<'a> {
                 continue;
             };
             for measure in comparison.measures {
-                let first =
-                    ratios(&self.baseline.runs, comparison.from_cell, comparison.to_cell, measure);
-                let second = ratios(&self.candidate.runs, from, to, measure);
+                let first = self.baseline.ratios(comparison.from_cell, comparison.to_cell, measure);
+                let second = self.candidate.ratios(from, to, measure);
                 let unsure_of = |set: &Set, cells: [usize; 2]| {
                     cells.map(|cell| unsure::of_cell(&set.runs, cell, measure))
                 };
@@ -259,17 +286,32 @@ fn by_block_over_cells<'a>(cells: impl Iterator<Item = &'a BTreeMap<u32, f64>>) 
     means.collect()
 }
 
-/// Gives every row its adjusted probability and its verdict. All of them are one family: the
-/// question is whether the candidate is worse anywhere.
+/// Gives every row its adjusted probability and its verdict. All rows of cells are one family: the
+/// question is whether the candidate is worse anywhere. The pairs of a fleet are another one, and both share the error
+/// in equal parts: hundreds of pairs would hide a change of all cells.
 pub fn judge(
     overall: &mut [MeasureRow],
     cells: &mut [CellComparison],
+    pairs: &mut [PairComparison],
     confidence: f64,
     minimum_effect: f64,
 ) {
-    let mut all: Vec<&mut MeasureRow> =
-        overall.iter_mut().chain(cells.iter_mut().flat_map(|cell| &mut cell.rows)).collect();
+    let families = if pairs.is_empty() { 1.0 } else { 2.0 };
+    let of_cells = overall.iter_mut().chain(cells.iter_mut().flat_map(|cell| &mut cell.rows));
+    judge_family(of_cells.collect(), families, confidence, minimum_effect);
+    let of_pairs = pairs.iter_mut().map(|pair| &mut pair.row);
+    judge_family(of_pairs.collect(), families, confidence, minimum_effect);
+}
+
+/// The same of one of so many families.
+fn judge_family(
+    mut all: Vec<&mut MeasureRow>,
+    families: f64,
+    confidence: f64,
+    minimum_effect: f64,
+) {
     let adjusted = holm(&all.iter().filter_map(|row| row.p).collect::<Vec<f64>>());
+    let adjusted = adjusted.into_iter().map(|p| (p * families).min(1.0));
     for (row, adjusted) in all.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
         row.adjusted_p = Some(adjusted);
         let Some(ratio) = &row.ratio else { continue };

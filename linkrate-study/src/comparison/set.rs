@@ -1,6 +1,9 @@
 //! One result set as comparisons read it: figures by cell and block.
+//!
+//! A block of a fleet is a turn of each pair, which has a number of its own in stored runs. Turns of a block share
+//! what the block had, so their geometric mean is one observation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::measures::{self, RunsByCell};
 use crate::analysis::unsure;
@@ -9,18 +12,51 @@ use crate::quantity::{Measure, Unit};
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
 
+/// A sender and a receiver of a fleet, by their names.
+pub type Ends = (String, String);
+
 /// A result set with its runs sorted into cells.
 pub struct Set<'a> {
     /// The set.
     pub stored: &'a StoredStudy,
     /// Its runs.
     pub runs: RunsByCell<'a>,
+    /// The pairs of a fleet that are compared; empty in studies of one pair.
+    pairs: BTreeSet<Ends>,
 }
 
 impl<'a> Set<'a> {
     /// Sorts the runs.
     pub fn of(stored: &'a StoredStudy) -> Self {
-        Self { stored, runs: RunsByCell::of(&stored.plan.study, &stored.runs) }
+        let mut set = Self {
+            stored,
+            runs: RunsByCell::of(&stored.plan.study, &stored.runs),
+            pairs: BTreeSet::new(),
+        };
+        let good = stored.runs.iter().filter(|run| run.is_good());
+        set.pairs = good.filter_map(|run| set.ends(run)).collect();
+        set
+    }
+
+    /// The pairs of a fleet that have figures.
+    pub fn pairs(&self) -> &BTreeSet<Ends> {
+        &self.pairs
+    }
+
+    /// Leaves out all pairs except these.
+    pub fn keep(&mut self, pairs: &BTreeSet<Ends>) {
+        self.pairs.retain(|pair| pairs.contains(pair));
+    }
+
+    /// The names of the pair of a run; `None` in studies of one pair.
+    fn ends(&self, run: &StoredRun) -> Option<Ends> {
+        let (sender, receiver) = self.stored.plan.study.fleet.as_ref()?.ends(run.pair.as_ref()?);
+        Some((sender.to_owned(), receiver.to_owned()))
+    }
+
+    /// The turns of a block; 1 in studies of one pair.
+    fn turns(&self) -> u32 {
+        self.stored.plan.study.fleet.as_ref().map_or(1, |fleet| fleet.turns().max(1))
     }
 
     /// The set as a whole.
@@ -31,7 +67,8 @@ impl<'a> Set<'a> {
             results: name(&plan.study.name, plan.started_unix_ms),
             started_unix_ms: plan.started_unix_ms,
             linkrate_version: plan.linkrate_version.clone(),
-            blocks: self.runs.complete_blocks(&plan.study),
+            // those of a fleet are whole if all their turns are
+            blocks: self.runs.complete_blocks(&plan.study) / self.turns(),
             failed: number(runs.iter().filter(|run| run.failure().is_some()).count()),
             complete: self.stored.ended.as_ref().is_some_and(Ended::is_complete),
             facts: plan.facts.facts.clone(),
@@ -39,11 +76,51 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// A cell's figure by block; blocks without one are absent.
+    /// A cell's figure by block; blocks without one are absent. That of a fleet is the geometric mean over its pairs,
+    /// and blocks that lack a pair are left out.
     pub fn by_block(&self, cell: usize, measure: Compared) -> BTreeMap<u32, f64> {
+        let figures = self.figures(cell, measure);
+        if self.stored.plan.study.fleet.is_none() {
+            return figures.map(|(run, value)| (run.block, value)).collect();
+        }
+        let mut blocks: BTreeMap<u32, BTreeMap<Ends, f64>> = BTreeMap::new();
+        for (run, value) in figures {
+            if let Some(ends) = self.ends(run).filter(|ends| self.pairs.contains(ends)) {
+                blocks.entry(run.block / self.turns()).or_default().insert(ends, value.ln());
+            }
+        }
+        let whole = blocks.into_iter().filter(|(_, pairs)| pairs.len() == self.pairs.len());
+        whole.map(|(block, pairs)| (block, geometric(pairs.into_values()))).collect()
+    }
+
+    /// The figures of a cell between two nodes, in the order of blocks.
+    pub fn of_pair(&self, cell: usize, measure: Compared, pair: &Ends) -> Vec<f64> {
+        let figures = self.figures(cell, measure);
+        let of_pair = figures.filter(|(run, _)| self.ends(run).as_ref() == Some(pair));
+        of_pair.map(|(_, value)| value).collect()
+    }
+
+    /// The runs of a cell that have a figure.
+    fn figures(
+        &self,
+        cell: usize,
+        measure: Compared,
+    ) -> impl Iterator<Item = (&'a StoredRun, f64)> + '_ {
         let usable = |value: &f64| value.is_finite() && *value > 0.0;
         let runs = self.runs.cell(cell).iter();
-        runs.filter_map(|run| Some((run.block, figure(measure, run).filter(usable)?))).collect()
+        runs.filter_map(move |run| Some((*run, figure(measure, run).filter(usable)?)))
+    }
+
+    /// The ratios of two cells by block; of a fleet, the geometric mean over its pairs, each with itself.
+    pub fn ratios(&self, from: usize, to: usize, measure: Measure) -> Vec<f64> {
+        let (from, to) = (self.runs.by_block(from, measure), self.runs.by_block(to, measure));
+        let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for (block, from) in from {
+            if let Some(to) = to.get(&block) {
+                blocks.entry(block / self.turns()).or_default().push((to / from).ln());
+            }
+        }
+        blocks.into_values().map(|ratios| geometric(ratios.into_iter())).collect()
     }
 
     /// The share by which a cell's figure may be too high, because it may be the work of other programs.
@@ -89,10 +166,10 @@ pub fn measures(transactional: bool) -> &'static [(Compared, Unit)] {
     }
 }
 
-/// The ratios of two cells by block.
-pub fn ratios(runs: &RunsByCell<'_>, from: usize, to: usize, measure: Measure) -> Vec<f64> {
-    let (from, to) = (runs.by_block(from, measure), runs.by_block(to, measure));
-    from.iter().filter_map(|(block, from)| Some(to.get(block)? / from)).collect()
+/// The geometric mean of values, from their logarithms.
+fn geometric(logs: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = logs.len().max(1) as f64;
+    (logs.sum::<f64>() / count).exp()
 }
 
 /// A count, or the largest number that there is.

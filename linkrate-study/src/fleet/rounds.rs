@@ -150,7 +150,7 @@ fn ring(nodes: u32) -> Vec<Vec<(u32, u32)>> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
@@ -158,7 +158,7 @@ pub(super) mod tests {
     use super::*;
     use crate::fleet::Node;
 
-    pub(in crate::fleet) fn fleet(nodes: u32, pattern: Pattern) -> Fleet {
+    pub(crate) fn fleet(nodes: u32, pattern: Pattern) -> Fleet {
         let node = |number: u32| Node {
             name: format!("n{number}"),
             end: format!("ssh:n{number}").parse().unwrap(),

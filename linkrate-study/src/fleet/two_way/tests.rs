@@ -1,4 +1,5 @@
 use super::*;
+use crate::fleet::{Pattern, rounds};
 use crate::stats::simulate::Simulator;
 
 /// What the truth is beside noise.
@@ -39,6 +40,34 @@ fn where_nothing_stands_out_nothing_is_named_more_often_than_stated() {
             })
             .count();
         // 20 are allowed; of 400 tries at 5 %, one in a thousand has more than 34
+        assert!(wrong <= 34, "{wrong} of {tries} with {nodes} nodes");
+    }
+}
+
+/// Pairs that are measured at the same time share what the network and the controller did to them.
+#[test]
+fn noise_that_the_pairs_of_a_round_share_names_nothing_more_often_than_stated() {
+    let mut simulator = Simulator::new(12);
+    let standard = Standard { minimum: 0.0, ..STANDARD };
+    for nodes in [4, 6] {
+        let fleet = rounds::tests::fleet(nodes, Pattern::AllPairs);
+        let tries = 400;
+        let wrong = (0..tries)
+            .filter(|_| {
+                let mut blocks = Blocks::new();
+                for block in 0..6 {
+                    for round in rounds::block_rounds(&fleet, 7, block) {
+                        let shared = simulator.lognormal(0.05).ln();
+                        for turn in round {
+                            let log = 23.0 + shared + simulator.lognormal(0.02).ln();
+                            let ends = (turn.pair.sender, turn.pair.receiver);
+                            blocks.entry(block).or_default().insert(ends, log);
+                        }
+                    }
+                }
+                !search(&blocks, &standard).found.is_empty()
+            })
+            .count();
         assert!(wrong <= 34, "{wrong} of {tries} with {nodes} nodes");
     }
 }

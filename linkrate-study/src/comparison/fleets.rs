@@ -1,0 +1,105 @@
+//! Comparisons of made-up fleets whose truth is known.
+
+use super::*;
+use crate::fixture::{ladder, run, stored, stream};
+use crate::fleet::rounds::{block_rounds, tests::fleet};
+use crate::fleet::{Fleet, Pattern};
+use crate::stats::simulate::Simulator;
+use crate::store::StoredRun;
+use crate::study::Study;
+
+const NODES: u32 = 4;
+const BLOCKS: u32 = 8;
+
+/// A study of one cell over a ring of nodes.
+fn ring() -> (Study, Fleet) {
+    let fleet = fleet(NODES, Pattern::Ring);
+    let mut study = ladder();
+    study.cells.truncate(1);
+    study.factors.clear();
+    study.fleet = Some(fleet.clone());
+    (study, fleet)
+}
+
+/// A ring whose pairs differ by a factor of four, with 1 % of noise; `change` is the factor of each sender.
+fn set(seed: u64, change: impl Fn(u32) -> f64) -> StoredStudy {
+    let (study, fleet) = ring();
+    let mut simulator = Simulator::new(seed);
+    let mut runs: Vec<StoredRun> = Vec::new();
+    for turn in (0..BLOCKS).flat_map(|block| block_rounds(&fleet, seed, block)).flatten() {
+        let own = f64::from(1 << turn.pair.sender.min(2));
+        let rate = 1e9 * own * change(turn.pair.sender) * simulator.lognormal(0.01);
+        let made = run(runs.len() as u32, turn.number, Some(0), stream(rate, 0.5));
+        runs.push(StoredRun { pair: Some(turn.pair), ..made });
+    }
+    stored(study, runs, seed)
+}
+
+fn found(a: &StoredStudy, b: &StoredStudy) -> StudyComparison {
+    compare(a, b, &Criteria::default()).unwrap()
+}
+
+fn verdicts(found: &StudyComparison) -> BTreeMap<&str, Finding> {
+    found.pairs.iter().map(|pair| (pair.sender.as_str(), pair.row.verdict)).collect()
+}
+
+#[test]
+fn a_pair_that_became_slower_is_named_and_no_other() {
+    let (before, after) = (set(1, |_| 1.0), set(2, |node| if node == 1 { 0.9 } else { 1.0 }));
+    let compared = found(&before, &after);
+    assert_eq!(compared.pairs.len(), 4);
+    for (sender, verdict) in verdicts(&compared) {
+        assert_eq!(verdict == Finding::Worse, sender == "n1", "{sender}: {verdict:?}");
+    }
+    let slow = &compared.pairs.iter().find(|pair| pair.sender == "n1").unwrap().row;
+    assert!((slow.ratio.unwrap().mean - 0.9).abs() < 0.02, "{slow:?}");
+    assert_eq!(slow.baseline.unwrap().runs, BLOCKS);
+}
+
+/// The pairs differ by a factor of four, and a change of 3 % of all shows nevertheless: each block is one observation.
+#[test]
+fn a_change_of_all_pairs_shows_in_the_cell() {
+    let compared = found(&set(1, |_| 1.0), &set(2, |_| 0.97));
+    let row = &compared.cells[0].rows[0];
+    assert_eq!((row.verdict, row.baseline.unwrap().runs), (Finding::Worse, BLOCKS));
+    let ratio = row.ratio.unwrap();
+    assert!(ratio.high.unwrap() - ratio.low.unwrap() < 0.02, "{ratio:?}");
+    assert_eq!(compared.baseline.blocks, BLOCKS);
+}
+
+#[test]
+fn without_a_change_nothing_is_better_or_worse() {
+    let several = 40;
+    let shown = (0..several).filter(|seed| {
+        let compared = found(&set(2 * seed, |_| 1.0), &set(2 * seed + 1, |_| 1.0));
+        compared.regressions + compared.improvements > 0
+    });
+    // an error of 5 % exceeds that once in a thousand times
+    assert!(shown.count() <= 7);
+}
+
+#[test]
+fn a_node_that_is_gone_costs_its_own_pairs() {
+    let (before, mut after) = (set(1, |_| 1.0), set(2, |_| 1.0));
+    let others =
+        |run: &StoredRun| run.pair.is_some_and(|pair| pair.sender != 3 && pair.receiver != 3);
+    after.runs.retain(others);
+    let compared = found(&before, &after);
+    let verdicts = verdicts(&compared);
+    assert_eq!((verdicts["n2"], verdicts["n3"]), (Finding::Lost, Finding::Lost));
+    assert_eq!(compared.regressions, 2);
+    // the cell is compared by the pairs that both have
+    let row = &compared.cells[0].rows[0];
+    assert!((row.ratio.unwrap().mean - 1.0).abs() < 0.02, "{row:?}");
+}
+
+#[test]
+fn another_pattern_is_another_question() {
+    let (before, mut after) = (set(1, |_| 1.0), set(2, |_| 1.0));
+    after.plan.study.fleet = Some(fleet(NODES, Pattern::Bisection));
+    let Err(ComparisonError::Different(found)) = compare(&before, &after, &Criteria::default())
+    else {
+        panic!("compared");
+    };
+    assert!(found.iter().any(|one| one.name == "pattern" && one.meaning), "{found:?}");
+}
