@@ -9,15 +9,19 @@ mod obstacle;
 mod record;
 mod settings;
 
+use std::path::PathBuf;
+
 use linkrate_sys::bonding;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Driver, Ethtool};
+use linkrate_sys::irq_affinity::{self, pci_function};
 use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::pcie::LinkSpeed;
 use linkrate_sys::team;
 use linkrate_sys::tree::Tree;
-use linkrate_terms::BitRate;
+use linkrate_terms::{BitRate, CpuSet};
 
-use crate::protocol::InterfaceFacts;
+use crate::protocol::{InterfaceFacts, bounds};
 
 pub use holdings::{Change, Holdings, Left, Outcome, restore_all};
 pub use record::PATIENCE;
@@ -46,14 +50,15 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     let has_rate = matches!(kind.as_deref(), None | Some("bond" | "team"));
     let speed = modes.speed_mbps.filter(|_| has_rate);
     let addresses = route.ipv4_addresses()?;
-    let mut carries = carried_by(&Tree::of_this_host(), name);
+    let tree = Tree::of_this_host();
+    let mut carries = carried_by(&tree, name);
     // some that stand on it are no upper interfaces for the kernel, such as tunnels
     let on_it = entries.iter().filter(|entry| entry.lower == Some(link.index));
     let on_it = on_it.filter(|entry| entry.kind.as_deref() != Some("veth"));
     carries.extend(on_it.map(|entry| entry.name.clone()));
     carries.sort();
     carries.dedup();
-    let mut aggregate = bonding::aggregate(&Tree::of_this_host(), name, kind.as_deref());
+    let mut aggregate = bonding::aggregate(&tree, name, kind.as_deref());
     team::complete(&mut aggregate, link.index, |index| {
         let entry = entries.iter().find(|entry| entry.link.index == index)?;
         Some(entry.name.clone())
@@ -68,6 +73,9 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
         driver_version: driver.version,
         firmware: driver.firmware,
         bus: driver.bus,
+        bus_link: bus_link(&tree, name),
+        node: node(&tree, name),
+        interrupts: interrupts(&tree, name),
         rate: speed.map(|mbps| BitRate(f64::from(mbps) * 1e6)),
         half_duplex: modes.full_duplex == Some(false),
         mtu: link.mtu,
@@ -76,6 +84,40 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
         hardware_address: link.hardware_address,
         addresses: addresses.into_iter().filter(|address| address.interface == name).collect(),
     })
+}
+
+/// The device of an interface, and the PCI function that it is or belongs to.
+fn function(tree: &Tree, name: &str) -> Option<PathBuf> {
+    pci_function(&tree.resolve(format!("/sys/class/net/{name}/device"))?)
+}
+
+fn bus_link(tree: &Tree, name: &str) -> String {
+    let Some(function) = function(tree, name) else { return String::new() };
+    let Some(now) = LinkSpeed::current(tree, &function) else { return String::new() };
+    match LinkSpeed::most(tree, &function) {
+        Some(most) if most != now => format!("{now} of {most}"),
+        _ => now.to_string(),
+    }
+}
+
+fn node(tree: &Tree, name: &str) -> Option<u32> {
+    // -1 if the machine has only one node
+    let node: i64 = tree.number(function(tree, name)?.join("numa_node"))?;
+    u32::try_from(node).ok()
+}
+
+fn interrupts(tree: &Tree, name: &str) -> String {
+    let numbers = irq_affinity::of_interface(tree, name);
+    if numbers.is_empty() {
+        return String::new();
+    }
+    let cpus = numbers.iter().filter_map(|number| irq_affinity::effective(tree, *number));
+    let cpus: CpuSet = cpus.flat_map(|cpus| cpus.iter().collect::<Vec<_>>()).collect();
+    let told = format!("{} on CPUs {cpus}", numbers.len());
+    match told.len() <= bounds::WORD_BYTES {
+        true => told,
+        false => format!("{} on {} CPUs", numbers.len(), cpus.len()),
+    }
 }
 
 /// Upper interfaces of this one, such as VLANs: they disappear when it moves.

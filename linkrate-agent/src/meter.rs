@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
+use linkrate_sys::ethtool::{Ethtool, PauseFrames};
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::netstat;
 use linkrate_sys::other_programs::ProgramTimes;
@@ -66,6 +67,11 @@ pub struct Slow {
     senders_at_ns: u64,
     senders: Senders,
     disciplines: Vec<Discipline>,
+}
+
+/// Pause frames that an interface has counted; zero where its driver does not count them, or the kernel not tell.
+fn pause_frames(interface: &str) -> PauseFrames {
+    Ethtool::open().and_then(|mut ethtool| ethtool.pause_frames(interface)).unwrap_or_default()
 }
 
 /// TCP_INFO of the flows that send, by flow number.
@@ -171,7 +177,12 @@ impl<'a> Meters<'a> {
         let mut route = RouteSocket::open()?;
         let mut disciplines = Vec::new();
         for name in &self.spec.interfaces {
-            interface = interface.plus(route.link(name)?.counters);
+            let pause = pause_frames(name);
+            interface = interface.plus(InterfaceCounts {
+                tx_pause_frames: pause.tx,
+                rx_pause_frames: pause.rx,
+                ..route.link(name)?.counters
+            });
             disciplines.extend(route.disciplines(name)?);
         }
         Ok(Slow {

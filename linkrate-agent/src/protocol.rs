@@ -535,6 +535,15 @@ pub struct InterfaceFacts {
     pub firmware: String,
     /// Bus address of the adapter (`0000:3b:00.0`); empty without a bus.
     pub bus: String,
+    /// Its link on that bus as negotiated, and what it could be (`8 GT/s x4 of x8`); empty without such a link.
+    #[serde(default)]
+    pub bus_link: String,
+    /// The NUMA node that the adapter is at; absent on machines with one node.
+    #[serde(default)]
+    pub node: Option<u32>,
+    /// Its interrupts and the CPUs that handle them (`8 on CPUs 0-7`); empty without interrupts of its own.
+    #[serde(default)]
+    pub interrupts: String,
     /// Rate of its link; `None` where the link is down or virtual.
     pub rate: Option<BitRate>,
     /// Both directions share the rate.

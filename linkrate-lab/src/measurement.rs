@@ -5,8 +5,8 @@ use linkrate_terms::client_part::ClientPart;
 use linkrate_terms::discipline;
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::{
-    AdapterEvidence, CpuUse, Effective, Evidence, LinkEvidence, PartMeasured, SenderTimes,
-    ThreadTime, Traffic,
+    AdapterEvidence, CpuUse, Effective, Evidence, InterfaceCounts, LinkEvidence, PartMeasured,
+    SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_terms::mix::MixPart;
 use linkrate_terms::told::{Told, ToldDatagrams};
@@ -90,6 +90,9 @@ pub fn of_reports(
     // clients of a testbed that linkrate makes are all alike, and would make each stored run longer
     let apart = !reports.links.is_empty() && known.len() > 1 && known.iter().all(Option::is_some);
     let client_parts = known.iter().flatten().filter(|_| apart).map(client_part).collect();
+    let of_clients = known.iter().flatten().map(|report| report.interface);
+    let client_interface = (!reports.links.is_empty() && known.iter().any(Option::is_some))
+        .then(|| of_clients.fold(InterfaceCounts::default(), InterfaceCounts::plus));
     let client_senders =
         known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
     Measurement {
@@ -114,6 +117,7 @@ pub fn of_reports(
         },
         evidence: Evidence {
             interface: reports.sut.interface,
+            client_interface,
             protocol: reports.sut.protocol,
             senders: reports.sut.senders.plus(client_senders),
             client_senders: known.iter().all(Option::is_some).then_some(client_senders),
@@ -300,7 +304,7 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
-    use linkrate_terms::measurement::{IdleSource, InterfaceCounts};
+    use linkrate_terms::measurement::IdleSource;
 
     use super::*;
 

@@ -172,6 +172,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
                 tx_bytes: 1_400_000,
                 ..InterfaceCounts::default()
             },
+            client_interface: None,
             protocol: BTreeMap::from([
                 ("IpExt.OutOctets".to_owned(), 1_386_000),
                 ("Ip.OutRequests".to_owned(), 1000),

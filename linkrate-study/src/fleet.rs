@@ -19,9 +19,11 @@ use serde::{Deserialize, Serialize};
 
 pub mod hosts;
 pub mod hubs;
+pub mod ports;
 pub mod results;
 pub mod rounds;
 pub mod runner;
+pub mod shared;
 pub mod two_way;
 
 use crate::keys::MAX_CLIENTS;

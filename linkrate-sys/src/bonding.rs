@@ -79,6 +79,9 @@ fn member(tree: &Tree, name: &str, listed: Option<&str>) -> ExistingMember {
             rx_bytes: count("rx_bytes"),
             tx_dropped: count("tx_dropped"),
             rx_dropped: count("rx_dropped"),
+            tx_errors: count("tx_errors"),
+            rx_errors: count("rx_errors"),
+            ..InterfaceCounts::default()
         },
     }
 }

@@ -26,7 +26,7 @@ pub use coalescing::Coalescing;
 pub use driver::Driver;
 pub use features::{Feature, Features};
 pub use link_modes::LinkModes;
-pub use pause::Pause;
+pub use pause::{Pause, PauseFrames};
 pub use rings::Rings;
 
 use message::EthtoolFamily;

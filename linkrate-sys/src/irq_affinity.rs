@@ -48,6 +48,12 @@ pub fn affinity(tree: &Tree, number: u32) -> Option<CpuSet> {
     tree.cpu_list(affinity_path(number))
 }
 
+/// The CPUs that handle an interrupt: one, or a few, of those that may; `None` if the interrupt does not exist.
+pub fn effective(tree: &Tree, number: u32) -> Option<CpuSet> {
+    let effective = tree.cpu_list(format!("/proc/irq/{number}/effective_affinity_list"));
+    effective.filter(|cpus| !cpus.is_empty()).or_else(|| affinity(tree, number))
+}
+
 /// Sets the CPUs that may handle an interrupt.
 ///
 /// # Errors

@@ -60,6 +60,7 @@ pub mod network_namespace;
 pub mod open_file;
 pub mod open_file_limit;
 pub mod other_programs;
+pub mod pcie;
 pub mod perf;
 pub mod prefetch;
 pub mod process_memory;

@@ -352,6 +352,10 @@ pub struct Effective {
 pub struct Evidence {
     /// The SUT's interfaces, all together, over the window.
     pub interface: InterfaceCounts,
+    /// The interfaces of clients that are agents, all together. Kept of runs between existing interfaces; absent in
+    /// runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_interface: Option<InterfaceCounts>,
     /// The SUT's IP and TCP counters over the window, by the kernel's names (`Ip.OutRequests`).
     pub protocol: BTreeMap<String, u64>,
     /// TCP_INFO of the sending sockets over the window, both ends.
@@ -549,6 +553,18 @@ pub struct InterfaceCounts {
     pub tx_dropped: u64,
     /// Packets dropped on receive.
     pub rx_dropped: u64,
+    /// Packets that could not be sent. This and what follows is zero in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tx_errors: u64,
+    /// Packets that arrived damaged (CRC, length) or found no room in the adapter.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rx_errors: u64,
+    /// Pause frames sent (IEEE 802.3 annex 31B), where the driver counts them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tx_pause_frames: u64,
+    /// Pause frames received, where the driver counts them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rx_pause_frames: u64,
 }
 
 impl InterfaceCounts {
@@ -570,6 +586,10 @@ impl InterfaceCounts {
             rx_bytes: count(self.rx_bytes, other.rx_bytes),
             tx_dropped: count(self.tx_dropped, other.tx_dropped),
             rx_dropped: count(self.rx_dropped, other.rx_dropped),
+            tx_errors: count(self.tx_errors, other.tx_errors),
+            rx_errors: count(self.rx_errors, other.rx_errors),
+            tx_pause_frames: count(self.tx_pause_frames, other.tx_pause_frames),
+            rx_pause_frames: count(self.rx_pause_frames, other.rx_pause_frames),
         }
     }
 }

@@ -5,6 +5,7 @@ use linkrate_study::fleet::hubs::HubResult;
 use linkrate_study::fleet::results::{FleetCell, FleetResults, PairResult};
 use linkrate_study::names;
 use linkrate_study::stats::trend::median;
+use linkrate_terms::clean;
 
 use crate::number::{self, Scale};
 
@@ -170,6 +171,16 @@ pub fn sentences(of: &FleetResults, cell: &FleetCell) -> Vec<String> {
             named.p
         ));
         said.extend(named.evidence.iter().map(|clause| format!("  {clause}")));
+    }
+    for shared in &cell.shared {
+        let value = shared
+            .value
+            .as_deref()
+            .map_or("not known".into(), |value| clean::short_line(value, 80));
+        said.push(format!(
+            "slow nodes have in common{at}: {} is {value} on {} of {}, and on {} of {} other nodes, adjusted p = {:.2e}",
+            shared.fact, shared.slow, shared.of_slow, shared.others, shared.of_others, shared.p
+        ));
     }
     if cell.named.is_empty() && cell.comparisons > 0 {
         said.push(format!(

@@ -177,6 +177,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
                 tx_bytes: 4_500_000_000,
                 ..InterfaceCounts::default()
             },
+            client_interface: None,
             protocol: BTreeMap::from([
                 ("Ip.OutRequests".to_owned(), 100_000),
                 ("IpExt.OutOctets".to_owned(), 4_498_600_000),

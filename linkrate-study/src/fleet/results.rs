@@ -6,6 +6,8 @@ use linkrate_terms::clean;
 use serde::Serialize;
 
 use super::hubs::{self, HubResult};
+use super::ports::{self, Counts};
+use super::shared::{self, Shared};
 use super::two_way::{self, Blocks, FEWEST_BLOCKS, FEWEST_NODES, Search, Standard, Subject};
 use super::{Fleet, Pair, Pattern};
 use crate::analysis::measures::{self, figure};
@@ -51,6 +53,9 @@ pub struct NodeResult {
     pub switch: Option<String>,
     /// Its facts by name (`kernel`, `driver`, `rate`).
     pub facts: BTreeMap<String, String>,
+    /// What its interface counted in the mean of a run (`rx-errors`), without what was never counted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: Counts,
 }
 
 /// One cell over all pairs.
@@ -67,6 +72,9 @@ pub struct FleetCell {
     pub hubs: Vec<HubResult>,
     /// What stands out by its rate, the largest effect first.
     pub named: Vec<Named>,
+    /// Facts that slow nodes have in common, and other nodes have not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shared: Vec<Shared>,
     /// Effects that were compared.
     pub comparisons: u32,
     /// Why nothing was compared, or not everything; a sentence.
@@ -115,12 +123,14 @@ pub fn of(stored: &StoredStudy) -> Option<FleetResults> {
     let nodes: Vec<NodeResult> = fleet
         .nodes
         .iter()
-        .map(|node| NodeResult {
+        .zip(ports::counted(fleet, &stored.runs))
+        .map(|(node, counters)| NodeResult {
             name: node.name.clone(),
             end: node.end.name(),
             rack: node.rack.clone(),
             switch: node.switch.clone(),
             facts: facts_of(session, &node.name),
+            counters,
         })
         .collect();
     let error = 1.0 - study.method.confidence;
@@ -139,6 +149,11 @@ pub fn of(stored: &StoredStudy) -> Option<FleetResults> {
 /// The name of a fact about a node in [`Facts`].
 pub fn fact_name(node: &str, fact: &str) -> String {
     format!("{FACT} {node} {fact}")
+}
+
+/// Whether a fact is about a node of a fleet.
+pub fn is_of_a_node(name: &str) -> bool {
+    name.strip_prefix(FACT).is_some_and(|rest| rest.starts_with(' '))
 }
 
 /// The facts about a node, by their own names.
@@ -231,10 +246,14 @@ fn of_cell(
         let evidence = evidence(nodes, &pairs, subject);
         Named { subject, ratio: found.ratio, p: found.p, evidence }
     });
+    let named: Vec<Named> = named.collect();
+    let slow = named.iter().filter(|named| named.ratio.mean < 1.0);
+    let slow = slow.filter_map(|named| named.subject.node()).collect();
     FleetCell {
+        shared: shared::of(nodes, &slow, standard.error),
         levels: study.cells[cell].levels.clone(),
         transactional: study.cells[cell].spec.is_transactional(),
-        named: named.collect(),
+        named,
         comparisons: search.comparisons,
         limits: limits(fleet, &search),
         hubs: hubs::of_cell(study, fleet, runs, cell),
@@ -311,8 +330,11 @@ pub(super) fn pair_result(
 
 /// What differs between a subject and most other nodes.
 fn evidence(nodes: &[NodeResult], pairs: &[PairResult], subject: Subject) -> Vec<String> {
-    let mut found: Vec<String> =
-        subject.nodes().into_iter().flat_map(|node| unusual_facts(nodes, node as usize)).collect();
+    let of_node = |node: u32| {
+        let facts = unusual_facts(nodes, node as usize);
+        facts.into_iter().chain(ports::unusual(nodes, node as usize))
+    };
+    let mut found: Vec<String> = subject.nodes().into_iter().flat_map(of_node).collect();
     let retransmits = |ours: bool| {
         let those =
             pairs.iter().filter(|pair| subject.concerns(pair.sender, pair.receiver) == ours);

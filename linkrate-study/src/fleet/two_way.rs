@@ -67,6 +67,14 @@ impl Subject {
         }
     }
 
+    /// The node that it is about; `None` of a pair.
+    pub(super) fn node(self) -> Option<u32> {
+        match self {
+            Self::Node { node } | Self::Sender { node } | Self::Receiver { node } => Some(node),
+            Self::Pair { .. } => None,
+        }
+    }
+
     /// The nodes that it is about.
     pub(super) fn nodes(self) -> Vec<u32> {
         match self {

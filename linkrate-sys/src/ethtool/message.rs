@@ -24,6 +24,8 @@ const ETHTOOL_A_HEADER_FLAGS: u16 = 3;
 
 /// `ETHTOOL_FLAG_OMIT_REPLY`: the acknowledgement is enough, the caller reads back.
 const ETHTOOL_FLAG_OMIT_REPLY: u32 = 2;
+/// `ETHTOOL_FLAG_STATS`: counters are part of the reply.
+const ETHTOOL_FLAG_STATS: u32 = 4;
 
 const ETHTOOL_A_BITSET_NOMASK: u16 = 1;
 const ETHTOOL_A_BITSET_BITS: u16 = 3;
@@ -34,6 +36,18 @@ const ETHTOOL_A_BITSET_BIT_VALUE: u16 = 3;
 /// Asks for a setting of `interface`.
 pub(super) fn read(command: u8, interface: &str) -> Request<EthtoolFamily> {
     let header = nested(ETHTOOL_A_HEADER, &[text(ETHTOOL_A_HEADER_DEV_NAME, interface)]);
+    Request::new(command, vec![header])
+}
+
+/// The same, with what the driver counted beside it.
+pub(super) fn read_counted(command: u8, interface: &str) -> Request<EthtoolFamily> {
+    let header = nested(
+        ETHTOOL_A_HEADER,
+        &[
+            text(ETHTOOL_A_HEADER_DEV_NAME, interface),
+            number(ETHTOOL_A_HEADER_FLAGS, ETHTOOL_FLAG_STATS),
+        ],
+    );
     Request::new(command, vec![header])
 }
 

@@ -87,6 +87,10 @@ fn counts_of(stats: &Stats64) -> InterfaceCounts {
         rx_bytes: stats.rx_bytes,
         tx_dropped: stats.tx_dropped,
         rx_dropped: stats.rx_dropped,
+        tx_errors: stats.tx_errors,
+        rx_errors: stats.rx_errors,
+        // ethtool has them
+        ..InterfaceCounts::default()
     }
 }
 

@@ -286,6 +286,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
                 tx_bytes: 118_000_000,
                 ..InterfaceCounts::default()
             },
+            client_interface: None,
             protocol: BTreeMap::from([
                 ("Ip.OutRequests".to_owned(), 3500),
                 ("IpExt.OutOctets".to_owned(), 116_000_000),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use linkrate_sys::bonding;
 use linkrate_sys::irq_affinity::{self, pci_function};
+use linkrate_sys::pcie::LinkSpeed;
 use linkrate_sys::tree::Tree;
 use linkrate_wire::limits::PcieLink;
 
@@ -138,30 +139,22 @@ fn sharing(tree: &Tree, function: &Path, own: &str) -> Vec<String> {
 }
 
 fn bus(tree: &Tree, function: &Path) -> Option<Bus> {
-    let card = link(tree, function, "max")?;
+    let link =
+        |speed: LinkSpeed| PcieLink { gigatransfers: speed.gigatransfers, lanes: speed.lanes };
+    let card = LinkSpeed::most(tree, function)?;
     // the maximum of the port above is that of the slot
     let slot = function.parent().filter(|parent| pci_function(parent).as_deref() == Some(*parent));
     Some(Bus {
-        current: link(tree, function, "current")?,
-        card,
-        slot: slot.and_then(|slot| link(tree, slot, "max")),
+        current: link(LinkSpeed::current(tree, function)?),
+        card: link(card),
+        slot: slot.and_then(|slot| LinkSpeed::most(tree, slot)).map(link),
     })
-}
-
-fn link(tree: &Tree, function: &Path, which: &str) -> Option<PcieLink> {
-    // "16.0 GT/s PCIe", "Unknown"
-    let speed = tree.text(function.join(format!("{which}_link_speed")))?;
-    let gigatransfers = speed.split_whitespace().next()?.parse().ok()?;
-    // 255 and 0 stand for unknown
-    let lanes = tree.number(function.join(format!("{which}_link_width")))?;
-    (gigatransfers > 0.0 && (1..=32).contains(&lanes)).then_some(PcieLink { gigatransfers, lanes })
 }
 
 fn interrupt(tree: &Tree, number: u32, table: &InterruptTable) -> Option<Interrupt> {
     let (name, counts) = table.0.get(&number)?.clone();
     let allowed = irq_affinity::affinity(tree, number).unwrap_or_default();
-    let effective = tree.cpu_list(format!("/proc/irq/{number}/effective_affinity_list"));
-    let effective = effective.filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| allowed.clone());
+    let effective = irq_affinity::effective(tree, number).unwrap_or_default();
     Some(Interrupt { number, name, counts, allowed, effective })
 }
 
