@@ -34,12 +34,12 @@ use linkrate_sys::sched;
 use linkrate_terms::{CpuSet, TestbedSpec};
 use serde::Serialize;
 
-pub use judge::{LIMIT_OF_LOAD_PERCENT, LIMIT_POINTS, Sample, Verdict};
+pub use judge::{Asked, LIMIT_OF_LOAD_PERCENT, LIMIT_POINTS, Sample, Verdict};
 pub use load::{LoadKind, Pace};
 pub use meters::{Meter, MeterKind, meters};
 
 use background::Background;
-use judge::{Asked, ENOUGH, Traced, Window, middle, worst};
+use judge::{ENOUGH, Traced, Window, middle, worst};
 use load::{DutyLoad, Load, LoadReading};
 use steered::Steered;
 
@@ -169,9 +169,10 @@ fn test_from_there(
         Vec::new()
     });
     let sizes = sizes(!traces.is_empty());
-    let asked = asked(&loads, &sizes);
-    let kinds = || meters.iter().map(|meter| meter.kind());
-    let all = asked.iter().map(|asked| kinds().filter(|kind| kind.meets(*asked)).count()).sum();
+    let mut asked = asked(&loads, &sizes);
+    let of_load = |asked: Asked| meters.iter().filter(|meter| meter.meets(asked)).count();
+    asked.retain(|asked| of_load(*asked) > 0);
+    let all = asked.iter().map(|asked| of_load(*asked)).sum();
     let mut samples = Vec::new();
     'tests: for asked in asked {
         let loads = start(asked, placement, steered.as_ref())?;
@@ -179,7 +180,7 @@ fn test_from_there(
             if stop.load(Ordering::Relaxed) {
                 break 'tests;
             }
-            if !meter.kind().meets(asked) {
+            if !meter.meets(asked) {
                 continue;
             }
             let trace = traces.get(index).filter(|_| asked.pace == Pace::Fast);

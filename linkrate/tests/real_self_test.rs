@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use common::{LINKRATE, Running, command, is_root_or_skips, skip};
 use linkrate_agent::cpu_meter::{CpuMeter, choose};
-use linkrate_doctor::self_test::{self, Meter, MeterKind, Pace, SelfTest, Verdict};
+use linkrate_doctor::self_test::{self, Asked, Meter, MeterKind, Pace, SelfTest, Verdict};
 use linkrate_lab::Placement;
 use linkrate_sys::cpus;
 use linkrate_sys::error::SysResult;
@@ -182,6 +182,11 @@ enum Fault {
 impl Meter for Faulty {
     fn kind(&self) -> MeterKind {
         self.meter.kind()
+    }
+
+    /// Small loads show both faults.
+    fn meets(&self, asked: Asked) -> bool {
+        asked.percent < 6.0 && self.meter.meets(asked)
     }
 
     fn idle_threads(&self) -> Vec<ThreadId> {

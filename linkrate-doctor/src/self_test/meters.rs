@@ -66,6 +66,11 @@ pub trait Meter {
     /// Which meter it is.
     fn kind(&self) -> MeterKind;
 
+    /// Whether it is tested by this load.
+    fn meets(&self, asked: Asked) -> bool {
+        self.kind().meets(asked)
+    }
+
     /// Threads that it keeps running while a CPU has nothing to do.
     fn idle_threads(&self) -> Vec<ThreadId>;
 

@@ -1,5 +1,7 @@
 //! Comparisons of made-up fleets whose truth is known.
 
+use std::time::Duration;
+
 use super::*;
 use crate::fixture::{ladder, run, stored, stream};
 use crate::fleet::rounds::{block_rounds, tests::fleet};
@@ -17,6 +19,7 @@ fn ring() -> (Study, Fleet) {
     let mut study = ladder();
     study.cells.truncate(1);
     study.factors.clear();
+    study.method.idle = Duration::ZERO;
     study.fleet = Some(fleet.clone());
     (study, fleet)
 }

@@ -8,7 +8,7 @@ use clap::Args;
   -H HOST           host of the netserver, or of `linkrate serve` [default: localhost]
   -p PORT           its port [default: 12865]
   -t TEST           TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, TCP_CC, UDP_STREAM,
-                    UDP_RR, OMNI [default: TCP_STREAM]; TCP_MSS, LOC_CPU, REM_CPU answer and test nothing
+                    UDP_RR, OMNI [default: TCP_STREAM]; TCP_MSS, LOC_CPU, REM_CPU only answer
   -l LENGTH         seconds, or minus bytes or transactions [default: 10]
   -c, -C            measure the CPU here, and there
   -D SECONDS        results while a test lasts
