@@ -18,8 +18,6 @@ use common::{RUNS_FAILED, Running, has_or_skips, is_disturbed, skip, wait_until}
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::Signal;
 
-/// The exit code of a study with failed runs.
-
 /// What the tests need; the CPU of each side if it is there.
 fn needs(test: &str) -> Option<[u32; 2]> {
     let has_tools = ["ip", "tc"].into_iter().all(|program| has_or_skips(test, program, "iproute2"));

@@ -14,6 +14,7 @@ fn the_terminal_has_a_matrix_and_what_stands_out() {
         "stands out: node n1: −90.0 % (−90.1 to −89.9 %), adjusted p = 2.30e-9",
         "  link of n1 is 1 Gb/s, where 3 of 4 nodes have 10 Gb/s",
         "stands out: pair n2 → n3:",
+        "slow nodes have in common: firmware is 1.9 on 2 of 2, and on 1 of 14 other nodes, adjusted p = 2.50e-2",
         "failed: 5 failed runs of n3 → n0: testbed: ssh made no connection",
         "Retransmissions of each pair, segments a run\n",
     ] {

@@ -53,7 +53,9 @@ impl Cluster {
             ));
             let configuration =
                 fs::read_to_string(at("sshd_config")).expect("read the configuration");
-            let own = configuration.replace(&self::address(0), &address);
+            // a server whose client is cut off ends its agents only if it asks for signs of life
+            let own = configuration.replace(&self::address(0), &address)
+                + "ClientAliveInterval 5\nClientAliveCountMax 2\n";
             fs::write(at(&format!("sshd_config_{number}")), own).expect("write the configuration");
             let mut sshd = Command::new("/bin/sh");
             let script = format!(
