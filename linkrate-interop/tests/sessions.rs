@@ -1,7 +1,7 @@
 //! Recorded sessions of old versions: their clients at this server, this client at their servers.
 //!
 //! Each file of `sessions/` is a control connection of a program that was built from the source of its version, on
-//! x86-64. A line is what one end said before the other one did: who (`>` the client), how many octets, and those in
+//! x86-64, or for s390x, whose order of octets is the other one, and run by an emulator of its instructions. A line is what one end said before the other one did: who (`>` the client), how many octets, and those in
 //! hexadecimal without the zeros at the end. Servers of the sessions of old clients were linkrate's, and the clients
 //! printed what both ends had counted.
 
@@ -219,16 +219,18 @@ fn classic_octets(results: &[u8]) -> f64 {
 
 #[test]
 fn clients_of_netperf_2_4_3_read_classic_results_in_short_messages() {
-    let stream = replay_netperf("2.4.3", "TCP_STREAM");
-    assert_eq!((stream.len(), classic_octets(&stream)), (256, PAYLOAD as f64));
-    assert!(classic_octets(&replay_netperf("2.4.3", "TCP_MAERTS")) > 0.0);
-    // octets, calls and transactions; of datagrams calls and octets
-    for test in ["TCP_RR", "TCP_CRR", "UDP_RR"] {
-        let results = replay_netperf("2.4.3", test);
-        assert_eq!([2, 4].map(|index| word(&results, index)), [6, 3], "{test}");
+    for version in ["2.4.3", "2.4.3-s390x"] {
+        let stream = replay_netperf(version, "TCP_STREAM");
+        assert_eq!((stream.len(), classic_octets(&stream)), (256, PAYLOAD as f64));
+        assert!(classic_octets(&replay_netperf(version, "TCP_MAERTS")) > 0.0);
+        // octets, calls and transactions; of datagrams calls and octets
+        for test in ["TCP_RR", "TCP_CRR", "UDP_RR"] {
+            let results = replay_netperf(version, test);
+            assert_eq!([2, 4].map(|index| word(&results, index)), [6, 3], "{version} {test}");
+        }
+        let results = replay_netperf(version, "UDP_STREAM");
+        assert_eq!([2, 3].map(|index| word(&results, index)), [3, 3], "{version}");
     }
-    let results = replay_netperf("2.4.3", "UDP_STREAM");
-    assert_eq!([2, 3].map(|index| word(&results, index)), [3, 3]);
 }
 
 /// Words of results by OMNI: octets received, octets sent, transactions.
@@ -237,8 +239,8 @@ fn omni_counts(results: &[u8]) -> [u32; 3] {
 }
 
 #[test]
-fn clients_of_netperf_2_5_and_2_6_read_results_of_their_own_layouts() {
-    for (version, length) in [("2.5.0", 256), ("2.6.0", 656)] {
+fn clients_of_netperf_from_2_5_on_read_results_of_their_own_layouts() {
+    for (version, length) in [("2.5.0", 256), ("2.6.0", 656), ("2.7.0-s390x", 656)] {
         let stream = replay_netperf(version, "TCP_STREAM");
         assert_eq!(stream.len(), length);
         assert_eq!(omni_counts(&stream), [PAYLOAD as u32, 0, 0], "{version}");
