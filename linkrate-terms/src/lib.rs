@@ -15,6 +15,7 @@
 //! - [`link`]: the links of existing interfaces
 //! - [`measurement`]: the result of one run
 //! - [`told`]: what a program of others at the far end tells of a run
+//! - [`interface_counts`]: what the kernel counts of an interface
 //! - [`latency`]: latency of which a part may not be known
 //! - [`imported`]: a run that another program measured
 //! - [`discipline`]: queue disciplines of interfaces
@@ -42,6 +43,7 @@ pub mod failure;
 pub mod flow;
 pub mod gaps;
 pub mod imported;
+pub mod interface_counts;
 pub mod interfaces;
 pub mod intervals;
 pub mod knobs;

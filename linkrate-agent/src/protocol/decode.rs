@@ -263,14 +263,8 @@ fn check_facts(facts: &InterfaceFacts) -> Result<(), DecodeError> {
     at_most("addresses", facts.addresses.len() as u64, bounds::ADDRESSES as u64)?;
     at_most("upper interfaces", facts.carries.len() as u64, bounds::INTERFACES as u64)?;
     facts.carries.iter().chain(&facts.belongs_to).try_for_each(|name| check_name(name))?;
-    let words = [
-        &facts.driver,
-        &facts.driver_version,
-        &facts.firmware,
-        &facts.bus,
-        &facts.bus_link,
-        &facts.interrupts,
-    ];
+    let InterfaceFacts { driver, driver_version, firmware, bus, bus_link, interrupts, .. } = facts;
+    let words = [driver, driver_version, firmware, bus, bus_link, interrupts];
     for word in words.into_iter().chain(&facts.kind) {
         at_most("bytes of a word", word.len() as u64, bounds::WORD_BYTES as u64)?;
     }
