@@ -9,14 +9,14 @@ mod obstacle;
 mod record;
 mod settings;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use linkrate_sys::bonding;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Driver, Ethtool};
 use linkrate_sys::irq_affinity::{self, pci_function};
 use linkrate_sys::netlink::RouteSocket;
-use linkrate_sys::pcie::LinkSpeed;
+use linkrate_sys::pcie::{LinkSpeed, numa_node};
 use linkrate_sys::team;
 use linkrate_sys::tree::Tree;
 use linkrate_terms::{BitRate, CpuSet};
@@ -51,6 +51,8 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     let speed = modes.speed_mbps.filter(|_| has_rate);
     let addresses = route.ipv4_addresses()?;
     let tree = Tree::of_this_host();
+    let device = tree.resolve(format!("/sys/class/net/{name}/device"));
+    let function = device.and_then(|device| pci_function(&device));
     let mut carries = carried_by(&tree, name);
     // some that stand on it are no upper interfaces for the kernel, such as tunnels
     let on_it = entries.iter().filter(|entry| entry.lower == Some(link.index));
@@ -73,8 +75,8 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
         driver_version: driver.version,
         firmware: driver.firmware,
         bus: driver.bus,
-        bus_link: bus_link(&tree, name),
-        node: node(&tree, name),
+        bus_link: function.as_deref().map(|at| bus_link(&tree, at)).unwrap_or_default(),
+        node: function.as_deref().and_then(|at| numa_node(&tree, at)),
         interrupts: interrupts(&tree, name),
         rate: speed.map(|mbps| BitRate(f64::from(mbps) * 1e6)),
         half_duplex: modes.full_duplex == Some(false),
@@ -86,24 +88,12 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     })
 }
 
-/// The device of an interface, and the PCI function that it is or belongs to.
-fn function(tree: &Tree, name: &str) -> Option<PathBuf> {
-    pci_function(&tree.resolve(format!("/sys/class/net/{name}/device"))?)
-}
-
-fn bus_link(tree: &Tree, name: &str) -> String {
-    let Some(function) = function(tree, name) else { return String::new() };
-    let Some(now) = LinkSpeed::current(tree, &function) else { return String::new() };
-    match LinkSpeed::most(tree, &function) {
+fn bus_link(tree: &Tree, function: &Path) -> String {
+    let Some(now) = LinkSpeed::current(tree, function) else { return String::new() };
+    match LinkSpeed::most(tree, function) {
         Some(most) if most != now => format!("{now} of {most}"),
         _ => now.to_string(),
     }
-}
-
-fn node(tree: &Tree, name: &str) -> Option<u32> {
-    // -1 if the machine has only one node
-    let node: i64 = tree.number(function(tree, name)?.join("numa_node"))?;
-    u32::try_from(node).ok()
 }
 
 fn interrupts(tree: &Tree, name: &str) -> String {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
-use linkrate_sys::ethtool::{Ethtool, PauseFrames};
+use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::netstat;
 use linkrate_sys::other_programs::ProgramTimes;
@@ -67,11 +67,6 @@ pub struct Slow {
     senders_at_ns: u64,
     senders: Senders,
     disciplines: Vec<Discipline>,
-}
-
-/// Pause frames that an interface has counted; zero where its driver does not count them, or the kernel not tell.
-fn pause_frames(interface: &str) -> PauseFrames {
-    Ethtool::open().and_then(|mut ethtool| ethtool.pause_frames(interface)).unwrap_or_default()
 }
 
 /// TCP_INFO of the flows that send, by flow number.
@@ -175,9 +170,12 @@ impl<'a> Meters<'a> {
     fn read_slow(&self) -> Result<Slow, SysError> {
         let mut interface = InterfaceCounts::default();
         let mut route = RouteSocket::open()?;
+        // pause frames stay zero where a driver does not count them, or the kernel not tell
+        let mut ethtool = Ethtool::open().ok();
         let mut disciplines = Vec::new();
         for name in &self.spec.interfaces {
-            let pause = pause_frames(name);
+            let pause = ethtool.as_mut().and_then(|ethtool| ethtool.pause_frames(name).ok());
+            let pause = pause.unwrap_or_default();
             interface = interface.plus(InterfaceCounts {
                 tx_pause_frames: pause.tx,
                 rx_pause_frames: pause.rx,

@@ -5,6 +5,12 @@ use std::path::Path;
 
 use crate::tree::Tree;
 
+/// The NUMA node of a device at this path; `None` on machines with one node.
+pub fn numa_node(tree: &Tree, device: &Path) -> Option<u32> {
+    // -1 if the machine has only one node
+    tree.number::<i64>(device.join("numa_node")).and_then(|node| u32::try_from(node).ok())
+}
+
 /// How fast a link is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkSpeed {

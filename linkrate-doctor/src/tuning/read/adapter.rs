@@ -6,7 +6,7 @@ use std::path::Path;
 
 use linkrate_sys::bonding;
 use linkrate_sys::irq_affinity::{self, pci_function};
-use linkrate_sys::pcie::LinkSpeed;
+use linkrate_sys::pcie::{LinkSpeed, numa_node};
 use linkrate_sys::tree::Tree;
 use linkrate_wire::limits::PcieLink;
 
@@ -117,8 +117,7 @@ fn device(tree: &Tree, base: &str, name: &str, table: &InterruptTable) -> Option
         driver: tree.link_name(own.join("driver")),
         pci_address: function.as_deref().and_then(last_part),
         bus: function.as_deref().and_then(|function| bus(tree, function)),
-        // -1 if the machine has only one node
-        node: tree.number::<i64>(at.join("numa_node")).and_then(|node| u32::try_from(node).ok()),
+        node: numa_node(tree, at),
         interrupts,
         sharing: function.as_deref().map(|own| sharing(tree, own, name)).unwrap_or_default(),
     })
