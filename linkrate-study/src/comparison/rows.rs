@@ -25,8 +25,6 @@ type ByBlock = BTreeMap<u32, f64>;
 pub struct Rows<'a> {
     baseline: Set<'a>,
     candidate: Set<'a>,
-    /// The pairs of a fleet that have figures in one of them.
-    ends: BTreeSet<Ends>,
     confidence: f64,
     minimum_effect: f64,
 }
@@ -40,11 +38,10 @@ impl<'a> Rows<'a> {
         minimum_effect: f64,
     ) -> Self {
         let (mut baseline, mut candidate) = (Set::of(baseline), Set::of(candidate));
-        let all: BTreeSet<Ends> = baseline.pairs().union(candidate.pairs()).cloned().collect();
         let both = baseline.pairs().intersection(candidate.pairs()).cloned().collect();
         baseline.keep(&both);
         candidate.keep(&both);
-        Self { baseline, candidate, ends: all, confidence, minimum_effect }
+        Self { baseline, candidate, confidence, minimum_effect }
     }
 
     /// A set as a whole.
@@ -96,17 +93,17 @@ impl<'a> Rows<'a> {
     pub fn of_pairs(&self) -> Vec<PairComparison> {
         let cells = &self.baseline.stored.plan.study.cells;
         let of_cell = |(a, b): (usize, usize)| {
-            let rate = measures(cells[a].spec.is_transactional()).first().copied();
-            let pairs = self.ends.iter().filter_map(move |pair| {
-                let (measure, unit) = rate?;
-                let first = self.baseline.of_pair(a, measure, pair);
-                let second = self.candidate.of_pair(b, measure, pair);
-                Some(PairComparison {
-                    sender: pair.0.clone(),
-                    receiver: pair.1.clone(),
-                    levels: cells[a].levels.clone(),
-                    row: self.row(measure, unit, [&first, &second], [0.0; 2])?,
-                })
+            // the rate is the first
+            let (measure, unit) = measures(cells[a].spec.is_transactional())[0];
+            let mut first = self.baseline.by_pair(a, measure);
+            let mut second = self.candidate.by_pair(b, measure);
+            let ends: BTreeSet<Ends> = first.keys().chain(second.keys()).cloned().collect();
+            let pairs = ends.into_iter().filter_map(|ends| {
+                let first = first.remove(&ends).unwrap_or_default();
+                let second = second.remove(&ends).unwrap_or_default();
+                let row = self.row(measure, unit, [&first, &second], [0.0; 2])?;
+                let (sender, receiver) = ends;
+                Some(PairComparison { sender, receiver, levels: cells[a].levels.clone(), row })
             });
             pairs.collect::<Vec<_>>()
         };

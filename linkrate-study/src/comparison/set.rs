@@ -93,11 +93,15 @@ impl<'a> Set<'a> {
         whole.map(|(block, pairs)| (block, geometric(pairs.into_values()))).collect()
     }
 
-    /// The figures of a cell between two nodes, in the order of blocks.
-    pub fn of_pair(&self, cell: usize, measure: Compared, pair: &Ends) -> Vec<f64> {
-        let figures = self.figures(cell, measure);
-        let of_pair = figures.filter(|(run, _)| self.ends(run).as_ref() == Some(pair));
-        of_pair.map(|(_, value)| value).collect()
+    /// The figures of a cell by pair, in the order of blocks.
+    pub fn by_pair(&self, cell: usize, measure: Compared) -> BTreeMap<Ends, Vec<f64>> {
+        let mut found: BTreeMap<Ends, Vec<f64>> = BTreeMap::new();
+        for (run, value) in self.figures(cell, measure) {
+            if let Some(ends) = self.ends(run) {
+                found.entry(ends).or_default().push(value);
+            }
+        }
+        found
     }
 
     /// The runs of a cell that have a figure.
