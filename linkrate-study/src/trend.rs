@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::analysis::effects::{Comparison, comparisons};
 use crate::comparison::conditions::{self, Difference, find};
-use crate::comparison::set::{Set, measures, number};
+use crate::comparison::set::{Set, align, measures, number};
 use crate::comparison::{Compared, SetFigure, SetSummary};
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
@@ -190,10 +190,7 @@ pub fn trend(sets: &[StoredStudy], request: &Criteria) -> Result<StudyTrend, Tre
     let (confidence, alpha) = (method.confidence, 1.0 - method.confidence);
     let minimum_effect = request.minimum_effect.unwrap_or(method.minimum_effect);
     let mut by_set: Vec<Set<'_>> = ordered.iter().map(|set| Set::of(set)).collect();
-    // of fleets, the pairs that all sets have
-    let pairs = by_set.iter().map(|set| set.pairs().clone());
-    let pairs = pairs.reduce(|some, others| &some & &others).unwrap_or_default();
-    by_set.iter_mut().for_each(|set| set.keep(&pairs));
+    align(&mut by_set, &newest.plan.study);
     let judge = Judge { alpha, confidence, minimum_effect };
     let cells = judge.series(cell_figures(&by_set, newest));
     let effects = judge.series(effect_figures(&by_set, newest));

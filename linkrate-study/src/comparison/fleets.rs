@@ -97,6 +97,28 @@ fn a_node_that_is_gone_costs_its_own_pairs() {
 }
 
 #[test]
+fn a_pair_that_fails_in_one_cell_is_compared_in_the_other() {
+    let two_cells = |seed: u64, fails: bool| {
+        let mut set = set(seed, |_| 1.0);
+        let cells = ladder().cells;
+        set.plan.study.cells = cells[..2].to_vec();
+        let more: Vec<StoredRun> =
+            set.runs.iter().map(|run| StoredRun { cell: Some(1), ..run.clone() }).collect();
+        set.runs.extend(more);
+        let lost =
+            |run: &StoredRun| run.cell == Some(1) && run.pair.is_some_and(|pair| pair.sender == 0);
+        set.runs.retain(|run| !(fails && lost(run)));
+        set
+    };
+    let compared = found(&two_cells(1, false), &two_cells(2, true));
+    for cell in &compared.cells {
+        assert_eq!(cell.rows[0].candidate.unwrap().runs, BLOCKS, "{cell:?}");
+    }
+    let lost = compared.pairs.iter().filter(|pair| pair.row.verdict == Finding::Lost);
+    assert_eq!(lost.map(|pair| pair.sender.as_str()).collect::<Vec<_>>(), ["n0"]);
+}
+
+#[test]
 fn another_pattern_is_another_question() {
     let (before, mut after) = (set(1, |_| 1.0), set(2, |_| 1.0));
     after.plan.study.fleet = Some(fleet(NODES, Pattern::Bisection));

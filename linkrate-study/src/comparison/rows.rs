@@ -6,7 +6,7 @@ use crate::analysis::claims::is_within;
 use crate::analysis::effects::comparisons;
 use crate::analysis::unsure;
 use crate::comparison::conditions::find;
-use crate::comparison::set::{Ends, Set, measures, number};
+use crate::comparison::set::{Ends, Set, align, measures, number};
 use crate::comparison::{
     CellComparison, Compared, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison,
     SetFigure, SetSummary,
@@ -37,10 +37,9 @@ impl<'a> Rows<'a> {
         confidence: f64,
         minimum_effect: f64,
     ) -> Self {
-        let (mut baseline, mut candidate) = (Set::of(baseline), Set::of(candidate));
-        let both = baseline.pairs().intersection(candidate.pairs()).cloned().collect();
-        baseline.keep(&both);
-        candidate.keep(&both);
+        let mut both = [Set::of(baseline), Set::of(candidate)];
+        align(&mut both, &baseline.plan.study);
+        let [baseline, candidate] = both;
         Self { baseline, candidate, confidence, minimum_effect }
     }
 

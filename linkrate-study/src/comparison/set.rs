@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::measures::{self, RunsByCell};
 use crate::analysis::unsure;
+use crate::comparison::conditions::find;
 use crate::comparison::{Compared, SetSummary};
 use crate::quantity::{Measure, Unit};
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
+use crate::study::Study;
 
 /// A sender and a receiver of a fleet, by their names.
 pub type Ends = (String, String);
@@ -21,8 +23,8 @@ pub struct Set<'a> {
     pub stored: &'a StoredStudy,
     /// Its runs.
     pub runs: RunsByCell<'a>,
-    /// The pairs of a fleet that are compared; empty in studies of one pair.
-    pairs: BTreeSet<Ends>,
+    /// The pairs of a fleet that are compared in each cell; empty in studies of one pair.
+    pairs: Vec<BTreeSet<Ends>>,
 }
 
 impl<'a> Set<'a> {
@@ -31,21 +33,14 @@ impl<'a> Set<'a> {
         let mut set = Self {
             stored,
             runs: RunsByCell::of(&stored.plan.study, &stored.runs),
-            pairs: BTreeSet::new(),
+            pairs: Vec::new(),
         };
-        let good = stored.runs.iter().filter(|run| run.is_good());
-        set.pairs = good.filter_map(|run| set.ends(run)).collect();
+        let of_cell = |cell: usize| {
+            let good = set.runs.cell(cell).iter().filter(|run| run.is_good());
+            good.filter_map(|run| set.ends(run)).collect()
+        };
+        set.pairs = (0..stored.plan.study.cells.len()).map(of_cell).collect();
         set
-    }
-
-    /// The pairs of a fleet that have figures.
-    pub fn pairs(&self) -> &BTreeSet<Ends> {
-        &self.pairs
-    }
-
-    /// Leaves out all pairs except these.
-    pub fn keep(&mut self, pairs: &BTreeSet<Ends>) {
-        self.pairs.retain(|pair| pairs.contains(pair));
     }
 
     /// The names of the pair of a run; `None` in studies of one pair.
@@ -85,11 +80,11 @@ impl<'a> Set<'a> {
         }
         let mut blocks: BTreeMap<u32, BTreeMap<Ends, f64>> = BTreeMap::new();
         for (run, value) in figures {
-            if let Some(ends) = self.ends(run).filter(|ends| self.pairs.contains(ends)) {
+            if let Some(ends) = self.ends(run).filter(|ends| self.pairs[cell].contains(ends)) {
                 blocks.entry(run.block / self.turns()).or_default().insert(ends, value.ln());
             }
         }
-        let whole = blocks.into_iter().filter(|(_, pairs)| pairs.len() == self.pairs.len());
+        let whole = blocks.into_iter().filter(|(_, pairs)| pairs.len() == self.pairs[cell].len());
         whole.map(|(block, pairs)| (block, geometric(pairs.into_values()))).collect()
     }
 
@@ -138,6 +133,21 @@ impl<'a> Set<'a> {
     /// Runs of a cell without figures.
     pub fn failed(&self, cell: usize) -> u32 {
         number(self.runs.cell(cell).iter().filter(|run| run.failure().is_some()).count())
+    }
+}
+
+/// Leaves in each cell of fleets the pairs that have figures in all sets. `study` names the cells.
+pub fn align(sets: &mut [Set<'_>], study: &Study) {
+    for cell in &study.cells {
+        let indices: Vec<Option<usize>> =
+            sets.iter().map(|set| find(&set.stored.plan.study, &cell.levels)).collect();
+        let of_sets = sets.iter().zip(&indices).filter_map(|(set, index)| set.pairs.get((*index)?));
+        let Some(all) = of_sets.cloned().reduce(|some, others| &some & &others) else { continue };
+        for (set, index) in sets.iter_mut().zip(indices) {
+            if let Some(pairs) = index.and_then(|index| set.pairs.get_mut(index)) {
+                pairs.clone_from(&all);
+            }
+        }
     }
 }
 
