@@ -9,12 +9,18 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use linkrate_lab::Lab;
+use linkrate_study::quantity::Interval;
+use linkrate_study::stats::paired;
 use linkrate_terms::{CpuSet, TestbedSpec};
 
 use common::{Failed, inside, print_row};
 
-/// Rounds of every contestant, in turn.
+/// Rounds of many clients and one, in turn.
 const ROUNDS: usize = 7;
+/// Rounds of two contestants. Of a stream on a shared machine, one round differs from the next by a fifth.
+const CONTEST_ROUNDS: usize = 24;
+/// Level of the interval of a ratio.
+const CONFIDENCE: f64 = 0.95;
 const SECONDS: u64 = 2;
 
 /// Clients at once.
@@ -31,7 +37,7 @@ fn main() -> Result<(), Failed> {
     let spec =
         TestbedSpec { sut_cpus: Some(one), client_cpus: Some(two), ..TestbedSpec::default() };
     let mut lab = common::lab(&spec)?;
-    println!("servers, veth, cubic, {ROUNDS} rounds of {SECONDS} s in turn, Gb/s");
+    println!("servers, veth, cubic, {CONTEST_ROUNDS} rounds of {SECONDS} s in turn, Gb/s");
     println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
     let ends = Ends::of(&mut lab)?;
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
@@ -131,18 +137,10 @@ impl<'a> Ends<'a> {
         let port = format!("--{program}-port");
         let words = [LINKRATE, "serve", "--programs", program, "--bind", &self.address];
         let _ours = self.server(&[&words[..], &[port.as_str(), our_port.as_str()]].concat())?;
-        let mut rows = [const { Vec::new() }; 3];
-        for _ in 0..ROUNDS {
-            let (of_theirs, of_ours) = (client(THEIRS)?, client(OURS)?);
-            rows[0].push(of_theirs / 1e9);
-            rows[1].push(of_ours / 1e9);
-            rows[2].push(of_ours / of_theirs);
-        }
-        for (row, who) in rows.iter_mut().zip([theirs[0], "linkrate serve", "ratio"]) {
-            let needed = if who == "ratio" { "1.00" } else { "" };
-            print_row(&format!("{name}, {who}"), row, needed);
-        }
-        Ok(())
+        let names = [theirs[0], "linkrate serve"];
+        contest(name, names, &mut |whose| {
+            client(if whose == Whose::Theirs { THEIRS } else { OURS })
+        })
     }
 
     /// Both clients with the same server, in turn.
@@ -154,18 +152,8 @@ impl<'a> Ends<'a> {
     ) -> Result<(), Failed> {
         let port = SERVER.to_string();
         let _server = self.server(&[server, &["-p", &port]].concat())?;
-        let mut rows = [const { Vec::new() }; 3];
-        for _ in 0..ROUNDS {
-            let (of_theirs, of_ours) = (client(THEM)?, client(US)?);
-            rows[0].push(of_theirs / 1e9);
-            rows[1].push(of_ours / 1e9);
-            rows[2].push(of_ours / of_theirs);
-        }
-        for (row, who) in rows.iter_mut().zip(["their client", "client of linkrate", "ratio"]) {
-            let needed = if who == "ratio" { "1.00" } else { "" };
-            print_row(&format!("{name}, {who}"), row, needed);
-        }
-        Ok(())
+        let names = ["their client", "client of linkrate"];
+        contest(name, names, &mut |whose| client(if whose == Whose::Theirs { THEM } else { US }))
     }
 
     /// A client on the system under test.
@@ -225,6 +213,49 @@ impl<'a> Ends<'a> {
         }
         Ok(())
     }
+}
+
+/// Who is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Theirs,
+    Ours,
+}
+
+/// Measures both in each round, each of them first in every other one, and prints the mean ratio with its interval.
+fn contest(
+    name: &str,
+    names: [&str; 2],
+    measure: &mut dyn FnMut(Whose) -> Result<f64, Failed>,
+) -> Result<(), Failed> {
+    let mut pairs = Vec::new();
+    for round in 0..CONTEST_ROUNDS {
+        let first = if round % 2 == 0 { Whose::Theirs } else { Whose::Ours };
+        let one = measure(first)?;
+        pairs.push(match first {
+            Whose::Theirs => (one, measure(Whose::Ours)?),
+            Whose::Ours => (measure(Whose::Theirs)?, one),
+        });
+    }
+    let mut rows = [
+        pairs.iter().map(|(theirs, _)| theirs / 1e9).collect::<Vec<_>>(),
+        pairs.iter().map(|(_, ours)| ours / 1e9).collect(),
+        pairs.iter().map(|(theirs, ours)| ours / theirs).collect(),
+    ];
+    for (row, who) in rows.iter_mut().zip([names[0], names[1], "ratio"]) {
+        let needed = if who == "ratio" { "1.00" } else { "" };
+        print_row(&format!("{name}, {who}"), row, needed);
+    }
+    let both = pairs.into_iter().map(|(theirs, ours)| (Some(theirs), Some(ours)));
+    if let Some(found) = paired::ratio(both, CONFIDENCE) {
+        let Interval { mean, low, high } = found.ratio;
+        let [low, high] = [low, high].map(|end| end.unwrap_or(f64::NAN));
+        println!(
+            "{:32} {mean:.3}, 95 % interval {low:.3} to {high:.3}",
+            format!("{name}, mean ratio")
+        );
+    }
+    Ok(())
 }
 
 fn received(document: &[u8]) -> Result<f64, Failed> {
