@@ -27,7 +27,7 @@ pub(crate) use remote::{Remote, Way};
 pub(crate) use report::agents;
 pub use report::{FarEndReport, TrafficReport};
 pub(crate) use slurm::Slurm;
-pub use slurm::allocated_nodes;
+pub use slurm::{allocated_nodes, is_in_allocation};
 pub(crate) use ssh::Ssh;
 pub(crate) use words::Words;
 

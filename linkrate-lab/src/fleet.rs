@@ -43,7 +43,9 @@ impl LabFleet {
         let mut found =
             Self { fleet: fleet.clone(), spec: spec.clone(), options, facts: Facts::default() };
         let mut asked = Vec::new();
-        for some in fleet.nodes.chunks(ASKED_AT_ONCE) {
+        let nodes: Vec<&Node> =
+            fleet.now_at_places().into_iter().filter_map(|number| fleet.node(number)).collect();
+        for some in nodes.chunks(ASKED_AT_ONCE) {
             let lab = &found;
             let answers = thread::scope(|scope| {
                 let threads: Vec<_> =
@@ -56,7 +58,7 @@ impl LabFleet {
         }
         let reached = asked.iter().filter(|answer| answer.is_ok()).count();
         let mut first = None;
-        for (node, answer) in fleet.nodes.iter().zip(asked) {
+        for (node, answer) in nodes.iter().zip(asked) {
             match answer {
                 Ok(facts) => found.facts.facts.extend(
                     facts.into_iter().map(|(name, value)| (fact_name(&node.name, &name), value)),
@@ -69,7 +71,7 @@ impl LabFleet {
             }
         }
         found.leave_out_common_sysctls();
-        let count = fleet.nodes.len();
+        let count = nodes.len();
         found.facts.facts.insert("nodes".to_owned(), count.to_string());
         found.facts.facts.insert("pattern".to_owned(), fleet.pattern.word().to_owned());
         found.facts.facts.insert("at-once".to_owned(), fleet.at_once.to_string());
@@ -82,7 +84,7 @@ impl LabFleet {
     /// Leaves the sysctls out that all nodes have alike: there are hundreds of each node.
     fn leave_out_common_sysctls(&mut self) {
         let facts = &self.facts.facts;
-        let nodes = self.fleet.nodes.iter().map(|node| node.name.as_str());
+        let nodes = self.fleet.all_nodes().map(|node| node.name.as_str());
         let told: Vec<&str> =
             nodes.filter(|node| facts.contains_key(&fact_name(node, "kernel"))).collect();
         let prefixes: Vec<String> = told.iter().map(|node| fact_name(node, "")).collect();
@@ -165,7 +167,7 @@ impl FleetExecutor for LabFleet {
     }
 
     fn reach(&self, node: u32) -> Result<(), RunFailure> {
-        let Some(node) = self.fleet.nodes.get(node as usize) else { return Ok(()) };
+        let Some(node) = self.fleet.node(node) else { return Ok(()) };
         self.facts_of(node).map(|_| ()).map_err(|error| failure(Stage::Testbed, error))
     }
 }

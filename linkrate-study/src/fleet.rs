@@ -7,11 +7,14 @@
 //! one pair: [`StoredRun::block`](crate::store::StoredRun::block) counts turns.
 //!
 //! - [`hosts`]: the list of nodes as a person writes it
+//! - [`places`]: other nodes in place of those that the study began with
 //! - [`rounds`]: who is measured with whom, and when
 //! - [`runner`]: turns side by side, each run stored the moment it ends; nodes that are lost
 //! - [`two_way`]: sender, receiver and pair as effects, and those that stand out
 //! - [`hubs`]: figures where one node is in the middle, and all others work at the same time
 //! - [`results`]: matrices and names, from the stored runs alone
+
+use std::collections::HashSet;
 
 use linkrate_terms::interfaces::{FAR_PROGRAM, InterfacesError};
 use linkrate_terms::{FarEnd, Interfaces};
@@ -19,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod hosts;
 pub mod hubs;
+pub mod places;
 pub mod ports;
 pub mod results;
 pub mod rounds;
@@ -28,6 +32,7 @@ pub mod two_way;
 
 use crate::keys::MAX_CLIENTS;
 
+pub use places::Move;
 pub use rounds::{Hub, Pattern};
 
 /// Most nodes of a fleet.
@@ -73,14 +78,20 @@ pub struct Fleet {
     pub pattern: Pattern,
     /// Most pairs at once; they never share a node.
     pub at_once: u32,
-    /// The nodes in the middle, by their numbers, of a pattern that has one; empty for each in turn.
+    /// The places in the middle, of a pattern that has one; empty for each in turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hubs: Vec<u32>,
     /// The linkrate program of the nodes: a path, or a name in the search path there.
     pub program: String,
+    /// Nodes that came later. Their numbers follow those of `nodes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub later: Vec<Node>,
+    /// Nodes that took the places of others, in the order of their first runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<Move>,
 }
 
-/// A sender and a receiver, by their numbers in [`Fleet::nodes`]. With a pattern that has a node in the middle
+/// A sender and a receiver, by the numbers of their nodes. With a pattern that has a node in the middle
 /// ([`Pattern::hub`]), both are this node, and all other nodes are its far ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -105,6 +116,8 @@ impl Fleet {
             at_once,
             hubs: Vec::new(),
             program: FAR_PROGRAM.to_owned(),
+            later: Vec::new(),
+            moves: Vec::new(),
         }
     }
 
@@ -113,21 +126,24 @@ impl Fleet {
     /// # Errors
     /// As [`Interfaces::new`]; a pair of nodes that the fleet does not have.
     pub fn interfaces(&self, pair: &Pair) -> Result<Interfaces, InterfacesError> {
-        let node = |number: u32| self.nodes.get(number as usize);
-        let (Some(sender), Some(receiver)) = (node(pair.sender), node(pair.receiver)) else {
+        let (Some(sender), Some(receiver)) = (self.node(pair.sender), self.node(pair.receiver))
+        else {
             return Err(InterfacesError::NoClient);
         };
         let names = vec![sender.interface.clone()];
         let program = Some(self.program.clone());
         let ends = match self.pattern.hub() {
             None => vec![receiver.end.clone()],
-            Some(_) => self.around(pair.sender).map(|node| node.end.clone()).collect(),
+            Some(_) => {
+                let around = self.around(pair.sender, u32::MAX).into_iter();
+                around.filter_map(|number| Some(self.node(number)?.end.clone())).collect()
+            }
         };
         let on = Interfaces::new(names, ends, program)?;
         Ok(on.at(sender.end.clone()))
     }
 
-    /// The nodes in the middle, each in turn, of a pattern that has one.
+    /// The places in the middle, each in turn, of a pattern that has one.
     pub fn in_the_middle(&self) -> Vec<u32> {
         match self.hubs.is_empty() {
             true => (0..).zip(&self.nodes).map(|(number, _)| number).collect(),
@@ -144,25 +160,21 @@ impl Fleet {
                 (hub, hub)
             }
         };
-        Pair { sender, receiver, round: 0 }
+        places::at(&self.now_at_places(), Pair { sender, receiver, round: 0 })
     }
 
-    /// All nodes except the one in the middle, in the order of the clients of its testbed.
-    fn around(&self, hub: u32) -> impl Iterator<Item = &Node> {
-        let others = (0..).zip(&self.nodes).filter(move |(number, _)| *number != hub);
-        others.map(|(_, node)| node)
+    /// All nodes except the one in the middle when a run was made, in the order of the clients of its testbed.
+    pub fn around(&self, hub: u32, run: u32) -> Vec<u32> {
+        let mut nodes = self.at_places(run);
+        nodes.retain(|number| *number != hub);
+        nodes
     }
 
-    /// The node of a client around `hub`.
-    pub fn node_of_client(&self, hub: u32, client: u32) -> u32 {
-        if client < hub { client } else { client.saturating_add(1) }
-    }
-
-    /// The nodes that take part in the turn of a pair.
+    /// The nodes that take part in the turn of a pair now.
     pub fn nodes_of(&self, pair: &Pair) -> Vec<u32> {
         match self.pattern.hub() {
             None => vec![pair.sender, pair.receiver],
-            Some(_) => (0..).zip(&self.nodes).map(|(number, _)| number).collect(),
+            Some(_) => self.now_at_places(),
         }
     }
 
@@ -178,7 +190,7 @@ impl Fleet {
 
     /// The name of a node, for people.
     pub fn name(&self, number: u32) -> &str {
-        self.nodes.get(number as usize).map_or("?", |node| node.name.as_str())
+        self.node(number).map_or("?", |node| node.name.as_str())
     }
 
     /// Turns of a block.
@@ -210,12 +222,14 @@ impl Fleet {
         if !(1..=most).contains(&(self.at_once as usize)) {
             return Err(format!("{} pairs at once, expected 1 to {most}", self.at_once));
         }
-        for (index, node) in self.nodes.iter().enumerate() {
+        let mut names = HashSet::new();
+        for node in self.all_nodes() {
             node.check()?;
-            if self.nodes[..index].iter().any(|other| other.name == node.name) {
+            if !names.insert(&node.name) {
                 return Err(format!("node {} is named twice", node.name));
             }
         }
+        self.check_places()?;
         self.interfaces(&self.first_pair()).map(|_| ()).map_err(|error| error.to_string())
     }
 

@@ -34,7 +34,7 @@ use linkrate_terms::{Imported, Measurement, RunSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::executor::{Facts, RunFailure};
-use crate::fleet::Pair;
+use crate::fleet::{Fleet, Pair};
 use crate::import::ImportedSet;
 use crate::study::Study;
 
@@ -332,6 +332,21 @@ impl Store {
         }
     }
 
+    /// Writes down that nodes of a fleet have other places from now on.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`] for a fleet that would not read back; [`StoreError::Io`].
+    pub fn set_fleet(&mut self, fleet: Fleet) -> Result<(), StoreError> {
+        self.set_plan(self.plan.with_fleet(fleet))
+    }
+
+    fn set_plan(&mut self, plan: StoredPlan) -> Result<(), StoreError> {
+        let text = plan.encode(&self.directory.join(PLAN_FILE))?;
+        self.files.write_whole(PLAN_FILE, text.as_bytes())?;
+        self.plan = plan;
+        Ok(())
+    }
+
     /// The results directory.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -359,10 +374,7 @@ impl RunStore for Store {
         }
         let mut plan = self.plan.clone();
         plan.resumed.push(Session::new(facts, started_unix_ms));
-        let text = plan.encode(&self.directory.join(PLAN_FILE))?;
-        self.files.write_whole(PLAN_FILE, text.as_bytes())?;
-        self.plan = plan;
-        Ok(())
+        self.set_plan(plan)
     }
 
     fn check(&self) -> Result<(), StoreError> {

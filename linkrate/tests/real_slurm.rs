@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use common::machines::two_cpus;
 use common::processes::OwnCopy;
 use common::slurm::{Cluster, has_slurm_or_skips};
+use common::small::{await_stored, stored};
 use common::up::ready;
 use common::{Finished, Running, command, has_or_skips, kill, skip, wait_until};
 use linkrate_agent::protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
+use linkrate_study::store::{RUNS_FILE, StoredRun};
 use rustix::process::Signal;
 
 /// A run that is long enough to be interrupted.
@@ -98,10 +100,54 @@ fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path) {
     let names: Vec<_> = nodes.iter().filter_map(|node| node["name"].as_str()).collect();
     assert_eq!(names, ["n2", "n3", "n4"]);
     cluster.expect_no_step();
+    a_study_goes_on_in_the_next_allocation(cluster, program);
     let words = format!("{} {fleet} --fleet-interface eth1", program.display());
     let alone = Running::start(&mut cluster.login(&words)).wait();
     let parts = ["--fleet slurm needs a job of Slurm", "SLURM_JOB_ID is not set", "salloc"];
     expect_refusal(&words, &alone, &parts);
+}
+
+/// A job that ends in mid-study, and the next one, which has another node in place of n4.
+fn a_study_goes_on_in_the_next_allocation(cluster: &Cluster, program: &Path) {
+    let results = cluster.place("moved-results");
+    let text = fs::read_to_string(cluster.place("nodes.toml")).expect("read the study");
+    let text = text.replace("min = 2, max = 2", "min = 6, max = 6");
+    fs::write(cluster.place("moved.toml"), text).expect("write the study");
+    let words = format!(
+        "study run {} --fleet slurm --fleet-interface eth1 --fleet-pattern ring --output {}",
+        cluster.place("moved.toml").display(),
+        results.display()
+    );
+    let running = Running::start(&mut cluster.salloc("--nodelist=n[2-4]", program, &words));
+    await_stored(&results.join(RUNS_FILE), 4);
+    cluster.cancel(&cluster.job_on("n3"));
+    let cut = running.wait();
+    assert_ne!(cut.code(), Some(0));
+    let before = stored(&results);
+    let failed = before.iter().filter(|run| run.failure().is_some()).count();
+    assert!((4..18).contains(&before.len()) && failed < 4, "{} runs: {}", before.len(), cut.stderr);
+    cluster.expect_no_step();
+
+    let words = format!("study resume {} --json", results.display());
+    let mut salloc = cluster.salloc("--nodelist=n[1-3]", program, &words);
+    let resumed = Running::start(&mut salloc).wait();
+    let note = "note: node n1 takes the place of n4";
+    assert!(resumed.stderr.contains(note), "{}", resumed.stderr);
+    let document = resumed.expect_end().json();
+    common::schema::check("results", &document);
+    let nodes = document["fleet"]["nodes"].as_array().expect("nodes");
+    let names: Vec<_> = nodes.iter().filter_map(|node| node["name"].as_str()).collect();
+    assert_eq!(names, ["n2", "n3", "n4", "n1"]);
+    assert_eq!(document["fleet"]["replaced"].as_array().map(Vec::len), Some(1));
+    let after = stored(&results);
+    assert_eq!(after.len(), 18, "six blocks of three pairs");
+    let with = |run: &&StoredRun, node| {
+        run.pair.is_some_and(|pair| pair.sender == node || pair.receiver == node)
+    };
+    let (old, new) = after.split_at(before.len());
+    assert!(old.iter().all(|run| !with(&run, 3)) && new.iter().all(|run| !with(&run, 2)));
+    assert!(new.iter().any(|run| with(&run, 3) && run.is_good()), "n1 has figures");
+    cluster.expect_no_step();
 }
 
 #[test]

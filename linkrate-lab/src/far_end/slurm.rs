@@ -52,6 +52,11 @@ const UNWANTED: [&str; 7] = [
 const NO_JOB: &str = "run inside of salloc or sbatch, or give options for a job of its own, for example \
                       --slurm-options \"--time=10\"";
 
+/// Whether this process belongs to an allocation.
+pub fn is_in_allocation() -> bool {
+    Allocation::of_this_process().is_some()
+}
+
 /// The names of the nodes of the allocation that this process belongs to, in Slurm's order.
 ///
 /// # Errors

@@ -33,6 +33,7 @@ pub fn section(results: &StudyResults) -> Result<Option<Section>, ReportError> {
             figures.push(drawn(of, cell, figure)?);
         }
     }
+    said.extend(fleet::replaced(of));
     said.extend(of.failures.iter().cloned());
     Ok(Some(Section { said, figures }))
 }

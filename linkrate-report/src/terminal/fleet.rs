@@ -25,6 +25,7 @@ impl Page<'_> {
             let said = fleet::sentences(of, cell);
             sections.push(said.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n"));
         }
+        sections.extend(fleet::replaced(of).map(|told| clean(&told)));
         let failures = of.failures.iter().map(|failure| format!("failed: {}", clean(failure)));
         sections.push(failures.collect::<Vec<_>>().join("\n"));
         sections.retain(|section| !section.is_empty());

@@ -22,6 +22,19 @@ pub enum Figure {
     Retransmits,
 }
 
+/// Changes of places that are told one by one.
+const TOLD: usize = 8;
+
+/// The nodes that took the places of others, in a sentence.
+pub fn replaced(of: &FleetResults) -> Option<String> {
+    let told = of.replaced.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>().join("; ");
+    match of.replaced.len() {
+        0 => None,
+        1..=TOLD => Some(format!("Other nodes: {told}.")),
+        all => Some(format!("Other nodes: {told}; and {} more changes.", all - TOLD)),
+    }
+}
+
 /// All figures, in the order of their matrices.
 pub const FIGURES: [Figure; 4] =
     [Figure::Rate, Figure::ServiceDemand, Figure::P99, Figure::Retransmits];

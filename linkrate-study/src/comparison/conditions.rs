@@ -245,6 +245,14 @@ pub fn warnings(
                     .map(|change| format!("The {which} was resumed on another testbed: {change}.")),
             );
         }
+        let fleet = set.plan.study.fleet.as_ref();
+        found.extend(fleet.filter(|fleet| !fleet.moves.is_empty()).map(|fleet| {
+            format!(
+                "The {which} went on with other nodes ({} changes of places). Figures of cells are of the pairs that it \
+                 had all the time.",
+                fleet.moves.len()
+            )
+        }));
         match &set.ended {
             None => found.push(format!("The {which} is still running, or was killed.")),
             Some(ended) if !ended.is_complete() => {

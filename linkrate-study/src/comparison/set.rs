@@ -37,10 +37,21 @@ impl<'a> Set<'a> {
         };
         let of_cell = |cell: usize| {
             let good = set.runs.cell(cell).iter().filter(|run| run.is_good());
-            good.filter_map(|run| set.ends(run)).collect()
+            good.filter(|run| set.is_of_all_blocks(run)).filter_map(|run| set.ends(run)).collect()
         };
         set.pairs = (0..stored.plan.study.cells.len()).map(of_cell).collect();
         set
+    }
+
+    /// Whether the nodes of a run had their places in all blocks. With a node in the middle, a turn has all nodes.
+    fn is_of_all_blocks(&self, run: &StoredRun) -> bool {
+        let Some((fleet, pair)) = self.stored.plan.study.fleet.as_ref().zip(run.pair) else {
+            return true;
+        };
+        match fleet.pattern.hub() {
+            Some(_) => fleet.moves.is_empty(),
+            None => [pair.sender, pair.receiver].into_iter().all(|node| fleet.has_stayed(node)),
+        }
     }
 
     /// The names of the pair of a run; `None` in studies of one pair.

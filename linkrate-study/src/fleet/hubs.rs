@@ -43,11 +43,9 @@ fn runs_around(runs: &[StoredRun], cell: usize, hub: u32) -> Vec<&StoredRun> {
     runs.iter().filter(is_its).collect()
 }
 
-/// The nodes in the middle, in their order.
+/// The nodes that were in the middle, in their order.
 fn hubs(fleet: &Fleet) -> Vec<u32> {
-    let mut hubs = fleet.in_the_middle();
-    hubs.sort_unstable();
-    hubs
+    fleet.ever_at(&fleet.in_the_middle())
 }
 
 /// The parts of the clients in a good run.
@@ -107,15 +105,22 @@ pub(super) fn pairs(
     cell: usize,
     side: Hub,
 ) -> Vec<PairResult> {
-    let mut pairs = Vec::new();
-    let clients = u32::try_from(fleet.nodes.len()).unwrap_or(u32::MAX).saturating_sub(1);
+    let (mut pairs, now) = (Vec::new(), fleet.now_at_places());
     for hub in hubs(fleet) {
         let runs = runs_around(runs, cell, hub);
-        let all = pair_result(study, cell, (hub, hub), &runs);
-        for client in 0..clients {
-            let node = fleet.node_of_client(hub, client);
+        for node in (0..fleet.count()).filter(|node| *node != hub) {
+            // the number of the client that it was in each run
+            let client = |run: u32| fleet.around(hub, run).iter().position(|other| *other == node);
+            let with: Vec<(&StoredRun, usize)> =
+                runs.iter().filter_map(|run| Some((*run, client(run.sequence)?))).collect();
+            let is_due = [hub, node].iter().all(|one| now.contains(one));
+            if with.is_empty() && !is_due {
+                continue;
+            }
+            let its: Vec<&StoredRun> = with.iter().map(|(run, _)| *run).collect();
+            let all = pair_result(study, cell, (hub, hub), &its);
             let own: Vec<&ClientPart> =
-                runs.iter().filter_map(|run| parts(run).get(client as usize)).collect();
+                with.iter().filter_map(|(run, client)| parts(run).get(*client)).collect();
             let rates: Vec<f64> =
                 own.iter().filter_map(|part| rate(study, cell, part, side)).collect();
             // of one to many, the node in the middle sends, and its sockets are counted together

@@ -30,7 +30,7 @@ const APART: f64 = 10.0;
 
 /// The mean counts of a run at each node, without those that are zero in all runs.
 pub(super) fn counted(fleet: &Fleet, runs: &[StoredRun]) -> Vec<Counts> {
-    let mut of_nodes: Vec<Vec<InterfaceCounts>> = vec![Vec::new(); fleet.nodes.len()];
+    let mut of_nodes: Vec<Vec<InterfaceCounts>> = vec![Vec::new(); fleet.count() as usize];
     for run in runs {
         let (Some(pair), Some(measured)) = (run.pair, run.measurement()) else { continue };
         // clients of a node in the middle are counted together

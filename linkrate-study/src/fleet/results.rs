@@ -1,6 +1,6 @@
 //! The results of a fleet: matrices of figures, and what stands out. A pure function of the stored runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linkrate_terms::clean;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::quantity::{Interval, Measure};
 use crate::stats::interval::of_mean;
 use crate::stats::sample::mean;
 use crate::stats::stop::{self, Watched};
-use crate::store::{StoredRun, StoredStudy};
+use crate::store::{StoredPlan, StoredRun, StoredStudy};
 use crate::study::Study;
 
 /// What is known of a node's fact begins so; the node's name and the fact's follow.
@@ -36,6 +36,9 @@ pub struct FleetResults {
     pub error: f64,
     /// Smallest effect that is named, as a fraction.
     pub minimum_effect: f64,
+    /// Nodes that took the places of others, as clauses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<String>,
     /// Pairs without figures and pairs of which some runs failed, as sentences with the reason.
     pub failures: Vec<String>,
 }
@@ -119,17 +122,15 @@ pub struct Named {
 pub fn of(stored: &StoredStudy) -> Option<FleetResults> {
     let study = &stored.plan.study;
     let fleet = study.fleet.as_ref()?;
-    let session = stored.plan.resumed.last().map_or(&stored.plan.facts, |session| &session.facts);
     let nodes: Vec<NodeResult> = fleet
-        .nodes
-        .iter()
+        .all_nodes()
         .zip(ports::counted(fleet, &stored.runs))
         .map(|(node, counters)| NodeResult {
             name: node.name.clone(),
             end: node.end.name(),
             rack: node.rack.clone(),
             switch: node.switch.clone(),
-            facts: facts_of(session, &node.name),
+            facts: latest_facts(&stored.plan, &node.name),
             counters,
         })
         .collect();
@@ -142,6 +143,7 @@ pub fn of(stored: &StoredStudy) -> Option<FleetResults> {
         nodes,
         error,
         minimum_effect: study.method.minimum_effect,
+        replaced: fleet.changes(),
         failures: failures(fleet, &stored.runs),
     })
 }
@@ -154,6 +156,30 @@ pub fn fact_name(node: &str, fact: &str) -> String {
 /// Whether a fact is about a node of a fleet.
 pub fn is_of_a_node(name: &str) -> bool {
     name.strip_prefix(FACT).is_some_and(|rest| rest.starts_with(' '))
+}
+
+/// Whether both have facts about the node that a fact is about; yes for facts about no node.
+pub fn of_both(name: &str, one: &Facts, other: &Facts) -> bool {
+    if !is_of_a_node(name) {
+        return true;
+    }
+    // a node's name has no space
+    let Some((node, _)) = name.get(FACT.len() + 1..).and_then(|rest| rest.split_once(' ')) else {
+        return true;
+    };
+    let prefix = fact_name(node, "");
+    let has = |facts: &Facts| {
+        let mut from = facts.facts.range(prefix.clone()..);
+        from.next().is_some_and(|(name, _)| name.starts_with(&prefix))
+    };
+    has(one) && has(other)
+}
+
+/// The facts about a node in the last session that had it.
+fn latest_facts(plan: &StoredPlan, node: &str) -> BTreeMap<String, String> {
+    let sessions = plan.resumed.iter().rev().map(|session| &session.facts);
+    let mut told = sessions.chain([&plan.facts]).map(|facts| facts_of(facts, node));
+    told.find(|facts| !facts.is_empty()).unwrap_or_default()
 }
 
 /// The facts about a node, by their own names.
@@ -294,9 +320,12 @@ fn pairs(study: &Study, fleet: &Fleet, runs: &[StoredRun], cell: usize) -> Vec<P
             by_pair.entry((pair.sender, pair.receiver)).or_default().push(run);
         }
     }
-    let rounds = super::rounds::rounds(fleet).concat();
-    let mut all: Vec<(u32, u32)> = rounds.iter().map(|pair| (pair.sender, pair.receiver)).collect();
-    all.sort_unstable();
+    let places = super::rounds::rounds(fleet).concat();
+    let at = |nodes: Vec<u32>| {
+        let pairs = places.iter().map(|pair| super::places::at(&nodes, *pair));
+        pairs.map(|pair| (pair.sender, pair.receiver)).collect::<Vec<_>>()
+    };
+    let all: BTreeSet<(u32, u32)> = fleet.times().into_iter().flat_map(at).collect();
     let of_pair = |nodes: (u32, u32)| {
         pair_result(study, cell, nodes, by_pair.get(&nodes).map_or(&[][..], Vec::as_slice))
     };

@@ -68,7 +68,7 @@ impl Pattern {
 pub struct Turn {
     /// Its number in the study, from 0: no other turn of any block has it.
     pub number: u32,
-    /// Its nodes.
+    /// Its nodes, by their places; those of a turn that is made, by their numbers.
     pub pair: Pair,
 }
 
@@ -233,10 +233,9 @@ pub(crate) mod tests {
             assert_eq!(on.sut.as_ref().unwrap().to_string(), "ssh:n2");
             let ends: Vec<String> = on.clients.iter().map(ToString::to_string).collect();
             assert_eq!(ends, ["ssh:n0", "ssh:n1", "ssh:n3"]);
-            for (client, end) in (0..).zip(&ends) {
-                let node = fleet.node_of_client(pair.sender, client);
-                assert_eq!(&fleet.nodes[node as usize].end.to_string(), end);
-            }
+            let around = fleet.around(pair.sender, 0);
+            let around = around.iter().map(|node| fleet.node(*node).unwrap().end.to_string());
+            assert_eq!(around.collect::<Vec<_>>(), ends);
         }
     }
 

@@ -2,8 +2,8 @@
 //! moment it ends.
 //!
 //! A node that cannot be reached costs its own turns: they are stored as failed, with its name and the
-//! reason, and take no time. It is asked again when the next block begins. All other waits are those of the
-//! executors, which have bounds of their own.
+//! reason, and take no time. It is asked again when the next block begins. A session without two nodes that can be
+//! reached ends. All other waits are those of the executors, which have bounds of their own.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::rounds::{Turn, block_rounds, rounds};
-use super::{ASKED_AT_ONCE, Fleet, Pair, results};
+use super::{ASKED_AT_ONCE, Fleet, Pair, places, results};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
 use crate::runner::{
     Clock, Event, Observer, Remaining, RunnerError, asked, begin, ends_it, finish, number,
@@ -59,6 +59,7 @@ pub fn run_fleet(
     let mut session = Session {
         study: &study,
         fleet: &fleet,
+        nodes: fleet.now_at_places(),
         clock,
         stop,
         began: clock.elapsed(),
@@ -77,6 +78,8 @@ pub fn run_fleet(
 struct Session<'a> {
     study: &'a Study,
     fleet: &'a Fleet,
+    /// The node at each place.
+    nodes: Vec<u32>,
     clock: &'a (dyn Clock + Sync),
     stop: &'a (dyn Fn() -> bool + Sync),
     began: Duration,
@@ -128,11 +131,12 @@ impl Session<'_> {
                 let order = block_order(self.study, turn.number).into_iter();
                 order.filter(|slot| !stored.contains(&(turn.number, slot.cell))).collect()
             };
+            let placed = |turn: Turn| Turn { pair: places::at(&self.nodes, turn.pair), ..turn };
             let rounds: Vec<Vec<(Turn, Vec<Slot>)>> =
                 block_rounds(self.fleet, self.study.method.seed, block)
                     .into_iter()
                     .map(|round| {
-                        let left = round.into_iter().map(|turn| (turn, missing(&turn)));
+                        let left = round.into_iter().map(|turn| (placed(turn), missing(&turn)));
                         left.filter(|(_, slots)| !slots.is_empty()).collect::<Vec<_>>()
                     })
                     .filter(|round| !round.is_empty())
@@ -149,8 +153,13 @@ impl Session<'_> {
                 }
                 let began = self.clock.elapsed();
                 let left = number(whole - done - 1);
+                let took_part: Vec<u32> =
+                    round.iter().flat_map(|(turn, _)| self.fleet.nodes_of(&turn.pair)).collect();
                 if let Some(ended) = self.round(executor, store, observer, block, left, round)? {
                     return Ok(ended);
+                }
+                if let Some(failure) = self.all_lost(executor, &took_part) {
+                    return Ok(Ended::TestbedLost(failure));
                 }
                 self.rounds =
                     (self.rounds.0 + self.clock.elapsed().saturating_sub(began), self.rounds.1 + 1);
@@ -172,6 +181,25 @@ impl Session<'_> {
         let asked = ask(executor, &nodes);
         let lost = asked.into_iter().filter_map(|(node, asked)| Some((node, asked.err()?)));
         self.lost = lost.collect();
+    }
+
+    /// Why no pair of nodes is left: the job has ended, or the network of the controller. All nodes are asked if
+    /// those of a round cannot be reached.
+    fn all_lost(&mut self, executor: &dyn FleetExecutor, took_part: &[u32]) -> Option<RunFailure> {
+        if !took_part.iter().all(|node| self.lost.contains_key(node)) {
+            return None;
+        }
+        let others: Vec<u32> =
+            self.nodes.iter().copied().filter(|node| !self.lost.contains_key(node)).collect();
+        for (node, answer) in ask(executor, &others) {
+            if let Err(failure) = answer {
+                self.lost.insert(node, failure);
+            }
+        }
+        let (node, failure) = self.lost.first_key_value()?;
+        (self.nodes.len() - self.lost.len() < 2).then(|| {
+            failed(format!("node {} and all others: {}", self.fleet.name(*node), failure.reason))
+        })
     }
 
     /// Makes the missing runs of a round; gives back why the study must end, if it must.
@@ -440,6 +468,9 @@ fn ask(executor: &dyn FleetExecutor, nodes: &[u32]) -> Vec<(u32, Result<(), RunF
     }
     asked
 }
+
+#[cfg(test)]
+mod moved;
 
 #[cfg(test)]
 mod tests {

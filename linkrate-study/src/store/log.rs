@@ -10,6 +10,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::fleet::Fleet;
 use crate::store::StoredRun;
 use crate::store::error::{IoContext, StoreError};
 use crate::store::line::{self, MAX_LINE_BYTES};
@@ -171,9 +172,9 @@ fn check(
         return Err(format!("the line holds run {}, expected run {sequence}", run.sequence));
     }
     let blocks = study.most_turns();
-    let nodes = study.fleet.as_ref().map_or(0, |fleet| fleet.nodes.len());
+    let nodes = study.fleet.as_ref().map_or(0, Fleet::count);
     match run.pair {
-        Some(pair) if [pair.sender, pair.receiver].iter().any(|node| *node as usize >= nodes) => {
+        Some(pair) if pair.sender.max(pair.receiver) >= nodes => {
             return Err(format!(
                 "a run between nodes {} and {} of a study with {nodes} nodes",
                 pair.sender, pair.receiver

@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::executor::{Facts, RunFailure};
+use crate::fleet::Fleet;
+use crate::fleet::results::of_both;
 use crate::stats::stop::StopReason;
 use crate::store::error::StoreError;
 use crate::store::files::Files;
@@ -16,7 +18,10 @@ use crate::store::{ENDED_FILE, PLAN_FILE, json};
 use crate::study::Study;
 
 /// The latest version of the store. A store of a later one is refused, never guessed at.
-pub const STORE_FORMAT: u32 = 3;
+pub const STORE_FORMAT: u32 = 4;
+
+/// The version of a store of a fleet whose nodes have all kept their places.
+const FLEET_FORMAT: u32 = 3;
 
 /// The version of a store with imported runs.
 const IMPORTED_FORMAT: u32 = 2;
@@ -33,7 +38,8 @@ const MOST_SESSIONS: usize = 4096;
 /// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlan {
-    /// 3 for runs of a fleet, 2 for imported runs, which have another kind of outcome; otherwise 1.
+    /// 4 for runs of a fleet with nodes that came later, 3 for other fleets, 2 for imported runs, which have another
+    /// kind of outcome; otherwise 1.
     pub format: u32,
     /// The linkrate that made the store.
     pub linkrate_version: String,
@@ -124,7 +130,7 @@ impl StoredPlan {
         let facts = facts.cleaned();
         let imported = matches!(study.testbed.adapter, Adapter::Unknown);
         let format = match (&study.fleet, imported) {
-            (Some(_), _) => STORE_FORMAT,
+            (Some(_), _) => FLEET_FORMAT,
             (None, true) => IMPORTED_FORMAT,
             (None, false) => MEASURED_FORMAT,
         };
@@ -138,6 +144,14 @@ impl StoredPlan {
         }
     }
 
+    /// The same plan with another assignment of nodes to places.
+    pub(crate) fn with_fleet(&self, fleet: Fleet) -> Self {
+        let mut plan = self.clone();
+        plan.format = STORE_FORMAT;
+        plan.study.fleet = Some(fleet);
+        plan
+    }
+
     /// Whether its runs were measured by other programs.
     pub fn is_imported(&self) -> bool {
         matches!(self.study.testbed.adapter, Adapter::Unknown)
@@ -147,15 +161,18 @@ impl StoredPlan {
     /// study resumed on another kernel measures another thing.
     pub fn changed_facts(&self, now: &Facts) -> Vec<String> {
         let stored = &self.facts.facts;
-        let changed = stored.iter().filter_map(|(name, before)| match now.facts.get(name) {
+        // nothing is known of a node that was not there
+        let is_comparable = |name: &str| of_both(name, &self.facts, now);
+        let stored_of_both = stored.iter().filter(|(name, _)| is_comparable(name));
+        let changed = stored_of_both.filter_map(|(name, before)| match now.facts.get(name) {
             Some(after) if after == before => None,
             Some(after) => Some(format!("{name} was {before} when the study began, now {after}")),
             None => Some(format!("{name} was {before} when the study began, now it is not known")),
         });
         let added =
-            now.facts.iter().filter(|(name, _)| !stored.contains_key(*name)).map(
-                |(name, after)| format!("{name} was not known when the study began, now {after}"),
-            );
+            now.facts.iter().filter(|(name, _)| !stored.contains_key(*name) && is_comparable(name));
+        let added = added
+            .map(|(name, after)| format!("{name} was not known when the study began, now {after}"));
         // older versions stored none, and another kernel has others
         let sysctls = self.facts.sysctls.iter().filter_map(|(name, before)| {
             let after = now.sysctls.get(name).filter(|after| *after != before)?;

@@ -105,12 +105,12 @@ fn damage_in_the_middle_is_an_error_and_changes_nothing() {
 #[test]
 fn a_newer_store_is_refused_with_its_version() {
     let directory = tempfile::tempdir().unwrap();
-    let text = r#"{"format": 4, "linkrate_version": "9.1.0", "study": {"unheard": "of"}}"#;
+    let text = r#"{"format": 5, "linkrate_version": "9.1.0", "study": {"unheard": "of"}}"#;
     fs::write(directory.path().join(PLAN_FILE), text).unwrap();
     let error = Store::read(directory.path()).unwrap_err();
     assert!(error.to_string().ends_with(
-        "plan.json has store format 4, this linkrate reads formats up \
-                                     to 3"
+        "plan.json has store format 5, this linkrate reads formats up \
+                                     to 4"
     ));
     assert_eq!(error.hint().unwrap(), "use linkrate 9.1.0 or later");
 }

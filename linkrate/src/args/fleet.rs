@@ -63,15 +63,18 @@ impl FleetArgs {
                 let message = format!("--fleet-interface beside --fleet {}", path.display());
                 Err(refused(message).with_hint(Some("a list names the interface of each node")))
             }
-            (false, None) => {
-                let refused =
-                    |reason: String| refused(format!("--fleet: {}: {reason}", path.display()));
-                let most = hosts::MAX_LIST_BYTES as u64;
-                let text = read(path, most, "list of nodes").map_err(refused)?;
-                hosts::parse(&text).map(Some).map_err(|error| refused(error.to_string()))
-            }
+            (false, None) => listed(path).map(Some),
         }
     }
+}
+
+/// The nodes of a list.
+pub fn listed(path: &Path) -> Result<Vec<Node>, Failure> {
+    let refused = |reason: String| {
+        Failure::new(Exit::Usage, format!("--fleet: {}: {reason}", path.display()))
+    };
+    let text = read(path, hosts::MAX_LIST_BYTES as u64, "list of nodes").map_err(refused)?;
+    hosts::parse(&text).map_err(|error| refused(error.to_string()))
 }
 
 /// The nodes of an allocation. Their racks are not known.

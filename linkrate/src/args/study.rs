@@ -41,6 +41,10 @@ pub enum StudyCommand {
         /// Print one JSON document and nothing else on stdout
         #[arg(long)]
         json: bool,
+        /// List of nodes, as of study run --fleet: those that the study has not take the places of nodes that are
+        /// not in it. The nodes of an allocation of Slurm do so without this option
+        #[arg(long, value_name = "FILE")]
+        fleet: Option<PathBuf>,
         #[command(flatten)]
         deploy: DeployArgs,
     },

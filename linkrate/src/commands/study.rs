@@ -3,6 +3,7 @@
 mod compare;
 mod files;
 mod import;
+mod nodes;
 mod output;
 mod preview;
 mod report;
@@ -23,7 +24,9 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
             preview::show(&study, quick, json, &existing, &fleet)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
-        StudyCommand::Resume { directory, json, deploy } => run::resume(&directory, json, &deploy),
+        StudyCommand::Resume { directory, json, fleet, deploy } => {
+            run::resume(&directory, json, fleet.as_deref(), &deploy)
+        }
         StudyCommand::Watch(arguments) => watch::watch(&arguments),
         StudyCommand::Report(arguments) => report::run(&arguments),
         StudyCommand::Import(arguments) => import::run(&arguments),

@@ -13,7 +13,7 @@ use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
 use linkrate_sys::tell;
 
-use super::{files, output, source};
+use super::{files, nodes, output, source};
 use crate::args::existing::DeployArgs;
 use crate::args::study::StudyRunArgs;
 use crate::exit::{Exit, Failure};
@@ -56,14 +56,27 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     conduct(&mut ground, &mut store, &clock, &stop, arguments.json)
 }
 
-/// Continues a study.
-pub fn resume(directory: &Path, json: bool, deploy: &DeployArgs) -> Result<Exit, Failure> {
+/// Continues a study, on other nodes of a fleet where some are not there.
+pub fn resume(
+    directory: &Path,
+    json: bool,
+    list: Option<&Path>,
+    deploy: &DeployArgs,
+) -> Result<Exit, Failure> {
     let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
         tell::line(format_args!("note: {recovered}"));
     }
     let stop = signals()?;
-    let mut ground = Ground::of(&store.plan().study.clone(), deploy, &stop)?;
+    let mut study = store.plan().study.clone();
+    let moved = nodes::moved(study.fleet.as_ref(), list, store.next_sequence())?;
+    if let Some(fleet) = &moved {
+        study.fleet = Some(fleet.clone());
+    }
+    let mut ground = Ground::of(&study, deploy, &stop)?;
+    if let Some(fleet) = moved {
+        store.set_fleet(fleet)?;
+    }
     conduct(&mut ground, &mut store, &SystemClock::start(), &stop, json)
 }
 
@@ -134,11 +147,11 @@ fn conduct(
     let results = analyse(&stored);
     files::write(&directory, &results)?;
     output::present(&results, json)?;
+    if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
+        tell::line(format_args!("hint: linkrate study resume {}", directory.display()));
+    }
     Ok(match ended {
-        Ended::Interrupted => {
-            tell::line(format_args!("hint: linkrate study resume {}", directory.display()));
-            Exit::Interrupted
-        }
+        Ended::Interrupted => Exit::Interrupted,
         _ if failed => Exit::RunsFailed,
         _ => Exit::Success,
     })
