@@ -205,6 +205,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "pairs",
                     "predicted",
                     "receiver",
+                    "replaced",
                     "round_trip",
                     "sender",
                     "service_demand_with_others",
