@@ -43,8 +43,7 @@ impl LabFleet {
         let mut found =
             Self { fleet: fleet.clone(), spec: spec.clone(), options, facts: Facts::default() };
         let mut asked = Vec::new();
-        let nodes: Vec<&Node> =
-            fleet.now_at_places().into_iter().filter_map(|number| fleet.node(number)).collect();
+        let nodes = fleet.nodes_now();
         for some in nodes.chunks(ASKED_AT_ONCE) {
             let lab = &found;
             let answers = thread::scope(|scope| {

@@ -174,21 +174,15 @@ fn a_try(
     let cell = &document["fleet"]["cells"][0];
     assert_eq!(cell["pairs"].as_array().map(Vec::len), Some(12), "{cell}");
     let named = cell["named"].as_array().expect("what stands out");
-    let node = |named: &Value| named["subject"]["node"].as_u64().filter(|_| is_a_node(named));
+    let is_node = |named: &Value, slow: usize| {
+        (&named["subject"]["kind"], &named["subject"]["node"]) == (&"node".into(), &slow.into())
+    };
     let ratio = |named: &Value| named["ratio"]["mean"].as_f64().unwrap_or(f64::NAN);
     match (slow, named.as_slice()) {
         (None, []) => Ok(()),
-        (Some(slow), [only])
-            if node(only) == Some(slow as u64) && (0.15..0.4).contains(&ratio(only)) =>
-        {
-            Ok(())
-        }
+        (Some(slow), [only]) if is_node(only, slow) && (0.15..0.4).contains(&ratio(only)) => Ok(()),
         _ => Err(format!("{named:?}, blocks: {}", cell["limits"])),
     }
-}
-
-fn is_a_node(named: &Value) -> bool {
-    named["subject"]["kind"] == "node"
 }
 
 #[test]

@@ -108,11 +108,13 @@ pub(super) fn pairs(
     let (mut pairs, now) = (Vec::new(), fleet.now_at_places());
     for hub in hubs(fleet) {
         let runs = runs_around(runs, cell, hub);
+        // the others in the order of the clients of each run
+        let clients: Vec<(&StoredRun, Vec<u32>)> =
+            runs.iter().map(|run| (*run, fleet.around(hub, run.sequence))).collect();
         for node in (0..fleet.count()).filter(|node| *node != hub) {
-            // the number of the client that it was in each run
-            let client = |run: u32| fleet.around(hub, run).iter().position(|other| *other == node);
+            let client = |others: &[u32]| others.iter().position(|other| *other == node);
             let with: Vec<(&StoredRun, usize)> =
-                runs.iter().filter_map(|run| Some((*run, client(run.sequence)?))).collect();
+                clients.iter().filter_map(|(run, others)| Some((*run, client(others)?))).collect();
             let is_due = [hub, node].iter().all(|one| now.contains(one));
             if with.is_empty() && !is_due {
                 continue;
@@ -164,7 +166,8 @@ mod tests {
     use super::*;
     use crate::executor::Facts;
     use crate::fixture;
-    use crate::fleet::{Given, Pattern, hosts, results};
+    use crate::fleet::rounds::tests::study_of;
+    use crate::fleet::{Pattern, results};
     use crate::quantity::Interval;
     use crate::store::{Outcome, StoredPlan, StoredStudy};
 
@@ -172,12 +175,8 @@ mod tests {
 
     /// Six blocks of four nodes: each sender gets a third of what the sink takes, and n1 takes `slow` of it.
     fn measured(pattern: Pattern, slow: f64) -> StoredStudy {
-        let list: String = (0..4).map(|node| format!("n{node} ssh:n{node} eth1\n")).collect();
-        let nodes = hosts::parse(&list).unwrap();
-        let given = Given { nodes, pattern: Some(pattern) };
         let text = "title = \"t\"\n[factors]\nmessage = [\"64 KiB\"]\n";
-        let mut load = |_: &str| Err("no file".to_owned());
-        let study = crate::file::parse_nodes("t", "t.toml", text, &mut load, &given).unwrap();
+        let study = study_of(4, pattern, text);
         let fleet = study.fleet.clone().unwrap();
         let mut runs = Vec::new();
         for block in 0..BLOCKS {

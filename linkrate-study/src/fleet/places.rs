@@ -123,6 +123,11 @@ impl Fleet {
         self.at_places(u32::MAX)
     }
 
+    /// The nodes that take part now, in the order of their places.
+    pub fn nodes_now(&self) -> Vec<&Node> {
+        self.now_at_places().into_iter().filter_map(|number| self.node(number)).collect()
+    }
+
     /// The nodes at all times: at the begin, and after each change.
     pub fn times(&self) -> Vec<Vec<u32>> {
         let begins: BTreeSet<u32> =
@@ -163,8 +168,7 @@ impl Fleet {
     /// are reached without it. `None` of a fleet that does not need it.
     pub fn present_in(&self, allocated: &[String]) -> Option<Vec<Candidate>> {
         let is_of_slurm = |node: &&Node| matches!(node.end, FarEnd::Slurm { .. });
-        let now: Vec<&Node> =
-            self.now_at_places().into_iter().filter_map(|number| self.node(number)).collect();
+        let now = self.nodes_now();
         if !now.iter().any(is_of_slurm) {
             return None;
         }

@@ -1,6 +1,7 @@
 //! The results of a fleet: matrices of figures, and what stands out. A pure function of the stored runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use linkrate_terms::clean;
 use serde::Serialize;
@@ -153,26 +154,22 @@ pub fn fact_name(node: &str, fact: &str) -> String {
     format!("{FACT} {node} {fact}")
 }
 
+/// The name of the node that a fact is about. It has no space.
+fn node_of(name: &str) -> Option<&str> {
+    name.strip_prefix(FACT)?.strip_prefix(' ')?.split(' ').next()
+}
+
 /// Whether a fact is about a node of a fleet.
 pub fn is_of_a_node(name: &str) -> bool {
-    name.strip_prefix(FACT).is_some_and(|rest| rest.starts_with(' '))
+    node_of(name).is_some()
 }
 
 /// Whether both have facts about the node that a fact is about; yes for facts about no node.
 pub fn of_both(name: &str, one: &Facts, other: &Facts) -> bool {
-    if !is_of_a_node(name) {
-        return true;
-    }
-    // a node's name has no space
-    let Some((node, _)) = name.get(FACT.len() + 1..).and_then(|rest| rest.split_once(' ')) else {
-        return true;
-    };
-    let prefix = fact_name(node, "");
-    let has = |facts: &Facts| {
-        let mut from = facts.facts.range(prefix.clone()..);
-        from.next().is_some_and(|(name, _)| name.starts_with(&prefix))
-    };
-    has(one) && has(other)
+    node_of(name).is_none_or(|node| {
+        let prefix = fact_name(node, "");
+        [one, other].into_iter().all(|facts| about(facts, &prefix).next().is_some())
+    })
 }
 
 /// The facts about a node in the last session that had it.
@@ -185,11 +182,17 @@ fn latest_facts(plan: &StoredPlan, node: &str) -> BTreeMap<String, String> {
 /// The facts about a node, by their own names.
 fn facts_of(facts: &Facts, node: &str) -> BTreeMap<String, String> {
     let prefix = fact_name(node, "");
-    let named = facts
-        .facts
-        .iter()
-        .filter_map(|(name, value)| Some((name.strip_prefix(&prefix)?.to_owned(), value.clone())));
-    named.collect()
+    about(facts, &prefix).map(|(name, value)| (name.to_owned(), value.clone())).collect()
+}
+
+/// The facts whose names begin so, by the rest of their names.
+fn about<'a>(
+    facts: &'a Facts,
+    prefix: &'a str,
+) -> impl Iterator<Item = (&'a str, &'a String)> + 'a {
+    // they are beside each other
+    let from = facts.facts.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+    from.map_while(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
 }
 
 pub(super) fn measure_of(study: &Study, cell: usize) -> Measure {

@@ -156,7 +156,8 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fleet::Node;
+    use crate::fleet::{Given, Node};
+    use crate::study::Study;
 
     pub(crate) fn fleet(nodes: u32, pattern: Pattern) -> Fleet {
         let node = |number: u32| Node {
@@ -167,6 +168,13 @@ pub(crate) mod tests {
             switch: None,
         };
         Fleet { pattern, ..Fleet::of((0..nodes).map(node).collect()) }
+    }
+
+    /// The study in `text` on so many nodes.
+    pub(crate) fn study_of(nodes: u32, pattern: Pattern, text: &str) -> Study {
+        let given = Given { nodes: fleet(nodes, pattern).nodes, pattern: Some(pattern) };
+        let mut load = |_: &str| Err("no file".to_owned());
+        crate::file::parse_nodes("t", "t.toml", text, &mut load, &given).unwrap()
     }
 
     proptest! {

@@ -9,8 +9,9 @@ use super::*;
 use crate::comparison::{Criteria, compare};
 use crate::fixture;
 use crate::fleet::places::Candidate;
+use crate::fleet::rounds::tests::study_of;
 use crate::fleet::two_way::Subject;
-use crate::fleet::{Given, Node, Pattern, hosts};
+use crate::fleet::{Node, Pattern};
 use crate::store::{Store, StoredStudy};
 
 /// Blocks of each session.
@@ -113,15 +114,12 @@ fn session(fleet: &Fleet, store: &mut Store, slow: &'static str, runs: u32) -> E
 
 /// A study of four nodes.
 fn study(pattern: Pattern) -> Study {
-    let list: String = (0..4).map(|node| format!("n{node} ssh:n{node} eth1\n")).collect();
-    let given = Given { nodes: hosts::parse(&list).unwrap(), pattern: Some(pattern) };
     let text = format!(
         "title = \"t\"\n[fleet]\nat-once = 1\n[factors]\nmessage = [\"64 KiB\"]\n\
          [method]\nidle = \"0 s\"\nblocks = {{ min = {0}, max = {0} }}\n",
         2 * BLOCKS
     );
-    let mut load = |_: &str| Err("no file".to_owned());
-    crate::file::parse_nodes("t", "t.toml", &text, &mut load, &given).unwrap()
+    study_of(4, pattern, &text)
 }
 
 /// A study whose second half has `later` in place of n3.
@@ -151,6 +149,12 @@ fn measured(
     Store::read(directory).unwrap()
 }
 
+/// The runs of a pair; `None` without the pair.
+fn runs(cell: &results::FleetCell, sender: u32, receiver: u32) -> Option<u32> {
+    let mut pairs = cell.pairs.iter();
+    pairs.find(|pair| (pair.sender, pair.receiver) == (sender, receiver)).map(|pair| pair.runs)
+}
+
 #[test]
 fn a_study_goes_on_with_another_node_which_has_figures_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
@@ -161,14 +165,11 @@ fn a_study_goes_on_with_another_node_which_has_figures_of_its_own() {
     assert_eq!(names, ["n0", "n1", "n2", "n3", "late"]);
     assert_eq!(of.replaced, ["from run 84 on, late has the place of n3"]);
     let cell = &of.cells[0];
-    let runs = |sender, receiver| {
-        cell.pairs
-            .iter()
-            .find(|pair| (pair.sender, pair.receiver) == (sender, receiver))
-            .unwrap()
-            .runs
-    };
-    assert_eq!((runs(0, 1), runs(0, 3), runs(4, 0)), (2 * BLOCKS, BLOCKS, BLOCKS));
+    let runs = |sender, receiver| runs(cell, sender, receiver);
+    assert_eq!(
+        (runs(0, 1), runs(0, 3), runs(4, 0)),
+        (Some(2 * BLOCKS), Some(BLOCKS), Some(BLOCKS))
+    );
     assert_eq!(cell.pairs.len(), 12 + 6, "n3 and its successor have no pair together");
     let named: Vec<Subject> = cell.named.iter().map(|named| named.subject).collect();
     assert_eq!(named, [Subject::Node { node: 4 }]);
@@ -200,13 +201,7 @@ fn clients_of_a_node_in_the_middle_are_those_of_their_time() {
     let hubs: Vec<(u32, u32)> = cell.hubs.iter().map(|hub| (hub.node, hub.runs)).collect();
     let (half, all) = (BLOCKS, 2 * BLOCKS);
     assert_eq!(hubs, [(0, all), (1, all), (2, all), (3, half), (4, half)]);
-    let runs = |sender, receiver| {
-        let is_it = |pair: &&_| {
-            let pair: &&results::PairResult = pair;
-            (pair.sender, pair.receiver) == (sender, receiver)
-        };
-        cell.pairs.iter().find(is_it).map(|pair| pair.runs)
-    };
+    let runs = |sender, receiver| runs(cell, sender, receiver);
     assert_eq!((runs(1, 0), runs(3, 0), runs(4, 0)), (Some(all), Some(half), Some(half)));
     assert_eq!((runs(3, 4), runs(4, 3)), (None, None));
 }
