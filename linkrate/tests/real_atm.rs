@@ -59,7 +59,7 @@ fn counter(run: &Measurement, name: &str) -> u64 {
 fn near(rate: f64, limit: f64) {
     // The window has no whole number of packets. Whether the line is full is for the benchmark to
     // say: here a busy machine may leave it idle for a while, and nothing may make it faster.
-    assert!((0.96..1.002).contains(&(rate / limit)), "{rate:.2} of {limit:.2} Mb/s");
+    assert!((0.7..1.002).contains(&(rate / limit)), "{rate:.2} of {limit:.2} Mb/s");
 }
 
 #[test]

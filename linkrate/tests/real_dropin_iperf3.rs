@@ -133,7 +133,10 @@ fn linkrate_serves_its_own_client() {
     for options in ["", "-R", "--bidir", "-u", "-u -R", "-P 4"] {
         let finished = client(port, &format!("-J -t 1 -b 40M {options}")).wait().expect_code(0);
         let end = &finished.json()["end"];
-        agree(options, &end["sum_sent"]["bytes"], &end["sum_received"]["bytes"]);
+        // two datagrams that a busy machine loses are 0.6 % of a second
+        let lost = end["sum"]["lost_percent"].as_f64().unwrap_or_default();
+        let arrived = end["sum_sent"]["bytes"].as_f64().expect("octets") * (1.0 - lost / 100.0);
+        agree(options, &arrived.into(), &end["sum_received"]["bytes"]);
     }
     // text, with one line for each interval
     let text = client(port, "-t 3 -b 40M").wait().expect_code(0);

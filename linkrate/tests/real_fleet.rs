@@ -225,14 +225,17 @@ fn a_node_that_hangs_in_a_run_costs_its_own_pairs() {
     own.expect_nothing_left();
     let runs = stored(&cluster.beside("results"));
     assert_eq!(runs.len(), 8);
+    let mut its_failed = 0;
     for run in &runs {
         let pair = run.pair.expect("a pair");
         let its = pair.sender == 3 || pair.receiver == 3;
-        match run.failure() {
-            None => assert!(!its, "{pair:?} has figures"),
-            Some(failure) => assert!(its || is_disturbed(&failure.reason), "{pair:?}: {failure}"),
+        if let Some(failure) = run.failure() {
+            assert!(its || is_disturbed(&failure.reason), "{pair:?}: {failure}");
+            its_failed += u32::from(its);
         }
     }
+    // the run in flight may have ended a moment before
+    assert!(its_failed >= 3, "{its_failed} of 4 runs of the node that hangs have failed");
 }
 
 #[test]

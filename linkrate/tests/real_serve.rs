@@ -78,10 +78,12 @@ fn both_ends_tell_the_same_throughput_of_a_paced_link() {
         let document = served.client(&format!("iperf3 -J -c {CLIENT} -t 3 {options}"));
         let document: Value = serde_json::from_str(&document).expect("JSON");
         assert!(document["error"].is_null(), "{options}: {document:#}");
-        let end = &document["end"];
-        let sum = if options.contains("-u") { &end["sum"] } else { &end["sum_received"] };
-        let rate = sum["bits_per_second"].as_f64().expect("a rate");
-        theirs.push((options.to_owned(), rate));
+        let rate = |sum: &str| document["end"][sum]["bits_per_second"].as_f64().expect("a rate");
+        if options.contains("-u") {
+            agree(options, rate("sum_sent"), 300e6);
+        }
+        // a busy machine may lose datagrams, so both tell of those that arrived
+        theirs.push((options.to_owned(), rate("sum_received")));
     }
     if has_or_skips(test, "netperf", "netperf") {
         for kind in ["TCP_STREAM", "TCP_MAERTS"] {
@@ -96,9 +98,6 @@ fn both_ends_tell_the_same_throughput_of_a_paced_link() {
         let here = rate(line);
         agree(what, here, *there);
         assert!(here <= LIMIT * 1.001, "{what}: {here} bit/s of {LIMIT}");
-        if what.contains("-u") {
-            agree(what, here, 300e6);
-        }
     }
 }
 
