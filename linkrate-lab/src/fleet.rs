@@ -156,9 +156,10 @@ impl FleetExecutor for LabFleet {
         self.facts.clone()
     }
 
-    fn pair(&self, pair: &Pair) -> Result<Box<dyn Executor + '_>, RunFailure> {
+    fn pair(&self, pair: &Pair, absent: &[u32]) -> Result<Box<dyn Executor + '_>, RunFailure> {
         let refused = |reason: String| RunFailure { stage: Stage::Testbed, reason, fatal: false };
-        let on = self.fleet.interfaces(pair).map_err(|error| refused(error.to_string()))?;
+        let on = self.fleet.interfaces(pair, absent);
+        let on = on.map_err(|error| refused(error.to_string()))?;
         let spec = TestbedSpec { adapter: Adapter::Interfaces(on), ..self.spec.clone() };
         let lab = Lab::build(&spec, self.options.clone());
         let lab = lab.map_err(|error| failure(Stage::Testbed, error))?;

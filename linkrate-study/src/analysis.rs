@@ -28,7 +28,7 @@ use linkrate_terms::Imported;
 use linkrate_terms::workload::Item;
 
 use crate::attribution;
-use crate::fleet;
+use crate::fleet::{self, absent};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
@@ -65,6 +65,16 @@ use measures::RunsByCell;
 
 /// Makes the document.
 pub fn analyse(stored: &StoredStudy) -> StudyResults {
+    let alike = absent::without_others(stored);
+    let mut results = of_alike(alike.as_ref().unwrap_or(stored));
+    if let (Some(fleet), Some(told)) = (&mut results.fleet, absent::told(stored)) {
+        fleet.failures.push(told);
+    }
+    results
+}
+
+/// The document of runs of which all make figures.
+fn of_alike(stored: &StoredStudy) -> StudyResults {
     let study = &stored.plan.study;
     let method = &study.method;
     let runs = RunsByCell::of(study, &stored.runs);

@@ -212,7 +212,7 @@ fn read<'t>(
         Ground::Interfaces(_) => None,
     };
     // the cells of a fleet are checked on its first pair
-    let of_pair = fleet.as_ref().and_then(|fleet| fleet.interfaces(&fleet.first_pair()).ok());
+    let of_pair = fleet.as_ref().and_then(|fleet| fleet.interfaces(&fleet.first_pair(), &[]).ok());
     let on = match ground {
         Ground::Interfaces(on) => Some(on),
         _ => of_pair.as_ref(),

@@ -252,7 +252,16 @@ pub(crate) fn run(
         None => RunSpec { task: Task::Idle, ..study.cells[0].spec.clone() },
     };
     let started_unix_ms = 1_795_273_920_000 + 3000 * u64::from(sequence);
-    StoredRun { sequence, block, cell, pair: None, started_unix_ms, spec, outcome: outcome.into() }
+    StoredRun {
+        sequence,
+        block,
+        cell,
+        pair: None,
+        absent: Vec::new(),
+        started_unix_ms,
+        spec,
+        outcome: outcome.into(),
+    }
 }
 
 impl From<Measurement> for Outcome {

@@ -8,6 +8,7 @@
 //!
 //! - [`hosts`]: the list of nodes as a person writes it
 //! - [`places`]: other nodes in place of those that the study began with
+//! - [`absent`]: turns that went on without a node
 //! - [`rounds`]: who is measured with whom, and when
 //! - [`runner`]: turns side by side, each run stored the moment it ends; nodes that are lost
 //! - [`two_way`]: sender, receiver and pair as effects, and those that stand out
@@ -20,6 +21,7 @@ use linkrate_terms::interfaces::{FAR_PROGRAM, InterfacesError};
 use linkrate_terms::{FarEnd, Interfaces};
 use serde::{Deserialize, Serialize};
 
+pub mod absent;
 pub mod hosts;
 pub mod hubs;
 pub mod places;
@@ -121,11 +123,11 @@ impl Fleet {
         }
     }
 
-    /// The interfaces of the testbed of a pair.
+    /// The interfaces of the testbed of a pair. `absent` nodes are none of the clients of a node in the middle.
     ///
     /// # Errors
     /// As [`Interfaces::new`]; a pair of nodes that the fleet does not have.
-    pub fn interfaces(&self, pair: &Pair) -> Result<Interfaces, InterfacesError> {
+    pub fn interfaces(&self, pair: &Pair, absent: &[u32]) -> Result<Interfaces, InterfacesError> {
         let (Some(sender), Some(receiver)) = (self.node(pair.sender), self.node(pair.receiver))
         else {
             return Err(InterfacesError::NoClient);
@@ -135,7 +137,9 @@ impl Fleet {
         let ends = match self.pattern.hub() {
             None => vec![receiver.end.clone()],
             Some(_) => {
-                let around = self.around(pair.sender, u32::MAX).into_iter();
+                let mut around = self.around(pair.sender, u32::MAX);
+                around.retain(|number| !absent.contains(number));
+                let around = around.into_iter();
                 around.filter_map(|number| Some(self.node(number)?.end.clone())).collect()
             }
         };
@@ -230,7 +234,7 @@ impl Fleet {
             }
         }
         self.check_places()?;
-        self.interfaces(&self.first_pair()).map(|_| ()).map_err(|error| error.to_string())
+        self.interfaces(&self.first_pair(), &[]).map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn check_hubs(&self) -> Result<(), String> {

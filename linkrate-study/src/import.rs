@@ -180,6 +180,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         for (run, block) in of_group.into_iter().zip(0u32..) {
             runs.push(StoredRun {
                 pair: None,
+                absent: Vec::new(),
                 sequence: u32::try_from(runs.len()).unwrap_or(u32::MAX),
                 block,
                 cell: Some(cell),

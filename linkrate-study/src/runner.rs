@@ -324,7 +324,16 @@ impl<'a> Session<'a> {
 
         let sequence = store.next_sequence();
         let (block, cell) = (place.block, slot.cell);
-        let run = StoredRun { sequence, block, cell, pair: None, started_unix_ms, spec, outcome };
+        let run = StoredRun {
+            sequence,
+            block,
+            cell,
+            pair: None,
+            absent: Vec::new(),
+            started_unix_ms,
+            spec,
+            outcome,
+        };
         store_run(store, run)?;
         // this block is one of those that were to be expected
         let to_go = self.blocks_to_go.saturating_sub(1);

@@ -60,6 +60,7 @@ fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bound, String)> {
         block: 0,
         cell: Some(0),
         pair: None,
+        absent: Vec::new(),
         started_unix_ms: 0,
         spec,
         outcome,

@@ -48,6 +48,7 @@ impl Growing {
             };
             let run = StoredRun {
                 pair: None,
+                absent: Vec::new(),
                 sequence: self.store.next_sequence(),
                 block,
                 cell: slot.cell,

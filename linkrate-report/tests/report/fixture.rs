@@ -203,6 +203,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
 fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcome) -> StoredRun {
     StoredRun {
         pair: None,
+        absent: Vec::new(),
         sequence,
         block,
         cell,

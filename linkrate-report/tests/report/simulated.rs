@@ -91,6 +91,7 @@ fn stored(study: Study) -> StoredStudy {
             let wobble = 1.0 + 0.02 * (f64::from((sequence * 7 + block * 3) % 11) / 10.0 - 0.5);
             runs.push(StoredRun {
                 pair: None,
+                absent: Vec::new(),
                 sequence,
                 block,
                 cell: Some(u32::try_from(index).unwrap()),

@@ -109,8 +109,13 @@ pub(super) fn pairs(
     for hub in hubs(fleet) {
         let runs = runs_around(runs, cell, hub);
         // the others in the order of the clients of each run
+        let others = |run: &StoredRun| {
+            let mut others = fleet.around(hub, run.sequence);
+            others.retain(|node| !run.absent.contains(node));
+            others
+        };
         let clients: Vec<(&StoredRun, Vec<u32>)> =
-            runs.iter().map(|run| (*run, fleet.around(hub, run.sequence))).collect();
+            runs.iter().map(|run| (*run, others(run))).collect();
         for node in (0..fleet.count()).filter(|node| *node != hub) {
             let client = |others: &[u32]| others.iter().position(|other| *other == node);
             let with: Vec<(&StoredRun, usize)> =
@@ -212,6 +217,7 @@ mod tests {
                     block: turn.number,
                     cell: Some(0),
                     pair: Some(turn.pair),
+                    absent: Vec::new(),
                     started_unix_ms: 0,
                     spec: study.cells[0].spec.clone(),
                     outcome: Outcome::Measured(Box::new(measured)),

@@ -10,7 +10,7 @@ use super::hubs::{self, HubResult};
 use super::ports::{self, Counts};
 use super::shared::{self, Shared};
 use super::two_way::{self, Blocks, FEWEST_BLOCKS, FEWEST_NODES, Search, Standard, Subject};
-use super::{Fleet, Pair, Pattern};
+use super::{Fleet, Pair, Pattern, absent};
 use crate::analysis::measures::{self, figure};
 use crate::executor::Facts;
 use crate::levels::Levels;
@@ -40,7 +40,8 @@ pub struct FleetResults {
     /// Nodes that took the places of others, as clauses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<String>,
-    /// Pairs without figures and pairs of which some runs failed, as sentences with the reason.
+    /// Pairs without figures and pairs of which some runs failed, with the reason, and nodes that were absent; as
+    /// sentences.
     pub failures: Vec<String>,
 }
 
@@ -205,17 +206,22 @@ pub(super) fn measure_of(study: &Study, cell: usize) -> Measure {
 /// The good runs of a cell, each with its block and its pair.
 fn good<'a>(
     fleet: &Fleet,
-    runs: &'a [StoredRun],
+    runs: impl IntoIterator<Item = &'a StoredRun>,
     cell: usize,
 ) -> impl Iterator<Item = (u32, Pair, &'a StoredRun)> {
     let turns = fleet.turns().max(1);
-    let of_cell = runs.iter().filter(move |run| run.cell == u32::try_from(cell).ok());
+    let of_cell = runs.into_iter().filter(move |run| run.cell == u32::try_from(cell).ok());
     of_cell
         .filter_map(move |run| Some((run.block / turns, run.pair?, run)).filter(|_| run.is_good()))
 }
 
 /// Logarithms of the rates of a cell.
-fn logs(study: &Study, fleet: &Fleet, runs: &[StoredRun], cell: usize) -> Blocks {
+fn logs<'a>(
+    study: &Study,
+    fleet: &Fleet,
+    runs: impl IntoIterator<Item = &'a StoredRun>,
+    cell: usize,
+) -> Blocks {
     let measure = measure_of(study, cell);
     let mut blocks = Blocks::new();
     // with a node in the middle, the rates of all others together: they share its link
@@ -235,8 +241,9 @@ pub(super) fn watched(
     blocks: u32,
 ) -> Vec<Watched> {
     let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
+    let alike = absent::alike(fleet, runs);
     let of_cell = |cell: usize| {
-        let by_block = logs(study, fleet, runs, cell);
+        let by_block = logs(study, fleet, alike.iter().copied(), cell);
         let means = by_block.values().filter_map(|block| {
             let logs: Vec<f64> = block.values().copied().collect();
             mean(&logs).map(f64::exp)

@@ -237,10 +237,13 @@ pub(crate) mod tests {
             let pair = fleet.first_pair();
             assert_eq!((pair.sender, pair.receiver), (2, 2));
             assert_eq!(fleet.nodes_of(&pair), [0, 1, 2, 3]);
-            let on = fleet.interfaces(&pair).unwrap();
+            let on = fleet.interfaces(&pair, &[]).unwrap();
             assert_eq!(on.sut.as_ref().unwrap().to_string(), "ssh:n2");
             let ends: Vec<String> = on.clients.iter().map(ToString::to_string).collect();
             assert_eq!(ends, ["ssh:n0", "ssh:n1", "ssh:n3"]);
+            let without = fleet.interfaces(&pair, &[1]).unwrap();
+            let left: Vec<String> = without.clients.iter().map(ToString::to_string).collect();
+            assert_eq!(left, ["ssh:n0", "ssh:n3"]);
             let around = fleet.around(pair.sender, 0);
             let around = around.iter().map(|node| fleet.node(*node).unwrap().end.to_string());
             assert_eq!(around.collect::<Vec<_>>(), ends);

@@ -2,7 +2,8 @@
 //! moment it ends.
 //!
 //! A node that cannot be reached costs its own turns: they are stored as failed, with its name and the
-//! reason, and take no time. It is asked again when the next block begins. A session without two nodes that can be
+//! reason, and take no time. Turns of all nodes go on without it, unless it is in the middle. It is asked again when
+//! the next block begins. A session without two nodes that can be
 //! reached ends. All other waits are those of the executors, which have bounds of their own.
 
 use std::collections::{BTreeMap, HashSet};
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
+
+use linkrate_terms::RunSpec;
 
 use super::rounds::{Turn, block_rounds, rounds};
 use super::{ASKED_AT_ONCE, Fleet, Pair, places, results};
@@ -28,11 +31,11 @@ pub trait FleetExecutor: Sync {
     /// Facts about the nodes that travel with every result.
     fn facts(&self) -> Facts;
 
-    /// An executor for the runs between two nodes.
+    /// An executor for the runs between two nodes, or around one: then without those that are `absent`.
     ///
     /// # Errors
     /// There is no testbed.
-    fn pair(&self, pair: &Pair) -> Result<Box<dyn Executor + '_>, RunFailure>;
+    fn pair(&self, pair: &Pair, absent: &[u32]) -> Result<Box<dyn Executor + '_>, RunFailure>;
 
     /// Finds out whether a node can take part.
     ///
@@ -99,10 +102,13 @@ enum News {
         turn: Turn,
         position: usize,
         slot: Slot,
+        spec: Box<RunSpec>,
     },
     Ended {
         turn: Turn,
         slot: Slot,
+        absent: Vec<u32>,
+        spec: Box<RunSpec>,
         started_unix_ms: u64,
         took: Duration,
         outcome: Box<Outcome>,
@@ -186,7 +192,9 @@ impl Session<'_> {
     /// Why no pair of nodes is left: the job has ended, or the network of the controller. All nodes are asked if
     /// those of a round cannot be reached.
     fn all_lost(&mut self, executor: &dyn FleetExecutor, took_part: &[u32]) -> Option<RunFailure> {
-        if !took_part.iter().all(|node| self.lost.contains_key(node)) {
+        let there = took_part.iter().filter(|node| !self.lost.contains_key(node)).count();
+        // the node in the middle alone is no turn
+        if there > usize::from(self.fleet.pattern.hub().is_some()) {
             return None;
         }
         let others: Vec<u32> =
@@ -223,7 +231,8 @@ impl Session<'_> {
                 let (news, lost, given_up, fleet) = (news.clone(), &lost, &given_up, self.fleet);
                 let ends = || given_up.load(Ordering::Relaxed) || stop();
                 scope.spawn(move || {
-                    let of = TurnOf { study, fleet, turn, clock, news };
+                    let absent = absent(fleet, &turn.pair, lost);
+                    let of = TurnOf { study, fleet, turn, absent, clock, news };
                     of.make(executor, slots, lost, &ends);
                 });
             }
@@ -250,8 +259,8 @@ impl Session<'_> {
         let mut interrupted = false;
         for news in heard {
             match news {
-                News::Begun { turn, position, slot } => {
-                    let (levels, spec) = asked(self.study, &slot);
+                News::Begun { turn, position, slot, spec } => {
+                    let (levels, _) = asked(self.study, &slot);
                     observer.event(&Event::RunStarted {
                         block,
                         position: number(position),
@@ -262,15 +271,21 @@ impl Session<'_> {
                         pair: Some(self.fleet.ends(&turn.pair)),
                     });
                 }
-                News::Ended { turn, slot, started_unix_ms, took, outcome } => {
-                    let (_, spec) = asked(self.study, &slot);
+                News::Ended { turn, slot, absent, spec, started_unix_ms, took, outcome } => {
                     let sequence = store.next_sequence();
                     let (block, cell, pair) = (turn.number, slot.cell, Some(turn.pair));
-                    let outcome = *outcome;
-                    store_run(
-                        store,
-                        StoredRun { sequence, block, cell, pair, started_unix_ms, spec, outcome },
-                    )?;
+                    let (spec, outcome) = (*spec, *outcome);
+                    let run = StoredRun {
+                        sequence,
+                        block,
+                        cell,
+                        pair,
+                        absent,
+                        started_unix_ms,
+                        spec,
+                        outcome,
+                    };
+                    store_run(store, run)?;
                     let Some(run) = store.runs().last() else { continue };
                     let remaining = self.remaining(left, block / self.fleet.turns().max(1) + 1);
                     observer.event(&Event::RunEnded { run, took, remaining });
@@ -347,8 +362,20 @@ struct TurnOf<'a> {
     study: &'a Study,
     fleet: &'a Fleet,
     turn: Turn,
+    /// Nodes that it goes on without.
+    absent: Vec<u32>,
     clock: &'a (dyn Clock + Sync),
     news: Sender<News>,
+}
+
+/// The nodes around the one in the middle of a turn that are lost; none of a turn that has none.
+fn absent(fleet: &Fleet, pair: &Pair, lost: &BTreeMap<u32, RunFailure>) -> Vec<u32> {
+    let mut nodes = match fleet.pattern.hub() {
+        Some(_) => fleet.around(pair.sender, u32::MAX),
+        None => Vec::new(),
+    };
+    nodes.retain(|node| lost.contains_key(node));
+    nodes
 }
 
 impl TurnOf<'_> {
@@ -360,13 +387,8 @@ impl TurnOf<'_> {
         lost: &BTreeMap<u32, RunFailure>,
         ends: &dyn Fn() -> bool,
     ) {
-        let pair = self.turn.pair;
-        let absent = self.fleet.nodes_of(&pair).into_iter().find_map(|node| {
-            let failure = lost.get(&node)?;
-            Some(failed(format!("node {} is lost: {}", self.fleet.name(node), failure.reason)))
-        });
         let mut slots = slots.into_iter().enumerate();
-        let failure = match absent {
+        let failure = match self.lacking(lost) {
             Some(failure) => failure,
             None => match self.measure(executor, &mut slots, ends) {
                 Ok(()) => return,
@@ -378,6 +400,32 @@ impl TurnOf<'_> {
         }
     }
 
+    /// Why the turn cannot be made, if a node that it needs is lost: one of the pair, or all around the one in the
+    /// middle.
+    fn lacking(&self, lost: &BTreeMap<u32, RunFailure>) -> Option<RunFailure> {
+        let of_turn = self.nodes();
+        let Pair { sender, receiver, .. } = self.turn.pair;
+        let (node, failure) = match of_turn.len() {
+            0 | 1 => lost.first_key_value()?,
+            _ => [sender, receiver].iter().find_map(|node| lost.get_key_value(node))?,
+        };
+        Some(failed(format!("node {} is lost: {}", self.fleet.name(*node), failure.reason)))
+    }
+
+    /// The nodes that take part.
+    fn nodes(&self) -> Vec<u32> {
+        let mut nodes = self.fleet.nodes_of(&self.turn.pair);
+        nodes.retain(|node| !self.absent.contains(node));
+        nodes
+    }
+
+    /// What is asked for: fewer clients if nodes are absent.
+    fn asked(&self, slot: &Slot) -> RunSpec {
+        let (_, mut spec) = asked(self.study, slot);
+        spec.clients = spec.clients.saturating_sub(number(self.absent.len())).max(1);
+        spec
+    }
+
     /// Makes runs until one fails in a way that says that no other can succeed, which is the error.
     fn measure(
         &self,
@@ -385,8 +433,7 @@ impl TurnOf<'_> {
         slots: &mut dyn Iterator<Item = (usize, Slot)>,
         ends: &dyn Fn() -> bool,
     ) -> Result<(), RunFailure> {
-        let pair = self.turn.pair;
-        let mut on = match executor.pair(&pair) {
+        let mut on = match executor.pair(&self.turn.pair, &self.absent) {
             Ok(on) => on,
             Err(failure) if failure.stage == Stage::Interrupted || ends() => {
                 let _ = self.news.send(News::Interrupted);
@@ -402,9 +449,10 @@ impl TurnOf<'_> {
                 let _ = self.news.send(News::Interrupted);
                 return Ok(());
             }
-            let _ = self.news.send(News::Begun { turn: self.turn, position, slot });
+            let spec = self.asked(&slot);
+            let begun = Box::new(spec.clone());
+            let _ = self.news.send(News::Begun { turn: self.turn, position, slot, spec: begun });
             let (started, began) = (self.clock.unix_ms(), self.clock.elapsed());
-            let (_, spec) = asked(self.study, &slot);
             let outcome = on.run(&spec);
             let took = self.clock.elapsed().saturating_sub(began);
             match outcome {
@@ -430,10 +478,10 @@ impl TurnOf<'_> {
         Ok(())
     }
 
-    /// Finds out which nodes of the pair cannot be reached. Says whether there is one.
+    /// Finds out which nodes of the turn cannot be reached. Says whether there is one.
     fn find_lost(&self, executor: &dyn FleetExecutor) -> bool {
         let mut found = false;
-        for (node, answer) in ask(executor, &self.fleet.nodes_of(&self.turn.pair)) {
+        for (node, answer) in ask(executor, &self.nodes()) {
             if let Err(failure) = answer {
                 found = true;
                 let _ = self.news.send(News::Lost { node, failure });
@@ -443,9 +491,10 @@ impl TurnOf<'_> {
     }
 
     fn tell(&self, slot: Slot, started_unix_ms: u64, took: Duration, outcome: Outcome) {
-        let outcome = Box::new(outcome);
-        let _ =
-            self.news.send(News::Ended { turn: self.turn, slot, started_unix_ms, took, outcome });
+        let (turn, absent) = (self.turn, self.absent.clone());
+        let (spec, outcome) = (Box::new(self.asked(&slot)), Box::new(outcome));
+        let ended = News::Ended { turn, slot, absent, spec, started_unix_ms, took, outcome };
+        let _ = self.news.send(ended);
     }
 }
 
@@ -470,6 +519,8 @@ fn ask(executor: &dyn FleetExecutor, nodes: &[u32]) -> Vec<(u32, Result<(), RunF
 }
 
 #[cfg(test)]
+mod lost;
+#[cfg(test)]
 mod moved;
 
 #[cfg(test)]
@@ -490,7 +541,7 @@ mod tests {
             Facts::default()
         }
 
-        fn pair(&self, _: &Pair) -> Result<Box<dyn Executor + '_>, RunFailure> {
+        fn pair(&self, _: &Pair, _: &[u32]) -> Result<Box<dyn Executor + '_>, RunFailure> {
             Err(failed("no testbed".to_owned()))
         }
 

@@ -180,6 +180,9 @@ fn check(
                 pair.sender, pair.receiver
             ));
         }
+        Some(_) if run.absent.iter().any(|node| *node >= nodes) => {
+            return Err(format!("a run without nodes {:?} of a study with {nodes}", run.absent));
+        }
         None if nodes > 0 => return Err("a run without its nodes in a study of a fleet".to_owned()),
         _ => {}
     }

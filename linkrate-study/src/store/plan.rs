@@ -20,7 +20,7 @@ use crate::study::Study;
 /// The latest version of the store. A store of a later one is refused, never guessed at.
 pub const STORE_FORMAT: u32 = 4;
 
-/// The version of a store of a fleet whose nodes have all kept their places.
+/// The version of a store of a fleet without a node in the middle, whose nodes have all kept their places.
 const FLEET_FORMAT: u32 = 3;
 
 /// The version of a store with imported runs.
@@ -38,7 +38,7 @@ const MOST_SESSIONS: usize = 4096;
 /// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlan {
-    /// 4 for runs of a fleet with nodes that came later, 3 for other fleets, 2 for imported runs, which have another
+    /// 4 for runs of a fleet with nodes that came later or with turns of all nodes, 3 for other fleets, 2 for imported runs, which have another
     /// kind of outcome; otherwise 1.
     pub format: u32,
     /// The linkrate that made the store.
@@ -130,6 +130,7 @@ impl StoredPlan {
         let facts = facts.cleaned();
         let imported = matches!(study.testbed.adapter, Adapter::Unknown);
         let format = match (&study.fleet, imported) {
+            (Some(fleet), _) if fleet.pattern.hub().is_some() => STORE_FORMAT,
             (Some(_), _) => FLEET_FORMAT,
             (None, true) => IMPORTED_FORMAT,
             (None, false) => MEASURED_FORMAT,

@@ -107,6 +107,7 @@ impl Set<'_> {
                     block,
                     cell: slot.cell,
                     pair: None,
+                    absent: Vec::new(),
                     started_unix_ms,
                     spec,
                     outcome,

@@ -54,7 +54,7 @@ impl FleetExecutor for Nodes {
         facts
     }
 
-    fn pair(&self, pair: &Pair) -> Result<Box<dyn Executor + '_>, RunFailure> {
+    fn pair(&self, pair: &Pair, _: &[u32]) -> Result<Box<dyn Executor + '_>, RunFailure> {
         let now = self.fleet.now_at_places();
         assert!([pair.sender, pair.receiver].iter().all(|node| now.contains(node)), "{pair:?}");
         let names = [pair.sender, pair.receiver].map(|node| self.fleet.name(node));
@@ -87,7 +87,7 @@ impl Executor for Between<'_> {
     fn rebuild(&mut self) {}
 }
 
-struct Standing;
+pub(super) struct Standing;
 
 impl Clock for Standing {
     fn elapsed(&self) -> Duration {
@@ -99,7 +99,7 @@ impl Clock for Standing {
     }
 }
 
-struct Silent;
+pub(super) struct Silent;
 
 impl Observer for Silent {
     fn event(&mut self, _: &Event<'_>) {}
