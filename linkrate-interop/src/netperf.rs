@@ -14,6 +14,7 @@ mod classic;
 mod cpu_method;
 mod message;
 mod omni;
+mod ring;
 
 pub use asked::Dialect;
 pub use classic::{Classic, Form};
@@ -21,6 +22,7 @@ pub use cpu_method::cpu_method;
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError, SHORT_MESSAGE_BYTES};
 pub(crate) use omni::MOST_CALL;
 pub use omni::{CpuModes, Layout, OmniRequest, OmniResponse, OmniResults, Shape, flags};
+pub use ring::Ring;
 
 /// The port of a netserver.
 pub const PORT: u16 = 12_865;

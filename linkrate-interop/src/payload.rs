@@ -23,8 +23,7 @@ pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | Interrupted)
 }
 
-/// Payload of so many octets, from the beginning of a page on. Buffers of the heap begin 16 octets behind it, and the
-/// kernel copies out of them more slowly.
+/// Payload of so many octets, from the beginning of a page on, where iperf3 has it too.
 ///
 /// # Errors
 /// When memory is refused.

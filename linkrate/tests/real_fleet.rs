@@ -208,6 +208,32 @@ fn a_node_that_is_gone_costs_its_own_pairs() {
     assert!(skipped >= 3, "only the pairs of one round wait for it: {reasons:?}");
     let good = others.iter().filter(|run| run.is_good()).count();
     assert!(good >= 3, "{good} of 4 runs of other nodes have figures");
+    the_others_send_without_it(&cluster, &own, cpus);
+}
+
+/// An incast on the same nodes, of which one is still gone.
+fn the_others_send_without_it(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) {
+    let file = study(cluster, own, cpus, "pattern = \"ring\"", 2, "\"64 KiB\"");
+    let results = cluster.beside("incast");
+    let words = format!(
+        "study run {} --fleet {} --fleet-pattern incast --output {}",
+        file.display(),
+        cluster.list().display(),
+        results.display()
+    );
+    let run = Running::start(&mut cluster.command(&own.program(), &words)).wait();
+    own.expect_nothing_left();
+    assert_eq!(run.code(), Some(RUNS_FAILED), "{}", run.stderr);
+    assert!(run.stdout.contains("n3 was absent from "), "{}", run.stdout);
+    let runs = stored(&results);
+    assert_eq!(runs.len(), 8);
+    let (good, failed): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_good());
+    // two turns around the node that is gone, the one that found it gone, and perhaps one that other programs disturbed
+    assert!((2..=4).contains(&failed.len()), "{:?}", failed);
+    for run in good {
+        let parts = &run.measurement().expect("figures").evidence.clients;
+        assert_eq!((run.absent.as_slice(), parts.len()), (&[3][..], 2));
+    }
 }
 
 #[test]

@@ -13,8 +13,8 @@ use linkrate_sys::socket;
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_terms::Family;
 
-use linkrate_interop::netperf::{OmniResponse, Shape};
-use linkrate_interop::payload::{guarded, is_passing, payload};
+use linkrate_interop::netperf::{OmniResponse, Ring, Shape};
+use linkrate_interop::payload::{guarded, is_passing};
 
 use super::options::{Length, Options};
 
@@ -129,8 +129,7 @@ pub(super) fn run(
             flow.connections(far_end)?;
         }
         (false, shape) => {
-            socket::connect_within(&socket, far_end, PATIENCE)?;
-            flow.connection(TcpStream::from(socket), shape)?;
+            flow.connection(TcpStream::from(socket), far_end, shape)?;
         }
     }
     Ok(tally)
@@ -177,11 +176,19 @@ impl Flow<'_> {
         self.tally.seconds = self.clock.begun.elapsed().as_secs_f64();
     }
 
-    fn connection(&mut self, mut stream: TcpStream, shape: Shape) -> io::Result<()> {
+    fn connection(
+        &mut self,
+        mut stream: TcpStream,
+        far_end: SocketAddr,
+        shape: Shape,
+    ) -> io::Result<()> {
         match shape {
-            Shape::Maerts => self.receive(&mut stream)?,
-            Shape::Stream => self.send(&mut stream)?,
-            _ => self.transact(&mut stream)?,
+            Shape::Maerts => self.receive(&mut stream, far_end)?,
+            Shape::Stream => self.send(&mut stream, far_end)?,
+            _ => {
+                socket::connect_within(&stream, far_end, PATIENCE)?;
+                self.transact(&mut stream)?;
+            }
         }
         self.tally.info = tcp_info(&stream).ok();
         self.tally.congestion = socket::congestion(&stream).ok();
@@ -219,22 +226,38 @@ impl Flow<'_> {
         guarded(stream, way, watch, |stream| work(self, stream, &is_over))?
     }
 
-    fn send(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        let until = self.clock.until;
-        self.guarded(stream, Shutdown::Write, until, Self::send_until)
+    /// The buffers that a stream is sent from (0), or received into (1).
+    fn ring(&self, way: usize) -> io::Result<Ring> {
+        let [(send, _), (_, receive)] = [self.tally.buffers[0]; 2];
+        let buffer = [send, receive][way];
+        Ring::of_stream(self.tally.calls[way], u32::try_from(buffer).unwrap_or(u32::MAX))
     }
 
-    fn send_until(&mut self, stream: &mut TcpStream, is_over: &AtomicBool) -> io::Result<()> {
-        let buffer = payload(self.tally.calls[0] as usize)?;
-        let file = self.options.test.sends_files.then(|| memory_file(&buffer)).transpose()?;
+    fn send(&mut self, stream: &mut TcpStream, far_end: SocketAddr) -> io::Result<()> {
+        let ring = self.ring(0)?;
+        let until = self.clock.until;
+        self.guarded(stream, Shutdown::Write, until, |flow, stream, is_over| {
+            socket::connect_within(&*stream, far_end, PATIENCE)?;
+            flow.send_until(stream, ring, is_over)
+        })
+    }
+
+    fn send_until(
+        &mut self,
+        stream: &mut TcpStream,
+        mut ring: Ring,
+        is_over: &AtomicBool,
+    ) -> io::Result<()> {
+        let sends_files = self.options.test.sends_files;
+        let file = sends_files.then(|| memory_file(ring.next_buffer())).transpose()?;
         while !is_over.load(Ordering::Relaxed) {
             let left = self.clock.units.map_or(u64::MAX, |most| most - self.tally.sent_bytes);
             if left == 0 {
                 break;
             }
-            let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let most = ring.call().min(usize::try_from(left).unwrap_or(usize::MAX));
             let sent = match &file {
-                None => stream.write(&buffer[..most]),
+                None => stream.write(&ring.next_buffer()[..most]),
                 Some(file) => sendfile(&*stream, file, 0, most),
             };
             match sent {
@@ -253,17 +276,26 @@ impl Flow<'_> {
     }
 
     /// Receives until the far end closes, which is when its own time is over.
-    fn receive(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    fn receive(&mut self, stream: &mut TcpStream, far_end: SocketAddr) -> io::Result<()> {
+        let ring = self.ring(1)?;
         let latest = self.clock.until.map(|until| until + PATIENCE);
-        self.guarded(stream, Shutdown::Read, latest, Self::receive_until)?;
+        self.guarded(stream, Shutdown::Read, latest, |flow, stream, is_over| {
+            // the far end sends at once, and what waits for the first call makes the receive buffer grow
+            socket::connect_within(&*stream, far_end, PATIENCE)?;
+            flow.receive_until(stream, ring, is_over)
+        })?;
         self.end();
         Ok(())
     }
 
-    fn receive_until(&mut self, stream: &mut TcpStream, is_over: &AtomicBool) -> io::Result<()> {
-        let mut buffer = payload(self.tally.calls[1] as usize)?;
+    fn receive_until(
+        &mut self,
+        stream: &mut TcpStream,
+        mut ring: Ring,
+        is_over: &AtomicBool,
+    ) -> io::Result<()> {
         while !is_over.load(Ordering::Relaxed) {
-            match stream.read(&mut buffer) {
+            match stream.read(ring.next_buffer()) {
                 Ok(0) => break,
                 Ok(octets) => {
                     self.tally.received_bytes += octets as u64;
@@ -418,9 +450,9 @@ impl Flow<'_> {
     }
 
     fn send_datagrams(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        let buffer = payload(self.tally.calls[0] as usize)?;
+        let mut ring = self.ring(0)?;
         while self.clock.goes_on(self.tally.sent_bytes) {
-            match socket.send(&buffer) {
+            match socket.send(ring.next_buffer()) {
                 Ok(octets) => {
                     self.tally.sent_bytes += octets as u64;
                     self.tally.send_calls += 1;

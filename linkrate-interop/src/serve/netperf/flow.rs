@@ -3,7 +3,6 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket::is_out_of_buffers;
 
 use super::super::report::Ending;
@@ -11,58 +10,8 @@ use super::failed;
 use super::guard::{Guard, Keep};
 use super::source::Source;
 use super::watch::Watch;
-use crate::netperf::Shape;
-use crate::payload::{is_passing, payload};
-
-/// Most octets of the buffers of one way, unless one call has more.
-const MOST_RING: usize = 8 << 20;
-
-/// Octets from the beginning of a page to the first buffer. The heap of a netserver puts it there, and netperf aligns it to 8
-/// octets. A processor may copy to the beginning of a page five times as fast, and a receiver that is faster than its sender
-/// waits for each packet: waking it costs the sender more than the copies did.
-const HEAP: usize = 16;
-
-/// Buffers that a test sends from or receives into, around and around.
-#[derive(Debug)]
-pub(super) struct Ring {
-    memory: PageBuffer,
-    call: usize,
-    at: usize,
-}
-
-impl Ring {
-    /// `width` buffers of `call` octets, or as many as there is memory for.
-    ///
-    /// # Errors
-    /// When memory is refused.
-    pub(super) fn of(call: usize, width: usize) -> io::Result<Self> {
-        let call = call.max(1);
-        let width = width.clamp(1, (MOST_RING / call).max(1));
-        Ok(Self { memory: payload(HEAP + call * width)?, call, at: 0 })
-    }
-
-    /// Octets of a call.
-    pub(super) fn call(&self) -> usize {
-        self.call
-    }
-
-    /// Buffers.
-    pub(super) fn width(&self) -> usize {
-        self.octets() / self.call
-    }
-
-    /// Octets of all buffers.
-    pub(super) fn octets(&self) -> usize {
-        self.memory.len() - HEAP
-    }
-
-    /// The buffer of the next call.
-    fn next(&mut self) -> &mut [u8] {
-        let at = HEAP + self.at;
-        self.at = (self.at + self.call) % self.octets();
-        &mut self.memory[at..at + self.call]
-    }
-}
+use crate::netperf::{Ring, Shape};
+use crate::payload::is_passing;
 
 /// What a test has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -213,7 +162,7 @@ impl Flow {
         socket: &mut TcpStream,
         keep: &mut impl Keep,
     ) -> Result<Moved, Ending> {
-        let buffer = self.receive.next();
+        let buffer = self.receive.next_buffer();
         loop {
             match socket.read(buffer) {
                 Ok(0) => return Ok(Moved::Ended(Ended::Done)),
@@ -239,7 +188,7 @@ impl Flow {
         socket: &mut TcpStream,
         keep: &mut impl Keep,
     ) -> Result<Moved, Ending> {
-        let buffer = self.receive.next();
+        let buffer = self.receive.next_buffer();
         let (mut have, mut calls) = (0, 0_u32);
         while have < buffer.len() {
             match socket.read(&mut buffer[have..]) {
@@ -260,7 +209,7 @@ impl Flow {
 
     /// Sends a whole message. Octets that TCP has taken count.
     fn send_all(&mut self, socket: &mut TcpStream, keep: &mut impl Keep) -> Result<Moved, Ending> {
-        let buffer = self.send.next();
+        let buffer = self.send.next_buffer();
         let mut have = 0;
         keep.before_sending(socket).map_err(failed)?;
         while have < buffer.len() {
@@ -294,7 +243,7 @@ impl Flow {
             if !watch.goes_on_with(self.tally.bytes())? {
                 return Ok(Ended::TimeUp);
             }
-            let (octets, sender) = match socket.recv_from(self.receive.next()) {
+            let (octets, sender) = match socket.recv_from(self.receive.next_buffer()) {
                 Ok(received) => received,
                 Err(error) if is_passing(&error) => continue,
                 // a refusal of what was sent before
@@ -319,7 +268,7 @@ impl Flow {
                 self.count(octets as u64);
                 continue;
             }
-            match socket.send_to(self.send.next(), sender) {
+            match socket.send_to(self.send.next_buffer(), sender) {
                 Ok(octets) => {
                     self.tally.sent_bytes += octets as u64;
                     self.tally.send_calls = self.tally.send_calls.wrapping_add(1);

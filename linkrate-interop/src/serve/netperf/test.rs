@@ -17,13 +17,13 @@ use super::super::interface::InterfaceReport;
 use super::super::report::{Ending, SessionReport, TcpReport};
 use super::super::verdict::{Evidence, verdict};
 use super::cpu::{METHOD, Meter};
-use super::flow::{Ended, Flow, Ring, Tally};
+use super::flow::{Ended, Flow, Tally};
 use super::source::Source;
 use super::watch::{PAD, Watch};
 use super::{Control, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
 use crate::netperf::{
-    Form, Kind, MOST_CALL, Message, OmniRequest, OmniResponse, OmniResults, Shape,
+    Form, Kind, MOST_CALL, Message, OmniRequest, OmniResponse, OmniResults, Ring, Shape,
 };
 
 /// Connections that may wait while the server is busy with one.
@@ -218,7 +218,7 @@ fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(R
         let (call, own) = match (message, call) {
             (0, call) => {
                 let call = call.unwrap_or(buffer).max(1);
-                (call, (buffer / call + 1).max(2))
+                (call, Ring::width_of_stream(call, buffer))
             }
             (message, _) => (message, 1),
         };

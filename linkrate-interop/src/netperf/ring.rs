@@ -1,0 +1,151 @@
+//! The buffers of an end of a test.
+
+use std::io;
+
+use linkrate_sys::memory::PageBuffer;
+
+use crate::payload::payload;
+
+/// Most octets of the buffers of one way, unless one call has more.
+const MOST: usize = 8 << 20;
+
+const PAGE: usize = 4096;
+
+/// Buffers that a test sends from or receives into, around and around.
+///
+/// They lie in their pages as those of netperf do, which come from the heap of glibc. Their place decides how fast the kernel copies: to
+/// or from the beginning of a page a processor may be five times as fast, or wait for the stores of the copy before,
+/// which have the same offset. And a receiver that is faster than its sender waits for each packet: waking it costs the
+/// sender more than the copies did.
+#[derive(Debug)]
+pub struct Ring {
+    memory: PageBuffer,
+    place: Place,
+    call: usize,
+    width: usize,
+    next: usize,
+}
+
+/// Where buffers lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    /// Octets from the beginning of a page to the first one.
+    first: usize,
+    /// Octets from one to the next.
+    stride: usize,
+}
+
+impl Place {
+    /// That of buffers of `call` octets. netperf asks for 8 octets more, to align them.
+    fn of(call: usize) -> Self {
+        /// From this size on, each buffer has pages of its own.
+        const PAGES: usize = 128 << 10;
+        /// What the heap puts before a buffer that has pages of its own, and before any other.
+        const HEADERS: [usize; 2] = [16, 8];
+        /// The place of the first buffer that does not, in netperf 2.7.0.
+        const FIRST: usize = 0x600;
+        let asked = call.saturating_add(8);
+        match asked >= PAGES {
+            true => Self {
+                first: HEADERS[0],
+                stride: asked.saturating_add(HEADERS[0] + PAGE - 1) / PAGE * PAGE,
+            },
+            false => Self { first: FIRST, stride: (asked + HEADERS[1]).next_multiple_of(16) },
+        }
+    }
+}
+
+impl Ring {
+    /// `width` buffers of `call` octets, or as many as there is memory for.
+    ///
+    /// # Errors
+    /// When memory is refused.
+    pub fn of(call: usize, width: usize) -> io::Result<Self> {
+        let call = call.max(1);
+        let place = Place::of(call);
+        let width = width.clamp(1, (MOST / place.stride).max(1));
+        let memory = payload(place.first.saturating_add(place.stride.saturating_mul(width)))?;
+        Ok(Self { memory, place, call, width, next: 0 })
+    }
+
+    /// As many buffers as netperf has for a stream, where SO_SNDBUF or SO_RCVBUF is `buffer` octets.
+    ///
+    /// # Errors
+    /// When memory is refused.
+    pub fn of_stream(call: u32, buffer: u32) -> io::Result<Self> {
+        Self::of(call as usize, Self::width_of_stream(call, buffer) as usize)
+    }
+
+    /// The number of buffers that netperf has for a stream.
+    #[must_use]
+    pub fn width_of_stream(call: u32, buffer: u32) -> u32 {
+        (buffer / call.max(1) + 1).max(2)
+    }
+
+    /// Octets of a call.
+    #[must_use]
+    pub fn call(&self) -> usize {
+        self.call
+    }
+
+    /// Buffers.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Octets of all buffers.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        self.call * self.width
+    }
+
+    /// The buffer of the next call.
+    #[must_use]
+    pub fn next_buffer(&mut self) -> &mut [u8] {
+        let at = self.place.first + self.place.stride * self.next;
+        self.next = (self.next + 1) % self.width;
+        &mut self.memory[at..at + self.call]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where calls found their buffers, from the first one on, and the place of that one in its page.
+    fn places(ring: &mut Ring, calls: usize) -> (usize, Vec<usize>) {
+        let mut place = || ring.next_buffer().as_ptr() as usize;
+        let first = place();
+        (first % PAGE, (1..calls).map(|_| place() - first).collect())
+    }
+
+    #[test]
+    fn buffers_lie_where_those_of_netperf_do() {
+        // as strace shows those of netperf 2.7.0
+        let mut sends = Ring::of_stream(16 << 10, 16 << 10).unwrap();
+        assert_eq!(places(&mut sends, 4), (0x600, vec![0x4010, 0, 0x4010]));
+        let mut receives = Ring::of_stream(128 << 10, 128 << 10).unwrap();
+        assert_eq!(places(&mut receives, 4), (0x10, vec![0x21000, 0, 0x21000]));
+    }
+
+    #[test]
+    fn calls_go_around_all_buffers() {
+        let mut ring = Ring::of_stream(16 << 10, 40 << 10).unwrap();
+        assert_eq!((ring.call(), ring.width(), ring.octets()), (16 << 10, 3, 48 << 10));
+        for number in 0..9 {
+            let buffer = ring.next_buffer();
+            assert_eq!(buffer.len(), 16 << 10);
+            let expected = if number < 3 { 0x5a } else { number - 3 };
+            assert_eq!((buffer[0], buffer[16_383]), (expected, 0x5a));
+            buffer[0] = number;
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_also_for_small_buffers() {
+        let ring = Ring::of(1, usize::MAX).unwrap();
+        assert!(ring.memory.len() <= MOST + PAGE, "{} octets", ring.memory.len());
+        assert_eq!(Ring::of(MOST + 1, 5).unwrap().width(), 1);
+    }
+}
