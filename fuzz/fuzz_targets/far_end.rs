@@ -27,7 +27,16 @@ fuzz_target!(|input: &[u8]| {
     };
     check_texts(&serde_json::to_value(&outcome).expect("an outcome is JSON"));
     let (sequence, block, cell, started_unix_ms) = (0, 0, Some(0), 0);
-    let run = StoredRun { sequence, block, cell, pair: None, absent: Vec::new(), started_unix_ms, spec, outcome };
+    let run = StoredRun {
+        sequence,
+        block,
+        cell,
+        pair: None,
+        absent: Vec::new(),
+        started_unix_ms,
+        spec,
+        outcome,
+    };
     // as the store does before it writes: a count that is too large is an error with a name
     if let Ok(read) = encode(&run).and_then(|line| decode(line.trim_ascii_end())) {
         assert_eq!(read, run);

@@ -65,9 +65,9 @@ use measures::RunsByCell;
 
 /// Makes the document.
 pub fn analyse(stored: &StoredStudy) -> StudyResults {
-    let alike = absent::without_others(stored);
-    let mut results = of_alike(alike.as_ref().unwrap_or(stored));
-    if let (Some(fleet), Some(told)) = (&mut results.fleet, absent::told(stored)) {
+    let Some((alike, told)) = absent::of(stored) else { return of_alike(stored) };
+    let mut results = of_alike(&alike);
+    if let Some(fleet) = &mut results.fleet {
         fleet.failures.push(told);
     }
     results

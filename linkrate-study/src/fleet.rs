@@ -137,9 +137,7 @@ impl Fleet {
         let ends = match self.pattern.hub() {
             None => vec![receiver.end.clone()],
             Some(_) => {
-                let mut around = self.around(pair.sender, u32::MAX);
-                around.retain(|number| !absent.contains(number));
-                let around = around.into_iter();
+                let around = self.around(pair.sender, u32::MAX, absent).into_iter();
                 around.filter_map(|number| Some(self.node(number)?.end.clone())).collect()
             }
         };
@@ -167,10 +165,11 @@ impl Fleet {
         places::at(&self.now_at_places(), Pair { sender, receiver, round: 0 })
     }
 
-    /// All nodes except the one in the middle when a run was made, in the order of the clients of its testbed.
-    pub fn around(&self, hub: u32, run: u32) -> Vec<u32> {
+    /// All nodes except the one in the middle and those that were absent when a run was made, in the order of the
+    /// clients of its testbed.
+    pub fn around(&self, hub: u32, run: u32, absent: &[u32]) -> Vec<u32> {
         let mut nodes = self.at_places(run);
-        nodes.retain(|number| *number != hub);
+        nodes.retain(|number| *number != hub && !absent.contains(number));
         nodes
     }
 

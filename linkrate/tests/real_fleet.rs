@@ -14,7 +14,7 @@ use common::processes::OwnCopy;
 use common::small::{await_stored, stored};
 use common::ssh::has_ssh_or_skips;
 use common::up::ready;
-use common::{RUNS_FAILED, Running, has_or_skips, is_disturbed, skip, wait_until};
+use common::{Finished, RUNS_FAILED, Running, has_or_skips, is_disturbed, skip, wait_until};
 use linkrate_study::fleet::two_way::FEWEST_BLOCKS;
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::Signal;
@@ -90,18 +90,23 @@ fn a_ring_of_four_nodes_is_measured_and_shown() {
     all_others_send_to_one_node(&cluster, &own, cpus);
 }
 
-/// An incast on the same nodes: three senders at once, whose shares add up to what the node receives.
-fn all_others_send_to_one_node(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) {
+/// Runs an incast of all nodes, with more `options`, into `incast` beside the list of nodes.
+fn incast(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2], options: &str) -> Finished {
     let file = study(cluster, own, cpus, "pattern = \"ring\"", 2, "\"64 KiB\"");
-    let results = cluster.beside("incast");
     let words = format!(
-        "study run {} --fleet {} --fleet-pattern incast --output {} --json",
+        "study run {} --fleet {} --fleet-pattern incast --output {} {options}",
         file.display(),
         cluster.list().display(),
-        results.display()
+        cluster.beside("incast").display()
     );
-    let run = Running::start(&mut cluster.command(&own.program(), &words)).wait();
+    let run = Running::start(&mut cluster.command(&own.program(), words.trim_end())).wait();
     own.expect_nothing_left();
+    run
+}
+
+/// An incast on the same nodes: three senders at once, whose shares add up to what the node receives.
+fn all_others_send_to_one_node(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) {
+    let run = incast(cluster, own, cpus, "--json");
     let document = run.expect_end().json();
     common::schema::check("results", &document);
     let cell = &document["fleet"]["cells"][0];
@@ -213,19 +218,10 @@ fn a_node_that_is_gone_costs_its_own_pairs() {
 
 /// An incast on the same nodes, of which one is still gone.
 fn the_others_send_without_it(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) {
-    let file = study(cluster, own, cpus, "pattern = \"ring\"", 2, "\"64 KiB\"");
-    let results = cluster.beside("incast");
-    let words = format!(
-        "study run {} --fleet {} --fleet-pattern incast --output {}",
-        file.display(),
-        cluster.list().display(),
-        results.display()
-    );
-    let run = Running::start(&mut cluster.command(&own.program(), &words)).wait();
-    own.expect_nothing_left();
+    let run = incast(cluster, own, cpus, "");
     assert_eq!(run.code(), Some(RUNS_FAILED), "{}", run.stderr);
     assert!(run.stdout.contains("n3 was absent from "), "{}", run.stdout);
-    let runs = stored(&results);
+    let runs = stored(&cluster.beside("incast"));
     assert_eq!(runs.len(), 8);
     let (good, failed): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_good());
     // two turns around the node that is gone, the one that found it gone, and perhaps one that other programs disturbed

@@ -204,11 +204,12 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Runs `work` over a connection whose calls wait without a limit, until it ends or the clock says so at `until`:
-    /// then calls that go `way` return. The flag says whether that was the end.
+    /// Connects to `far_end`, and runs `work` over the connection, whose calls wait without a limit, until it ends or the
+    /// clock says so at `until`: then calls that go `way` return. The flag says whether that was the end.
     fn guarded(
         &mut self,
         stream: &mut TcpStream,
+        far_end: SocketAddr,
         way: Shutdown,
         until: Option<Instant>,
         work: impl FnOnce(&mut Self, &mut TcpStream, &AtomicBool) -> io::Result<()>,
@@ -223,12 +224,16 @@ impl Flow<'_> {
             }
             ControlFlow::Continue(left.min(GLANCE))
         };
-        guarded(stream, way, watch, |stream| work(self, stream, &is_over))?
+        guarded(stream, way, watch, |stream| {
+            // the far end may send at once, and what waits for the first call makes the receive buffer grow
+            socket::connect_within(&*stream, far_end, PATIENCE)?;
+            work(self, stream, &is_over)
+        })?
     }
 
     /// The buffers that a stream is sent from (0), or received into (1).
     fn ring(&self, way: usize) -> io::Result<Ring> {
-        let [(send, _), (_, receive)] = [self.tally.buffers[0]; 2];
+        let (send, receive) = self.tally.buffers[0];
         let buffer = [send, receive][way];
         Ring::of_stream(self.tally.calls[way], u32::try_from(buffer).unwrap_or(u32::MAX))
     }
@@ -236,8 +241,7 @@ impl Flow<'_> {
     fn send(&mut self, stream: &mut TcpStream, far_end: SocketAddr) -> io::Result<()> {
         let ring = self.ring(0)?;
         let until = self.clock.until;
-        self.guarded(stream, Shutdown::Write, until, |flow, stream, is_over| {
-            socket::connect_within(&*stream, far_end, PATIENCE)?;
+        self.guarded(stream, far_end, Shutdown::Write, until, |flow, stream, is_over| {
             flow.send_until(stream, ring, is_over)
         })
     }
@@ -279,9 +283,7 @@ impl Flow<'_> {
     fn receive(&mut self, stream: &mut TcpStream, far_end: SocketAddr) -> io::Result<()> {
         let ring = self.ring(1)?;
         let latest = self.clock.until.map(|until| until + PATIENCE);
-        self.guarded(stream, Shutdown::Read, latest, |flow, stream, is_over| {
-            // the far end sends at once, and what waits for the first call makes the receive buffer grow
-            socket::connect_within(&*stream, far_end, PATIENCE)?;
+        self.guarded(stream, far_end, Shutdown::Read, latest, |flow, stream, is_over| {
             flow.receive_until(stream, ring, is_over)
         })?;
         self.end();

@@ -40,17 +40,19 @@ impl Place {
     fn of(call: usize) -> Self {
         /// From this size on, each buffer has pages of its own.
         const PAGES: usize = 128 << 10;
-        /// What the heap puts before a buffer that has pages of its own, and before any other.
-        const HEADERS: [usize; 2] = [16, 8];
+        /// What the heap puts before a buffer that has pages of its own.
+        const HEADER_OF_PAGES: usize = 16;
+        /// What it puts before any other.
+        const HEADER: usize = 8;
         /// The place of the first buffer that does not, in netperf 2.7.0.
         const FIRST: usize = 0x600;
-        let asked = call.saturating_add(8);
+        let asked = call + 8;
         match asked >= PAGES {
             true => Self {
-                first: HEADERS[0],
-                stride: asked.saturating_add(HEADERS[0] + PAGE - 1) / PAGE * PAGE,
+                first: HEADER_OF_PAGES,
+                stride: (asked + HEADER_OF_PAGES).next_multiple_of(PAGE),
             },
-            false => Self { first: FIRST, stride: (asked + HEADERS[1]).next_multiple_of(16) },
+            false => Self { first: FIRST, stride: (asked + HEADER).next_multiple_of(16) },
         }
     }
 }
@@ -64,7 +66,7 @@ impl Ring {
         let call = call.max(1);
         let place = Place::of(call);
         let width = width.clamp(1, (MOST / place.stride).max(1));
-        let memory = payload(place.first.saturating_add(place.stride.saturating_mul(width)))?;
+        let memory = payload(place.first + place.stride * width)?;
         Ok(Self { memory, place, call, width, next: 0 })
     }
 
@@ -95,8 +97,8 @@ impl Ring {
     }
 
     /// Octets of all buffers.
-    #[must_use]
-    pub fn octets(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn octets(&self) -> usize {
         self.call * self.width
     }
 

@@ -253,12 +253,11 @@ pub fn warnings(
                 fleet.moves.len()
             )
         }));
-        let lacking = set.runs.iter().filter(|run| run.is_good() && !run.absent.is_empty());
-        match lacking.count() {
-            0 => {}
-            runs => found.push(format!(
-                "The {which} has {runs} runs from which nodes were absent. They are left out."
-            )),
+        let lacking = set.runs.iter().filter(|run| run.is_good() && !run.absent.is_empty()).count();
+        if lacking > 0 {
+            found.push(format!(
+                "The {which} has {lacking} runs from which nodes were absent. They are left out."
+            ));
         }
         match &set.ended {
             None => found.push(format!("The {which} is still running, or was killed.")),

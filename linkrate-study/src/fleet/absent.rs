@@ -22,12 +22,9 @@ fn places(fleet: &Fleet, run: &StoredRun) -> Absent {
 }
 
 /// The runs that have figures by the places without a node.
-fn counted<'a>(
-    fleet: &Fleet,
-    runs: impl Iterator<Item = &'a StoredRun>,
-) -> BTreeMap<Absent, usize> {
+fn counted(fleet: &Fleet, runs: &[StoredRun]) -> BTreeMap<Absent, usize> {
     let mut counts = BTreeMap::new();
-    for run in runs.filter(|run| run.cell.is_some() && run.is_good()) {
+    for run in runs.iter().filter(|run| run.cell.is_some() && run.is_good()) {
         *counts.entry(places(fleet, run)).or_default() += 1;
     }
     counts
@@ -41,51 +38,45 @@ fn of_most(counts: &BTreeMap<Absent, usize>) -> Absent {
 
 /// The runs that make figures: those with the same nodes as most, and all that failed.
 pub(super) fn alike<'a>(fleet: &Fleet, runs: &'a [StoredRun]) -> Vec<&'a StoredRun> {
-    if runs.iter().all(|run| run.absent.is_empty()) {
-        return runs.iter().collect();
-    }
-    let absent = of_most(&counted(fleet, runs.iter()));
+    let absent = of_most(&counted(fleet, runs));
     runs.iter().filter(|run| !run.is_good() || places(fleet, run) == absent).collect()
 }
 
-/// A study without the runs that make no figures; `None` if all make some.
-pub fn without_others(stored: &StoredStudy) -> Option<StoredStudy> {
+/// The study without the runs that make no figures, and a sentence: which nodes were absent from how many runs, and which
+/// runs make the figures. `None` if no node was absent from a run with figures.
+pub fn of(stored: &StoredStudy) -> Option<(StoredStudy, String)> {
     let fleet = stored.plan.study.fleet.as_ref()?;
-    let runs = alike(fleet, &stored.runs);
-    (runs.len() < stored.runs.len()).then(|| StoredStudy {
-        directory: stored.directory.clone(),
-        plan: stored.plan.clone(),
-        runs: runs.into_iter().cloned().collect(),
-        torn: stored.torn,
-        ended: stored.ended.clone(),
-    })
-}
-
-/// Which nodes were absent from how many runs, and which runs make the figures; `None` if no node ever was.
-pub fn told(stored: &StoredStudy) -> Option<String> {
-    let fleet = stored.plan.study.fleet.as_ref()?;
-    let with_figures = || stored.runs.iter().filter(|run| run.cell.is_some() && run.is_good());
+    let with_figures = |run: &&StoredRun| run.cell.is_some() && run.is_good();
     let mut by_node: BTreeMap<u32, usize> = BTreeMap::new();
-    for node in with_figures().flat_map(|run| &run.absent) {
+    for node in stored.runs.iter().filter(with_figures).flat_map(|run| &run.absent) {
         *by_node.entry(*node).or_default() += 1;
     }
     if by_node.is_empty() {
         return None;
     }
-    let counts = counted(fleet, with_figures());
-    let (all, of) = (with_figures().count(), of_most(&counts));
     let was =
         |(node, runs): (&u32, &usize)| format!("{} was absent from {runs}", fleet.name(*node));
     let nodes = by_node.iter().map(was).collect::<Vec<_>>().join(", and ");
-    let figures = counts.get(&of).copied().unwrap_or(0);
-    let those = match of.len() {
+    let all = stored.runs.iter().filter(with_figures).count();
+    let alike = alike(fleet, &stored.runs);
+    let figures = alike.iter().copied().filter(with_figures).count();
+    let of_figures = alike.iter().copied().find(with_figures);
+    let those = match of_figures.map_or(0, |run| run.absent.len()) {
         0 => "all nodes".to_owned(),
         1 => "all nodes except one".to_owned(),
         some => format!("all nodes except {some}"),
     };
-    Some(format!(
+    let told = format!(
         "{nodes} of {all} runs with figures; the figures are of the {figures} runs with {those}"
-    ))
+    );
+    let study = StoredStudy {
+        directory: stored.directory.clone(),
+        plan: stored.plan.clone(),
+        runs: alike.into_iter().cloned().collect(),
+        torn: stored.torn,
+        ended: stored.ended.clone(),
+    };
+    Some((study, told))
 }
 
 #[cfg(test)]
@@ -132,7 +123,7 @@ mod tests {
         let (late, early) = (measured(8), measured(3));
         assert_eq!(rates(&late), [Some(1e9); 4]);
         assert_eq!(rates(&early), [Some(2e9), Some(2e9), Some(2e9), None]);
-        let told = |stored: &StoredStudy| told(stored).unwrap();
+        let told = |stored: &StoredStudy| of(stored).unwrap().1;
         assert_eq!(
             told(&late),
             "n3 was absent from 6 of 38 runs with figures; the figures are of the 32 runs with all nodes"
@@ -148,7 +139,7 @@ mod tests {
     #[test]
     fn nothing_is_told_where_all_nodes_were_there() {
         let stored = measured(BLOCKS);
-        assert_eq!((told(&stored), without_others(&stored)), (None, None));
+        assert_eq!(of(&stored), None);
         assert_eq!(results::of(&stored).unwrap().failures, [""; 0]);
     }
 

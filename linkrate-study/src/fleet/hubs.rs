@@ -109,11 +109,7 @@ pub(super) fn pairs(
     for hub in hubs(fleet) {
         let runs = runs_around(runs, cell, hub);
         // the others in the order of the clients of each run
-        let others = |run: &StoredRun| {
-            let mut others = fleet.around(hub, run.sequence);
-            others.retain(|node| !run.absent.contains(node));
-            others
-        };
+        let others = |run: &StoredRun| fleet.around(hub, run.sequence, &run.absent);
         let clients: Vec<(&StoredRun, Vec<u32>)> =
             runs.iter().map(|run| (*run, others(run))).collect();
         for node in (0..fleet.count()).filter(|node| *node != hub) {

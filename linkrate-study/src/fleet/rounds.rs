@@ -244,7 +244,7 @@ pub(crate) mod tests {
             let without = fleet.interfaces(&pair, &[1]).unwrap();
             let left: Vec<String> = without.clients.iter().map(ToString::to_string).collect();
             assert_eq!(left, ["ssh:n0", "ssh:n3"]);
-            let around = fleet.around(pair.sender, 0);
+            let around = fleet.around(pair.sender, 0, &[]);
             let around = around.iter().map(|node| fleet.node(*node).unwrap().end.to_string());
             assert_eq!(around.collect::<Vec<_>>(), ends);
         }

@@ -17,6 +17,7 @@ use linkrate_terms::RunSpec;
 use super::rounds::{Turn, block_rounds, rounds};
 use super::{ASKED_AT_ONCE, Fleet, Pair, places, results};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
+use crate::levels::Levels;
 use crate::runner::{
     Clock, Event, Observer, Remaining, RunnerError, asked, begin, ends_it, finish, number,
     store_run,
@@ -102,13 +103,12 @@ enum News {
         turn: Turn,
         position: usize,
         slot: Slot,
-        spec: Box<RunSpec>,
+        absent: Vec<u32>,
     },
     Ended {
         turn: Turn,
         slot: Slot,
         absent: Vec<u32>,
-        spec: Box<RunSpec>,
         started_unix_ms: u64,
         took: Duration,
         outcome: Box<Outcome>,
@@ -259,8 +259,8 @@ impl Session<'_> {
         let mut interrupted = false;
         for news in heard {
             match news {
-                News::Begun { turn, position, slot, spec } => {
-                    let (levels, _) = asked(self.study, &slot);
+                News::Begun { turn, position, slot, absent } => {
+                    let (levels, spec) = asked_without(self.study, &slot, &absent);
                     observer.event(&Event::RunStarted {
                         block,
                         position: number(position),
@@ -271,10 +271,11 @@ impl Session<'_> {
                         pair: Some(self.fleet.ends(&turn.pair)),
                     });
                 }
-                News::Ended { turn, slot, absent, spec, started_unix_ms, took, outcome } => {
+                News::Ended { turn, slot, absent, started_unix_ms, took, outcome } => {
+                    let (_, spec) = asked_without(self.study, &slot, &absent);
                     let sequence = store.next_sequence();
                     let (block, cell, pair) = (turn.number, slot.cell, Some(turn.pair));
-                    let (spec, outcome) = (*spec, *outcome);
+                    let outcome = *outcome;
                     let run = StoredRun {
                         sequence,
                         block,
@@ -371,11 +372,18 @@ struct TurnOf<'a> {
 /// The nodes around the one in the middle of a turn that are lost; none of a turn that has none.
 fn absent(fleet: &Fleet, pair: &Pair, lost: &BTreeMap<u32, RunFailure>) -> Vec<u32> {
     let mut nodes = match fleet.pattern.hub() {
-        Some(_) => fleet.around(pair.sender, u32::MAX),
+        Some(_) => fleet.around(pair.sender, u32::MAX, &[]),
         None => Vec::new(),
     };
     nodes.retain(|node| lost.contains_key(node));
     nodes
+}
+
+/// What is asked for in a slot: fewer clients if nodes are absent.
+fn asked_without(study: &Study, slot: &Slot, absent: &[u32]) -> (Levels, RunSpec) {
+    let (levels, mut spec) = asked(study, slot);
+    spec.clients = spec.clients.saturating_sub(number(absent.len()));
+    (levels, spec)
 }
 
 impl TurnOf<'_> {
@@ -419,13 +427,6 @@ impl TurnOf<'_> {
         nodes
     }
 
-    /// What is asked for: fewer clients if nodes are absent.
-    fn asked(&self, slot: &Slot) -> RunSpec {
-        let (_, mut spec) = asked(self.study, slot);
-        spec.clients = spec.clients.saturating_sub(number(self.absent.len())).max(1);
-        spec
-    }
-
     /// Makes runs until one fails in a way that says that no other can succeed, which is the error.
     fn measure(
         &self,
@@ -449,9 +450,9 @@ impl TurnOf<'_> {
                 let _ = self.news.send(News::Interrupted);
                 return Ok(());
             }
-            let spec = self.asked(&slot);
-            let begun = Box::new(spec.clone());
-            let _ = self.news.send(News::Begun { turn: self.turn, position, slot, spec: begun });
+            let (turn, absent) = (self.turn, self.absent.clone());
+            let _ = self.news.send(News::Begun { turn, position, slot, absent });
+            let (_, spec) = asked_without(self.study, &slot, &self.absent);
             let (started, began) = (self.clock.unix_ms(), self.clock.elapsed());
             let outcome = on.run(&spec);
             let took = self.clock.elapsed().saturating_sub(began);
@@ -492,9 +493,8 @@ impl TurnOf<'_> {
 
     fn tell(&self, slot: Slot, started_unix_ms: u64, took: Duration, outcome: Outcome) {
         let (turn, absent) = (self.turn, self.absent.clone());
-        let (spec, outcome) = (Box::new(self.asked(&slot)), Box::new(outcome));
-        let ended = News::Ended { turn, slot, absent, spec, started_unix_ms, took, outcome };
-        let _ = self.news.send(ended);
+        let outcome = Box::new(outcome);
+        let _ = self.news.send(News::Ended { turn, slot, absent, started_unix_ms, took, outcome });
     }
 }
 
