@@ -299,9 +299,17 @@ pub fn queued(socket: impl AsFd) -> io::Result<Queued> {
     let socket = socket.as_fd();
     Ok(Queued {
         send: count_of(socket, libc::TIOCOUTQ as _)?,
-        unsent: count_of(socket, UNSENT)?,
+        unsent: unsent(socket)?,
         receive: readable(socket)?,
     })
+}
+
+/// Bytes that were not sent.
+///
+/// # Errors
+/// As [`queued`].
+pub fn unsent(socket: impl AsFd) -> io::Result<usize> {
+    count_of(socket, UNSENT)
 }
 
 /// Bytes that were not read.

@@ -11,7 +11,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
-use linkrate_sys::error::SysResult;
+use linkrate_sys::error::{SysError, SysResult};
+use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::sched::{self, Ahead, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 
@@ -184,7 +185,7 @@ struct Served<S: Stack> {
     /// Connections that are looked at.
     polled: Vec<u64>,
     ticks: u64,
-    buffer: Vec<u8>,
+    buffer: PageBuffer,
 }
 
 impl<S: Stack> Served<S> {
@@ -200,7 +201,8 @@ impl<S: Stack> Served<S> {
             news: BTreeSet::new(),
             polled: Vec::new(),
             ticks: 0,
-            buffer: vec![0; PIECE],
+            buffer: PageBuffer::zeroed(PIECE)
+                .map_err(|error| SysError::new("map", "the buffer of the engine", error))?,
         })
     }
 
@@ -289,7 +291,7 @@ impl<S: Stack> Served<S> {
 
     fn import(&mut self, id: u64, pair: OwnedFd, connection: Connection) -> Result<(), Refusal> {
         let pump = Pump::new(&mut self.stack, pair, connection)?;
-        let failed = |error: linkrate_sys::error::SysError| Refusal::System {
+        let failed = |error: SysError| Refusal::System {
             step: "watch the connection",
             cause: io::Error::other(error.to_string()),
         };
@@ -352,6 +354,7 @@ impl<S: Stack> Served<S> {
             served.quiet = if turn.bytes > 0 { 0 } else { served.quiet.saturating_add(1) };
             served.stalled = turn.stalled;
             if served.quiet > QUIET_TICKS && !served.stalled {
+                served.pump.rest();
                 served.polled = watch(epoll, *id, &served.pump).is_err();
             }
             served.polled

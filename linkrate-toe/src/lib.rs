@@ -15,12 +15,14 @@
 //! - [`program`]: threads and descriptors of the program
 //! - [`stack`], [`linux`]: a TCP of an adapter
 //! - [`round_trip`]: first time-outs of a connection that is restored
-//! - [`engine`], [`pump`]: the thread that carries bytes; `moderation` says when a program is woken
+//! - [`engine`], [`pump`]: the thread that carries bytes; `moderation` says when a program is woken, and
+//!   `backlog` has the bytes that wait for room
 //! - [`supervisor`], [`call`], [`table`]: programs that know nothing of it
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod backlog;
 pub mod call;
 pub mod connection;
 pub mod engine;

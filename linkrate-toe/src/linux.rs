@@ -38,6 +38,12 @@ impl Stack for Linux {
         socket
     }
 
+    fn room(&self, handle: &OwnedFd) -> usize {
+        // a socket that cannot tell says at the send why
+        let unsent = tcp_repair::unsent(handle).unwrap_or(0);
+        (UNSENT as usize).saturating_sub(unsent)
+    }
+
     fn send(&mut self, handle: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
         socket::send_now(handle, bytes)
     }

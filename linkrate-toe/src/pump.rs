@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use linkrate_sys::{handing_over, socket};
 
+use crate::backlog::Backlog;
 use crate::connection::{Connection, MOST_QUEUED};
 use crate::hand_over::Refusal;
 use crate::moderation::Moderation;
@@ -12,6 +13,10 @@ use crate::stack::Stack;
 
 /// Most bytes that one turn carries in each direction, so that no connection keeps the others waiting.
 const BUDGET: usize = 512 << 10;
+
+/// The least room of the TCP for which the pair is read. A TCP with less room has enough to send, and each
+/// read of the pair takes the lock that the program's sends take.
+const WORTH: usize = 64 << 10;
 
 /// How a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +49,9 @@ pub struct Pump<S: Stack> {
     pair: OwnedFd,
     tcp: S::Handle,
     /// Taken from the program, not from the TCP's send queue yet.
-    outward: Vec<u8>,
+    outward: Backlog,
     /// Taken from the TCP, not given to the program yet.
-    inward: Vec<u8>,
+    inward: Backlog,
     /// The program has ended its direction, and FIN was sent.
     out_ended: bool,
     finished: bool,
@@ -69,8 +74,8 @@ impl<S: Stack> Pump<S> {
         Ok(Self {
             pair,
             tcp,
-            outward: connection.unsent,
-            inward: connection.unread,
+            outward: Backlog::of(connection.unsent),
+            inward: Backlog::of(connection.unread),
             out_ended: false,
             finished: false,
             in_ended: false,
@@ -133,19 +138,24 @@ impl<S: Stack> Pump<S> {
         let mut carried = 0;
         while carried < BUDGET {
             if !self.outward.is_empty() {
-                let Some(count) = some(stack.send(&self.tcp, &self.outward)).map_err(failed)?
-                else {
+                let taken = some(stack.send(&self.tcp, self.outward.bytes())).map_err(failed)?;
+                let Some(count) = taken else {
                     turn.stalled = true;
                     break;
                 };
-                self.outward.drain(..count);
+                self.outward.remove(count);
                 turn.bytes += count;
                 continue;
             }
             if self.out_ended {
                 break;
             }
-            match some(socket::receive_now(&self.pair, buffer)) {
+            let room = stack.room(&self.tcp).min(buffer.len());
+            if room < WORTH {
+                turn.stalled = true;
+                break;
+            }
+            match some(socket::receive_now(&self.pair, &mut buffer[..room])) {
                 Ok(None) => break,
                 Ok(Some(0)) => self.out_ended = true,
                 Ok(Some(count)) => {
@@ -153,7 +163,7 @@ impl<S: Stack> Pump<S> {
                     self.sent += count as u64;
                     let taken =
                         some(stack.send(&self.tcp, &buffer[..count])).map_err(failed)?.unwrap_or(0);
-                    self.outward.extend_from_slice(&buffer[taken..count]);
+                    self.outward.add(&buffer[taken..count]);
                     turn.bytes += taken;
                 }
                 // unread bytes were in the program's end when it was closed
@@ -183,12 +193,12 @@ impl<S: Stack> Pump<S> {
         while carried < BUDGET {
             if !self.inward.is_empty() {
                 // the program has closed its descriptor
-                let given = some(socket::send_now(&self.pair, &self.inward));
+                let given = some(socket::send_now(&self.pair, self.inward.bytes()));
                 let Some(count) = given.map_err(|_| Ended::Reset)? else {
                     turn.stalled = true;
                     return Ok(());
                 };
-                self.inward.drain(..count);
+                self.inward.remove(count);
                 turn.bytes += count;
                 continue;
             }
@@ -204,7 +214,7 @@ impl<S: Stack> Pump<S> {
                     let given = some(socket::send_now(&self.pair, &buffer[..count]))
                         .map_err(|_| Ended::Reset)?
                         .unwrap_or(0);
-                    self.inward.extend_from_slice(&buffer[given..count]);
+                    self.inward.add(&buffer[given..count]);
                     turn.bytes += given;
                 }
             }
@@ -221,6 +231,12 @@ impl<S: Stack> Pump<S> {
         }
     }
 
+    /// Gives back the memory that it needs only while bytes flow.
+    pub fn rest(&mut self) {
+        self.outward.rest();
+        self.inward.rest();
+    }
+
     /// Takes the connection back out of `stack`, with every byte that is on its way. The program does
     /// not use its end meanwhile; what it has not read is still in there.
     ///
@@ -233,9 +249,11 @@ impl<S: Stack> Pump<S> {
     ) -> Result<Connection, (Refusal, Self)> {
         while !self.out_ended {
             match some(socket::receive_now(&self.pair, buffer)) {
-                Ok(Some(count)) if count > 0 && self.outward.len() + count <= MOST_QUEUED => {
+                Ok(Some(count))
+                    if count > 0 && self.outward.bytes().len() + count <= MOST_QUEUED =>
+                {
                     self.sent += count as u64;
-                    self.outward.extend_from_slice(&buffer[..count]);
+                    self.outward.add(&buffer[..count]);
                 }
                 Ok(Some(0)) | Err(_) => self.out_ended = true,
                 _ => break,
@@ -248,8 +266,8 @@ impl<S: Stack> Pump<S> {
         let Self { pair, tcp, outward, inward, .. } = self;
         match stack.export(tcp) {
             Ok(mut connection) => {
-                connection.unsent.extend_from_slice(&outward);
-                connection.unread.splice(..0, inward);
+                connection.unsent.extend_from_slice(outward.bytes());
+                connection.unread.splice(..0, inward.bytes().iter().copied());
                 Ok(connection)
             }
             Err((refusal, tcp)) => Err((refusal, Self { pair, tcp, outward, inward, ..self })),

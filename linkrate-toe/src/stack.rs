@@ -23,6 +23,9 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// [`Refusal`]; no payload was sent.
     fn import(&mut self, connection: &mut Connection) -> Result<Self::Handle, Refusal>;
 
+    /// Bytes for which there is room now; [`send`](Self::send) may take fewer or more.
+    fn room(&self, handle: &Self::Handle) -> usize;
+
     /// Takes bytes to be sent, as many as there is room for.
     ///
     /// # Errors
