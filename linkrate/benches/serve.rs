@@ -1,7 +1,7 @@
 //! `linkrate serve` beside the servers of iperf3 and netperf with the same client, clients of linkrate beside those of
 //! iperf3 and netperf with the same server, and 64 clients at once: the same namespaces and CPUs, in turn, so that only
 //! ratios within one run are compared. Run by `cargo xtask bench`; one part by its name: `iperf3`, `netperf`,
-//! `clients` or `many`.
+//! `clients` or `many`, and one test of it by a second name: `clients TCP_MAERTS`.
 
 mod common;
 
@@ -40,27 +40,29 @@ fn main() -> Result<(), Failed> {
     println!("servers, veth, cubic, {CONTEST_ROUNDS} rounds of {SECONDS} s in turn, Gb/s");
     println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
     let ends = Ends::of(&mut lab)?;
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let wants = |part: &str| wanted.as_deref().is_none_or(|wanted| wanted == part);
+    let mut names = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let (part, test) = (names.next(), names.next());
+    let wants = |name: &str| part.as_deref().is_none_or(|wanted| wanted == name);
+    let wants_test = |name: &&str| test.as_deref().is_none_or(|wanted| wanted == *name);
     let has_netperf =
         || common::has("serve, netperf", "netserver") && common::has("serve, netperf", "netperf");
     if wants("iperf3") {
-        for (name, options) in IPERF3 {
+        for (name, options) in IPERF3.into_iter().filter(|(name, _)| wants_test(name)) {
             ends.compare(name, &["iperf3", "-s"], &mut |port| ends.iperf3(THEM, port, options))?;
         }
     }
     if wants("netperf") && has_netperf() {
-        for test in NETPERF {
+        for test in NETPERF.into_iter().filter(wants_test) {
             ends.compare(test, &NETSERVER, &mut |port| ends.netperf(THEM, port, test))?;
         }
     }
     if wants("clients") {
-        for (name, options) in IPERF3 {
+        for (name, options) in IPERF3.into_iter().filter(|(name, _)| wants_test(name)) {
             let client = &mut |words: &[&str]| ends.iperf3(words, SERVER, options);
             ends.compare_clients(name, &["iperf3", "-s"], client)?;
         }
         if has_netperf() {
-            for test in NETPERF {
+            for test in NETPERF.into_iter().filter(wants_test) {
                 let client = &mut |words: &[&str]| ends.netperf(words, SERVER, test);
                 ends.compare_clients(test, &NETSERVER, client)?;
             }

@@ -13,7 +13,7 @@ use linkrate_terms::{
     model,
 };
 
-use common::{Failed, print_row};
+use common::{Failed, print_row, print_row_of_least};
 
 /// Rounds of both, in turn.
 const ROUNDS: usize = 7;
@@ -25,7 +25,9 @@ fn main() -> Result<(), Failed> {
     }
     let toe = model::find("toe")?;
     let mut lab = lab(toe.clone())?;
-    println!("TOE, one stream, {ROUNDS} rounds of {SECONDS} s in turn: µs/KB on to off, at most");
+    println!(
+        "TOE, one stream, {ROUNDS} rounds of {SECONDS} s in turn: service demand, on to off at most"
+    );
     print_header();
     for (message, direction, needed) in [
         (64 << 10, Direction::Transmit, "0.4"),
@@ -35,20 +37,14 @@ fn main() -> Result<(), Failed> {
         (512, Direction::Transmit, "0.6"),
         (512, Direction::Receive, "0.6"),
     ] {
-        compare(&mut lab, message, direction, needed, Measurement::service_demand_us_per_kb)?;
+        compare(&mut lab, message, direction, needed, &DEMAND)?;
     }
     drop(lab);
     let mut lab = self::lab(Model { rate: None, bus: None, ..toe })?;
     println!("\nthe same without a rate of the link: throughput on to off, at least");
     print_header();
     for direction in [Direction::Transmit, Direction::Receive] {
-        compare(&mut lab, 64 << 10, direction, "1.0", |run| {
-            let traffic = &run.traffic;
-            Some(match direction {
-                Direction::Receive => traffic.receive_bytes as f64 / traffic.receive_seconds,
-                _ => traffic.transmit_bytes as f64 / traffic.transmit_seconds,
-            })
-        })?;
+        compare(&mut lab, 64 << 10, direction, "1.0", &THROUGHPUT)?;
     }
     Ok(())
 }
@@ -71,13 +67,13 @@ fn print_header() {
     println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
 }
 
-/// Prints the quotient of a figure with the connection at the adapter and at the host.
+/// Prints a figure with the connection at the host, at the adapter, and the quotient.
 fn compare(
     lab: &mut Lab,
     message: u64,
     direction: Direction,
     needed: &str,
-    figure: impl Fn(&Measurement) -> Option<f64>,
+    figure: &Figure,
 ) -> Result<(), Failed> {
     let message = ByteSize(message);
     let mut measured = |toe| -> Result<f64, Failed> {
@@ -86,13 +82,33 @@ fn compare(
         let port = PortRequest { toe: Some(toe), ..PortRequest::default() };
         let knobs = InterfaceKnobs { port, ..InterfaceKnobs::default() };
         let spec = common::run_spec(workload, knobs, 1, Some(1), SECONDS);
-        figure(&lab.run(&spec)?).ok_or_else(|| "nothing arrived".into())
+        (figure.of)(&lab.run(&spec)?).ok_or_else(|| "nothing arrived".into())
     };
-    let mut ratios = Vec::new();
+    let [mut offs, mut ons, mut ratios] = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         let off = measured(Toe::Off)?;
-        ratios.push(measured(Toe::On)? / off);
+        let on = measured(Toe::On)?;
+        offs.push(off);
+        ons.push(on);
+        ratios.push(on / off);
     }
-    print_row(&format!("{direction:?}, {message}"), &mut ratios, needed);
+    let name = format!("{direction:?}, {message}");
+    (figure.print)(&format!("{name}, off"), &mut offs, figure.unit);
+    (figure.print)(&format!("{name}, on"), &mut ons, figure.unit);
+    (figure.print)(&format!("{name}, on to off"), &mut ratios, needed);
     Ok(())
 }
+
+/// A figure of a run.
+struct Figure {
+    unit: &'static str,
+    of: fn(&Measurement) -> Option<f64>,
+    /// Prints a row, with the best one first.
+    print: fn(&str, &mut [f64], &str),
+}
+
+const DEMAND: Figure =
+    Figure { unit: "us/KB", of: Measurement::service_demand_us_per_kb, print: print_row_of_least };
+
+const THROUGHPUT: Figure =
+    Figure { unit: "Gb/s", of: |run| Some(run.traffic.bits_per_second() / 1e9), print: print_row };
