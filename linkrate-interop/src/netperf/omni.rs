@@ -12,6 +12,9 @@ pub mod flags {
     pub const CONNECTIONS: u32 = 0x0000_0004;
     /// The far end is to measure its CPU.
     pub const MEASURE_CPU: u32 = 0x0000_0008;
+    /// The far end's packets may go by a router. Without it, its sockets have SO_DONTROUTE, and the routes that the host
+    /// was given are not theirs, nor is a congestion control that is set on one.
+    pub const ROUTING_ALLOWED: u32 = 0x0000_0020;
 }
 
 /// Numbers of a request before its text.
@@ -334,6 +337,11 @@ impl OmniRequest {
         message
     }
 
+    /// Datagrams at any rate, which netperf keeps off routers.
+    fn is_udp_stream(&self) -> bool {
+        self.udp && matches!(self.shape, Shape::Stream)
+    }
+
     /// The message that a client sends. The data connection is of IPv4.
     #[must_use]
     pub fn message(&self) -> Message {
@@ -356,11 +364,14 @@ impl OmniRequest {
         let connections = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
         message.put(
             12,
-            with(flags::NO_DELAY, self.nodelay)
+            with(flags::ROUTING_ALLOWED, !self.is_udp_stream())
+                | with(flags::NO_DELAY, self.nodelay)
                 | with(flags::MEASURE_CPU, self.measures_cpu)
                 | with(flags::CONNECTIONS, connections),
         );
         message.put_signed(14, self.test_length);
+        // octets that the server is to touch before each call: it is not told
+        (17..20).for_each(|index| message.put_signed(index, -1));
         message.put(20, self.data_port.into());
         // streams and datagrams by netperf's own numbers
         message.put(21, IPV4);
@@ -377,6 +388,8 @@ impl OmniRequest {
         );
         message.put(28, self.client_address.map_or(0, Ipv4Addr::to_bits));
         message.put(32, self.data_address.map_or(0, Ipv4Addr::to_bits));
+        // the priority of packets is left
+        message.put_signed(36, -1);
         message.put_signed(37, self.tos.map_or(-1, i32::from));
         message.put_text(REQUEST_NUMBERS, CONGESTION_BYTES, &self.congestion);
         message
@@ -558,6 +571,21 @@ mod tests {
                 assert_eq!(OmniRequest::parse(&asked.message()), Ok(asked));
             }
         }
+    }
+
+    #[test]
+    fn a_server_may_send_by_a_router_except_datagrams_at_any_rate() {
+        let may = |udp, shape| {
+            let message = OmniRequest::of(shape, udp, 10).message();
+            // priority and what to touch are the server's own choice
+            assert_eq!([17, 18, 19, 36, 37].map(|word| message.signed(word)), [-1; 5]);
+            message.word(12) & flags::ROUTING_ALLOWED != 0
+        };
+        assert_eq!([Shape::Stream, Shape::Maerts].map(|shape| may(false, shape)), [true; 2]);
+        assert_eq!(
+            [Shape::Stream, Shape::RequestResponse].map(|shape| may(true, shape)),
+            [false, true]
+        );
     }
 
     #[test]
