@@ -368,9 +368,24 @@ const SLACK: Duration = Duration::from_millis(150);
 const MOVES_OF_A_LONG_STALL: u64 = 25;
 
 #[test]
+fn busy_connections_move_without_a_loss() {
+    once(Faults::default(), |stalls| stalls.long.is_empty() && stalls.longest < TIMEOUT + SLACK);
+}
+
+#[test]
+fn busy_connections_move_while_few_frames_are_lost() {
+    while_frames_are_lost(0.003);
+}
+
+#[test]
 fn busy_connections_move_while_frames_are_lost() {
+    while_frames_are_lost(0.02);
+}
+
+#[track_caller]
+fn while_frames_are_lost(loss: f64) {
     let few = moves_of_a_fault().div_ceil(MOVES_OF_A_LONG_STALL);
-    once(Faults { loss: 0.02, ..Faults::default() }, |stalls| {
+    once(Faults { loss, ..Faults::default() }, |stalls| {
         // the time-out doubles, once
         stalls.long.len() as u64 <= few && stalls.longest < TIMEOUT * 3 + SLACK
     });
