@@ -263,15 +263,6 @@ impl Ground {
         self.adapters()?.broken()
     }
 
-    /// Whether received packets interrupt idle CPUs: the interrupts of real adapters do, driver
-    /// threads and veth pairs do not.
-    pub(crate) fn interrupts_idle_cpus(&self) -> bool {
-        match self {
-            Self::Existing(_) => true,
-            Self::Veth(_) | Self::Adapters(_) => false,
-        }
-    }
-
     /// The threads that carry packets.
     pub(crate) fn threads(&self) -> Threads {
         self.adapters().map(Adapters::threads).unwrap_or_default()

@@ -8,7 +8,7 @@ use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_sys::sched::Ahead;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::topology::{Segment, Topology};
-use linkrate_terms::{CpuMeter, Family, InterfaceKnobs, TestbedSpec};
+use linkrate_terms::{Family, InterfaceKnobs, TestbedSpec};
 
 use crate::error::LabError;
 use crate::far_end::{FarProgram, Namespaces};
@@ -107,7 +107,7 @@ impl Testbed {
             // on another machine they are known once it was asked
             placement.sut = sut.cpus.clone();
         }
-        let idle_source = account(&ground, &mut sut, &mut clients, &placement, spec.cpu_meter)?;
+        let idle_source = account(spec, &mut sut, &mut clients, &placement)?;
         if let (true, Some(client)) = (placement.apart, clients.first()) {
             placement.clients = client.host.cpus.clone();
         }
@@ -415,13 +415,12 @@ impl Removed {
 /// Makes one agent of each machine account for the CPU time of its role there. Returns the source
 /// of the system under test's idle time.
 fn account(
-    ground: &Ground,
+    spec: &TestbedSpec,
     sut: &mut Host,
     clients: &mut [Client],
     placement: &Placement,
-    meter: CpuMeter,
 ) -> Result<IdleSource, LabError> {
-    let softirqs = ground.interrupts_idle_cpus();
+    let (meter, softirqs) = (spec.cpu_meter, spec.adapter.interrupts_idle_cpus());
     let source = sut.account(&placement.sut, meter, softirqs)?;
     let mut machines: BTreeSet<String> = BTreeSet::new();
     // on shared CPUs the SUT's agent accounts for both roles

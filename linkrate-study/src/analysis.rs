@@ -89,6 +89,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         .flat_map(|comparison| ways::compare(comparison, study, &runs, level_of_effects))
         .collect();
     claims::claim(&mut effects, method.family, method.minimum_effect, level_of_effects);
+    let published = published::beside(study, &runs, &cells, level, level_of_effects);
     let is_imported = stored.plan.is_imported();
     let of_all = |planned: Duration, told: fn(&Imported) -> Option<f64>| match is_imported {
         true => imported::of_all(stored, told),
@@ -120,19 +121,14 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
             .as_ref()
             .map_or_else(|| "still running, or killed".to_owned(), Ended::to_string),
         // runs of other programs are in no blocks
-        blocks: match &study.fleet {
-            _ if is_imported => 0,
-            None => runs.complete_blocks(study),
-            // of a fleet, a block has the turns of all pairs
-            Some(fleet) => runs.complete_blocks(study) / fleet.turns().max(1),
-        },
+        blocks: if is_imported { 0 } else { runs.whole_blocks(study) },
         fleet: fleet::results::of(stored),
         imported: imported::runs(stored),
         windows: knee::of(&cells),
         worth: worth::of(study, &runs, &effects, level, level_of_effects),
         cells,
         effects,
-        published: published::beside(study, &runs, level, level_of_effects),
+        published,
         background_cpu: background.map(|interval| Quantity { interval, unit: Unit::Percent }),
         facts: stored.plan.facts.clone(),
         failures: failures(stored),

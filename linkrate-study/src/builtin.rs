@@ -88,6 +88,7 @@ mod tests {
     use super::*;
     use crate::file::parse;
     use crate::levels::Level;
+    use crate::published::Basis;
     use crate::quick::{QUICK_TIME, form};
     use crate::schedule::{RUN_OVERHEAD, estimate};
     use crate::study::{Cell, PART};
@@ -142,6 +143,38 @@ mod tests {
     }
 
     #[test]
+    fn each_study_of_a_paper_says_how_it_departs_from_its_method() {
+        for builtin in all() {
+            let study = parse(builtin.name, &builtin.path(), builtin.text).unwrap();
+            let says = builtin.text.contains("# Departures from the paper's method:");
+            assert_eq!(says, study.paper.is_some(), "{}", builtin.name);
+        }
+    }
+
+    #[test]
+    fn the_tso_studies_beside_it_have_the_traits_that_they_ask_about() {
+        let files = parse("tso-files", "studies/tso-files.toml", find("tso-files").unwrap().text);
+        let files = files.unwrap();
+        for cell in &files.cells {
+            let Task::Workload(workload) = &cell.spec.task else { panic!("idle cell") };
+            assert_eq!(workload.send_path, linkrate_terms::workload::SendPath::Sendfile);
+            assert_eq!(Some(cell.spec.clients), cell.spec.ports.map(|ports| ports * 2));
+        }
+        // more than 50 % of no workload in particular
+        assert!(files.published.iter().all(|one| one.basis == Basis::Derived));
+        let store = parse("tso-store", "studies/tso-store.toml", find("tso-store").unwrap().text);
+        let store = store.unwrap();
+        let stores =
+            store.cells.iter().map(|cell| match &store.testbed.of_run(&cell.spec).adapter {
+                linkrate_terms::spec::Adapter::Model(model) => model.stores_superframes,
+                other => panic!("{other:?}"),
+            });
+        assert_eq!(stores.filter(|stores| *stores).count(), 2, "one of two models");
+        // the model was made so that its loss lies in the range
+        assert!(store.published.iter().all(|one| one.basis == Basis::Parameter));
+    }
+
+    #[test]
     fn the_ten_gigabit_study_asks_in_parts() {
         let text = find("ten-gigabit").unwrap().text;
         let study = parse("ten-gigabit", "studies/ten-gigabit.toml", text).unwrap();
@@ -173,6 +206,10 @@ mod tests {
             }
         }
         assert_eq!((study.testbed.ports, study.testbed.queues), (4, 4));
+        // near saturation of the host
+        let near = |cell: &&Cell| matches!(&cell.spec.task, Task::Workload(work) if work.connections == 64);
+        let requests: Vec<_> = study.cells.iter().filter(|c| c.spec.is_transactional()).collect();
+        assert!(requests.len() == 4 && requests.iter().all(near));
         let compared = crate::analysis::effects::comparisons(&study);
         let count = |factor: &str| compared.iter().filter(|c| c.factor == factor).count();
         let counts = ["mtu", "lro", "steering", "connections", "ports", "direction"].map(count);

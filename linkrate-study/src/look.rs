@@ -329,7 +329,7 @@ mod tests {
         for run in &mut resumed.runs[6..] {
             run.started_unix_ms += 3_600_000;
         }
-        let session = Session::new(Facts::default(), BEGAN + 3_600_000 + 17_000);
+        let session = Session::new(Facts::default(), BEGAN + 3_600_000 + 17_000, None);
         resumed.plan.resumed.push(session);
         assert!((left(&resumed, BEGAN).likely_seconds - 12.0).abs() < 1e-9);
 

@@ -567,6 +567,9 @@ pub struct PublishedResult {
     pub kind: PublishedKind,
     /// Cells, or pairs of cells, that it is about: an effect over several is their mean.
     pub combinations: u32,
+    /// Those that the measured figure leaves out, because a CPU was the bound of one of their cells. If that is so
+    /// of all, none is left out.
+    pub left_out: u32,
     /// The published figure; an effect is a ratio, 0.53 for −47 %.
     pub published: f64,
     /// The measured one in the same unit; absent without runs to make it of.

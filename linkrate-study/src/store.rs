@@ -197,6 +197,8 @@ pub struct Store {
     runs: Vec<StoredRun>,
     log: RunLog<File>,
     resumed: bool,
+    /// Why the last session ended, in a store that is resumed.
+    before: Option<Ended>,
     recovered: Option<Recovered>,
 }
 
@@ -254,6 +256,7 @@ impl Store {
             runs: Vec::new(),
             log,
             resumed: false,
+            before: None,
             recovered: None,
         })
     }
@@ -283,6 +286,7 @@ impl Store {
             file.sync_all().during("syncing", &path)?;
             recovered = Some(Recovered { bytes: scan.torn.len() as u64, kept_in });
         }
+        let before = plan::read_ended(&files)?;
         files.remove(ENDED_FILE)?;
         let log = RunLog::new(file, path, scan.whole_bytes);
         Ok(Self {
@@ -292,6 +296,7 @@ impl Store {
             runs: scan.runs,
             log,
             resumed: true,
+            before,
             recovered,
         })
     }
@@ -375,9 +380,8 @@ impl RunStore for Store {
         if !self.resumed {
             return Ok(());
         }
-        let mut plan = self.plan.clone();
-        plan.resumed.push(Session::new(facts, started_unix_ms));
-        self.set_plan(plan)
+        let session = Session::new(facts, started_unix_ms, self.before.as_ref());
+        self.set_plan(self.plan.with_session(session))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -335,6 +335,12 @@ pub enum Missing {
     ReceiverWindow(f64),
     /// The send buffer limited senders.
     SendBuffer(f64),
+    /// Links waited for superframes that their adapters store before they send them.
+    Store(f64),
+    /// Senders of transfers waited for the word of the far end.
+    Word(f64),
+    /// A queue discipline of the SUT, in per cent of its rate.
+    Discipline(f64),
     /// None of these.
     Unknown,
 }
@@ -528,6 +534,7 @@ fn missing(shares: &Shares, way: &WayShares, bound: &Bound) -> Vec<Missing> {
     };
     let busy = |cpu: Option<CpuShare>, is| from(cpu.map(|cpu| cpu.percent), CPU_BOUND_PERCENT, is);
     let held = SENDER_HELD_PERCENT;
+    let at_its_rate = way.discipline.as_ref().and_then(|discipline| discipline.rate_percent);
     let found = [
         busy(shares.sut, Missing::SutCpu),
         busy(shares.client, Missing::ClientCpu),
@@ -536,6 +543,9 @@ fn missing(shares: &Shares, way: &WayShares, bound: &Bound) -> Vec<Missing> {
         from(way.nothing_to_send_percent, NOTHING_TO_SEND_PERCENT, Missing::NothingToSend),
         from(way.rwnd_limited_percent, held, Missing::ReceiverWindow),
         from(way.sndbuf_limited_percent, held, Missing::SendBuffer),
+        from(way.store_percent, STORE_PERCENT, Missing::Store),
+        from(way.word_percent, NOTHING_TO_SEND_PERCENT, Missing::Word),
+        from(at_its_rate, DISCIPLINE_BOUND_PERCENT, Missing::Discipline),
     ];
     let found: Vec<Missing> = found.into_iter().flatten().collect();
     if found.is_empty() { vec![Missing::Unknown] } else { found }
@@ -552,6 +562,9 @@ impl Missing {
             Self::NothingToSend(percent) => ("nothing_to_send", Some(percent)),
             Self::ReceiverWindow(percent) => ("receiver_window", Some(percent)),
             Self::SendBuffer(percent) => ("send_buffer", Some(percent)),
+            Self::Store(percent) => ("superframe_store", Some(percent)),
+            Self::Word(percent) => ("word", Some(percent)),
+            Self::Discipline(percent) => ("queue_discipline", Some(percent)),
             Self::Unknown => ("unknown", None),
         }
     }

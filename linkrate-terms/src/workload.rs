@@ -332,3 +332,24 @@ impl Default for Workload {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_lies_in_rings_as_large_as_those_of_netperf() {
+        let of = |message| Workload {
+            message: MessageSize::Fixed(ByteSize(message)),
+            ..Workload::default()
+        };
+        let rings = |workload: &Workload| (workload.sent_from(), workload.received_into());
+        let received_into = 256 << 10;
+        assert_eq!(rings(&of(64 << 10)), (128 << 10, received_into));
+        assert_eq!(rings(&of(16 << 10)), (32 << 10, received_into));
+        assert_eq!(rings(&of(4 << 10)), (20 << 10, received_into));
+        assert_eq!(rings(&of(1)), ((16 << 10) + 1, received_into));
+        let asked = Workload { working_set: Some(ByteSize(4 << 20)), ..of(64 << 10) };
+        assert_eq!(rings(&asked), (4 << 20, 4 << 20));
+    }
+}

@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 
 use common::processes::OwnCopy;
 use common::{Finished, Running, command, is_root_or_skips, schema};
+use linkrate_sys::host_settings;
+use linkrate_sys::tree::Tree;
 use linkrate_terms::CpuSet;
 use rustix::thread::{CpuSet as Mask, sched_setaffinity};
 use serde_json::Value;
@@ -95,6 +97,19 @@ impl Drop for Hog {
     }
 }
 
+/// What sets of results are refused for when it differs is recorded with each.
+#[track_caller]
+fn records_the_settings_of_this_host(facts: &Value) {
+    let host = Tree::of_this_host();
+    for (name, value) in host_settings::of_host(&host) {
+        assert_eq!(facts["facts"][&name], value, "{name}");
+    }
+    // those of the machine, and those of the namespace of the system under test
+    for name in ["net.core.busy_poll", "net.ipv4.tcp_rmem"] {
+        assert!(facts["sysctls"][name].is_string(), "{name}: {facts}");
+    }
+}
+
 #[test]
 fn equal_sets_show_no_regression_and_a_hidden_load_is_one() {
     if !is_root_or_skips("equal_sets_show_no_regression_and_a_hidden_load_is_one") {
@@ -103,6 +118,7 @@ fn equal_sets_show_no_regression_and_a_hidden_load_is_one() {
     let sets = Sets::new();
     let document = sets.measure("first", &[0]);
     sets.measure("second", &[0]);
+    records_the_settings_of_this_host(&document["facts"]);
     let cpus = document["facts"]["facts"]["sut-cpus"].as_str().expect("a fact").parse();
     let hog = Hog::on(&cpus.expect("a list of CPUs"));
     // runs that are seen to be spoilt are refused; what is not seen makes them dearer

@@ -61,6 +61,12 @@ impl Ring {
         Ok(received)
     }
 
+    /// Bytes of the ring.
+    #[cfg(test)]
+    pub fn length(&self) -> usize {
+        self.region.len()
+    }
+
     #[inline]
     fn go_on(&mut self, bytes: usize) {
         self.at = (self.at + bytes) % self.region.len();

@@ -130,4 +130,16 @@ mod tests {
         assert_eq!(bytes.len(), 10_001);
         assert_ne!(bytes[..5000], bytes[5000..10_000]);
     }
+
+    #[test]
+    fn plain_payload_is_sent_out_of_the_working_set() {
+        let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let near = Arc::new(OwnedFd::from(near));
+        for working_set in [None, Some(linkrate_terms::ByteSize(1 << 20))] {
+            let workload = Workload { working_set, ..Workload::default() };
+            let sender = Sender::new(near.clone(), &workload).unwrap();
+            let Means::Plain(ring) = sender.means else { panic!("another path") };
+            assert_eq!(ring.length() as u64, workload.sent_from());
+        }
+    }
 }

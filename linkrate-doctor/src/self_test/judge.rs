@@ -487,7 +487,8 @@ mod tests {
         assert_eq!((found.windows, found.verdict, found.disturbance), (4, Verdict::Failed, None));
         // as many as others: they excuse, where the meter disagrees
         let half = |ms: [u64; 3]| {
-            let disturbed = [sample(500, Some("x")), sample(501, Some("x")), sample(502, Some("y"))];
+            let disturbed =
+                [sample(500, Some("x")), sample(501, Some("x")), sample(502, Some("y"))];
             middle_of(&[disturbed, ms.map(|ms| sample(ms, None))].concat())
         };
         let (off, right) = (half([520, 521, 522]), half([507, 508, 509]));

@@ -6,7 +6,9 @@ use linkrate_sys::error::SysResult;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::ThreadId;
 use linkrate_terms::CpuSet;
+use linkrate_terms::interfaces::Interfaces;
 use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::spec::Adapter;
 use serde::Serialize;
 
 use super::judge::Asked;
@@ -115,7 +117,12 @@ impl Meter for CpuMeter {
 pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
     let (mut meters, mut left_out) = (Vec::new(), Vec::new());
     let source = choose(linkrate_terms::CpuMeter::IdleTime);
-    for (source, traces) in [(source, false), (source, true), (IdleSource::IdleCounter, false)] {
+    let virtual_ = Adapter::Veth.interrupts_idle_cpus();
+    let (names, clients, program) = (Vec::new(), Vec::new(), String::new());
+    let existing = Adapter::Interfaces(Interfaces { names, clients, program, sut: None });
+    let existing = existing.interrupts_idle_cpus();
+    let used = [(source, virtual_), (source, existing), (IdleSource::IdleCounter, false)];
+    for (source, traces) in used {
         let kind = MeterKind::of(source, traces);
         match CpuMeter::new(source, &placement.sut) {
             Err(error) => left_out.push(format!("{}: {error}", source.name())),
@@ -137,6 +144,19 @@ pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_meter_of_virtual_testbeds_is_tested_as_they_use_it() {
+        let placement = Placement::choose(&linkrate_terms::TestbedSpec::default()).unwrap();
+        let (meters, left_out) = meters(&placement);
+        let source = choose(linkrate_terms::CpuMeter::IdleTime);
+        let kinds: Vec<MeterKind> = meters.iter().map(Meter::kind).collect();
+        // without a trace, which their meters do not have
+        assert_eq!(kinds.first(), Some(&MeterKind::of(source, false)), "{left_out:?}");
+        assert!(!meters[0].is_watching_softirqs());
+        let once = |kind| kinds.iter().filter(|other| *other == kind).count() == 1;
+        assert!(kinds.iter().all(once), "{kinds:?}");
+    }
 
     #[test]
     fn a_meter_is_tested_where_it_is_used() {

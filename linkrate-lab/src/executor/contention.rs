@@ -122,6 +122,55 @@ mod tests {
     }
 
     #[test]
+    fn others_work_in_each_second_round() {
+        let cpus = linkrate_sys::sched::affinity(current_thread()).unwrap();
+        let cpu = cpus.iter().next().unwrap();
+        let (end, loaded) = (AtomicBool::new(false), AtomicBool::new(false));
+        let changes = thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let (mut before, mut changes) = (false, 0);
+                while !end.load(Ordering::Relaxed) {
+                    let now = loaded.load(Ordering::Relaxed);
+                    changes += usize::from(now != before);
+                    before = now;
+                    thread::sleep(SETTLE / 8);
+                }
+                changes
+            });
+            let measured = rounds(cpu, &loaded);
+            end.store(true, Ordering::Relaxed);
+            measured.unwrap();
+            watcher.join().unwrap()
+        });
+        // a watcher that gets no CPU misses some
+        assert!((ROUNDS..=2 * ROUNDS).contains(&changes), "{changes}");
+        assert!(!loaded.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn the_load_uses_its_cpu_only_while_it_is_asked_to() {
+        let cpus = linkrate_sys::sched::affinity(current_thread()).unwrap();
+        let cpu = cpus.iter().last().unwrap();
+        let (end, loaded) = (AtomicBool::new(false), AtomicBool::new(false));
+        let used = |is_loaded| {
+            let (end, loaded) = (&end, &loaded);
+            end.store(false, Ordering::Relaxed);
+            loaded.store(is_loaded, Ordering::Relaxed);
+            thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    load(cpu, end, loaded);
+                    thread_cpu_ns(current_thread()).unwrap()
+                });
+                thread::sleep(SETTLE * 50);
+                end.store(true, Ordering::Relaxed);
+                worker.join().unwrap()
+            })
+        };
+        let (rests, works) = (used(false), used(true));
+        assert!(works > 2 * rests, "{works} ns of CPU time, {rests} at rest");
+    }
+
+    #[test]
     fn nothing_is_measured_without_cpus_of_the_clients() {
         let cpus = linkrate_sys::sched::affinity(current_thread()).unwrap();
         let one: CpuSet = cpus.iter().take(1).collect();

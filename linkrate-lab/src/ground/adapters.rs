@@ -561,3 +561,18 @@ impl From<AdapterError> for LabError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_merges_unless_the_port_of_the_sut_asks_it_not_to() {
+        let model = PortKnobs { lro: false, rx_checksum: false, ..PortKnobs::default() };
+        for client_lro in [true, false] {
+            let sut = PortKnobs { client_lro, lro: false, ..model.clone() };
+            let client = client_knobs(&model, &sut);
+            assert_eq!((client.lro, client.rx_checksum), (client_lro, true));
+        }
+    }
+}

@@ -138,7 +138,15 @@ fn not_shown_by(results: &StudyResults, group: &[&Step<'_>]) -> Sentence {
     };
     let from = names::level(step.factor, step.from);
     let to = names::level(step.factor, step.to);
-    let mut text = format!("No difference in {measures} was shown between {from} and {to}");
+    let effects: Vec<usize> = group.iter().flat_map(|step| step.effects.iter().copied()).collect();
+    let mut text = if effects.iter().all(|effect| results.effects[*effect].excluded) {
+        let minimum = number::percent(results.minimum_effect);
+        format!(
+            "A difference in {measures} of more than {minimum} is excluded between {from} and {to}"
+        )
+    } else {
+        format!("No difference in {measures} was shown between {from} and {to}")
+    };
     if let ([only], Some(span)) = (group, step.span()) {
         let within = if only.effects.len() > 1 { "intervals within " } else { "interval " };
         text = format!("{text} ({within}{span})");
@@ -153,7 +161,6 @@ fn not_shown_by(results: &StudyResults, group: &[&Step<'_>]) -> Sentence {
         text = format!("{text}; the links were full either way{cases}");
     }
     text = format!("{text}{}.", in_part(results, step));
-    let effects = group.iter().flat_map(|step| step.effects.iter().copied()).collect();
     Sentence { text, effects }
 }
 

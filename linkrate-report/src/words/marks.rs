@@ -6,14 +6,16 @@ use linkrate_study::quantity::{Measure, Quantity};
 use linkrate_study::results::{CellResult, PublishedResult, StudyResults};
 
 /// The words behind the name of a published figure: its basis unless the paper prints it, and a mark if a
-/// CPU was the bound.
+/// CPU was the bound, of all that it is about or of a part that is left out.
 pub fn of(results: &StudyResults, published: &PublishedResult) -> String {
     let mut marks = match published.basis {
         Basis::Printed => String::new(),
         Basis::Derived => " (derived)".to_owned(),
         Basis::Parameter => " (parameter)".to_owned(),
     };
-    if is_host_bound(results, published) {
+    if published.left_out > 0 {
+        marks.push_str(&format!(" ({} {LEFT_OUT})", published.left_out));
+    } else if is_host_bound(results, published) {
         marks.push(' ');
         marks.push_str(HOST_BOUND);
     }
@@ -26,7 +28,13 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let derived = ("derived", "computed from figures that the paper prints".to_owned());
     let parameter =
         ("parameter", "the model was made from this figure: agreement is no prediction".to_owned());
-    let host = results.published.iter().any(|one| is_host_bound(results, one));
+    let left_out = results.published.iter().any(|one| one.left_out > 0);
+    let left_out = left_out.then(|| {
+        let meaning = "a CPU was the bound of one of its cells, so that it is in no mean";
+        (LEFT_OUT, meaning.to_owned())
+    });
+    let is_marked = |one: &PublishedResult| one.left_out == 0 && is_host_bound(results, one);
+    let host = results.published.iter().any(is_marked);
     let host = host.then(|| match remedy(results) {
         Some(scale) => {
             format!(
@@ -38,6 +46,7 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     [
         has(Basis::Derived).then_some(derived),
         has(Basis::Parameter).then_some(parameter),
+        left_out,
         host.map(|meaning| (HOST_BOUND, meaning)),
     ]
     .into_iter()
@@ -79,6 +88,9 @@ fn remedy(results: &StudyResults) -> Option<f64> {
 
 /// What marks a measured figure whose bound was a CPU.
 const HOST_BOUND: &str = "‡";
+
+/// What marks a mean over several combinations of levels that leaves some out.
+const LEFT_OUT: &str = "left out";
 
 /// What [`HOST_BOUND`] means.
 const OF_THE_HOST: &str =
@@ -125,6 +137,7 @@ mod tests {
             to: step.then(tso),
             kind: PublishedKind::Effect,
             combinations: 1,
+            left_out: 0,
             published: 1.0,
             measured: Some(Interval { mean: 1.0, low: None, high: None }),
             unit: Unit::Ratio,
@@ -157,6 +170,11 @@ mod tests {
             "{all}"
         );
         assert_eq!(caption(&results, &results.published[1..]), "");
+        // the others are the figure of the adapter
+        results.published[0].left_out = 2;
+        assert_eq!(of(&results, &results.published[0]), " (derived) (2 left out)");
+        let marks: Vec<&str> = meanings(&results).iter().map(|(mark, _)| *mark).collect();
+        assert_eq!(marks, ["derived", "left out"]);
     }
 
     #[test]

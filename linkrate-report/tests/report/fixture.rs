@@ -699,6 +699,7 @@ pub fn adapter() -> StudyResults {
         to: Some(text("tso")),
         kind,
         combinations: if kind == PublishedKind::Effect { 3 } else { 1 },
+        left_out: 0,
         published,
         measured: Some(Interval {
             mean: measured[0],

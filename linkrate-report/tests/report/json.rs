@@ -57,7 +57,7 @@ fn adapters_and_published_figures_have_their_shape() {
         json!({
             "measure": "service_demand", "at": {"direction": "transmit"}, "factor": "offload",
             "from": "none", "to": "tso", "kind": "effect", "basis": "printed",
-            "combinations": 3,
+            "combinations": 3, "left_out": 0,
             "published": 0.53,
             "measured": {"mean": 0.167, "low": 0.162, "high": 0.172}, "unit": "ratio",
             "published_percent_of_limit": null, "measured_percent_of_limit": null,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linkrate_report::paper::{Paper, Said};
+use linkrate_report::paper::{EffectLink, Paper, Said};
 use linkrate_study::results::{DisciplineFigures, StudyResults};
 
 use crate::{fixture, simulated};
@@ -11,7 +11,7 @@ use crate::{fixture, simulated};
 fn words(results: &StudyResults) -> String {
     let paper = Paper::new(results).unwrap();
     let mut text = format!("{}\n{}\n", paper.title, paper.question.unwrap_or_default());
-    let names = |effects: &[linkrate_report::paper::EffectLink]| {
+    let names = |effects: &[EffectLink]| {
         effects.iter().map(|link| link.name.clone()).collect::<Vec<_>>().join(" ")
     };
     let mut line = |line: String| writeln!(text, "{line}").unwrap();
@@ -183,7 +183,12 @@ fn says_that_nothing_is_claimed() {
     let paper = Paper::new(&results).unwrap();
     assert!(paper.compares && !paper.claims);
     for said in &paper.highlights {
-        assert!(said.text.starts_with("No difference in "), "{}", said.text);
+        let open = said.text.starts_with("No difference in ");
+        let number =
+            |effect: &EffectLink| effect.name[1..].parse::<usize>().expect("E and a number");
+        let excluded =
+            said.effects.iter().all(|effect| results.effects[number(effect) - 1].excluded);
+        assert_eq!((open, said.text.contains(" is excluded between ")), (!excluded, excluded));
     }
     assert!(paper.claimed.is_none() && paper.not_shown.is_some());
     assert_eq!(

@@ -54,6 +54,7 @@ pub fn is_within(ratio: &Interval, minimum: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::warnings::GONE_ON_PERCENT;
     use crate::levels::{Level, Levels};
     use crate::quantity::Measure;
     use crate::stats::paired;
@@ -115,6 +116,22 @@ mod tests {
         });
         // what the warning of a study that was ended by hand says
         assert!((0.15..0.25).contains(&mistaken), "{mistaken}");
+    }
+
+    #[test]
+    fn who_goes_on_until_there_is_a_claim_finds_more_of_what_does_not_exist() {
+        let mut simulator = Simulator::new(6);
+        let mistaken = share(4000, || {
+            let mut pair = || (simulator.lognormal(0.03), simulator.lognormal(0.03));
+            let pairs: Vec<_> = (0..20).map(|_| pair()).collect();
+            [10, 20].into_iter().any(|blocks| {
+                let mut effects = [effect(pairs[..blocks].to_vec(), "a")];
+                claim(&mut effects, Family::Study, 0.0, 0.95);
+                effects[0].claimed
+            })
+        });
+        let said = f64::from(GONE_ON_PERCENT) / 100.0;
+        assert!((said - 0.01..said + 0.01).contains(&mistaken), "{mistaken}");
     }
 
     #[test]

@@ -12,19 +12,22 @@ use crate::verdict::OneWay;
 
 /// Payload in bit/s that a cell's links can carry at most, all ports and directions together, or
 /// its buses, whichever is less. `None` where there is no rate, for transactions, and for
-/// datagrams of more than one size. What the links of existing interfaces are is known from the
-/// cell's runs; the best of them counts.
+/// datagrams of more than one size. What the links of existing interfaces are, and whether a far end
+/// does without TCP timestamps, is known from the cell's runs; the best of them counts.
 ///
 /// It is a bound from above: acknowledgements, which take a little of the other direction, are
 /// left out, and a bus is taken to carry payload alone, since of a superframe it carries next to
 /// nothing else.
 pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Option<f64> {
     let testbed = &*testbed.of_run(spec);
+    let good = runs.iter().filter_map(|run| run.measurement());
     match &testbed.adapter {
         Adapter::Veth | Adapter::Unknown => None,
-        Adapter::Model(model) => of_model(spec, model, testbed),
+        Adapter::Model(model) => {
+            let largest = good.map(|run| run.effective.mss_bytes).max();
+            of_model(spec, model, testbed, largest.unwrap_or(0))
+        }
         Adapter::Interfaces(_) => {
-            let good = runs.iter().filter_map(|run| run.measurement());
             good.filter_map(|run| Some(one_way(spec, run)? * ways(spec))).reduce(f64::max)
         }
     }
@@ -33,7 +36,7 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Op
 /// Payload in bit/s that one port of a virtual adapter can carry at most in one direction. `None` on
 /// other adapters, and where [`of_cell`] has no limit.
 pub fn of_port(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
-    Some(port_limit(spec, testbed)?.payload_rate().0)
+    Some(port_limit(spec, testbed, 0)?.payload_rate().0)
 }
 
 /// Payload in bit/s that the links and buses of a run can carry at most in one direction, all ports
@@ -49,10 +52,8 @@ pub fn of_direction(
     match &testbed.adapter {
         Adapter::Veth | Adapter::Unknown => None,
         Adapter::Model(model) => {
-            let (link, mtu) = link_of(spec, testbed)?;
-            let traffic = agreed(traffic(spec, mtu)?, run.effective.mss_bytes);
             let rates = model.clone().scaled(testbed.scale);
-            let payload = link.limit(&traffic).ok()?.payload_rate().0;
+            let payload = port_limit(spec, testbed, run.effective.mss_bytes)?.payload_rate().0;
             let share = match direction {
                 OneWay::Transmit => peak_share(spec, &rates),
                 OneWay::Receive => 1.0,
@@ -84,12 +85,13 @@ pub fn moved(run: &Measurement, direction: OneWay) -> Option<(u64, f64)> {
 
 /// The share of a line that is payload when such packets fill it, 0 to 1. `None` as for [`of_port`].
 pub fn efficiency(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
-    Some(port_limit(spec, testbed)?.efficiency())
+    Some(port_limit(spec, testbed, 0)?.efficiency())
 }
 
-fn port_limit(spec: &RunSpec, testbed: &TestbedSpec) -> Option<Limit> {
+/// The limit of one port of a virtual adapter for segments of that size, or 0 where it is not known.
+fn port_limit(spec: &RunSpec, testbed: &TestbedSpec, mss: u32) -> Option<Limit> {
     let (link, mtu) = link_of(spec, testbed)?;
-    link.limit(&traffic(spec, mtu)?).ok()
+    link.limit(&agreed(traffic(spec, mtu)?, mss)).ok()
 }
 
 /// The link of each port of a virtual adapter, and the largest IP packet. `None` on other adapters, and
@@ -104,9 +106,9 @@ pub fn link_of(spec: &RunSpec, testbed: &TestbedSpec) -> Option<(Link, u32)> {
     Some((Link { line_rate: rates.rate?, framing: Framing::of(model, &port) }, mtu))
 }
 
-fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec) -> Option<f64> {
+fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec, mss: u32) -> Option<f64> {
     let rates = model.clone().scaled(testbed.scale);
-    let payload = of_port(spec, testbed)?;
+    let payload = port_limit(spec, testbed, mss)?.payload_rate().0;
     let ways = match direction(spec) {
         Direction::Transmit => peak_share(spec, &rates),
         Direction::Receive => 1.0,
@@ -229,6 +231,24 @@ mod tests {
         assert_eq!(limit(gigabit, "ports = 2\ndirection = \"bidirectional\""), Some(3765.93));
         assert_eq!(limit(&format!("{gigabit}\nscale = 0.1"), ""), Some(94.15));
         assert_eq!(limit(gigabit, "kind = \"udp-stream\"\nmessage = 1472"), Some(957.09));
+    }
+
+    #[test]
+    fn a_far_end_without_timestamps_raises_the_limit_of_its_cell() {
+        let text = "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n[factors]\ngro = [true]\n";
+        let study = parse("t", "t", text).unwrap_or_else(|errors| panic!("{errors}"));
+        let spec = &study.cells[0].spec;
+        let of = |mss_bytes| {
+            let mut run = fixture::run(0, 0, Some(0), fixture::stream(100e6, 50.0));
+            let Outcome::Measured(measured) = &mut run.outcome else { panic!("figures") };
+            measured.effective.mss_bytes = mss_bytes;
+            let of_cell = of_cell(spec, &study.testbed, &[&run]).unwrap();
+            let measured = run.measurement().unwrap();
+            let way = of_direction(spec, &study.testbed, measured, OneWay::Transmit).unwrap();
+            assert_eq!(of_cell, way, "one limit for cells and for runs");
+            (of_cell / 1e4).round() / 100.0
+        };
+        assert_eq!([0, 1448, 1460].map(of), [941.48, 941.48, 949.28]);
     }
 
     #[test]

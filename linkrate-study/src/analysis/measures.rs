@@ -56,7 +56,13 @@ impl<'a> RunsByCell<'a> {
         self.cells.iter().chain([&self.idle]).flatten().copied()
     }
 
-    /// Blocks of which every run is stored.
+    /// Blocks of which every run is stored. A block of a fleet has the turns of all pairs.
+    pub fn whole_blocks(&self, study: &Study) -> u32 {
+        let turns = study.fleet.as_ref().map_or(1, |fleet| fleet.turns().max(1));
+        self.complete_blocks(study) / turns
+    }
+
+    /// Blocks, or turns of a fleet, of which every run is stored.
     pub fn complete_blocks(&self, study: &Study) -> u32 {
         let blocks_of = |runs: &Vec<&StoredRun>| -> BTreeSet<u32> {
             runs.iter().map(|run| run.block).collect()

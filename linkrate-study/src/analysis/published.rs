@@ -9,7 +9,7 @@ use crate::analysis::measures::RunsByCell;
 use crate::analysis::unsure;
 use crate::published::{Published, PublishedFigure};
 use crate::quantity::{Interval, Measure, Unit};
-use crate::results::{PublishedKind, PublishedResult};
+use crate::results::{CellResult, PublishedKind, PublishedResult};
 use crate::stats::interval::of_mean;
 use crate::stats::paired;
 use crate::stats::sample::mean;
@@ -19,24 +19,41 @@ use crate::study::Study;
 type ByBlock = BTreeMap<u32, f64>;
 
 /// Every published figure with the measured one, whose interval has the given level: one level for
-/// values, and one for figures that are paired within blocks.
+/// values, and one for figures that are paired within blocks. `cells` are those of the study, in order.
 pub fn beside(
     study: &Study,
     runs: &RunsByCell<'_>,
+    cells: &[CellResult],
     level: f64,
     level_of_effects: f64,
 ) -> Vec<PublishedResult> {
-    let beside = |published| one(published, study, runs, level, level_of_effects);
+    let of_the_host: Vec<bool> = cells.iter().map(|cell| cell.verdict.is_of_the_host()).collect();
+    let beside = |published| one(published, study, runs, &of_the_host, [level, level_of_effects]);
     study.published.iter().map(beside).collect()
+}
+
+/// The pairs of cells that the adapter bound, or all pairs if there is no such one. Costs are those of the host
+/// whatever the bound.
+fn of_the_adapter(
+    pairs: Vec<(usize, usize)>,
+    measure: Measure,
+    of_the_host: &[bool],
+) -> Vec<(usize, usize)> {
+    let is_of_host = |cell: usize| of_the_host.get(cell).copied().unwrap_or(false);
+    let is_rate = matches!(measure, Measure::Throughput | Measure::Transactions);
+    let of_adapter = pairs.iter().filter(|(from, to)| !is_of_host(*from) && !is_of_host(*to));
+    let of_adapter: Vec<(usize, usize)> = of_adapter.copied().collect();
+    if is_rate && !of_adapter.is_empty() { of_adapter } else { pairs }
 }
 
 fn one(
     published: &Published,
     study: &Study,
     runs: &RunsByCell<'_>,
-    level: f64,
-    level_of_effects: f64,
+    of_the_host: &[bool],
+    [level, level_of_effects]: [f64; 2],
 ) -> PublishedResult {
+    let mut left_out = 0;
     let measure = published.measure;
     let levels = study.levels();
     let cells = published.cells(&levels);
@@ -55,7 +72,11 @@ fn one(
             (PublishedKind::Value, *value, measured, unit)
         }
         PublishedFigure::Effect(_, ratio) => {
-            let measured = ratio_of(&published.pairs(&levels), measure, runs, level_of_effects);
+            let all = published.pairs(&levels);
+            let count = all.len();
+            let pairs = of_the_adapter(all, measure, of_the_host);
+            left_out = count - pairs.len();
+            let measured = ratio_of(&pairs, measure, runs, level_of_effects);
             (PublishedKind::Effect, *ratio, measured, Unit::Ratio)
         }
         PublishedFigure::Difference(_, difference) => {
@@ -88,6 +109,7 @@ fn one(
         to: step.map(|step| step.to.clone()),
         kind,
         combinations: u32::try_from(combinations).unwrap_or(u32::MAX),
+        left_out: u32::try_from(left_out).unwrap_or(u32::MAX),
         published: figure,
         measured,
         unit,

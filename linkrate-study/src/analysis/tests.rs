@@ -266,7 +266,9 @@ fn a_study_whose_end_was_not_planned_is_marked() {
         let mut stored = ladder_of(blocks);
         stored.ended = ended;
         if resumed {
-            stored.plan.resumed.push(Session::new(Facts::default(), 1_795_273_979_999));
+            let before = Some(Ended::Interrupted);
+            let session = Session::new(Facts::default(), 1_795_273_979_999, before.as_ref());
+            stored.plan.resumed.push(session);
         }
         let mark = |warning: &String| {
             let (end, _) = warning.split_once(" If its figures are the reason")?;
@@ -286,6 +288,9 @@ fn a_study_whose_end_was_not_planned_is_marked() {
     let lost = Some(Ended::TestbedLost(lost));
     let said = marked(6, lost, false);
     assert_eq!(said.as_deref(), Some("The study lost its testbed after 6 blocks."));
+    let failed = RunFailure { stage: Stage::Measure, reason: "it did".to_owned(), fatal: false };
+    let said = marked(6, Some(Ended::RunFailed(failed)), false);
+    assert_eq!(said.as_deref(), Some("The study was ended by a run that failed after 6 blocks."));
     let said = marked(6, None, false);
     assert_eq!(said.as_deref(), Some("The study is still running, or was killed, after 6 blocks."));
     // nothing is claimed from these
@@ -293,6 +298,33 @@ fn a_study_whose_end_was_not_planned_is_marked() {
     assert_eq!(marked(4, None, false), None);
     let rule = Some(Ended::Rule(StopReason::MaxBlocks { blocks: 6 }));
     assert_eq!(marked(6, rule, true), None);
+}
+
+#[test]
+fn a_study_that_went_on_after_its_planned_end_is_marked() {
+    let marked_at = |began_unix_ms, blocks, ends: &[Ended]| {
+        let mut stored = ladder_of(blocks);
+        stored.ended = Some(Ended::Rule(StopReason::MaxBlocks { blocks: 6 }));
+        let sessions =
+            ends.iter().map(|end| Session::new(Facts::default(), began_unix_ms, Some(end)));
+        stored.plan.resumed.extend(sessions);
+        let warnings = analyse(&stored).warnings;
+        let mark = warnings.iter().find_map(|warning| warning.split_once(" If its figures were"));
+        mark.map(|(mark, _)| mark.to_owned())
+    };
+    let marked = |blocks, ends: &[Ended]| marked_at(0, blocks, ends);
+    let budget = std::time::Duration::from_secs(60);
+    let spent = Ended::Rule(StopReason::Budget { blocks: 5, budget });
+    let once = "The study went on after its stop rule had ended it, once.";
+    assert_eq!(marked(6, std::slice::from_ref(&spent)).as_deref(), Some(once));
+    let twice = marked(6, &[spent.clone(), Ended::Interrupted, spent.clone()]).unwrap();
+    assert!(twice.ends_with(", 2 times."), "{twice}");
+    // an end by hand, which is marked where it is the last one
+    assert_eq!(marked(6, &[Ended::Interrupted]), None);
+    // nothing is claimed from these
+    assert_eq!(marked(4, std::slice::from_ref(&spent)), None);
+    // there was nothing to do
+    assert_eq!(marked_at(u64::MAX, 6, &[spent]), None);
 }
 
 #[test]
@@ -595,6 +627,7 @@ fn reports_another_testbed_on_resume() {
         started_unix_ms: 1_795_273_979_999,
         linkrate_version: "0.1.0".into(),
         facts,
+        after_rule: false,
     });
     assert_eq!(
         analyse(&stored).warnings,

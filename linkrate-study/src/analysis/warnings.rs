@@ -1,5 +1,6 @@
 //! Facts that limit the trust in figures, as full sentences.
 //!
+//! - [`disciplines`]: queue disciplines that were set between two runs
 //! - [`hosts`]: other programs, and a wall clock that went back
 //! - [`impossible`]: figures above what theory allows
 //! - [`scatter`]: runs far from the others, and drift
@@ -27,6 +28,7 @@ use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
 use crate::verdict::judge;
 
+pub mod disciplines;
 pub mod hosts;
 pub mod impossible;
 pub mod scatter;
@@ -54,19 +56,20 @@ pub const LOST_PERCENT: f64 = 0.1;
 pub const UNKNOWN_PERCENT: f64 = 5.0;
 
 /// The mark of a study that did not end as it was planned: who ends a study when a claim appears finds
-/// effects that do not exist. A budget that was set anew with `study resume` is such an end too, and so is
-/// the death of linkrate or of its testbed, which someone may have caused.
-fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
+/// effects that do not exist. A budget that was set anew with `study resume` is such an end too, and so are
+/// the death of linkrate or of its testbed and a run that failed, which someone may have caused.
+pub fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
     let end = match &stored.ended {
         Some(Ended::Interrupted) => "was ended by hand",
         Some(Ended::Rule(StopReason::Budget { .. })) if !stored.plan.resumed.is_empty() => {
             "was ended by hand"
         }
         Some(Ended::TestbedLost(_)) => "lost its testbed",
+        Some(Ended::RunFailed(_)) => "was ended by a run that failed",
         None => "is still running, or was killed,",
-        Some(Ended::Rule(_) | Ended::Imported | Ended::RunFailed(_)) => return None,
+        Some(Ended::Rule(_) | Ended::Imported) => return None,
     };
-    let blocks = runs.complete_blocks(&stored.plan.study);
+    let blocks = runs.whole_blocks(&stored.plan.study);
     (blocks >= FEWEST_TO_CLAIM).then(|| {
         format!(
             "The study {end} after {blocks} blocks. If its figures are the reason for this end, its \
@@ -77,6 +80,29 @@ fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> 
     })
 }
 
+/// The mark of a study that went on after the end that was planned: who goes on until there is a claim has
+/// more than one chance of a false one.
+pub fn went_on(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
+    // a session may find that there is nothing to do
+    let ran = |from_ms| stored.runs.iter().any(|run| run.started_unix_ms >= from_ms);
+    let sessions = stored.plan.resumed.iter();
+    let times =
+        sessions.filter(|session| session.after_rule && ran(session.started_unix_ms)).count();
+    let blocks = runs.whole_blocks(&stored.plan.study);
+    (times > 0 && blocks >= FEWEST_TO_CLAIM).then(|| {
+        format!(
+            "The study went on after its stop rule had ended it, {}. If its figures were the reason to go \
+             on, its claims are wrong more often than its confidence says: of simulated studies of one \
+             effect that went on to twice their blocks because there was no claim, {GONE_ON_PERCENT} % \
+             claimed an effect that does not exist, in place of 5 %.",
+            if times == 1 { "once".to_owned() } else { format!("{times} times") },
+        )
+    })
+}
+
+/// Simulated in the tests of `analysis::claims`.
+pub(super) const GONE_ON_PERCENT: u32 = 8;
+
 /// Every warning, in a fixed order. `background` is the SUT's CPU use without load in per cent.
 pub fn warnings(
     stored: &StoredStudy,
@@ -86,6 +112,7 @@ pub fn warnings(
     let mut found = imported::warnings(stored);
     found.extend(adapter::scaled(&stored.plan.study.testbed));
     found.extend(unplanned_end(stored, runs));
+    found.extend(went_on(stored, runs));
     found.extend(torn(stored));
     found.extend(changed_testbed(stored));
     found.extend(failed(stored, runs));
@@ -96,6 +123,11 @@ pub fn warnings(
     found.extend(background_load(background));
     found.extend(steal(runs));
     found.extend(hosts::warnings(stored.runs.iter()));
+    // the nodes of a fleet may have others
+    if stored.plan.study.fleet.is_none() {
+        let cells = (0..stored.plan.study.cells.len()).map(|cell| runs.cell(cell));
+        found.extend(disciplines::warnings(cells));
+    }
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let name = names::cell(&cell.levels);
         let law = match &stored.plan.study.testbed.of_run(&cell.spec).adapter {

@@ -15,6 +15,8 @@ use linkrate_terms::{ByteSize, Protocol, RunSpec, TestbedSpec, Workload};
 use serde::Serialize;
 
 use crate::analysis::disciplines::{self, Of};
+use crate::analysis::measures::RunsByCell;
+use crate::analysis::warnings::{unplanned_end, went_on};
 use crate::comparison::ComparisonError;
 use crate::fleet::results::is_of_a_node;
 use crate::levels::Levels;
@@ -266,6 +268,9 @@ pub fn warnings(
             }
             Some(_) => {}
         }
+        let runs = RunsByCell::of(&set.plan.study, &set.runs);
+        let marks = [unplanned_end(set, &runs), went_on(set, &runs)].into_iter().flatten();
+        found.extend(marks.map(|mark| format!("Of the {which}: {mark}")));
         let failed = set.runs.iter().filter(|run| run.failure().is_some()).count();
         if failed > 0 {
             let of = set.runs.len();

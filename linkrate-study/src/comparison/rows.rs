@@ -322,6 +322,7 @@ fn judge_family(
     }
 }
 
+#[derive(Debug, PartialEq, Eq)]
 enum Said {
     Different,
     Small,
@@ -347,4 +348,26 @@ pub fn together(overall: &[MeasureRow]) -> Option<String> {
         "All cells together have changed. A machine in another state has the same effect: measure both sets again, alternately, before you believe it. The effects below do not contain it."
             .to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_shown_excluded_or_open() {
+        let of = |low: f64, high: f64, adjusted_p| {
+            let ratio = Interval { mean: (low + high) / 2.0, low: Some(low), high: Some(high) };
+            said(&ratio, adjusted_p, 0.95, 0.02)
+        };
+        assert_eq!(of(1.03, 1.05, 0.01), Said::Different);
+        assert_eq!(of(1.03, 1.05, 0.06), Said::Nothing, "after adjustment");
+        // shown to be other than nothing, and a difference above the minimum is not excluded
+        assert_eq!(of(0.964, 0.998, 0.01), Said::Nothing);
+        assert_eq!(of(0.985, 0.998, 0.01), Said::Small);
+        assert_eq!(of(0.985, 1.015, 0.9), Said::Small);
+        assert_eq!(of(0.97, 1.03, 0.9), Said::Nothing);
+        // other programs may have made it
+        assert_eq!(of(0.99, 1.09, 0.01), Said::Nothing);
+    }
 }

@@ -73,8 +73,7 @@ impl<'a> Set<'a> {
             results: name(&plan.study.name, plan.started_unix_ms),
             started_unix_ms: plan.started_unix_ms,
             linkrate_version: plan.linkrate_version.clone(),
-            // those of a fleet are whole if all their turns are
-            blocks: self.runs.complete_blocks(&plan.study) / self.turns(),
+            blocks: self.runs.whole_blocks(&plan.study),
             failed: number(runs.iter().filter(|run| run.failure().is_some()).count()),
             complete: self.stored.ended.as_ref().is_some_and(Ended::is_complete),
             facts: plan.facts.facts.clone(),

@@ -425,14 +425,18 @@ fn cells_in_another_order_are_the_same_cells() {
 fn warns_of_an_incomplete_set() {
     let mut a = set(1, 5, SAME, 0.01, 0.0);
     a.ended = Some(Ended::Interrupted);
+    a.plan.study.method.idle = std::time::Duration::ZERO;
     a.plan.facts.facts.insert("governor".to_owned(), "powersave".to_owned());
     let mut b = set(2, 5, SAME, 0.01, 0.0);
     b.ended = None;
     b.plan.study.name = "other".to_owned();
+    b.plan.study.method.idle = std::time::Duration::ZERO;
     let found = compared(&a, &b);
     for said in [
         "The baseline is incomplete: interrupted.",
         "The candidate is still running",
+        "Of the baseline: The study was ended by hand after 5 blocks.",
+        "Of the candidate: The study is still running",
         "The candidate does not record its governor.",
         "under two names: ladder and other",
     ] {

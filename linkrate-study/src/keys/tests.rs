@@ -55,6 +55,10 @@ fn each_word_sets_its_value() {
     assert_eq!(setup.workload.send_path, SendPath::Sendfile);
     assert_eq!(setup.workload.receive_path, ReceivePath::Truncate);
     assert_eq!(setup.socket.congestion, "reno");
+    assert_eq!(
+        (setup.workload.working_set, setup.workload.gathering),
+        (Some(ByteSize(1 << 20)), true)
+    );
 }
 
 #[test]

@@ -402,6 +402,8 @@ fn a_finished_study_resumed_runs_nothing() {
     let again = run_study(&mut testbed, &mut store, &clock, &|| false, &mut words).unwrap();
     assert_eq!((first, testbed.runs), (again, 0));
     assert_eq!(words.0, ["session 20 0", "ended true"]);
+    let stored = Store::read(&directory.path().join("results")).unwrap();
+    assert!(stored.plan.resumed[0].after_rule, "the rule had ended it");
 }
 
 #[test]
@@ -418,6 +420,7 @@ fn a_session_on_another_testbed_is_written_down() {
     let stored = Store::read(&directory.path().join("results")).unwrap();
     assert_eq!(stored.plan.resumed.len(), 1);
     assert_eq!(stored.plan.resumed[0].facts.facts["kernel"], "6.13");
+    assert!(!stored.plan.resumed[0].after_rule, "no session had ended");
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl RunStore for MemoryStore {
 
     fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError> {
         if !self.runs.is_empty() {
-            self.plan.resumed.push(Session::new(facts, started_unix_ms));
+            self.plan.resumed.push(Session::new(facts, started_unix_ms, self.ended.as_ref()));
         }
         Ok(())
     }

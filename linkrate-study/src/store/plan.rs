@@ -63,12 +63,17 @@ pub struct Session {
     pub linkrate_version: String,
     /// Facts about its testbed.
     pub facts: Facts,
+    /// The stop rule had ended the study before, as when its budget was spent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_rule: bool,
 }
 
 impl Session {
-    pub(crate) fn new(facts: Facts, started_unix_ms: u64) -> Self {
+    /// One that begins now; `before` is why the last session ended.
+    pub(crate) fn new(facts: Facts, started_unix_ms: u64, before: Option<&Ended>) -> Self {
         let linkrate_version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { started_unix_ms, linkrate_version, facts: facts.cleaned() }
+        let after_rule = matches!(before, Some(Ended::Rule(_)));
+        Self { started_unix_ms, linkrate_version, facts: facts.cleaned(), after_rule }
     }
 }
 
@@ -116,6 +121,17 @@ impl fmt::Display for Ended {
     }
 }
 
+/// The version of a store that can have every run of a study.
+fn format_of(study: &Study) -> u32 {
+    let imported = matches!(study.testbed.adapter, Adapter::Unknown);
+    match (&study.fleet, imported) {
+        (Some(fleet), _) if fleet.pattern.hub().is_some() => STORE_FORMAT,
+        (Some(_), _) => FLEET_FORMAT,
+        (None, true) => IMPORTED_FORMAT,
+        (None, false) => MEASURED_FORMAT,
+    }
+}
+
 /// What every version of the plan begins with.
 #[derive(Deserialize)]
 struct Header {
@@ -127,22 +143,22 @@ struct Header {
 impl StoredPlan {
     /// The plan of a study that begins now.
     pub fn new(study: Study, facts: Facts, started_unix_ms: u64) -> Self {
-        let facts = facts.cleaned();
-        let imported = matches!(study.testbed.adapter, Adapter::Unknown);
-        let format = match (&study.fleet, imported) {
-            (Some(fleet), _) if fleet.pattern.hub().is_some() => STORE_FORMAT,
-            (Some(_), _) => FLEET_FORMAT,
-            (None, true) => IMPORTED_FORMAT,
-            (None, false) => MEASURED_FORMAT,
-        };
         Self {
-            format,
+            format: format_of(&study),
             linkrate_version: env!("CARGO_PKG_VERSION").to_owned(),
             started_unix_ms,
             study,
-            facts,
+            facts: facts.cleaned(),
             resumed: Vec::new(),
         }
+    }
+
+    /// The same plan with another session, whose runs may need a later version of the store.
+    pub(crate) fn with_session(&self, session: Session) -> Self {
+        let mut plan = self.clone();
+        plan.format = plan.format.max(format_of(&plan.study));
+        plan.resumed.push(session);
+        plan
     }
 
     /// The same plan with another assignment of nodes to places.

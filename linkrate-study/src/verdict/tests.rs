@@ -431,6 +431,21 @@ fn links_that_are_not_full_say_what_is_missing() {
     held.ways[0].rwnd_limited_percent = Some(7.0);
     let brief = said(&held)[0].clone();
     assert!(brief.ends_with("nothing to send for 1.2 %, window 7.0 % of sending time)"), "{brief}");
+    // what bounds other cells takes the rest of this one
+    let mut beside = at(98.0);
+    let way = &mut beside.ways[0];
+    (way.store_percent, way.word_percent, way.discipline) = (Some(1.5), Some(0.4), None);
+    assert_eq!(judge(&beside).ways[0].missing, [Missing::Store(1.5)]);
+    let way = &mut beside.ways[0];
+    (way.store_percent, way.word_percent) = (Some(0.4), Some(1.6));
+    way.discipline = Some(tbf(99.8, true));
+    assert_eq!(
+        said(&beside)[0],
+        "bound by the link: transmit 98.0 % (missing: waiting for the far end's word 1.6 %, queue \
+         discipline 99.8 % of its rate)"
+    );
+    beside.ways[0].discipline = Some(tbf(96.9, true));
+    assert_eq!(judge(&beside).ways[0].missing, [Missing::Word(1.6)]);
 }
 
 #[test]

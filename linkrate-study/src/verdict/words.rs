@@ -298,6 +298,9 @@ fn rest_of(group: &Group<'_>, form: Form) -> String {
         Missing::NothingToSend(percent) => format!("nothing to send for {percent:.1} %"),
         Missing::ReceiverWindow(percent) => format!("window {percent:.1} % of sending time"),
         Missing::SendBuffer(percent) => format!("send buffer {percent:.1} % of sending time"),
+        Missing::Store(percent) => format!("superframe store {percent:.1} %"),
+        Missing::Word(percent) => format!("waiting for the far end's word {percent:.1} %"),
+        Missing::Discipline(percent) => format!("queue discipline {percent:.1} % of its rate"),
         Missing::Unknown => "no cause found".to_owned(),
     };
     let same = matches!(group[0].bound, Bound::Bus { .. })

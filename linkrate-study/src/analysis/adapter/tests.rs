@@ -175,3 +175,43 @@ fn published_figures_stand_beside_measured_ones() {
     assert!((measured(2).mean - 10.0).abs() < 1e-6);
     assert_eq!(found.published[2].unit, Unit::Percent);
 }
+
+#[test]
+fn a_mean_rate_leaves_out_what_a_cpu_bound() {
+    let text = "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n[factors]\n\
+                offload = [\"none\", \"tso\"]\nports = [1, 2]\n\
+                [[published]]\nmeasure = \"throughput\"\nfactor = \"offload\"\nfrom = \"none\"\n\
+                to = \"tso\"\neffect = \"0 %\"\n\
+                [[published]]\nmeasure = \"service-demand\"\nfactor = \"offload\"\nfrom = \"none\"\n\
+                to = \"tso\"\neffect = \"-47 %\"\n";
+    let study = parse("t", "t", text).unwrap_or_else(|errors| panic!("{errors}"));
+    // none 1, none 2, tso 1, tso 2
+    let found = |busy: [f64; 4]| {
+        let rates = [400.0, 500.0, 500.0, 1000.0];
+        let runs = (0..12u32).map(|number| {
+            let cell = number % 4;
+            let measured = fixture::stream(rates[cell as usize] * 1e6, busy[cell as usize]);
+            let mut run = fixture::run(number, number / 4, Some(0), Outcome::from(measured));
+            (run.cell, run.spec) = (Some(cell), study.cells[cell as usize].spec.clone());
+            run
+        });
+        let plan = StoredPlan::new(study.clone(), Facts::default(), 0);
+        let (directory, runs) = (std::path::PathBuf::new(), runs.collect());
+        let found = analyse(&StoredStudy { directory, plan, runs, torn: false, ended: None });
+        let of = |index: usize| {
+            let one = &found.published[index];
+            (one.measured.unwrap().mean, one.left_out)
+        };
+        [of(0), of(1)]
+    };
+    let is = |(mean, left_out): (f64, u32), expected: f64, out| {
+        assert!((mean - expected).abs() < 1e-6 && left_out == out, "{mean}, {left_out}");
+    };
+    let all = 2.5f64.sqrt();
+    is(found([0.5; 4])[0], all, 0);
+    is(found([0.5, 0.5, 0.5, 0.99])[0], 1.25, 1);
+    is(found([0.99, 0.5, 0.5, 0.5])[0], 2.0, 1);
+    is(found([0.99, 0.99, 0.5, 0.5])[0], all, 0);
+    // a cost is that of the host anyway
+    assert_eq!(found([0.5, 0.5, 0.5, 0.99])[1].1, 0);
+}

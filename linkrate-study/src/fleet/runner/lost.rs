@@ -11,7 +11,7 @@ use super::*;
 use crate::fixture;
 use crate::fleet::Pattern;
 use crate::fleet::rounds::tests::study_of;
-use crate::store::{MemoryStore, StoredStudy};
+use crate::store::{MemoryStore, Session, StoredPlan, StoredStudy};
 
 const BLOCKS: u32 = 3;
 
@@ -129,4 +129,14 @@ fn the_run_in_flight_fails_and_no_figure_is_made_of_both_kinds_of_turns() {
     let runs: u32 = fleet.cells[0].hubs.iter().map(|hub| hub.runs).sum();
     assert_eq!(runs, 6, "{:?}", fleet.cells[0].hubs);
     assert!(fleet.failures.iter().any(|told| told.starts_with("n3 was absent from ")));
+}
+
+#[test]
+fn a_store_that_goes_on_has_the_format_of_runs_without_a_node() {
+    let text = "title = \"t\"\n[fleet]\nat-once = 1\n[factors]\nmessage = [\"64 KiB\"]\n";
+    let study = study_of(4, Pattern::Incast, text);
+    let mut plan = StoredPlan::new(study, Facts::default(), 0);
+    let format = std::mem::replace(&mut plan.format, 3);
+    let session = Session::new(Facts::default(), 1, None);
+    assert_eq!((format, plan.with_session(session).format), (4, 4));
 }
