@@ -214,7 +214,7 @@ counters! {
         toe_rx_frames = "toeRxFrames",
         /// Bytes of payload in them.
         toe_rx_bytes = "toeRxBytes",
-        /// Packets of the host that it had sent before their connection went to the adapter.
+        /// Packets that the host, or the adapter, had sent before their connection moved.
         toe_let_out = "toeLetOut",
         /// Dropped: packets of the host for a connection that is at the adapter.
         toe_host_segments = "toeHostSegments",

@@ -40,18 +40,6 @@ impl<'a> Capture<'a> {
         tshark(&self.file, filter, fields).lines().map(str::to_owned).collect()
     }
 
-    /// The packets of one of its interfaces, `host` or `wire`: of both together, tshark takes one for a
-    /// repetition of the other.
-    #[track_caller]
-    pub fn of_interface(&self, interface: &str) -> tempfile::TempPath {
-        let part = tempfile::NamedTempFile::new().expect("make a temporary file").into_temp_path();
-        let mut split = Command::new("tshark");
-        let filter = format!("frame.interface_name == \"{interface}\"");
-        split.arg("-r").arg(&self.file).args(["-Y", &filter, "-w"]).arg(&part);
-        Running::start(&mut split).wait().expect_code(0);
-        part
-    }
-
     /// tshark finds the CRC of each unit of AAL5 right. Returns how many units there are.
     #[track_caller]
     pub fn crcs_are_right(&self) -> usize {

@@ -22,6 +22,10 @@ use crate::interface::rings::TxDescriptor;
 /// far end sends further ones again.
 const MOST_HELD: usize = 4096;
 
+/// How long packets of a connection that has returned may wait in the adapter's queue: the buffers of its TCP at a
+/// hundredth of the rate.
+const LEAVING_PS: u64 = 5_000_000 * PS_PER_US;
+
 /// Time between two looks whether the host has taken what it was given.
 const LOOK_PS: u64 = 20 * PS_PER_US;
 
@@ -50,6 +54,8 @@ pub(super) struct Toe {
     /// The adapter's queue.
     queue: usize,
     table: HashMap<ConnectionEnds, Entry>,
+    /// Connections that have returned, and until when what the adapter has sent for them may leave.
+    leaving: HashMap<ConnectionEnds, u64>,
     /// The number of the latest order that was taken up.
     taken: u64,
     /// Orders that are carried out once the host and the adapter have taken so many frames of each
@@ -68,7 +74,8 @@ pub(super) enum To {
 
 impl Toe {
     pub(super) fn new(queue: usize) -> Self {
-        Self { queue, table: HashMap::new(), taken: 0, settling: Vec::new() }
+        let (table, leaving) = (HashMap::new(), HashMap::new());
+        Self { queue, table, leaving, taken: 0, settling: Vec::new() }
     }
 }
 
@@ -121,6 +128,10 @@ impl Nic {
                 }
             }
             Order::ToHost(ends) => {
+                // what the adapter has sent may still be on its way to the link, and the host takes it for sent
+                let now_ps = self.clock.now_ps();
+                toe.leaving.retain(|_, until_ps| *until_ps > now_ps);
+                toe.leaving.insert(ends, now_ps + LEAVING_PS);
                 released = toe.table.remove(&ends).and_then(|entry| entry.held);
             }
             Order::Release(ends) => {
@@ -129,7 +140,10 @@ impl Nic {
                     entry.held.take()
                 });
             }
-            Order::Forget => toe.table.clear(),
+            Order::Forget => {
+                toe.table.clear();
+                toe.leaving.clear();
+            }
         }
         for (frame, at_ps) in released.into_iter().flatten() {
             self.take_one(frame, at_ps);
@@ -216,7 +230,7 @@ impl Nic {
     pub(super) fn lets_out(&mut self, queue: usize, descriptor: &TxDescriptor) -> bool {
         let Some(toe) = &self.toe else { return true };
         let of_adapter = queue == toe.queue;
-        if toe.table.is_empty() {
+        if toe.table.is_empty() && toe.leaving.is_empty() {
             // the adapter's kernel sends nothing else that anybody has asked for
             return !of_adapter;
         }
@@ -233,7 +247,14 @@ impl Nic {
                 counters.toe_tx_bytes.add(segment.length.into());
                 true
             }
-            (None, true) => false,
+            (None, true) => {
+                let until_ps = toe.leaving.get(&ends).copied().unwrap_or(0);
+                let was_sent = segment.flags & (RST | SYN) == 0 && self.clock.now_ps() < until_ps;
+                if was_sent {
+                    counters.toe_let_out.add(1);
+                }
+                was_sent
+            }
             (Some(Place::Adapter(send_next)), false) => {
                 let of_before = segment.flags & (RST | SYN) == 0 && segment.is_before(send_next);
                 match of_before {
