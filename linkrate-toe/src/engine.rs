@@ -319,7 +319,8 @@ impl<S: Stack> Served<S> {
         let _ = self.epoll.remove(served.pump.tcp());
         match served.pump.export(&mut self.stack, &mut self.buffer) {
             Ok(connection) => Ok(connection),
-            Err((refusal, pump)) => {
+            Err(refused) => {
+                let (refusal, pump) = *refused;
                 let _ = self.epoll.add(pump.pair(), 2 * id, Watch::Once);
                 let _ = self.epoll.add(pump.tcp(), 2 * id + 1, Watch::Once);
                 self.insert(id, pump);

@@ -246,7 +246,7 @@ impl<S: Stack> Pump<S> {
         mut self,
         stack: &mut S,
         buffer: &mut [u8],
-    ) -> Result<Connection, (Refusal, Self)> {
+    ) -> Result<Connection, Box<(Refusal, Self)>> {
         while !self.out_ended {
             match some(socket::receive_now(&self.pair, buffer)) {
                 Ok(Some(count))
@@ -261,7 +261,7 @@ impl<S: Stack> Pump<S> {
         }
         if self.out_ended || self.in_ended {
             // FIN is a part of the state that cannot be moved
-            return Err((Refusal::Closing(0), self));
+            return Err(Box::new((Refusal::Closing(0), self)));
         }
         let Self { pair, tcp, outward, inward, .. } = self;
         match stack.export(tcp) {
@@ -270,7 +270,9 @@ impl<S: Stack> Pump<S> {
                 connection.unread.splice(..0, inward.bytes().iter().copied());
                 Ok(connection)
             }
-            Err((refusal, tcp)) => Err((refusal, Self { pair, tcp, outward, inward, ..self })),
+            Err((refusal, tcp)) => {
+                Err(Box::new((refusal, Self { pair, tcp, outward, inward, ..self })))
+            }
         }
     }
 
