@@ -67,6 +67,11 @@ impl Unit {
 }
 
 impl Measure {
+    /// Whether it is a rate, which links can bound. The others are costs of a host.
+    pub fn is_rate(self) -> bool {
+        matches!(self, Self::Throughput | Self::Transactions)
+    }
+
     /// The unit of its figures; `transactional` says whether the cell's unit of work is a
     /// transaction.
     pub fn unit(self, transactional: bool) -> Unit {

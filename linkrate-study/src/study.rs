@@ -51,6 +51,11 @@ pub struct Study {
 }
 
 impl Study {
+    /// Turns of a block: those of all pairs of a fleet, 1 in a study of one pair.
+    pub fn turns(&self) -> u32 {
+        self.fleet.as_ref().map_or(1, |fleet| fleet.turns().max(1))
+    }
+
     /// `testbed` with as many clients, ports and queues as the cells need, and the models that they ask
     /// for.
     pub fn fitted(&self, testbed: &TestbedSpec) -> TestbedSpec {

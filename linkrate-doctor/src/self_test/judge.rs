@@ -272,7 +272,11 @@ pub const ENOUGH: usize = 3;
 
 /// Whether `windows` of the same load and meter have enough undisturbed ones.
 pub fn is_enough(windows: &[Sample]) -> bool {
-    windows.iter().filter(|window| window.disturbance.is_none()).count() >= ENOUGH
+    undisturbed(windows) >= ENOUGH
+}
+
+fn undisturbed(windows: &[Sample]) -> usize {
+    windows.iter().filter(|window| window.disturbance.is_none()).count()
 }
 
 /// The window with the median error among windows of the same load and meter. It takes undisturbed
@@ -282,10 +286,9 @@ pub fn is_enough(windows: &[Sample]) -> bool {
 /// A meter fails only where most windows were undisturbed. A hypervisor that takes whole ticks in each
 /// second window takes parts of a tick, which the kernel does not count, in the other ones.
 pub fn middle(mut windows: Vec<Sample>) -> Option<Sample> {
-    let count = windows.len();
+    let (count, undisturbed) = (windows.len(), undisturbed(&windows));
     let enough = is_enough(&windows);
     let disturbance = windows.iter().rev().find_map(|window| window.disturbance.clone());
-    let undisturbed = windows.iter().filter(|window| window.disturbance.is_none()).count();
     windows.retain(|window| !enough || window.disturbance.is_none());
     windows.sort_unstable_by(|a, b| a.error_points.total_cmp(&b.error_points));
     let at = windows.len() / 2;

@@ -2,7 +2,7 @@
 
 use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
-use linkrate_study::quantity::{Measure, Quantity};
+use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, PublishedResult, StudyResults};
 
 /// The words behind the name of a published figure: its basis unless the paper prints it, and a mark if a
@@ -15,7 +15,8 @@ pub fn of(results: &StudyResults, published: &PublishedResult) -> String {
     };
     if published.left_out > 0 {
         marks.push_str(&format!(" ({} {LEFT_OUT})", published.left_out));
-    } else if is_host_bound(results, published) {
+    }
+    if is_host_bound(results, published) {
         marks.push(' ');
         marks.push_str(HOST_BOUND);
     }
@@ -33,8 +34,7 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
         let meaning = "a CPU was the bound of one of its cells, so that it is in no mean";
         (LEFT_OUT, meaning.to_owned())
     });
-    let is_marked = |one: &PublishedResult| one.left_out == 0 && is_host_bound(results, one);
-    let host = results.published.iter().any(is_marked);
+    let host = results.published.iter().any(|one| is_host_bound(results, one));
     let host = host.then(|| match remedy(results) {
         Some(scale) => {
             format!(
@@ -96,8 +96,8 @@ const LEFT_OUT: &str = "left out";
 const OF_THE_HOST: &str =
     "a CPU was the bound: the measured figure is that of this machine, and not that of the adapter";
 
-/// Whether a CPU was the bound of a cell behind the measured figure. Costs are those of the host
-/// whatever the bound.
+/// Whether a CPU was the bound of a cell behind the measured figure, which leaves none out. Costs are those of the
+/// host whatever the bound.
 fn is_host_bound(results: &StudyResults, published: &PublishedResult) -> bool {
     let has =
         |cell: &CellResult, factor: &str, level: &Level| cell.levels.get(factor) == Some(level);
@@ -108,15 +108,15 @@ fn is_host_bound(results: &StudyResults, published: &PublishedResult) -> bool {
         });
         step && published.at.0.iter().all(|(factor, level)| has(cell, factor, level))
     };
-    let rate = matches!(published.measure, Measure::Throughput | Measure::Transactions);
-    let measured = rate && published.measured.is_some();
+    let whole = published.measured.is_some() && published.left_out == 0;
+    let measured = published.measure.is_rate() && whole;
     measured && results.cells.iter().filter(of_it).any(|cell| cell.verdict.is_of_the_host())
 }
 
 #[cfg(test)]
 mod tests {
     use linkrate_study::levels::Levels;
-    use linkrate_study::quantity::{Interval, Unit};
+    use linkrate_study::quantity::{Interval, Measure, Unit};
     use linkrate_study::results::PublishedKind;
     use linkrate_study::verdict::{Bound, CpuShare, Judged};
 

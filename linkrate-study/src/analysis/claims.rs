@@ -102,34 +102,32 @@ mod tests {
         }
     }
 
-    #[test]
-    fn who_ends_a_study_at_its_first_claim_finds_what_does_not_exist() {
-        let mut simulator = Simulator::new(5);
-        let mistaken = share(2000, || {
+    /// The share of studies of one effect that does not exist in which it is claimed after any of these numbers of
+    /// blocks, of which the last is the largest.
+    fn claimed_at_a_look(seed: u64, studies: u32, looks: &[usize]) -> f64 {
+        let mut simulator = Simulator::new(seed);
+        let most = looks.last().copied().unwrap_or(0);
+        share(studies, || {
             let mut pair = || (simulator.lognormal(0.03), simulator.lognormal(0.03));
-            let pairs: Vec<_> = (0..30).map(|_| pair()).collect();
-            (5..=30).any(|blocks| {
-                let mut effects = [effect(pairs[..blocks].to_vec(), "a")];
+            let pairs: Vec<_> = (0..most).map(|_| pair()).collect();
+            looks.iter().any(|blocks| {
+                let mut effects = [effect(pairs[..*blocks].to_vec(), "a")];
                 claim(&mut effects, Family::Study, 0.0, 0.95);
                 effects[0].claimed
             })
-        });
+        })
+    }
+
+    #[test]
+    fn who_ends_a_study_at_its_first_claim_finds_what_does_not_exist() {
+        let mistaken = claimed_at_a_look(5, 2000, &(5..=30).collect::<Vec<_>>());
         // what the warning of a study that was ended by hand says
         assert!((0.15..0.25).contains(&mistaken), "{mistaken}");
     }
 
     #[test]
     fn who_goes_on_until_there_is_a_claim_finds_more_of_what_does_not_exist() {
-        let mut simulator = Simulator::new(6);
-        let mistaken = share(4000, || {
-            let mut pair = || (simulator.lognormal(0.03), simulator.lognormal(0.03));
-            let pairs: Vec<_> = (0..20).map(|_| pair()).collect();
-            [10, 20].into_iter().any(|blocks| {
-                let mut effects = [effect(pairs[..blocks].to_vec(), "a")];
-                claim(&mut effects, Family::Study, 0.0, 0.95);
-                effects[0].claimed
-            })
-        });
+        let mistaken = claimed_at_a_look(6, 4000, &[10, 20]);
         let said = f64::from(GONE_ON_PERCENT) / 100.0;
         assert!((said - 0.01..said + 0.01).contains(&mistaken), "{mistaken}");
     }

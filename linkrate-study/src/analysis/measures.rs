@@ -58,8 +58,7 @@ impl<'a> RunsByCell<'a> {
 
     /// Blocks of which every run is stored. A block of a fleet has the turns of all pairs.
     pub fn whole_blocks(&self, study: &Study) -> u32 {
-        let turns = study.fleet.as_ref().map_or(1, |fleet| fleet.turns().max(1));
-        self.complete_blocks(study) / turns
+        self.complete_blocks(study) / study.turns()
     }
 
     /// Blocks, or turns of a fleet, of which every run is stored.

@@ -40,10 +40,9 @@ fn of_the_adapter(
     of_the_host: &[bool],
 ) -> Vec<(usize, usize)> {
     let is_of_host = |cell: usize| of_the_host.get(cell).copied().unwrap_or(false);
-    let is_rate = matches!(measure, Measure::Throughput | Measure::Transactions);
     let of_adapter = pairs.iter().filter(|(from, to)| !is_of_host(*from) && !is_of_host(*to));
     let of_adapter: Vec<(usize, usize)> = of_adapter.copied().collect();
-    if is_rate && !of_adapter.is_empty() { of_adapter } else { pairs }
+    if measure.is_rate() && !of_adapter.is_empty() { of_adapter } else { pairs }
 }
 
 fn one(

@@ -266,8 +266,8 @@ fn a_study_whose_end_was_not_planned_is_marked() {
         let mut stored = ladder_of(blocks);
         stored.ended = ended;
         if resumed {
-            let before = Some(Ended::Interrupted);
-            let session = Session::new(Facts::default(), 1_795_273_979_999, before.as_ref());
+            let before = Some(&Ended::Interrupted);
+            let session = Session::new(Facts::default(), 1_795_273_979_999, before);
             stored.plan.resumed.push(session);
         }
         let mark = |warning: &String| {

@@ -60,11 +60,6 @@ impl<'a> Set<'a> {
         Some((sender.to_owned(), receiver.to_owned()))
     }
 
-    /// The turns of a block; 1 in studies of one pair.
-    fn turns(&self) -> u32 {
-        self.stored.plan.study.fleet.as_ref().map_or(1, |fleet| fleet.turns().max(1))
-    }
-
     /// The set as a whole.
     pub fn summary(&self) -> SetSummary {
         let plan = &self.stored.plan;
@@ -91,7 +86,10 @@ impl<'a> Set<'a> {
         let mut blocks: BTreeMap<u32, BTreeMap<Ends, f64>> = BTreeMap::new();
         for (run, value) in figures {
             if let Some(ends) = self.ends(run).filter(|ends| self.pairs[cell].contains(ends)) {
-                blocks.entry(run.block / self.turns()).or_default().insert(ends, value.ln());
+                blocks
+                    .entry(run.block / self.stored.plan.study.turns())
+                    .or_default()
+                    .insert(ends, value.ln());
             }
         }
         let whole = blocks.into_iter().filter(|(_, pairs)| pairs.len() == self.pairs[cell].len());
@@ -127,7 +125,10 @@ impl<'a> Set<'a> {
         let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for (block, from) in from {
             if let Some(to) = to.get(&block) {
-                blocks.entry(block / self.turns()).or_default().push((to / from).ln());
+                blocks
+                    .entry(block / self.stored.plan.study.turns())
+                    .or_default()
+                    .push((to / from).ln());
             }
         }
         blocks.into_values().map(|ratios| geometric(ratios.into_iter())).collect()

@@ -38,7 +38,8 @@ impl RunStore for MemoryStore {
 
     fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError> {
         if !self.runs.is_empty() {
-            self.plan.resumed.push(Session::new(facts, started_unix_ms, self.ended.as_ref()));
+            let session = Session::new(facts, started_unix_ms, self.ended.as_ref());
+            self.plan = self.plan.with_session(session);
         }
         Ok(())
     }

@@ -230,7 +230,7 @@ impl Nic {
     pub(super) fn lets_out(&mut self, queue: usize, descriptor: &TxDescriptor) -> bool {
         let Some(toe) = &self.toe else { return true };
         let of_adapter = queue == toe.queue;
-        if toe.table.is_empty() && toe.leaving.is_empty() {
+        if toe.table.is_empty() && (!of_adapter || toe.leaving.is_empty()) {
             // the adapter's kernel sends nothing else that anybody has asked for
             return !of_adapter;
         }
@@ -241,6 +241,7 @@ impl Nic {
         let counters = &self.shared.counters;
         let entry = toe.table.get(&ends);
         let place = entry.map(|entry| if entry.returns { Place::Host } else { entry.place });
+        let is_of_stream = segment.flags & (RST | SYN) == 0;
         match (place, of_adapter) {
             (Some(_), true) => {
                 counters.toe_tx_packets.add(1);
@@ -249,14 +250,14 @@ impl Nic {
             }
             (None, true) => {
                 let until_ps = toe.leaving.get(&ends).copied().unwrap_or(0);
-                let was_sent = segment.flags & (RST | SYN) == 0 && self.clock.now_ps() < until_ps;
+                let was_sent = is_of_stream && self.clock.now_ps() < until_ps;
                 if was_sent {
                     counters.toe_let_out.add(1);
                 }
                 was_sent
             }
             (Some(Place::Adapter(send_next)), false) => {
-                let of_before = segment.flags & (RST | SYN) == 0 && segment.is_before(send_next);
+                let of_before = is_of_stream && segment.is_before(send_next);
                 match of_before {
                     true => counters.toe_let_out.add(1),
                     false => counters.toe_host_segments.add(1),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linkrate_terms::discipline::Discipline;
 
+use crate::analysis::disciplines::{of_clients, of_sut};
 use crate::store::StoredRun;
 
 /// The disciplines of an interface in a run, in words. Handles are not in there: a testbed that is built anew has
@@ -44,10 +45,8 @@ pub fn warnings<'a>(cells: impl Iterator<Item = &'a [&'a StoredRun]>) -> Vec<Str
 
 fn of_run(run: &StoredRun) -> BTreeMap<String, Words> {
     let mut of_interface: BTreeMap<String, Words> = BTreeMap::new();
-    let evidence = run.measurement().map(|run| &run.evidence);
-    let all =
-        evidence.into_iter().flat_map(|of| of.disciplines.iter().chain(&of.client_disciplines));
-    for one in all {
+    let measured = run.measurement().into_iter();
+    for one in measured.flat_map(|run| of_sut(run).iter().chain(of_clients(run))) {
         of_interface.entry(one.interface.clone()).or_default().insert(words(one));
     }
     of_interface
