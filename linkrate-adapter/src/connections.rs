@@ -4,13 +4,14 @@
 //! acknowledges each. A connection that moves is held first: its far end's frames wait in the device,
 //! and what the device had handed over before has been taken when the order is acknowledged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::interface::recall::Span;
 use crate::settings::NotAcknowledged;
 
 /// How long a device may take to carry out an order.
@@ -36,6 +37,8 @@ pub(crate) enum Order {
     /// The same for a connection at the adapter that is to return: the host may send for it before the
     /// controller says so.
     Return(ConnectionEnds),
+    /// The connection has left the TCP that it was at: packets of that TCP which have not left are given up.
+    TakeBack(ConnectionEnds),
     /// The connection is at the adapter: frames go there, those that were kept first. The host had sent
     /// all before this sequence number.
     ToAdapter(ConnectionEnds, u32),
@@ -90,6 +93,8 @@ struct State {
     asks: Vec<(ConnectionEnds, Asks)>,
     /// The number of the latest order that was carried out.
     done: u64,
+    /// What was taken back by orders whose answer nobody has taken yet.
+    taken_back: BTreeMap<u64, Vec<Span>>,
 }
 
 impl Orders {
@@ -115,7 +120,7 @@ impl Orders {
                 state.known.clear();
                 state.asks.clear();
             }
-            Order::ToAdapter(..) | Order::Release(_) | Order::Return(_) => {}
+            Order::ToAdapter(..) | Order::Release(_) | Order::Return(_) | Order::TakeBack(_) => {}
         }
         let number = self.latest.load(Ordering::Relaxed) + 1;
         state.waiting.push((number, order));
@@ -173,6 +178,17 @@ impl Orders {
     /// What the device has asked for since the last call.
     pub(crate) fn asked(&self) -> Vec<(ConnectionEnds, Asks)> {
         std::mem::take(&mut self.lock().asks)
+    }
+
+    /// The answer to an order to take packets back. For the device.
+    pub(crate) fn took_back(&self, number: u64, payload: Vec<Span>) {
+        self.lock().taken_back.insert(number, payload);
+        self.acknowledge(number);
+    }
+
+    /// What was taken back by an order that was carried out.
+    pub(crate) fn taken_back(&self, number: u64) -> Vec<Span> {
+        self.lock().taken_back.remove(&number).unwrap_or_default()
     }
 
     /// All orders up to this one are carried out. For the device.

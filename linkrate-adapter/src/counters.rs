@@ -216,6 +216,9 @@ counters! {
         toe_rx_bytes = "toeRxBytes",
         /// Packets that the host, or the adapter, had sent before their connection moved.
         toe_let_out = "toeLetOut",
+        /// Given up: packets that had not left when their connection moved. The TCP that has it next sends their
+        /// payload.
+        toe_taken_back = "toeTakenBack",
         /// Dropped: packets of the host for a connection that is at the adapter.
         toe_host_segments = "toeHostSegments",
         /// Frames that waited while their connection moved.

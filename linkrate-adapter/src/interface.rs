@@ -13,6 +13,7 @@ pub(crate) mod lane;
 pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod polled;
+pub mod recall;
 pub mod rings;
 pub(crate) mod tap_calls;
 pub(crate) mod tap_io;
@@ -33,6 +34,7 @@ pub use driver_threads::DriverThreads;
 use lane::{SteeringUpdate, learns};
 pub use napi::Priority;
 use polled::Polled;
+use recall::Recalls;
 use rings::{QueueShared, RxDescriptor, TxDescriptor};
 
 /// The state that an interface's drivers and device share with the controller.
@@ -48,6 +50,8 @@ pub struct InterfaceShared {
     pub(crate) wants_doorbell: AtomicBool,
     /// Bytes that a driver posts ahead of the link.
     pub(crate) byte_limit: AtomicU64,
+    /// Packets that the device asks back.
+    pub(crate) recalls: Recalls,
     /// A TAP that the device thread serves is gone.
     broken: AtomicBool,
     /// Handles of the TAP's queues, for carrier and attachment.
@@ -63,6 +67,7 @@ impl InterfaceShared {
             steers: AtomicBool::new(learns(knobs.steering, queues)),
             wants_doorbell: AtomicBool::new(true),
             byte_limit: AtomicU64::new(u64::MAX),
+            recalls: Recalls::default(),
             broken: AtomicBool::new(false),
             taps,
         }
@@ -208,6 +213,8 @@ pub(crate) struct Queue {
     completions: VecDeque<Completion>,
     /// The time of the first completion that the driver does not know of.
     completed_since_ps: Option<u64>,
+    /// Packets of the host that were ever taken from here.
+    popped: u64,
     /// Frames that were ever steered here, and those of them that were dropped later.
     placed: u64,
     dropped: u64,
@@ -233,6 +240,7 @@ impl Queue {
             ends,
             completions: VecDeque::new(),
             completed_since_ps: None,
+            popped: 0,
             placed: 0,
             dropped: 0,
             waiting: 0,
@@ -346,6 +354,7 @@ impl Interface {
         for step in 0..count {
             let queue = (self.turn + step) % count;
             if let Some(descriptor) = self.queues[queue].pop() {
+                self.queues[queue].popped += 1;
                 self.turn = (queue + 1) % count;
                 return Some((queue, descriptor));
             }

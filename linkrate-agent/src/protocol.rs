@@ -33,7 +33,7 @@ pub use text::cleaned;
 use toe::{ToeReply, ToeRequest};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 9;
+pub const PROTOCOL_VERSION: u32 = 10;
 
 /// The number of [`Request::Hello`] and its reply, which are sent without a number: two versions
 /// can so refuse each other whatever their other messages look like.

@@ -242,8 +242,8 @@ impl Offload {
                 self.flow(flow)?.parking.release();
                 done
             }
-            ToeRequest::Raise { flow, state } => {
-                let raised = self.raise(flow, state);
+            ToeRequest::Raise { flow, state, unsent_from } => {
+                let raised = self.raise(flow, state, unsent_from);
                 self.flow(flow)?.parking.release();
                 raised?;
                 done
@@ -256,8 +256,9 @@ impl Offload {
                 round_trip::leave_one(own, far)?;
                 done
             }
-            ToeRequest::Import { id, state, pair } => {
-                let connection = self.read_state(state)?;
+            ToeRequest::Import { id, state, pair, unsent_from } => {
+                let mut connection = self.read_state(state)?;
+                unsent_from.into_iter().for_each(|first| connection.take_back(first));
                 let pair = descriptor_of(pair.pid, pair.descriptor)?;
                 let imported = self.engine()?.import(id.into(), pair, connection);
                 imported.map_err(|error| refusal(error.to_string()))?;
@@ -409,9 +410,14 @@ impl Offload {
         read_over(file, &mut self.buffer)
     }
 
-    fn raise(&mut self, flow: u32, state: Option<FileOf>) -> Result<(), Refusal> {
+    fn raise(
+        &mut self,
+        flow: u32,
+        state: Option<FileOf>,
+        unsent_from: Option<u32>,
+    ) -> Result<(), Refusal> {
         let Some(away) = self.away.remove(&flow) else { return Err(not_away(flow)) };
-        let connection = match (state, away.offered) {
+        let mut connection = match (state, away.offered) {
             (Some(state), _) => self.read_state(state)?,
             (None, Some(offered)) => {
                 // what the program has sent meanwhile
@@ -421,6 +427,7 @@ impl Offload {
             }
             _ => return Err(refusal(format!("the connection of flow {flow} has another state"))),
         };
+        unsent_from.into_iter().for_each(|first| connection.take_back(first));
         let raised = away.shelf.raise(self.flow(flow)?.descriptor()?, connection);
         raised.map_err(|error| refusal(format!("the connection is lost: {error}")))
     }

@@ -85,6 +85,17 @@ impl Connection {
         self.unacknowledged.wrapping_add(self.sent.len() as u32)
     }
 
+    /// Bytes from the sequence number `first` on have not left: packets that waited for the link were given up.
+    /// They are to be sent, as if TCP had not.
+    pub fn take_back(&mut self, first: u32) {
+        let left = first.wrapping_sub(self.unacknowledged) as usize;
+        if left < self.sent.len() {
+            let mut back = self.sent.split_off(left);
+            back.append(&mut self.unsent);
+            self.unsent = back;
+        }
+    }
+
     /// The state as bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -343,6 +354,26 @@ mod tests {
         }
         // sequence numbers go round
         assert_eq!(some(true).send_next(), 2);
+    }
+
+    #[test]
+    fn bytes_that_have_not_left_are_to_be_sent() {
+        let whole = Connection { unsent: b"rest".to_vec(), ..some(true) };
+        // from 2^32 - 2 on there are four bytes, and all have left before 2
+        for (first, sent, unsent) in [
+            (2, &b"sent"[..], &b"rest"[..]),
+            (1, b"sen", b"trest"),
+            (u32::MAX, b"s", b"entrest"),
+            (u32::MAX - 1, b"", b"sentrest"),
+            // acknowledged, or never sent
+            (u32::MAX - 2, b"sent", b"rest"),
+            (3, b"sent", b"rest"),
+        ] {
+            let mut connection = whole.clone();
+            connection.take_back(first);
+            assert_eq!((&connection.sent[..], &connection.unsent[..]), (sent, unsent), "{first}");
+            assert_eq!(connection.unacknowledged, whole.unacknowledged);
+        }
     }
 
     #[test]

@@ -275,6 +275,8 @@ impl Team {
     /// Takes packets of the host and posts them to the ports. Says how many.
     fn transmit(&mut self, host: &mut HostEnd) -> io::Result<usize> {
         let mut count = self.send_waiting();
+        let is_recalled = self.lanes().any(Lane::is_recalled);
+        host.may_have |= is_recalled;
         while host.may_have && count < WEIGHT && self.draining.is_none() {
             let Some(descriptor) = host.read()? else {
                 host.may_have = false;
@@ -282,6 +284,10 @@ impl Team {
             };
             self.send(descriptor);
             count += 1;
+        }
+        if is_recalled && !(host.may_have && self.draining.is_none()) {
+            let lanes = self.members.iter_mut().flatten().map(|member| &mut member.lane);
+            lanes.filter(|lane| lane.is_recalled()).for_each(Lane::give_up);
         }
         if count > 0 && self.shared.evens_out() {
             self.even_out(monotonic_ns());

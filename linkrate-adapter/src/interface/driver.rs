@@ -194,6 +194,8 @@ fn poll_port(host: &mut HostEnd, lane: &mut Lane) -> io::Result<usize> {
         host.may_have = true;
     }
     let waited = lane.post_waiting();
+    let is_recalled = lane.is_recalled();
+    host.may_have |= is_recalled;
     let mut sent = 0;
     while host.may_have && sent < WEIGHT && lane.takes() {
         let Some(descriptor) = host.read()? else {
@@ -207,6 +209,9 @@ fn poll_port(host: &mut HostEnd, lane: &mut Lane) -> io::Result<usize> {
         }
         lane.send(descriptor);
         sent += 1;
+    }
+    if is_recalled && !(host.may_have && lane.takes()) {
+        lane.give_up();
     }
     lane.end_batch();
     Ok(received + waited + sent)

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 use linkrate_wire::balance::FlowHash;
 
+use super::recall::GivenUp;
 use super::rings::TxDescriptor;
 use crate::frame::VNET_BYTES;
 
@@ -154,6 +155,14 @@ impl FlowQueue {
         self.packets -= taken.len();
         self.bytes -= taken.iter().map(|packet| packet.length).sum::<usize>();
         taken
+    }
+
+    /// Gives up the packets of a connection that moves.
+    pub(crate) fn give_up(&mut self, given_up: &mut GivenUp) {
+        let mut taken = self.take(|packet| given_up.concerns(packet));
+        if let Some(leaves) = given_up.take(&taken) {
+            self.push(taken.swap_remove(leaves));
+        }
     }
 
     fn flow_of(&self, descriptor: &TxDescriptor) -> usize {

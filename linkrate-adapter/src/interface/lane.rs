@@ -15,6 +15,7 @@ use rtrb::{Consumer, Producer};
 use super::InterfaceShared;
 use super::driver::HostEnd;
 use super::flow_queue::{FlowQueue, HEADERS};
+use super::recall::GivenUp;
 use super::rings::{QueueShared, RxDescriptor, TxDescriptor};
 use super::waker::Waker;
 use crate::frame::VNET_BYTES;
@@ -256,6 +257,24 @@ impl Lane {
         self.waiting.take(is_meant)
     }
 
+    /// Whether the device asks back packets of a connection that moves.
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.interface.recalls.latest() != self.queue.recalled.load(Ordering::Relaxed)
+    }
+
+    /// Gives up packets that the device asks back. What the host has sent for their connection was taken from the
+    /// TAP before.
+    pub(crate) fn give_up(&mut self) {
+        let recalls = &self.interface.recalls;
+        let latest = recalls.latest();
+        if let Some(ends) = recalls.connection() {
+            let mut given_up = GivenUp::new(ends);
+            self.waiting.give_up(&mut given_up);
+            recalls.add(given_up);
+        }
+        self.queue.recalled.store(latest, Ordering::Release);
+    }
+
     /// Marks what was posted so far: the driver wants to know when it has left.
     pub(crate) fn mark(&mut self) {
         self.mark = Some(self.posted);
@@ -325,7 +344,7 @@ impl Lane {
                 true => self.has_left(),
                 false => !self.waiting.is_empty() && self.has_room(),
             };
-        no_control && self.rings.rx.is_empty() && !(self.waited && may_go_on)
+        no_control && !self.is_recalled() && self.rings.rx.is_empty() && !(self.waited && may_go_on)
     }
 
     /// The driver thread is awake again.
@@ -372,6 +391,7 @@ pub(crate) mod tests {
     use rtrb::RingBuffer;
 
     use super::*;
+    use crate::connections::ConnectionEnds;
     use crate::interface::flow_queue::tests::packet;
 
     /// A lane whose port has a link of this rate, with the device's end of the transmit ring.
@@ -459,6 +479,25 @@ pub(crate) mod tests {
             let between = before_ns - posted_before_ns..=monotonic_ns() - posted_before_ns;
             assert!(between.contains(&at_ns), "{late_ns}: {at_ns}, not in {between:?}");
         }
+    }
+
+    #[test]
+    fn a_driver_that_is_asked_for_packets_is_not_idle_until_it_has_answered() {
+        let (mut lane, device) = lane(Some(BitRate(1e6)));
+        (0..5).for_each(|_| assert!(lane.send(packet(1, 1500))));
+        (0..2).for_each(|_| assert!(lane.send(packet(2, 1500))));
+        lane.end_batch();
+        lane.will_sleep();
+        assert!(lane.is_idle() && !lane.is_recalled());
+        let end = |last, port| std::net::SocketAddr::new([10, 0, 0, last].into(), port);
+        let ends = ConnectionEnds { own: end(1, 0x8001), far: end(2, 5000) };
+        lane.interface.recalls.begin(ends);
+        assert!(!lane.is_idle() && lane.is_recalled());
+        lane.give_up();
+        assert!(lane.is_idle() && !lane.is_recalled());
+        // two are in the ring; those of the other flow wait on
+        let waits: Vec<_> = lane.take_waiting().collect();
+        assert_eq!((device.slots(), waits.len()), (2, 2));
     }
 
     #[test]

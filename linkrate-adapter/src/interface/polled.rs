@@ -12,7 +12,8 @@ use linkrate_sys::epoll::{Epoll, Watch};
 use linkrate_sys::error::SysResult;
 
 use super::flow_queue::FlowQueue;
-use super::lane::LONGEST_QUEUE;
+use super::lane::{LONGEST_QUEUE, MOST_BYTES};
+use super::recall::GivenUp;
 use super::rings::{RxDescriptor, TxDescriptor};
 use super::tap_io;
 use crate::counters::DriverCounters;
@@ -97,6 +98,15 @@ impl Polled {
         if count > 0 {
             self.counters.tx_packets.add(count as u64);
         }
+    }
+
+    /// Gives up the packets of a connection that moves. Its host sends no further ones.
+    pub(super) fn give_up(&mut self, given_up: &mut GivenUp) {
+        self.may_have = true;
+        while self.may_have && !self.broken && self.tx.has_room() && self.tx.bytes() < MOST_BYTES {
+            self.fetch(MOST_BYTES);
+        }
+        self.tx.give_up(given_up);
     }
 
     /// Hands the host what was pushed. Says whether there was anything.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use linkrate_wire::encapsulation::LinkHeader;
+use linkrate_wire::frame::Headers;
+use linkrate_wire::frame::tcp::Segment;
 use linkrate_wire::lro::{Delivery, Parts};
 use linkrate_wire::vnet::VnetHeader;
 
 use super::waker::Waker;
 use crate::counters::DriverCounters;
-use crate::frame::{Block, Burst};
+use crate::frame::{Block, Burst, VNET_BYTES};
 
 /// A packet that the host transmits, behind its vnet header.
 #[derive(Debug)]
@@ -21,6 +23,14 @@ pub struct TxDescriptor {
     pub length: usize,
     /// Time of posting, CLOCK_MONOTONIC ns.
     pub posted_ns: u64,
+}
+
+impl TxDescriptor {
+    /// The TCP segment that it carries.
+    pub(crate) fn tcp_segment(&self) -> Option<Segment> {
+        let packet = self.block.bytes(VNET_BYTES.min(self.length)..self.length);
+        Headers::parse(packet).ok()?.tcp_segment(packet)
+    }
 }
 
 /// A packet that the host receives.
@@ -134,6 +144,9 @@ pub struct QueueShared {
     /// Received frames that the driver has handed to the host, since the beginning. A superframe
     /// counts as the frames that it was merged of.
     pub consumed: AtomicU64,
+    /// The latest of the device's questions for packets that the driver has answered
+    /// (`recall`).
+    pub recalled: AtomicU64,
     /// The driver waits for completions: its transmit ring is full.
     pub starved: AtomicBool,
     /// The interrupt: it wakes the driver's thread.
@@ -150,6 +163,7 @@ impl QueueShared {
             completed_bytes: AtomicU64::new(0),
             late_ns: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
+            recalled: AtomicU64::new(0),
             starved: AtomicBool::new(false),
             interrupt,
             counters: Arc::default(),

@@ -3,6 +3,7 @@
 use super::Port;
 use crate::AdapterError;
 use crate::connections::{Asks, ConnectionEnds, Order, Tell};
+use crate::interface::recall::Span;
 
 impl Port {
     /// Connections that its TCP offload engine has, and how many it can have; 0 without an engine.
@@ -17,7 +18,7 @@ impl Port {
     /// # Errors
     /// The table is full, or the device does not answer.
     pub fn hold(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        self.give(Order::Hold(ends))
+        self.give(Order::Hold(ends)).map(|_| ())
     }
 
     /// Keeps the frames of a connection at the adapter until it is at the host, or
@@ -27,7 +28,17 @@ impl Port {
     /// # Errors
     /// The device does not answer.
     pub fn hold_to_return(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        self.give(Order::Return(ends))
+        self.give(Order::Return(ends)).map(|_| ())
+    }
+
+    /// Takes back the packets of a connection that have not left, once the TCP that sent them has it no more.
+    /// Returns their payload, which the TCP that has the connection next sends.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn take_back(&self, ends: ConnectionEnds) -> Result<Vec<Span>, AdapterError> {
+        let number = self.give(Order::TakeBack(ends))?;
+        Ok(self.shared.orders.taken_back(number))
     }
 
     /// Hands frames of a connection to the adapter's TCP from now on, those that were kept first. The
@@ -36,7 +47,7 @@ impl Port {
     /// # Errors
     /// The device does not answer.
     pub fn to_adapter(&self, ends: ConnectionEnds, send_next: u32) -> Result<(), AdapterError> {
-        self.give(Order::ToAdapter(ends, send_next))
+        self.give(Order::ToAdapter(ends, send_next)).map(|_| ())
     }
 
     /// Hands frames of a connection to the host from now on, those that were kept first.
@@ -44,7 +55,7 @@ impl Port {
     /// # Errors
     /// The device does not answer.
     pub fn to_host(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        self.give(Order::ToHost(ends))
+        self.give(Order::ToHost(ends)).map(|_| ())
     }
 
     /// Lets the frames of a connection that was held go on where it is.
@@ -52,7 +63,7 @@ impl Port {
     /// # Errors
     /// The device does not answer.
     pub fn release(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        self.give(Order::Release(ends))
+        self.give(Order::Release(ends)).map(|_| ())
     }
 
     /// The connections that are to return to the host, as the device has asked since the last call. A
@@ -73,16 +84,18 @@ impl Port {
     /// # Errors
     /// The device does not answer.
     pub fn forget_connections(&self) -> Result<(), AdapterError> {
-        self.give(Order::Forget)
+        self.give(Order::Forget).map(|_| ())
     }
 
-    fn give(&self, order: Order) -> Result<(), AdapterError> {
+    /// Gives an order, and waits until it was carried out. Returns its number.
+    fn give(&self, order: Order) -> Result<u64, AdapterError> {
         let (name, most) = (self.name().to_owned(), self.most_connections);
         let Some(number) = self.shared.orders.give(order, most) else {
             return Err(AdapterError::TableFull { name, most });
         };
         self.thread.doorbell.ring();
         let answered = self.shared.orders.wait(number, || self.thread.why_ended().is_some());
-        answered.map_err(|_| AdapterError::NotAcknowledged { name })
+        answered.map_err(|_| AdapterError::NotAcknowledged { name })?;
+        Ok(number)
     }
 }

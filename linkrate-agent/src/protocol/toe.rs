@@ -56,6 +56,8 @@ pub enum ToeRequest {
         flow: u32,
         /// The state; `None` for that of `lower`, which nobody has taken.
         state: Option<FileOf>,
+        /// The sequence number of the first byte that has not left, of bytes that the state calls sent.
+        unsent_from: Option<u32>,
     },
     /// To a host: a flow that was halted goes on at the adapter.
     Resume {
@@ -87,6 +89,8 @@ pub enum ToeRequest {
         state: FileOf,
         /// The adapter's end of the stream pair.
         pair: FileOf,
+        /// The sequence number of the first byte that has not left, of bytes that the state calls sent.
+        unsent_from: Option<u32>,
     },
     /// To an adapter: give a connection back.
     Export {

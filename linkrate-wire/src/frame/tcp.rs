@@ -9,6 +9,8 @@ use super::{Extent, Headers, Network, Transport, be16, be32, ipv4, ipv6};
 pub const HEADER: usize = 20;
 /// Offset of the sequence number in the header.
 pub const SEQUENCE: usize = 4;
+/// Offset of the acknowledgement number.
+pub const ACKNOWLEDGEMENT: usize = 8;
 /// Offset of data offset, flags.
 pub const OFFSET_AND_FLAGS: usize = 12;
 /// Offset of the checksum in the header.
@@ -56,6 +58,8 @@ pub struct Segment {
     pub destination: SocketAddr,
     /// Sequence number of the first byte.
     pub sequence: u32,
+    /// The acknowledgement number.
+    pub acknowledgement: u32,
     /// The flags.
     pub flags: u16,
     /// Bytes of payload.
@@ -104,6 +108,7 @@ impl Headers {
             source: SocketAddr::new(source, be16(tcp, 0)),
             destination: SocketAddr::new(destination, be16(tcp, 2)),
             sequence: be32(tcp, SEQUENCE),
+            acknowledgement: be32(tcp, ACKNOWLEDGEMENT),
             flags: flags(head, at),
             length: self.end.saturating_sub(self.payload) as u32,
         })

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tempfile::TempPath;
+
 use super::up::Up;
 use super::{Running, tshark};
 
@@ -38,6 +40,17 @@ impl<'a> Capture<'a> {
     #[track_caller]
     pub fn fields(&self, filter: &str, fields: &[&str]) -> Vec<String> {
         tshark(&self.file, filter, fields).lines().map(str::to_owned).collect()
+    }
+
+    /// A file with the packets of one of its interfaces alone, beside it: the "host" or the "wire".
+    #[track_caller]
+    pub fn of_interface(&self, name: &str) -> TempPath {
+        let part = tempfile::Builder::new().suffix(".pcapng").tempfile().expect("make a file");
+        let mut split = Command::new("tshark");
+        split.arg("-r").arg(&self.file).arg("-w").arg(part.path());
+        split.args(["-Y", &format!("frame.interface_name contains \"{name}\"")]);
+        Running::start(&mut split).wait().expect_code(0);
+        part.into_temp_path()
     }
 
     /// tshark finds the CRC of each unit of AAL5 right. Returns how many units there are.

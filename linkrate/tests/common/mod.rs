@@ -247,6 +247,8 @@ pub fn linkrate_with(words: &str, more: &[&str]) -> Finished {
 #[track_caller]
 pub fn tshark(file: &Path, filter: &str, fields: &[&str]) -> String {
     let mut tshark = Command::new("tshark");
+    // it takes payload of other programs for Thrift, and is slow then
+    tshark.args(["--disable-protocol", "thrift"]);
     tshark.arg("-r").arg(file).args(["-Y", filter, "-T", "fields"]);
     fields.iter().for_each(|field| _ = tshark.args(["-e", field]));
     Running::start(&mut tshark).wait().expect_code(0).stdout

@@ -1,6 +1,7 @@
 //! Two ports back to back, without a TAP and without threads: packets go in, packets come out.
 
 mod control;
+mod offload;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,6 +64,17 @@ struct End {
 
 impl End {
     fn new(limits: NicLimits, knobs: PortKnobs, queues: usize, bus: Option<Arc<Bus>>) -> Self {
+        Self::with(limits, knobs, queues, bus, None)
+    }
+
+    /// With a queue of the adapter's own TCP.
+    fn with(
+        limits: NicLimits,
+        knobs: PortKnobs,
+        queues: usize,
+        bus: Option<Arc<Bus>>,
+        own: Option<Queue>,
+    ) -> Self {
         let shared =
             Arc::new(PortShared::new("eth0".to_owned(), &[limits.link], knobs, queues, Vec::new()));
         let (mut tx, mut rx, mut all, mut device) = (vec![], vec![], vec![], vec![]);
@@ -86,6 +98,7 @@ impl End {
             rx.push(rx_here);
             all.push(queue);
         }
+        device.extend(own);
         let interface = Interface::new(Arc::clone(&shared.interface), device);
         let clock = DeviceClock::start();
         let mut device = Nic::new(limits, Mount { shared, interface, bus, clock });

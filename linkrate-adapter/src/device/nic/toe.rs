@@ -8,14 +8,16 @@
 use std::collections::HashMap;
 
 use linkrate_wire::frame::Headers;
-use linkrate_wire::frame::tcp::{RST, SYN, URG};
+use linkrate_wire::frame::tcp::{RST, SYN, Segment, URG};
 use linkrate_wire::lro::Parts;
 
 use super::Nic;
 use crate::clock::PS_PER_US;
 use crate::connections::{Asks, ConnectionEnds, Order};
+use crate::counters::DeviceCounters;
 use crate::device::host_side;
-use crate::frame::{VNET_BYTES, WireFrame};
+use crate::frame::WireFrame;
+use crate::interface::recall::Dropped;
 use crate::interface::rings::TxDescriptor;
 
 /// Frames that a connection that moves may have kept: a window of 4 MiB in frames of 1500 bytes. The
@@ -46,6 +48,74 @@ struct Entry {
     asked: bool,
     /// The host may have it already.
     returns: bool,
+    /// The TCP that it has moved to last has sent. Acknowledgements of the other one are older, and the far end
+    /// would take their timestamps for those of an old duplicate (RFC 7323, 5).
+    has_sent: bool,
+    /// Its packets in the rings that were taken back.
+    dropped: Dropped,
+}
+
+impl Entry {
+    /// A connection whose frames go to the host.
+    fn at_host() -> Self {
+        let (asked, returns, has_sent) = (false, false, false);
+        Self {
+            place: Place::Host,
+            held: None,
+            asked,
+            returns,
+            has_sent,
+            dropped: Dropped::default(),
+        }
+    }
+
+    /// Whether a packet of the adapter's TCP is sent.
+    fn lets_out_own(&mut self, segment: &Segment) -> bool {
+        if self.returns {
+            return !(self.has_sent && is_acknowledgement(segment));
+        }
+        self.has_sent = true;
+        true
+    }
+
+    /// Whether a packet of the host is sent: that of a queue with a number.
+    fn lets_out_of_host(
+        &mut self,
+        (queue, number): (usize, u64),
+        segment: &Segment,
+        counters: &DeviceCounters,
+    ) -> bool {
+        if is_of_stream(segment) && self.dropped.has(queue, number) {
+            counters.toe_taken_back.add(1);
+            return false;
+        }
+        if self.returns {
+            self.has_sent = true;
+            return true;
+        }
+        if let Place::Adapter(send_next) = self.place
+            && !(is_of_stream(segment) && segment.is_before(send_next))
+        {
+            counters.toe_host_segments.add(1);
+            return false;
+        }
+        let is_late = self.has_sent || self.dropped.hides(segment.sequence);
+        if is_late && is_acknowledgement(segment) {
+            counters.toe_taken_back.add(1);
+            return false;
+        }
+        counters.toe_let_out.add(u64::from(self.place != Place::Host));
+        true
+    }
+}
+
+/// What the adapter has sent for a connection that has returned.
+#[derive(Debug)]
+struct Leaving {
+    /// Until when it may leave.
+    until_ps: u64,
+    /// The host has sent for the connection.
+    host_has_sent: bool,
 }
 
 /// The engine's table.
@@ -54,13 +124,21 @@ pub(super) struct Toe {
     /// The adapter's queue.
     queue: usize,
     table: HashMap<ConnectionEnds, Entry>,
-    /// Connections that have returned, and until when what the adapter has sent for them may leave.
-    leaving: HashMap<ConnectionEnds, u64>,
+    /// Connections that have returned.
+    leaving: HashMap<ConnectionEnds, Leaving>,
     /// The number of the latest order that was taken up.
     taken: u64,
-    /// Orders that are carried out once the host and the adapter have taken so many frames of each
-    /// queue.
-    settling: Vec<(u64, Vec<u64>)>,
+    /// Orders that are carried out once somebody else has done a part of them.
+    settling: Vec<(u64, Awaits)>,
+}
+
+/// What an order waits for.
+#[derive(Debug)]
+enum Awaits {
+    /// The host and the adapter have taken so many frames of each queue.
+    Taken(Vec<u64>),
+    /// The drivers have given up the packets of a connection: their answer to this question.
+    GivenUp(ConnectionEnds, u64),
 }
 
 /// Where a received frame goes.
@@ -108,16 +186,32 @@ impl Nic {
         let mut released = None;
         match order {
             Order::Hold(ends) | Order::Return(ends) => {
-                let entry = Entry { place: Place::Host, held: None, asked: false, returns: false };
-                let entry = toe.table.entry(ends).or_insert(entry);
+                let entry = toe.table.entry(ends).or_insert_with(Entry::at_host);
                 entry.held.get_or_insert_default();
                 entry.returns = matches!(order, Order::Return(_));
+                entry.has_sent = false;
                 self.hand_over_everything();
                 let targets = self.interface.progress().map(|queue| queue.placed).collect();
                 if let Some(toe) = &mut self.toe {
-                    toe.settling.push((number, targets));
+                    toe.settling.push((number, Awaits::Taken(targets)));
                 }
                 self.settle();
+                return;
+            }
+            Order::TakeBack(ends) => {
+                match toe.table.get(&ends).map(|entry| entry.place) {
+                    Some(Place::Adapter(_)) => {
+                        let given_up = self.interface.give_up_own(ends);
+                        self.shared.counters.toe_taken_back.add(given_up.packets);
+                        self.shared.orders.took_back(number, given_up.spans);
+                    }
+                    Some(Place::Host) => {
+                        let question = self.interface.recall(ends);
+                        toe.settling.push((number, Awaits::GivenUp(ends, question)));
+                        self.settle();
+                    }
+                    None => self.shared.orders.acknowledge(number),
+                }
                 return;
             }
             Order::ToAdapter(ends, send_next) => {
@@ -130,9 +224,12 @@ impl Nic {
             Order::ToHost(ends) => {
                 // what the adapter has sent may still be on its way to the link, and the host takes it for sent
                 let now_ps = self.clock.now_ps();
-                toe.leaving.retain(|_, until_ps| *until_ps > now_ps);
-                toe.leaving.insert(ends, now_ps + LEAVING_PS);
-                released = toe.table.remove(&ends).and_then(|entry| entry.held);
+                toe.leaving.retain(|_, leaves| leaves.until_ps > now_ps);
+                let entry = toe.table.remove(&ends);
+                let host_has_sent = entry.as_ref().is_some_and(|entry| entry.has_sent);
+                let leaves = Leaving { until_ps: now_ps + LEAVING_PS, host_has_sent };
+                toe.leaving.insert(ends, leaves);
+                released = entry.and_then(|entry| entry.held);
             }
             Order::Release(ends) => {
                 released = toe.table.get_mut(&ends).and_then(|entry| {
@@ -170,15 +267,31 @@ impl Nic {
             return false;
         }
         let consumed: Vec<u64> = self.interface.progress().map(|queue| queue.consumed).collect();
-        let before = toe.settling.len();
-        toe.settling.retain(|(number, targets)| {
-            let waits = consumed.iter().zip(targets).any(|(consumed, target)| consumed < target);
-            if !waits {
-                self.shared.orders.acknowledge(*number);
-            }
-            waits
+        let interface = &self.interface;
+        let settled = toe.settling.extract_if(.., |(_, awaits)| match awaits {
+            Awaits::Taken(targets) => consumed.iter().zip(targets).all(|(at, target)| at >= target),
+            Awaits::GivenUp(_, question) => interface.has_given_up(*question),
         });
-        toe.settling.len() < before
+        let settled: Vec<_> = settled.collect();
+        for (number, awaited) in &settled {
+            match awaited {
+                Awaits::Taken(_) => self.shared.orders.acknowledge(*number),
+                Awaits::GivenUp(ends, _) => self.take_back(*number, *ends),
+            }
+        }
+        !settled.is_empty()
+    }
+
+    /// The drivers have given up what they had of a connection. What they have posted is dropped when its turn
+    /// comes.
+    fn take_back(&mut self, number: u64, ends: ConnectionEnds) {
+        let Some((given_up, dropped)) = self.interface.given_up() else { return };
+        self.shared.counters.toe_taken_back.add(given_up.packets);
+        let entry = self.toe.as_mut().and_then(|toe| toe.table.get_mut(&ends));
+        if let Some(entry) = entry {
+            entry.dropped = dropped;
+        }
+        self.shared.orders.took_back(number, given_up.spans);
     }
 
     /// When the device must look again whether frames were taken.
@@ -228,43 +341,55 @@ impl Nic {
 
     /// Whether a packet of the host or of the adapter's TCP is sent.
     pub(super) fn lets_out(&mut self, queue: usize, descriptor: &TxDescriptor) -> bool {
-        let Some(toe) = &self.toe else { return true };
+        let number = self.interface.last_popped(queue);
+        let Some(toe) = &mut self.toe else { return true };
         let of_adapter = queue == toe.queue;
-        if toe.table.is_empty() && (!of_adapter || toe.leaving.is_empty()) {
+        if toe.table.is_empty() && toe.leaving.is_empty() {
             // the adapter's kernel sends nothing else that anybody has asked for
             return !of_adapter;
         }
-        let packet = descriptor.block.bytes(VNET_BYTES.min(descriptor.length)..descriptor.length);
-        let segment = Headers::parse(packet).ok().and_then(|headers| headers.tcp_segment(packet));
-        let Some(segment) = segment else { return !of_adapter };
+        let Some(segment) = descriptor.tcp_segment() else { return !of_adapter };
         let ends = ConnectionEnds { own: segment.source, far: segment.destination };
         let counters = &self.shared.counters;
-        let entry = toe.table.get(&ends);
-        let place = entry.map(|entry| if entry.returns { Place::Host } else { entry.place });
-        let is_of_stream = segment.flags & (RST | SYN) == 0;
-        match (place, of_adapter) {
-            (Some(_), true) => {
-                counters.toe_tx_packets.add(1);
-                counters.toe_tx_bytes.add(segment.length.into());
+        match (toe.table.get_mut(&ends), of_adapter) {
+            (Some(entry), true) => {
+                let lets_out = entry.lets_out_own(&segment);
+                match lets_out {
+                    true => {
+                        counters.toe_tx_packets.add(1);
+                        counters.toe_tx_bytes.add(segment.length.into());
+                    }
+                    false => counters.toe_taken_back.add(1),
+                }
+                lets_out
+            }
+            (Some(entry), false) => entry.lets_out_of_host((queue, number), &segment, counters),
+            (None, true) => {
+                let leaves =
+                    toe.leaving.get(&ends).filter(|leaves| self.clock.now_ps() < leaves.until_ps);
+                let Some(leaves) = leaves.filter(|_| is_of_stream(&segment)) else { return false };
+                let is_late = leaves.host_has_sent && is_acknowledgement(&segment);
+                match is_late {
+                    true => counters.toe_taken_back.add(1),
+                    false => counters.toe_let_out.add(1),
+                }
+                !is_late
+            }
+            (None, false) => {
+                if let Some(leaves) = toe.leaving.get_mut(&ends) {
+                    leaves.host_has_sent = true;
+                }
                 true
             }
-            (None, true) => {
-                let until_ps = toe.leaving.get(&ends).copied().unwrap_or(0);
-                let was_sent = is_of_stream && self.clock.now_ps() < until_ps;
-                if was_sent {
-                    counters.toe_let_out.add(1);
-                }
-                was_sent
-            }
-            (Some(Place::Adapter(send_next)), false) => {
-                let of_before = is_of_stream && segment.is_before(send_next);
-                match of_before {
-                    true => counters.toe_let_out.add(1),
-                    false => counters.toe_host_segments.add(1),
-                }
-                of_before
-            }
-            (Some(Place::Host) | None, false) => true,
         }
     }
+}
+
+fn is_of_stream(segment: &Segment) -> bool {
+    segment.flags & (RST | SYN) == 0
+}
+
+/// Whether a segment carries neither payload nor the end of the stream.
+fn is_acknowledgement(segment: &Segment) -> bool {
+    segment.end() == segment.sequence
 }

@@ -448,7 +448,9 @@ impl Adapters {
             Err(error) => return Err(error.into()),
         };
         let file = |descriptor| FileOf { pid, descriptor };
-        let import = ToeRequest::Import { id: flow, state: file(descriptor), pair: file(pair) };
+        let unsent_from = outlet.take_back(ends)?;
+        let (state_file, pair) = (file(descriptor), file(pair));
+        let import = ToeRequest::Import { id: flow, state: state_file, pair, unsent_from };
         match done(&mut state.host, import) {
             Ok(()) => {
                 outlet.to_adapter(ends, send_next)?;
@@ -465,8 +467,9 @@ impl Adapters {
             }
             // it goes on at the host
             Err(AgentError::Refused(refusal)) => {
+                outlet.hold_to_return(ends)?;
                 state.order(ToeRequest::Halt { flow })?;
-                state.order(ToeRequest::Raise { flow, state: None })?;
+                state.order(ToeRequest::Raise { flow, state: None, unsent_from })?;
                 outlet.to_host(ends)?;
                 Err(AgentError::Refused(refusal).into())
             }
@@ -495,7 +498,8 @@ impl Adapters {
         match toe(&mut state.host, ToeRequest::Export { id: flow })? {
             ToeReply::Exported { state: descriptor } => {
                 let from = FileOf { pid: state.host.pid(), descriptor };
-                state.order(ToeRequest::Raise { flow, state: Some(from) })?;
+                let unsent_from = outlet.take_back(ends)?;
+                state.order(ToeRequest::Raise { flow, state: Some(from), unsent_from })?;
                 outlet.to_host(ends)?;
                 state.away.remove(&flow);
                 state.count(at, &format!("up.{}", reason.word()));

@@ -4,6 +4,7 @@
 //! the connection in its table. What the adapter's TCP sends leaves by the port that the far end's last frame came
 //! by, which is where the kernel's queues of one TAP follow each other (`tun_flow_update`, drivers/net/tun.c).
 
+use linkrate_adapter::interface::recall::first_unsent;
 use linkrate_adapter::{AdapterError, Aggregate, Asks, ConnectionEnds, Port, Tell};
 use linkrate_terms::PortKnobs;
 
@@ -85,6 +86,16 @@ impl Outlet<'_> {
     /// Keeps the frames of a connection at the adapter, until it is at the host or stays.
     pub(super) fn hold_to_return(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
         self.ports().try_for_each(|port| port.hold_to_return(ends))
+    }
+
+    /// Takes back the packets of a connection that have not left, once the TCP that sent them has it no more.
+    /// Returns the sequence number of the first byte that has not left.
+    pub(super) fn take_back(&self, ends: ConnectionEnds) -> Result<Option<u32>, AdapterError> {
+        let mut payload = Vec::new();
+        for port in self.ports() {
+            payload.extend(port.take_back(ends)?);
+        }
+        Ok(first_unsent(payload))
     }
 
     /// Hands the frames of a connection to the adapter's TCP.

@@ -184,17 +184,20 @@ impl Adapters {
             }
         };
         hand_over::shelve(socket, &connection)?;
+        let send_next = connection.send_next();
+        outlet.take_back(ends)?.into_iter().for_each(|first| connection.take_back(first));
         (connection.own, connection.far) = (ends.own, ends.far);
         let written = file.write_all(&connection.encode()).map_err(LabError::Io);
         let imported =
             written.and_then(|()| Ok(done(&mut state.host, ToeRequest::ImportOpened { id })?));
         if let Err(error) = imported {
             // it goes on at the host
+            outlet.hold_to_return(ends)?;
             put_back(socket, connection, &own)?;
             outlet.to_host(ends)?;
             return Err(Stay::Lab(error));
         }
-        let (at, send_next) = (outlet.number, connection.send_next());
+        let at = outlet.number;
         outlet.to_adapter(ends, send_next)?;
         state.programs.insert(id, Place { at, ends, send_next, in_use, stuck: false });
         state.count(at, "down");
@@ -243,6 +246,7 @@ impl Adapters {
         };
         let mut connection = linkrate_agent::toe::read_file(file)
             .map_err(|refusal| Stay::Lab(AgentError::Refused(refusal).into()))?;
+        outlet.take_back(ends)?.into_iter().for_each(|first| connection.take_back(first));
         connection.unread.splice(..0, rest_of(pair));
         put_back(socket, connection, own)?;
         outlet.to_host(ends)?;
