@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::net::{RecvFlags, SendFlags};
 
+use super::clock::monotonic_ns;
 use super::socket::take_error;
 
 const REPAIR: libc::c_int = 19;
@@ -238,21 +239,45 @@ pub fn set_agreed(socket: impl AsFd, agreed: &Agreed) -> io::Result<()> {
     checked(result)
 }
 
-/// The timestamp that the connection would send now, with the kernel's mark of its unit in the
-/// lowest bit.
+/// The clock of a connection's timestamps (RFC 7323, 5.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timestamp {
+    /// The timestamp that the connection would have sent. The kernel puts a mark of the unit into the lowest bit: 0
+    /// for ms, 1 for µs (`TCP_TIMESTAMP` in net/ipv4/tcp.c).
+    pub value: u32,
+    /// CLOCK_MONOTONIC then, ns.
+    pub at_ns: u64,
+}
+
+impl Timestamp {
+    /// The timestamp at `now_ns`, as the kernel takes it. It is at most 4 ticks ahead, and never behind: the far end
+    /// takes a segment with an older timestamp than that of the last one for an old duplicate.
+    #[must_use]
+    pub fn at(&self, now_ns: u64) -> u32 {
+        let mark = self.value & 1;
+        let tick_ns = if mark == 1 { 1_000 } else { 1_000_000 };
+        let passed = (now_ns / tick_ns).saturating_sub(self.at_ns / tick_ns) as u32;
+        // one tick for the bit that the mark has taken, and one for the time until the kernel has the value
+        let value = (self.value - mark).wrapping_add(passed).wrapping_add(2);
+        (value.wrapping_add(1) & !1) | mark
+    }
+}
+
+/// The clock of the connection's timestamps.
 ///
 /// # Errors
 /// As getsockopt(2).
-pub fn timestamp(socket: impl AsFd) -> io::Result<u32> {
-    get(socket, TIMESTAMP)
+pub fn timestamp(socket: impl AsFd) -> io::Result<Timestamp> {
+    let at_ns = monotonic_ns();
+    Ok(Timestamp { value: get(socket, TIMESTAMP)?, at_ns })
 }
 
-/// Lets the timestamps of a connection go on from `value`, of [`timestamp`].
+/// Lets the clock of a connection's timestamps go on, as if the connection had never stood still.
 ///
 /// # Errors
 /// `EPERM` outside repair mode.
-pub fn set_timestamp(socket: impl AsFd, value: u32) -> io::Result<()> {
-    set(socket, TIMESTAMP, &value)
+pub fn set_timestamp(socket: impl AsFd, timestamp: Timestamp) -> io::Result<()> {
+    set(socket, TIMESTAMP, &timestamp.at(monotonic_ns()))
 }
 
 /// The largest segment: in repair mode the one that the far end takes.
@@ -447,6 +472,25 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+
+    #[test]
+    fn the_clock_of_timestamps_goes_on_and_never_back() {
+        // the kernel has cleared the lowest bit of ms: the last timestamp may be one later
+        let ms = |value, at_ns, now_ns| Timestamp { value, at_ns }.at(now_ns);
+        assert_eq!(ms(100, 0, 0), 102);
+        assert_eq!(ms(100, 999_999, 1_000_000), 104);
+        assert_eq!(ms(100, 0, 5_000_000), 108);
+        assert_eq!(ms(u32::MAX - 1, 0, 7_000_000), 8);
+        // in µs the mark stays
+        assert_eq!(ms(101, 0, 7_000), 109);
+        for now_ms in 0..50 {
+            let now = ms(100, 0, now_ms * 1_000_000);
+            assert!(
+                (101 + now_ms as u32 + 1..=100 + now_ms as u32 + 3).contains(&now),
+                "{now_ms}: {now}"
+            );
+        }
+    }
 
     #[test]
     fn a_connection_stands_as_both_ends_agreed() {

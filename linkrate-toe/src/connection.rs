@@ -6,10 +6,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use linkrate_sys::handing_over::SocketSettings;
-use linkrate_sys::tcp_repair::{Agreed, Windows};
+use linkrate_sys::tcp_repair::{Agreed, Timestamp, Windows};
 
 /// The first bytes of an encoding, with its version in the last one.
-const MAGIC: [u8; 4] = *b"toe\x02";
+const MAGIC: [u8; 4] = *b"toe\x03";
 
 /// Most bytes of each queue: the largest window of TCP (RFC 7323, 2.3) is 1 GiB; Linux grants far less.
 pub const MOST_QUEUED: usize = 64 << 20;
@@ -40,8 +40,8 @@ pub struct Connection {
     pub agreed: Agreed,
     /// Bytes of [`sent`](Self::sent) may be lost. Which of them the far end has is not part of the state.
     pub has_gaps: bool,
-    /// The timestamp to go on from, as the kernel has it.
-    pub timestamp: u32,
+    /// The clock of its timestamps.
+    pub timestamp: Timestamp,
     /// The options of the socket.
     pub settings: SocketSettings,
     /// Bytes that were sent and are not acknowledged.
@@ -128,6 +128,7 @@ impl Connection {
         }
         let Windows { updated_by, send, send_largest, receive, receive_at } = self.windows;
         let Agreed { mss, scales, sack, timestamps } = self.agreed;
+        let timestamp = self.timestamp;
         for word in [
             self.unacknowledged,
             self.receive_next,
@@ -137,7 +138,9 @@ impl Connection {
             receive,
             receive_at,
             mss,
-            self.timestamp,
+            timestamp.value,
+            timestamp.at_ns as u32,
+            (timestamp.at_ns >> 32) as u32,
         ] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -203,7 +206,9 @@ impl Connection {
             receive: word()?,
             receive_at: word()?,
         };
-        let (mss, timestamp) = (word()?, word()?);
+        let mss = word()?;
+        let (value, at_low, at_high) = (word()?, word()?, word()?);
+        let timestamp = Timestamp { value, at_ns: u64::from(at_high) << 32 | u64::from(at_low) };
         if !(1..=65_535).contains(&mss) {
             let found = mss.into();
             return Err(Malformed::Value { what: "MSS", found, expected: "1 to 65535" });
@@ -329,7 +334,7 @@ mod tests {
             windows: Windows { updated_by: 1, send: 2, send_largest: 3, receive: 4, receive_at: 5 },
             agreed: Agreed { mss: 1448, scales: Some((7, 9)), sack: true, timestamps: false },
             has_gaps: is_v4,
-            timestamp: 99,
+            timestamp: Timestamp { value: 99, at_ns: 3 << 40 | 5 },
             settings: SocketSettings {
                 congestion: "cubic".to_owned(),
                 nodelay: true,
@@ -398,12 +403,12 @@ mod tests {
         let bytes = Connection { agreed: scaled, ..some(true) }.encode();
         let error = Connection::decode(&bytes).unwrap_err().to_string();
         assert_eq!(error, "window scale is 15, expected 0 to 14");
-        // behind versions, addresses, nine words, flags, scales and the traffic class
+        // behind versions, addresses, eleven words, flags, scales and the traffic class
         let mut bytes = some(true).encode();
-        bytes[4 + 2 * 7 + 9 * 4 + 4] = 2;
+        bytes[4 + 2 * 7 + 11 * 4 + 4] = 2;
         let error = Connection::decode(&bytes).unwrap_err().to_string();
         assert_eq!(error, "mark of gaps is 2, expected 0 or 1");
-        assert_eq!(Connection::decode(b"toe\x01rest"), Err(Malformed::Foreign));
+        assert_eq!(Connection::decode(b"toe\x02rest"), Err(Malformed::Foreign));
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! A capture of a port of a lab, and what tshark says of it.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempPath;
 
 use super::up::Up;
-use super::{Running, tshark};
+use super::{Running, reader, tshark};
 
 static CAPTURES: AtomicU32 = AtomicU32::new(0);
 
@@ -46,8 +45,8 @@ impl<'a> Capture<'a> {
     #[track_caller]
     pub fn of_interface(&self, name: &str) -> TempPath {
         let part = tempfile::Builder::new().suffix(".pcapng").tempfile().expect("make a file");
-        let mut split = Command::new("tshark");
-        split.arg("-r").arg(&self.file).arg("-w").arg(part.path());
+        let mut split = reader(&self.file);
+        split.arg("-w").arg(part.path());
         split.args(["-Y", &format!("frame.interface_name contains \"{name}\"")]);
         Running::start(&mut split).wait().expect_code(0);
         part.into_temp_path()
@@ -56,8 +55,8 @@ impl<'a> Capture<'a> {
     /// tshark finds the CRC of each unit of AAL5 right. Returns how many units there are.
     #[track_caller]
     pub fn crcs_are_right(&self) -> usize {
-        let mut whole = Command::new("tshark");
-        whole.arg("-r").arg(&self.file).arg("-V");
+        let mut whole = reader(&self.file);
+        whole.arg("-V");
         let text = Running::start(&mut whole).wait().expect_code(0).stdout;
         let crcs = text.lines().filter_map(|line| line.trim().strip_prefix("AAL5 CRC: "));
         let crcs: Vec<&str> = crcs.collect();
@@ -70,8 +69,7 @@ impl<'a> Capture<'a> {
     pub fn is_well_formed(&self) {
         let mut wrong =
             vec!["_ws.malformed".to_owned(), "_ws.expert.severity >= 8388608".to_owned()];
-        let mut judge = Command::new("tshark");
-        judge.arg("-r").arg(&self.file);
+        let mut judge = reader(&self.file);
         for protocol in ["ip", "tcp", "udp", "icmp"] {
             wrong.push(format!("{protocol}.checksum.status == 0"));
             if protocol != "icmp" {

@@ -242,14 +242,20 @@ pub fn linkrate_with(words: &str, more: &[&str]) -> Finished {
     Running::start(command(LINKRATE, words).args(more)).wait()
 }
 
+/// tshark that reads a capture.
+fn reader(file: &Path) -> Command {
+    let mut tshark = Command::new("tshark");
+    // it takes payload of iperf3 for Thrift, and is slow then
+    tshark.args(["--disable-protocol", "thrift"]).arg("-r").arg(file);
+    tshark
+}
+
 /// The given fields of the frames of a capture that match a filter of tshark: a line for each frame,
 /// with tabs between fields.
 #[track_caller]
 pub fn tshark(file: &Path, filter: &str, fields: &[&str]) -> String {
-    let mut tshark = Command::new("tshark");
-    // it takes payload of other programs for Thrift, and is slow then
-    tshark.args(["--disable-protocol", "thrift"]);
-    tshark.arg("-r").arg(file).args(["-Y", filter, "-T", "fields"]);
+    let mut tshark = reader(file);
+    tshark.args(["-Y", filter, "-T", "fields"]);
     fields.iter().for_each(|field| _ = tshark.args(["-e", field]));
     Running::start(&mut tshark).wait().expect_code(0).stdout
 }
