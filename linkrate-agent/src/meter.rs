@@ -283,6 +283,7 @@ impl<'a> Meters<'a> {
             source,
             shared: false,
             others: closed.others.clone(),
+            own_threads_ns: 0,
         }
     }
 }

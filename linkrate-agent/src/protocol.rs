@@ -513,6 +513,10 @@ pub struct Hello {
     /// The sysctls of the network namespace (`net.ipv4.tcp_rmem`).
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
+    /// The settings of CPUs and kernel that change what traffic costs (`cpu-governor`). Empty from agents of
+    /// earlier versions.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Description of an interface.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
-use linkrate_sys::host_settings::network_sysctls;
+use linkrate_sys::host_settings::{self, network_sysctls};
 use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
 use linkrate_sys::sched::Ahead;
 use linkrate_sys::tree::Tree;
@@ -322,6 +322,7 @@ impl Agent<'_> {
             online_cpus: cpus::online()?,
             boot_id: read_line("/proc/sys/kernel/random/boot_id"),
             sysctls: network_sysctls(&Tree::of_this_host()),
+            settings: host_settings::of_host(&Tree::of_this_host()),
         }))
     }
 

@@ -147,6 +147,7 @@ fn facts(host: &Host, interface: &InterfaceFacts) -> BTreeMap<String, String> {
         .map(|(name, value)| (name.to_owned(), value)),
     );
     facts.extend(hello.sysctls.clone());
+    facts.extend(hello.settings.clone());
     facts.retain(|_, value| !value.is_empty());
     facts
 }

@@ -10,7 +10,7 @@ use linkrate_terms::measurement::{
 };
 use linkrate_terms::mix::MixPart;
 use linkrate_terms::told::{Told, ToldDatagrams};
-use linkrate_terms::{Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
+use linkrate_terms::{CpuSet, Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
 use crate::executor::event::Seen;
 use crate::failure;
@@ -74,6 +74,11 @@ pub fn of_reports(
         }));
     }
     sut_cpu.shared = reports.shared_cpus;
+    let adapter = reports.adapter.as_ref();
+    let drivers = adapter.map_or(&[][..], |adapter| &adapter.driver_threads);
+    let devices = adapter.map_or(&[][..], |adapter| &adapter.device_threads);
+    sut_cpu.own_threads_ns = own_threads_ns(&sut_cpu, drivers);
+    client_cpu.own_threads_ns = own_threads_ns(&client_cpu, devices);
     client_cpu.shared = reports.shared_cpus;
     let remarks = remarks(workload, &reports);
     let failure = reports.event.clone().map(|(event, seen)| {
@@ -150,6 +155,22 @@ fn client_part(report: &&WindowReport) -> ClientPart {
     }
 }
 
+/// The most by which the times of threads may be of moments before or behind the window of the CPUs, at both edges
+/// together, ns for each CPU.
+const EDGES_NS: u64 = 4_000_000;
+
+/// CPU time that linkrate's own threads had of the CPUs of a role, at least: those of its agents and, as
+/// `threads`, those of the adapters. A thread that may run on other CPUs does not count.
+fn own_threads_ns(cpu: &CpuUse, threads: &[ThreadTime]) -> u64 {
+    let cpus: CpuSet = cpu.cpus.iter().map(|cpu| cpu.cpu).collect();
+    let is_here = |thread: &&ThreadTime| {
+        !thread.affinity.is_empty() && thread.affinity.iter().all(|cpu| cpus.contains(cpu))
+    };
+    let here = cpu.threads.iter().chain(threads).filter(is_here);
+    let sum = here.fold(0, |sum: u64, thread| sum.saturating_add(thread.cpu_ns));
+    sum.saturating_sub(EDGES_NS * cpus.len() as u64)
+}
+
 fn empty_like(cpu: &CpuUse) -> CpuUse {
     CpuUse {
         cpus: Vec::new(),
@@ -157,6 +178,7 @@ fn empty_like(cpu: &CpuUse) -> CpuUse {
         source: cpu.source,
         shared: cpu.shared,
         others: Vec::new(),
+        own_threads_ns: 0,
     }
 }
 
@@ -304,7 +326,7 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
-    use linkrate_terms::measurement::IdleSource;
+    use linkrate_terms::measurement::{CpuTime, IdleSource};
 
     use super::*;
 
@@ -328,6 +350,7 @@ pub(crate) mod tests {
                 source: IdleSource::TimerList,
                 shared: false,
                 others: Vec::new(),
+                own_threads_ns: 0,
             },
             interface: InterfaceCounts::default(),
             protocol: BTreeMap::new(),
@@ -343,6 +366,26 @@ pub(crate) mod tests {
             parts: Vec::new(),
             broken: None,
         }
+    }
+
+    #[test]
+    fn the_own_time_of_a_role_is_that_of_threads_that_run_nowhere_else() {
+        let thread = |cpus: &[u32], cpu_ns| ThreadTime {
+            name: "drv 0".to_owned(),
+            affinity: cpus.iter().copied().collect(),
+            cpu_ns,
+            user_ns: 0,
+        };
+        let cpu = |cpu| CpuTime { cpu, window_ns: 0, busy_ns: 0, steal_ns: 0, unsure_ns: 0 };
+        let mut cpu = CpuUse { cpus: vec![cpu(2), cpu(3)], ..window(0, 0).cpu };
+        cpu.threads = vec![thread(&[2], 30_000_000), thread(&[2, 3], 20_000_000)];
+        cpu.threads.extend([thread(&[1, 2], 900_000_000), thread(&[], 900_000_000)]);
+        assert_eq!(own_threads_ns(&cpu, &[]), 42_000_000);
+        let drivers = [thread(&[3], 70_000_000), thread(&[0], 900_000_000)];
+        assert_eq!(own_threads_ns(&cpu, &drivers), 112_000_000);
+        cpu.threads.truncate(1);
+        cpu.threads[0].cpu_ns = 1;
+        assert_eq!(own_threads_ns(&cpu, &[]), 0);
     }
 
     #[test]

@@ -274,6 +274,7 @@ const CPU: &[Column<Measurement>] = &[
     // of other programs: all that may be in the busy time, and what is
     ("sut_others_ns", |run| text(run.sut_cpu.others_ns())),
     ("sut_others_bound_ns", |run| text(run.sut_cpu.others_bound_ns())),
+    ("sut_others_unsure_ns", |run| text(run.sut_cpu.others_unsure_ns())),
     ("sut_cpu_percent", |run| figure(run.sut_cpu.percent())),
     ("sut_busiest_cpu_percent", |run| figure(run.sut_cpu.busiest_percent())),
     ("sut_busy_cpus", |run| figure(run.sut_cpu.busy_cpus())),

@@ -10,7 +10,7 @@ pub const TITLES: [&str; 4] =
     ["service demand", "application and stack", "driver", "of it at the TAP"];
 
 /// What the table does not say by itself.
-pub const NOTE: &str = "the driver has the receive processing that runs in it, as in a NAPI poll; at the TAP: its \
+pub const NOTE: &str = "in brackets: the share of the service demand; the driver has the receive processing that runs in it, as in a NAPI poll; at the TAP: its \
                         system calls and copies, which a real adapter does not cost its host, by the prices of \
                         this lab with their quartiles";
 
@@ -21,6 +21,13 @@ const SHARED: &str =
     "service demand has no parts: the SUT shares its CPUs with clients and devices";
 const NO_PRICES: &str =
     "the part at the TAP was not measured: these runs have no prices of calls to a TAP";
+
+/// What effects without the driver are.
+pub const WITHOUT_DRIVER: &str = "a real adapter has another driver: a change in service demand carries over to it as far as the \
+                                  change without the driver is the same";
+
+/// The title of an effect without the driver, below the effect.
+pub const EFFECT: &str = "without the driver";
 
 /// Every cell with parts.
 pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
@@ -36,14 +43,20 @@ pub fn fields(cell: &CellResult) -> Option<[String; 4]> {
     };
     let percent = |part: f64| format!("{:.0}", part * 100.0 / whole.interval.mean);
     let of_whole = |part: f64| format!("{} ({} %)", figure(part), percent(part));
+    let with_interval = |interval: Interval| {
+        let part = Quantity { interval, ..whole };
+        let margin = number::margin(&part).map_or_else(String::new, |margin| format!(" {margin}"));
+        let mean = number::mean_without_unit(&part);
+        format!("{mean}{margin} ({} %)", percent(interval.mean))
+    };
     let tap = |tap: TapPart| match (percent(tap.low), percent(tap.high)) {
         (low, high) if low == high => of_whole(tap.mean),
         (low, high) => format!("{} ({low} to {high} %)", figure(tap.mean)),
     };
     Some([
         number::brief_mean(&whole),
-        of_whole(parts.application_and_stack),
-        of_whole(parts.driver),
+        with_interval(parts.intervals.application_and_stack),
+        with_interval(parts.intervals.driver),
         parts.tap.map_or_else(|| "not measured".to_owned(), tap),
     ])
 }
@@ -55,6 +68,9 @@ pub fn notes(results: &StudyResults) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if all(results).next().is_some() {
         notes.push(NOTE);
+    }
+    if results.effects.iter().any(|effect| effect.without_driver.is_some()) {
+        notes.push(WITHOUT_DRIVER);
     }
     if undivided().any(|cell| cell.evidence.adapter.is_none()) {
         notes.push(NO_DRIVER);
@@ -73,7 +89,7 @@ pub fn notes(results: &StudyResults) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use linkrate_study::quantity::Unit;
-    use linkrate_study::results::{AdapterFigures, DemandParts};
+    use linkrate_study::results::{AdapterFigures, DemandParts, PartIntervals};
 
     use super::*;
     use crate::layout::Style;
@@ -94,7 +110,9 @@ mod tests {
     }
 
     fn parts(tap: Option<TapPart>) -> DemandParts {
-        DemandParts { application_and_stack: 0.7, driver: 1.3, tap }
+        let around = |mean: f64| Interval { mean, low: Some(mean * 0.97), high: Some(mean * 1.03) };
+        let intervals = PartIntervals { application_and_stack: around(0.7), driver: around(1.3) };
+        DemandParts { application_and_stack: 0.7, driver: 1.3, tap, intervals }
     }
 
     #[test]
@@ -102,10 +120,13 @@ mod tests {
         let tap = TapPart { mean: 0.42, low: 0.4, high: 0.45 };
         let results = results(Some(parts(Some(tap))), true);
         let fields = fields(&results.cells[0]).unwrap();
-        assert_eq!(fields, ["2.00 µs/KB", "0.700 (35 %)", "1.30 (65 %)", "0.420 (20 to 22 %)"]);
+        assert_eq!(
+            fields,
+            ["2.00 µs/KB", "0.700 ±3.0 % (35 %)", "1.30 ±3.0 % (65 %)", "0.420 (20 to 22 %)"]
+        );
         assert_eq!(notes(&results), [NOTE]);
         let text = terminal::table(&results, Some(120), Style { color: false });
-        assert!(text.contains("1.30 (65 %)") && text.contains("NAPI poll"), "{text}");
+        assert!(text.contains("1.30 ±3.0 % (65 %)") && text.contains("NAPI poll"), "{text}");
         let table = tables::demand(&results).unwrap();
         assert_eq!(table.rows[0].fields[4].text, fields[3]);
     }

@@ -245,6 +245,7 @@ impl<'a> Paper<'a> {
                 .into_iter()
                 .chain(imported::table(results))
                 .chain(tables::demand(results))
+                .chain(tables::without_driver(results))
                 .chain(tables::round_trip(results))
                 .chain(tables::mix(results))
                 .chain(tables::ways(results))

@@ -191,10 +191,14 @@ impl Page<'_> {
                     change.ends.unwrap_or_else(|| number::ABSENT.to_owned()),
                     claimed,
                 ]);
-                if let Some(equal) = &effect.equal_mix {
-                    let change = number::change(equal);
+                // the report has the second one of all effects
+                let without_driver = effect.without_driver.filter(|_| effect.claimed);
+                let below = [("at equal mix", effect.equal_mix), (demand::EFFECT, without_driver)];
+                for (title, ratio) in below {
+                    let Some(ratio) = ratio else { continue };
+                    let change = number::change(&ratio);
                     table.add_row([
-                        "    at equal mix".to_owned(),
+                        format!("    {title}"),
                         change.mean,
                         change.ends.unwrap_or_else(|| number::ABSENT.to_owned()),
                     ]);

@@ -94,6 +94,7 @@ mod tests {
             measure: Measure::ServiceDemand,
             ratio: exactly(0.755),
             equal_mix: None,
+            without_driver: None,
             pairs: 1,
             p: None,
             adjusted_p: None,
@@ -127,6 +128,18 @@ mod tests {
         let table = tables::equal_mix(&results).expect("a table");
         let texts: Vec<&str> = table.rows[0].fields.iter().map(|of| of.text.as_str()).collect();
         assert_eq!(texts[2..4], ["−24 %", "−20 %"]);
+        // a claimed one is below it without the driver too
+        assert_eq!(tables::without_driver(&results), None);
+        results.effects[0].without_driver = Some(exactly(0.5));
+        assert!(!terminal(&results).contains(crate::demand::EFFECT), "not claimed");
+        results.effects[0].claimed = true;
+        let text = terminal(&results);
+        let line = text.lines().find(|line| line.contains(crate::demand::EFFECT)).expect("a row");
+        assert!(line.contains("−50 %"), "{text}");
+        let table = tables::without_driver(&results).expect("a table");
+        let texts: Vec<&str> = table.rows[0].fields.iter().map(|of| of.text.as_str()).collect();
+        assert_eq!(texts[2..4], ["−24 %", "−50 %"]);
+        assert!(crate::demand::notes(&results).contains(&crate::demand::WITHOUT_DRIVER));
         // a study of one direction says nothing of mixes
         results.cells.iter_mut().for_each(|cell| cell.ways.clear());
         assert_eq!(notes(&results), [""; 0]);

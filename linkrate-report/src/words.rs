@@ -293,6 +293,7 @@ mod tests {
             claimed: *claimed,
             excluded: false,
             equal_mix: None,
+            without_driver: None,
         };
         ratios.iter().enumerate().map(effect).collect()
     }

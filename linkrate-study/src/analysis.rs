@@ -194,7 +194,7 @@ fn cell_result(
         }),
         mix: mix::of_cell(&cell.spec, of_cell, level),
         service_demand: quantity(Measure::ServiceDemand),
-        service_demand_parts: demand::of_cell(of_cell),
+        service_demand_parts: demand::of_cell(of_cell, level),
         cpu: quantity(Measure::Cpu),
         latency: measures::latency(of_cell),
         round_trip: round_trip::of_cell(of_cell),

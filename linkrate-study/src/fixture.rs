@@ -150,6 +150,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
         source: IdleSource::TimerList,
         shared: false,
         others: Vec::new(),
+        own_threads_ns: 0,
     };
     Measurement {
         traffic,

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::analysis::effects::comparisons;
 use crate::analysis::measures::RunsByCell;
+use crate::analysis::unsure;
 use crate::analysis::watched::watched;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity};
@@ -175,6 +176,7 @@ fn cell_look(study: &Study, runs: &RunsByCell<'_>, index: usize, level: f64) -> 
     let figures = [rate, Measure::ServiceDemand].into_iter().filter_map(|measure| {
         let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
         let interval: Interval = of_mean(&values, level)?;
+        let interval = unsure::of_mean(interval, unsure::of_cell(runs, index, measure));
         let so_far = (2..=values.len()).filter_map(|n| of_mean(&values[..n], level));
         Some(FigureLook {
             measure,

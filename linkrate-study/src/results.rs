@@ -220,6 +220,17 @@ pub struct DemandParts {
     /// The part of `driver` that a real adapter would not cost its host; absent where the prices of calls
     /// to a TAP are not known.
     pub tap: Option<TapPart>,
+    /// The intervals of the first two over the runs.
+    pub intervals: PartIntervals,
+}
+
+/// The intervals of the parts of a service demand, in its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PartIntervals {
+    /// Of everything except the driver threads. What other programs leave unsure of the service demand is in it.
+    pub application_and_stack: Interval,
+    /// Of the driver threads.
+    pub driver: Interval,
 }
 
 /// The system calls and copies by which drivers read and write TAPs: the calls of the runs at the prices of
@@ -529,6 +540,10 @@ pub struct Effect {
     /// other; absent unless both are bidirectional and the study has the cells of one direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equal_mix: Option<Interval>,
+    /// The same ratio of service demands without the driver threads in either; absent unless both cells had an emulated
+    /// driver whose part is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_driver: Option<Interval>,
     /// Blocks with both runs.
     pub pairs: u32,
     /// Probability of such a ratio if nothing changed; `None` without an interval.

@@ -116,6 +116,10 @@ pub struct PortShares {
 pub struct DisciplineShare {
     /// Its interface.
     pub interface: String,
+    /// The other interfaces of the same end where one of this kind held packets back in each run.
+    pub beside: Vec<String>,
+    /// The interfaces of the same end where none did.
+    pub free: Vec<String>,
     /// Its kind by the kernel's name.
     pub kind: String,
     /// The rate that it holds packets back to; `None` if its kind does not tell one.

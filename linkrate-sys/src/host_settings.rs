@@ -1,5 +1,5 @@
 //! Settings of a host that change what traffic costs: frequency of the CPUs, mitigations, microcode,
-//! boot parameters, and the sysctls of the network.
+//! boot parameters, the source of its clock, and the sysctls of the network.
 //!
 //! What a host does not have, or does not let this process read, is absent.
 
@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::tree::Tree;
 
 const CPUS: &str = "/sys/devices/system/cpu";
+
+/// What a reading of the clock costs depends on it.
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// Sysctls that are no settings: secrets, one-way switches, and what modules have registered.
 const NO_SETTINGS: [&str; 6] = [
@@ -37,6 +40,7 @@ pub fn of_host(tree: &Tree) -> BTreeMap<String, String> {
         ("mitigations", mitigations(tree)),
         ("microcode", microcode(tree)),
         ("kernel-command-line", command_line(tree)),
+        ("clock-source", tree.text(CLOCK_SOURCE)),
     ];
     let known = found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     known.filter(|(_, value)| !value.is_empty()).collect()
@@ -163,10 +167,12 @@ mod tests {
             (&format!("{cpu}/vulnerabilities/spectre_v2"), "Mitigation: Retpolines"),
             (&format!("{cpu}/vulnerabilities/mds"), "Vulnerable"),
             ("proc/cpuinfo", "processor\t: 0\nmicrocode\t: 0x1\nprocessor\t: 1\nmicrocode\t: 0x2"),
+            (CLOCK_SOURCE.trim_start_matches('/'), "tsc"),
             ("proc/cmdline", "BOOT_IMAGE=/vmlinuz-6.18 quiet  mitigations=auto initrd=/boot/i"),
         ]);
         let found: Vec<(String, String)> = of_host(&tree).into_iter().collect();
         let expected = [
+            ("clock-source", "tsc"),
             ("cpu-governor", "performance, powersave"),
             // the driver's own switch counts
             ("cpu-turbo", "on"),

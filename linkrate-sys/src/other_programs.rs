@@ -1,8 +1,10 @@
 //! Other programs that used the CPUs: the CPU time of the threads of every program, from `/proc`.
 //!
 //! `schedstat` of a thread has its CPU time in nanoseconds
-//! (Documentation/scheduler/sched-stats.rst), `stat` the CPU it ran on last. Kernel threads belong
-//! to the host and are left out.
+//! (Documentation/scheduler/sched-stats.rst), `stat` the CPU it ran on last, and `sched` how often it moved to
+//! another CPU (kernel/sched/debug.c). A thread that has not moved used its time where it is. A thread
+//! that has moved may have been on any CPU that its affinity allows. Kernel threads belong to the host and are
+//! left out.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,11 +32,29 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// CPU time of all threads of all programs except linkrate's own.
 #[derive(Debug)]
 pub struct ProgramTimes {
-    /// Nanoseconds by process and thread.
-    threads: HashMap<(u32, u32), u64>,
+    /// By process and thread.
+    threads: HashMap<(u32, u32), ThreadTimes>,
     is_whole: bool,
     /// When the reading began, CLOCK_MONOTONIC.
     at_ns: u64,
+}
+
+/// One thread at a reading.
+#[derive(Debug, Clone, PartialEq)]
+struct ThreadTimes {
+    /// CPU time, ns.
+    ns: u64,
+    /// Unknown where the time of the reading did not suffice for it.
+    place: Option<Place>,
+}
+
+/// Where a thread was at a reading, and where it may go.
+#[derive(Debug, Clone, PartialEq)]
+struct Place {
+    last_cpu: u32,
+    /// How often it moved to another CPU so far; `None` where the kernel does not tell.
+    moves: Option<u64>,
+    affinity: CpuSet,
 }
 
 /// Fields of the `stat` file of a process or thread.
@@ -72,35 +92,48 @@ impl ProgramTimes {
             for thread in numbers(&format!("/proc/{process}/task")).unwrap_or_default() {
                 // a thread that has just ended is left out
                 if let Some(ns) = thread_cpu_ns(process, thread) {
-                    program_times.threads.insert((process, thread), ns);
+                    let times = ThreadTimes { ns, place: None };
+                    program_times.threads.insert((process, thread), times);
                 }
             }
+        }
+        // Behind the times: without them a program is not seen, without a place it counts as an upper bound. Those
+        // that used most so far are the likeliest to use more.
+        let mut by_time: Vec<_> = program_times.threads.iter_mut().collect();
+        by_time.sort_by_key(|(_, times)| std::cmp::Reverse(times.ns));
+        for ((process, thread), times) in by_time {
+            if Instant::now() > deadline {
+                break;
+            }
+            times.place = Place::read(*process, *thread);
         }
         program_times
     }
 
-    /// The programs that used `cpus` since `earlier`, the busiest first. A thread that may also run
-    /// on other CPUs counts if it ran on one of `cpus` last; its figure is an upper bound. The time of
-    /// threads that are bound to `cpus` is taken as even between the readings, of which `window_ns` counts.
+    /// The programs that used `cpus` since `earlier`, the busiest first. The figure of a thread that moved and may
+    /// have been on one of `cpus` meanwhile is an upper bound. The time of threads that were on `cpus` alone is taken as
+    /// even between the readings, of which `window_ns` counts.
     pub fn since(&self, earlier: &Self, cpus: &CpuSet, window_ns: u64) -> Vec<OtherProgram> {
         let mut programs: HashMap<u32, (u64, u64)> = HashMap::new();
         let between_ns = self.at_ns.saturating_sub(earlier.at_ns).max(window_ns).max(1);
         let within =
             |ns: u64| (u128::from(ns) * u128::from(window_ns) / u128::from(between_ns)) as u64;
-        for ((process, thread), ns) in &self.threads {
+        for ((process, thread), now) in &self.threads {
             let before = match earlier.threads.get(&(*process, *thread)) {
-                Some(ns) => *ns,
+                Some(before) => Some(before),
                 // a new thread, unless the earlier reading was incomplete
-                None if earlier.is_whole => 0,
+                None if earlier.is_whole => None,
                 None => continue,
             };
-            let used = ns.saturating_sub(before);
+            let used = now.ns.saturating_sub(before.map_or(0, |before| before.ns));
             if used < LEAST_NS {
                 continue;
             }
-            let bound = match was_on(cpus, *process, *thread) {
-                Presence::Bound => within(used),
-                Presence::Last => 0,
+            // a thread that has ended since used its time as well, at an unknown place
+            let place = now.place.clone().or_else(|| Place::read(*process, *thread));
+            let bound = match presence(cpus, before, place.as_ref()) {
+                Presence::Here => within(used),
+                Presence::Perhaps => 0,
                 Presence::Elsewhere => continue,
             };
             let (all_ns, bound_ns) = programs.entry(*process).or_default();
@@ -124,27 +157,65 @@ impl ProgramTimes {
 /// Where a thread used its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
-    /// On the CPUs: it may run nowhere else.
-    Bound,
-    /// It ran on them last, and may have run elsewhere before.
-    Last,
-    /// Not on them, as far as is known.
+    /// On the CPUs.
+    Here,
+    /// It moved, and may have been on them.
+    Perhaps,
+    /// Not on them.
     Elsewhere,
 }
 
-fn was_on(cpus: &CpuSet, process: u32, thread: u32) -> Presence {
-    let affinity = sched::affinity(thread as i32).unwrap_or_default();
-    if !affinity.overlaps(cpus) {
+/// Where a thread used its time between its place at an earlier reading and that of now. `before` is `None` for a
+/// thread that has begun since.
+fn presence(cpus: &CpuSet, before: Option<&ThreadTimes>, now: Option<&Place>) -> Presence {
+    let is_here = |cpu: u32| cpus.contains(cpu);
+    let Some(now) = now else {
+        let earlier = before.and_then(|before| before.place.as_ref());
+        let may_be = earlier.is_none_or(|earlier| earlier.affinity.overlaps(cpus));
+        return if may_be { Presence::Perhaps } else { Presence::Elsewhere };
+    };
+    let earlier = match before {
+        Some(before) => before.place.clone(),
+        // the count of a thread begins with zero, on the CPU where it runs first
+        None => Some(Place { moves: now.moves.map(|_| 0), ..now.clone() }),
+    };
+    // an affinity that was set in between does not tell where the thread was before
+    let of_both = |is_so: &dyn Fn(&CpuSet) -> bool| {
+        is_so(&now.affinity) && earlier.as_ref().is_none_or(|earlier| is_so(&earlier.affinity))
+    };
+    if of_both(&|affinity| !affinity.overlaps(cpus)) {
         return Presence::Elsewhere;
     }
-    if affinity.iter().all(|cpu| cpus.contains(cpu)) {
-        return Presence::Bound;
+    if of_both(&|affinity| affinity.iter().all(is_here)) {
+        return Presence::Here;
     }
-    let last = read_stat(&format!("/proc/{process}/task/{thread}/stat"));
-    match last.is_some_and(|stat| cpus.contains(stat.last_cpu)) {
-        true => Presence::Last,
-        false => Presence::Elsewhere,
+    let stayed = earlier.as_ref().is_some_and(|earlier| {
+        now.moves.is_some() && earlier.moves == now.moves && earlier.last_cpu == now.last_cpu
+    });
+    match (stayed, is_here(now.last_cpu)) {
+        (true, true) => Presence::Here,
+        (true, false) => Presence::Elsewhere,
+        (false, _) => Presence::Perhaps,
     }
+}
+
+impl Place {
+    /// The place of a thread now; `None` once it has ended.
+    fn read(process: u32, thread: u32) -> Option<Self> {
+        let path = format!("/proc/{process}/task/{thread}");
+        let moves = fs::read_to_string(format!("{path}/sched")).ok();
+        Some(Self {
+            last_cpu: read_stat(&format!("{path}/stat"))?.last_cpu,
+            moves: moves.and_then(|text| parse_moves(&text)),
+            affinity: sched::affinity(thread as i32).ok()?,
+        })
+    }
+}
+
+/// How often a thread moved to another CPU, from the text of its `sched`.
+fn parse_moves(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
+    line.trim_start().strip_prefix(':')?.trim().parse().ok()
 }
 
 /// The processes of linkrate itself.
@@ -227,13 +298,90 @@ mod tests {
         assert_eq!(found.bound_ns, found.cpu_ns);
         let half = of(&half).expect("the same program");
         assert!((half.bound_ns as f64 * 2.0 / found.cpu_ns as f64 - 1.0).abs() < 0.01, "{half:?}");
-        // where it may also run elsewhere, its time is an upper bound
-        if cpus.iter().count() > 1
-            && let Some(narrow) = of(&narrow)
-        {
-            assert_eq!((narrow.cpu_ns, narrow.bound_ns), (found.cpu_ns, 0));
+        // where it may also run elsewhere, its time is an upper bound, unless it stayed
+        if let Some(narrow) = of(&narrow) {
+            assert!(narrow.bound_ns == 0 || narrow.bound_ns == found.cpu_ns, "{narrow:?}");
+            assert_eq!(narrow.cpu_ns, found.cpu_ns);
         }
         assert!(told.iter().all(|program| program.pid != std::process::id()), "{told:?}");
+    }
+
+    fn place(last_cpu: u32, moves: Option<u64>, affinity: &[u32]) -> Place {
+        Place { last_cpu, moves, affinity: affinity.iter().copied().collect() }
+    }
+
+    fn at(place: Place) -> ThreadTimes {
+        ThreadTimes { ns: 0, place: Some(place) }
+    }
+
+    #[test]
+    fn a_thread_that_moved_may_have_been_anywhere_it_may_run() {
+        let cpus: CpuSet = [1].into_iter().collect();
+        for (before, now, expected) in [
+            // no move: it is where it was
+            (place(0, Some(7), &[0, 1]), place(0, Some(7), &[0, 1]), Presence::Elsewhere),
+            (place(1, Some(7), &[0, 1]), place(1, Some(7), &[0, 1]), Presence::Here),
+            // there and back, unless its affinity has no such CPU
+            (place(0, Some(7), &[0, 1]), place(0, Some(9), &[0, 1]), Presence::Perhaps),
+            (place(1, Some(7), &[0, 1]), place(1, Some(9), &[0, 1]), Presence::Perhaps),
+            (place(0, Some(7), &[0, 1]), place(1, Some(8), &[0, 1]), Presence::Perhaps),
+            (place(0, Some(7), &[0, 2]), place(0, Some(9), &[0, 2]), Presence::Elsewhere),
+            (place(1, Some(7), &[1]), place(1, Some(7), &[1]), Presence::Here),
+            // an affinity that was changed in between
+            (place(1, Some(7), &[1]), place(0, Some(8), &[0]), Presence::Perhaps),
+            (place(0, Some(7), &[0]), place(1, Some(8), &[1]), Presence::Perhaps),
+            // a kernel that does not count moves
+            (place(0, None, &[0, 1]), place(0, None, &[0, 1]), Presence::Perhaps),
+        ] {
+            let found = presence(&cpus, Some(&at(before.clone())), Some(&now));
+            assert_eq!(found, expected, "{before:?}, then {now:?}");
+        }
+        let new = |place: &Place| presence(&cpus, None, Some(place));
+        assert_eq!(new(&place(0, Some(0), &[0, 1])), Presence::Elsewhere);
+        assert_eq!(new(&place(1, Some(0), &[0, 1])), Presence::Here);
+        assert_eq!(new(&place(0, Some(2), &[0, 1])), Presence::Perhaps);
+        // a place that was not read
+        let unknown = ThreadTimes { ns: 0, place: None };
+        let now =
+            |affinity: &[u32]| presence(&cpus, Some(&unknown), Some(&place(0, Some(1), affinity)));
+        assert_eq!([now(&[0, 1]), now(&[0])], [Presence::Perhaps, Presence::Elsewhere]);
+        let ended =
+            |affinity: &[u32]| presence(&cpus, Some(&at(place(0, Some(1), affinity))), None);
+        assert_eq!([ended(&[0, 1]), ended(&[0])], [Presence::Perhaps, Presence::Elsewhere]);
+    }
+
+    #[test]
+    fn the_moves_of_a_thread_are_in_its_sched_file() {
+        let text = "sh (7, #threads: 1)\n---\nse.vruntime      :   5.1\nse.nr_migrations  :   12\n";
+        assert_eq!(parse_moves(text), Some(12));
+        assert_eq!(parse_moves("sh (7, #threads: 1)\n"), None);
+        assert_eq!(parse_moves("se.nr_migrations  :   x\n"), None);
+    }
+
+    /// It works on the second CPU and goes back to the first before the second reading.
+    #[test]
+    fn a_program_that_moved_off_the_cpus_is_told() {
+        let all = sched::affinity(sched::current_thread()).unwrap();
+        let cpus: Vec<u32> = all.iter().take(2).collect();
+        let [first, second] = cpus[..] else { return };
+        let only = |cpu: u32| [cpu].into_iter().collect::<CpuSet>();
+        let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let go = |cpus: &CpuSet| sched::set_affinity(busy.id() as i32, cpus).unwrap();
+        go(&only(first));
+        std::thread::sleep(Duration::from_millis(20));
+        let before = ProgramTimes::read();
+        for cpu in [second, first] {
+            go(&only(cpu));
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        go(&all);
+        let after = ProgramTimes::read();
+        let told = after.since(&before, &only(second), after.at_ns - before.at_ns);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        let found = told.iter().find(|one| one.pid == busy.id());
+        let found = found.unwrap_or_else(|| panic!("not in {told:?}"));
+        assert!(found.cpu_ns > 20_000_000 && found.bound_ns == 0, "{found:?}");
     }
 
     #[test]

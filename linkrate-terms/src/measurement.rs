@@ -167,6 +167,10 @@ pub struct CpuUse {
     /// Programs other than linkrate that used these CPUs, the busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherProgram>,
+    /// CPU time of linkrate's own threads that may run on these CPUs only, drivers included, at least, ns: no other
+    /// program had it. Zero in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub own_threads_ns: u64,
 }
 
 /// A program other than linkrate, over the window.
@@ -250,9 +254,26 @@ impl CpuUse {
     }
 
     /// Part of [`others_ns`](Self::others_ns) that may be in [`busy_ns`](Self::busy_ns), or not, ns: at most what was
-    /// busy.
+    /// busy, and at most what linkrate's own threads left of these CPUs. A thread's time may contain steal, and ticks of
+    /// 10 ms say too little of what is left.
     pub fn others_unsure_ns(&self) -> u64 {
-        self.others_ns().saturating_sub(self.others_bound_ns()).min(self.own_busy_ns())
+        let unsure_ns = self.others_ns().saturating_sub(self.others_bound_ns());
+        let at_most_ns = match self.source {
+            IdleSource::ProcStat => self.own_busy_ns(),
+            IdleSource::TimerList | IdleSource::IdleCounter => {
+                let steal_ns =
+                    self.cpus.iter().fold(0, |sum: u64, cpu| sum.saturating_add(cpu.steal_ns));
+                let taken_ns =
+                    self.own_busy_ns().saturating_add(steal_ns).saturating_add(self.unsure_ns());
+                taken_ns.saturating_sub(self.own_threads_ns).min(self.own_busy_ns())
+            }
+        };
+        unsure_ns.min(at_most_ns)
+    }
+
+    /// The most that other programs used of these CPUs, ns: the part that is known, and all that is unsure.
+    pub fn others_at_most_ns(&self) -> u64 {
+        self.others_bound_ns().saturating_add(self.others_unsure_ns())
     }
 
     /// Busy nanoseconds without those that are known to be of other programs.
@@ -678,6 +699,7 @@ mod tests {
             source: IdleSource::TimerList,
             shared: false,
             others: others.to_vec(),
+            own_threads_ns: 0,
         };
         let calm = with(&[]);
         assert_eq!((calm.own_busy_ns(), calm.others_unsure_ns()), (600, 0));
@@ -694,6 +716,16 @@ mod tests {
         // no more than was busy, and no more than the program used
         assert_eq!(with(&[other(900, 900)]).own_busy_ns(), 0);
         assert_eq!(with(&[other(10, u64::MAX)]).own_busy_ns(), 590);
+        // a program that roams over other CPUs had nothing that linkrate's own threads had
+        let roaming = CpuUse { own_threads_ns: 560, ..with(&[other(900, 0)]) };
+        assert_eq!((roaming.others_ns(), roaming.others_unsure_ns()), (900, 40));
+        let mut stolen = roaming.clone();
+        stolen.cpus[0].steal_ns = 25;
+        assert_eq!(stolen.others_unsure_ns(), 65);
+        let ticks = CpuUse { source: IdleSource::ProcStat, ..roaming };
+        assert_eq!(ticks.others_unsure_ns(), 600);
+        let both = CpuUse { own_threads_ns: 400, ..with(&[other(150, 120), other(900, 0)]) };
+        assert_eq!((both.others_unsure_ns(), both.others_at_most_ns()), (80, 200));
     }
 
     #[test]
@@ -728,6 +760,7 @@ mod tests {
             source: IdleSource::TimerList,
             shared: false,
             others: Vec::new(),
+            own_threads_ns: 0,
         };
         assert_eq!((group.busiest_percent(), group.busiest_thread_percent()), (50.0, Some(97.0)));
         assert_eq!(CpuUse { cpus: Vec::new(), ..group }.busiest_thread_percent(), None);

@@ -12,6 +12,8 @@ use common::{LINKRATE, Running, command, has_or_skips, linkrate, linkrate_with, 
 use insta::assert_snapshot;
 use linkrate_agent::framing::MAX_FRAME_BYTES;
 use linkrate_agent::protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request};
+use linkrate_sys::host_settings;
+use linkrate_sys::tree::Tree;
 use linkrate_terms::InterfaceKnobs;
 use serde_json::json;
 
@@ -426,6 +428,9 @@ fn an_agent_answers_over_plain_pipes_until_its_input_ends() {
         panic!("no hello");
     };
     assert_eq!((hello.version, hello.pid), (PROTOCOL_VERSION, agent.pid()));
+    // the settings of its host, which a controller elsewhere cannot read
+    assert_eq!(hello.settings, host_settings::of_host(&Tree::of_this_host()));
+    assert!(!hello.settings.is_empty());
     let mut clock = || match agent.ask(&Request::Clock) {
         Reply::Clock { monotonic_ns } => monotonic_ns,
         other => panic!("no clock: {other:?}"),

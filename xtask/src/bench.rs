@@ -1,10 +1,12 @@
-//! Benchmarks: ratios to third-party peers, all contestants in turn in one run.
+//! Benchmarks: ratios to third-party peers, all contestants in turn in one run; and sessions of one study.
 
 use std::io;
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
 use crate::cargo::cargo;
 use crate::peers;
+use crate::summary::Outcome;
 
 /// Runs the benchmarks and lets them print as they go. They judge nothing: the ratios are for a
 /// person, on a machine that does nothing else.
@@ -17,4 +19,44 @@ pub fn run(install: bool) -> io::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs one study in sessions with fresh labs, adds at most `add` of them to those in `folder`, and judges all.
+///
+/// # Errors
+/// Cargo cannot be started.
+pub fn sessions(folder: Option<&Path>, add: u32) -> io::Result<Outcome> {
+    let folder = folder.map(std::path::absolute).transpose()?;
+    let status = sessions_command(folder.as_deref(), add).status()?;
+    Ok(match status.success() {
+        true => Outcome::passed(),
+        false => Outcome::failed(format!("the benchmark ended with {status}\n")),
+    })
+}
+
+/// The benchmark runs in the directory of its package, so `folder` must be absolute.
+fn sessions_command(folder: Option<&Path>, add: u32) -> Command {
+    let mut command = cargo(["bench", "--locked", "--package", "linkrate", "--bench", "sessions"]);
+    if let Some(folder) = folder {
+        command.arg("--").arg(folder).arg(add.to_string());
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_kept_where_they_are_asked_for() {
+        let words = |folder: Option<&Path>| -> Vec<String> {
+            let command = sessions_command(folder, 2);
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect()
+        };
+        let plain = words(None);
+        assert_eq!(plain[..2], ["bench", "--locked"]);
+        let kept = words(Some(Path::new("/days")));
+        assert_eq!(kept[..plain.len()], plain);
+        assert_eq!(kept[plain.len()..], ["--", "/days", "2"]);
+    }
 }

@@ -1,4 +1,4 @@
-//! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`, `bench`, `package`, `dist`.
+//! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`, `bench`, `sessions`, `package`, `dist`.
 //!
 //! `test` runs everything that must pass, on a developer's machine and in continuous integration
 //! alike. A task is a sequence of steps; the next step runs even after one has failed.
@@ -11,7 +11,7 @@
 //! - [`git`]: the commit and its time
 //! - [`room`]: whether the disk has room for a build
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
-//! - [`mod@bench`]: ratios to third-party peers
+//! - [`mod@bench`]: ratios to third-party peers, and sessions of one study
 //! - [`book`]: the manual, and whether its links lead anywhere
 //! - [`mod@package`]: the Debian package, made and tried
 //! - [`dist`]: what a release hands out
@@ -41,6 +41,7 @@ mod room;
 mod summary;
 mod tools;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -81,6 +82,14 @@ enum Task {
         /// Install no Debian packages; skip what needs missing ones.
         #[arg(long)]
         no_install: bool,
+    },
+    /// Run one small study in several sessions with fresh labs, and fail if they differ much more than their intervals say.
+    Sessions {
+        /// Keep the sessions in this folder, and judge all that are there: in several pieces, or on several days.
+        folder: Option<PathBuf>,
+        /// Add at most so many sessions of 35 s; there are never more than five.
+        #[arg(long, default_value_t = 5, requires = "folder")]
+        add: u32,
     },
     /// Make the Debian package, and install, use, remove and purge it on a copy of this machine's files.
     Package,
@@ -131,6 +140,9 @@ fn main() -> ExitCode {
             summary.step("tools", || tools::provide(tools::OF_RELEASES, true));
             dist::run(&mut summary, again);
         }
+        Task::Sessions { folder, add } => {
+            summary.step("sessions", || bench::sessions(folder.as_deref(), add));
+        }
         Task::Bench { no_install } => {
             return bench::run(!no_install).unwrap_or_else(|error| {
                 eprintln!("error: bench: {error}");
@@ -157,4 +169,26 @@ fn docs(summary: &mut Summary) {
     api_documentation(summary);
     summary.step("manual", book::build);
     summary.step("manual links", book::links);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sessions(words: &[&str]) -> Result<(Option<PathBuf>, u32), clap::Error> {
+        let words = ["cargo xtask", "sessions"].iter().chain(words);
+        match Arguments::try_parse_from(words)?.task {
+            Task::Sessions { folder, add } => Ok((folder, add)),
+            other => panic!("not sessions: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn sessions_are_five_unless_a_folder_has_some() {
+        assert_eq!(sessions(&[]).unwrap(), (None, 5));
+        let kept = Some(PathBuf::from("days"));
+        assert_eq!(sessions(&["days", "--add", "1"]).unwrap(), (kept, 1));
+        // without a folder, nothing is there to be added to
+        assert!(sessions(&["--add", "1"]).is_err());
+    }
 }

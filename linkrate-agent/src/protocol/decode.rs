@@ -37,6 +37,10 @@ pub mod bounds {
     pub const WORD_BYTES: usize = 64;
     /// Bytes of a kernel release or a CPU model.
     pub const LINE_BYTES: usize = 256;
+    /// Settings of a host.
+    pub const SETTINGS: usize = 64;
+    /// Length of one: boot parameters (`COMMAND_LINE_SIZE` of Linux is 4096 at most), or the state of each fault of the CPUs.
+    pub const SETTING_BYTES: usize = 8192;
     /// Bytes that a program of others knows a connection by.
     pub const FIRST_OCTETS: usize = 64;
     /// Bytes of the name of a congestion control: TCP_CA_NAME_MAX, include/net/tcp.h.
@@ -225,6 +229,11 @@ fn check_hello(hello: &Hello) -> Result<(), DecodeError> {
     for (name, value) in &hello.sysctls {
         at_most("bytes of a sysctl's name", name.len() as u64, bounds::WORD_BYTES as u64)?;
         at_most("bytes of a sysctl", value.len() as u64, bounds::LINE_BYTES as u64)?;
+    }
+    at_most("settings", hello.settings.len() as u64, bounds::SETTINGS as u64)?;
+    for (name, value) in &hello.settings {
+        at_most("bytes of a setting's name", name.len() as u64, bounds::WORD_BYTES as u64)?;
+        at_most("bytes of a setting", value.len() as u64, bounds::SETTING_BYTES as u64)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use linkrate_agent::protocol::Hello;
 use linkrate_study::executor::Facts;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
@@ -39,10 +40,6 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) 
             ),
             ("receive-processing", testbed.receive_steering.fact().to_owned()),
             ("idle-time", testbed.idle_source.name().to_owned()),
-            (
-                "clock-source",
-                read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-            ),
             ("default-congestion", read("/proc/sys/net/ipv4/tcp_congestion_control")),
         ]
         .map(|(name, value)| (name.to_owned(), value)),
@@ -53,18 +50,14 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) 
         let drawn: Vec<&str> = drawn.iter().map(|line| line.trim_matches([' ', '│'])).collect();
         facts.insert("fabric".to_owned(), drawn.join("; "));
     }
-    let mut sysctls = BTreeMap::new();
-    // what is read of this host says nothing of a system under test elsewhere
-    if spec.adapter.has_remote_sut() {
-        facts.remove("clock-source");
+    let here = (!spec.adapter.has_remote_sut()).then(Tree::of_this_host);
+    if here.is_none() {
+        // what is read of this host says nothing of a system under test elsewhere
         facts.remove("default-congestion");
-    } else {
-        let host = Tree::of_this_host();
-        facts.extend(host_settings::of_host(&host));
-        sysctls = host_settings::network_sysctls(&host);
     }
+    facts.extend(hello.settings.clone());
+    let sysctls = sysctls(hello, here.as_ref());
     facts.extend(testbed.ground.facts(&testbed.clients));
-    sysctls.extend(hello.sysctls.clone());
     let mut warnings = testbed.placement.warnings();
     warnings.extend(testbed.ground.warnings());
     if let ReceiveSteering::Unavailable(reason) = &testbed.receive_steering {
@@ -76,4 +69,12 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) 
     warnings.extend(measured.warnings());
     let contention = measured.contention();
     Facts { facts, sysctls, measured: measured.facts(), contention, warnings }
+}
+
+/// The sysctls of the network of the system under test: those of its namespace, as its agent tells them, and of a
+/// system under test on this host those that hold for the whole host.
+fn sysctls(hello: &Hello, here: Option<&Tree>) -> BTreeMap<String, String> {
+    let mut sysctls = here.map_or_else(BTreeMap::new, host_settings::network_sysctls);
+    sysctls.extend(hello.sysctls.clone());
+    sysctls
 }

@@ -89,6 +89,11 @@ impl Fake {
             address: (0x0a00_0000 + address).into(),
             prefix_length: 16,
         };
+        // a setting that tells of this agent alone
+        let own = |name: &str| {
+            let value = format!("of agent {}", self.number);
+            std::collections::BTreeMap::from([(name.to_owned(), value)])
+        };
         match request {
             Request::Hello { version } => Reply::Hello(Hello {
                 version: version.min(PROTOCOL_VERSION),
@@ -97,7 +102,8 @@ impl Fake {
                 cpu_model: "a CPU with a name of the usual length @ 2.50GHz".to_owned(),
                 online_cpus: self.cpus.clone(),
                 boot_id: format!("6f1f8e2c-0000-4000-8000-{:012}", self.number),
-                sysctls: Default::default(),
+                sysctls: own("net.ipv4.tcp_rmem"),
+                settings: own("cpu-governor"),
             }),
             Request::Clock => Reply::Clock { monotonic_ns: monotonic_ns() },
             Request::Place { cpus } => Reply::Placed { cpus },
@@ -243,6 +249,31 @@ fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     let begun = Instant::now();
     let value = act();
     (value, begun.elapsed())
+}
+
+/// The governor of a machine behind `ssh` is no file of this one.
+#[test]
+fn the_facts_of_a_sut_elsewhere_are_those_that_its_agent_tells() {
+    let ends = [FarEnd::Slurm { node: "n1".to_owned(), address: None }];
+    let on = Interfaces::new(vec!["eth1".to_owned()], ends.to_vec(), None).expect("interfaces");
+    for sut in [None, Some(FarEnd::Slurm { node: "n2".to_owned(), address: None })] {
+        let spec = TestbedSpec::default().on_interfaces(Interfaces { sut, ..on.clone() });
+        let pairs = (0..=1).map(|number| {
+            let (here, there) = UnixStream::pair().expect("a stream");
+            (here, Fake::new(number, there))
+        });
+        let (streams, fakes): (Vec<UnixStream>, Vec<Fake>) = pairs.unzip();
+        let fakes = std::thread::spawn(move || serve(fakes));
+        let (testbed, errors) = testbed(streams, &spec);
+        let told = super::facts::facts(&testbed, &spec, &super::measured::Measured::default());
+        drop((errors, testbed));
+        fakes.join().expect("no panic of an agent");
+        assert_eq!(told.facts["cpu-governor"], "of agent 0");
+        assert_eq!(told.sysctls["net.ipv4.tcp_rmem"], "of agent 0");
+        // those of this host hold for a system under test on it alone
+        let has_those_of_host = told.sysctls.len() > 1;
+        assert_eq!(has_those_of_host, !spec.adapter.has_remote_sut(), "{:?}", told.sysctls);
+    }
 }
 
 #[test]

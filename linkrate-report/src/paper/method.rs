@@ -401,6 +401,7 @@ mod tests {
             claimed: false,
             excluded: false,
             equal_mix: None,
+            without_driver: None,
         }];
         assert!(warned(&results));
         results.blocks = 5;

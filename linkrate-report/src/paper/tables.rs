@@ -2,7 +2,7 @@
 
 use linkrate_study::analysis::measures;
 use linkrate_study::names;
-use linkrate_study::quantity::{Measure, Quantity, Unit};
+use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
     AdapterFigures, Attribution, CellResult, DisciplineFigures, Effect, StudyResults,
 };
@@ -389,27 +389,46 @@ pub fn ways(results: &StudyResults) -> Option<Table> {
 
 /// Changes in service demand with both cells at one mix of directions; `None` without one.
 pub fn equal_mix(results: &StudyResults) -> Option<Table> {
+    let heads = ["At own mix", "At equal mix"];
+    let title = "Changes in service demand at equal mix of directions";
+    beside_raw(results, title, heads, ways::WITH_EQUAL_MIX, |effect| effect.equal_mix)
+}
+
+/// Changes in service demand without the driver's part; `None` without one.
+pub fn without_driver(results: &StudyResults) -> Option<Table> {
+    let heads = ["With the driver", "Without it"];
+    let title = "Changes in service demand without the driver";
+    beside_raw(results, title, heads, demand::WITHOUT_DRIVER, |effect| effect.without_driver)
+}
+
+/// Effects beside the same under another condition; `None` where none has it.
+fn beside_raw(
+    results: &StudyResults,
+    title: &str,
+    heads: [&str; 2],
+    note: &str,
+    other: fn(&Effect) -> Option<Interval>,
+) -> Option<Table> {
     let row = |(index, effect): (usize, &Effect)| {
-        let (own, equal) =
-            (number::change(&effect.ratio), number::change(effect.equal_mix.as_ref()?));
+        let (raw, other) = (number::change(&effect.ratio), number::change(&other(effect)?));
         let name = [step(effect), names::cell(&effect.at)].join(", ");
-        let fields = [effect_name(index), name, own.mean, equal.mean];
+        let fields = [effect_name(index), name, raw.mean, other.mean];
         let mut fields: Vec<Field> = fields.into_iter().map(Field::of).collect();
-        fields.push(Field::or_absent(equal.ends));
+        fields.push(Field::or_absent(other.ends));
         Some(TableRow { id: String::new(), fields })
     };
     let rows: Vec<TableRow> = results.effects.iter().enumerate().filter_map(row).collect();
     (!rows.is_empty()).then(|| Table {
-        title: "Changes in service demand at equal mix of directions".to_owned(),
+        title: title.to_owned(),
         columns: columns(&[
             ("No.", "short"),
             ("Step", "name"),
-            ("At own mix", "number"),
-            ("At equal mix", "number"),
+            (heads[0], "number"),
+            (heads[1], "number"),
             ("Interval", "number"),
         ]),
         rows,
-        note: format!("{}.", words::capitalised(ways::WITH_EQUAL_MIX)),
+        note: format!("{}.", words::capitalised(note)),
     })
 }
 

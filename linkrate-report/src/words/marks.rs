@@ -163,6 +163,10 @@ mod tests {
         results.published = vec![derived, published(1, true)];
         let marks: Vec<&str> = meanings(&results).iter().map(|(mark, _)| *mark).collect();
         assert_eq!(marks, ["derived", "‡"]);
+        // the table has them beside each figure
+        let table = crate::paper::tables::published(&results).unwrap();
+        let named = [&table.rows[0], &table.rows[1]].map(|row| row.fields[1].text.as_str());
+        assert!(named[0].ends_with(" (derived) ‡") && !named[1].contains('‡'), "{named:?}");
         // a caption has the marks of its own figures
         let all = caption(&results, &results.published);
         assert!(

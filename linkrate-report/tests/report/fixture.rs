@@ -16,8 +16,8 @@ use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
     AdapterFigures, CellEvidence, CellResult, DemandParts, DisciplineFigures, Effect, FailedRun,
-    LinePart, LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind,
-    PublishedResult, RESULTS_FORMAT, RoundTripParts, StudyResults, TapPart,
+    LinePart, LineTax, MemberFigures, PartIntervals, PortFigures, Predicted, PredictedPort,
+    PublishedKind, PublishedResult, RESULTS_FORMAT, RoundTripParts, StudyResults, TapPart,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
@@ -42,6 +42,12 @@ fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
 
 fn relative(mean: f64, fraction: f64, unit: Unit) -> Quantity {
     quantity(mean, mean * fraction, unit)
+}
+
+/// This fraction of a figure, which scatters as the figure does.
+fn scaled(whole: Interval, fraction: f64) -> Interval {
+    let scale = |value: f64| value * fraction;
+    Interval { mean: scale(whole.mean), low: whole.low.map(scale), high: whole.high.map(scale) }
 }
 
 fn text(level: &str) -> Level {
@@ -146,6 +152,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
         source: IdleSource::TimerList,
         shared: false,
         others: Vec::new(),
+        own_threads_ns: 0,
     };
     Measurement {
         traffic: Traffic {
@@ -291,6 +298,7 @@ pub fn stream() -> StudyResults {
         claimed,
         excluded: false,
         equal_mix: None,
+        without_driver: None,
     };
     let effects = vec![
         effect("gso", names[0], Measure::Throughput, [2.164, 2.12, 2.21], true),
@@ -462,6 +470,7 @@ pub fn request_response() -> StudyResults {
         claimed,
         excluded: false,
         equal_mix: None,
+        without_driver: None,
     };
     StudyResults {
         study: "rr".to_owned(),
@@ -654,6 +663,10 @@ pub fn adapter() -> StudyResults {
                 low: demand.interval.mean * 0.2,
                 high: demand.interval.mean * 0.23,
             }),
+            intervals: PartIntervals {
+                application_and_stack: scaled(demand.interval, 0.4),
+                driver: scaled(demand.interval, 0.6),
+            },
         });
         cell.evidence.adapter = Some(AdapterFigures {
             sent_frame_bytes: Some(1511.3),

@@ -30,6 +30,7 @@ fn every_fixture() -> Vec<StudyResults> {
     };
     profiled.cells[0].ways = vec![way(OneWay::Transmit, 4.3e8), way(OneWay::Receive, 5.1e8)];
     profiled.cells[0].verdict.ways[0].missing = vec![Missing::Resent(0.3), Missing::Unknown];
+    profiled.effects[0].without_driver = Some(Interval { mean: 0.6, low: None, high: None });
     profiled.effects[0].equal_mix = Some(Interval { mean: 0.8, low: Some(0.79), high: Some(0.81) });
     profiled.cells[0].attribution = Some(Attribution {
         runs: 5,
@@ -213,6 +214,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "sysctls",
                     "ways",
                     "windows",
+                    "without_driver",
                     "worth",
                 ]
                 .contains(&key.as_str());

@@ -76,6 +76,7 @@ mod tests {
             claimed: false,
             excluded: false,
             equal_mix: None,
+            without_driver: None,
         }
     }
 

@@ -5,13 +5,23 @@
 //! samples. Of their time, a part is that of the system calls and copies at the TAP, which a real adapter
 //! does not cost its host: the calls of the run at the [prices](linkrate_terms::tap) that were measured in
 //! the lab.
+//!
+//! A driver of a real adapter costs something else than this one. A ratio of service demands holds for both as far
+//! as it is the same [without the driver](without_driver).
+
+use std::collections::BTreeMap;
 
 use linkrate_terms::Measurement;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::tap::TapPrices;
 
-use super::{adapter, measures};
-use crate::results::{DemandParts, TapPart};
+use super::effects::Comparison;
+use super::measures::RunsByCell;
+use super::{adapter, measures, unsure};
+use crate::quantity::{Interval, Measure};
+use crate::results::{DemandParts, PartIntervals, TapPart};
+use crate::stats::interval::of_mean;
+use crate::stats::paired;
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 
@@ -22,26 +32,64 @@ struct Shares {
     tap: Option<[f64; 3]>,
 }
 
-/// The parts; `None` without an emulated driver, and where other roles share the SUT's CPUs.
-pub fn of_cell(runs: &[&StoredRun]) -> Option<DemandParts> {
-    let parts = runs.iter().filter_map(|run| {
-        let measured = run.measurement()?;
-        let demand = measures::service_demand(measured, run.spec.is_transactional())?;
-        Some((demand, shares(measured)?))
-    });
-    let parts: Vec<(f64, Shares)> = parts.collect();
-    let mean_of = |of: &dyn Fn(&Shares) -> Option<f64>| {
-        let values: Option<Vec<f64>> =
-            parts.iter().map(|(demand, shares)| Some(demand * of(shares)?)).collect();
-        mean(&values?)
+/// The service demand of a run and the parts of it.
+fn of_run(run: &StoredRun) -> Option<(f64, Shares)> {
+    let measured = run.measurement()?;
+    let demand = measures::service_demand(measured, run.spec.is_transactional())?;
+    Some((demand, shares(measured)?))
+}
+
+/// The parts with intervals of this level; `None` without an emulated driver, and where other roles share the SUT's CPUs.
+pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
+    let parts: Vec<(f64, Shares)> = runs.iter().filter_map(|run| of_run(run)).collect();
+    let values_of = |of: &dyn Fn(&Shares) -> Option<f64>| -> Option<Vec<f64>> {
+        parts.iter().map(|(demand, shares)| Some(demand * of(shares)?)).collect()
     };
-    let of_tap = |which: usize| mean_of(&|shares| Some(shares.tap?[which]));
+    let of_tap = |which: usize| mean(&values_of(&|shares| Some(shares.tap?[which]))?);
     let tap = of_tap(0).zip(of_tap(1).zip(of_tap(2)));
+    let driver = of_mean(&values_of(&|shares| Some(shares.driver))?, level)?;
+    let rest = of_mean(&values_of(&|shares| Some(1.0 - shares.driver))?, level)?;
+    let share = unsure_of_rest(runs, driver.mean, rest.mean);
     Some(DemandParts {
-        application_and_stack: mean_of(&|shares| Some(1.0 - shares.driver))?,
-        driver: mean_of(&|shares| Some(shares.driver))?,
+        application_and_stack: rest.mean,
+        driver: driver.mean,
         tap: tap.map(|(mean, (low, high))| TapPart { mean, low, high }),
+        intervals: PartIntervals { application_and_stack: unsure::of_mean(rest, share), driver },
     })
+}
+
+/// The share of everything except the driver that may be the work of other programs, at most 1: the time of
+/// the driver's threads is known.
+fn unsure_of_rest(runs: &[&StoredRun], driver: f64, rest: f64) -> f64 {
+    let share = unsure::of_runs(runs, Measure::ServiceDemand) * (driver + rest) / rest;
+    // without a rest there is nothing to be unsure of
+    if share.is_finite() { share.min(1.0) } else { 0.0 }
+}
+
+/// The change in service demand of a comparison without the driver's part in either cell; `None` unless both have
+/// an emulated driver.
+pub fn without_driver(
+    comparison: &Comparison,
+    runs: &RunsByCell<'_>,
+    level: f64,
+) -> Option<Interval> {
+    let cells = [comparison.from_cell, comparison.to_cell];
+    let [from, to] = cells.map(|cell| {
+        let rest = |run: &&StoredRun| {
+            let (demand, shares) = of_run(run)?;
+            Some((run.block, demand * (1.0 - shares.driver)))
+        };
+        runs.cell(cell).iter().filter_map(rest).collect::<BTreeMap<u32, f64>>()
+    });
+    let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));
+    let ratio = paired::ratio(pairs, level)?.ratio;
+    let unsure = cells.map(|cell| {
+        let parts = of_cell(runs.cell(cell), level);
+        parts.map_or(0.0, |parts| {
+            unsure_of_rest(runs.cell(cell), parts.driver, parts.application_and_stack)
+        })
+    });
+    Some(unsure::of_ratio(ratio, unsure))
 }
 
 fn shares(run: &Measurement) -> Option<Shares> {
@@ -70,7 +118,7 @@ pub fn prices(run: &Measurement) -> Option<&TapPrices> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::measurement::ThreadTime;
+    use linkrate_terms::measurement::{OtherProgram, ThreadTime};
     use linkrate_terms::tap::{CallPrice, Calls, Price, TapCalls, TapEvidence};
 
     use super::*;
@@ -97,7 +145,7 @@ mod tests {
     }
 
     fn parts(runs: &[StoredRun]) -> Option<DemandParts> {
-        of_cell(&runs.iter().collect::<Vec<_>>())
+        of_cell(&runs.iter().collect::<Vec<_>>(), 0.95)
     }
 
     fn demand(run: &StoredRun) -> f64 {
@@ -119,6 +167,73 @@ mod tests {
         near(tap.mean, 0.2);
         near(tap.low, 0.18);
         near(tap.high, 0.22);
+    }
+
+    /// Where other programs may have had this share of the busy time.
+    fn disturbed(mut run: StoredRun, share: f64) -> StoredRun {
+        if let crate::store::Outcome::Measured(measured) = &mut run.outcome {
+            let cpu_ns = (measured.sut_cpu.busy_ns() as f64 * share) as u64;
+            let name = "hog".to_owned();
+            measured.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+        }
+        run
+    }
+
+    #[test]
+    fn each_part_has_the_interval_of_its_runs() {
+        let of = |unsure| {
+            let runs = [0.6, 0.7, 0.8].map(|driver| disturbed(run(driver, None), unsure));
+            (demand(&runs[0]), parts(&runs).unwrap())
+        };
+        let ((whole, calm), (_, unsure)) = (of(0.0), of(0.03));
+        let intervals = calm.intervals;
+        let half = |of: Interval| (of.high.unwrap() - of.low.unwrap()) / 2.0 / whole;
+        // Student's t with 2 degrees of freedom times 0.1 over the root of 3
+        let expected = 4.3027 * 0.1 / 3.0_f64.sqrt();
+        assert!((half(intervals.driver) - expected).abs() < 1e-3, "{intervals:?}");
+        assert!((half(intervals.application_and_stack) - expected).abs() < 1e-3);
+        assert_eq!(
+            [intervals.driver.mean, intervals.application_and_stack.mean],
+            [calm.driver, calm.application_and_stack]
+        );
+        // what may be of others is no part of the driver: 3 % of the whole
+        assert_eq!(unsure.intervals.driver, intervals.driver);
+        let rest = [unsure.intervals, intervals].map(|of| of.application_and_stack.low.unwrap());
+        assert!(((rest[1] - rest[0]) / whole - 0.03).abs() < 1e-6, "{rest:?}");
+    }
+
+    #[test]
+    fn a_change_without_the_driver_is_that_of_the_rest() {
+        let study = fixture::ladder();
+        let comparisons = super::super::effects::comparisons(&study);
+        let comparison = &comparisons[0];
+        // the driver saves nothing, the rest three quarters
+        let change = |share: f64, unsure: f64| {
+            let mut stored = Vec::new();
+            for block in 0..5 {
+                for (cell, driver) in [(comparison.from_cell, 0.6), (comparison.to_cell, share)] {
+                    let mut run = disturbed(run(driver, None), unsure);
+                    run.block = block;
+                    run.cell = Some(cell as u32);
+                    stored.push(run);
+                }
+            }
+            let runs = RunsByCell::of(&study, &stored);
+            let found = super::super::ways::compare(comparison, &study, &runs, 0.95);
+            let of =
+                |measure| found.iter().find(|effect| effect.measure == measure).unwrap().clone();
+            assert_eq!(of(Measure::Throughput).without_driver, None);
+            of(Measure::ServiceDemand)
+        };
+        let effect = change(0.9, 0.0);
+        let ratio = effect.without_driver.unwrap();
+        assert!((effect.ratio.mean - 1.0).abs() < 1e-9, "{effect:?}");
+        assert!((ratio.mean - 0.1 / 0.4).abs() < 1e-6, "{ratio:?}");
+        // 2 % of the whole are 20 % of a tenth of it, and 5 % of 0.4
+        let unsure = change(0.9, 0.02).without_driver.unwrap();
+        assert_eq!(unsure.mean, ratio.mean);
+        assert!((unsure.low.unwrap() / ratio.low.unwrap() - 0.8).abs() < 1e-6, "{unsure:?}");
+        assert!((unsure.high.unwrap() / ratio.high.unwrap() - 1.0 / 0.95).abs() < 1e-6);
     }
 
     #[test]

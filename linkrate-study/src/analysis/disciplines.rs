@@ -62,8 +62,8 @@ pub fn figures(runs: &[&Measurement], of: Of) -> Vec<DisciplineFigures> {
 /// The discipline that held packets back in each of these runs, of those through which traffic in this
 /// direction is sent. Transactions pass the disciplines of both ends.
 pub fn holding_back(runs: &[&Measurement], direction: Option<OneWay>) -> Option<DisciplineShare> {
-    let sut = || holding_back_of(runs, |run| in_run(of_sut(run)));
-    let clients = || holding_back_of(runs, |run| in_all_clients(of_clients(run)));
+    let sut = || holding_back_of(runs, of_sut, in_run);
+    let clients = || holding_back_of(runs, of_clients, in_all_clients);
     match direction {
         Some(OneWay::Transmit) => sut(),
         Some(OneWay::Receive) => clients(),
@@ -87,9 +87,10 @@ fn in_all_clients(all: &[Discipline]) -> Vec<&Discipline> {
 /// them. Packets that arrive pass no discipline with a queue.
 fn holding_back_of<'a>(
     runs: &[&'a Measurement],
-    held: impl Fn(&'a Measurement) -> Vec<&'a Discipline>,
+    of: Of,
+    held: impl Fn(&'a [Discipline]) -> Vec<&'a Discipline>,
 ) -> Option<DisciplineShare> {
-    let held: Vec<Vec<&Discipline>> = runs.iter().map(|run| held(run)).collect();
+    let held: Vec<Vec<&Discipline>> = runs.iter().map(|run| held(of(run))).collect();
     // the same one of each run
     let found: Vec<&Discipline> = held.first()?.iter().find_map(|first| {
         held.iter()
@@ -97,11 +98,22 @@ fn holding_back_of<'a>(
             .collect::<Option<Vec<&Discipline>>>()
     })?;
     let first = *found.first()?;
+    let all = runs.iter().flat_map(|run| of(run)).map(|one| one.interface.as_str());
+    let others: BTreeSet<&str> = all.filter(|interface| *interface != first.interface).collect();
+    let holds = |interface: &&str, is_kind: &dyn Fn(&str) -> bool| {
+        held.iter()
+            .all(|run| run.iter().any(|one| one.interface == *interface && is_kind(&one.kind)))
+    };
+    let named = |pick: &dyn Fn(&&str) -> bool| -> Vec<String> {
+        others.iter().copied().filter(|interface| pick(interface)).map(str::to_owned).collect()
+    };
     let mean_of = |pick: fn(&Discipline) -> Option<f64>| {
         mean(&found.iter().filter_map(|one| pick(one)).collect::<Vec<_>>())
     };
     Some(DisciplineShare {
         interface: first.interface.clone(),
+        beside: named(&|interface| holds(interface, &|kind| kind == first.kind)),
+        free: named(&|interface| !holds(interface, &|_| true)),
         kind: first.kind.clone(),
         rate: first.rate,
         rate_percent: mean_of(Discipline::rate_percent),
@@ -193,7 +205,14 @@ mod tests {
         // the fullest of the first run was free in another one
         let third = run(vec![on("eth0", 300), on("eth1", 497)]);
         assert_eq!(holding_back(&[&first, &second, &third], TRANSMIT).unwrap().interface, "eth1");
+        assert_eq!((&found.beside[..], &found.free[..]), (&["eth1".to_owned()][..], &[][..]));
         let fourth = run(vec![on("eth0", 498), on("eth1", 300)]);
+        // one of the ports is limited, and the others are free
+        let unlimited = Discipline { kind: "noqueue".to_owned(), ..on("eth2", 0) };
+        let partly = run(vec![on("eth0", 300), on("eth1", 497), unlimited]);
+        let found = holding_back(&[&third, &partly], TRANSMIT).unwrap();
+        assert_eq!((found.interface.as_str(), found.beside.len()), ("eth1", 0));
+        assert_eq!(found.free, ["eth0", "eth2"]);
         assert_eq!(holding_back(&[&first, &third, &fourth], TRANSMIT), None, "none in all runs");
     }
 

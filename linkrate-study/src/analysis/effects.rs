@@ -90,7 +90,7 @@ fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
 
 /// The effects of a comparison, with intervals of the given level; those without a single pair of
 /// runs are left out. [`super::claims`] says which of them are claimed, [`super::ways`] what they are at
-/// equal mix.
+/// equal mix, and [`super::demand`] without the driver.
 pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, level: f64) -> Vec<Effect> {
     comparison
         .measures
@@ -117,6 +117,7 @@ pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, level: f64) -> Ve
                 claimed: false,
                 excluded: false,
                 equal_mix: None,
+                without_driver: None,
             })
         })
         .collect()

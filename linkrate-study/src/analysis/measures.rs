@@ -146,7 +146,8 @@ fn finite(value: Option<f64>) -> Option<f64> {
 pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval> {
     let values: Vec<f64> =
         runs.idle().iter().filter_map(|run| sut_cpu_percent(run.measurement()?)).collect();
-    of_mean(&values, confidence)
+    let unsure = super::unsure::of_runs(runs.idle(), Measure::Cpu);
+    Some(super::unsure::of_mean(of_mean(&values, confidence)?, unsure))
 }
 
 /// Latency over the runs of a cell: counts are summed, the mean is that of all transactions,

@@ -75,7 +75,7 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
             let cpu = &run.client_cpu;
             // of one CPU: which of them it was is not known
             let window_ns = cpu.cpus.iter().map(|cpu| cpu.window_ns).max()?;
-            Some(cpu.others_ns() as f64 * 100.0 / window_ns.max(1) as f64)
+            Some(cpu.others_at_most_ns() as f64 * 100.0 / window_ns.max(1) as f64)
         })
         .unwrap_or(0.0),
     }

@@ -55,7 +55,7 @@ pub fn of_ratio(ratio: Interval, [from, to]: [f64; 2]) -> Interval {
     }
 }
 
-/// The interval of a difference whose minuend and subtrahend may be too high by these, in its unit.
+/// The interval of the difference `to − from`, whose parts `[from, to]` may be too high by these, in its unit.
 #[must_use]
 pub fn of_difference(difference: Interval, [from, to]: [f64; 2]) -> Interval {
     Interval {
@@ -63,6 +63,21 @@ pub fn of_difference(difference: Interval, [from, to]: [f64; 2]) -> Interval {
         high: difference.high.map(|high| high + from),
         ..difference
     }
+}
+
+/// The interval of a figure of several costs that each may be too high: that of all costs as measured, with the ends of
+/// those `at` the corners, where one cost alone is as low as it may be. Between the corners, the figure must rise or fall
+/// with each cost throughout. An end that is open at a corner is open.
+#[must_use]
+pub fn with_corners(
+    measured: Interval,
+    at: impl IntoIterator<Item = Option<Interval>>,
+) -> Interval {
+    at.into_iter().fold(measured, |all, corner| Interval {
+        low: all.low.zip(corner.and_then(|corner| corner.low)).map(|(a, b)| a.min(b)),
+        high: all.high.zip(corner.and_then(|corner| corner.high)).map(|(a, b)| a.max(b)),
+        ..all
+    })
 }
 
 #[cfg(test)]
@@ -144,5 +159,17 @@ mod tests {
         assert!((found.low.unwrap() - 0.36).abs() < 1e-12, "{found:?}");
         assert!((found.high.unwrap() - 0.8).abs() < 1e-12, "{found:?}");
         assert_eq!(of_ratio(ratio, [0.0; 2]), ratio);
+    }
+
+    #[test]
+    fn corners_widen_an_interval_and_open_it() {
+        let of = |mean, low, high| Interval { mean, low, high };
+        let measured = of(0.5, Some(0.4), Some(0.6));
+        let low = of(0.3, Some(0.2), Some(0.4));
+        let high = of(0.8, Some(0.7), None);
+        assert_eq!(with_corners(measured, [Some(low)]), of(0.5, Some(0.2), Some(0.6)));
+        assert_eq!(with_corners(measured, [Some(low), Some(high)]), of(0.5, Some(0.2), None));
+        assert_eq!(with_corners(measured, [None]), of(0.5, None, None));
+        assert_eq!(with_corners(measured, []), measured);
     }
 }

@@ -395,7 +395,7 @@ fn clients_disturbed(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let verdict = judge(&shares::of_runs(runs.iter().copied(), 1.0));
     let percent = verdict.client_others_percent?;
     let used = runs.iter().filter_map(|run| run.measurement()).map(|run| &run.client_cpu);
-    let most = used.max_by_key(|cpu| cpu.others_ns())?;
+    let most = used.max_by_key(|cpu| cpu.others_at_most_ns())?;
     Some(format!(
         "{name}: the clients' CPUs were the bound, and other programs used {percent:.1} % of one \
          of them, most in one run {}: the SUT may be able to do more.",

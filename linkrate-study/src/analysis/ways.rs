@@ -6,7 +6,7 @@
 //! `c · (w · t + (1 − w) · r)`, where `c` is what running together adds or saves. With `c` from the run
 //! itself, the same run at share `v` of the baseline costs
 //! `(v · t + (1 − v) · r) / (w · t + (1 − w) · r)` times as much. It takes `c` as that of both
-//! directions alike.
+//! directions alike. What [other programs leave unsure](super::unsure) of all four costs is in the interval.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ use linkrate_terms::{Direction, RunSpec, Task};
 
 use crate::analysis::effects::{self, Comparison};
 use crate::analysis::measures::RunsByCell;
+use crate::analysis::{demand, unsure};
 use crate::levels::Level;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{Effect, WayRate};
@@ -89,23 +90,34 @@ pub fn at_equal_mix(
         to?.levels.get(FACTOR)?;
         let wanted = to?.levels.with(FACTOR, &Level::Text(direction.to_owned()));
         let cell = study.cells.iter().position(|cell| cell.levels == wanted)?;
-        Some(runs.by_block(cell, Measure::ServiceDemand))
+        let unsure = unsure::of_cell(runs, cell, Measure::ServiceDemand);
+        Some((runs.by_block(cell, Measure::ServiceDemand), unsure))
     };
-    let (transmit, receive) = (alone("transmit")?, alone("receive")?);
+    let ((transmit, unsure_sent), (receive, unsure_received)) =
+        (alone("transmit")?, alone("receive")?);
     let [before, after] = cells.map(|cell| runs.by_block(cell, Measure::ServiceDemand));
     let [mix, own_mix] = cells.map(|cell| shares(runs, cell));
-    let pairs = before.iter().map(|(block, demand)| {
-        let equal = || {
-            let (sent, received) = (transmit.get(block)?, receive.get(block)?);
-            let cost = |share: f64| share * sent + (1.0 - share) * received;
-            Some(after.get(block)? * cost(*mix.get(block)?) / cost(*own_mix.get(block)?))
-        };
-        (Some(*demand), equal())
-    });
-    Some(paired::ratio(pairs, level)?.ratio)
+    // with this much of the costs of each direction alone
+    let with = |[of_sent, of_received]: [f64; 2]| {
+        let pairs = before.iter().map(|(block, demand)| {
+            let equal = || {
+                let (sent, received) = (transmit.get(block)?, receive.get(block)?);
+                let cost =
+                    |share: f64| share * sent * of_sent + (1.0 - share) * received * of_received;
+                Some(after.get(block)? * cost(*mix.get(block)?) / cost(*own_mix.get(block)?))
+            };
+            (Some(*demand), equal())
+        });
+        Some(paired::ratio(pairs, level)?.ratio)
+    };
+    let corners = [[1.0 - unsure_sent, 1.0], [1.0, 1.0 - unsure_received]].map(with);
+    let ratio = unsure::with_corners(with([1.0; 2])?, corners);
+    let unsure = cells.map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
+    Some(unsure::of_ratio(ratio, unsure))
 }
 
-/// The effects of a comparison as [`effects::compare`] has them, with the change at equal mix.
+/// The effects of a comparison as [`effects::compare`] has them, with the change at equal mix and that without the
+/// driver's part.
 pub fn compare(
     comparison: &Comparison,
     study: &Study,
@@ -116,12 +128,15 @@ pub fn compare(
     let demand = effects.iter_mut().find(|effect| effect.measure == Measure::ServiceDemand);
     if let Some(effect) = demand {
         effect.equal_mix = at_equal_mix(comparison, study, runs, level);
+        effect.without_driver = demand::without_driver(comparison, runs, level);
     }
     effects
 }
 
 #[cfg(test)]
 mod tests {
+    use linkrate_terms::measurement::OtherProgram;
+
     use super::*;
     use crate::fixture;
 
@@ -183,6 +198,49 @@ mod tests {
         let shares: Vec<f64> = rates.iter().map(|rate| rate.rate.interval.mean).collect();
         assert!((shares[0] / (shares[0] + shares[1]) - 0.4).abs() < 1e-6, "{rates:?}");
         assert_eq!(of_cell(&study.cells[0].spec, runs.cell(0), 0.95), []);
+    }
+
+    /// Where other programs may have had 40 ms of each run of these directions with `tso`, so much is open at equal
+    /// mix.
+    fn equal_mix(disturbed: &[Direction]) -> Interval {
+        let (study, mut stored) = study("\"transmit\", \"receive\", \"bidirectional\"");
+        for run in &mut stored {
+            let cell = &study.cells[run.cell.unwrap() as usize];
+            let Task::Workload(workload) = &cell.spec.task else { unreachable!() };
+            let tso = cell.levels.get("offload") == Some(&Level::Text("tso".to_owned()));
+            if let crate::store::Outcome::Measured(measured) = &mut run.outcome
+                && tso
+                && disturbed.contains(&workload.direction)
+            {
+                let cpu_ns = measured.sut_cpu.busy_ns() / 20;
+                let name = "hog".to_owned();
+                measured.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+            }
+        }
+        let runs = RunsByCell::of(&study, &stored);
+        let comparisons = effects::comparisons(&study);
+        let mut equal = comparisons.iter().filter(|one| one.factor == "offload");
+        equal.find_map(|one| at_equal_mix(one, &study, &runs, 0.95)).unwrap()
+    }
+
+    #[test]
+    fn what_may_be_of_others_is_in_the_interval_at_equal_mix() {
+        let calm = equal_mix(&[]);
+        let ends = |interval: Interval| (interval.low.unwrap(), interval.high.unwrap());
+        // 5 % of the run in both directions may be of others
+        let both = equal_mix(&[Direction::Bidirectional]);
+        assert!((both.low.unwrap() / calm.low.unwrap() - 0.95).abs() < 1e-9, "{both:?}");
+        assert_eq!((both.mean, both.high), (calm.mean, calm.high));
+        // of sending alone, whose share is higher than that of the baseline: with 0.475 for 0.5, the mix is worth more
+        let sent = equal_mix(&[Direction::Transmit]);
+        let worth = |sent: f64| (0.4 * sent + 0.9) / (0.6 * sent + 0.6);
+        let expected = worth(0.475) / worth(0.5);
+        assert!(
+            expected > 1.0 && (sent.high.unwrap() / calm.high.unwrap() - expected).abs() < 1e-3
+        );
+        assert_eq!((sent.mean, sent.low), (calm.mean, calm.low));
+        let (low, high) = ends(equal_mix(&[Direction::Receive]));
+        assert!(low < calm.low.unwrap() && high == calm.high.unwrap(), "{low} {high}");
     }
 
     #[test]

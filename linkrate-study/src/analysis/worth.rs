@@ -3,7 +3,8 @@
 //!
 //! Everything is made of the runs of the study: the cost of a hand-over from its counters, in the cells whose
 //! connections were handed over; what is saved from the effect of `toe` with all else equal. Both are
-//! paired within blocks.
+//! paired within blocks. What [other programs leave unsure](super::unsure) of the service demands is in all intervals
+//! that are made of them; the cost of a hand-over is the time of linkrate's own threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,7 @@ use linkrate_terms::{Protocol, Task};
 use serde::Serialize;
 
 use crate::analysis::measures::RunsByCell;
+use crate::analysis::unsure;
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::Effect;
@@ -215,31 +217,47 @@ fn paybacks(
     }
     let demand = |cell| runs.by_block(cell, Measure::ServiceDemand);
     let (at_host, at_adapter) = (demand(off), demand(on));
-    let saved: BTreeMap<u32, f64> = at_host
-        .iter()
-        .filter_map(|(block, before)| Some((*block, before - at_adapter.get(block)?)))
-        .collect();
-    let one = |(cell, busy): (usize, bool)| {
-        // bytes of a KB for each µs that they save
-        let pairs = saved.iter().map(|(block, saved)| {
-            let cost_us = costs[cell].get(block).map(|ns| ns / 1e3);
-            (cost_us.map(|us| us * BYTES_PER_KB), Some(*saved))
+    let unsure = [on, off].map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
+    // with this much of the costs at the adapter and at the host
+    let saved = |[of_adapter, of_host]: [f64; 2]| -> BTreeMap<u32, f64> {
+        let pairs = at_host.iter().filter_map(|(block, before)| {
+            Some((*block, before * of_host - at_adapter.get(block)? * of_adapter))
         });
-        let found = quotient::of_pairs(pairs, level)?;
-        let bounded = found.quotient.low.is_some_and(|low| low > 0.0);
+        pairs.collect()
+    };
+    let measured = saved([1.0; 2]);
+    let corners = [[1.0 - unsure[0], 1.0], [1.0, 1.0 - unsure[1]]].map(saved);
+    let mean_of = |values: &BTreeMap<u32, f64>| {
+        mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let unsure_of = [mean_of(&at_adapter) * unsure[0], mean_of(&at_host) * unsure[1]];
+    let one = |(cell, busy): (usize, bool)| {
+        let paid_after = |saved: &BTreeMap<u32, f64>| {
+            // bytes of a KB for each µs that they save
+            let pairs = saved.iter().map(|(block, saved)| {
+                let cost_us = costs[cell].get(block).map(|ns| ns / 1e3);
+                (cost_us.map(|us| us * BYTES_PER_KB), Some(*saved))
+            });
+            quotient::of_pairs(pairs, level)
+        };
+        let found = paid_after(&measured)?;
+        let at_corners = corners.iter().map(|saved| Some(paid_after(saved)?.quotient));
+        let bytes = unsure::with_corners(found.quotient, at_corners);
+        let bounded = bytes.low.is_some_and(|low| low > 0.0);
         let outcome = match (effect.claimed, effect.ratio.mean < 1.0) {
             (true, true) if bounded => Outcome::Pays,
             (true, false) => Outcome::Never,
             _ => Outcome::Open,
         };
-        let interval = of_mean(&saved.values().copied().collect::<Vec<_>>(), level)?;
+        let interval = of_mean(&measured.values().copied().collect::<Vec<_>>(), level)?;
+        let interval = unsure::of_difference(interval, unsure_of);
         Some(Payback {
             at: effect.at.clone(),
             busy,
             saved: Quantity { interval, unit: Unit::MicrosecondsPerKb },
             outcome,
             bytes: (outcome == Outcome::Pays)
-                .then_some(Quantity { interval: found.quotient, unit: Unit::Bytes }),
+                .then_some(Quantity { interval: bytes, unit: Unit::Bytes }),
             pairs: found.pairs,
         })
     };
@@ -272,17 +290,23 @@ fn short(
     };
     let one = |cell: usize| {
         let demand = runs.by_block(cell, Measure::ServiceDemand);
-        let pairs = blocks.iter().map(|block| {
-            let alone = demand.get(block).copied();
-            (alone, alone.zip(cost_us(block)).map(|(alone, cost)| alone + cost))
-        });
+        let unsure = unsure::of_cell(runs, cell, Measure::ServiceDemand);
+        // with this much of the cost of a connection
+        let handed = |of_alone: f64| {
+            let pairs = blocks.iter().map(|block| {
+                let alone = demand.get(block).map(|alone| alone * of_alone);
+                (alone, alone.zip(cost_us(block)).map(|(alone, cost)| alone + cost))
+            });
+            Some(paired::ratio(pairs, level_of_pairs)?.ratio)
+        };
+        let connection = of_mean(&demand.values().copied().collect::<Vec<_>>(), level)?;
         Some(ShortLived {
             at: study.cells[cell].levels.without(FACTOR),
             connection: Quantity {
-                interval: of_mean(&demand.values().copied().collect::<Vec<_>>(), level)?,
+                interval: unsure::of_mean(connection, unsure),
                 unit: Unit::MicrosecondsPerTransaction,
             },
-            handed: paired::ratio(pairs, level_of_pairs)?.ratio,
+            handed: unsure::with_corners(handed(1.0)?, [handed(1.0 - unsure)]),
         })
     };
     (0..study.cells.len()).filter(|cell| is_short(&study.cells[*cell])).filter_map(one).collect()

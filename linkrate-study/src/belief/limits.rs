@@ -10,8 +10,8 @@ use crate::executor::Stage;
 use crate::verdict::OneWay;
 
 /// Time for which payload that has crossed a link may be on its way to TCP when a window opens, although readings
-/// around its edges tell what is, seconds: with a thread that waits for its CPU through all of them. A run with more is
-/// flagged by name.
+/// around its edges tell what is, seconds: with a thread that waits for its CPU through all of them. A run with less is
+/// above its limit for this reason, and is [named with it](above); a run with more is an error of the instrument.
 const UNTOLD: f64 = 0.3e-3;
 
 /// The same where no readings tell, seconds: payload may be in a segment that still grows by merging (64 KiB at 1 Gb/s are 0.5 ms), in a ring, or with a
@@ -99,7 +99,27 @@ fn is_bidirectional(spec: &RunSpec) -> bool {
 /// The first direction in which a run moved more than its links can carry in the window and
 /// while payload of the time before was on its way.
 pub fn over(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
-    over_by(if is_told(spec, run) { UNTOLD } else { ON_ITS_WAY }, testbed, spec, run)
+    over_by(on_its_way(spec, run), testbed, spec, run)
+}
+
+/// The first direction in which a run is above its limit at all, and the time of its payload that may have been on its way when its
+/// window opened, seconds.
+pub fn above(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<(Over, f64)> {
+    let above = WAYS.into_iter().find_map(|direction| {
+        let (share, _) = share(testbed, spec, run, direction)?;
+        (share.rate.0 > share.limit.0).then_some(share)
+    });
+    above.map(|above| (above, on_its_way(spec, run) + moderated(run)))
+}
+
+/// How long payload may be on its way when a window opens, seconds, beside the moderation of interrupts.
+fn on_its_way(spec: &RunSpec, run: &Measurement) -> f64 {
+    if is_told(spec, run) { UNTOLD } else { ON_ITS_WAY }
+}
+
+/// How long the adapter may hold back the interrupt for what it received, seconds.
+fn moderated(run: &Measurement) -> f64 {
+    f64::from(run.effective.interface.port.rx_usecs.unwrap_or(0)) * 1e-6
 }
 
 /// Whether readings around the edges of the window told what was on its way: of streams and transfers between agents, whose
@@ -117,7 +137,7 @@ fn is_told(spec: &RunSpec, run: &Measurement) -> bool {
 /// The first direction in which a run moved more than its links can carry in its window and `more`
 /// seconds.
 fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
-    let moderated = f64::from(run.effective.interface.port.rx_usecs.unwrap_or(0)) * 1e-6;
+    let moderated = moderated(run);
     WAYS.into_iter().find_map(|direction| {
         let (share, seconds) = share(testbed, spec, run, direction)?;
         let most = share.limit.0 * (seconds + more + moderated);

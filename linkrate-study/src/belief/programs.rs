@@ -33,7 +33,7 @@ const UNSURE_NS: u64 = 10_000_000;
 /// moments.
 pub(super) fn check(cpu: &CpuUse, spec: &RunSpec) -> Result<(), Refusal> {
     let asks_for_cost = spec.task != Task::Idle && spec.event.is_none();
-    let (used_ns, unsure_ns) = (cpu.others_ns(), cpu.others_unsure_ns());
+    let (used_ns, unsure_ns) = (cpu.others_at_most_ns(), cpu.others_unsure_ns());
     let (percent, unsure_percent) = (cpu.percent_of(used_ns), cpu.unsure_percent());
     let reason = if percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS {
         format!(

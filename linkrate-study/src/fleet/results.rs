@@ -12,6 +12,7 @@ use super::shared::{self, Shared};
 use super::two_way::{self, Blocks, FEWEST_BLOCKS, FEWEST_NODES, Search, Standard, Subject};
 use super::{Fleet, Pair, Pattern, absent};
 use crate::analysis::measures::{self, figure};
+use crate::analysis::unsure;
 use crate::executor::Facts;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure};
@@ -351,7 +352,8 @@ pub(super) fn pair_result(
 ) -> PairResult {
     let interval = |measure| {
         let values: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
-        of_mean(&values, study.method.confidence)
+        let interval = of_mean(&values, study.method.confidence)?;
+        Some(unsure::of_mean(interval, unsure::of_runs(runs, measure)))
     };
     let good = runs.iter().filter(|run| run.is_good()).count();
     let p99: Option<u64> = measures::latency(runs).and_then(|latency| latency.p99_ns);
@@ -470,5 +472,35 @@ impl FleetResults {
                 format!("pair {} → {}", name(sender), name(receiver))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::measurement::OtherProgram;
+
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_cost_of_a_pair_is_as_unsure_as_what_other_programs_leave_of_it() {
+        let study = fixture::ladder();
+        let pair = |unsure: bool| {
+            let run = |block: u32| {
+                let mut run = fixture::stream(9.4e8, 0.5 + 0.001 * f64::from(block));
+                let cpu_ns = if unsure { run.sut_cpu.busy_ns() / 25 } else { 0 };
+                let name = "hog".to_owned();
+                run.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+                fixture::run(block, block, Some(0), run)
+            };
+            let runs: Vec<StoredRun> = (0..4).map(run).collect();
+            pair_result(&study, 0, (0, 1), &runs.iter().collect::<Vec<_>>())
+        };
+        let (calm, unsure) = (pair(false), pair(true));
+        let [calm_cost, unsure_cost] = [&calm, &unsure].map(|pair| pair.service_demand.unwrap());
+        assert_eq!((calm_cost.mean, calm_cost.high), (unsure_cost.mean, unsure_cost.high));
+        let lower = calm_cost.low.unwrap() - unsure_cost.low.unwrap();
+        assert!((lower / calm_cost.mean - 0.04).abs() < 1e-6, "{unsure_cost:?}");
+        assert_eq!(calm.rate, unsure.rate);
     }
 }

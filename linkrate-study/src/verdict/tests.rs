@@ -101,6 +101,8 @@ fn links_that_wait_for_the_store_of_their_adapter_are_not_a_mystery() {
 
 fn tbf(rate_percent: f64, waited: bool) -> DisciplineShare {
     DisciplineShare {
+        beside: Vec::new(),
+        free: Vec::new(),
         interface: "eth0".to_owned(),
         kind: "tbf".to_owned(),
         rate: Some(BitRate(5e8)),
@@ -135,6 +137,22 @@ fn a_queue_discipline_at_its_rate_is_the_bound() {
     assert_eq!(document["bounds"][0]["percent"], 99.6);
     let full = with_way(at(99.6), |way| way.link_percent = Some(97.0));
     assert!(matches!(only(&full), Bound::Link { .. }));
+}
+
+#[test]
+fn a_queue_discipline_is_named_with_its_ports() {
+    let on = |beside: &[&str], free: &[&str]| {
+        let names = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
+        let discipline =
+            DisciplineShare { beside: names(beside), free: names(free), ..tbf(99.6, false) };
+        said(&with_way(calm(), |way| way.discipline = Some(discipline.clone())))[0].clone()
+    };
+    let of =
+        |ports: &str| format!("bound by the queue discipline tbf of {ports}: 99.6 % of 500.0 Mb/s");
+    assert_eq!(on(&[], &["eth1", "eth2", "eth3"]), of("eth0, 1 of 4 ports"));
+    assert_eq!(on(&["eth1"], &["eth2"]), of("eth0 and eth1, 2 of 3 ports"));
+    assert_eq!(on(&["eth1", "eth2"], &[]), of("eth0, eth1 and eth2"));
+    assert_eq!(on(&["e1", "e2", "e3", "e4"], &[]), of("eth0, e1, e2 and 2 more"));
 }
 
 #[test]

@@ -117,9 +117,7 @@ impl Verdict {
             shares.collect::<Vec<_>>().join(", ")
         };
         let discipline_name = match bound {
-            Bound::Discipline { discipline: DisciplineShare { kind, interface, .. } } => {
-                format!("the queue discipline {kind} of {interface}")
-            }
+            Bound::Discipline { discipline } => name_of(discipline),
             _ => String::new(),
         };
         let (name, share) = match bound {
@@ -268,6 +266,26 @@ fn one_port(ports: &PortShares) -> String {
         (least, most) => format!("{least:.0} to {most:.0} %"),
     };
     format!("{port} {:.1} %, the others {others}", ports.fullest_percent)
+}
+
+/// Interfaces that are named one by one.
+const NAMED: usize = 4;
+
+/// `the queue discipline tbf of eth0 and eth1`; where some of the ports have none that holds packets back, with `, 2 of 4
+/// ports`.
+fn name_of(share: &DisciplineShare) -> String {
+    let held: Vec<&str> =
+        std::iter::once(&share.interface).chain(&share.beside).map(String::as_str).collect();
+    let interfaces = match &held[..] {
+        [one] => (*one).to_owned(),
+        [first @ .., last] if held.len() <= NAMED => format!("{} and {last}", first.join(", ")),
+        all => format!("{} and {} more", all[..NAMED - 1].join(", "), all.len() + 1 - NAMED),
+    };
+    let of_ports = match share.free.len() {
+        0 => String::new(),
+        free => format!(", {} of {} ports", held.len(), held.len() + free),
+    };
+    format!("the queue discipline {} of {interfaces}{of_ports}", share.kind)
 }
 
 /// `99.6 % of 500.0 Mb/s, packets held back 4100 times and 12 dropped a run`; a table has the first

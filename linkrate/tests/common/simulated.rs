@@ -232,6 +232,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         source: IdleSource::TimerList,
         shared: false,
         others: Vec::new(),
+        own_threads_ns: 0,
     };
     let counters = [
         ("ifHCOutOctets", 117_000_000),

@@ -23,7 +23,7 @@ pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<St
             .clone()
             .filter_map(|run| {
                 let cpu = cpu(run.measurement()?);
-                Some((run, cpu, cpu.percent_of(cpu.others_ns())))
+                Some((run, cpu, cpu.percent_of(cpu.others_at_most_ns())))
             })
             .filter(|(.., percent)| *percent >= OTHERS_PERCENT)
             .collect();

@@ -21,7 +21,7 @@ const MISPLACED_PERCENT: f64 = 0.1;
 /// The warnings of one cell: each run that moved more than is possible, in its direction or in both
 /// together, and with its value. Runs with much more are refused and have no figures; results of earlier
 /// versions have them. Where every run is within what may be on its way when a window opens, and their interval all the same
-/// lies above the limit, chance does not explain the mean.
+/// lies above the limit, chance does not explain the mean. Otherwise those that are above it are named with this cause.
 pub fn warnings(
     name: &str,
     cell: &Cell,
@@ -64,8 +64,35 @@ pub fn warnings(
             mean.high.unwrap_or(f64::NAN)
         ))
     });
-    found.extend(means);
+    let means: Vec<String> = means.collect();
+    match means.is_empty() {
+        true => found.extend(above(name, cell, testbed, &good().collect::<Vec<_>>())),
+        false => found.extend(means),
+    }
     found
+}
+
+/// Runs that are above their limit by no more than what may have been on its way when their window opened. No figure
+/// above what theory allows goes without its cause.
+fn above(
+    name: &str,
+    cell: &Cell,
+    testbed: &TestbedSpec,
+    runs: &[(u32, &Measurement)],
+) -> Option<String> {
+    let above = runs.iter().filter_map(|(block, run)| {
+        let (over, seconds) = limits::above(testbed, &cell.spec, run)?;
+        let way = limits::way_words(over.direction);
+        Some((format!("{way} in block {} {:.3} %", block + 1, over.percent()), seconds))
+    });
+    let (above, seconds): (Vec<String>, Vec<f64>) = above.unzip();
+    let most = seconds.into_iter().reduce(f64::max)?;
+    Some(format!(
+        "{name}: figures are above what links can carry, by payload that had crossed them before the window opened, and \
+         came to TCP behind that: {} of the limit. Up to {:.2} ms of payload may do so.",
+        first_of(&above),
+        most * 1e3
+    ))
 }
 
 /// The first of these, and how many more there are.

@@ -1,5 +1,7 @@
 //! Hand-overs of known cost, to adapters that save a known amount.
 
+use linkrate_terms::measurement::OtherProgram;
+
 use super::*;
 use crate::analysis::analyse;
 use crate::executor::Facts;
@@ -32,6 +34,11 @@ effects = [\"toe\"]
 /// request costs 100 µs. A hand-over costs 50 µs before traffic and 300 µs under it. Blocks differ by 2 %
 /// each, and the cells of a block by a little.
 fn results(at_adapter: f64) -> StudyResults {
+    with_others(at_adapter, [0.0; 2])
+}
+
+/// The same, where other programs may have had these shares of each run with its connections at the host and at the adapter.
+fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults {
     let study = crate::file::parse("t", "t.toml", STUDY).unwrap();
     let mut runs = Vec::new();
     for block in 0..6_u32 {
@@ -63,6 +70,10 @@ fn results(at_adapter: f64) -> StudyResults {
                 counters.insert("toeStoodUs".to_owned(), 200);
             }
             run.evidence.adapter = Some(adapter);
+            let share = if toe == Toe::Off { of_host } else { of_adapter };
+            let cpu_ns = (run.sut_cpu.busy_ns() as f64 * share) as u64;
+            let name = "hog".to_owned();
+            run.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
             let mut run = fixture::run(runs.len() as u32, block, Some(0), run);
             run.cell = Some(index as u32);
             run.spec = cell.spec.clone();
@@ -105,6 +116,38 @@ fn a_hand_over_pays_after_its_cost_over_what_a_kb_saves() {
     let [short] = &worth.short[..] else { panic!("one cell of short connections") };
     assert!((short.connection.interval.mean - 105.0).abs() < 1.0, "{short:?}");
     assert!((short.handed.mean - 1.5).abs() < 0.002, "{short:?}");
+}
+
+#[test]
+fn a_payback_is_as_unsure_as_what_other_programs_leave_of_the_costs() {
+    let ends = |interval: Interval| [interval.low.unwrap(), interval.high.unwrap()];
+    let calm = results(0.4).worth.unwrap();
+    // of 1 µs/KB and of 0.4, on 0.6 that are saved
+    let (at_host, at_adapter) = (with_others(0.4, [0.06, 0.0]), with_others(0.4, [0.0, 0.06]));
+    for (worth, longer, shorter) in
+        [(at_host.worth, 0.6 / (0.6 - 0.06), 1.0), (at_adapter.worth, 1.0, 0.6 / (0.6 + 0.024))]
+    {
+        let worth = worth.unwrap();
+        for (payback, calm) in worth.paybacks.iter().zip(&calm.paybacks) {
+            let [bytes, sure] = [payback, calm].map(|of| of.bytes.unwrap().interval);
+            assert_eq!(bytes.mean, sure.mean);
+            let ([low, high], [sure_low, sure_high]) = (ends(bytes), ends(sure));
+            assert!((low / sure_low / shorter - 1.0).abs() < 0.005, "{bytes:?} {sure:?}");
+            assert!((high / sure_high / longer - 1.0).abs() < 0.005, "{bytes:?} {sure:?}");
+            let [saved, sure] = [payback, calm].map(|of| of.saved.interval);
+            let [less, more] =
+                [sure.mean * (1.0 / longer - 1.0), sure.mean * (1.0 / shorter - 1.0)];
+            let ([low, high], [sure_low, sure_high]) = (ends(saved), ends(sure));
+            assert!((low - sure_low - less).abs() < 0.001, "{saved:?} {sure:?}");
+            assert!((high - sure_high - more).abs() < 0.001, "{saved:?} {sure:?}");
+        }
+    }
+    let worth = with_others(0.4, [0.06, 0.0]).worth.unwrap();
+    let ([short], [sure]) = (&worth.short[..], &calm.short[..]) else { panic!("one cell each") };
+    assert!((short.handed.high.unwrap() - (1.0 + 0.5 / 0.94)).abs() < 0.005, "{short:?}");
+    assert_eq!((short.handed.mean, short.handed.low), (sure.handed.mean, sure.handed.low));
+    let [low, sure] = [short, sure].map(|of| of.connection.interval.low.unwrap());
+    assert!((low - sure + 0.06 * 105.0).abs() < 0.1, "{low} {sure}");
 }
 
 #[test]

@@ -96,7 +96,8 @@ fn text(outcome: &SelfTest) -> String {
     if outcome.samples.iter().any(|sample| sample.pace == Pace::Fast) {
         let fast = "10, 25 and 50 µs: the same work after each of 5,000 wake-ups a second; a trace of switches, idle \
                     states and interrupts tells the size in bounds, and a reading within them has no error.";
-        for part in wrap(fast, PIPE_WIDTH) {
+        let promise = promise(outcome).map_or_else(String::new, |promise| format!(" {promise}"));
+        for part in wrap(&format!("{fast}{promise}"), PIPE_WIDTH) {
             line(part);
         }
     }
@@ -143,6 +144,20 @@ fn note(sample: &Sample) -> Option<String> {
     ))
 }
 
+/// What the test tells of meters at the fast pace: less than its limit, because the size of a load is known in bounds.
+fn promise(outcome: &SelfTest) -> Option<String> {
+    let promised = outcome.samples.iter().filter_map(Sample::promised_percent);
+    let (least, most) = promised.fold((f64::MAX, 0.0_f64), |(least, most), percent| {
+        (least.min(percent), most.max(percent))
+    });
+    (most > 0.0).then(|| {
+        format!(
+            "With these bounds, a meter that passes is known to {least:.0} to {most:.0} % of these loads, the smallest load the \
+             least."
+        )
+    })
+}
+
 fn summary(outcome: &SelfTest) -> String {
     let count = |verdict| outcome.samples.iter().filter(|s| s.verdict == verdict).count();
     let largest = |pace: Pace, error: &dyn Fn(&Sample) -> f64| {
@@ -160,15 +175,18 @@ fn summary(outcome: &SelfTest) -> String {
         sample.error_points.abs() * 100.0 / sample.truth_percent.max(f64::MIN_POSITIVE)
     });
     let slow = slow.map(|of_meters| format!("in percentage points {of_meters}"));
-    let fast = fast
-        .map(|of_meters| format!("at 5,000 wake-ups a second in per cent of the load {of_meters}"));
+    let fast = fast.map(|of_meters| {
+        format!(
+            "at 5,000 wake-ups a second, beyond the bounds, in per cent of the load {of_meters}"
+        )
+    });
     let largest: Vec<String> = slow.into_iter().chain(fast).collect();
     let largest = format!("largest errors: {}", largest.join("; "));
     if outcome.interrupted {
         return format!("Interrupted; {largest}.");
     }
     let limits = format!(
-        "{} percentage point, or {} % of the load at 5,000 wake-ups a second",
+        "{} percentage point, or at 5,000 wake-ups a second {} % of the load beyond the bounds of the trace",
         outcome.limit_points, outcome.limit_of_load_percent
     );
     let all = outcome.samples.len();
