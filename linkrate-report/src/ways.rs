@@ -131,10 +131,11 @@ mod tests {
         // a claimed one is below it without the driver too
         assert_eq!(tables::without_driver(&results), None);
         results.effects[0].without_driver = Some(exactly(0.5));
-        assert!(!terminal(&results).contains(crate::demand::EFFECT), "not claimed");
+        let row = format!("    {}", crate::demand::EFFECT);
+        assert!(!terminal(&results).contains(&row), "not claimed");
         results.effects[0].claimed = true;
         let text = terminal(&results);
-        let line = text.lines().find(|line| line.contains(crate::demand::EFFECT)).expect("a row");
+        let line = text.lines().find(|line| line.contains(&row)).expect("a row");
         assert!(line.contains("−50 %"), "{text}");
         let table = tables::without_driver(&results).expect("a table");
         let texts: Vec<&str> = table.rows[0].fields.iter().map(|of| of.text.as_str()).collect();
