@@ -131,7 +131,8 @@ mod tests {
         // a claimed one is below it without the driver too
         assert_eq!(tables::without_driver(&results), None);
         results.effects[0].without_driver = Some(exactly(0.5));
-        let row = format!("    {}", crate::demand::EFFECT);
+        // the note says so too, in the middle of a sentence
+        let row = format!("    {}  ", crate::demand::EFFECT);
         assert!(!terminal(&results).contains(&row), "not claimed");
         results.effects[0].claimed = true;
         let text = terminal(&results);
