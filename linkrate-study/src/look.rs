@@ -263,6 +263,8 @@ fn session_began(plan: &StoredPlan, at_unix_ms: u64) -> u64 {
 mod tests {
     use std::path::PathBuf;
 
+    use linkrate_terms::measurement::OtherProgram;
+
     use super::*;
     use crate::executor::Facts;
     use crate::fixture;
@@ -292,6 +294,29 @@ mod tests {
             torn: false,
             ended: None,
         }
+    }
+
+    /// A cost looks as unsure while the study runs as in its results.
+    #[test]
+    fn what_other_programs_leave_unsure_is_in_a_look() {
+        let demand = |stored: &StoredStudy| {
+            let look = Look::of(stored, BEGAN);
+            let cost = |figure: &&FigureLook| figure.measure == Measure::ServiceDemand;
+            look.cells[1].figures.iter().find(cost).unwrap().quantity.interval
+        };
+        let mut stored = ladder(9);
+        let calm = demand(&stored);
+        for run in &mut stored.runs {
+            if let crate::store::Outcome::Measured(run) = &mut run.outcome {
+                let cpu_ns = run.sut_cpu.busy_ns() / 50;
+                let name = "hog".to_owned();
+                run.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+            }
+        }
+        let unsure = demand(&stored);
+        assert_eq!((unsure.mean, unsure.high), (calm.mean, calm.high));
+        let lower = (calm.low.unwrap() - unsure.low.unwrap()) / calm.mean;
+        assert!((lower - 0.02).abs() < 1e-9, "{unsure:?}");
     }
 
     #[test]

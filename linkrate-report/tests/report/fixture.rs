@@ -15,9 +15,9 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, DemandParts, DisciplineFigures, Effect, FailedRun,
-    LinePart, LineTax, MemberFigures, PartIntervals, PortFigures, Predicted, PredictedPort,
-    PublishedKind, PublishedResult, RESULTS_FORMAT, RoundTripParts, StudyResults, TapPart,
+    AdapterFigures, CellEvidence, CellResult, DisciplineFigures, Effect, FailedRun, LinePart,
+    LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult,
+    RESULTS_FORMAT, RoundTripParts, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
@@ -42,12 +42,6 @@ fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
 
 fn relative(mean: f64, fraction: f64, unit: Unit) -> Quantity {
     quantity(mean, mean * fraction, unit)
-}
-
-/// This fraction of a figure, which scatters as the figure does.
-fn scaled(whole: Interval, fraction: f64) -> Interval {
-    let scale = |value: f64| value * fraction;
-    Interval { mean: scale(whole.mean), low: whole.low.map(scale), high: whole.high.map(scale) }
 }
 
 fn text(level: &str) -> Level {
@@ -655,19 +649,7 @@ pub fn adapter() -> StudyResults {
             interval: Interval { mean: 188_296_489.0, low: None, high: None },
             unit: Unit::BitsPerSecond,
         });
-        cell.service_demand_parts = cell.service_demand.map(|demand| DemandParts {
-            application_and_stack: demand.interval.mean * 0.4,
-            driver: demand.interval.mean * 0.6,
-            tap: Some(TapPart {
-                mean: demand.interval.mean * 0.21,
-                low: demand.interval.mean * 0.2,
-                high: demand.interval.mean * 0.23,
-            }),
-            intervals: PartIntervals {
-                application_and_stack: scaled(demand.interval, 0.4),
-                driver: scaled(demand.interval, 0.6),
-            },
-        });
+        cell.service_demand_parts = cell.service_demand.map(crate::parts::of);
         cell.evidence.adapter = Some(AdapterFigures {
             sent_frame_bytes: Some(1511.3),
             received_frame_bytes: Some(70.1),

@@ -13,6 +13,7 @@ mod json;
 mod limit;
 mod markdown;
 mod paper;
+mod parts;
 mod pdf;
 mod schema;
 mod simulated;
