@@ -5,6 +5,8 @@
 mod fleet;
 #[path = "fixture/hostile.rs"]
 mod hostile;
+#[path = "fixture/parts.rs"]
+mod parts;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -649,7 +651,7 @@ pub fn adapter() -> StudyResults {
             interval: Interval { mean: 188_296_489.0, low: None, high: None },
             unit: Unit::BitsPerSecond,
         });
-        cell.service_demand_parts = cell.service_demand.map(crate::parts::of);
+        cell.service_demand_parts = cell.service_demand.map(parts::of);
         cell.evidence.adapter = Some(AdapterFigures {
             sent_frame_bytes: Some(1511.3),
             received_frame_bytes: Some(70.1),

@@ -13,7 +13,6 @@ mod json;
 mod limit;
 mod markdown;
 mod paper;
-mod parts;
 mod pdf;
 mod schema;
 mod simulated;
