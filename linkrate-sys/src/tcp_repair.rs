@@ -482,7 +482,7 @@ mod tests {
         assert_eq!(ms(100, 0, 5_000_000), 108);
         assert_eq!(ms(u32::MAX - 1, 0, 7_000_000), 8);
         // in µs the mark stays
-        assert_eq!(ms(101, 0, 7_000), 109);
+        assert_eq!(ms(101, 0, 7_000), 111);
         for now_ms in 0..50 {
             let now = ms(100, 0, now_ms * 1_000_000);
             assert!(
