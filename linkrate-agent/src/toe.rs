@@ -258,7 +258,7 @@ impl Offload {
             }
             ToeRequest::Import { id, state, pair, unsent_from } => {
                 let mut connection = self.read_state(state)?;
-                unsent_from.into_iter().for_each(|first| connection.take_back(first));
+                connection.take_back(unsent_from);
                 let pair = descriptor_of(pair.pid, pair.descriptor)?;
                 let imported = self.engine()?.import(id.into(), pair, connection);
                 imported.map_err(|error| refusal(error.to_string()))?;
@@ -427,7 +427,7 @@ impl Offload {
             }
             _ => return Err(refusal(format!("the connection of flow {flow} has another state"))),
         };
-        unsent_from.into_iter().for_each(|first| connection.take_back(first));
+        connection.take_back(unsent_from);
         let raised = away.shelf.raise(self.flow(flow)?.descriptor()?, connection);
         raised.map_err(|error| refusal(format!("the connection is lost: {error}")))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use linkrate_terms::failure::{Failure, Timeline};
 use linkrate_terms::measurement::{
     AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts,
-    PortEvidence, SenderTimes, ThreadTime, Traffic,
+    OtherProgram, PortEvidence, SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_terms::spec::Task;
 use linkrate_terms::{
@@ -134,6 +134,11 @@ pub(crate) fn transactions(rate: f64, busy: f64) -> Measurement {
         ..Traffic::default()
     };
     measurement(traffic, busy)
+}
+
+/// A program that had this CPU time, and may have had it on the CPUs of a role or elsewhere.
+pub fn roaming(cpu_ns: u64) -> Vec<OtherProgram> {
+    vec![OtherProgram { pid: 7, name: "hog".to_owned(), cpu_ns, bound_ns: 0 }]
 }
 
 fn measurement(traffic: Traffic, busy: f64) -> Measurement {

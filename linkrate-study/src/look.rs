@@ -263,8 +263,6 @@ fn session_began(plan: &StoredPlan, at_unix_ms: u64) -> u64 {
 mod tests {
     use std::path::PathBuf;
 
-    use linkrate_terms::measurement::OtherProgram;
-
     use super::*;
     use crate::executor::Facts;
     use crate::fixture;
@@ -309,8 +307,7 @@ mod tests {
         for run in &mut stored.runs {
             if let crate::store::Outcome::Measured(run) = &mut run.outcome {
                 let cpu_ns = run.sut_cpu.busy_ns() / 50;
-                let name = "hog".to_owned();
-                run.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+                run.sut_cpu.others = fixture::roaming(cpu_ns);
             }
         }
         let unsure = demand(&stored);

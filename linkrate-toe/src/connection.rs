@@ -85,9 +85,10 @@ impl Connection {
         self.unacknowledged.wrapping_add(self.sent.len() as u32)
     }
 
-    /// Bytes from the sequence number `first` on have not left: packets that waited for the link were given up.
-    /// They are to be sent, as if TCP had not.
-    pub fn take_back(&mut self, first: u32) {
+    /// Bytes from the sequence number `unsent_from` on have not left: packets that waited for the link were given
+    /// up. They are to be sent, as if TCP had not. With `None`, all have left.
+    pub fn take_back(&mut self, unsent_from: Option<u32>) {
+        let Some(first) = unsent_from else { return };
         let left = first.wrapping_sub(self.unacknowledged) as usize;
         if left < self.sent.len() {
             let mut back = self.sent.split_off(left);
@@ -375,10 +376,13 @@ mod tests {
             (3, b"sent", b"rest"),
         ] {
             let mut connection = whole.clone();
-            connection.take_back(first);
+            connection.take_back(Some(first));
             assert_eq!((&connection.sent[..], &connection.unsent[..]), (sent, unsent), "{first}");
             assert_eq!(connection.unacknowledged, whole.unacknowledged);
         }
+        let mut connection = whole.clone();
+        connection.take_back(None);
+        assert_eq!(connection, whole);
     }
 
     #[test]

@@ -107,8 +107,8 @@ fn has_timestamps_in_order(file: &Path) {
         let now: (u32, u32) =
             (value.parse().expect("a number"), acknowledged.parse().expect("a number"));
         let before = last.insert(format!("{source} {from} {to}"), now).unwrap_or(now);
-        let is_older = |one: u32, other: u32| one.wrapping_sub(other) as i32 >= 0;
-        let in_order = is_older(now.0, before.0) && is_older(now.1, before.1);
+        let is_not_older = |one: u32, other: u32| one.wrapping_sub(other) as i32 >= 0;
+        let in_order = is_not_older(now.0, before.0) && is_not_older(now.1, before.1);
         assert!(in_order, "{source} {from} {to}: {before:?}, then {now:?}");
     }
     assert!(last.len() >= 4, "{last:?}");

@@ -79,12 +79,17 @@ impl Polled {
 
     /// Reads what the host transmits, until `bytes` wait to be sent.
     pub(super) fn fetch(&mut self, bytes: usize) {
+        self.read(bytes, BUDGET);
+    }
+
+    /// The same, `most` packets at most.
+    fn read(&mut self, bytes: usize, most: usize) {
         let mut count = 0;
         while self.may_have
             && !self.broken
             && self.tx.has_room()
             && self.tx.bytes() < bytes
-            && count < BUDGET
+            && count < most
         {
             match tap_io::read(&self.tap, &mut self.pool) {
                 Ok(Some(descriptor)) => {
@@ -103,9 +108,7 @@ impl Polled {
     /// Gives up the packets of a connection that moves. Its host sends no further ones.
     pub(super) fn give_up(&mut self, given_up: &mut GivenUp) {
         self.may_have = true;
-        while self.may_have && !self.broken && self.tx.has_room() && self.tx.bytes() < MOST_BYTES {
-            self.fetch(MOST_BYTES);
-        }
+        self.read(MOST_BYTES, LONGEST_QUEUE);
         self.tx.give_up(given_up);
     }
 

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use linkrate_wire::frame::tcp::{RST, SYN, Segment};
+use linkrate_wire::frame::tcp::Segment;
 
 use super::rings::TxDescriptor;
 use super::{Ends, Interface};
@@ -72,8 +72,8 @@ impl GivenUp {
     fn segment(&self, descriptor: &TxDescriptor) -> Option<Segment> {
         let ConnectionEnds { own, far } = self.ends;
         let segment = descriptor.tcp_segment()?;
-        let is_stream = segment.flags & (RST | SYN) == 0;
-        (is_stream && (segment.source, segment.destination) == (own, far)).then_some(segment)
+        (segment.is_of_stream() && (segment.source, segment.destination) == (own, far))
+            .then_some(segment)
     }
 
     /// Whether a packet is one of the connection's stream.
@@ -91,7 +91,7 @@ impl GivenUp {
         for (place, descriptor) in packets.into_iter().enumerate() {
             let Some(segment) = self.segment(descriptor) else { continue };
             self.packets += 1;
-            if segment.end() != segment.sequence {
+            if !segment.is_empty() {
                 self.spans.push(Span { from: segment.sequence, to: segment.end() });
                 // it would show a sequence number that the far end does not know yet
                 leaves = None;
@@ -201,7 +201,6 @@ impl Interface {
     /// they were not asked. Packets in the rings are to be dropped when their turn comes.
     pub(crate) fn given_up(&mut self) -> Option<(GivenUp, Dropped)> {
         let mut given_up = self.shared.recalls.lock().take()?;
-        let before_rings = given_up.packets;
         let mut rings = Vec::with_capacity(self.queues.len());
         for queue in &mut self.queues {
             let Ends::Driver { tx, .. } = &mut queue.ends else {
@@ -215,7 +214,6 @@ impl Interface {
             let end = queue.popped + (head.len() + tail.len()) as u64;
             rings.push((end, leaves.map(|place| queue.popped + place)));
         }
-        given_up.packets = before_rings;
         let first_unsent = first_unsent(given_up.spans.clone());
         Some((given_up, Dropped { rings, first_unsent }))
     }

@@ -74,22 +74,21 @@ pub fn without_driver(
     level: f64,
 ) -> Option<Interval> {
     let cells = [comparison.from_cell, comparison.to_cell];
-    let [from, to] = cells.map(|cell| {
-        let rest = |run: &&StoredRun| {
-            let (demand, shares) = of_run(run)?;
-            Some((run.block, demand * (1.0 - shares.driver)))
+    let [(from, from_unsure), (to, to_unsure)] = cells.map(|cell| {
+        let part = |run: &&StoredRun| Some((run.block, of_run(run)?));
+        let parts: Vec<_> = runs.cell(cell).iter().filter_map(part).collect();
+        let sum = |of: fn(f64) -> f64| -> f64 {
+            parts.iter().map(|(_, (demand, shares))| demand * of(shares.driver)).sum()
         };
-        runs.cell(cell).iter().filter_map(rest).collect::<BTreeMap<u32, f64>>()
+        let unsure =
+            unsure_of_rest(runs.cell(cell), sum(|driver| driver), sum(|driver| 1.0 - driver));
+        let rest =
+            parts.iter().map(|(block, (demand, shares))| (*block, demand * (1.0 - shares.driver)));
+        (rest.collect::<BTreeMap<u32, f64>>(), unsure)
     });
     let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));
     let ratio = paired::ratio(pairs, level)?.ratio;
-    let unsure = cells.map(|cell| {
-        let parts = of_cell(runs.cell(cell), level);
-        parts.map_or(0.0, |parts| {
-            unsure_of_rest(runs.cell(cell), parts.driver, parts.application_and_stack)
-        })
-    });
-    Some(unsure::of_ratio(ratio, unsure))
+    Some(unsure::of_ratio(ratio, [from_unsure, to_unsure]))
 }
 
 fn shares(run: &Measurement) -> Option<Shares> {
@@ -118,7 +117,7 @@ pub fn prices(run: &Measurement) -> Option<&TapPrices> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::measurement::{OtherProgram, ThreadTime};
+    use linkrate_terms::measurement::ThreadTime;
     use linkrate_terms::tap::{CallPrice, Calls, Price, TapCalls, TapEvidence};
 
     use super::*;
@@ -173,8 +172,7 @@ mod tests {
     fn disturbed(mut run: StoredRun, share: f64) -> StoredRun {
         if let crate::store::Outcome::Measured(measured) = &mut run.outcome {
             let cpu_ns = (measured.sut_cpu.busy_ns() as f64 * share) as u64;
-            let name = "hog".to_owned();
-            measured.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+            measured.sut_cpu.others = fixture::roaming(cpu_ns);
         }
         run
     }

@@ -82,8 +82,6 @@ pub fn with_corners(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::measurement::OtherProgram;
-
     use super::*;
     use crate::analysis::analyse;
     use crate::fixture;
@@ -100,9 +98,9 @@ mod tests {
                 let is_tso = cell.levels.get("offload") == Some(&Level::Text("tso".to_owned()));
                 let jitter = 1.0 + 0.001 * f64::from((block + index) % 3);
                 let mut run = fixture::stream(9.4e8, busy[usize::from(is_tso)] * jitter);
-                let (name, cpu_ns) = ("hog".to_owned(), unsure_ms * 1_000_000);
+                let cpu_ns = unsure_ms * 1_000_000;
                 if is_tso {
-                    run.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+                    run.sut_cpu.others = fixture::roaming(cpu_ns);
                 }
                 let sequence = block * cells.len() as u32 + index;
                 stored.runs.push(fixture::run(sequence, block, Some(index), run));

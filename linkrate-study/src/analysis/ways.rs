@@ -135,8 +135,6 @@ pub fn compare(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::measurement::OtherProgram;
-
     use super::*;
     use crate::fixture;
 
@@ -213,8 +211,7 @@ mod tests {
                 && disturbed.contains(&workload.direction)
             {
                 let cpu_ns = measured.sut_cpu.busy_ns() / 20;
-                let name = "hog".to_owned();
-                measured.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+                measured.sut_cpu.others = fixture::roaming(cpu_ns);
             }
         }
         let runs = RunsByCell::of(&study, &stored);

@@ -477,8 +477,6 @@ impl FleetResults {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::measurement::OtherProgram;
-
     use super::*;
     use crate::fixture;
 
@@ -489,8 +487,7 @@ mod tests {
             let run = |block: u32| {
                 let mut run = fixture::stream(9.4e8, 0.5 + 0.001 * f64::from(block));
                 let cpu_ns = if unsure { run.sut_cpu.busy_ns() / 25 } else { 0 };
-                let name = "hog".to_owned();
-                run.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+                run.sut_cpu.others = fixture::roaming(cpu_ns);
                 fixture::run(block, block, Some(0), run)
             };
             let runs: Vec<StoredRun> = (0..4).map(run).collect();

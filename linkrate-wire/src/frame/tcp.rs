@@ -74,6 +74,18 @@ impl Segment {
         self.sequence.wrapping_add(self.length).wrapping_add(controls)
     }
 
+    /// Whether it is a part of the stream of an established connection.
+    #[must_use]
+    pub const fn is_of_stream(&self) -> bool {
+        self.flags & (RST | SYN) == 0
+    }
+
+    /// Whether it carries neither payload nor a beginning or end of the stream.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.end() == self.sequence
+    }
+
     /// Whether all of it lies before sequence number `next`.
     #[must_use]
     pub const fn is_before(&self, next: u32) -> bool {

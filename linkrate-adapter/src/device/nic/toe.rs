@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use linkrate_wire::frame::Headers;
-use linkrate_wire::frame::tcp::{RST, SYN, Segment, URG};
+use linkrate_wire::frame::tcp::{RST, Segment, URG};
 use linkrate_wire::lro::Parts;
 
 use super::Nic;
@@ -58,13 +58,12 @@ struct Entry {
 impl Entry {
     /// A connection whose frames go to the host.
     fn at_host() -> Self {
-        let (asked, returns, has_sent) = (false, false, false);
         Self {
             place: Place::Host,
             held: None,
-            asked,
-            returns,
-            has_sent,
+            asked: false,
+            returns: false,
+            has_sent: false,
             dropped: Dropped::default(),
         }
     }
@@ -72,7 +71,7 @@ impl Entry {
     /// Whether a packet of the adapter's TCP is sent.
     fn lets_out_own(&mut self, segment: &Segment) -> bool {
         if self.returns {
-            return !(self.has_sent && is_acknowledgement(segment));
+            return !(self.has_sent && segment.is_empty());
         }
         self.has_sent = true;
         true
@@ -85,8 +84,8 @@ impl Entry {
         segment: &Segment,
         counters: &DeviceCounters,
     ) -> bool {
-        if is_of_stream(segment) && self.dropped.has(queue, number) {
-            counters.toe_taken_back.add(1);
+        if segment.is_of_stream() && self.dropped.has(queue, number) {
+            // counted when it was taken back
             return false;
         }
         if self.returns {
@@ -94,13 +93,13 @@ impl Entry {
             return true;
         }
         if let Place::Adapter(send_next) = self.place
-            && !(is_of_stream(segment) && segment.is_before(send_next))
+            && !(segment.is_of_stream() && segment.is_before(send_next))
         {
             counters.toe_host_segments.add(1);
             return false;
         }
         let is_late = self.has_sent || self.dropped.hides(segment.sequence);
-        if is_late && is_acknowledgement(segment) {
+        if is_late && segment.is_empty() {
             counters.toe_taken_back.add(1);
             return false;
         }
@@ -126,6 +125,8 @@ pub(super) struct Toe {
     table: HashMap<ConnectionEnds, Entry>,
     /// Connections that have returned.
     leaving: HashMap<ConnectionEnds, Leaving>,
+    /// When nothing more leaves for the last of them.
+    last_leaves_ps: u64,
     /// The number of the latest order that was taken up.
     taken: u64,
     /// Orders that are carried out once somebody else has done a part of them.
@@ -153,7 +154,7 @@ pub(super) enum To {
 impl Toe {
     pub(super) fn new(queue: usize) -> Self {
         let (table, leaving) = (HashMap::new(), HashMap::new());
-        Self { queue, table, leaving, taken: 0, settling: Vec::new() }
+        Self { queue, table, leaving, last_leaves_ps: 0, taken: 0, settling: Vec::new() }
     }
 }
 
@@ -227,7 +228,8 @@ impl Nic {
                 toe.leaving.retain(|_, leaves| leaves.until_ps > now_ps);
                 let entry = toe.table.remove(&ends);
                 let host_has_sent = entry.as_ref().is_some_and(|entry| entry.has_sent);
-                let leaves = Leaving { until_ps: now_ps + LEAVING_PS, host_has_sent };
+                toe.last_leaves_ps = now_ps + LEAVING_PS;
+                let leaves = Leaving { until_ps: toe.last_leaves_ps, host_has_sent };
                 toe.leaving.insert(ends, leaves);
                 released = entry.and_then(|entry| entry.held);
             }
@@ -341,9 +343,11 @@ impl Nic {
 
     /// Whether a packet of the host or of the adapter's TCP is sent.
     pub(super) fn lets_out(&mut self, queue: usize, descriptor: &TxDescriptor) -> bool {
-        let number = self.interface.last_popped(queue);
         let Some(toe) = &mut self.toe else { return true };
         let of_adapter = queue == toe.queue;
+        if !toe.leaving.is_empty() && self.clock.now_ps() >= toe.last_leaves_ps {
+            toe.leaving.clear();
+        }
         if toe.table.is_empty() && toe.leaving.is_empty() {
             // the adapter's kernel sends nothing else that anybody has asked for
             return !of_adapter;
@@ -363,12 +367,15 @@ impl Nic {
                 }
                 lets_out
             }
-            (Some(entry), false) => entry.lets_out_of_host((queue, number), &segment, counters),
+            (Some(entry), false) => {
+                let number = self.interface.last_popped(queue);
+                entry.lets_out_of_host((queue, number), &segment, counters)
+            }
             (None, true) => {
                 let leaves =
                     toe.leaving.get(&ends).filter(|leaves| self.clock.now_ps() < leaves.until_ps);
-                let Some(leaves) = leaves.filter(|_| is_of_stream(&segment)) else { return false };
-                let is_late = leaves.host_has_sent && is_acknowledgement(&segment);
+                let Some(leaves) = leaves.filter(|_| segment.is_of_stream()) else { return false };
+                let is_late = leaves.host_has_sent && segment.is_empty();
                 match is_late {
                     true => counters.toe_taken_back.add(1),
                     false => counters.toe_let_out.add(1),
@@ -383,13 +390,4 @@ impl Nic {
             }
         }
     }
-}
-
-fn is_of_stream(segment: &Segment) -> bool {
-    segment.flags & (RST | SYN) == 0
-}
-
-/// Whether a segment carries neither payload nor the end of the stream.
-fn is_acknowledgement(segment: &Segment) -> bool {
-    segment.end() == segment.sequence
 }

@@ -1,7 +1,5 @@
 //! Hand-overs of known cost, to adapters that save a known amount.
 
-use linkrate_terms::measurement::OtherProgram;
-
 use super::*;
 use crate::analysis::analyse;
 use crate::executor::Facts;
@@ -72,8 +70,7 @@ fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults
             run.evidence.adapter = Some(adapter);
             let share = if toe == Toe::Off { of_host } else { of_adapter };
             let cpu_ns = (run.sut_cpu.busy_ns() as f64 * share) as u64;
-            let name = "hog".to_owned();
-            run.sut_cpu.others = vec![OtherProgram { pid: 7, name, cpu_ns, bound_ns: 0 }];
+            run.sut_cpu.others = fixture::roaming(cpu_ns);
             let mut run = fixture::run(runs.len() as u32, block, Some(0), run);
             run.cell = Some(index as u32);
             run.spec = cell.spec.clone();

@@ -31,6 +31,12 @@ fn data(index: u32) -> Vec<u8> {
     segment(1 + index * LENGTH, 9, LENGTH as usize)
 }
 
+/// Its sequence and acknowledgement numbers.
+fn numbers(frame: &WireFrame) -> (u32, u32) {
+    let word = |at: usize| u32::from_be_bytes(frame.head()[at..at + 4].try_into().unwrap());
+    (word(38), word(42))
+}
+
 /// A port with an engine, on a slow link: most packets wait. `tap` is where the adapter's TCP sends.
 struct Port {
     end: End,
@@ -78,22 +84,14 @@ impl Port {
         let now_ps = self.end.device.clock.now_ps();
         let mut left = Vec::new();
         self.end.device.send_posted(now_ps, &mut |burst, _| {
-            for frame in burst.each() {
-                let head = frame.head();
-                let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
-                left.push((word(38), word(42)));
-            }
+            left.extend(burst.each().map(|frame| numbers(&frame)));
         });
         left
     }
 
     /// The rest, once the line is free.
     fn rest(&mut self) -> Vec<(u32, u32)> {
-        let all = self.end.sent();
-        let word = |frame: &WireFrame, at: usize| {
-            u32::from_be_bytes(frame.head()[at..at + 4].try_into().unwrap())
-        };
-        all.iter().map(|(frame, _)| (word(frame, 38), word(frame, 42))).collect()
+        self.end.sent().iter().map(|(frame, _)| numbers(frame)).collect()
     }
 
     /// The driver answers, which has these packets before its ring.
@@ -113,6 +111,22 @@ impl Port {
         }
     }
 
+    /// The host's TCP has the connection no more. The driver has these packets before its ring. What was taken back.
+    fn leaves_host(&mut self, waiting: &[Vec<u8>]) -> Vec<Span> {
+        self.order(Order::Hold(ends()));
+        let number = self.order(Order::TakeBack(ends()));
+        assert!(!self.is_done(number), "the driver was not asked");
+        self.driver_answers(1, waiting);
+        self.taken_back(number)
+    }
+
+    /// The adapter's TCP has the connection no more. What was taken back.
+    fn leaves_adapter(&mut self) -> Vec<Span> {
+        self.order(Order::Return(ends()));
+        let number = self.order(Order::TakeBack(ends()));
+        self.taken_back(number)
+    }
+
     /// The connection is at the adapter.
     fn lowered() -> Self {
         let mut port = Self::new();
@@ -128,11 +142,7 @@ fn what_the_host_has_sent_and_has_not_left_is_taken_back() {
     (0..60).for_each(|index| port.host_sends(&data(index)));
     let left = port.left().len() as u32;
     assert!((2..59).contains(&left), "{left}");
-    port.order(Order::Hold(ends()));
-    let number = port.order(Order::TakeBack(ends()));
-    assert!(!port.is_done(number), "the driver was not asked");
-    port.driver_answers(1, &[data(60), data(61)]);
-    let spans = port.taken_back(number);
+    let spans = port.leaves_host(&[data(60), data(61)]);
     assert_eq!(first_unsent(spans), Some(1 + left * LENGTH));
     port.order(Order::ToAdapter(ends(), 1 + 62 * LENGTH));
     // the adapter sends the same payload
@@ -147,10 +157,8 @@ fn the_latest_acknowledgement_of_the_host_leaves_unless_the_adapter_was_first() 
     for adapter_is_first in [false, true] {
         let mut port = Port::new();
         [1, 2].iter().for_each(|number| port.host_sends(&segment(1, *number, 0)));
-        port.order(Order::Hold(ends()));
-        let number = port.order(Order::TakeBack(ends()));
-        port.driver_answers(1, &[segment(1, 3, 0), segment(1, 4, 0)]);
-        assert_eq!(first_unsent(port.taken_back(number)), None);
+        let spans = port.leaves_host(&[segment(1, 3, 0), segment(1, 4, 0)]);
+        assert_eq!(first_unsent(spans), None);
         port.order(Order::ToAdapter(ends(), 1));
         if adapter_is_first {
             port.adapter_sends(&segment(1, 5, 0));
@@ -168,11 +176,9 @@ fn the_latest_acknowledgement_of_the_host_leaves_unless_the_adapter_was_first() 
 fn an_acknowledgement_from_behind_what_was_taken_back_does_not_leave() {
     let mut port = Port::new();
     port.host_sends(&data(0));
-    port.order(Order::Hold(ends()));
-    let number = port.order(Order::TakeBack(ends()));
     // the driver does not know of the payload in the ring
-    port.driver_answers(1, &[segment(1 + LENGTH, 9, 0)]);
-    assert_eq!(first_unsent(port.taken_back(number)), Some(1));
+    let spans = port.leaves_host(&[segment(1 + LENGTH, 9, 0)]);
+    assert_eq!(first_unsent(spans), Some(1));
     port.order(Order::ToAdapter(ends(), 1 + LENGTH));
     assert_eq!(port.rest(), []);
 }
@@ -183,9 +189,7 @@ fn what_the_adapter_has_sent_and_has_not_left_is_taken_back() {
     (0..60).for_each(|index| port.adapter_sends(&data(index)));
     let left = port.left().len() as u32;
     assert!((2..59).contains(&left), "{left}");
-    port.order(Order::Return(ends()));
-    let number = port.order(Order::TakeBack(ends()));
-    assert_eq!(first_unsent(port.taken_back(number)), Some(1 + left * LENGTH));
+    assert_eq!(first_unsent(port.leaves_adapter()), Some(1 + left * LENGTH));
     // the host sends the same payload, and may before it is told
     port.host_sends(&data(left));
     assert_eq!(port.rest(), [(1 + left * LENGTH, 9)]);
@@ -200,9 +204,7 @@ fn the_latest_acknowledgement_of_the_adapter_leaves_unless_the_host_was_first() 
     for host_is_first in [false, true] {
         let mut port = Port::lowered();
         [1, 2].iter().for_each(|number| port.adapter_sends(&segment(1, *number, 0)));
-        port.order(Order::Return(ends()));
-        let number = port.order(Order::TakeBack(ends()));
-        assert_eq!(port.taken_back(number), []);
+        assert_eq!(port.leaves_adapter(), []);
         let expected = match host_is_first {
             false => vec![(1, 2)],
             true => {
@@ -220,10 +222,7 @@ fn the_latest_acknowledgement_of_the_adapter_leaves_unless_the_host_was_first() 
 fn a_host_that_has_a_connection_again_may_send_what_was_once_taken_back() {
     let mut port = Port::new();
     port.host_sends(&data(0));
-    port.order(Order::Hold(ends()));
-    let number = port.order(Order::TakeBack(ends()));
-    port.driver_answers(1, &[]);
-    assert_eq!(port.taken_back(number).len(), 1);
+    assert_eq!(port.leaves_host(&[]).len(), 1);
     // the adapter does not take it
     port.order(Order::Return(ends()));
     port.host_sends(&data(0));
@@ -235,9 +234,7 @@ fn a_host_that_has_a_connection_again_may_send_what_was_once_taken_back() {
 #[test]
 fn what_the_adapter_has_sent_leaves_after_its_connection_has_returned() {
     let mut port = Port::lowered();
-    port.order(Order::Return(ends()));
-    let number = port.order(Order::TakeBack(ends()));
-    assert_eq!(port.taken_back(number), []);
+    assert_eq!(port.leaves_adapter(), []);
     port.order(Order::ToHost(ends()));
     // it was in the kernel still
     port.adapter_sends(&data(0));

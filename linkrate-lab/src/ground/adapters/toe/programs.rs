@@ -185,7 +185,7 @@ impl Adapters {
         };
         hand_over::shelve(socket, &connection)?;
         let send_next = connection.send_next();
-        outlet.take_back(ends)?.into_iter().for_each(|first| connection.take_back(first));
+        connection.take_back(outlet.take_back(ends)?);
         (connection.own, connection.far) = (ends.own, ends.far);
         let written = file.write_all(&connection.encode()).map_err(LabError::Io);
         let imported =
@@ -246,7 +246,7 @@ impl Adapters {
         };
         let mut connection = linkrate_agent::toe::read_file(file)
             .map_err(|refusal| Stay::Lab(AgentError::Refused(refusal).into()))?;
-        outlet.take_back(ends)?.into_iter().for_each(|first| connection.take_back(first));
+        connection.take_back(outlet.take_back(ends)?);
         connection.unread.splice(..0, rest_of(pair));
         put_back(socket, connection, own)?;
         outlet.to_host(ends)?;
