@@ -10,6 +10,7 @@
 use serde::Serialize;
 
 use crate::analysis::effects::{Comparison, comparisons};
+use crate::analysis::unsure;
 use crate::comparison::conditions::{self, Difference, find};
 use crate::comparison::set::{Set, align, measures, number};
 use crate::comparison::{Compared, SetFigure, SetSummary};
@@ -263,12 +264,20 @@ fn summaries(sets: &[Set<'_>]) -> Vec<TrendSet> {
     found
 }
 
-/// The figures of a series before anything is said about them: by set, and in the set by block.
+/// The figures of a series before anything is said about them, by set.
 struct Figures {
     subject: Subject,
     measure: Compared,
     unit: Unit,
-    by_set: Vec<Vec<f64>>,
+    by_set: Vec<OfSet>,
+}
+
+/// The figures of a set.
+#[derive(Debug, Clone, Default)]
+struct OfSet {
+    by_block: Vec<f64>,
+    /// The shares by which the figure may be too low and too high, because it may be the work of other programs.
+    unsure: [f64; 2],
 }
 
 /// Each measure of each cell of the newest set. Sets have the same cells; their order may differ.
@@ -278,8 +287,9 @@ fn cell_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
         for (measure, unit) in measures(cell.spec.is_transactional()) {
             let by_set = sets.iter().map(|set| {
                 let index = find(&set.stored.plan.study, &cell.levels);
-                index.map_or_else(Vec::new, |index| {
-                    set.by_block(index, *measure).into_values().collect()
+                index.map_or_else(OfSet::default, |index| OfSet {
+                    by_block: set.by_block(index, *measure).into_values().collect(),
+                    unsure: [0.0, set.unsure(index, *measure)],
                 })
             });
             found.push(Figures {
@@ -303,8 +313,11 @@ fn effect_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
             let by_set = sets.iter().map(|set| {
                 let index = |cell: usize| find(&set.stored.plan.study, &cells[cell].levels);
                 let ends = (index(comparison.from_cell), index(comparison.to_cell));
-                let (Some(from), Some(to)) = ends else { return Vec::new() };
-                set.ratios(from, to, measure)
+                let (Some(from), Some(to)) = ends else { return OfSet::default() };
+                OfSet {
+                    by_block: set.ratios(from, to, measure),
+                    unsure: [from, to].map(|cell| unsure::of_cell(&set.runs, cell, measure)),
+                }
             });
             let by_set = by_set.collect();
             let Comparison { factor, from, to, at, .. } = comparison.clone();
@@ -340,14 +353,15 @@ struct Judge {
 impl Judge {
     /// The series of one family with their changes. Those without a figure in any set are left out.
     fn series(self, mut all: Vec<Figures>) -> Vec<Series> {
-        all.retain(|figures| figures.by_set.iter().any(|of_set| !of_set.is_empty()));
+        all.retain(|figures| figures.by_set.iter().any(|of_set| !of_set.by_block.is_empty()));
         let logarithms: Vec<Vec<Option<f64>>> = all
             .iter()
-            .map(|figures| figures.by_set.iter().map(|of_set| mean_logarithm(of_set)).collect())
+            .map(|figures| {
+                figures.by_set.iter().map(|of_set| mean_logarithm(&of_set.by_block)).collect()
+            })
             .collect();
-        let large = |_: usize, before: &[f64], after: &[f64]| {
-            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-            ((mean(after) - mean(before)).exp() - 1.0).abs() > self.minimum_effect
+        let large = |series: usize, before: &[(usize, f64)], after: &[(usize, f64)]| {
+            self.is_large(&all[series], before, after)
         };
         let found = changes(&logarithms, self.alpha, large);
         let judged = all.into_iter().zip(&logarithms).zip(found);
@@ -356,13 +370,41 @@ impl Judge {
             points: figures
                 .by_set
                 .iter()
-                .map(|of_set| figure(&figures, of_set, self.confidence))
+                .map(|of_set| figure(&figures.subject, of_set, self.confidence))
                 .collect(),
             subject: figures.subject,
             measure: figures.measure,
             unit: figures.unit,
         });
         series.collect()
+    }
+
+    /// Whether the levels, logarithms of the figures of sets, differ by more than the smallest change that counts,
+    /// and do so wherever other programs ran.
+    fn is_large(self, figures: &Figures, before: &[(usize, f64)], after: &[(usize, f64)]) -> bool {
+        let mean = |level: &[f64]| level.iter().sum::<f64>() / level.len() as f64;
+        let values = |level: &[(usize, f64)]| level.iter().map(|one| one.1).collect::<Vec<f64>>();
+        let change = mean(&values(after)) - mean(&values(before));
+        let counts = |change: f64| (change.exp() - 1.0).abs() > self.minimum_effect;
+        let unsure = |set: usize| figures.by_set[set].unsure;
+        if before.iter().chain(after).all(|one| unsure(one.0) == [0.0; 2]) {
+            return counts(change);
+        }
+        // the figures as near to each other as they may be in truth
+        let nearer = |level: &[(usize, f64)], is_upper: bool| -> Vec<f64> {
+            let figure = |(set, logarithm): &(usize, f64)| {
+                let [too_low, too_high] = unsure(*set);
+                logarithm.exp() * if is_upper { 1.0 - too_high } else { 1.0 / (1.0 - too_low) }
+            };
+            level.iter().map(figure).collect()
+        };
+        let (before, after) = (nearer(before, change < 0.0), nearer(after, change > 0.0));
+        let left = independent::ratio(&before, &after, self.confidence);
+        left.is_some_and(|left| {
+            let change_left = left.ratio.mean.ln();
+            let by_chance = left.p.is_none_or(|p| p > self.alpha);
+            change_left * change > 0.0 && counts(change_left) && !by_chance
+        })
     }
 
     /// The changes with the ratio of each level to the one before.
@@ -375,15 +417,26 @@ impl Judge {
         let level = |from: usize, to: usize| -> Vec<f64> {
             logarithms[from..to].iter().flatten().map(|value| value.exp()).collect()
         };
+        let unsure = |from: usize, to: usize| -> [f64; 2] {
+            let sets = (from..to).filter(|set| logarithms[*set].is_some());
+            let shares: Vec<[f64; 2]> = sets.map(|set| figures.by_set[set].unsure).collect();
+            [0, 1].map(|end| shares.iter().map(|of| of[end]).sum::<f64>() / shares.len() as f64)
+        };
         let starts = |index: usize| found.get(index).map_or(logarithms.len(), |change| change.at);
         let mut changes = Vec::with_capacity(found.len());
         for (index, change) in found.iter().enumerate() {
-            let before = level(if index == 0 { 0 } else { starts(index - 1) }, change.at);
-            let after = level(change.at, starts(index + 1));
+            let (start, end) = (if index == 0 { 0 } else { starts(index - 1) }, starts(index + 1));
+            let (before, after) = (level(start, change.at), level(change.at, end));
             let Some(ratio) = independent::ratio(&before, &after, self.confidence) else {
                 continue;
             };
-            let ratio = ratio.ratio;
+            let ([low_before, high_before], [low_after, high_after]) =
+                (unsure(start, change.at), unsure(change.at, end));
+            // the ratio of two figures, of which each may be too high or too low
+            let ratio = unsure::of_ratio(
+                unsure::of_ratio(ratio.ratio, [high_before, high_after]),
+                [low_after, low_before],
+            );
             let finding = match &figures.subject {
                 Subject::Effect { .. } => Turn::Changed,
                 Subject::Cell { .. } if (ratio.mean > 1.0) == figures.measure.more_is_better() => {
@@ -398,15 +451,16 @@ impl Judge {
 }
 
 /// The figure of a set: the mean of a cell, or the paired ratio of an effect.
-fn figure(figures: &Figures, of_set: &[f64], confidence: f64) -> Option<SetFigure> {
-    let interval = match figures.subject {
-        Subject::Cell { .. } => of_mean(of_set, confidence)?,
+fn figure(subject: &Subject, of_set: &OfSet, confidence: f64) -> Option<SetFigure> {
+    let figures = &of_set.by_block;
+    let interval = match subject {
+        Subject::Cell { .. } => unsure::of_mean(of_mean(figures, confidence)?, of_set.unsure[1]),
         Subject::Effect { .. } => {
-            let pairs = of_set.iter().map(|ratio| (Some(1.0), Some(*ratio)));
-            paired::ratio(pairs, confidence)?.ratio
+            let pairs = figures.iter().map(|ratio| (Some(1.0), Some(*ratio)));
+            unsure::of_ratio(paired::ratio(pairs, confidence)?.ratio, of_set.unsure)
         }
     };
-    Some(SetFigure { interval, runs: number(of_set.len()) })
+    Some(SetFigure { interval, runs: number(figures.len()) })
 }
 
 /// The logarithm of the geometric mean; figures without a logarithm are left out.

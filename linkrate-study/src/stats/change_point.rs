@@ -41,12 +41,13 @@ pub struct Change {
 }
 
 /// The changes of each series, in order of time. A series has a figure, or `None`, for each occasion.
-/// Changes with a probability of at most `alpha` are told. `worth` says of a cut, from the figures before and
-/// after it, whether the change is large enough to be one; a cut that is not ends the search in its part.
+/// Changes with a probability of at most `alpha` are told. `worth` says of a cut of a series, from the occasions
+/// and figures before and after it, whether the change is large enough to be one; a cut that is not ends the search in
+/// its part.
 pub fn changes(
     series: &[Vec<Option<f64>>],
     alpha: f64,
-    worth: impl Fn(usize, &[f64], &[f64]) -> bool,
+    worth: impl Fn(usize, &[(usize, f64)], &[(usize, f64)]) -> bool,
 ) -> Vec<Vec<Change>> {
     let mut found = vec![Vec::new(); series.len()];
     let whole = series.iter().enumerate().map(|(index, figures)| Part::of(index, figures));
@@ -68,9 +69,9 @@ pub fn changes(
         first = false;
         let mut next = Vec::new();
         for (part, p) in parts.iter().zip(p) {
-            let values = part.values();
-            let Some(cut) = best_cut(&drawn_in(&values)).filter(|_| p <= alpha) else { continue };
-            let (before, after) = values.split_at(cut);
+            let cut = best_cut(&drawn_in(&part.values())).filter(|_| p <= alpha);
+            let Some(cut) = cut else { continue };
+            let (before, after) = part.figures.split_at(cut);
             if !worth(part.series, before, after) {
                 continue;
             }
@@ -246,7 +247,7 @@ mod tests {
 
     const ALPHA: f64 = 0.05;
 
-    fn always(_: usize, _: &[f64], _: &[f64]) -> bool {
+    fn always(_: usize, _: &[(usize, f64)], _: &[(usize, f64)]) -> bool {
         true
     }
 
@@ -308,8 +309,10 @@ mod tests {
     #[test]
     fn a_change_that_is_not_worth_it_is_none() {
         let figures = known([1.0, 1.0, 1.0, 1.0, 1.0, 1.01, 1.01, 1.01, 1.01, 1.01]);
-        let large =
-            |_: usize, before: &[f64], after: &[f64]| (after[0] / before[0] - 1.0).abs() > 0.02;
+        let large = |_: usize, before: &[(usize, f64)], after: &[(usize, f64)]| {
+            assert_eq!((before[0].0, after[0].0), (0, 5));
+            (after[0].1 / before[0].1 - 1.0).abs() > 0.02
+        };
         assert_eq!(changes(std::slice::from_ref(&figures), ALPHA, large), [[]]);
         assert_eq!(points(&changes(&[figures], ALPHA, always)[0]), [5]);
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fixture::{self, SAME, Truth, set};
 use crate::stats::simulate::{Simulator, share};
+use crate::store::Outcome;
 
 /// The second cell is a tenth slower, at the same service demand.
 const SLOWER: Truth = [(1.0, 1.0), (0.9, 0.9), (1.0, 1.0)];
@@ -86,6 +87,59 @@ fn sets_are_taken_in_order_of_time_and_changed_conditions_are_told() {
         "{:?}",
         trend.warnings
     );
+}
+
+/// Sets in which the second cell needs `busy` times as much CPU from the twelfth on, where programs that may have run
+/// elsewhere used `share` of it.
+fn dearer(busy: f64, share: f64) -> Vec<StoredStudy> {
+    let mut truths = vec![SAME; 24];
+    truths[12..].fill([(1.0, 1.0), (1.0, busy), (1.0, 1.0)]);
+    let mut sets = sets(7, &truths);
+    for run in sets[12..].iter_mut().flat_map(|set| &mut set.runs).filter(|run| run.cell == Some(1))
+    {
+        let Outcome::Measured(measured) = &mut run.outcome else { panic!("{run:?}") };
+        let busy_ns = measured.sut_cpu.busy_ns() as f64;
+        measured.sut_cpu.others = fixture::roaming((busy_ns * share) as u64);
+    }
+    sets
+}
+
+#[test]
+fn a_change_that_other_programs_may_have_made_is_not_shown() {
+    let demand = |sets: &[StoredStudy]| {
+        let trend = found(sets);
+        let effects = trend.effects.iter().filter(|one| one.measure == Compared::ServiceDemand);
+        let of_effects = effects.flat_map(|one| one.changes.clone()).collect::<Vec<LevelChange>>();
+        (of_cell(&trend, 1, Compared::ServiceDemand).clone(), of_effects)
+    };
+    // 4.5 % more, of which 4 % may be of others, is no change of 2 %
+    let ((calm, calm_effects), (unsure, unsure_effects)) =
+        (demand(&dearer(1.045, 0.0)), demand(&dearer(1.045, 0.04)));
+    assert_eq!((calm.changes.len(), unsure.changes.len()), (1, 0), "{unsure:?}");
+    assert!(!calm_effects.is_empty() && unsure_effects.is_empty(), "{unsure_effects:?}");
+    let ends = |series: &Series, set: usize| {
+        let interval = series.points[set].as_ref().unwrap().interval;
+        (interval.low.unwrap(), interval.mean, interval.high.unwrap())
+    };
+    let ((low, mean, high), (low_unsure, ..)) = (ends(&calm, 20), ends(&unsure, 20));
+    assert!((low - low_unsure - 0.04 * mean).abs() < 1e-6 * mean, "{low} {low_unsure}");
+    assert_eq!((mean, high), (ends(&unsure, 20).1, ends(&unsure, 20).2));
+    // 10 % more, of which 4 % may be of others, is one
+    let ((calm, calm_effects), (unsure, unsure_effects)) =
+        (demand(&dearer(1.1, 0.0)), demand(&dearer(1.1, 0.04)));
+    let ([calm], [unsure]) = (&calm.changes[..], &unsure.changes[..]) else { panic!("{unsure:?}") };
+    assert_eq!((unsure.set, unsure.finding, unsure.ratio.mean), (12, Turn::Worse, calm.ratio.mean));
+    let ends = |change: &LevelChange| (change.ratio.low.unwrap(), change.ratio.high.unwrap());
+    assert!((ends(unsure).0 / ends(calm).0 - 0.96).abs() < 1e-6);
+    assert_eq!(ends(unsure).1, ends(calm).1);
+    // one effect has the cell in its numerator, and one in its denominator
+    assert_eq!(unsure_effects.len(), calm_effects.len());
+    for (unsure, calm) in unsure_effects.iter().zip(&calm_effects) {
+        let (unsure, calm) = (ends(unsure), ends(calm));
+        let wider = (unsure.0 / calm.0, unsure.1 / calm.1);
+        let expected = if calm.0 > 1.0 { (0.96, 1.0) } else { (1.0, 1.0 / 0.96) };
+        assert!((wider.0 - expected.0).abs() < 1e-6 && (wider.1 - expected.1).abs() < 1e-6);
+    }
 }
 
 #[test]
