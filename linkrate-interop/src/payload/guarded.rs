@@ -7,13 +7,15 @@
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// Runs `test` over `socket`, which loses its time-outs. Another thread asks `watch`, which says how long it need not be
 /// asked again, or that the test is over: then the connection is shut down. `way` is what the test waits for: to
-/// receive, to send, or both.
+/// receive, to send, or both. The test begins when the other thread has asked for the first time: a thread that begins
+/// takes the CPU from the first calls, which the kernel sizes the receive buffer by.
 ///
 /// # Errors
 /// clone(2), setsockopt(2).
@@ -26,11 +28,14 @@ pub fn guarded<T>(
     socket.set_read_timeout(None)?;
     socket.set_write_timeout(None)?;
     let (has_left, theirs) = (AtomicBool::new(false), socket.try_clone()?);
+    let has_begun = Barrier::new(2);
     thread::scope(|scope| {
         let watcher = thread::Builder::new().name("watch".to_owned());
         let watcher = watcher.spawn_scoped(scope, || {
+            let mut next = watch();
+            has_begun.wait();
             while !has_left.load(Ordering::Relaxed) {
-                match watch() {
+                match next {
                     ControlFlow::Continue(pause) => thread::park_timeout(pause),
                     ControlFlow::Break(()) => {
                         // one that is closed needs no end
@@ -38,8 +43,10 @@ pub fn guarded<T>(
                         return;
                     }
                 }
+                next = watch();
             }
         })?;
+        has_begun.wait();
         let ended = test(socket);
         has_left.store(true, Ordering::Relaxed);
         watcher.thread().unpark();
