@@ -17,6 +17,8 @@ use common::up::ready;
 use common::{Finished, RUNS_FAILED, Running, has_or_skips, is_disturbed, skip, wait_until};
 use linkrate_study::fleet::two_way::FEWEST_BLOCKS;
 use linkrate_study::store::RUNS_FILE;
+use linkrate_sys::host_settings;
+use linkrate_sys::tree::Tree;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -87,7 +89,22 @@ fn a_ring_of_four_nodes_is_measured_and_shown() {
         assert_eq!(pairs, BTreeSet::from([(0, 1), (1, 2), (2, 3), (3, 0)]));
     }
     assert!(runs.iter().all(|run| run.measurement().is_some()), "{text}");
+    settings_of_all_nodes_are_told(&cluster);
     all_others_send_to_one_node(&cluster, &own, cpus);
+}
+
+/// What a node behind `ssh` says of its CPUs and kernel is what the kernel that all nodes share says here.
+fn settings_of_all_nodes_are_told(cluster: &Cluster) {
+    let here = host_settings::of_host(&Tree::of_this_host());
+    let nodes = fs::read_to_string(cluster.beside("results/results.json")).expect("results");
+    let nodes: Value = serde_json::from_str(&nodes).expect("JSON");
+    let nodes = nodes["fleet"]["nodes"].as_array().expect("nodes");
+    assert!(nodes.len() == 4 && here.contains_key("kernel-command-line"), "{here:?}");
+    for node in nodes {
+        for (name, value) in &here {
+            assert_eq!(node["facts"][name], **value, "{name}: {node}");
+        }
+    }
 }
 
 /// Runs an incast of all nodes, with more `options`, into `incast` beside the list of nodes.
