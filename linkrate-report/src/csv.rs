@@ -333,6 +333,11 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_tap_ns", |run| figure(tap(run)?.cost()?.ns)),
     ("adapter_tap_low_ns", |run| figure(tap(run)?.cost()?.low_ns)),
     ("adapter_tap_high_ns", |run| figure(tap(run)?.cost()?.high_ns)),
+    ("adapter_driver_sleeps", |run| text(tap(run)?.calls.sleeps?)),
+    ("adapter_driver_user_ns", |run| text(user_ns(&counted(run)?.driver_threads))),
+    ("adapter_driver_own_ns", |run| {
+        figure(tap(run)?.driver_ns(user_ns(&counted(run)?.driver_threads))?)
+    }),
     ("adapter_device_cpus", |run| figure(counted(run)?.device_cpus())),
     ("adapter_device_busiest_percent", |run| {
         counted(run)?.busiest_device_percent().and_then(figure)
@@ -344,6 +349,11 @@ const ADAPTER: &[Column<Measurement>] = &[
 /// The windows of a group's CPUs together.
 fn window_ns(cpus: &CpuUse) -> u64 {
     cpus.cpus.iter().map(|cpu| cpu.window_ns).sum()
+}
+
+/// User time of threads together.
+fn user_ns(threads: &[ThreadTime]) -> u64 {
+    threads.iter().fold(0, |sum, thread| sum.saturating_add(thread.user_ns))
 }
 
 /// CPU time of threads together.

@@ -10,9 +10,14 @@ pub const TITLES: [&str; 4] =
     ["service demand", "application and stack", "driver", "of it at the TAP"];
 
 /// What the table does not say by itself.
-pub const NOTE: &str = "in brackets: the share of the service demand; the driver has the receive processing that runs in it, as in a NAPI poll; at the TAP: its \
-                        system calls and copies, which a real adapter does not cost its host, by the prices of \
-                        this lab with their quartiles";
+pub const NOTE: &str = "in brackets: the share of the service demand; at the TAP: the driver's system calls and copies, which a real \
+                        adapter does not cost its host, by the prices of this lab with their quartiles";
+
+/// Where the work of the stack in the driver's threads is, as in a NAPI poll.
+const DIVIDED: &str =
+    "the stack's work in the driver's threads, such as receive processing, is the stack's part";
+const UNDIVIDED: &str = "the driver's part has the stack's work in the driver's threads, such as receive processing: runs of earlier versions do \
+                         not tell it";
 
 /// Why cells have no parts.
 const NO_DRIVER: &str = "service demand has no parts: no emulated driver ran, so there is no work of an \
@@ -68,6 +73,10 @@ pub fn notes(results: &StudyResults) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if all(results).next().is_some() {
         notes.push(NOTE);
+        let divided = |cell: &CellResult| {
+            cell.service_demand_parts.is_some_and(|parts| parts.stack_in_driver.is_some())
+        };
+        notes.push(if all(results).all(divided) { DIVIDED } else { UNDIVIDED });
     }
     if results.effects.iter().any(|effect| effect.without_driver.is_some()) {
         notes.push(WITHOUT_DRIVER);
@@ -112,7 +121,8 @@ mod tests {
     fn parts(tap: Option<TapPart>) -> DemandParts {
         let around = |mean: f64| Interval { mean, low: Some(mean * 0.97), high: Some(mean * 1.03) };
         let intervals = PartIntervals { application_and_stack: around(0.7), driver: around(1.3) };
-        DemandParts { application_and_stack: 0.7, driver: 1.3, tap, intervals }
+        let stack_in_driver = tap.map(|_| 0.2);
+        DemandParts { application_and_stack: 0.7, driver: 1.3, stack_in_driver, tap, intervals }
     }
 
     #[test]
@@ -124,9 +134,9 @@ mod tests {
             fields,
             ["2.00 µs/KB", "0.700 ±3.0 % (35 %)", "1.30 ±3.0 % (65 %)", "0.420 (20 to 22 %)"]
         );
-        assert_eq!(notes(&results), [NOTE]);
+        assert_eq!(notes(&results), [NOTE, DIVIDED]);
         let text = terminal::table(&results, Some(120), Style { color: false });
-        assert!(text.contains("1.30 ±3.0 % (65 %)") && text.contains("NAPI poll"), "{text}");
+        assert!(text.contains("1.30 ±3.0 % (65 %)") && text.contains("is the stack's"), "{text}");
         let table = tables::demand(&results).unwrap();
         assert_eq!(table.rows[0].fields[4].text, fields[3]);
     }
@@ -142,6 +152,7 @@ mod tests {
             let mut results = results(parts, on_adapter);
             results.cells[0].shared_cpus = Some(shared);
             assert_eq!(notes(&results).last(), Some(&reason));
+            assert_eq!(notes(&results).contains(&UNDIVIDED), reason == NO_PRICES);
             let text = terminal::table(&results, Some(400), Style { color: false });
             assert!(text.contains(reason), "{text}");
             assert!(!text.contains(" 0 %"), "{text}");

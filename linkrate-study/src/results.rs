@@ -212,11 +212,13 @@ impl CellResult {
 /// The parts of a service demand; means over the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DemandParts {
-    /// Everything except the driver threads.
+    /// Everything except the driver, with [`stack_in_driver`](Self::stack_in_driver).
     pub application_and_stack: f64,
-    /// The driver threads of the virtual adapters, with the receive processing that runs in them as it does
-    /// in a NAPI poll.
+    /// The driver threads of the virtual adapters without the work of the host's stack that ran in them.
     pub driver: f64,
+    /// The part of `application_and_stack` that ran in the driver threads, as it does in a NAPI poll. Absent in results
+    /// of earlier versions, where it is a part of `driver`.
+    pub stack_in_driver: Option<f64>,
     /// The part of `driver` that a real adapter would not cost its host; absent where the prices of calls
     /// to a TAP are not known.
     pub tap: Option<TapPart>,
@@ -227,9 +229,9 @@ pub struct DemandParts {
 /// The intervals of the parts of a service demand, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PartIntervals {
-    /// Of everything except the driver threads. What other programs leave unsure of the service demand is in it.
+    /// Of everything except the driver. What other programs leave unsure of the service demand is in it.
     pub application_and_stack: Interval,
-    /// Of the driver threads.
+    /// Of the driver.
     pub driver: Interval,
 }
 

@@ -1,4 +1,4 @@
-//! CLOCK_MONOTONIC, shared by every namespace of one machine.
+//! CLOCK_MONOTONIC, shared by every namespace of one machine, and the clock of a thread's CPU time.
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -8,6 +8,12 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 /// Nanoseconds of CLOCK_MONOTONIC.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * NS_PER_SECOND + now.tv_nsec as u64
+}
+
+/// CPU time of the calling thread, ns: CLOCK_THREAD_CPUTIME_ID.
+pub fn own_cpu_ns() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as u64 * NS_PER_SECOND + now.tv_nsec as u64
 }
 

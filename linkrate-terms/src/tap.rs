@@ -57,6 +57,9 @@ pub struct TapCalls {
     pub reads: [Calls; CLASSES],
     /// Writes of a packet.
     pub writes: [Calls; CLASSES],
+    /// How often the threads went to sleep. Absent in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sleeps: Option<u64>,
 }
 
 impl TapCalls {
@@ -85,6 +88,7 @@ impl TapCalls {
             empty_reads: count(self.empty_reads, other.empty_reads),
             reads: each(self.reads, other.reads),
             writes: each(self.writes, other.writes),
+            sleeps: self.sleeps.zip(other.sleeps).map(|(own, others)| count(own, others)),
         }
     }
 
@@ -156,6 +160,10 @@ pub struct CallPrice {
     /// Of moving the bytes of a call, at each of [`SIZES`]. Zero at the first, which is the measure of the
     /// others: what a packet of any size costs is work of any driver.
     pub copies: [Price; SIZES.len()],
+    /// Of the smallest packet beyond a call that moves nothing: its memory and its descriptor, which are work of any
+    /// driver. Zero in runs of earlier versions.
+    #[serde(default)]
+    pub packet: Price,
 }
 
 impl CallPrice {
@@ -181,6 +189,9 @@ pub struct TapPrices {
     pub read: CallPrice,
     /// Of a write, without the receive processing of the host, which runs in it.
     pub write: CallPrice,
+    /// Of going to sleep and waking, which stands for the interrupt of a real adapter. Zero in runs of earlier versions.
+    #[serde(default)]
+    pub sleep: Price,
 }
 
 /// What the drivers of a run did with the TAPs of the system under test.
@@ -199,6 +210,17 @@ impl TapEvidence {
     pub fn cost(&self) -> Option<Price> {
         Some(self.calls.cost(self.prices.as_ref()?))
     }
+
+    /// CPU time of the drivers' own work, ns: their code, which is the user time of their threads, their calls, their
+    /// packets and their sleeps. The rest of these threads' time is that of the host's stack, which works in them: a write
+    /// runs the receive processing, and softirqs find the thread on the CPU. `None` if a part is not known.
+    #[must_use]
+    pub fn driver_ns(&self, user_ns: u64) -> Option<f64> {
+        let (prices, sleeps) = (self.prices.as_ref()?, self.calls.sleeps? as f64);
+        let packets = self.calls.packets_read() as f64 * prices.read.packet.ns
+            + self.calls.packets_written() as f64 * prices.write.packet.ns;
+        Some(user_ns as f64 + self.calls.cost(prices).ns + packets + sleeps * prices.sleep.ns)
+    }
 }
 
 #[cfg(test)]
@@ -212,8 +234,9 @@ mod tests {
     /// A call costs 300 ns, and each byte beyond 64 bytes a tenth of a nanosecond.
     fn prices() -> TapPrices {
         let copies = SIZES.map(|bytes| exactly((bytes - SIZES[0]) as f64 * 0.1));
-        let price = CallPrice { call: exactly(300.0), copies };
-        TapPrices { read: price, write: CallPrice { call: exactly(500.0), ..price } }
+        let price = CallPrice { call: exactly(300.0), copies, packet: exactly(50.0) };
+        let write = CallPrice { call: exactly(500.0), ..price };
+        TapPrices { read: price, write, sleep: exactly(2000.0) }
     }
 
     #[test]
@@ -247,11 +270,30 @@ mod tests {
     fn counts_are_added_and_separated() {
         let some = |calls| {
             let one = Calls { calls, bytes: 100 * calls };
-            TapCalls { empty_reads: calls, reads: [one; CLASSES], writes: [one; CLASSES] }
+            let sleeps = Some(10 * calls);
+            TapCalls { empty_reads: calls, reads: [one; CLASSES], writes: [one; CLASSES], sleeps }
         };
         assert_eq!(some(3).plus(some(4)), some(7));
         assert_eq!(some(7).since(some(4)), some(3));
-        assert_eq!(some(1).since(some(4)), TapCalls::default());
+        let nothing = TapCalls { sleeps: Some(0), ..TapCalls::default() };
+        assert_eq!(some(1).since(some(4)), nothing);
+        // of earlier versions
+        let unknown = TapCalls { sleeps: None, ..some(4) };
+        assert_eq!(some(7).since(unknown), TapCalls { sleeps: None, ..some(3) });
+    }
+
+    #[test]
+    fn a_driver_has_its_code_its_calls_its_packets_and_its_sleeps() {
+        let mut calls = TapCalls { empty_reads: 100, sleeps: Some(70), ..TapCalls::default() };
+        calls.reads[0] = Calls { calls: 1000, bytes: 64_000 };
+        calls.writes[0] = Calls { calls: 200, bytes: 12_800 };
+        let evidence = |calls, prices| TapEvidence { calls, prices };
+        let own = evidence(calls, Some(prices())).driver_ns(20_000).unwrap();
+        let expected = 20_000.0 + 1100.0 * 300.0 + 200.0 * 500.0 + 1200.0 * 50.0 + 70.0 * 2000.0;
+        assert!((own - expected).abs() < 1e-6, "{own}");
+        assert_eq!(evidence(calls, None).driver_ns(20_000), None);
+        calls.sleeps = None;
+        assert_eq!(evidence(calls, Some(prices())).driver_ns(20_000), None);
     }
 
     #[test]

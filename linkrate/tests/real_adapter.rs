@@ -405,6 +405,12 @@ fn the_drivers_calls_to_the_tap_are_counted_and_priced() {
         let driver_ns: u64 = evidence.driver_threads.iter().map(|thread| thread.cpu_ns).sum();
         assert!(cost.ns > 0.0 && cost.low_ns <= cost.ns && cost.ns <= cost.high_ns, "{cost:?}");
         assert!(cost.ns < driver_ns as f64, "{cost:?} of {driver_ns}");
+        // the stack has a part of the threads' time: what acknowledgements and data make it do
+        let user_ns = evidence.driver_threads.iter().map(|thread| thread.user_ns).sum();
+        let own_ns = tap.driver_ns(user_ns).expect("prices and sleeps");
+        let sleep_ns = tap.prices.expect("prices").sleep.ns;
+        assert!(calls.sleeps > Some(0) && (100.0..100_000.0).contains(&sleep_ns), "{tap:?}");
+        assert!(own_ns > cost.ns && own_ns < driver_ns as f64, "{own_ns} of {driver_ns}");
         let bytes = measurement.traffic.transmit_bytes + measurement.traffic.receive_bytes;
         cost.ns * f64::from(1 << 20) / bytes as f64
     };

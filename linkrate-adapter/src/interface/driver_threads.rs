@@ -66,8 +66,10 @@ impl DriverThread {
         let (commands, received) = channel();
         let epoll = Epoll::new()?;
         epoll.add(interrupt.as_fd(), INTERRUPT, Watch::Always)?;
+        let calls = Arc::new(TapCounters::default());
         let mut poll = Poll {
             commands: received,
+            calls: Arc::clone(&calls),
             interrupt: Arc::clone(&interrupt),
             epoll,
             readable: Readable::default(),
@@ -81,7 +83,7 @@ impl DriverThread {
             told.told(napi.priority());
             poll.run(napi)
         })?;
-        Ok(Self { commands, interrupt, calls: Arc::default(), thread })
+        Ok(Self { commands, interrupt, calls, thread })
     }
 
     fn tell(&self, command: Command) -> bool {
@@ -152,7 +154,7 @@ impl DriverThreads {
     #[must_use]
     pub fn tap_calls(&self) -> TapCalls {
         let calls = self.0.threads.iter().map(|driver| driver.calls.get());
-        calls.fold(TapCalls::default(), TapCalls::plus)
+        calls.reduce(TapCalls::plus).unwrap_or_default()
     }
 
     /// Measures what calls to a TAP cost, in the first thread, which does nothing else meanwhile. The host
@@ -250,6 +252,7 @@ impl Drop for Polled {
 #[derive(Debug)]
 struct Poll {
     commands: Receiver<Command>,
+    calls: Arc<TapCounters>,
     interrupt: Arc<Waker>,
     epoll: Epoll,
     readable: Readable,
@@ -266,6 +269,7 @@ impl Poll {
             }
             if packets == 0 {
                 napi.rest();
+                self.calls.count_sleep();
                 self.sleep()?;
             } else if napi.polled(packets) {
                 self.drivers.iter().for_each(|(_, driver)| driver.budget_spent());

@@ -1,4 +1,4 @@
-//! The calls by which a driver thread reads and writes the TAPs of its queues.
+//! The calls by which a driver thread reads and writes the TAPs of its queues, and its sleeps between them.
 
 use linkrate_terms::tap::{CLASSES, Calls, TapCalls, class};
 
@@ -28,6 +28,7 @@ pub(crate) struct TapCounters {
     empty_reads: Counter,
     reads: [ClassCounters; CLASSES],
     writes: [ClassCounters; CLASSES],
+    sleeps: Counter,
 }
 
 impl TapCounters {
@@ -46,12 +47,18 @@ impl TapCounters {
         self.writes[class(bytes)].count(bytes);
     }
 
+    /// The thread goes to sleep.
+    pub(crate) fn count_sleep(&self) {
+        self.sleeps.add(1);
+    }
+
     /// The calls so far.
     pub(crate) fn get(&self) -> TapCalls {
         TapCalls {
             empty_reads: self.empty_reads.get(),
             reads: std::array::from_fn(|class| self.reads[class].get()),
             writes: std::array::from_fn(|class| self.writes[class].get()),
+            sleeps: Some(self.sleeps.get()),
         }
     }
 }
@@ -68,11 +75,14 @@ mod tests {
             counters.count_read(bytes);
         }
         counters.count_write(9_024);
+        counters.count_sleep();
+        counters.count_sleep();
         let counted = counters.get();
         assert_eq!(
             (counted.empty_reads, counted.packets_read(), counted.packets_written()),
             (1, 4, 1)
         );
+        assert_eq!(counted.sleeps, Some(2));
         assert_eq!(counted.reads[1], Calls { calls: 2, bytes: 3_048 });
         assert_eq!(counted.reads[CLASSES - 1], Calls { calls: 1, bytes: 65_550 });
         assert_eq!(counted.writes[2], Calls { calls: 1, bytes: 9_024 });

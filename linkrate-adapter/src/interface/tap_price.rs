@@ -12,7 +12,8 @@
 //!   IP. So the receive processing of the host is no part of the price.
 //!
 //! What a small packet takes longer than a call that moves nothing is no part of a price: a driver
-//! of a real adapter makes and frees packets too.
+//! of a real adapter makes and frees packets too. It is told beside the price, and so is a sleep of the thread,
+//! which stands for the interrupt.
 //!
 //! The memory that packets are read into and written from is not in the nearest caches: another CPU has it
 //! under traffic too, that of the device.
@@ -21,7 +22,8 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::clock::{monotonic_ns, own_cpu_ns};
+use linkrate_sys::epoll::{Epoll, Readable};
 use linkrate_sys::tap;
 use linkrate_terms::tap::{CallPrice, Price, SIZES, TapPrices};
 use linkrate_wire::checksum::Sum;
@@ -39,6 +41,10 @@ const MOST_ROUNDS: usize = 4 * ROUNDS;
 /// and of those that move nothing.
 const PACKETS: usize = 4;
 const EMPTY: usize = 64;
+
+/// Sleeps of a round, and how long one lasts, ns: as long as those of a driver between two interrupts.
+const SLEEPS: u32 = 4;
+const SLEEP_NS: u64 = 100_000;
 
 /// Bytes of the memory that packets are read into and written from: more than second-level caches have.
 const MEMORY: usize = 8 << 20;
@@ -65,6 +71,8 @@ const ICMP_HEADER: usize = 8;
 pub(crate) fn measure(tun: &OwnedFd) -> io::Result<TapPrices> {
     let mut stall = Stall { tun, memory: vec![1; MEMORY], at: 0 };
     let [mut reads, mut writes] = [(); 2].map(|()| Times::default());
+    let mut sleeps = Vec::new();
+    let (bed, mut readable) = (Epoll::new()?, Readable::default());
     for _ in 0..WARM_UP {
         stall.read_round()?;
         stall.write_round()?;
@@ -75,8 +83,14 @@ pub(crate) fn measure(tun: &OwnedFd) -> io::Result<TapPrices> {
         let Some(read) = stall.read_round()? else { continue };
         reads.add(read);
         writes.add(stall.write_round()?);
+        let begun_ns = own_cpu_ns();
+        for _ in 0..SLEEPS {
+            bed.wait(&mut readable, Some(SLEEP_NS))?;
+        }
+        sleeps.push(own_cpu_ns().saturating_sub(begun_ns) as f64 / f64::from(SLEEPS));
     }
-    Ok(TapPrices { read: reads.price(), write: writes.price() })
+    let sleep = Price::of(&sleeps).unwrap_or_default();
+    Ok(TapPrices { read: reads.price(), write: writes.price(), sleep })
 }
 
 /// What the calls of one round took, ns: one that moves nothing, and one of each size.
@@ -86,6 +100,8 @@ type Round = (f64, [f64; SIZES.len()]);
 #[derive(Debug, Default)]
 struct Times {
     empty: Vec<f64>,
+    /// What the smallest size took longer than a call that moves nothing.
+    packets: Vec<f64>,
     /// What each size took longer than the smallest one.
     copies: [Vec<f64>; SIZES.len()],
 }
@@ -93,6 +109,7 @@ struct Times {
 impl Times {
     fn add(&mut self, (empty, packets): Round) {
         self.empty.push(empty);
+        self.packets.push(packets[0] - empty);
         for (copies, ns) in self.copies.iter_mut().zip(packets) {
             copies.push(ns - packets[0]);
         }
@@ -108,7 +125,11 @@ impl Times {
                 high_ns: price.high_ns.max(0.0),
             }
         };
-        CallPrice { call: of(&self.empty), copies: self.copies.each_ref().map(of) }
+        CallPrice {
+            call: of(&self.empty),
+            copies: self.copies.each_ref().map(of),
+            packet: of(&self.packets),
+        }
     }
 }
 
@@ -255,5 +276,7 @@ mod tests {
         assert_eq!(price.call, Price { ns: 220.0, low_ns: 210.0, high_ns: 230.0 });
         assert_eq!(price.copies[5], Price { ns: 4020.0, low_ns: 4010.0, high_ns: 4030.0 });
         assert_eq!((price.copies[0], price.copies[1]), (Price::default(), Price::default()));
+        // 300, 290, 280, 270 and 260 ns beyond a call that moves nothing
+        assert_eq!(price.packet, Price { ns: 280.0, low_ns: 270.0, high_ns: 290.0 });
     }
 }

@@ -1,10 +1,11 @@
 //! The parts of a service demand: what the host does for an application, and what the driver of a virtual
 //! adapter does.
 //!
-//! The CPU time of the driver threads is counted, so the division between them and the rest needs no
-//! samples. Of their time, a part is that of the system calls and copies at the TAP, which a real adapter
-//! does not cost its host: the calls of the run at the [prices](linkrate_terms::tap) that were measured in
-//! the lab.
+//! The CPU time of the driver threads is counted. The host's stack works in these threads too: its receive
+//! processing, and what TCP sends because of it. How much of it is in which thread depends on the load, so all of it
+//! is the stack's part, and a driver has [its own work](linkrate_terms::tap::TapEvidence::driver_ns) only.
+//! Of this, a part is that of the system calls and copies at the TAP, which a real adapter does not cost
+//! its host: the calls of the run at the [prices](linkrate_terms::tap) that were measured in the lab.
 //!
 //! A driver of a real adapter costs something else than this one. A ratio of service demands holds for both as far
 //! as it is the same [without the driver](without_driver).
@@ -28,8 +29,23 @@ use crate::store::StoredRun;
 /// Parts of the busy time of one run's SUT, as fractions of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Shares {
-    driver: f64,
+    /// The driver threads, with the stack's work in them.
+    threads: f64,
+    /// The stack's work in them, where it is known.
+    stack: Option<f64>,
     tap: Option<[f64; 3]>,
+}
+
+impl Shares {
+    /// The driver: its threads, without the stack's work in them if `is_divided`.
+    fn driver(&self, is_divided: bool) -> f64 {
+        self.threads - self.stack.filter(|_| is_divided).unwrap_or(0.0)
+    }
+}
+
+/// Whether the stack's work in the driver threads is known of all these runs. Otherwise it counts as the driver's in all.
+fn is_divided<'a>(shares: impl IntoIterator<Item = &'a Shares>) -> bool {
+    shares.into_iter().all(|shares| shares.stack.is_some())
 }
 
 /// The service demand of a run and the parts of it.
@@ -47,12 +63,14 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
     };
     let of_tap = |which: usize| mean(&values_of(&|shares| Some(shares.tap?[which]))?);
     let tap = of_tap(0).zip(of_tap(1).zip(of_tap(2)));
-    let driver = of_mean(&values_of(&|shares| Some(shares.driver))?, level)?;
-    let rest = of_mean(&values_of(&|shares| Some(1.0 - shares.driver))?, level)?;
+    let divided = is_divided(parts.iter().map(|(_, shares)| shares));
+    let driver = of_mean(&values_of(&|shares| Some(shares.driver(divided)))?, level)?;
+    let rest = of_mean(&values_of(&|shares| Some(1.0 - shares.driver(divided)))?, level)?;
     let share = unsure_of_rest(runs, driver.mean, rest.mean);
     Some(DemandParts {
         application_and_stack: rest.mean,
         driver: driver.mean,
+        stack_in_driver: mean(&values_of(&|shares| shares.stack).unwrap_or_default()),
         tap: tap.map(|(mean, (low, high))| TapPart { mean, low, high }),
         intervals: PartIntervals { application_and_stack: unsure::of_mean(rest, share), driver },
     })
@@ -74,16 +92,20 @@ pub fn without_driver(
     level: f64,
 ) -> Option<Interval> {
     let cells = [comparison.from_cell, comparison.to_cell];
-    let [(from, from_unsure), (to, to_unsure)] = cells.map(|cell| {
+    let parts = cells.map(|cell| {
         let part = |run: &&StoredRun| Some((run.block, of_run(run)?));
-        let parts: Vec<_> = runs.cell(cell).iter().filter_map(part).collect();
+        (runs.cell(cell), runs.cell(cell).iter().filter_map(part).collect::<Vec<_>>())
+    });
+    let all = parts.iter().flat_map(|(_, parts)| parts.iter().map(|(_, (_, shares))| shares));
+    let divided = is_divided(all);
+    let [(from, from_unsure), (to, to_unsure)] = parts.map(|(runs, parts)| {
         let sum = |of: fn(f64) -> f64| -> f64 {
-            parts.iter().map(|(_, (demand, shares))| demand * of(shares.driver)).sum()
+            parts.iter().map(|(_, (demand, shares))| demand * of(shares.driver(divided))).sum()
         };
-        let unsure =
-            unsure_of_rest(runs.cell(cell), sum(|driver| driver), sum(|driver| 1.0 - driver));
-        let rest =
-            parts.iter().map(|(block, (demand, shares))| (*block, demand * (1.0 - shares.driver)));
+        let unsure = unsure_of_rest(runs, sum(|driver| driver), sum(|driver| 1.0 - driver));
+        let rest = parts
+            .iter()
+            .map(|(block, (demand, shares))| (*block, demand * (1.0 - shares.driver(divided))));
         (rest.collect::<BTreeMap<u32, f64>>(), unsure)
     });
     let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));
@@ -99,10 +121,14 @@ fn shares(run: &Measurement) -> Option<Shares> {
     }
     let share = |ns: f64| ns / counted.window_ns as f64 / busy_cpus;
     // times of threads and of CPUs are not read at one moment
-    let driver = share(driver_ns(counted) as f64).min(1.0);
-    let cost = counted.tap.as_ref().and_then(|tap| tap.cost());
-    let tap = cost.map(|cost| [cost.ns, cost.low_ns, cost.high_ns].map(|ns| share(ns).min(driver)));
-    Some(Shares { driver, tap })
+    let threads = share(driver_ns(counted) as f64).min(1.0);
+    let calls = counted.tap.as_ref();
+    let user_ns = counted.driver_threads.iter().map(|thread| thread.user_ns).sum();
+    let own = calls.and_then(|tap| tap.driver_ns(user_ns)).map(|ns| share(ns).min(threads));
+    let (stack, own) = (own.map(|own| threads - own), own.unwrap_or(threads));
+    let cost = calls.and_then(|tap| tap.cost());
+    let tap = cost.map(|cost| [cost.ns, cost.low_ns, cost.high_ns].map(|ns| share(ns).min(own)));
+    Some(Shares { threads, stack, tap })
 }
 
 /// CPU time of the driver threads together, ns.
@@ -126,6 +152,11 @@ mod tests {
     /// A run whose SUT was busy for half of two seconds, of which the driver took this share. It read a
     /// million packets at `price_ns` each.
     fn run(driver: f64, price_ns: Option<f64>) -> StoredRun {
+        divided_run(driver, price_ns, None)
+    }
+
+    /// The same, where it is known how often the driver slept, for 1 ms of CPU time each. Its threads have no user time.
+    fn divided_run(driver: f64, price_ns: Option<f64>, sleeps: Option<u64>) -> StoredRun {
         let mut measured = fixture::stream(1e9, 0.5);
         let mut counted = fixture::counted(90.0, 1.0);
         let thread = counted.device_threads[0].clone();
@@ -136,8 +167,9 @@ mod tests {
         let price = |ns| Price { ns, low_ns: ns * 0.9, high_ns: ns * 1.1 };
         let prices = price_ns.map(|ns| {
             let read = CallPrice { call: price(ns), ..CallPrice::default() };
-            TapPrices { read, ..TapPrices::default() }
+            TapPrices { read, sleep: price(1e6), ..TapPrices::default() }
         });
+        calls.sleeps = sleeps;
         counted.tap = Some(Box::new(TapEvidence { calls, prices }));
         measured.evidence.adapter = Some(counted);
         fixture::run(0, 0, Some(0), measured)
@@ -166,6 +198,47 @@ mod tests {
         near(tap.mean, 0.2);
         near(tap.low, 0.18);
         near(tap.high, 0.22);
+    }
+
+    #[test]
+    fn the_work_of_the_stack_in_the_drivers_threads_is_the_stacks() {
+        // of 0.8 s, a million calls of 200 ns and 300 sleeps are 0.5 s
+        let divided = || divided_run(0.8, Some(200.0), Some(300));
+        let whole = demand(&divided());
+        let of = |runs: &[StoredRun]| {
+            let parts = parts(runs).unwrap();
+            let stack = parts.stack_in_driver;
+            [parts.application_and_stack, parts.driver, stack.unwrap_or(f64::NAN)]
+                .map(|part| (part / whole * 1e6).round() / 1e6)
+        };
+        assert_eq!(of(&[divided(), divided()]), [0.5, 0.5, 0.3]);
+        // a driver has no more than its threads had
+        assert_eq!(of(&[divided_run(0.4, Some(200.0), Some(900))]), [0.6, 0.4, 0.0]);
+        // if it is not known of a run, as of earlier versions, it is the driver's in all
+        let [rest, driver, stack] = of(&[divided(), run(0.8, Some(200.0))]);
+        assert!([rest, driver] == [0.2, 0.8] && stack.is_nan());
+    }
+
+    #[test]
+    fn changes_without_the_driver_have_the_stack_of_both_cells_or_of_neither() {
+        let study = fixture::ladder();
+        let comparison = &super::super::effects::comparisons(&study)[0];
+        let ratio = |sleeps_of: [Option<u64>; 2]| {
+            let mut stored = Vec::new();
+            for block in 0..5 {
+                let cells = [(comparison.from_cell, 0.9), (comparison.to_cell, 0.6)];
+                for ((cell, driver), sleeps) in cells.into_iter().zip(sleeps_of) {
+                    let mut run = divided_run(driver, Some(100.0), sleeps);
+                    run.block = block;
+                    run.cell = Some(cell as u32);
+                    stored.push(run);
+                }
+            }
+            without_driver(comparison, &RunsByCell::of(&study, &stored), 0.95).unwrap().mean
+        };
+        // 0.1 and 0.4 outside of the driver's threads; the driver has 0.2 and 0.5, and the stack the rest
+        assert!((ratio([Some(100), Some(400)]) - 0.5 / 0.8).abs() < 1e-6);
+        assert!((ratio([Some(100), None]) - 0.4 / 0.1).abs() < 1e-6);
     }
 
     /// Where other programs may have had this share of the busy time.

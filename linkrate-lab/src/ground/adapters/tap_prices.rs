@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use linkrate_adapter::interface::tap_price;
 use linkrate_agent::protocol::{Carries, Request};
-use linkrate_terms::tap::{CallPrice, SIZES, TapPrices};
+use linkrate_terms::tap::{CallPrice, Price, SIZES, TapPrices};
 
 use super::{Adapters, taken};
 use crate::error::LabError;
@@ -54,5 +54,8 @@ pub(crate) fn fact(prices: &TapPrices) -> String {
         let (median, low, high) = (us(call.ns), us(call.low_ns), us(call.high_ns));
         format!("{name} {median} µs a call ({low} to {high}), copy {}", copies.join(", "))
     };
-    format!("{}; {}; quartiles in brackets", of("read", &prices.read), of("write", &prices.write))
+    let (read, write) = (of("read", &prices.read), of("write", &prices.write));
+    let Price { ns, low_ns, high_ns } = prices.sleep;
+    let sleep = format!("sleep {} µs ({} to {})", us(ns), us(low_ns), us(high_ns));
+    format!("{read}; {write}; {sleep}; quartiles in brackets")
 }
