@@ -522,7 +522,7 @@ fn a_group_without_cpus_has_no_service_demand() {
 #[test]
 fn each_warning_appears_under_its_condition() {
     type Case = (&'static str, fn(&mut StoredStudy));
-    let cases: [Case; 13] = [
+    let cases: [Case; 14] = [
         (
             "The SUT shares its CPUs (CPU 0) with another role: CPU use and service demand \
              contain the work of both.",
@@ -555,6 +555,17 @@ fn each_warning_appears_under_its_condition() {
                 change(s, Some(0), |run| {
                     let cpu = &mut run.sut_cpu.cpus[0];
                     (cpu.steal_ns, cpu.unsure_ns) = (30_000_000, cpu.busy_ns / 50);
+                });
+            },
+        ),
+        (
+            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 2.5 % \
+             at most.",
+            |s| {
+                // without load, all of the busy time may be idle time
+                change(s, None, |run| {
+                    let cpu = &mut run.sut_cpu.cpus[0];
+                    (cpu.steal_ns, cpu.unsure_ns) = (50_000_000, cpu.busy_ns);
                 });
             },
         ),

@@ -281,7 +281,9 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
          {most:.1} % at most",
         count(shares.len(), "run")
     );
+    // an idle run has next to no busy time to know
     let unsure = good(runs)
+        .filter(|(stored, _)| stored.cell.is_some())
         .map(|(_, run)| {
             run.sut_cpu.unsure_ns() as f64 * 100.0 / run.sut_cpu.busy_ns().max(1) as f64
         })
