@@ -114,7 +114,19 @@ pub fn above(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option
 
 /// How long payload may be on its way when a window opens, seconds, beside the moderation of interrupts.
 fn on_its_way(spec: &RunSpec, run: &Measurement) -> f64 {
-    if is_told(spec, run) { UNTOLD } else { ON_ITS_WAY }
+    let on_its_way = if is_told(spec, run) { UNTOLD } else { ON_ITS_WAY };
+    on_its_way + held(run)
+}
+
+/// How long a move to a TCP offload engine may hold what the far end sends, seconds, where connections move under
+/// traffic: twice the median of the moves.
+fn held(run: &Measurement) -> f64 {
+    if run.effective.interface.port.toe != Some(Toe::Auto) {
+        return 0.0;
+    }
+    let ports = run.evidence.adapter.iter().flat_map(|adapter| &adapter.ports);
+    let moved_us = ports.filter_map(|port| port.counters.get("toeMovedUs")).max();
+    moved_us.map_or(0.0, |us| 2e-6 * *us as f64)
 }
 
 /// How long the adapter may hold back the interrupt for what it received, seconds.

@@ -1,6 +1,7 @@
 //! Tests on runs with chosen rates.
 
 use linkrate_terms::gaps::Gaps;
+use linkrate_terms::knobs::Toe;
 
 use crate::file::parse;
 use crate::fixture;
@@ -145,6 +146,28 @@ fn a_figure_above_its_limit_by_however_little_has_its_cause_beside_it() {
 fn a_part_of_a_millisecond_may_be_on_its_way() {
     let one = |percent| found("transmit", &[(percent, 0.0)])[0].contains(CAUSE);
     assert_eq!((one(100.014), one(100.016)), (true, false));
+}
+
+/// A connection that moves under traffic has its frames held meanwhile.
+#[test]
+fn more_may_be_on_its_way_while_a_connection_moves() {
+    let study = study("receive");
+    let is_explained = |toe, percent: f64| {
+        let mut measured = fixture::stream(0.0, 0.5);
+        measured.traffic.receive_bytes = (LIMIT / 8.0 * 2.0 * percent / 100.0) as u64;
+        measured.traffic.receive_seconds = 2.0;
+        measured.effective.interface.port.toe = Some(toe);
+        let mut counted = fixture::counted(90.0, 1.0);
+        counted.ports[0].counters.insert("toeMovedUs".to_owned(), 3_000);
+        measured.evidence.adapter = Some(counted);
+        let run = fixture::run(0, 0, Some(0), measured);
+        let found = warnings("cell", &study.cells[0], &study.testbed, &[&run], 0.95);
+        found.iter().any(|warning| warning.contains(CAUSE))
+    };
+    // twice 3 ms and 1 ms of 2 s
+    assert!(is_explained(Toe::Auto, 100.34) && !is_explained(Toe::Auto, 100.36));
+    // moved before the traffic
+    assert!(is_explained(Toe::On, 100.04) && !is_explained(Toe::On, 100.06));
 }
 
 /// A millisecond where nothing tells: more connections than are read.
