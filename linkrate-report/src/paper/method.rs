@@ -346,6 +346,11 @@ pub fn question(source: &str) -> Option<(String, Vec<String>)> {
     for line in comment {
         // code in a comment is set off there as in Markdown
         let line = line.trim_start_matches('#').trim().replace('`', "");
+        // an item of a list has a line of its own
+        if let Some(item) = line.strip_prefix("- ") {
+            paragraphs.push(format!("• {item}"));
+            continue;
+        }
         match (line.is_empty(), paragraphs.last_mut()) {
             (true, _) => paragraphs.push(String::new()),
             (false, Some(last)) if last.is_empty() => last.push_str(&line),
@@ -372,6 +377,11 @@ mod tests {
             question("# What does it\n# buy?\n#\n# Much.\n# Or not.\n\ntitle = 1\n# no\n").unwrap();
         assert_eq!(question, "What does it buy?");
         assert_eq!(rest, ["Much. Or not."]);
+        let (_, rest) = super::question(
+            "# Why?\n#\n# Departures:\n#   - one, of\n#     two lines\n#   - two\n",
+        )
+        .unwrap();
+        assert_eq!(rest, ["Departures:", "• one, of two lines", "• two"]);
         assert_eq!(super::question("# Licence\n#\n# What?\n"), None);
         assert_eq!(super::question("title = 1\n"), None);
     }
