@@ -5,7 +5,7 @@
 //! cell and `idle` as its kind.
 
 use linkrate_study::analysis::predicted::{self, RunPrediction};
-use linkrate_study::analysis::{adapter, limit, round_trip};
+use linkrate_study::analysis::{adapter, demand, limit, round_trip};
 use linkrate_study::keys::{direction_name, kind_name};
 use linkrate_study::results::{RoundTripParts, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
@@ -335,9 +335,7 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_tap_high_ns", |run| figure(tap(run)?.cost()?.high_ns)),
     ("adapter_driver_sleeps", |run| text(tap(run)?.calls.sleeps?)),
     ("adapter_driver_user_ns", |run| text(user_ns(&counted(run)?.driver_threads))),
-    ("adapter_driver_own_ns", |run| {
-        figure(tap(run)?.driver_ns(user_ns(&counted(run)?.driver_threads))?)
-    }),
+    ("adapter_driver_own_ns", |run| figure(demand::own_ns(counted(run)?)?)),
     ("adapter_device_cpus", |run| figure(counted(run)?.device_cpus())),
     ("adapter_device_busiest_percent", |run| {
         counted(run)?.busiest_device_percent().and_then(figure)

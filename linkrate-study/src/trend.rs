@@ -430,13 +430,8 @@ impl Judge {
             let Some(ratio) = independent::ratio(&before, &after, self.confidence) else {
                 continue;
             };
-            let ([low_before, high_before], [low_after, high_after]) =
-                (unsure(start, change.at), unsure(change.at, end));
-            // the ratio of two figures, of which each may be too high or too low
-            let ratio = unsure::of_ratio(
-                unsure::of_ratio(ratio.ratio, [high_before, high_after]),
-                [low_after, low_before],
-            );
+            let (unsure_before, unsure_after) = (unsure(start, change.at), unsure(change.at, end));
+            let ratio = unsure::of_change(ratio.ratio, unsure_before, unsure_after);
             let finding = match &figures.subject {
                 Subject::Effect { .. } => Turn::Changed,
                 Subject::Cell { .. } if (ratio.mean > 1.0) == figures.measure.more_is_better() => {

@@ -121,18 +121,22 @@ fn shares(run: &Measurement) -> Option<Shares> {
     }
     let share = |ns: f64| ns / counted.window_ns as f64 / busy_cpus;
     // times of threads and of CPUs are not read at one moment
-    let threads = share(driver_ns(counted) as f64).min(1.0);
-    let calls = counted.tap.as_ref();
-    let user_ns = counted.driver_threads.iter().map(|thread| thread.user_ns).sum();
-    let own = calls.and_then(|tap| tap.driver_ns(user_ns)).map(|ns| share(ns).min(threads));
+    let threads = share(threads_ns(counted) as f64).min(1.0);
+    let own = own_ns(counted).map(|ns| share(ns).min(threads));
     let (stack, own) = (own.map(|own| threads - own), own.unwrap_or(threads));
-    let cost = calls.and_then(|tap| tap.cost());
+    let cost = counted.tap.as_ref().and_then(|tap| tap.cost());
     let tap = cost.map(|cost| [cost.ns, cost.low_ns, cost.high_ns].map(|ns| share(ns).min(own)));
     Some(Shares { threads, stack, tap })
 }
 
+/// CPU time of the driver's own work, ns; `None` if a part of it is not known.
+pub fn own_ns(counted: &AdapterEvidence) -> Option<f64> {
+    let user_ns = counted.driver_threads.iter().map(|thread| thread.user_ns).sum();
+    counted.tap.as_ref()?.driver_ns(user_ns)
+}
+
 /// CPU time of the driver threads together, ns.
-fn driver_ns(counted: &AdapterEvidence) -> u64 {
+fn threads_ns(counted: &AdapterEvidence) -> u64 {
     counted.driver_threads.iter().fold(0, |sum, thread| sum.saturating_add(thread.cpu_ns))
 }
 

@@ -55,6 +55,13 @@ pub fn of_ratio(ratio: Interval, [from, to]: [f64; 2]) -> Interval {
     }
 }
 
+/// The interval of a ratio of two figures that may each be too low and too high by these shares, as a ratio of costs is by
+/// those of its denominator and its numerator.
+#[must_use]
+pub fn of_change(ratio: Interval, before: [f64; 2], after: [f64; 2]) -> Interval {
+    of_ratio(of_ratio(ratio, after), [before[1], before[0]])
+}
+
 /// The interval of the difference `to − from`, whose parts `[from, to]` may be too high by these, in its unit.
 #[must_use]
 pub fn of_difference(difference: Interval, [from, to]: [f64; 2]) -> Interval {

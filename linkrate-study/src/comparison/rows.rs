@@ -230,11 +230,7 @@ impl<'a> Rows<'a> {
                     measure,
                     baseline,
                     candidate,
-                    // the ratio of two ratios, of which each may be too high or too low
-                    ratio: unsure::of_ratio(
-                        unsure::of_ratio(found.ratio, after),
-                        [before[1], before[0]],
-                    ),
+                    ratio: unsure::of_change(found.ratio, before, after),
                     p: found.p.filter(|_| enough(&first, &second)),
                     adjusted_p: None,
                     verdict: EffectVerdict::TooFew,
