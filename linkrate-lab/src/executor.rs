@@ -53,6 +53,8 @@ pub struct Lab {
     /// What was measured of the machine before the first run.
     measured: Measured,
     seat: Seat,
+    /// Runs are there for their rates and their costs.
+    asks_for_cost: bool,
 }
 
 impl Lab {
@@ -69,7 +71,22 @@ impl Lab {
         measured.complete(&mut testbed);
         let facts = facts::facts(&testbed, spec, &measured);
         let (spec, built) = (spec.clone(), spec.clone());
-        Ok(Self { spec, options, testbed: Some(testbed), built, facts, measured, seat })
+        Ok(Self {
+            spec,
+            options,
+            testbed: Some(testbed),
+            built,
+            facts,
+            measured,
+            seat,
+            asks_for_cost: true,
+        })
+    }
+
+    /// The same lab for rates: a run whose cost is not known well is good. Intervals of costs tell how well.
+    #[must_use]
+    pub(crate) fn for_rates(self) -> Self {
+        Self { asks_for_cost: false, ..self }
     }
 
     /// The testbed, if it is up.
@@ -117,7 +134,7 @@ impl Executor for Lab {
         };
         // the first testbed on virtual adapters may be that of a later cell
         self.measured.complete(&mut testbed);
-        let mut outcome = believed(&mut testbed, &self.built, spec);
+        let mut outcome = believed(&mut testbed, &self.built, spec, self.asks_for_cost);
         if let Ok(measurement) = &mut outcome {
             self.measured.add_to(measurement);
         }
@@ -171,9 +188,11 @@ fn believed(
     testbed: &mut Testbed,
     on: &TestbedSpec,
     spec: &RunSpec,
+    asks_for_cost: bool,
 ) -> Result<Measurement, RunFailure> {
     let (mut measured, observed) = run_on(testbed, spec)?;
-    let run = belief::Run { testbed: on, spec, measured: &measured, observed: &observed };
+    let run =
+        belief::Run { testbed: on, spec, asks_for_cost, measured: &measured, observed: &observed };
     match belief::judge(&run) {
         Belief::Believed { remarks } => {
             measured.remarks.extend(remarks);

@@ -164,7 +164,7 @@ impl FleetExecutor for LabFleet {
         let spec = TestbedSpec { adapter: Adapter::Interfaces(on), ..self.spec.clone() };
         let lab = Lab::build(&spec, self.options.clone());
         let lab = lab.map_err(|error| failure(Stage::Testbed, error))?;
-        Ok(Box::new(lab))
+        Ok(Box::new(lab.for_rates()))
     }
 
     fn reach(&self, node: u32) -> Result<(), RunFailure> {

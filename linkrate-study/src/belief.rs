@@ -74,6 +74,8 @@ pub struct Run<'a> {
     pub testbed: &'a TestbedSpec,
     /// The run that was asked for.
     pub spec: &'a RunSpec,
+    /// The cost of the traffic is asked for, and not its rate alone, as of a pair of a fleet.
+    pub asks_for_cost: bool,
     /// Its figures and counters.
     pub measured: &'a Measurement,
     /// What the testbed saw around it.
@@ -92,13 +94,13 @@ pub fn judge(run: &Run<'_>) -> Belief {
 
 /// The first reason to refuse the run.
 fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
-    let Run { testbed, spec, measured, observed } = run;
+    let Run { testbed, spec, measured, observed, .. } = run;
     observed.check(spec.window)?;
     sockets::check(spec, measured)?;
     traffic(spec, measured)?;
     told::check(measured)?;
     event::check(spec, measured)?;
-    programs::check(&measured.sut_cpu, spec)?;
+    programs::check(run)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
     loss::check(spec, measured)?;

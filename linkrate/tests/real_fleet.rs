@@ -189,6 +189,11 @@ fn a_try(
     let words = format!("{} --json", words(cluster, &file));
     let run = Running::start(&mut cluster.command(&own.program(), &words)).wait();
     own.expect_nothing_left();
+    let runs = stored(&cluster.beside("results"));
+    let refused: Vec<_> = runs
+        .iter()
+        .filter_map(|run| Some((run.block, run.pair?, &run.failure()?.reason)))
+        .collect();
     fs::remove_dir_all(cluster.beside("results")).expect("remove the results");
     // nodes share this machine, so a run may be refused because other programs used its CPUs
     let document = run.expect_end().json();
@@ -203,7 +208,7 @@ fn a_try(
     match (slow, named.as_slice()) {
         (None, []) => Ok(()),
         (Some(slow), [only]) if is_node(only, slow) && (0.15..0.4).contains(&ratio(only)) => Ok(()),
-        _ => Err(format!("{named:?}, blocks: {}", cell["limits"])),
+        _ => Err(format!("{named:?}, runs without figures: {refused:#?}")),
     }
 }
 

@@ -306,7 +306,7 @@ fn a_thousand_agents_cost_little_memory_and_little_time() {
     let fakes = std::thread::spawn(move || serve(fakes));
     let ((mut testbed, errors), built) = timed(|| testbed(streams, &spec));
     let held = resident() - before;
-    let (outcome, ran) = timed(|| believed(&mut testbed, &spec, &run));
+    let (outcome, ran) = timed(|| believed(&mut testbed, &spec, &run, true));
     let measured = outcome.unwrap_or_else(|failure| panic!("{failure}"));
     let memory = resident() - before;
     let (_, ended) = timed(|| drop((errors, testbed)));

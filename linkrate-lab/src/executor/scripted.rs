@@ -99,7 +99,7 @@ fn carry_out(
     };
     let (_ends, mut testbed, on) = testbed(sut, client).map_err(failed)?;
     *facts = Some(facts::facts(&testbed, &on, &Measured::default()));
-    believed(&mut testbed, &on, spec)
+    believed(&mut testbed, &on, spec, true)
 }
 
 /// The other ends of the streams, the testbed, and its specification.

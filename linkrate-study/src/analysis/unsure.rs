@@ -7,7 +7,8 @@
 //! numerator, and up by that of its denominator. So an effect that is claimed or excluded is so wherever these
 //! programs ran.
 //!
-//! A run with more than [`UNSURE_PERCENT`](crate::belief::programs::UNSURE_PERCENT) is refused.
+//! A run with more than [`UNSURE_PERCENT`](crate::belief::programs::UNSURE_PERCENT) is refused where its cost is asked for:
+//! not with an event, and not in a fleet.
 
 use crate::analysis::measures::{RunsByCell, figure};
 use crate::quantity::{Interval, Measure};

@@ -19,7 +19,7 @@ use crate::fixture;
 /// Judges a run of the fixture's first cell.
 fn judged(testbed: &TestbedSpec, measured: &Measurement, observed: &Observed) -> Belief {
     let spec = &fixture::ladder().cells[0].spec;
-    judge(&Run { testbed, spec, measured, observed })
+    judge(&Run { testbed, spec, asks_for_cost: true, measured, observed })
 }
 
 fn check(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
@@ -122,22 +122,30 @@ fn time_that_may_be_of_others_is_a_part_of_the_cost_in_short_windows_too() {
 }
 
 /// The traffic stopped at the fault, so that 10 ms of a program that ran here or elsewhere are a third of the busy time.
+/// A slow link does the same to a pair of a fleet.
 #[test]
-fn a_run_with_an_event_is_not_refused_for_a_cost_that_nobody_asked_of_it() {
-    let mut run = fixture::stream(9.4e8, 0.5);
-    run.sut_cpu.cpus[0].busy_ns = 30_000_000;
-    run.sut_cpu.others = vec![OtherProgram { cpu_ns: 10_000_000, ..other("sh", 0.0) }];
+fn a_run_is_not_refused_for_a_cost_that_nobody_asked_of_it() {
+    let (testbed, observed) = (TestbedSpec::default(), Observed::default());
+    let mut measured = fixture::stream(9.4e8, 0.5);
+    measured.sut_cpu.cpus[0].busy_ns = 30_000_000;
     let plain = fixture::ladder().cells[0].spec.clone();
-    assert!(programs::check(&run.sut_cpu, &plain).is_err());
-    let event = Some(fixture::failure().event);
-    let with_event = RunSpec { event, ..plain };
-    assert_eq!(programs::check(&run.sut_cpu, &with_event), Ok(()));
-    // 48 % of the CPU that only ran elsewhere
-    run.sut_cpu.others = vec![other("sh", 48.0)];
-    assert_eq!(programs::check(&run.sut_cpu, &with_event), Ok(()));
+    let with_event = RunSpec { event: Some(fixture::failure().event), ..plain.clone() };
+    let asked_of = |spec: &RunSpec, asks_for_cost, measured: &Measurement| {
+        let run = Run { testbed: &testbed, spec, asks_for_cost, measured, observed: &observed };
+        programs::check(&run)
+    };
+    // 10 ms, and then 48 % of the CPU that only ran elsewhere
+    let little = OtherProgram { cpu_ns: 10_000_000, ..other("sh", 0.0) };
+    for others in [little, other("sh", 48.0)] {
+        measured.sut_cpu.others = vec![others];
+        assert!(asked_of(&plain, true, &measured).is_err());
+        assert_eq!(asked_of(&with_event, true, &measured), Ok(()));
+        assert_eq!(asked_of(&plain, false, &measured), Ok(()));
+    }
     // what slows the traffic itself is another matter
-    run.sut_cpu.cpus[0].busy_ns = 1_000_000_000;
-    assert!(programs::check(&run.sut_cpu, &with_event).is_err());
+    measured.sut_cpu.cpus[0].busy_ns = 1_000_000_000;
+    assert!(asked_of(&with_event, true, &measured).is_err());
+    assert!(asked_of(&plain, false, &measured).is_err());
 }
 
 #[test]
@@ -247,7 +255,13 @@ fn a_run_without_traffic_has_no_figures() {
     assert_eq!(refused(&TestbedSpec::default(), &nothing), "nothing arrived in the window");
     let idle = RunSpec { task: Task::Idle, ..fixture::ladder().cells[0].spec.clone() };
     let (testbed, observed) = (TestbedSpec::default(), Observed::default());
-    let run = Run { testbed: &testbed, spec: &idle, measured: &nothing, observed: &observed };
+    let run = Run {
+        testbed: &testbed,
+        spec: &idle,
+        asks_for_cost: true,
+        measured: &nothing,
+        observed: &observed,
+    };
     assert_eq!(judge(&run), Belief::Believed { remarks: Vec::new() });
 }
 
@@ -392,7 +406,13 @@ fn a_window_away_from_the_common_one_is_refused() {
     let (testbed, measured) = (TestbedSpec::default(), fixture::stream(9.4e8, 0.5));
     let mut believed = |window_ms: u64, observed: &Observed| {
         spec.window = Duration::from_millis(window_ms);
-        let run = Run { testbed: &testbed, spec: &spec, measured: &measured, observed };
+        let run = Run {
+            testbed: &testbed,
+            spec: &spec,
+            asks_for_cost: true,
+            measured: &measured,
+            observed,
+        };
         matches!(judge(&run), Belief::Believed { .. })
     };
     assert!(believed(2000, &window(200, 0)));
@@ -410,6 +430,7 @@ fn another_socket_option_than_requested_is_refused_by_name() {
     let judged = |spec: &RunSpec, measured: &Measurement| match judge(&Run {
         testbed: &testbed,
         spec,
+        asks_for_cost: true,
         measured,
         observed: &observed,
     }) {
@@ -478,7 +499,13 @@ fn unmerged(segments: u64) -> (RunSpec, Measurement) {
 
 fn merging_refused(spec: &RunSpec, measured: &Measurement) -> Option<Refusal> {
     let (testbed, observed) = (gigabit(1.0), Observed::default());
-    match judge(&Run { testbed: &testbed, spec, measured, observed: &observed }) {
+    match judge(&Run {
+        testbed: &testbed,
+        spec,
+        asks_for_cost: true,
+        measured,
+        observed: &observed,
+    }) {
         Belief::Refused(refusal) => Some(refusal),
         Belief::Believed { .. } => None,
     }
