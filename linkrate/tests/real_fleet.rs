@@ -185,7 +185,7 @@ fn a_try(
     }
     let fleet = "pattern = \"all-pairs\"\nat-once = 2";
     // a run that is refused takes its pair out of a block
-    let file = study(cluster, own, cpus, fleet, FEWEST_BLOCKS + 1, "\"64 KiB\"");
+    let file = study(cluster, own, cpus, fleet, FEWEST_BLOCKS + 2, "\"64 KiB\"");
     let words = format!("{} --json", words(cluster, &file));
     let run = Running::start(&mut cluster.command(&own.program(), &words)).wait();
     own.expect_nothing_left();
