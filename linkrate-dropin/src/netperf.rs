@@ -42,6 +42,14 @@ pub enum NetperfError {
         /// The reason of the system.
         reason: std::io::Error,
     },
+    /// The far end is behind a router, which the test may not use.
+    #[error("{during}: {reason} without a router; -R 1 behind -- permits routers")]
+    Router {
+        /// What was tried.
+        during: String,
+        /// The reason of the system.
+        reason: std::io::Error,
+    },
     /// The CPU meter.
     #[error("CPU meter: {0}")]
     Cpu(#[from] linkrate_sys::error::SysError),

@@ -13,6 +13,8 @@ use rustix::net::{
 };
 use rustix::time::Timespec;
 
+use crate::socket_calls::set_option;
+
 /// A new TCP or UDP socket, close-on-exec.
 ///
 /// # Errors
@@ -92,6 +94,14 @@ pub fn set_type_of_service(socket: impl AsFd, octet: u8) -> io::Result<()> {
         AddressFamily::INET6 => Ok(sockopt::set_ipv6_tclass(socket, octet.into())?),
         _ => Ok(sockopt::set_ip_tos(socket, octet)?),
     }
+}
+
+/// Keeps packets off routers (SO_DONTROUTE): only hosts of the interface's own network are reached.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn keep_off_routers(socket: impl AsFd) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_DONTROUTE, &1_i32.to_ne_bytes())
 }
 
 /// SO_SNDBUF and SO_RCVBUF as the kernel has them, in bytes.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use common::ends::free_port;
 use common::machines::Machine;
+use common::up::{Up, ready};
 use common::{
     Finished, LINKRATE, Running, command, has_or_skips, is_root_or_skips, linkrate, skip,
     wait_until,
@@ -141,6 +142,31 @@ fn linkrate_serves_every_test() {
         // a connection that asks whether the server listens asks for no test
         assert_eq!(line["ended"], "complete", "{line:#}");
     }
+}
+
+/// Streams of datagrams at any rate stay on the link unless they are permitted to leave it.
+#[test]
+fn datagrams_at_any_rate_go_by_a_router_only_if_that_is_permitted() {
+    let test = "datagrams_at_any_rate_go_by_a_router_only_if_that_is_permitted";
+    if !ready(test, &[]) {
+        return;
+    }
+    let lab = Up::start("--aggregate 2 --clients 1 --router");
+    let behind = "198.19.255.2";
+    let words = format!("{LINKRATE} serve --programs netperf --bind {behind}");
+    let _server = Running::start(&mut lab.exec("client-0", &words));
+    let client = |words: &str| {
+        lab.run("sut", &format!("{LINKRATE} netperf -P 0 -v 0 -H {behind} -l 1 {words}"))
+    };
+    let listens = || client("-t TCP_RR").code() == Some(0);
+    assert!(wait_until(Duration::from_secs(20), listens), "{}", client("-t TCP_RR").stderr);
+    let refused = client("-t UDP_STREAM").stderr;
+    assert!(refused.contains("without a router; -R 1 behind -- permits routers"), "{refused}");
+    for words in ["-t UDP_STREAM -- -R 1", "-t UDP_RR", "-t TCP_MAERTS"] {
+        client(words).expect_code(0);
+    }
+    let refused = client("-t TCP_CRR -- -R 0").stderr;
+    assert!(refused.contains("without a router"), "{refused}");
 }
 
 #[test]

@@ -146,6 +146,9 @@ fn open(options: &Options) -> io::Result<std::os::fd::OwnedFd> {
     if let Some(tos) = options.tos[0] {
         socket::set_type_of_service(&socket, tos)?;
     }
+    if !options.may_be_routed() {
+        socket::keep_off_routers(&socket)?;
+    }
     socket::ask_for_each_buffer(&socket, options.buffers[0])?;
     if !options.test.udp {
         if options.nodelay {

@@ -152,6 +152,8 @@ pub struct Options {
     pub congestion: [Option<String>; 2],
     /// Type of service of the packets of both ends.
     pub tos: [Option<u8>; 2],
+    /// Whether packets of the test may go by a router, where it is told.
+    pub routed: Option<bool>,
     /// The address of the data connection at this end.
     pub local: Option<Ipv4Addr>,
     /// How long a transaction of datagrams may take before another one takes its place.
@@ -190,6 +192,7 @@ impl Default for Options {
             burst: 0,
             congestion: [None, None],
             tos: [None; 2],
+            routed: None,
             local: None,
             socket_timeout: None,
             data_ports: [0; 2],
@@ -378,6 +381,11 @@ impl Options {
         }
     }
 
+    /// Whether packets of the test may go by a router.
+    pub(super) fn may_be_routed(&self) -> bool {
+        self.routed.unwrap_or_else(|| self.test.shape.may_be_routed(self.test.udp))
+    }
+
     /// Reads the words behind the name of the program.
     ///
     /// # Errors
@@ -466,6 +474,10 @@ impl Options {
             }
             'D' => self.nodelay = true,
             'L' => self.local = local(&value)?,
+            'R' => {
+                let allowed = value.whole(0, 1, "0 or 1: whether packets may go by a router")?;
+                self.routed = Some(allowed == 1);
+            }
             'e' => {
                 let seconds = value.whole(1, 3600, "seconds from 1 to 3600")?;
                 self.socket_timeout = Some(Duration::from_secs(seconds.into()));
@@ -704,6 +716,16 @@ mod tests {
         assert_eq!(omni.output, Output::Pairs(names));
         assert_eq!(parsed("-- -k NOSUCH -D").unwrap().unknown_selectors(), ["NOSUCH"]);
         assert!(matches!(parsed("-- -o -D").unwrap().output, Output::Commas(_)));
+        for (line, routed) in [
+            ("-t UDP_STREAM", false),
+            ("-t OMNI -- -T udp -d send", false),
+            ("-t UDP_STREAM -- -R 1", true),
+            ("-t UDP_RR", true),
+            ("-t TCP_STREAM", true),
+            ("-t TCP_STREAM -- -R 0", false),
+        ] {
+            assert_eq!(parsed(line).unwrap().may_be_routed(), routed, "{line}");
+        }
     }
 
     #[test]
@@ -722,6 +744,7 @@ mod tests {
             ("-- -L here", "option -L is \"here\", expected an IPv4 address"),
             ("-6", "option -6 is \"\", expected IPv4"),
             ("-- -m 1G", "option -m is \"1G\", expected a size"),
+            ("-- -R yes", "option -R is \"yes\", expected 0 or 1"),
             ("lab2", "\"lab2\" is not an option"),
         ] {
             let error = parsed(line).unwrap_err();

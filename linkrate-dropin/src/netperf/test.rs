@@ -1,5 +1,6 @@
 //! One test, from its request to its results.
 
+use std::io;
 use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +81,7 @@ fn request(options: &Options) -> OmniRequest {
         client_address: options.local,
         tos: options.tos[1],
         congestion: options.congestion[1].clone().unwrap_or_default(),
+        may_be_routed: options.may_be_routed(),
         ..OmniRequest::of(options.test.shape, options.test.udp, length)
     }
 }
@@ -111,7 +113,13 @@ pub(super) fn run(
         tally
     });
     let during = || format!("data connection to {}:{}", server.ip(), response.data_port);
-    let tally = tally.map_err(|reason| NetperfError::Payload { during: during(), reason })?;
+    let tally = tally.map_err(|reason| {
+        let off_the_link = reason.kind() == io::ErrorKind::NetworkUnreachable;
+        match off_the_link && !options.may_be_routed() {
+            true => NetperfError::Router { during: during(), reason },
+            false => NetperfError::Payload { during: during(), reason },
+        }
+    })?;
     let cpu = meter.map(|meter| meter.used()).transpose()?;
     if stop.load(Ordering::Relaxed) {
         return Err(NetperfError::Interrupted);

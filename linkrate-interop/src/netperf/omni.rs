@@ -85,6 +85,14 @@ pub enum Shape {
     Connect,
 }
 
+impl Shape {
+    /// Whether netperf lets packets go by a router unless it is told otherwise: except datagrams at any rate.
+    #[must_use]
+    pub fn may_be_routed(self, udp: bool) -> bool {
+        !(udp && self == Self::Stream)
+    }
+}
+
 /// The server sends payload: the direction is told by the server's view.
 const TRANSMIT: u32 = 2;
 /// It receives payload.
@@ -115,6 +123,8 @@ pub struct OmniRequest {
     pub request_size: u32,
     /// Octets of a response.
     pub response_size: u32,
+    /// Whether packets may go by a router. A server of linkrate leaves it to the routes of its host.
+    pub may_be_routed: bool,
     /// TCP_NODELAY.
     pub nodelay: bool,
     /// Whether the server is to measure its CPU.
@@ -264,6 +274,7 @@ impl OmniRequest {
             receive_width: None,
             request_size: 0,
             response_size: 0,
+            may_be_routed: shape.may_be_routed(udp),
             nodelay: false,
             measures_cpu: false,
             data_port: 0,
@@ -319,6 +330,7 @@ impl OmniRequest {
             receive_width: Some(message.word(10)).filter(|width| *width != 0),
             request_size: size("request_size", message.signed(5))?.unwrap_or(0),
             response_size: size("response_size", message.signed(11))?.unwrap_or(0),
+            may_be_routed: flags & flags::ROUTING_ALLOWED != 0,
             nodelay: flags & flags::NO_DELAY != 0,
             measures_cpu: flags & flags::MEASURE_CPU != 0,
             data_port: port(message.word(20))?,
@@ -335,11 +347,6 @@ impl OmniRequest {
         let mut message = self.message();
         message.put(21, if ipv6 { IPV6 } else { IPV4 });
         message
-    }
-
-    /// Datagrams at any rate, which netperf keeps off routers.
-    fn is_udp_stream(&self) -> bool {
-        self.udp && matches!(self.shape, Shape::Stream)
     }
 
     /// The message that a client sends. The data connection is of IPv4.
@@ -364,7 +371,7 @@ impl OmniRequest {
         let connections = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
         message.put(
             12,
-            with(flags::ROUTING_ALLOWED, !self.is_udp_stream())
+            with(flags::ROUTING_ALLOWED, self.may_be_routed)
                 | with(flags::NO_DELAY, self.nodelay)
                 | with(flags::MEASURE_CPU, self.measures_cpu)
                 | with(flags::CONNECTIONS, connections),
@@ -546,6 +553,7 @@ mod tests {
             receive_width: None,
             request_size: 1,
             response_size: 1,
+            may_be_routed: true,
             nodelay: true,
             measures_cpu: true,
             data_port: 0,

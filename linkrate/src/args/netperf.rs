@@ -29,6 +29,7 @@ Options of one test, behind --:
   -D                TCP_NODELAY
   -K HERE,THERE     congestion control
   -P HERE,THERE     ports of the data connection; -L ADDRESS: its address here
+  -R 0|1            whether packets may go by a router [default: 1, and 0 with UDP_STREAM]
   -e SECONDS        UDP_RR: a lost datagram costs this time, and not the test
   -T tcp|udp, -d send|recv|rr, -c   the test of OMNI; -c: a connection for each request
   -k, -o, -O        as above
