@@ -48,6 +48,55 @@ impl Calls {
     }
 }
 
+/// Number of classes of timed sleeps.
+pub const SLEEP_CLASSES: usize = 32;
+
+/// Where the first class of timed sleeps begins, ns. Four classes are a factor of two; the last one has no end.
+const SLEEPS_FROM_NS: f64 = 500.0;
+
+/// Sleeps whose CPU time the clock of the thread told, one of some: how many there are of each class of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TimedSleeps {
+    /// How many are in each class.
+    pub counts: [u64; SLEEP_CLASSES],
+}
+
+impl TimedSleeps {
+    /// The class of a sleep that took so much CPU time, ns.
+    #[must_use]
+    pub fn class(cpu_ns: u64) -> usize {
+        let class = (cpu_ns as f64 / SLEEPS_FROM_NS).log2() * 4.0;
+        (class.max(0.0) as usize).min(SLEEP_CLASSES - 1)
+    }
+
+    fn with(self, other: Self, count: fn(u64, u64) -> u64) -> Self {
+        Self { counts: std::array::from_fn(|class| count(self.counts[class], other.counts[class])) }
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub fn sleeps(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// The median of their CPU time, ns: softirqs of the stack run in some of them, and make these longer. `None` without
+    /// sleeps.
+    #[must_use]
+    pub fn median_ns(&self) -> Option<f64> {
+        let half = self.sleeps() as f64 / 2.0;
+        let mut before = 0.0;
+        for (class, count) in self.counts.iter().enumerate() {
+            let count = *count as f64;
+            if count > 0.0 && before + count >= half {
+                let at = class as f64 + (half - before) / count;
+                return Some(SLEEPS_FROM_NS * (at / 4.0).exp2());
+            }
+            before += count;
+        }
+        None
+    }
+}
+
 /// What drivers did with TAPs, by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TapCalls {
@@ -60,6 +109,9 @@ pub struct TapCalls {
     /// How often the threads went to sleep. Absent in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sleeps: Option<u64>,
+    /// Those of them that were timed. Absent in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_sleeps: Option<TimedSleeps>,
 }
 
 impl TapCalls {
@@ -89,6 +141,10 @@ impl TapCalls {
             reads: each(self.reads, other.reads),
             writes: each(self.writes, other.writes),
             sleeps: self.sleeps.zip(other.sleeps).map(|(own, others)| count(own, others)),
+            timed_sleeps: self
+                .timed_sleeps
+                .zip(other.timed_sleeps)
+                .map(|(own, others)| own.with(others, count)),
         }
     }
 
@@ -189,7 +245,8 @@ pub struct TapPrices {
     pub read: CallPrice,
     /// Of a write, without the receive processing of the host, which runs in it.
     pub write: CallPrice,
-    /// Of going to sleep and waking, which stands for the interrupt of a real adapter. Zero in runs of earlier versions.
+    /// Of going to sleep and waking in a lab without load. It counts where the run timed no sleep of its own, as in runs
+    /// of earlier versions. Zero in runs before them.
     #[serde(default)]
     pub sleep: Price,
 }
@@ -212,14 +269,18 @@ impl TapEvidence {
     }
 
     /// CPU time of the drivers' own work, ns: their code, which is the user time of their threads, their calls, their
-    /// packets and their sleeps. The rest of these threads' time is that of the host's stack, which works in them: a write
+    /// packets and their sleeps, which stand for the interrupts of a real adapter. The rest of these threads' time is that of the host's stack, which works in them: a write
     /// runs the receive processing, and softirqs find the thread on the CPU. `None` if a part is not known.
     #[must_use]
     pub fn driver_ns(&self, user_ns: u64) -> Option<f64> {
         let (prices, sleeps) = (self.prices.as_ref()?, self.calls.sleeps? as f64);
         let packets = self.calls.packets_read() as f64 * prices.read.packet.ns
             + self.calls.packets_written() as f64 * prices.write.packet.ns;
-        Some(user_ns as f64 + self.calls.cost(prices).ns + packets + sleeps * prices.sleep.ns)
+        // on a CPU with other work a sleep costs a part of the price without load, which may be that of leaving an idle
+        // state of a virtual machine
+        let timed_ns = self.calls.timed_sleeps.and_then(|timed| timed.median_ns());
+        let sleep_ns = timed_ns.unwrap_or(prices.sleep.ns);
+        Some(user_ns as f64 + self.calls.cost(prices).ns + packets + sleeps * sleep_ns)
     }
 }
 
@@ -270,16 +331,22 @@ mod tests {
     fn counts_are_added_and_separated() {
         let some = |calls| {
             let one = Calls { calls, bytes: 100 * calls };
-            let sleeps = Some(10 * calls);
-            TapCalls { empty_reads: calls, reads: [one; CLASSES], writes: [one; CLASSES], sleeps }
+            TapCalls {
+                empty_reads: calls,
+                reads: [one; CLASSES],
+                writes: [one; CLASSES],
+                sleeps: Some(10 * calls),
+                timed_sleeps: Some(TimedSleeps { counts: [calls; SLEEP_CLASSES] }),
+            }
         };
         assert_eq!(some(3).plus(some(4)), some(7));
         assert_eq!(some(7).since(some(4)), some(3));
-        let nothing = TapCalls { sleeps: Some(0), ..TapCalls::default() };
+        let timed_sleeps = Some(TimedSleeps::default());
+        let nothing = TapCalls { sleeps: Some(0), timed_sleeps, ..TapCalls::default() };
         assert_eq!(some(1).since(some(4)), nothing);
         // of earlier versions
-        let unknown = TapCalls { sleeps: None, ..some(4) };
-        assert_eq!(some(7).since(unknown), TapCalls { sleeps: None, ..some(3) });
+        let unknown = |calls| TapCalls { sleeps: None, timed_sleeps: None, ..some(calls) };
+        assert_eq!(some(7).since(unknown(4)), unknown(3));
     }
 
     #[test]
@@ -292,8 +359,40 @@ mod tests {
         let expected = 20_000.0 + 1100.0 * 300.0 + 200.0 * 500.0 + 1200.0 * 50.0 + 70.0 * 2000.0;
         assert!((own - expected).abs() < 1e-6, "{own}");
         assert_eq!(evidence(calls, None).driver_ns(20_000), None);
+        // sleeps of the run itself count, and not those of a lab without load
+        let timed = timed(&[800, 800, 800, 90_000]);
+        let sleep_ns = timed.median_ns().unwrap();
+        calls.timed_sleeps = Some(timed);
+        let own_of_timed = evidence(calls, Some(prices())).driver_ns(20_000).unwrap();
+        let expected = expected - 70.0 * (2000.0 - sleep_ns);
+        assert!((own_of_timed - expected).abs() < 1e-6, "{own_of_timed}");
+        calls.timed_sleeps = Some(TimedSleeps::default());
+        assert_eq!(evidence(calls, Some(prices())).driver_ns(20_000), Some(own));
         calls.sleeps = None;
         assert_eq!(evidence(calls, Some(prices())).driver_ns(20_000), None);
+    }
+
+    fn timed(sleeps_ns: &[u64]) -> TimedSleeps {
+        let mut timed = TimedSleeps::default();
+        for ns in sleeps_ns {
+            timed.counts[TimedSleeps::class(*ns)] += 1;
+        }
+        timed
+    }
+
+    #[test]
+    fn a_sleep_in_which_the_stack_works_does_not_make_the_others_dearer() {
+        assert_eq!(TimedSleeps::default().median_ns(), None);
+        for ns in [0, 499, 500, 800, 12_000, 30_000, 110_000] {
+            let median_ns = timed(&[ns; 5]).median_ns().unwrap();
+            let near_ns = ns.max(500) as f64;
+            assert!((median_ns / near_ns).log2().abs() < 0.25, "{ns}: {median_ns}");
+        }
+        let plain = timed(&[8_000, 9_000, 10_000, 11_000, 12_000, 13_000]);
+        assert!((9_000.0..12_000.0).contains(&plain.median_ns().unwrap()), "{plain:?}");
+        let with_work = timed(&[8_000, 9_000, 10_000, 11_000, 200_000, 2_000_000]);
+        assert!((9_000.0..12_000.0).contains(&with_work.median_ns().unwrap()), "{with_work:?}");
+        assert_eq!(TimedSleeps::class(u64::MAX), SLEEP_CLASSES - 1);
     }
 
     #[test]

@@ -410,6 +410,9 @@ fn the_drivers_calls_to_the_tap_are_counted_and_priced() {
         let own_ns = tap.driver_ns(user_ns).expect("prices and sleeps");
         let sleep_ns = tap.prices.expect("prices").sleep.ns;
         assert!(calls.sleeps > Some(0) && (100.0..100_000.0).contains(&sleep_ns), "{tap:?}");
+        let timed = calls.timed_sleeps.expect("timed sleeps");
+        let sleeps = calls.sleeps.expect("sleeps");
+        assert!(timed.sleeps().abs_diff(sleeps / 13) <= 1 + sleeps / 100, "{tap:?}");
         assert!(own_ns > cost.ns && own_ns < driver_ns as f64, "{own_ns} of {driver_ns}");
         let bytes = measurement.traffic.transmit_bytes + measurement.traffic.receive_bytes;
         cost.ns * f64::from(1 << 20) / bytes as f64

@@ -269,8 +269,8 @@ impl Poll {
             }
             if packets == 0 {
                 napi.rest();
-                self.calls.count_sleep();
-                self.sleep()?;
+                let calls = Arc::clone(&self.calls);
+                calls.count_sleep(|| self.sleep())?;
             } else if napi.polled(packets) {
                 self.drivers.iter().for_each(|(_, driver)| driver.budget_spent());
             }

@@ -1,8 +1,13 @@
 //! The calls by which a driver thread reads and writes the TAPs of its queues, and its sleeps between them.
 
-use linkrate_terms::tap::{CLASSES, Calls, TapCalls, class};
+use linkrate_sys::clock::own_cpu_ns;
+use linkrate_terms::tap::{CLASSES, Calls, SLEEP_CLASSES, TapCalls, TimedSleeps, class};
 
 use crate::counters::Counter;
+
+/// One sleep of so many is timed: two looks at the clock of the thread, each a system call, cost a tenth of a sleep. It is
+/// no multiple of the periods that sleeps have, such as two for each interrupt.
+const TIMED: u64 = 13;
 
 /// Calls of one class.
 #[derive(Debug, Default)]
@@ -29,6 +34,7 @@ pub(crate) struct TapCounters {
     reads: [ClassCounters; CLASSES],
     writes: [ClassCounters; CLASSES],
     sleeps: Counter,
+    timed_sleeps: [Counter; SLEEP_CLASSES],
 }
 
 impl TapCounters {
@@ -47,9 +53,18 @@ impl TapCounters {
         self.writes[class(bytes)].count(bytes);
     }
 
-    /// The thread goes to sleep.
-    pub(crate) fn count_sleep(&self) {
+    /// The thread sleeps, by this call.
+    pub(crate) fn count_sleep<T>(&self, sleep: impl FnOnce() -> T) -> T {
+        let number = self.sleeps.get();
         self.sleeps.add(1);
+        if !number.is_multiple_of(TIMED) {
+            return sleep();
+        }
+        let begun_ns = own_cpu_ns();
+        let slept = sleep();
+        let cpu_ns = own_cpu_ns().saturating_sub(begun_ns);
+        self.timed_sleeps[TimedSleeps::class(cpu_ns)].add(1);
+        slept
     }
 
     /// The calls so far.
@@ -59,6 +74,9 @@ impl TapCounters {
             reads: std::array::from_fn(|class| self.reads[class].get()),
             writes: std::array::from_fn(|class| self.writes[class].get()),
             sleeps: Some(self.sleeps.get()),
+            timed_sleeps: Some(TimedSleeps {
+                counts: std::array::from_fn(|class| self.timed_sleeps[class].get()),
+            }),
         }
     }
 }
@@ -75,14 +93,16 @@ mod tests {
             counters.count_read(bytes);
         }
         counters.count_write(9_024);
-        counters.count_sleep();
-        counters.count_sleep();
+        for number in 0..2 * TIMED {
+            assert_eq!(counters.count_sleep(|| number), number);
+        }
         let counted = counters.get();
         assert_eq!(
             (counted.empty_reads, counted.packets_read(), counted.packets_written()),
             (1, 4, 1)
         );
-        assert_eq!(counted.sleeps, Some(2));
+        assert_eq!(counted.sleeps, Some(2 * TIMED));
+        assert_eq!(counted.timed_sleeps.unwrap().sleeps(), 2);
         assert_eq!(counted.reads[1], Calls { calls: 2, bytes: 3_048 });
         assert_eq!(counted.reads[CLASSES - 1], Calls { calls: 1, bytes: 65_550 });
         assert_eq!(counted.writes[2], Calls { calls: 1, bytes: 9_024 });
