@@ -243,6 +243,22 @@ impl Flow {
         sends: bool,
         body: impl FnOnce(&mut FlowContext) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
+        Self::spawn_prepared(name, control, socket, sends, || Ok(()), |flow, ()| body(flow))
+    }
+
+    /// The same, where the thread prepares before it waits. It has done so when this returns: memory
+    /// that is filled after the gate takes its time from the warm-up, and a large ring all of it.
+    ///
+    /// # Errors
+    /// When the thread cannot be created. A preparation that fails breaks the flow.
+    pub fn spawn_prepared<P>(
+        name: String,
+        control: &Arc<Control>,
+        socket: Option<Arc<OwnedFd>>,
+        sends: bool,
+        prepare: impl FnOnce() -> io::Result<P> + Send + 'static,
+        body: impl FnOnce(&mut FlowContext, P) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
         let counters = Arc::new(Counters::default());
         let parking = Arc::new(Parking::default());
         let mut context = FlowContext {
@@ -253,10 +269,13 @@ impl Flow {
         };
         let (id_sender, id_receiver) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
+            let prepared = prepare();
             // the receiver waits for exactly this message
             let _ = id_sender.send(current_thread());
-            context.control.wait_for_begin();
-            let ended = body(&mut context);
+            let ended = prepared.and_then(|prepared| {
+                context.control.wait_for_begin();
+                body(&mut context, prepared)
+            });
             // after the window, errors of closing sockets are ignored
             let expected =
                 context.control.stopped() || context.control.window_closed.load(Ordering::Relaxed);
@@ -319,5 +338,48 @@ impl Flow {
             }
             Err(_) => (Some(format!("flow \"{}\" panicked", self.name)), latency_histogram()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spawned(
+        control: &Arc<Control>,
+        prepared: &Arc<AtomicBool>,
+        preparation: io::Result<u64>,
+    ) -> Flow {
+        let prepared = Arc::clone(prepared);
+        let prepare = move || {
+            std::thread::sleep(Duration::from_millis(50));
+            prepared.store(true, Ordering::Relaxed);
+            preparation
+        };
+        let body = |flow: &mut FlowContext, bytes| {
+            flow.counters.add_sent(bytes);
+            Ok(())
+        };
+        Flow::spawn_prepared("send 0.0".to_owned(), control, None, true, prepare, body).unwrap()
+    }
+
+    #[test]
+    fn a_flow_is_prepared_before_it_waits_at_the_gate() {
+        let (control, prepared) = (Arc::default(), Arc::default());
+        let flow = spawned(&control, &prepared, Ok(7));
+        assert!(prepared.load(Ordering::Relaxed));
+        assert!(!flow.has_ended());
+        let counters = Arc::clone(&flow.counters);
+        assert_eq!(counters.sent(), 0);
+        control.begin();
+        assert_eq!(flow.join(Instant::now() + Duration::from_secs(5)).0, None);
+        assert_eq!(counters.sent(), 7);
+    }
+
+    #[test]
+    fn a_preparation_that_fails_breaks_the_flow_at_once() {
+        let flow = spawned(&Arc::default(), &Arc::default(), Err(io::ErrorKind::OutOfMemory.into()));
+        let reason = flow.join(Instant::now() + Duration::from_secs(5)).0;
+        assert_eq!(reason.as_deref(), Some("flow \"send 0.0\": out of memory"));
     }
 }

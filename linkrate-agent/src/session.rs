@@ -423,38 +423,57 @@ impl Session {
                     datagram::respond(flow, &socket, responses)
                 })
             }
-            (_, udp) if sends => {
+            (_, true) if sends => {
+                let sizes = sizes(workload.message);
+                Flow::spawn(format!("send {number}"), control, shared, sends, move |flow| {
+                    datagram::transmit(flow, &socket, sizes)
+                })
+            }
+            (_, true) => {
+                Flow::spawn(format!("receive {number}"), control, shared, sends, move |flow| {
+                    datagram::receive(flow, &socket)
+                })
+            }
+            (_, false) if sends && kind == Protocol::Backup => {
                 let tree = self.trees.get(&preamble.part).cloned();
                 let sizes = sizes(workload.message);
                 Flow::spawn(format!("send {number}"), control, shared, sends, move |flow| {
-                    match workload.kind {
-                        _ if udp => datagram::transmit(flow, &socket, sizes),
-                        Protocol::Backup => match &tree {
-                            Some(tree) => backup::send(flow, &socket, tree, sizes),
-                            None => Err(io::ErrorKind::NotFound.into()),
-                        },
-                        Protocol::Transfer => {
-                            let sender = send_path::Sender::new(Arc::clone(&socket), &workload)?;
-                            let turns = stream::Turns::of(workload.send_path, shared_cpus);
-                            let bytes = workload.transfer.0;
-                            transfer::transmit(flow, &socket, sender, sizes, bytes, turns)
-                        }
-                        _ => stream::transmit(flow, socket, &workload, sizes, shared_cpus),
+                    match &tree {
+                        Some(tree) => backup::send(flow, &socket, tree, sizes),
+                        None => Err(io::ErrorKind::NotFound.into()),
                     }
                 })
             }
-            (_, udp) => {
+            (_, false) if kind == Protocol::Backup => {
                 let drives = || Arc::new(Drive::new(workload.backup.rate()));
                 let drive = Arc::clone(self.drives.entry(preamble.part).or_insert_with(drives));
                 Flow::spawn(format!("receive {number}"), control, shared, sends, move |flow| {
-                    match workload.kind {
-                        _ if udp => datagram::receive(flow, &socket),
-                        Protocol::Backup => backup::sink(flow, &socket, &drive),
-                        Protocol::Transfer => {
-                            let receiver = stream::Receiver::new(&workload, taking)?;
-                            transfer::receive(flow, &socket, receiver, workload.transfer.0)
+                    backup::sink(flow, &socket, &drive)
+                })
+            }
+            (_, false) if sends => {
+                let name = format!("send {number}");
+                let (own, sizes) = (Arc::clone(&socket), sizes(workload.message));
+                let turns = stream::Turns::of(workload.send_path, shared_cpus);
+                let bytes = (kind == Protocol::Transfer).then_some(workload.transfer.0);
+                let prepare = move || send_path::Sender::new(own, &workload);
+                Flow::spawn_prepared(name, control, shared, sends, prepare, move |flow, sender| {
+                    match bytes {
+                        Some(bytes) => {
+                            transfer::transmit(flow, &socket, sender, sizes, bytes, turns)
                         }
-                        _ => stream::receive(flow, &socket, &workload, taking),
+                        None => stream::transmit(flow, sender, sizes, turns),
+                    }
+                })
+            }
+            (_, false) => {
+                let name = format!("receive {number}");
+                let bytes = (kind == Protocol::Transfer).then_some(workload.transfer.0);
+                let prepare = move || stream::Receiver::new(&workload, taking);
+                Flow::spawn_prepared(name, control, shared, sends, prepare, move |flow, receiver| {
+                    match bytes {
+                        Some(bytes) => transfer::receive(flow, &socket, receiver, bytes),
+                        None => stream::receive(flow, &socket, receiver),
                     }
                 })
             }

@@ -61,10 +61,8 @@ impl PageBuffer {
     }
 
     /// A buffer with `content`.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
-    pub fn of(content: &[u8]) -> io::Result<Self> {
+    #[cfg(test)]
+    pub(crate) fn of(content: &[u8]) -> io::Result<Self> {
         let mut buffer = Self::zeroed(content.len())?;
         buffer.copy_from_slice(content);
         Ok(buffer)

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket;
 
-use super::send_path::payload;
+use super::send_path::payload_pages;
 
 /// A ring of buffers, and the place in it.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Ring {
     /// # Errors
     /// When memory is refused.
     pub fn to_send(bytes: u64) -> io::Result<Self> {
-        Ok(Self { region: PageBuffer::of(&payload(length(bytes)?))?, at: 0 })
+        Ok(Self { region: payload_pages(length(bytes)?)?, at: 0 })
     }
 
     /// A ring of `bytes`, at least one, to receive into.
@@ -82,6 +82,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
+    use super::super::send_path::payload;
     use super::*;
 
     #[test]

@@ -16,17 +16,30 @@ use super::{Counters, FlowContext};
 
 /// Payload that is hard to compress and has a long period, the same for every flow.
 pub fn payload(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    fill(&mut bytes);
+    bytes
+}
+
+/// The same payload in pages of its own.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn payload_pages(length: usize) -> io::Result<PageBuffer> {
+    let mut pages = PageBuffer::zeroed(length)?;
+    fill(&mut pages);
+    Ok(pages)
+}
+
+fn fill(bytes: &mut [u8]) {
     let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
+    for piece in bytes.chunks_mut(8) {
         // xorshift64, Marsaglia 2003
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
+        piece.copy_from_slice(&state.to_le_bytes()[..piece.len()]);
     }
-    bytes.truncate(length);
-    bytes
 }
 
 /// A socket, and the means to send messages through it.
@@ -55,7 +68,7 @@ impl Sender {
     pub fn new(socket: Arc<OwnedFd>, workload: &Workload) -> io::Result<Self> {
         let payload = || {
             let largest = usize::try_from(workload.message.largest().0);
-            PageBuffer::of(&payload(largest.map_err(io::Error::other)?))
+            payload_pages(largest.map_err(io::Error::other)?)
         };
         let means = match workload.send_path {
             SendPath::Plain => Means::Plain(Ring::to_send(workload.sent_from())?),

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 use linkrate_sys::{sched, socket};
@@ -35,19 +34,16 @@ const DISCARD_BYTES: usize = 1 << 20;
 /// receiver takes payload from the second-level cache.
 const TURN_BYTES: usize = 512 << 10;
 
-/// Sends messages until told to stop. With `takes_turns` the receiver is on the same CPU.
+/// Sends messages until told to stop.
 ///
 /// # Errors
 /// Errors of the socket.
 pub fn transmit(
     flow: &mut FlowContext,
-    socket: Arc<OwnedFd>,
-    workload: &Workload,
+    mut sender: Sender,
     mut sizes: Sizes,
-    takes_turns: bool,
+    mut turns: Turns,
 ) -> io::Result<()> {
-    let mut sender = Sender::new(socket, workload)?;
-    let mut turns = Turns::of(workload.send_path, takes_turns);
     while !flow.control.sending_ended() {
         let length = sizes.draw();
         sender.send(length, flow)?;
@@ -148,10 +144,8 @@ impl Taking {
 pub fn receive(
     flow: &mut FlowContext,
     socket: &OwnedFd,
-    workload: &Workload,
-    taking: Taking,
+    mut receiver: Receiver,
 ) -> io::Result<()> {
-    let mut receiver = Receiver::new(workload, taking)?;
     while !flow.control.stopped() {
         let received = flow.parking.call(|| receiver.receive(socket))?;
         flow.counters.add_received(received as u64);

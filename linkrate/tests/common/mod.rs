@@ -107,7 +107,8 @@ impl Finished {
     /// The same, which must have ended with `code`.
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
-        assert_eq!(self.code(), Some(code), "{}\n{}", self.stdout, self.stderr);
+        // the reason comes first: a log may be cut
+        assert_eq!(self.code(), Some(code), "{}\n{}", self.stderr, self.stdout);
         self
     }
 
