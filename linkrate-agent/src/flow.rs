@@ -378,7 +378,8 @@ mod tests {
 
     #[test]
     fn a_preparation_that_fails_breaks_the_flow_at_once() {
-        let flow = spawned(&Arc::default(), &Arc::default(), Err(io::ErrorKind::OutOfMemory.into()));
+        let flow =
+            spawned(&Arc::default(), &Arc::default(), Err(io::ErrorKind::OutOfMemory.into()));
         let reason = flow.join(Instant::now() + Duration::from_secs(5)).0;
         assert_eq!(reason.as_deref(), Some("flow \"send 0.0\": out of memory"));
     }

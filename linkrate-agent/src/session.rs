@@ -470,12 +470,17 @@ impl Session {
                 let name = format!("receive {number}");
                 let bytes = (kind == Protocol::Transfer).then_some(workload.transfer.0);
                 let prepare = move || stream::Receiver::new(&workload, taking);
-                Flow::spawn_prepared(name, control, shared, sends, prepare, move |flow, receiver| {
-                    match bytes {
+                Flow::spawn_prepared(
+                    name,
+                    control,
+                    shared,
+                    sends,
+                    prepare,
+                    move |flow, receiver| match bytes {
                         Some(bytes) => transfer::receive(flow, &socket, receiver, bytes),
                         None => stream::receive(flow, &socket, receiver),
-                    }
-                })
+                    },
+                )
             }
         };
         let mut flow = flow?.of_part(preamble.part);

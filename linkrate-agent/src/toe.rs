@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -242,8 +243,8 @@ impl Offload {
                 self.flow(flow)?.parking.release();
                 done
             }
-            ToeRequest::Raise { flow, state, unsent_from } => {
-                let raised = self.raise(flow, state, unsent_from);
+            ToeRequest::Raise { flow, state, unsent } => {
+                let raised = self.raise(flow, state, unsent);
                 self.flow(flow)?.parking.release();
                 raised?;
                 done
@@ -256,9 +257,9 @@ impl Offload {
                 round_trip::leave_one(own, far)?;
                 done
             }
-            ToeRequest::Import { id, state, pair, unsent_from } => {
+            ToeRequest::Import { id, state, pair, unsent } => {
                 let mut connection = self.read_state(state)?;
-                connection.take_back(unsent_from);
+                connection.take_back(unsent);
                 let pair = descriptor_of(pair.pid, pair.descriptor)?;
                 let imported = self.engine()?.import(id.into(), pair, connection);
                 imported.map_err(|error| refusal(error.to_string()))?;
@@ -414,7 +415,7 @@ impl Offload {
         &mut self,
         flow: u32,
         state: Option<FileOf>,
-        unsent_from: Option<u32>,
+        unsent: Option<Range<u32>>,
     ) -> Result<(), Refusal> {
         let Some(away) = self.away.remove(&flow) else { return Err(not_away(flow)) };
         let mut connection = match (state, away.offered) {
@@ -427,7 +428,7 @@ impl Offload {
             }
             _ => return Err(refusal(format!("the connection of flow {flow} has another state"))),
         };
-        connection.take_back(unsent_from);
+        connection.take_back(unsent);
         let raised = away.shelf.raise(self.flow(flow)?.descriptor()?, connection);
         raised.map_err(|error| refusal(format!("the connection is lost: {error}")))
     }

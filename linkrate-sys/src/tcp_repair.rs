@@ -112,6 +112,8 @@ pub struct Standing {
     /// The far end has told of a gap, or bytes were sent again and are not acknowledged yet: TCP is not in
     /// the state `TCP_CA_Open` (include/uapi/linux/tcp.h).
     pub has_gaps: bool,
+    /// This TCP has sent bytes a second time since it has the connection.
+    pub sent_again: bool,
 }
 
 impl Standing {
@@ -302,9 +304,11 @@ pub fn set_mss(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// As getsockopt(2): no TCP socket.
 pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
     // tcpi_state is the first byte of struct tcp_info, tcpi_ca_state the second, tcpi_retransmits the
-    // third, tcpi_options the sixth, the scales the seventh; an old kernel has them at the same place
-    let [state, congestion, timeouts, _, _, options, scales, _] =
-        get::<[u8; 8]>(socket, libc::TCP_INFO)?;
+    // third, tcpi_options the sixth, the scales the seventh, and tcpi_total_retrans the last of 26 words; an
+    // old kernel has them at the same place
+    let words = get::<[u32; 26]>(socket, libc::TCP_INFO)?;
+    let [state, congestion, timeouts, _] = words[0].to_ne_bytes();
+    let [_, options, scales, _] = words[1].to_ne_bytes();
     let scaled = options & INFO_WINDOW_SCALE != 0;
     let agreed = Agreed {
         mss: 0,
@@ -313,7 +317,7 @@ pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
         timestamps: options & INFO_TIMESTAMPS != 0,
     };
     let (ecn, has_gaps) = (options & INFO_ECN != 0, congestion != OPEN);
-    Ok(Standing { state, agreed, ecn, timeouts, has_gaps })
+    Ok(Standing { state, agreed, ecn, timeouts, has_gaps, sent_again: words[25] != 0 })
 }
 
 /// Bytes in the queues of a connection.
@@ -500,6 +504,7 @@ mod tests {
         near.write_all(b"unread").unwrap();
         let standing = standing(&far).unwrap();
         assert_eq!(standing.state, Standing::ESTABLISHED);
+        assert!(!standing.sent_again);
         assert!(standing.agreed.scales.is_some_and(|(near, far)| near <= 14 && far <= 14));
         let mut peeked = [0; 6];
         while far.peek(&mut peeked).unwrap() < 6 {}

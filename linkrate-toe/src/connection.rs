@@ -4,12 +4,13 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use linkrate_sys::handing_over::SocketSettings;
 use linkrate_sys::tcp_repair::{Agreed, Timestamp, Windows};
 
 /// The first bytes of an encoding, with its version in the last one.
-const MAGIC: [u8; 4] = *b"toe\x03";
+const MAGIC: [u8; 4] = *b"toe\x04";
 
 /// Most bytes of each queue: the largest window of TCP (RFC 7323, 2.3) is 1 GiB; Linux grants far less.
 pub const MOST_QUEUED: usize = 64 << 20;
@@ -40,6 +41,9 @@ pub struct Connection {
     pub agreed: Agreed,
     /// Bytes of [`sent`](Self::sent) may be lost. Which of them the far end has is not part of the state.
     pub has_gaps: bool,
+    /// The TCP that had the connection has sent bytes a second time: the copies are no different from bytes that
+    /// were sent once.
+    pub sent_again: bool,
     /// The clock of its timestamps.
     pub timestamp: Timestamp,
     /// The options of the socket.
@@ -85,11 +89,25 @@ impl Connection {
         self.unacknowledged.wrapping_add(self.sent.len() as u32)
     }
 
-    /// Bytes from the sequence number `unsent_from` on have not left: packets that waited for the link were given
-    /// up. They are to be sent, as if TCP had not. With `None`, all have left.
-    pub fn take_back(&mut self, unsent_from: Option<u32>) {
-        let Some(first) = unsent_from else { return };
-        let left = first.wrapping_sub(self.unacknowledged) as usize;
+    /// Packets with these sequence numbers waited for the link and were given up. Bytes that have never left are to
+    /// be sent, as if TCP had not. With `None`, no packet was given up.
+    ///
+    /// A packet may be the second copy of bytes that the far end has. TCP drops each acknowledgement of bytes that it
+    /// has not sent (RFC 9293, 3.10.7.4), so a byte that has left must stay sent, or the connection stands still for
+    /// good. It may be lost, which TCP repairs.
+    pub fn take_back(&mut self, unsent: Option<Range<u32>>) {
+        let Some(Range { start, end }) = unsent else { return };
+        let left = match (self.sent_again, self.has_gaps) {
+            // the latest bytes have left, so all of these are copies
+            _ if end != self.send_next() => return,
+            (false, _) => 0,
+            // without a gap, one segment alone can be a copy: a loss probe (RFC 8985, 7.3)
+            (true, false) => self.agreed.mss,
+            (true, true) => return,
+        };
+        // a copy of bytes that were acknowledged meanwhile lies before all of these
+        let begun = start.wrapping_sub(self.unacknowledged).cast_signed().max(0) as usize;
+        let left = begun + left as usize;
         if left < self.sent.len() {
             let mut back = self.sent.split_off(left);
             back.append(&mut self.unsent);
@@ -159,7 +177,12 @@ impl Connection {
             receive_buffer.is_some(),
             linger.is_some(),
         ]));
-        out.extend_from_slice(&[far_scale, own_scale, traffic_class, u8::from(self.has_gaps)]);
+        out.extend_from_slice(&[
+            far_scale,
+            own_scale,
+            traffic_class,
+            bits([self.has_gaps, self.sent_again]),
+        ]);
         let (idle, interval, count) = keepalive.unwrap_or_default();
         for word in [
             user_timeout_ms,
@@ -221,9 +244,9 @@ impl Connection {
                 return Err(Malformed::Value { what: "window scale", found, expected: "0 to 14" });
             }
         }
-        if gaps > 1 {
+        if gaps > 3 {
             let found = gaps.into();
-            return Err(Malformed::Value { what: "mark of gaps", found, expected: "0 or 1" });
+            return Err(Malformed::Value { what: "mark of gaps", found, expected: "0 to 3" });
         }
         let flag = |number: u32| flags & (1 << number) != 0;
         let mut word = || reader.word();
@@ -255,7 +278,8 @@ impl Connection {
                 sack: flag(1),
                 timestamps: flag(2),
             },
-            has_gaps: gaps == 1,
+            has_gaps: gaps & 1 != 0,
+            sent_again: gaps & 2 != 0,
             timestamp,
             settings,
             sent: queue("bytes sent")?,
@@ -265,7 +289,7 @@ impl Connection {
     }
 }
 
-fn bits(flags: [bool; 8]) -> u8 {
+fn bits<const COUNT: usize>(flags: [bool; COUNT]) -> u8 {
     flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag))
 }
 
@@ -335,6 +359,7 @@ mod tests {
             windows: Windows { updated_by: 1, send: 2, send_largest: 3, receive: 4, receive_at: 5 },
             agreed: Agreed { mss: 1448, scales: Some((7, 9)), sack: true, timestamps: false },
             has_gaps: is_v4,
+            sent_again: !is_v4,
             timestamp: Timestamp { value: 99, at_ns: 3 << 40 | 5 },
             settings: SocketSettings {
                 congestion: "cubic".to_owned(),
@@ -362,27 +387,55 @@ mod tests {
         assert_eq!(some(true).send_next(), 2);
     }
 
+    /// What is sent and not sent of a connection whose packets from `start` to `end` were given up.
+    fn taken_back(whole: &Connection, unsent: Option<Range<u32>>) -> (String, String) {
+        let mut connection = whole.clone();
+        connection.take_back(unsent);
+        assert_eq!(connection.unacknowledged, whole.unacknowledged);
+        let Connection { sent, unsent, .. } = connection;
+        (String::from_utf8(sent).unwrap(), String::from_utf8(unsent).unwrap())
+    }
+
     #[test]
     fn bytes_that_have_not_left_are_to_be_sent() {
         let whole = Connection { unsent: b"rest".to_vec(), ..some(true) };
-        // from 2^32 - 2 on there are four bytes, and all have left before 2
-        for (first, sent, unsent) in [
-            (2, &b"sent"[..], &b"rest"[..]),
-            (1, b"sen", b"trest"),
-            (u32::MAX, b"s", b"entrest"),
-            (u32::MAX - 1, b"", b"sentrest"),
-            // acknowledged, or never sent
-            (u32::MAX - 2, b"sent", b"rest"),
-            (3, b"sent", b"rest"),
+        // from 2^32 - 2 on there are four bytes, the last before 2
+        for (start, sent, unsent) in [
+            (2, "sent", "rest"),
+            (1, "sen", "trest"),
+            (u32::MAX, "s", "entrest"),
+            (u32::MAX - 1, "", "sentrest"),
+            // the first one waited as well, as a copy, and was acknowledged meanwhile
+            (u32::MAX - 2, "", "sentrest"),
         ] {
-            let mut connection = whole.clone();
-            connection.take_back(Some(first));
-            assert_eq!((&connection.sent[..], &connection.unsent[..]), (sent, unsent), "{first}");
-            assert_eq!(connection.unacknowledged, whole.unacknowledged);
+            let found = taken_back(&whole, Some(start..2));
+            assert_eq!(found, (sent.to_owned(), unsent.to_owned()), "{start}");
         }
-        let mut connection = whole.clone();
-        connection.take_back(None);
-        assert_eq!(connection, whole);
+        let unchanged = ("sent".to_owned(), "rest".to_owned());
+        // the last byte has left; nothing of the connection; nothing at all
+        for other in [Some(u32::MAX..1), Some(3..9), None] {
+            assert_eq!(taken_back(&whole, other.clone()), unchanged, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_may_have_left_before_stay_sent() {
+        let agreed = Agreed { mss: 3, ..some(true).agreed };
+        let whole = Connection { sent: b"abcdefgh".to_vec(), agreed, ..some(true) };
+        let (start, end) = (u32::MAX, whole.send_next());
+        let all = ("abcdefgh".to_owned(), String::new());
+        for (sent_again, has_gaps, expected) in [
+            (false, false, ("a".to_owned(), "bcdefgh".to_owned())),
+            (false, true, ("a".to_owned(), "bcdefgh".to_owned())),
+            // the first segment may be a loss probe
+            (true, false, ("abcd".to_owned(), "efgh".to_owned())),
+            (true, true, all.clone()),
+        ] {
+            let connection = Connection { sent_again, has_gaps, ..whole.clone() };
+            assert_eq!(taken_back(&connection, Some(start..end)), expected);
+        }
+        let connection = Connection { sent_again: true, has_gaps: false, ..whole };
+        assert_eq!(taken_back(&connection, Some(end.wrapping_sub(3)..end)), all);
     }
 
     #[test]
@@ -409,10 +462,10 @@ mod tests {
         assert_eq!(error, "window scale is 15, expected 0 to 14");
         // behind versions, addresses, eleven words, flags, scales and the traffic class
         let mut bytes = some(true).encode();
-        bytes[4 + 2 * 7 + 11 * 4 + 4] = 2;
+        bytes[4 + 2 * 7 + 11 * 4 + 4] = 4;
         let error = Connection::decode(&bytes).unwrap_err().to_string();
-        assert_eq!(error, "mark of gaps is 2, expected 0 or 1");
-        assert_eq!(Connection::decode(b"toe\x02rest"), Err(Malformed::Foreign));
+        assert_eq!(error, "mark of gaps is 4, expected 0 to 3");
+        assert_eq!(Connection::decode(b"toe\x03rest"), Err(Malformed::Foreign));
     }
 
     #[test]

@@ -131,6 +131,7 @@ fn read(socket: impl AsFd) -> Result<Connection, Refusal> {
         windows: tcp_repair::windows(socket).map_err(&failed)?,
         agreed: Agreed { mss: tcp_repair::mss(socket).map_err(&failed)?, ..standing.agreed },
         has_gaps: standing.has_gaps,
+        sent_again: standing.sent_again,
         timestamp: tcp_repair::timestamp(socket).map_err(&failed)?,
         settings: handing_over::settings(socket, own.is_ipv4()).map_err(&failed)?,
         sent,

@@ -6,6 +6,7 @@
 //! Each driver gives up what waits before its ring. What is in the ring is the device's, and so is the queue of the
 //! adapter's own TCP.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,10 +30,11 @@ const fn behind(one: u32, other: u32) -> i32 {
     one.wrapping_sub(other) as i32
 }
 
-/// The sequence number of the first byte that has not left: the payload of all spans is in one piece from there on.
-/// A packet before a gap was sent again, and the far end's acknowledgements tell whether it has it.
+/// The last piece of the payload of all spans, by sequence numbers. Before it there is a gap: packets before a gap were
+/// sent again, and the far end's acknowledgements tell whether it has them. So may those of the piece be, which the
+/// TCP that sent them can tell.
 #[must_use]
-pub fn first_unsent(mut spans: Vec<Span>) -> Option<u32> {
+pub fn last_piece(mut spans: Vec<Span>) -> Option<Range<u32>> {
     let end =
         spans.iter().map(|span| span.to).reduce(|a, b| if behind(a, b) > 0 { a } else { b })?;
     // from the end, as sequence numbers go round
@@ -46,7 +48,7 @@ pub fn first_unsent(mut spans: Vec<Span>) -> Option<u32> {
             first = span.from;
         }
     }
-    Some(first)
+    Some(first..end)
 }
 
 /// What is given up of a connection: all of its packets, except the latest acknowledgement. The TCP that has it next
@@ -214,7 +216,7 @@ impl Interface {
             let end = queue.popped + (head.len() + tail.len()) as u64;
             rings.push((end, leaves.map(|place| queue.popped + place)));
         }
-        let first_unsent = first_unsent(given_up.spans.clone());
+        let first_unsent = last_piece(given_up.spans.clone()).map(|piece| piece.start);
         Some((given_up, Dropped { rings, first_unsent }))
     }
 
@@ -252,11 +254,11 @@ mod tests {
 
     #[test]
     fn what_has_not_left_begins_behind_the_last_gap() {
-        assert_eq!(first_unsent(Vec::new()), None);
-        assert_eq!(first_unsent(vec![span(5, 9)]), Some(5));
+        assert_eq!(last_piece(Vec::new()), None);
+        assert_eq!(last_piece(vec![span(5, 9)]), Some(5..9));
         // a segment that was sent again lies before
-        assert_eq!(first_unsent(vec![span(1, 3), span(7, 9), span(5, 7)]), Some(5));
-        assert_eq!(first_unsent(vec![span(5, 7), span(5, 9), span(9, 12)]), Some(5));
+        assert_eq!(last_piece(vec![span(1, 3), span(7, 9), span(5, 7)]), Some(5..9));
+        assert_eq!(last_piece(vec![span(5, 7), span(5, 9), span(9, 12)]), Some(5..12));
     }
 
     #[test]
@@ -288,7 +290,7 @@ mod tests {
             }
             let count = spans.len();
             (0..count).for_each(|one| spans.swap(one, (seed as usize).wrapping_mul(one + 1) % count));
-            prop_assert_eq!(first_unsent(spans), Some(begin));
+            prop_assert_eq!(last_piece(spans), Some(begin..at));
         }
     }
 }

@@ -141,11 +141,7 @@ impl Taking {
 ///
 /// # Errors
 /// Errors of the socket; `UnexpectedEof` when the sender closes first.
-pub fn receive(
-    flow: &mut FlowContext,
-    socket: &OwnedFd,
-    mut receiver: Receiver,
-) -> io::Result<()> {
+pub fn receive(flow: &mut FlowContext, socket: &OwnedFd, mut receiver: Receiver) -> io::Result<()> {
     while !flow.control.stopped() {
         let received = flow.parking.call(|| receiver.receive(socket))?;
         flow.counters.add_received(received as u64);

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use linkrate_terms::lab::TcpReport;
 use serde::{Deserialize, Serialize};
@@ -56,8 +57,9 @@ pub enum ToeRequest {
         flow: u32,
         /// The state; `None` for that of `lower`, which nobody has taken.
         state: Option<FileOf>,
-        /// The sequence number of the first byte that has not left, of bytes that the state calls sent.
-        unsent_from: Option<u32>,
+        /// The last piece of the payload of packets that were given up, by sequence numbers; bytes that the state
+        /// calls sent.
+        unsent: Option<Range<u32>>,
     },
     /// To a host: a flow that was halted goes on at the adapter.
     Resume {
@@ -89,8 +91,9 @@ pub enum ToeRequest {
         state: FileOf,
         /// The adapter's end of the stream pair.
         pair: FileOf,
-        /// The sequence number of the first byte that has not left, of bytes that the state calls sent.
-        unsent_from: Option<u32>,
+        /// The last piece of the payload of packets that were given up, by sequence numbers; bytes that the state
+        /// calls sent.
+        unsent: Option<Range<u32>>,
     },
     /// To an adapter: give a connection back.
     Export {

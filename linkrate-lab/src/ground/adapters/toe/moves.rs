@@ -448,9 +448,10 @@ impl Adapters {
             Err(error) => return Err(error.into()),
         };
         let file = |descriptor| FileOf { pid, descriptor };
-        let unsent_from = outlet.take_back(ends)?;
+        let unsent = outlet.take_back(ends)?;
         let (state_file, pair) = (file(descriptor), file(pair));
-        let import = ToeRequest::Import { id: flow, state: state_file, pair, unsent_from };
+        let import =
+            ToeRequest::Import { id: flow, state: state_file, pair, unsent: unsent.clone() };
         match done(&mut state.host, import) {
             Ok(()) => {
                 outlet.to_adapter(ends, send_next)?;
@@ -469,7 +470,7 @@ impl Adapters {
             Err(AgentError::Refused(refusal)) => {
                 outlet.hold_to_return(ends)?;
                 state.order(ToeRequest::Halt { flow })?;
-                state.order(ToeRequest::Raise { flow, state: None, unsent_from })?;
+                state.order(ToeRequest::Raise { flow, state: None, unsent })?;
                 outlet.to_host(ends)?;
                 Err(AgentError::Refused(refusal).into())
             }
@@ -498,8 +499,8 @@ impl Adapters {
         match toe(&mut state.host, ToeRequest::Export { id: flow })? {
             ToeReply::Exported { state: descriptor } => {
                 let from = FileOf { pid: state.host.pid(), descriptor };
-                let unsent_from = outlet.take_back(ends)?;
-                state.order(ToeRequest::Raise { flow, state: Some(from), unsent_from })?;
+                let unsent = outlet.take_back(ends)?;
+                state.order(ToeRequest::Raise { flow, state: Some(from), unsent })?;
                 outlet.to_host(ends)?;
                 state.away.remove(&flow);
                 state.count(at, &format!("up.{}", reason.word()));

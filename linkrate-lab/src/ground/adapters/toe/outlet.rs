@@ -4,7 +4,9 @@
 //! the connection in its table. What the adapter's TCP sends leaves by the port that the far end's last frame came
 //! by, which is where the kernel's queues of one TAP follow each other (`tun_flow_update`, drivers/net/tun.c).
 
-use linkrate_adapter::interface::recall::first_unsent;
+use std::ops::Range;
+
+use linkrate_adapter::interface::recall::last_piece;
 use linkrate_adapter::{AdapterError, Aggregate, Asks, ConnectionEnds, Port, Tell};
 use linkrate_terms::PortKnobs;
 
@@ -89,13 +91,16 @@ impl Outlet<'_> {
     }
 
     /// Takes back the packets of a connection that have not left, once the TCP that sent them has it no more.
-    /// Returns the sequence number of the first byte that has not left.
-    pub(super) fn take_back(&self, ends: ConnectionEnds) -> Result<Option<u32>, AdapterError> {
+    /// Returns the sequence numbers of the last piece of their payload.
+    pub(super) fn take_back(
+        &self,
+        ends: ConnectionEnds,
+    ) -> Result<Option<Range<u32>>, AdapterError> {
         let mut payload = Vec::new();
         for port in self.ports() {
             payload.extend(port.take_back(ends)?);
         }
-        Ok(first_unsent(payload))
+        Ok(last_piece(payload))
     }
 
     /// Hands the frames of a connection to the adapter's TCP.
