@@ -112,8 +112,8 @@ pub struct Standing {
     /// The far end has told of a gap, or bytes were sent again and are not acknowledged yet: TCP is not in
     /// the state `TCP_CA_Open` (include/uapi/linux/tcp.h).
     pub has_gaps: bool,
-    /// This TCP has sent bytes a second time since it has the connection.
-    pub sent_again: bool,
+    /// Segments at most that this TCP has sent a second time, and that are not acknowledged.
+    pub sent_again: u32,
 }
 
 impl Standing {
@@ -303,10 +303,17 @@ pub fn set_mss(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// As getsockopt(2): no TCP socket.
 pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
-    // tcpi_state is the first byte of struct tcp_info, tcpi_ca_state the second, tcpi_retransmits the
-    // third, tcpi_options the sixth, the scales the seventh, and tcpi_total_retrans the last of 26 words; an
-    // old kernel has them at the same place
+    // words of struct tcp_info, which an old kernel has at the same place: tcpi_sacked, tcpi_lost and
+    // tcpi_retrans from the eighth on, tcpi_total_retrans as the last
     let words = get::<[u32; 26]>(socket, libc::TCP_INFO)?;
+    let [sacked, lost, again] = [words[7], words[8], words[9]];
+    // each segment that was sent again is in one of the three, except for a loss probe (RFC 8985, 7.3)
+    let sent_again = match words[25] {
+        0 => 0,
+        _ => sacked.saturating_add(lost).saturating_add(again).saturating_add(1),
+    };
+    // tcpi_state is the first byte, tcpi_ca_state the second, tcpi_retransmits the third, tcpi_options the
+    // sixth, the scales the seventh
     let [state, congestion, timeouts, _] = words[0].to_ne_bytes();
     let [_, options, scales, _] = words[1].to_ne_bytes();
     let scaled = options & INFO_WINDOW_SCALE != 0;
@@ -317,7 +324,7 @@ pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
         timestamps: options & INFO_TIMESTAMPS != 0,
     };
     let (ecn, has_gaps) = (options & INFO_ECN != 0, congestion != OPEN);
-    Ok(Standing { state, agreed, ecn, timeouts, has_gaps, sent_again: words[25] != 0 })
+    Ok(Standing { state, agreed, ecn, timeouts, has_gaps, sent_again })
 }
 
 /// Bytes in the queues of a connection.
@@ -504,7 +511,7 @@ mod tests {
         near.write_all(b"unread").unwrap();
         let standing = standing(&far).unwrap();
         assert_eq!(standing.state, Standing::ESTABLISHED);
-        assert!(!standing.sent_again);
+        assert_eq!(standing.sent_again, 0);
         assert!(standing.agreed.scales.is_some_and(|(near, far)| near <= 14 && far <= 14));
         let mut peeked = [0; 6];
         while far.peek(&mut peeked).unwrap() < 6 {}

@@ -41,9 +41,9 @@ pub struct Connection {
     pub agreed: Agreed,
     /// Bytes of [`sent`](Self::sent) may be lost. Which of them the far end has is not part of the state.
     pub has_gaps: bool,
-    /// The TCP that had the connection has sent bytes a second time: the copies are no different from bytes that
-    /// were sent once.
-    pub sent_again: bool,
+    /// Segments at most of [`sent`](Self::sent) that the TCP which had the connection has sent a second time. The
+    /// copies are no different from bytes that were sent once.
+    pub sent_again: u32,
     /// The clock of its timestamps.
     pub timestamp: Timestamp,
     /// The options of the socket.
@@ -97,17 +97,15 @@ impl Connection {
     /// good. It may be lost, which TCP repairs.
     pub fn take_back(&mut self, unsent: Option<Range<u32>>) {
         let Some(Range { start, end }) = unsent else { return };
-        let left = match (self.sent_again, self.has_gaps) {
+        if end != self.send_next() {
             // the latest bytes have left, so all of these are copies
-            _ if end != self.send_next() => return,
-            (false, _) => 0,
-            // without a gap, one segment alone can be a copy: a loss probe (RFC 8985, 7.3)
-            (true, false) => self.agreed.mss,
-            (true, true) => return,
-        };
+            return;
+        }
         // a copy of bytes that were acknowledged meanwhile lies before all of these
-        let begun = start.wrapping_sub(self.unacknowledged).cast_signed().max(0) as usize;
-        let left = begun + left as usize;
+        let begin = start.wrapping_sub(self.unacknowledged).cast_signed().max(0) as usize;
+        // copies of bytes that have left come first
+        let copies = (self.sent_again as usize).saturating_mul(self.agreed.mss as usize);
+        let left = begin.saturating_add(copies);
         if left < self.sent.len() {
             let mut back = self.sent.split_off(left);
             back.append(&mut self.unsent);
@@ -160,6 +158,7 @@ impl Connection {
             timestamp.value,
             timestamp.at_ns as u32,
             (timestamp.at_ns >> 32) as u32,
+            self.sent_again,
         ] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -177,12 +176,7 @@ impl Connection {
             receive_buffer.is_some(),
             linger.is_some(),
         ]));
-        out.extend_from_slice(&[
-            far_scale,
-            own_scale,
-            traffic_class,
-            bits([self.has_gaps, self.sent_again]),
-        ]);
+        out.extend_from_slice(&[far_scale, own_scale, traffic_class, u8::from(self.has_gaps)]);
         let (idle, interval, count) = keepalive.unwrap_or_default();
         for word in [
             user_timeout_ms,
@@ -232,6 +226,7 @@ impl Connection {
         };
         let mss = word()?;
         let (value, at_low, at_high) = (word()?, word()?, word()?);
+        let sent_again = word()?;
         let timestamp = Timestamp { value, at_ns: u64::from(at_high) << 32 | u64::from(at_low) };
         if !(1..=65_535).contains(&mss) {
             let found = mss.into();
@@ -244,9 +239,9 @@ impl Connection {
                 return Err(Malformed::Value { what: "window scale", found, expected: "0 to 14" });
             }
         }
-        if gaps > 3 {
+        if gaps > 1 {
             let found = gaps.into();
-            return Err(Malformed::Value { what: "mark of gaps", found, expected: "0 to 3" });
+            return Err(Malformed::Value { what: "mark of gaps", found, expected: "0 or 1" });
         }
         let flag = |number: u32| flags & (1 << number) != 0;
         let mut word = || reader.word();
@@ -278,8 +273,8 @@ impl Connection {
                 sack: flag(1),
                 timestamps: flag(2),
             },
-            has_gaps: gaps & 1 != 0,
-            sent_again: gaps & 2 != 0,
+            has_gaps: gaps == 1,
+            sent_again,
             timestamp,
             settings,
             sent: queue("bytes sent")?,
@@ -289,7 +284,7 @@ impl Connection {
     }
 }
 
-fn bits<const COUNT: usize>(flags: [bool; COUNT]) -> u8 {
+fn bits(flags: [bool; 8]) -> u8 {
     flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag))
 }
 
@@ -359,7 +354,7 @@ mod tests {
             windows: Windows { updated_by: 1, send: 2, send_largest: 3, receive: 4, receive_at: 5 },
             agreed: Agreed { mss: 1448, scales: Some((7, 9)), sack: true, timestamps: false },
             has_gaps: is_v4,
-            sent_again: !is_v4,
+            sent_again: if is_v4 { 0 } else { 5 },
             timestamp: Timestamp { value: 99, at_ns: 3 << 40 | 5 },
             settings: SocketSettings {
                 congestion: "cubic".to_owned(),
@@ -423,19 +418,13 @@ mod tests {
         let agreed = Agreed { mss: 3, ..some(true).agreed };
         let whole = Connection { sent: b"abcdefgh".to_vec(), agreed, ..some(true) };
         let (start, end) = (u32::MAX, whole.send_next());
-        let all = ("abcdefgh".to_owned(), String::new());
-        for (sent_again, has_gaps, expected) in [
-            (false, false, ("a".to_owned(), "bcdefgh".to_owned())),
-            (false, true, ("a".to_owned(), "bcdefgh".to_owned())),
-            // the first segment may be a loss probe
-            (true, false, ("abcd".to_owned(), "efgh".to_owned())),
-            (true, true, all.clone()),
-        ] {
-            let connection = Connection { sent_again, has_gaps, ..whole.clone() };
-            assert_eq!(taken_back(&connection, Some(start..end)), expected);
+        for (sent_again, sent, unsent) in
+            [(0, "a", "bcdefgh"), (1, "abcd", "efgh"), (2, "abcdefg", "h"), (3, "abcdefgh", "")]
+        {
+            let connection = Connection { sent_again, ..whole.clone() };
+            let found = taken_back(&connection, Some(start..end));
+            assert_eq!(found, (sent.to_owned(), unsent.to_owned()), "{sent_again}");
         }
-        let connection = Connection { sent_again: true, has_gaps: false, ..whole };
-        assert_eq!(taken_back(&connection, Some(end.wrapping_sub(3)..end)), all);
     }
 
     #[test]
@@ -460,11 +449,11 @@ mod tests {
         let bytes = Connection { agreed: scaled, ..some(true) }.encode();
         let error = Connection::decode(&bytes).unwrap_err().to_string();
         assert_eq!(error, "window scale is 15, expected 0 to 14");
-        // behind versions, addresses, eleven words, flags, scales and the traffic class
+        // behind versions, addresses, twelve words, flags, scales and the traffic class
         let mut bytes = some(true).encode();
-        bytes[4 + 2 * 7 + 11 * 4 + 4] = 4;
+        bytes[4 + 2 * 7 + 12 * 4 + 4] = 2;
         let error = Connection::decode(&bytes).unwrap_err().to_string();
-        assert_eq!(error, "mark of gaps is 4, expected 0 to 3");
+        assert_eq!(error, "mark of gaps is 2, expected 0 or 1");
         assert_eq!(Connection::decode(b"toe\x03rest"), Err(Malformed::Foreign));
     }
 
