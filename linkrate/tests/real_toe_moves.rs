@@ -406,8 +406,8 @@ fn busy_connections_move_while_frames_are_lost() {
 #[track_caller]
 fn while_frames_are_lost(loss: f64) {
     let few = moves_of_a_fault().div_ceil(MOVES_OF_A_LONG_STALL);
-    // two segments in a row that time-outs sent again are lost: none in 100 moves, one in 1,000
-    let fewer = moves_of_a_fault() / MOVES_OF_A_LONG_STALL.pow(2);
+    // two segments in a row that time-outs sent again are lost: none in 100 moves, two in 1,000
+    let fewer = moves_of_a_fault() / (MOVES_OF_A_LONG_STALL * 20);
     // each time-out is twice the one before
     let (two, three) = ((TIMEOUT + SLACK) * 3, (TIMEOUT + SLACK) * 7);
     once(Faults { loss, ..Faults::default() }, |stalls| {
