@@ -202,6 +202,26 @@ fn says_that_nothing_is_claimed() {
     assert!(both.text.contains("raises transmit service demand by 50 %"), "{}", both.text);
 }
 
+/// A change that is told in another way beside the raw one has its table in the paper.
+#[test]
+fn changes_at_equal_mix_and_without_the_driver_have_tables() {
+    let titles = |results: &StudyResults| -> Vec<String> {
+        let cells = Paper::new(results).unwrap().cells;
+        cells.into_iter().map(|numbered| numbered.table.title).collect()
+    };
+    let mut results = fixture::stream();
+    let changes = [
+        "Changes in service demand without the driver",
+        "Changes in service demand at equal mix of directions",
+    ];
+    let all = titles(&results);
+    assert!(changes.iter().all(|title| !all.iter().any(|other| other == title)), "{all:?}");
+    let other = Some(linkrate_study::quantity::Interval { mean: 0.8, low: None, high: None });
+    (results.effects[0].without_driver, results.effects[0].equal_mix) = (other, other);
+    let all = titles(&results);
+    assert!(changes.iter().all(|title| all.iter().any(|other| other == title)), "{all:?}");
+}
+
 /// Every effect that a sentence names has a row to go to.
 #[test]
 fn every_reference_leads_somewhere() {
