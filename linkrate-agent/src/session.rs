@@ -27,8 +27,8 @@ use crate::flow::strangers::Guard;
 use crate::flow::transact::Exchange;
 use crate::flow::verified::{self, Pattern};
 use crate::flow::{
-    Control, Flow, GLANCE, backup, datagram, latency_histogram, send_path, single, stream,
-    transact, transfer,
+    Control, Flow, FlowContext, GLANCE, backup, datagram, latency_histogram, send_path, single,
+    stream, transact, transfer,
 };
 use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, ListenSpec};
 use crate::sockets;
@@ -398,6 +398,7 @@ impl Session {
         }
         let kind = workload.kind;
         let discards = workload.receive_path == ReceivePath::Truncate;
+        let transfer = (kind == Protocol::Transfer).then_some(workload.transfer.0);
         let flow = match (preamble.role, udp) {
             (ClientRole::Requests, false) if client => {
                 let exchange = exchange(&workload, seed);
@@ -455,10 +456,9 @@ impl Session {
                 let name = format!("send {number}");
                 let (own, sizes) = (Arc::clone(&socket), sizes(workload.message));
                 let turns = stream::Turns::of(workload.send_path, shared_cpus);
-                let bytes = (kind == Protocol::Transfer).then_some(workload.transfer.0);
                 let prepare = move || send_path::Sender::new(own, &workload);
                 Flow::spawn_prepared(name, control, shared, sends, prepare, move |flow, sender| {
-                    match bytes {
+                    match transfer {
                         Some(bytes) => {
                             transfer::transmit(flow, &socket, sender, sizes, bytes, turns)
                         }
@@ -468,19 +468,12 @@ impl Session {
             }
             (_, false) => {
                 let name = format!("receive {number}");
-                let bytes = (kind == Protocol::Transfer).then_some(workload.transfer.0);
                 let prepare = move || stream::Receiver::new(&workload, taking);
-                Flow::spawn_prepared(
-                    name,
-                    control,
-                    shared,
-                    sends,
-                    prepare,
-                    move |flow, receiver| match bytes {
-                        Some(bytes) => transfer::receive(flow, &socket, receiver, bytes),
-                        None => stream::receive(flow, &socket, receiver),
-                    },
-                )
+                let body = move |flow: &mut FlowContext, receiver| match transfer {
+                    Some(bytes) => transfer::receive(flow, &socket, receiver, bytes),
+                    None => stream::receive(flow, &socket, receiver),
+                };
+                Flow::spawn_prepared(name, control, shared, sends, prepare, body)
             }
         };
         let mut flow = flow?.of_part(preamble.part);

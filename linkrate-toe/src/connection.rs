@@ -412,6 +412,9 @@ mod tests {
         for other in [Some(all_but_the_last), Some(3..9), None] {
             assert_eq!(taken_back(&whole, other.clone()), unchanged, "{other:?}");
         }
+        let mut connection = whole.clone();
+        connection.take_back(None);
+        assert_eq!(connection, whole);
     }
 
     #[test]

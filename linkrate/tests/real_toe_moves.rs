@@ -406,10 +406,10 @@ fn busy_connections_move_while_frames_are_lost() {
 #[track_caller]
 fn while_frames_are_lost(loss: f64) {
     let few = moves_of_a_fault().div_ceil(MOVES_OF_A_LONG_STALL);
-    // two segments in a row that time-outs sent again are lost: none in 100 moves, two in 1,000
-    let fewer = moves_of_a_fault() / (MOVES_OF_A_LONG_STALL * 20);
+    // two segments in a row that time-outs sent again are lost: none in 100 moves, a few in 1,000
+    let fewer = moves_of_a_fault() / 250;
     // each time-out is twice the one before
-    let (two, three) = ((TIMEOUT + SLACK) * 3, (TIMEOUT + SLACK) * 7);
+    let (two, three) = (TIMEOUT * 3 + SLACK, TIMEOUT * 7 + SLACK);
     once(Faults { loss, ..Faults::default() }, |stalls| {
         let longer = stalls.long.iter().filter(|stall| **stall > two).count() as u64;
         stalls.long.len() as u64 <= few && longer <= fewer && stalls.longest < three
