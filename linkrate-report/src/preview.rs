@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use linkrate_study::schedule::Estimate;
-use linkrate_study::stats::stop::Rule;
 use linkrate_study::study::{Factor, PART, Study};
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::spec::Adapter;
@@ -86,7 +85,7 @@ impl Preview<'_> {
                 format_duration(method.warm_up)
             ),
         );
-        let fewest = Rule::of(method).first_look();
+        let fewest = method.stop_rule().first_look();
         let blocks = if fewest == method.max_blocks {
             count(fewest as usize, "block")
         } else {

@@ -5,12 +5,12 @@ pub mod fleet;
 pub mod marks;
 pub mod worth;
 
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::comparison::Compared;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
 use linkrate_study::results::{Effect, FailedRun, PublishedKind, PublishedResult, StudyResults};
-use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::study::Method;
 
 use crate::number;
@@ -265,8 +265,8 @@ pub fn failed_run(failed: &FailedRun) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_stats::order::Order;
     use linkrate_study::levels::Levels;
-    use linkrate_study::order::Order;
 
     use super::*;
 

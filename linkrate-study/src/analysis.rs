@@ -32,11 +32,11 @@ use crate::fleet::{self, absent};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
-use crate::stats::interval::of_mean;
-use crate::stats::mirroring;
-use crate::stats::stop::{self, StopReason};
 use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::mirroring;
+use linkrate_stats::stop::{self, StopReason};
 
 pub mod adapter;
 pub mod claims;

@@ -7,7 +7,7 @@
 //! second explanation for every change.
 //!
 //! Then [`rows`] holds every cell and every effect of the one against the other. Blocks are the
-//! units, and the sets are independent: [`crate::stats::independent`] says how.
+//! units, and the sets are independent: [`linkrate_stats::independent`] says how.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use serde::Serialize;
 use crate::analysis::interval_confidence;
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
-use crate::stats::mirroring::level_of_effects;
 use crate::store::StoredStudy;
+use linkrate_stats::mirroring::level_of_effects;
 
 pub mod conditions;
 pub mod rows;

@@ -36,9 +36,9 @@ use std::fmt;
 use crate::adapter::LoadFile;
 use crate::fleet::Given;
 use crate::keys::shortened;
-use crate::order::Order;
 use crate::study::Study;
 use crate::study::check::LONGEST_TITLE;
+use linkrate_stats::order::Order;
 use linkrate_terms::{Interfaces, TestbedSpec};
 use reader::Reader;
 

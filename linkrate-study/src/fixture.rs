@@ -17,11 +17,11 @@ use linkrate_terms::{
 
 use crate::executor::{Facts, RunFailure, Stage};
 use crate::levels::{Level, Levels};
-use crate::order::Order;
-use crate::stats::simulate::Simulator;
-use crate::stats::stop::StopReason;
 use crate::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
 use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
+use linkrate_stats::order::Order;
+use linkrate_stats::simulate::Simulator;
+use linkrate_stats::stop::StopReason;
 
 /// `offload = ["none", "gso", "tso"]` over one stream.
 pub(crate) fn ladder() -> Study {

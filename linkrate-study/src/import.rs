@@ -19,10 +19,10 @@ use crate::file::MAX_CELLS;
 use crate::keys::{direction_name, kind_name};
 use crate::levels::{Level, Levels};
 use crate::names::UNTOLD;
-use crate::order::Order;
 use crate::store::{Outcome, StoredRun};
 use crate::study::check::{LONGEST, MOST_BLOCKS};
 use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
+use linkrate_stats::order::Order;
 
 /// Name of the study that imported runs seem to be of.
 pub const NAME: &str = "import";

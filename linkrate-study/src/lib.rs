@@ -4,14 +4,13 @@
 //! - [`attribution`]: where the CPU time went, by category
 //! - [`builtin`]: the studies that come with the program
 //! - [`executor`]: the interface between a study and its testbed
-//! - [`stats`]: means, intervals, paired effects, the stop rule
 //! - [`store`]: every run, kept the moment it ends
 //! - [`study`]: a question, made ready to run
 //! - [`mod@file`]: study files
 //! - [`import`]: runs of other programs as a result set
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`belief`]: whether a run can be believed
-//! - [`schedule`], [`order`]: the blocks of a study, and the order of runs
+//! - [`schedule`]: the blocks of a study
 //! - [`look`]: a study while it runs
 //! - [`names`]: factors, levels and cells by the names that the field has for them
 //! - [`published`]: published figures
@@ -41,14 +40,12 @@ pub mod keys;
 pub mod levels;
 pub mod look;
 pub mod names;
-pub mod order;
 pub mod published;
 pub mod quantity;
 pub mod quick;
 pub mod results;
 pub mod runner;
 pub mod schedule;
-pub mod stats;
 pub mod store;
 pub mod study;
 pub mod trend;
@@ -56,3 +53,5 @@ pub mod verdict;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod truth;

@@ -14,10 +14,10 @@ use crate::analysis::unsure;
 use crate::analysis::watched::watched;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity};
-use crate::stats::interval::{of_mean, relative_half_width};
-use crate::stats::stop::{self, Decision, Progress, Rule, Wanting};
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::Study;
+use linkrate_stats::interval::{of_mean, relative_half_width};
+use linkrate_stats::stop::{self, Decision, Progress, Rule, Wanting};
 
 /// A study at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -106,7 +106,7 @@ impl Look {
         let method = &study.method;
         let runs = RunsByCell::of(study, &stored.runs);
         let blocks = runs.complete_blocks(study);
-        let rule = Rule::of(method);
+        let rule = method.stop_rule();
         let figures = watched(study, &comparisons(study), &runs, blocks);
         let widths: Option<Vec<f64>> =
             figures.iter().map(|figure| relative_half_width(&figure.interval)).collect();

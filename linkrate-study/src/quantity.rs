@@ -1,5 +1,6 @@
 //! Figures: what is measured, its unit, and its interval.
 
+pub use linkrate_stats::interval::Interval;
 use linkrate_terms::workload::Item;
 use serde::{Deserialize, Serialize};
 
@@ -83,17 +84,6 @@ impl Measure {
             Self::ServiceDemand => Unit::MicrosecondsPerKb,
         }
     }
-}
-
-/// A mean with its confidence interval. With a single run there is no interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Interval {
-    /// The estimate.
-    pub mean: f64,
-    /// Lower end; absent when the runs do not allow one.
-    pub low: Option<f64>,
-    /// Upper end.
-    pub high: Option<f64>,
 }
 
 /// An [`Interval`] with the unit of its values.

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::levels::Level;
 use crate::schedule::{RUN_OVERHEAD, after_events};
-use crate::stats::paired::FEWEST_TO_CLAIM;
 use crate::study::{Cell, Factor, Method, PART, Study};
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
 
 /// Time for the blocks of a quick run. Building the testbed and writing the report take the rest of
 /// a minute.

@@ -20,9 +20,9 @@ use crate::analysis::watched::{self, CellPrecision};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
 use crate::levels::Levels;
 use crate::schedule::{Slot, block_order, estimate};
-use crate::stats::stop::{self, Decision, Progress, Rule, StopReason, Watched};
 use crate::store::{Ended, Outcome, RunStore, StoreError, StoredRun};
 use crate::study::{OnFailure, Study};
+use linkrate_stats::stop::{self, Decision, Progress, StopReason, Watched};
 
 /// Time, so that tests need not wait for it.
 pub trait Clock {
@@ -354,7 +354,7 @@ impl<'a> Session<'a> {
     ) -> Option<StopReason> {
         let runs = RunsByCell::of(self.study, store.runs());
         let watched = watched::watched(self.study, &self.comparisons, &runs, block + 1);
-        let mut rule = Rule::of(&self.study.method);
+        let mut rule = self.study.method.stop_rule();
         if !ran {
             rule.budget = None;
         }
@@ -380,7 +380,7 @@ impl<'a> Session<'a> {
 
     /// Learns how many blocks are to be expected after `blocks` complete ones.
     fn expect(&mut self, blocks: u32, watched: &[Watched]) {
-        let rule = Rule::of(&self.study.method);
+        let rule = self.study.method.stop_rule();
         // widths from two or three runs forecast nothing; until the first look, that block is the
         // forecast
         let watched = if blocks < rule.first_look() { &[] } else { watched };

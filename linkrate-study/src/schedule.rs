@@ -6,18 +6,16 @@
 //!
 //! With few blocks chance alone is not enough: two cells may come in the same order in all of five.
 //! Two of the first five blocks therefore reverse the order of one before them
-//! ([`Order::Mirrored`](crate::order::Order::Mirrored)).
+//! ([`Order::Mirrored`](linkrate_stats::order::Order::Mirrored)).
 //!
 //! The order depends on the study's seed, its rule and the block's number alone: a resumed study
 //! continues in its original order.
 
 use std::time::Duration;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::Rng;
 
 use crate::fleet::rounds;
-use crate::stats::stop::Rule;
 use crate::study::{Cell, Study};
 
 /// One run of a block.
@@ -34,54 +32,12 @@ pub struct Slot {
 pub fn block_order(study: &Study, block: u32) -> Vec<Slot> {
     let method = &study.method;
     let count = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
-    let mut rng = generator(method.seed, block);
-    let mut cells: Vec<u32> = (0..count).collect();
-    match method.order.reversed(block) {
-        None => shuffle(&mut cells, &mut rng),
-        Some(first) => {
-            shuffle(&mut cells, &mut generator(method.seed, first));
-            cells.reverse();
-        }
-    }
+    let (cells, mut rng) = method.order.of_block(method.seed, block, count);
     let idle = (!study.method.idle.is_zero()).then_some(None);
     idle.into_iter()
         .chain(cells.into_iter().map(Some))
         .map(|cell| Slot { cell, seed: rng.next_u64() })
         .collect()
-}
-
-/// ChaCha with 8 rounds, the study's seed as its key and the block as its stream. The key is laid
-/// out here and the shuffle below is our own, because the conveniences of the `rand` crates
-/// (`seed_from_u64`, `shuffle`) may change their values between versions, and a study must be
-/// resumable by a later build.
-pub(crate) fn generator(seed: u64, block: u32) -> ChaCha8Rng {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8..16].copy_from_slice(b"linkrate");
-    let mut rng = ChaCha8Rng::from_seed(key);
-    rng.set_stream(u64::from(block));
-    rng
-}
-
-/// Fisher and Yates: every order equally likely.
-pub(crate) fn shuffle<T>(items: &mut [T], rng: &mut ChaCha8Rng) {
-    for last in (1..items.len()).rev() {
-        let other = below(rng, last as u64 + 1) as usize;
-        items.swap(last, other);
-    }
-}
-
-/// A number below `bound`, each equally likely: draws that would favour small numbers are repeated.
-/// `bound` is at least 1.
-fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
-    // 2^64 mod bound values at the top would make the smallest remainders likelier
-    let excess = (u64::MAX % bound + 1) % bound;
-    loop {
-        let drawn = rng.next_u64();
-        if drawn <= u64::MAX - excess {
-            return drawn % bound;
-        }
-    }
 }
 
 /// What a run takes beside warm-up and window on a machine with two CPUs: setting knobs and reading
@@ -133,7 +89,7 @@ pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
     });
     Estimate {
         block,
-        shortest: block.saturating_mul(Rule::of(method).first_look().min(fitting)),
+        shortest: block.saturating_mul(method.stop_rule().first_look().min(fitting)),
         longest: block.saturating_mul(method.max_blocks.min(fitting)),
         runs_per_block: cells.saturating_add(idle).saturating_mul(turns),
     }
@@ -144,7 +100,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::order::Order;
+    use linkrate_stats::order::Order;
 
     fn study(levels: usize, method: &str) -> Study {
         let sizes: Vec<String> = (1..=levels).map(|size| size.to_string()).collect();
@@ -261,14 +217,6 @@ mod tests {
             .sum();
         // 25 degrees of freedom; one in a thousand fair shuffles exceeds 52.6
         assert!(chi_square < 52.6, "{chi_square}");
-    }
-
-    #[test]
-    fn drawn_numbers_stay_below_their_bound() {
-        let mut rng = generator(1, 0);
-        for bound in [1, 2, 3, 7, 1 << 40, u64::MAX] {
-            assert!((0..100).all(|_| below(&mut rng, bound) < bound));
-        }
     }
 
     #[test]

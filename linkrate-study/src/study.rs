@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
 use crate::levels::{Level, Levels};
-use crate::order::Order;
 use crate::published::Published;
 use crate::quick::Quick;
+use linkrate_stats::order::Order;
+use linkrate_stats::stop::Rule;
 
 pub mod check;
 
@@ -170,6 +171,18 @@ pub struct Method {
     /// memory) then differs from block to block, and is in the intervals.
     #[serde(default)]
     pub rebuild: bool,
+}
+
+impl Method {
+    /// When a study with this method has run enough blocks.
+    pub fn stop_rule(&self) -> Rule {
+        Rule {
+            min_blocks: self.min_blocks,
+            max_blocks: self.max_blocks,
+            precision: self.precision,
+            budget: self.budget,
+        }
+    }
 }
 
 /// The effects that are one family: the chance of a false claim anywhere in it is bounded.

@@ -3,7 +3,7 @@
 //!
 //! A pure function of results directories. A set is the unit: it has one figure for each cell and each
 //! effect, the geometric mean over its blocks. So the difference between two sessions of the same thing, which
-//! [`crate::comparison`] cannot know, is in the scatter here. [`crate::stats::change_point`] finds the
+//! [`crate::comparison`] cannot know, is in the scatter here. [`linkrate_stats::change_point`] finds the
 //! changes and says how sure they are. Conditions of the host may differ from set to set; a condition that
 //! changed is told at the set in which it changed. Sets whose cells mean different things are refused.
 
@@ -16,11 +16,11 @@ use crate::comparison::set::{Set, align, measures, number};
 use crate::comparison::{Compared, SetFigure, SetSummary};
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
-use crate::stats::change_point::{self, changes};
-use crate::stats::independent;
-use crate::stats::interval::of_mean;
-use crate::stats::paired;
 use crate::store::StoredStudy;
+use linkrate_stats::change_point::{self, changes};
+use linkrate_stats::independent;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::paired;
 
 /// Version of the trend's JSON document.
 pub const TREND_FORMAT: u32 = 1;

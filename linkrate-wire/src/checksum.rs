@@ -7,12 +7,7 @@
 //! Long pieces are summed with the widest vectors of the processor, which are detected at run time:
 //! a program for all x86-64 processors may rely on the oldest ones only.
 //!
-//! ```
-//! use linkrate_wire::checksum::Sum;
-//!
-//! let whole = Sum::of(b"odd and even");
-//! assert_eq!(Sum::of(b"odd").then(Sum::of(b" and even")), whole);
-//! ```
+//! `Sum::of(b"odd").then(Sum::of(b" and even"))` is the sum of `b"odd and even"`.
 
 use fearless_simd::{Level, Simd, dispatch};
 

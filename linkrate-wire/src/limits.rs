@@ -5,15 +5,7 @@
 //! packets, the [law of the link](crate::link) says what each of them becomes on the line, and
 //! [`Limit`] holds the sum.
 //!
-//! ```
-//! use linkrate_terms::BitRate;
-//! use linkrate_wire::limits::Traffic;
-//! use linkrate_wire::link::Link;
-//!
-//! let limit = Link::ethernet(BitRate(1e9)).limit(&Traffic::tcp(1500))?;
-//! assert_eq!(limit.payload_rate().to_string(), "941.5 Mb/s");
-//! # Ok::<(), linkrate_wire::limits::LimitError>(())
-//! ```
+//! `Link::ethernet(BitRate(1e9)).limit(&Traffic::tcp(1500))` is a payload rate of 941.5 Mb/s.
 //!
 //! [`tax`] is the account of a line that was measured: counters instead of full packets.
 //!

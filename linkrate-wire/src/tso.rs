@@ -6,18 +6,7 @@
 //! Everything else is repeated, including options. The checksum field of the superframe is ignored,
 //! so it may hold the sum of the pseudo-header, as in a packet from a TAP.
 //!
-//! ```no_run
-//! # fn transmit(_: &[u8], _: &[u8]) {}
-//! # let superframe = Vec::new();
-//! use linkrate_wire::{segment::Request, tso};
-//!
-//! let (mut headers, mut cuts) = (Vec::new(), Vec::new());
-//! tso::cut_into(&superframe, &Request::new(1448), &mut headers, &mut cuts, |_| ())?;
-//! for cut in &cuts {
-//!     transmit(cut.header(&headers), cut.payload(&superframe));
-//! }
-//! # Ok::<(), linkrate_wire::segment::SegmentError>(())
-//! ```
+//! After [`cut_into`], each cut names the two parts of its frame: `cut.header(&headers)` and `cut.payload(&superframe)`.
 
 use crate::checksum::Sum;
 use crate::frame::tcp::{CHECKSUM, CWR, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};

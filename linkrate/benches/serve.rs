@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use linkrate_lab::Lab;
+use linkrate_stats::paired;
 use linkrate_study::quantity::Interval;
-use linkrate_study::stats::paired;
 use linkrate_terms::{CpuSet, TestbedSpec};
 
 use common::{Failed, inside, print_row};

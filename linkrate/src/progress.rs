@@ -5,9 +5,9 @@ mod terminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use linkrate_stats::stop::{Decision, Wanting};
 use linkrate_study::names;
 use linkrate_study::runner::{Event, Observer, Remaining};
-use linkrate_study::stats::stop::{Decision, Wanting};
 use linkrate_sys::tell;
 use linkrate_terms::units::format_duration;
 

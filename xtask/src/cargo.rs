@@ -28,11 +28,6 @@ pub fn home() -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))
 }
 
-/// Whether cargo has this subcommand.
-pub fn has_subcommand(name: &str) -> bool {
-    cargo([name, "--version"]).output().is_ok_and(|output| output.status.success())
-}
-
 /// A target of a package: a binary, a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {

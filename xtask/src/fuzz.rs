@@ -22,6 +22,8 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
      -Cllvm-args=-sanitizer-coverage-pc-table \
      -Cllvm-args=-sanitizer-coverage-trace-compares";
 
+/// Replaying all inputs takes seconds.
+const REPLAY_LIMIT: Duration = Duration::from_secs(120);
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// How long after its time a fuzzer may still be busy with the corpus.
 const GRACE: u64 = 120;
@@ -109,8 +111,20 @@ fn host() -> io::Result<String> {
         .ok_or_else(|| io::Error::other("rustc -vV names no host"))
 }
 
+/// Replays all inputs that are kept, then looks for new ones.
 fn run_target(name: &str, budget: Budget) -> io::Result<Outcome> {
-    let Budget { seconds, seed } = budget;
+    let kept = process::run(&fuzzer(name, budget.seed, &["-runs=0"])?, REPLAY_LIMIT)?;
+    if !kept.success {
+        return Ok(Outcome::failed(kept.output));
+    }
+    let time = format!("-max_total_time={}", budget.seconds);
+    let limit = Duration::from_secs(u64::from(budget.seconds) + GRACE);
+    let finished = process::run(&fuzzer(name, budget.seed, &[&time])?, limit)?;
+    Ok(judge(finished.success, finished.output))
+}
+
+/// libFuzzer on the inputs that are kept, and on those that it has found here.
+fn fuzzer(name: &str, seed: u32, options: &[&str]) -> io::Result<Command> {
     let (corpus, artifacts) = (directory().join("corpus"), directory().join("artifacts"));
     let (corpus, artifacts) = (corpus.join(name), artifacts.join(name));
     fs::create_dir_all(&corpus)?;
@@ -118,7 +132,7 @@ fn run_target(name: &str, budget: Budget) -> io::Result<Outcome> {
 
     let mut command = Command::new(build_directory().join(host()?).join("release").join(name));
     command
-        .arg(format!("-max_total_time={seconds}"))
+        .args(options)
         .arg(format!("-seed={seed}"))
         .arg(format!("-timeout={INPUT_SECONDS}"))
         .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
@@ -130,10 +144,7 @@ fn run_target(name: &str, budget: Budget) -> io::Result<Outcome> {
     }
     // libFuzzer writes into the first directory and only reads the others
     command.arg(&corpus).args(seeds(name)).current_dir(root());
-
-    let limit = Duration::from_secs(u64::from(seconds) + GRACE);
-    let finished = process::run(&command, limit)?;
-    Ok(judge(finished.success, finished.output))
+    Ok(command)
 }
 
 /// Directories with inputs to begin with.

@@ -1,13 +1,16 @@
-//! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`, `bench`, `sessions`, `package`, `dist`.
+//! The workspace's tasks: `cargo xtask test`, `fuzz`, `bench`, `sessions`, `dist`.
 //!
 //! `test` runs everything that must pass, on a developer's machine and in continuous integration
-//! alike. A task is a sequence of steps; the next step runs even after one has failed.
+//! alike, or some areas of it. A task is a sequence of steps; the next step runs even after one has failed.
 //!
 //! - [`summary`]: steps, their outcomes, the table at the end
 //! - [`process`]: running a program with its output kept and its time bounded
 //! - [`cargo`]: cargo, and what it knows of the workspace
-//! - [`checks`]: formatting, lints, dependencies, tests, documentation
-//! - [`real`]: tests that measure real traffic
+//! - [`areas`]: the areas of `cargo xtask test`
+//! - [`checks`]: formatting, lints, dependencies, documentation
+//! - [`runs`]: the tests of all crates, and those of real traffic
+//! - [`mutants`]: whether tests notice that code was changed
+//! - [`exhaustive`]: the page about the last exhaustive run
 //! - [`git`]: the commit and its time
 //! - [`room`]: whether the disk has room for a build
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
@@ -23,21 +26,24 @@
 
 #![forbid(unsafe_code)]
 
+mod areas;
 mod bench;
 mod book;
 mod cargo;
 mod checks;
 mod dist;
+mod exhaustive;
 mod fuzz;
 mod git;
+mod mutants;
 mod package;
 mod peers;
 mod phrases;
 mod process;
 mod programs;
 mod python;
-mod real;
 mod room;
+mod runs;
 mod summary;
 mod tools;
 
@@ -46,6 +52,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::areas::Area;
+use crate::runs::Extent;
 use crate::summary::Summary;
 
 /// Tasks of the linkrate workspace.
@@ -58,14 +66,20 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Run everything that must pass.
+    /// Run everything that must pass, or some areas of it.
     Test {
+        /// A crate (`wire`), `lint`, `real` (traffic), `docs`, `fuzz` or `package`; everything if none is named.
+        areas: Vec<String>,
+        /// Add what is exhaustive: hours.
+        #[arg(long)]
+        all: bool,
+        /// Print how long each test and each call of the compiler took.
+        #[arg(long)]
+        times: bool,
         /// Install neither Debian packages nor cargo tools; skip what needs missing ones.
         #[arg(long)]
         no_install: bool,
     },
-    /// Check formatting, clippy, the programs that tests start, texts, dependencies, and API documentation.
-    Lint,
     /// Run fuzz targets.
     Fuzz {
         /// The targets; all if none is named.
@@ -91,50 +105,30 @@ enum Task {
         #[arg(long, default_value_t = 5, requires = "folder")]
         add: u32,
     },
-    /// Make the Debian package, and install, use, remove and purge it on a copy of this machine's files.
-    Package,
     /// Build what a release hands out, into target/artefacts.
     Dist {
         /// Build a clean clone too, and compare the bytes.
         #[arg(long)]
         again: bool,
     },
-    /// Build the API documentation and the manual, and check the manual's links.
-    Docs,
 }
 
 fn main() -> ExitCode {
     let mut summary = Summary::default();
     match Arguments::parse().task {
-        Task::Test { no_install } => {
-            summary.step("disk", room::check);
-            if summary.has_failed() {
-                return summary.finish();
+        Task::Test { areas, all, times, no_install } => {
+            summary.with_times = times;
+            let extent = if all { Extent::Exhaustive } else { Extent::Usual };
+            match Area::chosen(&areas) {
+                Ok(areas) => areas::test(&mut summary, &areas, extent, !no_install),
+                Err(error) => {
+                    eprintln!("error: {error}");
+                    return ExitCode::from(2);
+                }
             }
-            summary.step("peers", || peers::provide(peers::OF_TESTS, !no_install));
-            summary.step("python", || python::provide(python::ALL, !no_install));
-            summary.step("tools", || tools::provide(tools::ALL, !no_install));
-            lint(&mut summary);
-            checks::tests(&mut summary);
-            docs(&mut summary);
-            fuzz::run(&mut summary, &[], fuzz::Budget { seconds: 10, seed: 1 });
-            // last and alone: these measure traffic, and a neighbour would disturb them
-            real::tests(&mut summary);
-            // measures too; the program of the real tests is there now
-            summary.step("package", package::test);
-        }
-        Task::Lint => {
-            lint(&mut summary);
-            // a link to a private item is found by rustdoc alone
-            api_documentation(&mut summary);
         }
         Task::Fuzz { targets, seconds, seed } => {
             fuzz::run(&mut summary, &targets, fuzz::Budget { seconds, seed });
-        }
-        Task::Docs => docs(&mut summary),
-        Task::Package => {
-            summary.step("tools", || tools::provide(tools::OF_RELEASES, true));
-            summary.step("package", package::test);
         }
         Task::Dist { again } => {
             summary.step("tools", || tools::provide(tools::OF_RELEASES, true));
@@ -151,24 +145,6 @@ fn main() -> ExitCode {
         }
     }
     summary.finish()
-}
-
-fn lint(summary: &mut Summary) {
-    summary.step("format", checks::format);
-    summary.step("clippy", checks::clippy);
-    summary.step("programs", programs::lint);
-    summary.step("phrases", phrases::lint);
-    summary.step("dependencies", checks::dependencies);
-}
-
-fn api_documentation(summary: &mut Summary) {
-    summary.step("API documentation", checks::api_documentation);
-}
-
-fn docs(summary: &mut Summary) {
-    api_documentation(summary);
-    summary.step("manual", book::build);
-    summary.step("manual links", book::links);
 }
 
 #[cfg(test)]

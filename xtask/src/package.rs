@@ -11,7 +11,7 @@ use crate::book;
 use crate::cargo::{cargo, root, target_directory};
 use crate::git::git;
 use crate::process;
-use crate::real::build_of_program;
+use crate::runs::{self, Selection};
 use crate::summary::Outcome;
 use crate::tools::CARGO_DEB;
 
@@ -23,9 +23,6 @@ pub enum Build {
     /// As [`crate::dist`] hands it out, for this target.
     Dist(&'static str),
 }
-
-/// The whole program may have to be built.
-const BUILD: Duration = Duration::from_secs(30 * 60);
 
 /// Packing and installing take seconds; a machine may be busy.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -66,9 +63,10 @@ pub fn test() -> io::Result<Outcome> {
         let reason = format!("cargo-deb is not installed; {}", CARGO_DEB.remedy());
         return Ok(Outcome::skipped("package", reason));
     }
-    let build = process::run(&build_of_program()?, BUILD)?;
-    if !build.success {
-        return Ok(Outcome::failed(build.output));
+    // `cargo build` would build nearly all of it again: what tests depend on asks for other features of dependencies
+    let build = runs::build(Selection::Real, false)?;
+    if build.failed > 0 {
+        return Ok(build);
     }
     let made = root().join("target/package/deb");
     let package = match make(Build::Tests, &made, epoch())? {

@@ -87,6 +87,9 @@ impl Peer {
     }
 }
 
+/// What apt-get installs, without what is only recommended.
+const INSTALL: [&str; 3] = ["install", "--yes", "--no-install-recommends"];
+
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 
 /// Makes `peers` available, by installing their packages where that is allowed and possible.
@@ -126,10 +129,16 @@ pub fn provide(peers: &[Peer], install: bool) -> io::Result<Outcome> {
     Ok(Outcome { skipped, remark, ..Outcome::default() })
 }
 
-/// Installs the missing packages one at a time, so that one that cannot be installed leaves the
-/// others. Removes from `missing` what is there now, and returns apt-get's last complaint.
+/// Installs the missing packages together, or one at a time if that fails, so that one that cannot be installed
+/// leaves the others. Removes from `missing` what is there now, and returns apt-get's last complaint.
 fn install_each(missing: &mut Vec<Peer>) -> io::Result<String> {
     let mut complaint = String::new();
+    let common = missing.iter().filter(|peer| peer.component.is_none());
+    let packages: Vec<&str> = common.map(|peer| peer.package).collect();
+    if apt(&[], &[&INSTALL, &packages[..]].concat())?.is_none() {
+        missing.retain(|peer| !peer.is_here());
+        return Ok(complaint);
+    }
     for peer in missing.clone().iter().filter(|peer| peer.component.is_none()) {
         complaint = install(&[], *peer, missing)?.unwrap_or(complaint);
     }
@@ -137,7 +146,7 @@ fn install_each(missing: &mut Vec<Peer>) -> io::Result<String> {
 }
 
 fn install(options: &[String], peer: Peer, missing: &mut Vec<Peer>) -> io::Result<Option<String>> {
-    match apt(options, &["install", "--yes", "--no-install-recommends", peer.package])? {
+    match apt(options, &[&INSTALL[..], &[peer.package]].concat())? {
         None => {
             missing.retain(|other| *other != peer || !peer.is_here());
             Ok(None)

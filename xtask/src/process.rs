@@ -21,14 +21,48 @@ pub struct Finished {
     pub output: String,
 }
 
-/// Runs `command` to its end, at most for `limit`, without standard input.
-///
-/// A step that hangs must fail by itself: whatever stops the whole task from outside would take
-/// the summary with it. timeout(1) is used because it ends the program's children too.
+/// Runs `command` to its end, at most for `limit`, without standard input, and keeps what it writes.
 ///
 /// # Errors
 /// The program could not be started.
 pub fn run(command: &Command, limit: Duration) -> io::Result<Finished> {
+    let mut bounded = bounded(command, limit);
+
+    // one pipe for both, so that a diagnostic stands next to the line it belongs to
+    let (mut reader, writer) = io::pipe()?;
+    bounded.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = bounded.spawn()?;
+    // `bounded` holds the writing ends; the pipe ends only once they are closed
+    drop(bounded);
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes)?;
+    let status = child.wait()?;
+
+    let mut output = String::from_utf8_lossy(&bytes).into_owned();
+    if status.code() == Some(TIMED_OUT) {
+        output.push_str(&format!("\nstopped after {} s\n", limit.as_secs()));
+    } else if status.code().is_none() {
+        output.push_str(&format!("\nended by {status}\n"));
+    }
+    Ok(Finished { success: status.success(), output })
+}
+
+/// The same for a program that shows its progress: what it writes goes where this program writes. Tells whether it
+/// exited with 0.
+///
+/// # Errors
+/// The program could not be started.
+pub fn show(command: &Command, limit: Duration) -> io::Result<bool> {
+    let status = bounded(command, limit).status()?;
+    if status.code() == Some(TIMED_OUT) {
+        println!("stopped after {} s", limit.as_secs());
+    }
+    Ok(status.success())
+}
+
+/// `command` with an end: a step that hangs must fail by itself, because whatever stops the whole task from outside
+/// would take the summary with it. timeout(1) is used because it ends the program's children too.
+fn bounded(command: &Command, limit: Duration) -> Command {
     // a shell starts background jobs with SIGINT ignored, and tests that send it would wait for ever
     let mut bounded = Command::new("env");
     bounded.args(["--default-signal=INT,HUP", "timeout", "--kill-after=10"]);
@@ -46,24 +80,8 @@ pub fn run(command: &Command, limit: Duration) -> io::Result<Finished> {
     if let Some(directory) = command.get_current_dir() {
         bounded.current_dir(directory);
     }
-
-    // one pipe for both, so that a diagnostic stands next to the line it belongs to
-    let (mut reader, writer) = io::pipe()?;
-    bounded.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = bounded.spawn()?;
-    // `bounded` holds the writing ends; the pipe ends only once they are closed
-    drop(bounded);
-    let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes)?;
-    let status = child.wait()?;
-
-    let mut output = String::from_utf8_lossy(&bytes).into_owned();
-    if status.code() == Some(TIMED_OUT) {
-        output.push_str(&format!("\nstopped after {} s\n", limit.as_secs()));
-    } else if status.code().is_none() {
-        output.push_str(&format!("\nended by {status}\n"));
-    }
-    Ok(Finished { success: status.success(), output })
+    bounded.stdin(Stdio::null());
+    bounded
 }
 
 /// Where `program` is found by PATH, if anywhere.

@@ -57,7 +57,7 @@ const NAMELESS: &[(&str, &str)] = &[
     // flent, from the virtual environment that the tests find it in
     ("linkrate/tests/common/flent.rs", "with"),
     // a copy of the test itself
-    ("linkrate-sys/tests/hosts.rs", "an_ordinary_user_can_do_it_all"),
+    ("linkrate-sys/tests/it/hosts.rs", "an_ordinary_user_can_do_it_all"),
 ];
 
 /// A function that starts programs, or asks whether they are here.

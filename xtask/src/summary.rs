@@ -19,6 +19,18 @@ pub struct Note {
     pub reason: String,
 }
 
+/// The shortest part of a step that is listed with its time.
+const NOTEWORTHY: Duration = Duration::from_millis(500);
+
+/// A part of a step, and the time that it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Took {
+    /// A test, or a call of the compiler.
+    pub name: String,
+    /// Its time.
+    pub time: Duration,
+}
+
 /// What one step gave.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -30,6 +42,8 @@ pub struct Outcome {
     pub skipped: Vec<Note>,
     /// Those that passed only when they were repeated. They count as passed.
     pub repeated: Vec<Note>,
+    /// How long each part of the step took, where it has parts.
+    pub times: Vec<Took>,
     /// A short remark for the table.
     pub remark: String,
     /// What to show when something failed.
@@ -71,13 +85,35 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub struct Summary {
     rows: Vec<Row>,
+    /// Whether the parts of steps are listed too, with their times.
+    pub with_times: bool,
 }
+
+/// A step that runs beside others.
+pub type Step<'a> = (&'a str, Box<dyn FnOnce() -> io::Result<Outcome> + Send + 'a>);
 
 #[derive(Debug)]
 struct Row {
     name: String,
     outcome: Outcome,
     took: Duration,
+}
+
+impl Row {
+    /// Lists the parts of the step, the longest first. What takes next to no time is left out.
+    fn parts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<&Took> = self.outcome.times.iter().collect();
+        if parts.is_empty() {
+            return Ok(());
+        }
+        parts.sort_by_key(|part| std::cmp::Reverse(part.time));
+        let sum: f64 = parts.iter().map(|part| part.time.as_secs_f64()).sum();
+        writeln!(f, "\n{}: {} parts, {sum:.1} s together", self.name, parts.len())?;
+        for part in parts.iter().take_while(|part| part.time >= NOTEWORTHY) {
+            writeln!(f, "  {:6.1} s  {}", part.time.as_secs_f64(), part.name)?;
+        }
+        Ok(())
+    }
 }
 
 impl Summary {
@@ -116,6 +152,31 @@ impl Summary {
         all.sort_by_key(|(name, ..)| names.iter().position(|other| other == *name));
         for (name, outcome, took) in all {
             self.tell(&format!("{kind} {name}"), outcome, took);
+        }
+    }
+
+    /// Runs these steps one after the other beside those of `meanwhile`, and tells at the end how they went.
+    pub fn beside(&mut self, steps: Vec<Step<'_>>, meanwhile: impl FnOnce(&mut Self)) {
+        let results = thread::scope(|scope| {
+            let run = |(name, step): Step<'_>| {
+                println!("== {name}, beside what follows");
+                let (outcome, took) = timed(step);
+                (name.to_owned(), outcome, took)
+            };
+            let others = scope.spawn(move || steps.into_iter().map(run).collect::<Vec<_>>());
+            meanwhile(self);
+            others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        for (name, outcome, took) in results {
+            self.tell(&name, outcome, took);
+        }
+    }
+
+    /// Hands all that was told so far to `write`.
+    pub fn record(&mut self, write: impl FnOnce(&str) -> io::Result<()>) {
+        if let Err(error) = write(&self.to_string()) {
+            let outcome = Outcome::failed(format!("error: {error}\n"));
+            self.tell("record", outcome, Duration::ZERO);
         }
     }
 
@@ -183,6 +244,9 @@ impl fmt::Display for Summary {
                 writeln!(f, "  {name}: {reason}")?;
             }
         }
+        if self.with_times {
+            self.rows.iter().try_for_each(|row| row.parts(f))?;
+        }
         let (passed, failed, skipped) = self.totals();
         writeln!(f, "\n{passed} passed, {failed} failed, {skipped} skipped")
     }
@@ -229,6 +293,35 @@ mod tests {
             assert!(row.starts_with(&format!("target {name}  ")), "{text}");
         }
         assert!(rows[4].contains("FAILED") && text.ends_with("8 passed, 1 failed, 0 skipped\n"));
+    }
+
+    #[test]
+    fn a_step_beside_others_is_told_behind_them() {
+        let mut summary = Summary::default();
+        summary.beside(vec![("peers", Box::new(|| Ok(Outcome::passed())))], |summary| {
+            summary.step("clippy", || Ok(Outcome::passed()));
+        });
+        let text = summary.to_string();
+        let rows: Vec<&str> = text.lines().skip(1).take(2).collect();
+        assert!(rows[0].starts_with("clippy ") && rows[1].starts_with("peers "), "{text}");
+    }
+
+    #[test]
+    fn times_are_listed_when_they_are_asked_for() {
+        let took = |name: &str, seconds| Took {
+            name: name.to_owned(),
+            time: Duration::from_secs(seconds),
+        };
+        let times = vec![took("short", 0), took("one", 1), took("three", 3)];
+        let outcome = Outcome { times, ..Outcome::passed() };
+        let mut summary = Summary::default();
+        summary.step("tests", || Ok(outcome));
+        assert!(!summary.to_string().contains("three"));
+        summary.with_times = true;
+        let text = summary.to_string();
+        let expected =
+            "\ntests: 3 parts, 4.0 s together\n     3.0 s  three\n     1.0 s  one\n\n1 passed";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rust programs that checks use and a toolchain does not bring: cargo-deb, cargo-deny and mdBook.
+//! Rust programs that checks use and a toolchain does not bring.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,11 +13,17 @@ use crate::summary::{Note, Outcome};
 pub const CARGO_DEB: Tool = Tool { program: "cargo-deb", version: "3.8.0", features: Some("") };
 /// Checks licences, duplicates and sources of dependencies.
 pub const CARGO_DENY: Tool = Tool { program: "cargo-deny", version: "0.20.2", features: None };
+/// Changes code and sees whether a test fails.
+pub const CARGO_MUTANTS: Tool =
+    Tool { program: "cargo-mutants", version: "27.1.0", features: None };
+/// Runs tests, each in a process of its own.
+pub const CARGO_NEXTEST: Tool =
+    Tool { program: "cargo-nextest", version: "0.9.128", features: Some("default-no-update") };
 /// Builds the manual, with a search. Its other features are for writing: a server, watching files.
 pub const MDBOOK: Tool = Tool { program: "mdbook", version: "0.5.4", features: Some("search") };
 
-/// All of them.
-pub const ALL: &[Tool] = &[CARGO_DEB, CARGO_DENY, MDBOOK];
+/// Those that `cargo xtask test` needs.
+pub const OF_TESTS: &[Tool] = &[CARGO_NEXTEST, CARGO_DENY, MDBOOK, CARGO_DEB];
 
 /// Those that releases are made with.
 pub const OF_RELEASES: &[Tool] = &[CARGO_DEB, MDBOOK];

@@ -160,17 +160,7 @@ pub type Edge = (u64, u64);
 /// The payload of a window, from readings at its edges and around them; `None` where the edges tell no
 /// payload or no time.
 ///
-/// # Examples
-/// A lump of 1000 bytes each 1000 ns. The window is 9,900 ns long and has ten of them by its edges.
-///
-/// ```
-/// use linkrate_agent::meter::crossing::{Arrived, crossed};
-///
-/// let at = |ns, bytes| Arrived { after_ns: ns, until_ns: ns, bytes };
-/// let (opened, closed) = ((950, 0), (10_850, 10_000));
-/// let behind = [at(10_850, 10_000), at(11_000, 11_000)];
-/// assert_eq!(crossed((opened, &[at(0, 0)]), (closed, &behind)), Some(9900));
-/// ```
+/// With a lump of 1000 bytes each 1000 ns, a window of 9,900 ns has ten of them by its edges, and 9,900 bytes.
 #[must_use]
 pub fn crossed(opened: (Edge, &[Arrived]), closed: (Edge, &[Arrived])) -> Option<u64> {
     let ((open_ns, at_open), before) = opened;
@@ -253,6 +243,14 @@ mod tests {
         let most = window_ns as f64 * per_us as f64 / 1000.0;
         let plain = arrived(close_ns) - arrived(open_ns);
         [plain as f64 / most, crossed as f64 / most]
+    }
+
+    #[test]
+    fn a_lump_at_an_edge_counts_by_its_time_in_the_window() {
+        let at = |ns, bytes| Arrived { after_ns: ns, until_ns: ns, bytes };
+        let (opened, closed) = ((950, 0), (10_850, 10_000));
+        let behind = [at(10_850, 10_000), at(11_000, 11_000)];
+        assert_eq!(crossed((opened, &[at(0, 0)]), (closed, &behind)), Some(9900));
     }
 
     /// Packets of 9180 octets at 16 Mb/s, and merged segments of a Gigabit link.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use linkrate_study::stats::student_t::critical_value;
+use linkrate_stats::student_t::critical_value;
 use linkrate_sys::sched;
 
 use super::NetperfError;

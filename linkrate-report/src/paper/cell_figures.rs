@@ -4,12 +4,12 @@
 //! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
 //! series, and each combination of the rest has a figure of its own.
 
+use linkrate_stats::interval::of_mean;
 use linkrate_study::analysis::measures;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, StudyResults};
-use linkrate_study::stats::interval::of_mean;
 use linkrate_study::study::PART;
 use linkrate_terms::latency::LatencyFigures;
 

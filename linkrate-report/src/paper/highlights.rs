@@ -1,11 +1,11 @@
 //! What a study shows, in sentences made of its claimed effects, and of those it does not show.
 
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::analysis::failure::FailureFigures;
 use linkrate_study::analysis::worth::Worth;
 use linkrate_study::levels::Level;
 use linkrate_study::names;
 use linkrate_study::results::{CellResult, StudyResults};
-use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 
 use super::steps::{self, Step};
 use crate::{number, words};

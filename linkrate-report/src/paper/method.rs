@@ -1,9 +1,9 @@
 //! How it was measured, in prose with the values of this study.
 
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::keys::kind_name;
 use linkrate_study::names;
 use linkrate_study::results::StudyResults;
-use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::store::StoredPlan;
 use linkrate_study::store::directory::minute_stamp;
 use linkrate_study::study::{Family, OnFailure, PART};

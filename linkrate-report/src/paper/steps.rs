@@ -4,11 +4,11 @@
 //! stand together: one clause for each combination of named levels (direction), in which
 //! numbers (ports, sizes) are listed. Falls and rises never share a verb.
 
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
-use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::study::PART;
 
 use crate::{number, words};

@@ -1,6 +1,7 @@
 //! Outputs from made-up results. After a deliberate change of a table, run with
 //! `INSTA_UPDATE=always` and read the difference.
 
+mod adapter;
 mod browser;
 mod chromium;
 mod csv;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use linkrate_stats::stop::StopReason;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Facts;
 use linkrate_study::results::{Attribution, CategoryShare, StudyResults};
-use linkrate_study::stats::stop::StopReason;
 use linkrate_study::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Study};
 use linkrate_terms::measurement::{Latency, Traffic};

@@ -7,10 +7,10 @@ use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Measurement, TestbedSpec};
 
 use crate::results::{AdapterFigures, PortFigures};
-use crate::stats::sample::mean;
 use crate::store::StoredRun;
 use crate::study::Study;
 use crate::verdict::OneWay;
+use linkrate_stats::sample::mean;
 
 /// The counters of a run's adapter.
 pub fn evidence(run: &Measurement) -> Option<&AdapterEvidence> {

@@ -10,10 +10,10 @@
 
 use crate::quantity::Interval;
 use crate::results::Effect;
-use crate::stats::independent::holm;
-use crate::stats::interval::excludes;
-use crate::stats::paired::FEWEST_TO_CLAIM;
 use crate::study::{Family, PART};
+use linkrate_stats::independent::holm;
+use linkrate_stats::interval::excludes;
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
 
 /// Says of each effect whether it is claimed or excluded. `minimum` is a fraction, `level` that of the
 /// intervals.
@@ -57,8 +57,8 @@ mod tests {
     use crate::analysis::warnings::GONE_ON_PERCENT;
     use crate::levels::{Level, Levels};
     use crate::quantity::Measure;
-    use crate::stats::paired;
-    use crate::stats::simulate::{Simulator, share};
+    use linkrate_stats::paired;
+    use linkrate_stats::simulate::{Simulator, share};
 
     fn effect(pairs: impl IntoIterator<Item = (f64, f64)>, part: &str) -> Effect {
         let pairs = pairs.into_iter().map(|(from, to)| (Some(from), Some(to)));

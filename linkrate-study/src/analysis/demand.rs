@@ -21,10 +21,10 @@ use super::measures::RunsByCell;
 use super::{adapter, measures, unsure};
 use crate::quantity::{Interval, Measure};
 use crate::results::{DemandParts, PartIntervals, TapPart};
-use crate::stats::interval::of_mean;
-use crate::stats::paired;
-use crate::stats::sample::mean;
 use crate::store::StoredRun;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::paired;
+use linkrate_stats::sample::mean;
 
 /// Parts of the busy time of one run's SUT, as fractions of it.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,8 +7,8 @@ use linkrate_terms::Measurement;
 use linkrate_terms::discipline::Discipline;
 
 use crate::results::DisciplineFigures;
-use crate::stats::sample::mean;
 use crate::verdict::{DISCIPLINE_BOUND_PERCENT, DisciplineShare, OneWay};
+use linkrate_stats::sample::mean;
 
 /// The disciplines of one end in a run.
 pub type Of = fn(&Measurement) -> &[Discipline];

@@ -7,8 +7,8 @@ use crate::analysis::unsure;
 use crate::levels::{Level, Levels};
 use crate::quantity::Measure;
 use crate::results::Effect;
-use crate::stats::paired;
 use crate::study::{Factor, PART, Study};
+use linkrate_stats::paired;
 
 /// Two cells that differ in one factor only.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use linkrate_terms::{Fault, Measurement, RunSpec};
 use serde::Serialize;
 
 use crate::quantity::{Quantity, Unit};
-use crate::stats::interval::of_mean;
+use linkrate_stats::interval::of_mean;
 
 /// What the event of one cell showed, over its runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -11,8 +11,8 @@ use linkrate_wire::link::Link;
 
 use super::{adapter, limit};
 use crate::results::{LinePart, LineTax};
-use crate::stats::sample::mean;
 use crate::verdict::OneWay;
+use linkrate_stats::sample::mean;
 
 /// The account of a cell's lines; means over the runs. Empty where no virtual adapter counted, where
 /// links have no rate, for transactions, and for datagrams that do not fit a packet.

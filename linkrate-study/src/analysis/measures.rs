@@ -9,10 +9,10 @@ use linkrate_terms::{Imported, Measurement};
 use crate::analysis::{adapter, disciplines, members, shares};
 use crate::quantity::{Interval, Measure};
 use crate::results::CellEvidence;
-use crate::stats::interval::of_mean;
-use crate::stats::sample::mean;
 use crate::store::{Outcome, StoredRun};
 use crate::study::Study;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::sample::mean;
 
 /// Stored runs, sorted into the cells of their study, in the order of their blocks.
 #[derive(Debug, Clone)]

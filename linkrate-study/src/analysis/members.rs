@@ -4,8 +4,8 @@
 use linkrate_terms::Measurement;
 
 use crate::results::MemberFigures;
-use crate::stats::sample::mean;
 use crate::store::StoredRun;
+use linkrate_stats::sample::mean;
 
 /// A hash is uneven when one member carries this many times what it would carry of an even one.
 const UNEVEN: f64 = 1.5;

@@ -8,8 +8,8 @@ use linkrate_terms::{RunSpec, Task};
 use super::measures;
 use crate::quantity::{Quantity, Unit};
 use crate::results::MixFigures;
-use crate::stats::interval::of_mean;
 use crate::store::StoredRun;
+use linkrate_stats::interval::of_mean;
 
 /// Each workload, in the order of the study file; empty without a mix.
 pub fn of_cell(spec: &RunSpec, runs: &[&StoredRun], level: f64) -> Vec<MixFigures> {

@@ -14,9 +14,9 @@ use linkrate_wire::limits::aggregate::{Aggregate, AggregateError, Flow, Named};
 use crate::analysis::{adapter, limit};
 use crate::quantity::{Interval, Quantity, Unit};
 use crate::results::{Predicted, PredictedPort};
-use crate::stats::sample::mean;
 use crate::store::StoredRun;
 use crate::verdict::OneWay;
+use linkrate_stats::sample::mean;
 
 /// What balancing gives the flows of one run in one direction.
 #[derive(Debug, Clone, PartialEq)]

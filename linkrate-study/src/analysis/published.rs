@@ -10,10 +10,10 @@ use crate::analysis::unsure;
 use crate::published::{Published, PublishedFigure};
 use crate::quantity::{Interval, Measure, Unit};
 use crate::results::{CellResult, PublishedKind, PublishedResult};
-use crate::stats::interval::of_mean;
-use crate::stats::paired;
-use crate::stats::sample::mean;
 use crate::study::Study;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::paired;
+use linkrate_stats::sample::mean;
 
 /// A cell's figure by block.
 type ByBlock = BTreeMap<u32, f64>;

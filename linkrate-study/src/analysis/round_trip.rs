@@ -12,8 +12,8 @@ use linkrate_terms::{Measurement, RunSpec};
 
 use super::adapter;
 use crate::results::RoundTripParts;
-use crate::stats::sample::mean;
 use crate::store::StoredRun;
+use linkrate_stats::sample::mean;
 
 /// The most by which the frames of a run in one direction may differ from its transactions, as a fraction.
 /// Beyond it a transaction is not one frame each way, and frames do not tell of its waits.

@@ -5,9 +5,9 @@ use linkrate_terms::workload::Item;
 use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 
 use crate::analysis::{adapter, disciplines, limit, round_trip};
-use crate::stats::sample::mean;
 use crate::store::StoredRun;
 use crate::verdict::{CpuShare, OneWay, PortShares, Shares, WayShares};
+use linkrate_stats::sample::mean;
 
 /// The evidence in the good runs among `runs`, which are of one cell; `scale` is the testbed's.
 pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) -> Shares {

@@ -11,10 +11,10 @@ use crate::executor::{Contention, Facts, RunFailure, Stage};
 use crate::fixture;
 use crate::levels::Level;
 use crate::quantity::{Measure, Quantity, Unit};
-use crate::stats::stop::StopReason;
 use crate::store::plan::Session;
 use crate::store::{StoredPlan, StoredRun};
 use crate::study::{Factor, Study};
+use linkrate_stats::stop::StopReason;
 
 fn stored(study: Study, runs: Vec<StoredRun>) -> StoredStudy {
     StoredStudy {
@@ -187,7 +187,7 @@ fn mirrored_blocks_widen_effects_only() {
         run.traffic.transmit_bytes /= 2;
     }
     let now = analyse(&study);
-    study.plan.study.method.order = crate::order::Order::Independent;
+    study.plan.study.method.order = linkrate_stats::order::Order::Independent;
     let before = analyse(&study);
     assert!((now.effect_interval_confidence - 0.96).abs() < 1e-12);
     assert_eq!((before.effect_interval_confidence, before.interval_confidence), (0.95, 0.95));
@@ -202,7 +202,7 @@ fn mirrored_blocks_widen_effects_only() {
 
     // the stop rule looks at the same intervals
     let method = &mut study.plan.study.method;
-    (method.order, method.max_blocks) = (crate::order::Order::Mirrored, 4);
+    (method.order, method.max_blocks) = (linkrate_stats::order::Order::Mirrored, 4);
     let study = &study;
     let runs = RunsByCell::of(&study.plan.study, &study.runs);
     let comparisons = effects::comparisons(&study.plan.study);

@@ -20,13 +20,13 @@ use crate::analysis::{adapter, imported, members, shares};
 use crate::attribution;
 use crate::belief;
 use crate::names;
-use crate::stats::paired::FEWEST_TO_CLAIM;
-use crate::stats::sample::mean;
-use crate::stats::stop::StopReason;
 use crate::store::directory::minute_stamp;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
 use crate::verdict::judge;
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::sample::mean;
+use linkrate_stats::stop::StopReason;
 
 pub mod disciplines;
 pub mod hosts;

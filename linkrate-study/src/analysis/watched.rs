@@ -5,10 +5,10 @@ use crate::analysis::measures::RunsByCell;
 use crate::analysis::unsure;
 use crate::names;
 use crate::quantity::Measure;
-use crate::stats::interval::{of_mean, relative_half_width};
-use crate::stats::mirroring;
-use crate::stats::stop::{self, Watched};
 use crate::study::Study;
+use linkrate_stats::interval::{of_mean, relative_half_width};
+use linkrate_stats::mirroring;
+use linkrate_stats::stop::{self, Watched};
 
 /// How precise a cell is.
 #[derive(Debug, Clone, Copy, PartialEq)]

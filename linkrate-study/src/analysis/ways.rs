@@ -19,11 +19,11 @@ use crate::analysis::{demand, unsure};
 use crate::levels::Level;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{Effect, WayRate};
-use crate::stats::interval::of_mean;
-use crate::stats::paired;
 use crate::store::StoredRun;
 use crate::study::Study;
 use crate::verdict::OneWay;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::paired;
 
 /// The factor whose levels are the directions.
 const FACTOR: &str = "direction";

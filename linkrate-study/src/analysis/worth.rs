@@ -18,11 +18,11 @@ use crate::analysis::unsure;
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::Effect;
-use crate::stats::interval::of_mean;
-use crate::stats::sample::mean;
-use crate::stats::{paired, quotient};
 use crate::store::StoredRun;
 use crate::study::{Cell, Study};
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::sample::mean;
+use linkrate_stats::{paired, quotient};
 
 /// The factor that says which TCP has the connections.
 pub const FACTOR: &str = "toe";

@@ -6,7 +6,7 @@ use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, Task, Workload};
 use linkrate_wire::link::LinkLaw;
 
 use super::merging;
-use crate::stats::sample::mean;
+use linkrate_stats::sample::mean;
 
 /// Ethernet header and 802.1Q tag: what a driver's packet has around its IP packet.
 const LINK_HEADER_BYTES: f64 = 18.0;

@@ -21,9 +21,9 @@ use crate::comparison::ComparisonError;
 use crate::fleet::results::is_of_a_node;
 use crate::levels::Levels;
 use crate::names;
-use crate::order::Order;
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::{Method, Study};
+use linkrate_stats::order::Order;
 
 /// Facts of a testbed that decide the meaning of a figure: the source of CPU time, its owner, and the
 /// work in it. Every other fact describes the host.

@@ -6,9 +6,9 @@ use super::*;
 use crate::fixture::{ladder, run, stored, stream};
 use crate::fleet::rounds::{block_rounds, tests::fleet};
 use crate::fleet::{Fleet, Pattern};
-use crate::stats::simulate::Simulator;
 use crate::store::StoredRun;
 use crate::study::Study;
+use linkrate_stats::simulate::Simulator;
 
 const NODES: u32 = 4;
 const BLOCKS: u32 = 8;

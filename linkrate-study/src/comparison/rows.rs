@@ -12,11 +12,11 @@ use crate::comparison::{
     SetFigure, SetSummary,
 };
 use crate::quantity::{Interval, Unit};
-use crate::stats::independent::{self, holm};
-use crate::stats::interval::{excludes, of_mean};
-use crate::stats::paired::{self, FEWEST_TO_CLAIM};
-use crate::stats::sample::mean;
 use crate::store::StoredStudy;
+use linkrate_stats::independent::{self, holm};
+use linkrate_stats::interval::{excludes, of_mean};
+use linkrate_stats::paired::{self, FEWEST_TO_CLAIM};
+use linkrate_stats::sample::mean;
 
 /// A cell's figure by block.
 type ByBlock = BTreeMap<u32, f64>;

@@ -11,9 +11,9 @@ use linkrate_terms::{Protocol, Task};
 
 use super::*;
 use crate::fixture::{self, SAME, set, stored};
-use crate::order::Order;
-use crate::stats::simulate::{Simulator, share};
 use crate::store::{Ended, Outcome, StoredPlan};
+use linkrate_stats::order::Order;
+use linkrate_stats::simulate::{Simulator, share};
 
 fn compared(a: &StoredStudy, b: &StoredStudy) -> StudyComparison {
     compare(a, b, &Criteria::default()).unwrap()

@@ -199,8 +199,8 @@ fn of_lines(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<Vec<Node>> {
 mod tests {
     use super::*;
     use crate::file::{parse, parse_nodes, parse_with};
-    use crate::order::Order;
     use crate::study::Study;
+    use linkrate_stats::order::Order;
 
     const NODES: &str =
         "nodes = [\"a ssh:a eth1 rack=2\", \"b ssh:b,10.0.0.2 eth1 rack=1\", \"c ssh:c eth2\"]";

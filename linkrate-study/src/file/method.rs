@@ -6,11 +6,11 @@ use linkrate_terms::units::{format_duration, parse_percent};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
-use crate::order::Order;
 use crate::study::check::{
     CONFIDENCES, LONGEST, LONGEST_BUDGET, MOST_BLOCKS, PRECISIONS, SHORTEST,
 };
 use crate::study::{Family, Method, OnFailure};
+use linkrate_stats::order::Order;
 
 /// The method, the place of its budget, and the keys that need the factors.
 pub(super) struct MethodRead<'t> {

@@ -7,10 +7,10 @@ use super::results::{PairResult, measure_of, pair_result};
 use super::two_way::Subject;
 use super::{Fleet, Hub, Pair};
 use crate::quantity::{Interval, Measure};
-use crate::stats::interval::of_mean;
-use crate::stats::sample::mean;
 use crate::store::StoredRun;
 use crate::study::Study;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::sample::mean;
 
 /// The figures of all others together with a node in the middle.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -6,9 +6,9 @@ use linkrate_terms::measurement::InterfaceCounts;
 
 use super::Fleet;
 use super::results::NodeResult;
-use crate::stats::sample::mean;
-use crate::stats::trend::median;
 use crate::store::StoredRun;
+use linkrate_stats::sample::mean;
+use linkrate_stats::trend::median;
 
 /// Counts by their name in results.
 pub type Counts = BTreeMap<String, f64>;

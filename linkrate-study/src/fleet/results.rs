@@ -16,11 +16,11 @@ use crate::analysis::unsure;
 use crate::executor::Facts;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure};
-use crate::stats::interval::of_mean;
-use crate::stats::sample::mean;
-use crate::stats::stop::{self, Watched};
 use crate::store::{StoredPlan, StoredRun, StoredStudy};
 use crate::study::Study;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::sample::mean;
+use linkrate_stats::stop::{self, Watched};
 
 /// What is known of a node's fact begins so; the node's name and the fact's follow.
 const FACT: &str = "node";

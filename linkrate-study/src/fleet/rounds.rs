@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Fleet, Pair};
-use crate::schedule::{generator, shuffle};
+use linkrate_stats::random::{generator, shuffle};
 
 /// Who is measured with whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

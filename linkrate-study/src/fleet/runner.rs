@@ -23,9 +23,9 @@ use crate::runner::{
     store_run,
 };
 use crate::schedule::{RUN_OVERHEAD, Slot, block_order, estimate};
-use crate::stats::stop::{self, Decision, Progress, Rule, StopReason};
 use crate::store::{Ended, Outcome, RunStore, StoredRun};
 use crate::study::Study;
+use linkrate_stats::stop::{self, Decision, Progress, StopReason};
 
 /// Makes executors for the pairs of a fleet. Several are used at the same time, for pairs without a common node.
 pub trait FleetExecutor: Sync {
@@ -313,7 +313,7 @@ impl Session<'_> {
         block: u32,
         ran: bool,
     ) -> Option<StopReason> {
-        let mut rule = Rule::of(&self.study.method);
+        let mut rule = self.study.method.stop_rule();
         if !ran {
             rule.budget = None;
         }
@@ -353,7 +353,7 @@ impl Session<'_> {
             round.saturating_mul(rounds.saturating_add(rounds_left))
         };
         let method = &self.study.method;
-        let likely = blocks(Rule::of(method).first_look());
+        let likely = blocks(method.stop_rule().first_look());
         Remaining { likely, at_most: blocks(method.max_blocks).max(likely) }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::results::NodeResult;
-use crate::stats::independent::holm;
+use linkrate_stats::independent::holm;
 
 /// A fact of slow nodes.
 #[derive(Debug, Clone, PartialEq, Serialize)]

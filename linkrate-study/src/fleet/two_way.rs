@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::Interval;
-use crate::stats::interval::of_mean;
-use crate::stats::paired::{FEWEST_TO_CLAIM, probability};
-use crate::stats::trend::median;
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::paired::{FEWEST_TO_CLAIM, probability};
+use linkrate_stats::trend::median;
 
 use fit::Fit;
 

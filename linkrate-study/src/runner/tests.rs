@@ -9,9 +9,9 @@ use linkrate_terms::Measurement;
 use super::*;
 use crate::executor::Facts;
 use crate::fixture;
-use crate::order::Order;
 use crate::store::PLAN_FILE;
 use crate::store::{MemoryStore, Store};
+use linkrate_stats::order::Order;
 
 /// A clock that stands still unless someone moves it.
 #[derive(Clone, Default)]

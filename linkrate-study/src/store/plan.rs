@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::executor::{Facts, RunFailure};
 use crate::fleet::Fleet;
 use crate::fleet::results::of_both;
-use crate::stats::stop::StopReason;
 use crate::store::error::StoreError;
 use crate::store::files::Files;
 use crate::store::{ENDED_FILE, PLAN_FILE, json};
 use crate::study::Study;
+use linkrate_stats::stop::StopReason;
 
 /// The latest version of the store. A store of a later one is refused, never guessed at.
 pub const STORE_FORMAT: u32 = 4;

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::fixture;
-use crate::stats::stop::StopReason;
+use linkrate_stats::stop::StopReason;
 
 fn facts() -> Facts {
     let mut facts = Facts::default();

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::fixture::{self, SAME, Truth, set};
-use crate::stats::simulate::{Simulator, share};
 use crate::store::Outcome;
+use linkrate_stats::simulate::{Simulator, share};
 
 /// The second cell is a tenth slower, at the same service demand.
 const SLOWER: Truth = [(1.0, 1.0), (0.9, 0.9), (1.0, 1.0)];

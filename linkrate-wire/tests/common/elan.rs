@@ -4,7 +4,6 @@
 //! Connections keep the order of units, as those of ATM do, and a released one loses what is under
 //! way. Only control frames are duplicated. Each frame that a client delivers is held against the ones
 //! before it: in order, and once.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -24,11 +23,8 @@ use linkrate_wire::machine::lane::{
     Elan, Lecs, LecsConfig, Les, LesConfig, ServerAction, ServerEvent,
 };
 
-#[path = "lossy.rs"]
-mod lossy;
-
-use lossy::Random;
-pub use lossy::Wire;
+use crate::lossy::Random;
+pub use crate::lossy::Wire;
 
 pub const MS: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);

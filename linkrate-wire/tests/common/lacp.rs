@@ -1,5 +1,4 @@
 //! A system of LACP as an end of a wire, watched at each step.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

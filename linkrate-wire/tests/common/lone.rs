@@ -1,5 +1,4 @@
 //! One system of LACP, whose partner is played by hand.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 //!
 //! While it runs, the pair holds both machines to the contract of [`Machine`]: a poll before the
 //! due time does nothing, and after a poll the next due time is later.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -11,11 +10,8 @@ use std::time::Duration;
 
 use linkrate_wire::machine::Machine;
 
-#[path = "lossy.rs"]
-mod lossy;
-
-use lossy::Random;
-pub use lossy::Wire;
+use crate::lossy::Random;
+pub use crate::lossy::Wire;
 
 /// A machine as one end of a wire.
 pub trait End: Machine<Action: Debug> {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use linkrate_study::stats::sample::Sample;
-use linkrate_study::stats::student_t;
+use linkrate_stats::sample::Sample;
+use linkrate_stats::student_t;
 use serde_json::Value;
 
 /// The spread between sessions, in times of what the runs within them explain, from which the intervals of a

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use linkrate_lab::Lab;
+use linkrate_stats::order::Order;
 use linkrate_study::adapter;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Executor;
 use linkrate_study::keys::{self, Setup};
 use linkrate_study::levels::{Level, Levels};
-use linkrate_study::order::Order;
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, MemoryStore};
 use linkrate_study::study::{Cell, Family, Method, OnFailure, Study};

@@ -1,13 +1,45 @@
 //! What tests of servers and clients of other programs share.
 
+use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 
-/// A port of the loopback interface that nothing listens on.
+use super::wait_until;
+
+/// A port of the loopback interface that nothing listens on, and no other test takes: below those that the kernel
+/// gives to clients, and by process.
 pub fn free_port() -> u16 {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    free.local_addr().expect("its address").port()
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 22_000;
+    const EACH: u32 = 40;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id() * EACH + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(FIRST + number % COUNT).expect("below 32,768");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Waits until a program of this host listens on a TCP port. It is not connected to: to many servers that would be a
+/// test.
+#[track_caller]
+pub fn await_listener(port: u16) {
+    // state 0A is TCP_LISTEN, include/net/tcp_states.h
+    let listens = |row: &str| {
+        let fields: Vec<&str> = row.split_whitespace().collect();
+        let is_port = |field: &&str| field.ends_with(&format!(":{port:04X}"));
+        fields.get(1).is_some_and(is_port) && fields.get(3) == Some(&"0A")
+    };
+    let table = |path| fs::read_to_string(path).unwrap_or_default();
+    let found = wait_until(Duration::from_secs(10), || {
+        ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(|path| table(path).lines().any(listens))
+    });
+    assert!(found, "nothing listens on port {port}");
 }
 
 /// Whether two ends of a test of iperf3 with these options tell of the same number of octets, except for what is on its

@@ -25,6 +25,8 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -140,8 +142,9 @@ impl Finished {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    stdout: Receiver<Vec<u8>>,
-    stderr: Receiver<Vec<u8>>,
+    // locked, so that several threads may share what runs
+    stdout: Mutex<Receiver<Vec<u8>>>,
+    stderr: Mutex<Receiver<Vec<u8>>>,
 }
 
 impl Running {
@@ -153,8 +156,8 @@ impl Running {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         Self {
             child,
-            stdout: collect(stdout.expect("stdout is a pipe")),
-            stderr: collect(stderr.expect("stderr is a pipe")),
+            stdout: collect(stdout.expect("stdout is a pipe")).into(),
+            stderr: collect(stderr.expect("stderr is a pipe")).into(),
         }
     }
 
@@ -168,6 +171,11 @@ impl Running {
         kill(self.pid(), signal);
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
     /// Waits for its end, and for that of all who hold its output.
     #[track_caller]
     pub fn wait(mut self) -> Finished {
@@ -179,8 +187,9 @@ impl Running {
                 None => std::thread::sleep(Duration::from_millis(20)),
             }
         };
-        let text = |receiver: &Receiver<Vec<u8>>| {
+        let text = |receiver: &Mutex<Receiver<Vec<u8>>>| {
             let left = deadline.saturating_duration_since(Instant::now());
+            let receiver = receiver.lock().expect("nothing panics while it is locked");
             let bytes = receiver.recv_timeout(left).expect("somebody still holds its output");
             String::from_utf8(bytes).expect("its output is text")
         };
@@ -259,6 +268,21 @@ pub fn tshark(file: &Path, filter: &str, fields: &[&str]) -> String {
     tshark.args(["-Y", filter, "-T", "fields"]);
     fields.iter().for_each(|field| _ = tshark.args(["-e", field]));
     Running::start(&mut tshark).wait().expect_code(0).stdout
+}
+
+/// Tries all cases, `width` at a time: for those that mostly wait.
+pub fn at_once<T: Sync>(width: usize, cases: &[T], try_one: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..width {
+            // a panic of a thread is one of the scope
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    try_one(case);
+                }
+            });
+        }
+    });
 }
 
 /// Waits until `condition` holds; false when it does not in `limit`.

@@ -12,8 +12,8 @@ use linkrate_sys::netlink::RouteSocket;
 /// Tells a test that it runs in a host of its own. To the harness it is one more name to run.
 const MARKER: &str = "in-a-host";
 
-/// Runs `test` in a host of its own, or says why it cannot.
-pub fn in_a_host(name: &str, test: impl FnOnce()) {
+/// Runs `test`, which is `name` in `module`, in a host of its own, or says why it cannot.
+pub fn in_a_host(module: &str, name: &str, test: impl FnOnce()) {
     if std::env::args().any(|argument| argument == MARKER) {
         test();
         return;
@@ -29,7 +29,9 @@ pub fn in_a_host(name: &str, test: impl FnOnce()) {
         return println!("SKIPPED {name}: ip is not installed; apt-get install iproute2");
     }
     let program = std::env::current_exe().expect("a test binary");
-    let arguments = ["--exact", "--nocapture", "--test-threads=1", name, MARKER].map(OsStr::new);
+    // the harness names a test without its crate
+    let path = format!("{}::{name}", module.split_once("::").map_or("", |(_, path)| path));
+    let arguments = ["--exact", "--nocapture", "--test-threads=1", &path, MARKER].map(OsStr::new);
     let mut host = host::spawn(&program, &arguments, isolation).expect("a host");
     let mut output = String::new();
     host.socket().read_to_string(&mut output).expect("its output");

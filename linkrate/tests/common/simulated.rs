@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use linkrate_stats::stop::StopReason;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::Levels;
 use linkrate_study::schedule::block_order;
-use linkrate_study::stats::stop::StopReason;
 use linkrate_study::store::{Ended, Outcome, RunStore, Store, StoredRun};
 use linkrate_study::study::Study;
 use linkrate_terms::intervals::Interval;

@@ -4,10 +4,10 @@ use linkrate_terms::{Measurement, TestbedSpec};
 
 use crate::analysis::limit;
 use crate::belief::limits;
-use crate::stats::interval::of_mean;
 use crate::store::StoredRun;
 use crate::study::Cell;
 use crate::verdict::OneWay;
+use linkrate_stats::interval::of_mean;
 
 /// Runs that are named one by one.
 const NAMED: usize = 3;

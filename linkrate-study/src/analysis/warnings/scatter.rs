@@ -9,9 +9,9 @@ use crate::analysis::measures::RunsByCell;
 use crate::analysis::watched::word;
 use crate::names;
 use crate::quantity::Measure;
-use crate::stats::trend::{self, median};
-use crate::stats::wander;
 use crate::study::Study;
+use linkrate_stats::trend::{self, median};
+use linkrate_stats::wander;
 
 /// Distance from the median of its cell from which a run is named, in robust standard deviations (1.4826 times
 /// the median absolute deviation; Iglewicz and Hoaglin 1993). Among normal runs of four cells or
@@ -195,9 +195,9 @@ mod tests {
     use crate::analysis::analyse;
     use crate::executor::Facts;
     use crate::fixture;
-    use crate::stats::simulate::Simulator;
-    use crate::stats::stop::StopReason;
     use crate::store::{Ended, StoredPlan, StoredRun, StoredStudy};
+    use linkrate_stats::simulate::Simulator;
+    use linkrate_stats::stop::StopReason;
 
     /// Runs of the ladder with 1 % of noise, changed by `change` (block, cell).
     fn ladder(blocks: u32, seed: u64, change: impl Fn(u32, u32) -> f64) -> StoredStudy {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fleet::{Pattern, rounds};
-use crate::stats::simulate::Simulator;
+use linkrate_stats::simulate::Simulator;
 
 /// What the truth is beside noise.
 type Truth = fn(u32, u32) -> f64;

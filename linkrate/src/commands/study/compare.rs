@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use linkrate_report::comparison;
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::comparison::conditions::IMPORTED;
 use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
-use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::store::Store;
 use linkrate_terms::units::parse_percent;
 

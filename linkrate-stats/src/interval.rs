@@ -1,0 +1,113 @@
+//! The confidence interval of a mean over runs.
+
+use serde::Serialize;
+
+/// A mean with its confidence interval. With a single run there is no interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// The estimate.
+    pub mean: f64,
+    /// Lower end; absent when the runs do not allow one.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+use crate::sample::Sample;
+use crate::student_t::critical_value;
+
+/// The mean of `values` with its two-sided t interval (mean ± t · s / √n), in the unit of the
+/// values. `None` without values; with one value the mean alone, for one run says nothing about
+/// how runs differ.
+///
+/// `confidence` is in (0, 1), for example 0.95.
+pub fn of_mean(values: &[f64], confidence: f64) -> Option<Interval> {
+    let sample = Sample::of(values)?;
+    let mean = sample.mean();
+    Some(match sample.standard_error() {
+        Some(error) => {
+            let half = critical_value(confidence, (sample.count() - 1) as f64) * error;
+            Interval { mean, low: Some(mean - half), high: Some(mean + half) }
+        }
+        None => Interval { mean, low: None, high: None },
+    })
+}
+
+/// Half the distance between the ends, in the unit of the mean. `None` without ends.
+pub fn half_width(interval: &Interval) -> Option<f64> {
+    Some((interval.high? - interval.low?) / 2.0)
+}
+
+/// The half-width as a fraction of the mean. `None` without ends; zero when both are zero;
+/// infinite when only the mean is.
+pub fn relative_half_width(interval: &Interval) -> Option<f64> {
+    let half = half_width(interval)?;
+    Some(if half == 0.0 { 0.0 } else { half / interval.mean.abs() })
+}
+
+/// Whether `value` lies outside the interval; without ends nothing is excluded.
+pub fn excludes(interval: &Interval, value: f64) -> bool {
+    matches!((interval.low, interval.high), (Some(low), Some(high)) if value < low || value > high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::{Simulator, share};
+
+    fn covers(interval: &Interval, truth: f64) -> bool {
+        interval.low.is_some() && !excludes(interval, truth)
+    }
+
+    #[test]
+    fn an_interval_worked_by_hand() {
+        // mean 3, s² = 2.5, t(4) = 2.7764: 2.7764 · sqrt(0.5) = 1.96324
+        let interval = of_mean(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).unwrap();
+        assert_eq!(interval.mean, 3.0);
+        assert!((half_width(&interval).unwrap() - 1.963_24).abs() < 1e-5);
+        assert!((relative_half_width(&interval).unwrap() - 0.654_41).abs() < 1e-5);
+        assert!(excludes(&interval, 1.0) && excludes(&interval, 5.0) && !excludes(&interval, 4.9));
+    }
+
+    #[test]
+    fn one_run_has_no_interval_and_no_run_has_no_mean() {
+        let one = of_mean(&[7.0], 0.95).unwrap();
+        assert_eq!(one, Interval { mean: 7.0, low: None, high: None });
+        assert_eq!(half_width(&one), None);
+        assert!(!excludes(&one, 100.0));
+        assert_eq!(of_mean(&[], 0.95), None);
+    }
+
+    #[test]
+    fn runs_that_agree_exactly_are_exact_even_at_zero() {
+        assert_eq!(relative_half_width(&of_mean(&[0.0; 4], 0.95).unwrap()), Some(0.0));
+        assert_eq!(relative_half_width(&of_mean(&[-1.0, 1.0], 0.95).unwrap()), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn normal_runs_are_covered_as_often_as_promised() {
+        for (n, seed) in [(5, 1), (7, 2), (10, 3)] {
+            for (confidence, low, high) in [(0.95, 0.93, 0.97), (0.90, 0.88, 0.92)] {
+                let mut simulator = Simulator::new(seed);
+                let covered = share(4000, || {
+                    let runs: Vec<f64> = (0..n).map(|_| 9.4e9 + 2e8 * simulator.normal()).collect();
+                    covers(&of_mean(&runs, confidence).unwrap(), 9.4e9)
+                });
+                assert!((low..=high).contains(&covered), "n {n}, {confidence}: {covered}");
+            }
+        }
+    }
+
+    #[test]
+    fn mildly_skewed_runs_are_covered_as_often_as_promised() {
+        let deviation: f64 = 0.25;
+        let truth = (deviation * deviation / 2.0).exp();
+        for (n, seed) in [(5, 4), (8, 5), (10, 6)] {
+            let mut simulator = Simulator::new(seed);
+            let covered = share(4000, || {
+                let runs: Vec<f64> = (0..n).map(|_| simulator.lognormal(deviation)).collect();
+                covers(&of_mean(&runs, 0.95).unwrap(), truth)
+            });
+            assert!((0.93..=0.97).contains(&covered), "n {n}: {covered}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Statistics of runs: means, intervals, paired effects, the order of runs and the rule that ends a study.
+//!
+//! The unit of replication is the run. Nothing here ever sees a slice of one, and nothing here
+//! knows what a run is: figures come in as numbers and leave as numbers, which is why all of it
+//! is tested on simulated data with known truth.
+//!
+//! - [`sample`]: mean and variance that survive large offsets
+//! - [`student_t`]: the distribution behind every interval
+//! - [`interval`]: the interval of a mean
+//! - [`normal`]: the distribution of what is a sum of many
+//! - [`mirroring`]: what mirrored blocks cost the intervals of effects
+//! - [`paired`]: the ratio of two levels, paired within blocks
+//! - [`quotient`]: the quotient of two figures, paired within blocks
+//! - [`independent`]: the ratio of two sets of runs that share no blocks
+//! - [`stop`]: when it is enough
+//! - [`trend`]: whether figures drift
+//! - [`change_point`]: where the level of a series changes
+//! - [`wander`]: whether runs depend on those before them
+//! - [`order`]: the order of runs, in randomised complete blocks
+//! - [`random`]: the generator behind it
+//! - [`simulate`]: figures with a known truth, and noise as machines make it, for tests
+
+#![forbid(unsafe_code)]
+
+pub mod change_point;
+pub mod independent;
+pub mod interval;
+pub mod mirroring;
+pub mod normal;
+pub mod order;
+pub mod paired;
+pub mod quotient;
+pub mod random;
+pub mod sample;
+pub mod stop;
+pub mod student_t;
+pub mod trend;
+pub mod wander;
+
+pub mod simulate;

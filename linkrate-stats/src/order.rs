@@ -1,0 +1,62 @@
+//! The rule that the order of runs follows.
+
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::random::{generator, shuffle};
+
+/// The rule of the run order of a study's blocks. It is stored with the study, so that any later
+/// version of linkrate resumes the study in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The order of each block is independent of the others.
+    Independent,
+    /// Two blocks reverse an earlier one ([`MIRRORED`]); the orders of the others are independent.
+    Mirrored,
+}
+
+/// Each block that reverses the order of an earlier one, and the earlier one, both from 0.
+///
+/// No two cells then come in the same order in all blocks. Under a steady drift, whatever the number
+/// of cells, too few differences have the same sign for an interval to exclude the truth. One such
+/// pair is not enough for seven blocks. More pairs have a price: a disturbance with opposite signs in
+/// the two blocks of a pair becomes an effect, because one of them is reversed, and only blocks with
+/// their own orders outweigh it. The pairs are one and two blocks apart, so that no periodic
+/// disturbance affects both in the same way.
+/// `docs/src/concepts/method.md` has figures, `order/truth.rs` makes them.
+pub const MIRRORED: [(u32, u32); 2] = [(1, 0), (4, 2)];
+
+impl Order {
+    /// The rule of stores that do not name one.
+    pub fn of_older_stores() -> Self {
+        Self::Independent
+    }
+
+    /// The cells of a block, from 0, in the order that a study with this seed runs them, and the generator for what
+    /// is random in its runs.
+    pub fn of_block(self, seed: u64, block: u32, count: u32) -> (Vec<u32>, ChaCha8Rng) {
+        let mut rng = generator(seed, block);
+        let mut cells: Vec<u32> = (0..count).collect();
+        match self.reversed(block) {
+            None => shuffle(&mut cells, &mut rng),
+            Some(first) => {
+                shuffle(&mut cells, &mut generator(seed, first));
+                cells.reverse();
+            }
+        }
+        (cells, rng)
+    }
+
+    /// The block whose order `block` reverses, both from 0.
+    pub fn reversed(self, block: u32) -> Option<u32> {
+        let pairs: &[(u32, u32)] = match self {
+            Self::Independent => &[],
+            Self::Mirrored => &MIRRORED,
+        };
+        pairs.iter().find(|(mirror, _)| *mirror == block).map(|(_, first)| *first)
+    }
+}
+
+#[cfg(test)]
+mod truth;

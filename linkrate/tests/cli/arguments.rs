@@ -1,0 +1,542 @@
+//! The command line as people and scripts meet it: help, plans, and what wrong input gets. Nothing
+//! here measures, so it needs no privilege; what would have measured must be refused before.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use crate::common;
+use crate::common::agent::Agent;
+use crate::common::{LINKRATE, Running, command, has_or_skips, linkrate, linkrate_with, printed};
+use insta::assert_snapshot;
+use linkrate_agent::framing::MAX_FRAME_BYTES;
+use linkrate_agent::protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request};
+use linkrate_sys::host_settings;
+use linkrate_sys::tree::Tree;
+use linkrate_terms::InterfaceKnobs;
+use serde_json::json;
+
+/// What `linkrate WORDS` says when it refuses.
+#[track_caller]
+fn refusal(words: &str) -> String {
+    linkrate(words).refusal()
+}
+
+/// What `study show` and `study run`, which must agree, say to a study file.
+fn refusal_of_study(text: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("asked.toml"), text).unwrap();
+    let said = ["study show asked.toml", "study run asked.toml --output results"].map(|words| {
+        Running::start(command(LINKRATE, words).current_dir(directory.path())).wait().refusal()
+    });
+    assert_eq!(said[0], said[1]);
+    assert!(!directory.path().join("results").exists());
+    said[0].clone()
+}
+
+#[test]
+fn help_names_every_command_and_exit_code() {
+    assert_snapshot!("help", printed("--help"));
+    assert_snapshot!("help_study", printed("study --help"));
+    assert_snapshot!("help_study_show", printed("study show --help"));
+    assert_snapshot!("help_study_run", printed("study run --help"));
+    assert_snapshot!("help_study_resume", printed("study resume --help"));
+    assert_snapshot!("help_study_report", printed("study report --help"));
+    assert_snapshot!("help_measure", printed("measure --help"));
+    assert_snapshot!("help_netperf", printed("netperf --help"));
+    assert_snapshot!("help_serve", printed("serve --help"));
+    assert_snapshot!("help_iperf3", printed("iperf3 --help"));
+    assert_snapshot!("help_completions", printed("completions --help"));
+}
+
+#[test]
+fn the_version_tells_commit_and_build() {
+    let version = env!("CARGO_PKG_VERSION");
+    let short = printed("-V");
+    let commit = short.trim_end().strip_prefix(&format!("linkrate {version} ("));
+    let commit = commit.and_then(|rest| rest.strip_suffix(')')).expect("a commit");
+    let long = printed("--version");
+    let lines: Vec<&str> = long.lines().collect();
+    assert_eq!(lines[..2], [format!("linkrate {version}"), format!("commit: {commit}")]);
+    let build: Vec<&str> =
+        lines[2].strip_prefix("build:  ").expect("a build").split(", ").collect();
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    assert_eq!(build[0], profile, "{long}");
+    assert!(build[1].contains("linux"), "{long}");
+    let libc = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
+    assert_eq!(build[2], libc, "{long}");
+    assert!(build[3].starts_with("rustc 1."), "{long}");
+    // a commit of this repository, where the sources are one
+    let is_commit = |word: &str| word.len() >= 12 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let first = commit.split(',').next().unwrap_or_default();
+    assert!(["debug build", "commit not known"].contains(&commit) || is_commit(first), "{commit}");
+}
+
+#[test]
+fn completions_are_read_by_their_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        let text = printed(&format!("completions {shell}"));
+        for word in ["study", "resume", "--balance", "--switch-balance"] {
+            // fish names options without hyphens
+            assert!(text.contains(word.trim_start_matches('-')), "{shell}: {word}");
+        }
+        if !has_or_skips("completions_are_read_by_their_shells", shell, shell) {
+            continue;
+        }
+        let mut reader = Command::new(shell)
+            .arg("-n")
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        reader.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let read = reader.wait_with_output().unwrap();
+        assert!(read.status.success(), "{shell}: {}", String::from_utf8_lossy(&read.stderr));
+        assert_eq!(String::from_utf8_lossy(&read.stderr), "", "{shell}");
+    }
+    let told = refusal("completions tcsh");
+    assert!(told.contains("'tcsh'") && told.contains("bash, zsh, fish"), "{told}");
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man1");
+    let mut man = command(LINKRATE, "man");
+    Running::start(man.arg(&pages)).wait().expect_code(0);
+    for name in ["linkrate", "linkrate-study", "linkrate-study-run", "linkrate-serve"] {
+        let page = fs::read_to_string(pages.join(format!("{name}.1"))).expect(name);
+        assert!(page.contains(&format!(".TH {name} 1")), "{page}");
+    }
+    // what only linkrate itself starts
+    assert!(!pages.join("linkrate-agent.1").exists());
+}
+
+#[test]
+fn studies_are_listed_for_people_and_scripts() {
+    assert_snapshot!("study_list", printed("study list"));
+    assert_snapshot!("study_list_json", printed("study list --json"));
+    let document: serde_json::Value = serde_json::from_str(&printed("study list --json")).unwrap();
+    for study in document["studies"].as_array().unwrap() {
+        printed(&format!("study show {}", study["study"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn a_plan_is_shown_without_running_anything() {
+    assert_snapshot!("study_show", printed("study show tso"));
+    assert_snapshot!("study_show_quick", printed("study show tso --quick"));
+    assert_snapshot!("study_show_parts", printed("study show ten-gigabit"));
+}
+
+#[test]
+fn a_model_lies_beside_the_study_that_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let model = "name = \"mine\"\ntitle = \"Mine\"\nsource = \"none\"\nports = 1\nqueues = 2\n\
+                 superframe = 65535\nmax-mtu = 4000\ntransmit-ring = 256\nreceive-ring = 256\n";
+    fs::write(path("mine.toml"), model).unwrap();
+    let study = |mtu: u32| {
+        let text = format!(
+            "title = \"t\"\n[testbed]\nadapter = \"mine.toml\"\nscale = 0.5\n\
+             [factors]\nmtu = [1500, {mtu}]\n"
+        );
+        fs::write(path("study.toml"), text).unwrap();
+    };
+    study(4000);
+    let output = linkrate_with("study show", &[&path("study.toml")]);
+    let plan = output.stdout;
+    assert!(plan.contains("mine, 1 port with 1 client, links at 0.5 of their rate"), "{plan}");
+    study(9000);
+    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
+    assert!(
+        said.contains("mtu 9000 is above the maximum of adapter mine; set at most 4000"),
+        "{said}"
+    );
+    fs::write(path("mine.toml"), model.replace("ports = 1", "prots = 1")).unwrap();
+    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
+    assert!(
+        said.contains("study.toml:3:11: testbed.adapter: mine.toml: line 4: unknown"),
+        "{said}"
+    );
+    let said = linkrate_with("measure --adapter", &[&path("mine.toml")]).refusal();
+    assert!(said.contains("mine.toml: line 4: unknown field"), "{said}");
+    fs::remove_file(path("mine.toml")).unwrap();
+    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
+    assert!(said.contains("mine.toml: No such file"), "{said}");
+}
+
+#[test]
+fn a_plan_on_existing_interfaces_names_both_ends() {
+    let on = "--interface eth1 --interface eth2 --client ssh:lab2 --client ssh:me@lab3,10.0.0.3";
+    let plan = printed(&format!("study show offload-ladder {on}"));
+    assert!(
+        plan.contains("eth1, eth2 of this host, with ssh:lab2, ssh:me@lab3,10.0.0.3"),
+        "{plan}"
+    );
+    let document: serde_json::Value =
+        serde_json::from_str(&printed(&format!("study show offload-ladder --json {on}"))).unwrap();
+    assert_eq!(document["adapter"], "interface");
+    assert_eq!(document["interfaces"], serde_json::json!(["eth1", "eth2"]));
+    assert_eq!(document["far_ends"], serde_json::json!(["ssh:lab2", "ssh:me@lab3,10.0.0.3"]));
+    assert_eq!((&document["ports"], &document["clients"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn refuses_interfaces_that_make_no_testbed() {
+    for (words, part) in [
+        ("measure --interface eth1", "--client <CLIENT>"),
+        ("measure --client ssh:a", "--interface <NAME>"),
+        ("measure --interface eth1 --client lab2", "it names no way to reach the client"),
+        (
+            "measure --interface eth1 --client ssh:-oProxyCommand=x",
+            "the text after ssh: is not a host",
+        ),
+        (
+            "measure --interface e1 --interface e2 --client ssh:a",
+            "1 clients cannot be divided among 2 interfaces",
+        ),
+        ("measure --interface e1 --client interface:e1", "interface e1 is named twice"),
+        (
+            "measure --interface e1 --client ssh:a --adapter veth",
+            "--adapter cannot be combined with",
+        ),
+        ("measure --interface e1 --client ssh:a --scale 0.5", "--scale cannot be combined with"),
+        ("measure --interface e1 --client ssh:a --lro on", "--lro: linkrate does not set lro"),
+        (
+            "measure --interface e1 --client ssh:a --clients 2",
+            "the number of clients follows from the ports",
+        ),
+        ("measure --interface e1 --client ssh:a --ports 2", "more than the number of interfaces"),
+        ("study run tso --interface e1 --client ssh:a", "more than the number of interfaces"),
+    ] {
+        let said = common::linkrate(words).refusal();
+        assert!(said.contains(part), "{words}: {said}");
+    }
+}
+
+#[test]
+fn the_document_of_a_plan_has_the_same_values() {
+    let document =
+        |words: &str| -> serde_json::Value { serde_json::from_str(&printed(words)).unwrap() };
+    let (full, quick) =
+        (document("study show tso --json"), document("study show tso --quick --json"));
+    for (plan, cells, ports) in [(&full, 18, 4), (&quick, 3, 2)] {
+        assert_eq!((&plan["format"], &plan["study"]), (&1.into(), &"tso".into()));
+        assert_eq!(plan["cells"].as_array().unwrap().len(), cells);
+        assert_eq!((&plan["adapter"], &plan["ports"]), (&"gigabit".into(), &ports.into()));
+        assert_eq!(plan["cells"][0]["offload"], "none");
+        // one idle run in each block
+        assert_eq!(plan["runs_per_block"], cells + 1);
+        let seconds = |key: &str| plan[key].as_f64().unwrap();
+        assert!(seconds("shortest_seconds") <= seconds("longest_seconds"));
+    }
+    // what the project promises of this study
+    assert!(full["longest_seconds"].as_f64().unwrap() < 300.0);
+    assert!(quick["longest_seconds"].as_f64().unwrap() < 60.0);
+    assert_eq!(quick["min_blocks"], 5);
+}
+
+#[test]
+fn refuses_a_missing_study() {
+    assert_snapshot!("unknown_study", refusal("study show tos"));
+    assert_eq!(refusal("study run tos"), refusal("study show tos"));
+    assert_snapshot!("missing_file", refusal("study show absent/study.toml"));
+    assert_eq!(refusal("study run absent/study.toml"), refusal("study show absent/study.toml"));
+}
+
+#[test]
+fn every_error_of_a_study_file_has_its_place() {
+    assert_snapshot!(
+        "study_errors",
+        refusal_of_study(
+            "title = \"Wrong in many ways\"\n\
+             tilte = \"twice\"\n\
+             \n\
+             [testbed]\n\
+             adapter = \"vteh\"\n\
+             clients = 0\n\
+             \n\
+             [factors]\n\
+             offload = [\"none\", \"tos\"]\n\
+             ofload = [\"none\"]\n\
+             \n\
+             [workload]\n\
+             message = \"32 KiBi\"\n\
+             socket = \"1 B\"\n\
+             \n\
+             [method]\n\
+             run = \"2 parsecs\"\n\
+             blocks = { min = 9, max = 3 }\n"
+        )
+    );
+    assert_snapshot!("study_without_cells", refusal_of_study("title = \"Nothing varies\"\n"));
+    assert_snapshot!(
+        "study_empty_factor",
+        refusal_of_study("title = \"No levels\"\n[factors]\noffload = []\n")
+    );
+    assert_snapshot!(
+        "study_impossible_cell",
+        refusal_of_study(
+            "title = \"TSO needs checksums\"\n[factors]\noffload = [\"gso\", \"tso\"]\n\
+             [workload]\ntx-checksum = false\n"
+        )
+    );
+    assert_snapshot!("study_no_toml", refusal_of_study("title = \"half a line\n"));
+}
+
+#[test]
+fn does_not_read_a_huge_study_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("huge.toml");
+    // sparse: nothing of it is on the disk
+    fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    let said = linkrate_with("study show", &[path.to_str().unwrap()]).refusal();
+    assert!(said.contains("huge.toml: 1099511627776 bytes, expected a study file of at most"));
+}
+
+#[test]
+fn refuses_a_study_path_that_is_not_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let said =
+        linkrate_with("study show", &[&format!("{}/", directory.path().display())]).refusal();
+    assert!(said.contains("directory"), "{said}");
+    let binary = directory.path().join("binary.toml");
+    fs::write(&binary, [0xff; 64]).unwrap();
+    let said = linkrate_with("study show", &[binary.to_str().unwrap()]).refusal();
+    assert!(said.contains("binary.toml: ") && said.contains("UTF-8"), "{said}");
+}
+
+#[test]
+fn measure_refuses_wrong_values() {
+    let refusals: String = [
+        ("--message 0", None),
+        ("--message", Some("64 KiB to 1 KiB")),
+        ("--message 65MiB", None),
+        ("--connections 99999", None),
+        ("--connections -1", None),
+        ("--congestion", Some("a b")),
+        ("--adapter vteh", None),
+        ("--adapter gigabti", None),
+        ("--adapter absent/model.toml", None),
+        ("--adapter gigabit --scale 2", None),
+        ("--adapter gigabit --clients-per-port 17", None),
+        ("--offload tos", None),
+        ("--gro maybe", None),
+        ("--mtu 10", None),
+        ("--runs 0", None),
+        ("--time 1ms", None),
+        ("--time", Some("2 lightyears")),
+        ("--warm-up soon", None),
+        ("--sut-cpu x", None),
+        ("--sut-cpu 99999999", None),
+        ("--client-cpu 3-1", None),
+        ("--ofload tso", None),
+    ]
+    .into_iter()
+    .map(|(option, value)| {
+        let said = linkrate_with(&format!("measure {option}"), value.as_slice()).refusal();
+        format!("{option} {}\n{said}\n", value.unwrap_or_default())
+    })
+    .collect();
+    assert_snapshot!("measure_values", refusals);
+}
+
+#[test]
+fn measure_refuses_impossible_combinations() {
+    let refusals: String = [
+        "--offload tso --tx-checksum off",
+        "--offload none --gso-max-size 16000",
+        "--gso-max-size 1500 --mtu 9000",
+        "--kind udp-stream --message 65508",
+        "--kind udp-stream --udp-segment 1473",
+        "--kind udp-stream --udp-segment 100 --message 65000",
+        "--zero-copy --send-path splice",
+        "--kind request-response --zero-copy",
+        "--burst 4",
+        "--request 4",
+        "--udp-gro on",
+        "--kind request-response --direction receive",
+        "--kind request-response --message 4",
+        "--kind connect-request-response --burst 2",
+        "--kind udp-stream --congestion cubic",
+        "--kind udp-request-response --nodelay on",
+        "--adapter veth --scale 0.5",
+        "--adapter veth --clients-per-port 2",
+        "--adapter veth --ports 2",
+        "--adapter veth --lro on",
+        "--clients 2",
+        "--adapter gigabit --mtu 9001",
+        "--adapter gigabit --queues 2",
+        "--adapter gigabit --gso-max-size 64000",
+        "--adapter gigabit --snap on",
+        "--adapter gigabit --ports 5 --clients-per-port 16",
+        "--adapter ten-gigabit --kind udp-stream --lro on",
+    ]
+    .map(|options| format!("{options}\n{}\n", refusal(&format!("measure {options}"))))
+    .concat();
+    assert_snapshot!("measure_combinations", refusals);
+}
+
+#[test]
+fn refuses_a_missing_cpu() {
+    for words in [
+        "measure --sut-cpu 4000",
+        "measure --client-cpu 4000",
+        "study run tso --output absent/results --sut-cpu 4000",
+    ] {
+        let said = refusal(words);
+        assert!(said.contains("CPU 4000, which this process may not use"), "{said}");
+        assert!(said.contains("\nhint: usable here: "), "{said}");
+    }
+}
+
+#[test]
+fn refuses_a_directory_without_results() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let absent = format!("{path}/absent");
+    for words in ["study report", "study resume"] {
+        for there in [path, &absent] {
+            let said = linkrate_with(words, &[there]).refusal();
+            assert!(said.contains("is not a results directory"), "{said}");
+            assert!(said.contains("hint: "), "{said}");
+        }
+    }
+    assert_eq!(fs::read_dir(path).unwrap().count(), 0);
+}
+
+#[test]
+fn refuses_agent_without_stdio() {
+    assert_snapshot!("agent_alone", refusal("agent"));
+}
+
+#[test]
+fn a_closed_pipe_is_not_a_failure() {
+    // as `linkrate study list | head -0`
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command(LINKRATE, "study list").stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn an_agent_answers_over_plain_pipes_until_its_input_ends() {
+    let mut agent = Agent::start();
+    let Reply::Hello(hello) = agent.ask(&Request::Hello { version: PROTOCOL_VERSION }) else {
+        panic!("no hello");
+    };
+    assert_eq!((hello.version, hello.pid), (PROTOCOL_VERSION, agent.pid()));
+    // the settings of its host, which a controller elsewhere cannot read
+    assert_eq!(hello.settings, host_settings::of_host(&Tree::of_this_host()));
+    assert!(!hello.settings.is_empty());
+    let mut clock = || match agent.ask(&Request::Clock) {
+        Reply::Clock { monotonic_ns } => monotonic_ns,
+        other => panic!("no clock: {other:?}"),
+    };
+    assert!(clock() < clock());
+    assert_eq!(agent.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn an_agent_refuses_another_version_with_both_numbers() {
+    let mut agent = Agent::start();
+    let reason = agent.refuses(&Request::Hello { version: PROTOCOL_VERSION + 1 });
+    assert_eq!(
+        reason,
+        format!("protocol version {}, this agent speaks {PROTOCOL_VERSION}", PROTOCOL_VERSION + 1)
+    );
+    assert_eq!(agent.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn an_agent_refuses_invalid_requests_and_continues() {
+    let mut agent = Agent::start();
+    let far = MeasureSpec {
+        start_ns: 0,
+        end_ns: u64::MAX,
+        interfaces: Vec::new(),
+        cpus: Default::default(),
+        profile: false,
+        agents: Vec::new(),
+        readers: 1,
+        event_ns: None,
+    };
+    for (message, reason) in [
+        (json!("no-such-request"), "message is not understood: unknown variant"),
+        (json!({"hello": {"version": -1}}), "message is not understood: invalid value"),
+        (json!({"await-link": {"name": "../etc"}}), "interface name is"),
+        (json!({"await-link": {"name": "a name of more than fifteen bytes"}}), "interface name is"),
+        (json!({"place": {"cpus": "4000"}}), "4000"),
+        (json!(Request::Measure(far)), "expected at most"),
+        (json!("await-flows"), "await-flows came before listen"),
+        (json!("begin"), "begin came before the flows"),
+        (json!("finish"), "finish came before the flows"),
+    ] {
+        let said = agent.refuses(&message);
+        assert!(said.contains(reason), "{message}: {said}");
+    }
+    for garbage in [&b"\0\0\0\0"[..], b"\0\0\0\x04{{{{", b"\0\0\0\x02\xff\xfe"] {
+        agent.send(garbage);
+        assert!(matches!(agent.answer(), Reply::Refused(_)), "{garbage:?}");
+    }
+    assert!(matches!(agent.ask(&Request::Clock), Reply::Clock { .. }));
+    assert_eq!(agent.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn an_agent_ends_when_it_cannot_decode_its_input() {
+    let mut oversized = Agent::start();
+    oversized.send(&(MAX_FRAME_BYTES as u32 + 1).to_be_bytes());
+    let (code, said) = oversized.end();
+    assert_eq!(code, Some(1));
+    assert!(said.contains(&format!("frame of {} bytes", MAX_FRAME_BYTES + 1)), "{said}");
+
+    let mut torn = Agent::start();
+    torn.send(b"\0\0\0\x20{\"hello\":");
+    let (code, said) = torn.end();
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with("error: agent: "), "{said}");
+}
+
+#[test]
+fn an_agent_without_a_lab_refuses_what_only_labs_need() {
+    let mut agent = Agent::start_with("--interface eth1");
+    for (message, reason) in [
+        (
+            json!({"create-tap": {"name": "t0", "queues": 1, "address": null, "tx_queue_length": 1}}),
+            "create-tap is for labs",
+        ),
+        (json!({"lend": {"name": "lo", "pid": 1}}), "lend is for the system under test"),
+        (json!({"keep": {"names": ["lo"]}}), "this agent may use eth1 only, not lo"),
+        (
+            json!({"set-knobs": {"interfaces": ["lo"], "knobs": InterfaceKnobs::default()}}),
+            "interface lo is not kept",
+        ),
+        (json!({"prepare-profile": {"cpus": "0"}}), "prepare-profile is for"),
+    ] {
+        let said = agent.refuses(&message);
+        assert!(said.contains(reason), "{message}: {said}");
+    }
+    assert_eq!(agent.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
+    let mut agent = Agent::start();
+    let now = linkrate_sys::clock::monotonic_ns();
+    let window = MeasureSpec {
+        start_ns: now,
+        end_ns: now + 60_000_000_000,
+        interfaces: Vec::new(),
+        cpus: Default::default(),
+        profile: false,
+        agents: Vec::new(),
+        readers: 1,
+        event_ns: None,
+    };
+    agent.post(&Request::Measure(window));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    common::kill(agent.pid(), rustix::process::Signal::TERM);
+    assert_eq!(agent.ended(std::time::Duration::from_secs(5)), Some(0));
+}

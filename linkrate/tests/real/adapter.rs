@@ -1,0 +1,531 @@
+//! Virtual adapters on real hosts: what they deliver, that every byte of it is right, and that the
+//! evidence says what was on.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::common::lab::{measured, run_spec};
+use crate::common::{LINKRATE, enter_namespace, is_root_or_skips};
+use linkrate_adapter::Faults;
+use linkrate_lab::placement::Placement;
+use linkrate_lab::testbed::Testbed;
+use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::executor::Executor;
+use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::topology::{Fabric, PortEnd, Segment, Topology};
+use linkrate_terms::{
+    Direction, InterfaceKnobs, Measurement, Model, Offload, Protocol, RunSpec, Steering, Task,
+    TestbedSpec, Workload, model,
+};
+
+fn options() -> LabOptions {
+    LabOptions {
+        route_congestion: Some("cubic".to_owned()),
+        ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
+    }
+}
+
+/// A lab on adapters of `model`, a segment for each port.
+#[track_caller]
+fn adapter_lab(model: Model, ports: u32, clients_per_port: u32) -> Lab {
+    let spec = TestbedSpec {
+        adapter: Adapter::Model(Box::new(model)),
+        clients: ports * clients_per_port,
+        ports,
+        clients_per_port,
+        ..TestbedSpec::default()
+    };
+    Lab::build(&spec, options()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn find(name: &str) -> Model {
+    model::find(name).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A model without a rate: as fast as this machine is.
+fn unpaced() -> Model {
+    Model { rate: None, bus: None, ..find("ten-gigabit") }
+}
+
+fn on(offload: Offload, port: PortRequest) -> InterfaceKnobs {
+    InterfaceKnobs { offload: Some(offload), port, ..InterfaceKnobs::default() }
+}
+
+fn lro() -> PortRequest {
+    PortRequest { lro: Some(true), ..PortRequest::default() }
+}
+
+fn stream(direction: Direction) -> Workload {
+    Workload { direction, ..Workload::default() }
+}
+
+/// Runs `act` in a thread of the network namespace of process `pid`.
+fn in_namespace<T: Send + 'static>(
+    pid: u32,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    std::thread::spawn(move || {
+        enter_namespace(pid);
+        act()
+    })
+}
+
+/// Byte `at` of a stream that repeats after 2^64 bytes at the earliest.
+fn byte(at: u64) -> u8 {
+    let mut word = (at / 8).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (word ^ (word >> 31)).to_le_bytes()[(at % 8) as usize]
+}
+
+/// Sends the stream's first `bytes` bytes, in calls of changing sizes.
+fn send_pattern(mut to: TcpStream, bytes: u64) {
+    let (mut at, mut size) = (0, 1);
+    while at < bytes {
+        let count = (bytes - at).min(size);
+        let part: Vec<u8> = (at..at + count).map(byte).collect();
+        to.write_all(&part).expect("send");
+        at += count;
+        size = size * 7 % 99_991 + 1;
+    }
+}
+
+/// Receives until the end and checks every byte. Returns how many there were.
+fn check_pattern(mut from: TcpStream) -> u64 {
+    let (mut at, mut part) = (0, vec![0; 64 << 10]);
+    loop {
+        let count = from.read(&mut part).expect("receive");
+        if count == 0 {
+            return at;
+        }
+        for (offset, got) in part[..count].iter().enumerate() {
+            let expected = byte(at + offset as u64);
+            assert_eq!(*got, expected, "byte {}", at + offset as u64);
+        }
+        at += count as u64;
+    }
+}
+
+/// Both directions of one connection at once, every byte verified at both ends.
+#[track_caller]
+fn verify_transfer(lab: &mut Lab, bytes: u64) {
+    verify_between(lab.testbed().expect("the testbed is up"), 0, bytes);
+}
+
+/// The same between the SUT and client `number`.
+#[track_caller]
+fn verify_between(testbed: &mut Testbed, number: usize, bytes: u64) {
+    let (sut, client) = (testbed.sut.pid(), testbed.clients[number].host.pid());
+    let address: Ipv4Addr = testbed.clients[number].sut_address;
+    let (tell, port) = std::sync::mpsc::channel();
+    let transfer = move |socket: TcpStream| {
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("set a time-out");
+        let sender = socket.try_clone().expect("clone the socket");
+        let sending = std::thread::spawn(move || {
+            let to = sender.try_clone().expect("clone the socket");
+            send_pattern(to, bytes);
+            sender.shutdown(std::net::Shutdown::Write).expect("end the stream");
+        });
+        let received = check_pattern(socket);
+        sending.join().expect("sent");
+        received
+    };
+    let server = in_namespace(sut, move || {
+        let listener = TcpListener::bind((address, 0)).expect("listen");
+        tell.send(listener.local_addr().expect("an address").port()).expect("tell the port");
+        transfer(listener.accept().expect("accept").0)
+    });
+    let client = in_namespace(client, move || {
+        let port = port.recv().expect("a port");
+        transfer(TcpStream::connect((address, port)).expect("connect"))
+    });
+    assert_eq!(server.join().expect("the server verified"), bytes);
+    assert_eq!(client.join().expect("the client verified"), bytes);
+}
+
+/// One segment: two ports of the SUT and three clients at one switch.
+#[test]
+fn ports_of_one_segment_serve_their_own_clients() {
+    if !is_root_or_skips("ports_of_one_segment_serve_their_own_clients") {
+        return;
+    }
+    let port =
+        |number| PortEnd { number, place: number as usize, interface: format!("eth{number}") };
+    let ports = vec![port(0), port(1)];
+    let segment = Segment {
+        number: 0,
+        fabric: Fabric::Switch,
+        spread_clients: false,
+        home: 0,
+        bridged: 0,
+        elans: Vec::new(),
+        ports,
+        clients: vec![0, 1, 2],
+        aggregate: None,
+    };
+    let topology = Topology { segments: vec![segment] };
+    let spec = TestbedSpec {
+        adapter: Adapter::Model(Box::new(find("gigabit"))),
+        clients: 3,
+        ..TestbedSpec::default()
+    };
+    let placement = Placement::choose(&spec).expect("CPUs");
+    let mut testbed = Testbed::build_on(topology, &spec, &placement, &options())
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(testbed.sut_interfaces(3), ["eth0", "eth1"]);
+    let counted = |testbed: &Testbed| {
+        let adapters = testbed.ground.adapters().expect("virtual adapters");
+        let counters = adapters.sut_ports().map(|port| port.port.counters());
+        counters.map(|of| [of["ifHCOutOctets"], of["ifHCInOctets"]]).collect::<Vec<_>>()
+    };
+    for (client, index) in [(0, 0), (1, 0), (2, 1)] {
+        let before = counted(&testbed);
+        verify_between(&mut testbed, client, 100_000);
+        let after = counted(&testbed);
+        for (port, (after, before)) in after.iter().zip(&before).enumerate() {
+            let passed = [after[0] - before[0], after[1] - before[1]];
+            let own = passed.iter().all(|octets| *octets >= 100_000);
+            let none = passed.iter().all(|octets| *octets < 10_000);
+            assert!(
+                if port == index { own } else { none },
+                "client {client}, eth{port}: {passed:?}"
+            );
+        }
+    }
+}
+
+/// Sets the knobs of a run without running it long.
+#[track_caller]
+fn set(lab: &mut Lab, interface: InterfaceKnobs) {
+    let spec = run_spec(Task::Idle, interface, Duration::from_millis(20));
+    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+fn counter(lab: &mut Lab, name: &str) -> u64 {
+    let testbed = lab.testbed().expect("the testbed is up");
+    let segment = &testbed.ground.adapters().expect("virtual adapters").segments()[0];
+    let sum = |port: &linkrate_adapter::Port| port.counters().get(name).copied().unwrap_or(0);
+    sum(&segment.ports[0].port) + segment.clients.iter().map(sum).sum::<u64>()
+}
+
+#[track_caller]
+fn verify_under(faults: Faults, evidence: &[&str]) {
+    let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
+    set(&mut lab, on(Offload::Tso, lro()));
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
+    adapters.set_faults(faults).unwrap_or_else(|error| panic!("{error}"));
+    verify_transfer(&mut lab, 4 << 20);
+    for name in evidence {
+        assert!(counter(&mut lab, name) > 0, "{name} is 0 under {faults:?}");
+    }
+}
+
+#[test]
+fn every_byte_is_right_whatever_is_offloaded() {
+    if !is_root_or_skips("every_byte_is_right_whatever_is_offloaded") {
+        return;
+    }
+    let mut lab = adapter_lab(unpaced(), 1, 1);
+    for offload in [Offload::None, Offload::Gso, Offload::Tso] {
+        for port in [PortRequest::default(), lro()] {
+            set(&mut lab, on(offload, port));
+            verify_transfer(&mut lab, 8 << 20);
+        }
+    }
+    for port in [
+        PortRequest { vlan: Some(7), ..lro() },
+        PortRequest { snap: Some(true), ..lro() },
+        PortRequest { vlan: Some(4094), snap: Some(true), ..PortRequest::default() },
+    ] {
+        set(&mut lab, on(Offload::Tso, port));
+        verify_transfer(&mut lab, 8 << 20);
+    }
+    let jumbo = InterfaceKnobs { mtu: Some(9000), ..on(Offload::Tso, lro()) };
+    set(&mut lab, jumbo);
+    verify_transfer(&mut lab, 8 << 20);
+    for name in ["txSegments", "rxSuperframes", "rxChecksumGood"] {
+        assert!(counter(&mut lab, name) > 0, "{name}");
+    }
+    assert_eq!(counter(&mut lab, "rxChecksumBad"), 0);
+    assert_eq!(counter(&mut lab, "txDropMalformed"), 0);
+    assert_eq!(counter(&mut lab, "rxHostRefused"), 0);
+}
+
+#[test]
+fn every_byte_is_right_when_frames_are_lost() {
+    if is_root_or_skips("every_byte_is_right_when_frames_are_lost") {
+        verify_under(Faults { loss: 0.01, ..Faults::default() }, &[]);
+        verify_under(Faults { fcs_error: 0.01, ..Faults::default() }, &["dot3HCStatsFCSErrors"]);
+    }
+}
+
+#[test]
+fn every_byte_is_right_when_bits_flip_unseen() {
+    if is_root_or_skips("every_byte_is_right_when_bits_flip_unseen") {
+        verify_under(Faults { corrupt: 0.01, ..Faults::default() }, &["rxChecksumBad"]);
+    }
+}
+
+#[test]
+fn every_byte_is_right_when_frames_come_twice_or_late() {
+    if is_root_or_skips("every_byte_is_right_when_frames_come_twice_or_late") {
+        let evidence = ["rxFlushMismatch"];
+        verify_under(Faults { duplicate: 0.02, ..Faults::default() }, &evidence);
+        verify_under(Faults { reorder: 0.02, ..Faults::default() }, &evidence);
+    }
+}
+
+#[test]
+fn every_byte_is_right_when_everything_happens() {
+    if is_root_or_skips("every_byte_is_right_when_everything_happens") {
+        let faults = Faults {
+            loss: 0.003,
+            corrupt: 0.003,
+            fcs_error: 0.003,
+            duplicate: 0.01,
+            reorder: 0.01,
+            delay: Duration::from_millis(1),
+            ..Faults::default()
+        };
+        verify_under(faults, &["rxChecksumBad", "dot3HCStatsFCSErrors"]);
+    }
+}
+
+#[track_caller]
+fn evidence(measurement: &Measurement) -> &linkrate_terms::measurement::AdapterEvidence {
+    measurement.evidence.adapter.as_deref().expect("evidence of the adapter")
+}
+
+/// A run of half a second on `ports` ports.
+#[track_caller]
+fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs) -> Measurement {
+    let clients = ports
+        * (lab.testbed().expect("up").clients.len() as u32
+            / lab.testbed().expect("up").ground.adapters().expect("adapters").segments().len()
+                as u32);
+    let spec = RunSpec {
+        clients,
+        ports: Some(ports),
+        warm_up: Duration::from_millis(300),
+        ..run_spec(Task::Workload(workload), interface, Duration::from_millis(700))
+    };
+    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn the_testbed_follows_the_model_that_a_run_names() {
+    if !is_root_or_skips("the_testbed_follows_the_model_that_a_run_names") {
+        return;
+    }
+    let at = |name: &str, rate: f64| Model {
+        name: name.to_owned(),
+        rate: Some(linkrate_terms::BitRate(rate)),
+        ..find("gigabit")
+    };
+    let spec = TestbedSpec {
+        adapter: Adapter::Model(Box::new(at("fast", 100e6))),
+        others: vec![at("slow", 20e6)],
+        ..TestbedSpec::default()
+    };
+    let mut lab = Lab::build(&spec, options()).unwrap_or_else(|error| panic!("{error}"));
+    for (adapter, line) in
+        [(None, 100e6), (Some("slow"), 20e6), (Some("slow"), 20e6), (None, 100e6)]
+    {
+        let begun = std::time::Instant::now();
+        let run = RunSpec {
+            ports: Some(1),
+            adapter: adapter.map(str::to_owned),
+            warm_up: Duration::from_millis(300),
+            ..run_spec(
+                Task::Workload(stream(Direction::Transmit)),
+                InterfaceKnobs::default(),
+                Duration::from_millis(700),
+            )
+        };
+        let measured = lab.run(&run).unwrap_or_else(|failure| panic!("{failure}"));
+        eprintln!("{adapter:?}: {:?}", begun.elapsed());
+        let rate = measured.traffic.bits_per_second();
+        assert!((0.85 * line..line).contains(&rate), "{rate} on a line of {line}");
+    }
+}
+
+#[test]
+fn the_evidence_shows_which_part_cuts() {
+    if !is_root_or_skips("the_evidence_shows_which_part_cuts") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 1, 2);
+    let transmit = || stream(Direction::Transmit);
+    for offload in [Offload::None, Offload::Gso] {
+        let measurement = run(&mut lab, 1, transmit(), on(offload, PortRequest::default()));
+        let evidence = evidence(&measurement);
+        assert_eq!(evidence.total("txSuperframes"), 0, "{offload:?}");
+        assert!(evidence.mean_wire_frame_bytes().expect("frames") < 1519.0);
+    }
+    let measurement = run(&mut lab, 1, transmit(), on(Offload::Tso, PortRequest::default()));
+    let tso = evidence(&measurement);
+    // 32160 bytes are 21 full segments and a rest
+    let segments = tso.segments_per_superframe().expect("superframes");
+    assert!((10.0..=22.0).contains(&segments), "{segments}");
+    let bytes = tso.mean_wire_frame_bytes().expect("frames");
+    assert!((1400.0..1519.0).contains(&bytes), "{bytes}");
+    assert_eq!(measurement.effective.interface.gso_max_size, Some(32_160));
+    assert_eq!(measurement.effective.interface.port.lro, Some(false));
+    assert!(tso.device_cpus() > 0.0 && !tso.driver_threads.is_empty());
+}
+
+#[test]
+fn the_drivers_calls_to_the_tap_are_counted_and_priced() {
+    if !is_root_or_skips("the_drivers_calls_to_the_tap_are_counted_and_priced") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 1, 2);
+    let facts = lab.facts().measured;
+    assert!(facts["tap-prices"].starts_with("read 0."), "{facts:?}");
+    let mut cost_of_mib = |offload, direction| {
+        let on = on(offload, PortRequest::default());
+        let measurement = run(&mut lab, 1, stream(direction), on);
+        let evidence = evidence(&measurement);
+        let tap = evidence.tap.as_ref().expect("counted calls");
+        let (cost, calls) = (tap.cost().expect("prices"), tap.calls);
+        // every packet of the host passes the TAP once, but for those at the ends of the window
+        let packets = evidence.total("txPackets") + evidence.total("rxPackets");
+        let counted = calls.packets_read() + calls.packets_written();
+        assert!(
+            counted.abs_diff(packets) <= packets / 20 + 100,
+            "{counted} calls, {packets} packets"
+        );
+        let driver_ns: u64 = evidence.driver_threads.iter().map(|thread| thread.cpu_ns).sum();
+        assert!(cost.ns > 0.0 && cost.low_ns <= cost.ns && cost.ns <= cost.high_ns, "{cost:?}");
+        assert!(cost.ns < driver_ns as f64, "{cost:?} of {driver_ns}");
+        // the stack has a part of the threads' time: what acknowledgements and data make it do
+        let user_ns = evidence.driver_threads.iter().map(|thread| thread.user_ns).sum();
+        let own_ns = tap.driver_ns(user_ns).expect("prices and sleeps");
+        let sleep_ns = tap.prices.expect("prices").sleep.ns;
+        assert!(calls.sleeps > Some(0) && (100.0..100_000.0).contains(&sleep_ns), "{tap:?}");
+        let timed = calls.timed_sleeps.expect("timed sleeps");
+        let sleeps = calls.sleeps.expect("sleeps");
+        assert!(timed.sleeps().abs_diff(sleeps / 13) <= 1 + sleeps / 100, "{tap:?}");
+        assert!(own_ns > cost.ns && own_ns < driver_ns as f64, "{own_ns} of {driver_ns}");
+        let bytes = measurement.traffic.transmit_bytes + measurement.traffic.receive_bytes;
+        cost.ns * f64::from(1 << 20) / bytes as f64
+    };
+    let (cut, whole) = (
+        cost_of_mib(Offload::None, Direction::Transmit),
+        cost_of_mib(Offload::Tso, Direction::Transmit),
+    );
+    // the same bytes are copied, in a twentieth of the calls
+    assert!(whole < cut, "{whole} ns a MiB with TSO, {cut} without");
+    cost_of_mib(Offload::Tso, Direction::Receive);
+}
+
+#[test]
+fn a_gigabit_port_never_exceeds_its_link() {
+    if !is_root_or_skips("a_gigabit_port_never_exceeds_its_link") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 2, 1);
+    for ports in [1, 2] {
+        let interface = on(Offload::Tso, PortRequest::default());
+        let measurement = run(&mut lab, ports, stream(Direction::Transmit), interface);
+        let limit = 941.5e6 * f64::from(ports);
+        let rate = measurement.traffic.bits_per_second();
+        // what was on its way when the window opened is at most a FIFO and a ring
+        assert!(rate < limit * 1.01, "{rate} on {ports} ports");
+        for port in &evidence(&measurement).ports {
+            let percent = port.tx_link_percent.expect("a rate");
+            assert!(percent < 101.0, "{percent}");
+        }
+    }
+}
+
+#[test]
+fn reassembly_shows_in_counters_and_can_be_switched() {
+    if !is_root_or_skips("reassembly_shows_in_counters_and_can_be_switched") {
+        return;
+    }
+    let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
+    let receive = || stream(Direction::Receive);
+    let off = run(&mut lab, 1, receive(), on(Offload::Tso, PortRequest::default()));
+    assert_eq!(evidence(&off).total("rxSuperframes"), 0);
+    let on = run(&mut lab, 1, receive(), on(Offload::Tso, lro()));
+    let merges = evidence(&on).merges_per_superframe().expect("superframes");
+    assert!(merges > 3.0, "{merges}");
+    assert_eq!(on.effective.interface.port.lro, Some(true));
+}
+
+#[test]
+fn adaptive_moderation_delays_bulk_traffic_and_no_transaction() {
+    if !is_root_or_skips("adaptive_moderation_delays_bulk_traffic_and_no_transaction") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 1, 1);
+    let adaptive = |adaptive_rx| {
+        let port = PortRequest { adaptive_rx: Some(adaptive_rx), ..PortRequest::default() };
+        on(Offload::Tso, port)
+    };
+    let transactions = || Workload { kind: Protocol::RequestResponse, ..Workload::default() };
+    let fixed = run(&mut lab, 1, transactions(), adaptive(false));
+    // a tick of 250 µs at each end
+    assert!(fixed.traffic.transactions_per_second() < 2100.0);
+    let fast = run(&mut lab, 1, transactions(), adaptive(true));
+    assert_eq!(fast.effective.interface.port.adaptive_rx, Some(true));
+    let rate = fast.traffic.transactions_per_second();
+    assert!(rate > 4200.0, "{rate}");
+    // 4000 ticks a second; frames come at 81,000 a second
+    let bulk = run(&mut lab, 1, stream(Direction::Receive), adaptive(true));
+    let evidence = evidence(&bulk);
+    let interrupts = evidence.total("rxInterrupts") as f64 / (evidence.window_ns as f64 / 1e9);
+    assert!(interrupts < 8000.0, "{interrupts}");
+}
+
+#[test]
+fn steering_distributes_received_packets() {
+    if !is_root_or_skips("steering_distributes_received_packets") {
+        return;
+    }
+    let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
+    let workload = || Workload { connections: 8, ..stream(Direction::Receive) };
+    let by = |steering| PortRequest { steering: Some(steering), ..PortRequest::default() };
+    let busy = |measurement: &Measurement| {
+        let evidence = evidence(measurement);
+        (0..4).filter(|queue| evidence.total(&format!("rxQueue{queue}Frames")) > 100).count()
+    };
+    let off = run(&mut lab, 1, workload(), on(Offload::Tso, by(Steering::Off)));
+    assert_eq!(busy(&off), 1);
+    let rss = run(&mut lab, 1, workload(), on(Offload::Tso, by(Steering::Rss)));
+    assert!(busy(&rss) > 1, "{:?}", evidence(&rss).ports);
+    // the drivers say where flows go out, and they come in there
+    let by_port = run(&mut lab, 1, workload(), on(Offload::Tso, by(Steering::DestinationPort)));
+    let evidence_of = evidence(&by_port);
+    let (hits, misses) = (evidence_of.total("steeringHits"), evidence_of.total("steeringMisses"));
+    assert!(hits > 9 * misses && hits > 100, "{hits} hits, {misses} misses");
+    assert!(busy(&by_port) > 1, "{:?}", evidence_of.ports);
+    let two = InterfaceKnobs { queues: Some(2), ..on(Offload::Tso, by(Steering::Rss)) };
+    let two = run(&mut lab, 1, workload(), two);
+    assert!(busy(&two) <= 2, "{:?}", evidence(&two).ports);
+    assert_eq!(two.effective.interface.queues, Some(2));
+}
+
+#[test]
+fn two_clients_share_a_port_through_a_switch() {
+    if !is_root_or_skips("two_clients_share_a_port_through_a_switch") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 1, 2);
+    let interface = on(Offload::Tso, PortRequest::default());
+    let measurement = run(&mut lab, 1, stream(Direction::Bidirectional), interface);
+    assert!(measurement.traffic.transmit_bytes > 0 && measurement.traffic.receive_bytes > 0);
+    let idle = measured(
+        &mut lab,
+        Workload { kind: linkrate_terms::Protocol::RequestResponse, ..Workload::default() },
+        InterfaceKnobs::default(),
+        Duration::from_millis(300),
+    );
+    assert!(idle.traffic.transactions > 50, "{}", idle.traffic.transactions);
+}

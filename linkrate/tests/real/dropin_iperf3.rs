@@ -1,0 +1,248 @@
+//! `linkrate iperf3` as the client of iperf3 and of `linkrate serve`: its documents have the keys of iperf3's, and
+//! both ends tell of the same octets.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::common::ends::{agree, await_listener, free_port};
+use crate::common::keys::Keys;
+use crate::common::{LINKRATE, Running, at_once, command, has_or_skips};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A server of iperf3 for one test, which prints its document at the end.
+fn iperf3_server() -> (Running, u16) {
+    let port = free_port();
+    let running = Running::start(&mut command("iperf3", &format!("-s -J -1 -p {port}")));
+    await_listener(port);
+    (running, port)
+}
+
+fn client(port: u16, options: &str) -> Running {
+    let words = format!("iperf3 -c 127.0.0.1 -p {port} {options}");
+    Running::start(&mut command(LINKRATE, &words))
+}
+
+/// The keys of a document with the types of their values, those of all entries of a list together.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<(String, &'static str)>) {
+    let kind = match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                keys(value, &format!("{path}.{key}"), found);
+            }
+            return;
+        }
+        Value::Array(values) => {
+            for value in values {
+                keys(value, &format!("{path}[]"), found);
+            }
+            return;
+        }
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+        Value::Bool(_) => "switch",
+        Value::Null => "null",
+    };
+    found.insert((path.to_owned(), kind));
+}
+
+#[test]
+fn documents_have_the_keys_of_iperf3() {
+    let test = "documents_have_the_keys_of_iperf3";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let cases = ["", "-R", "--bidir -P 2", "-u", "-u -R -P 2", "-u --bidir", "-P 4"];
+    at_once(4, &cases, |options| {
+        let options = format!("-J -t 1 -b 40M {options}");
+        let (server, port) = iperf3_server();
+        let ours = client(port, &options).wait().expect_code(0).json();
+        drop(server);
+        let (server, port) = iperf3_server();
+        let words = format!("-c 127.0.0.1 -p {port} {options}");
+        let theirs = Running::start(&mut command("iperf3", &words)).wait().expect_code(0).json();
+        drop(server);
+        let mut found = [BTreeSet::new(), BTreeSet::new()];
+        keys(&ours, "", &mut found[0]);
+        keys(&theirs, "", &mut found[1]);
+        let missing: Vec<_> = found[1].difference(&found[0]).collect();
+        assert!(missing.is_empty(), "{options}: {missing:#?}");
+    });
+}
+
+#[test]
+fn both_ends_tell_of_the_same_octets() {
+    let test = "both_ends_tell_of_the_same_octets";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let cases = [
+        "-t 2",
+        "-t 2 -R",
+        "-t 2 --bidir",
+        "-t 2 -P 4",
+        "-t 2 -O 1",
+        "-n 20M",
+        "-k 200 -l 64K",
+        "-t 1 -Z -w 256K -C reno -N",
+        "-u -t 2",
+        "-u -t 2 -R",
+        "-u -t 2 -O 1 -P 2",
+    ];
+    at_once(4, &cases, |&options| {
+        let (server, port) = iperf3_server();
+        let finished = client(port, &format!("-J -b 80M -l 16K {options}")).wait().expect_code(0);
+        assert!(finished.stderr.contains("the server is on this host"), "{}", finished.stderr);
+        let ours = finished.json();
+        assert!(ours["error"].is_null(), "{options}: {ours:#}");
+        let theirs = server.wait().expect_code(0).json();
+        let (ours, theirs) = (&ours["end"], &theirs["end"]);
+        let is_udp = options.contains("-u");
+        if options.contains("-R") {
+            agree(options, &ours["sum_received"]["bytes"], &ours["sum_sent"]["bytes"]);
+            agree(options, &ours["sum_received"]["bytes"], &theirs["sum_sent"]["bytes"]);
+        } else {
+            agree(options, &ours["sum_sent"]["bytes"], &ours["sum_received"]["bytes"]);
+            if !is_udp {
+                assert_eq!(
+                    ours["sum_received"]["bytes"], theirs["sum_received"]["bytes"],
+                    "{options}"
+                );
+            }
+        }
+        if options.contains("--bidir") {
+            let [sent, received] = ["sum_sent_bidir_reverse", "sum_received_bidir_reverse"];
+            agree(options, &ours[sent]["bytes"], &ours[received]["bytes"]);
+        }
+        if is_udp {
+            assert_eq!(ours["sum"]["lost_packets"], 0, "{options}: {ours:#}");
+        }
+        if options == "-t 2" {
+            let rate = ours["sum_sent"]["bits_per_second"].as_f64().expect("a rate");
+            assert!((rate / 80e6 - 1.0).abs() < 0.02, "{rate} bit/s");
+        }
+    });
+}
+
+#[test]
+fn linkrate_serves_its_own_client() {
+    let port = free_port();
+    let server = Running::start(&mut command(LINKRATE, &format!("iperf3 -s -p {port}")));
+    await_listener(port);
+    // a receiver ends by its own clock, so a sender may be ahead by some datagrams: small ones are no part of the sum to speak of
+    // the server has one test at a time
+    for options in ["", "-R", "--bidir", "-u", "-u -R -l 4K", "-P 4"] {
+        let finished = client(port, &format!("-J -t 1 -b 40M {options}")).wait().expect_code(0);
+        let end = &finished.json()["end"];
+        // two datagrams that a busy machine loses are 0.6 % of a second
+        let lost = end["sum"]["lost_percent"].as_f64().unwrap_or_default();
+        let arrived = end["sum_sent"]["bytes"].as_f64().expect("octets") * (1.0 - lost / 100.0);
+        agree(options, &arrived.into(), &end["sum_received"]["bytes"]);
+    }
+    // text, with one line for each interval
+    let text = client(port, "-t 3 -b 40M").wait().expect_code(0);
+    assert_eq!(text.stdout.matches("/sec    0").count(), 4, "{}", text.stdout);
+    assert!(text.stdout.ends_with("receiver\n\niperf Done.\n"), "{}", text.stdout);
+    assert!(text.stderr.contains("note: 3 intervals: mean "), "{}", text.stderr);
+    server.signal(Signal::INT);
+    let finished = server.wait().expect_code(0);
+    assert!(finished.stderr.contains("only clients of this host"), "{}", finished.stderr);
+    assert_eq!(finished.stdout.lines().count(), 7);
+}
+
+#[test]
+fn a_stream_of_documents_has_one_on_each_line() {
+    let port = free_port();
+    let server = Running::start(&mut command(LINKRATE, &format!("iperf3 -s -1 -p {port}")));
+    await_listener(port);
+    let finished = client(port, "--json-stream -t 2 -b 40M").wait().expect_code(0);
+    let events: Vec<String> = finished
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"))
+        .map(|line| line["event"].as_str().expect("an event").to_owned())
+        .collect();
+    assert_eq!(events, ["start", "interval", "interval", "end"]);
+    server.wait().expect_code(0);
+}
+
+#[test]
+fn an_interruption_ends_the_test_properly() {
+    let port = free_port();
+    let server = Running::start(&mut command(LINKRATE, &format!("iperf3 -s -p {port}")));
+    await_listener(port);
+    let running = client(port, "-J -t 30 -b 40M");
+    std::thread::sleep(Duration::from_millis(1500));
+    running.signal(Signal::INT);
+    let document = running.wait().expect_code(1).json();
+    assert!(document["error"].as_str().expect("an error").contains("interrupt"));
+    let end = &document["end"];
+    agree("an interruption", &end["sum_sent"]["bytes"], &end["sum_received"]["bytes"]);
+    server.signal(Signal::INT);
+    let finished = server.wait().expect_code(0);
+    assert!(finished.stdout.contains("\"ended\":\"complete\""), "{}", finished.stdout);
+}
+
+#[test]
+fn what_cannot_be_is_told_as_iperf3_tells_it() {
+    let port = free_port();
+    let refused = client(port, "-J").wait().expect_code(1);
+    let error = &refused.json()["error"];
+    assert_eq!(error, "unable to connect to server: Connection refused");
+    for (options, said) in [
+        ("--sctp", "does not take iperf3's option --sctp"),
+        ("--fq-rate 5", "does not take iperf3's option --fq-rate"),
+        ("-t 1 -n 5", "--time, --bytes and --blockcount"),
+        ("-A 0,", "two of them with a comma"),
+        ("-R --bidir", "cannot be used with"),
+    ] {
+        let refused = client(port, options).wait().expect_code(1);
+        assert!(refused.stderr.contains(said), "{options}: {}", refused.stderr);
+        assert!(refused.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_user_is_admitted_by_servers_of_either_padding() {
+    let test = "a_user_is_admitted_by_servers_of_either_padding";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let keys = Keys::new();
+    let [private, public, users] =
+        ["private.pem", "public.pem", "users"].map(|name| keys.path(name));
+    let measured = |port: u16, user: &str, password: &str| {
+        let words = format!(
+            "iperf3 -c 127.0.0.1 -p {port} -J -t 1 -b 20M --username {user} --rsa-public-key-path {public}"
+        );
+        let mut client = command(LINKRATE, &words);
+        Running::start(client.env("IPERF3_PASSWORD", password)).wait().json()
+    };
+    // versions before 3.17 expect another padding than later ones
+    let port = free_port();
+    let words =
+        format!("-s -p {port} --rsa-private-key-path {private} --authorized-users-path {users}");
+    let theirs = Running::start(&mut command("iperf3", &words));
+    await_listener(port);
+    let document = measured(port, "mario", "rossi");
+    assert!(document["error"].is_null(), "{document:#}");
+    drop(theirs);
+    let port = free_port();
+    let words = format!(
+        "serve --programs iperf3 --iperf3-port {port} --users {users} --rsa-private-key {private}"
+    );
+    let ours = Running::start(&mut command(LINKRATE, &words));
+    await_listener(port);
+    let document = measured(port, "mario", "rossi");
+    assert!(document["error"].is_null(), "{document:#}");
+    for (user, password) in [("mario", "Rossi"), ("maria", "rossi")] {
+        let document = measured(port, user, password);
+        assert_eq!(document["error"], "test authorization failed", "{document:#}");
+    }
+    ours.signal(Signal::INT);
+    let lines = ours.wait().expect_code(0).stdout;
+    assert!(
+        lines.lines().next().is_some_and(|line| line.contains("\"user\":\"mario\"")),
+        "{lines}"
+    );
+}

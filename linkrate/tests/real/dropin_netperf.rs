@@ -1,0 +1,329 @@
+//! `linkrate netperf` against netserver and against `linkrate serve`: what it prints is what netperf prints, by the
+//! reader that imports netperf's output, and what both ends counted agrees.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common::ends::{await_listener, free_port};
+use crate::common::machines::Machine;
+use crate::common::up::{Up, ready};
+use crate::common::{
+    Finished, LINKRATE, Running, at_once, command, has_or_skips, is_root_or_skips, linkrate, skip,
+    wait_until,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A server on a free port of the loopback interface.
+struct Server {
+    running: Running,
+    port: u16,
+}
+
+impl Server {
+    fn start(words: &dyn Fn(u16) -> (&'static str, String)) -> Self {
+        let port = free_port();
+        let (program, words) = words(port);
+        let running = Running::start(&mut command(program, &words));
+        await_listener(port);
+        Self { running, port }
+    }
+
+    fn netserver() -> Self {
+        Self::start(&|port| ("netserver", format!("-D -4 -p {port}")))
+    }
+
+    fn serve() -> Self {
+        Self::start(&|port| (LINKRATE, format!("serve --programs netperf --netperf-port {port}")))
+    }
+
+    #[track_caller]
+    fn client(&self, words: &str) -> Finished {
+        linkrate(&format!("netperf -H 127.0.0.1 -p {} {words}", self.port)).expect_code(0)
+    }
+
+    /// Values of results by their names.
+    #[track_caller]
+    fn values(&self, words: &str, names: &str) -> Vec<f64> {
+        let printed = self.client(&format!("-P 0 {words} -- -k {names}")).stdout;
+        let value = |name: &str| {
+            let line = printed.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+            line.unwrap_or_else(|| panic!("no {name}: {printed}")).parse().expect("a number")
+        };
+        names.split(',').map(value).collect()
+    }
+}
+
+/// The last line of numbers that is not empty.
+fn numbers(text: &str) -> Vec<f64> {
+    let lines = text.lines().map(|line| line.split_whitespace().map(str::parse).collect());
+    let found: Vec<Vec<f64>> = lines.filter_map(|line: Result<Vec<f64>, _>| line.ok()).collect();
+    found.into_iter().find(|line| line.len() > 2).expect("a line of numbers")
+}
+
+/// Tests, each with the least that it must reach.
+const TESTS: [(&str, f64); 8] = [
+    ("TCP_STREAM", 1000.0),
+    ("TCP_MAERTS", 1000.0),
+    ("TCP_SENDFILE", 1000.0),
+    ("UDP_STREAM", 100.0),
+    ("TCP_RR", 1000.0),
+    ("TCP_CRR", 100.0),
+    ("TCP_CC", 100.0),
+    ("UDP_RR", 1000.0),
+];
+
+fn every_test(server: &Server) {
+    at_once(4, &TESTS, |&(test, least)| {
+        let finished = server.client(&format!("-t {test} -l 1"));
+        let line = numbers(&finished.stdout);
+        assert!(line.iter().copied().fold(0.0, f64::max) > least, "{test}: {}", finished.stdout);
+        let banner = if test == "TCP_CC" { "TCP Connect/Close TEST " } else { "MIGRATED " };
+        assert!(finished.stdout.starts_with(banner), "{}", finished.stdout);
+        // with both CPUs, whose use is that of one host here
+        let finished = server.client(&format!("-t {test} -l 1 -c -C"));
+        assert!(
+            finished.stderr.contains("note: both ends are on this host"),
+            "{}",
+            finished.stderr
+        );
+        if test != "UDP_STREAM" {
+            let line = numbers(&finished.stdout);
+            let demands = &line[line.len() - 2..];
+            assert!(demands.iter().all(|demand| *demand > 0.0), "{test}: {}", finished.stdout);
+        }
+    });
+    at_once(2, &["TCP_STREAM", "TCP_RR"], |test| {
+        let alone = server.client(&format!("-t {test} -l 1 -P 0 -v 0")).stdout;
+        let rate: f64 = alone.trim().parse().expect("one number");
+        assert!(rate > 1000.0, "{test}: {alone}");
+    });
+}
+
+/// Octets that both ends counted.
+fn both_counted(server: &Server) {
+    let cases = [
+        ("TCP_STREAM", "LOCAL_BYTES_SENT,REMOTE_BYTES_RECVD"),
+        ("TCP_MAERTS", "LOCAL_BYTES_RECVD,REMOTE_BYTES_SENT"),
+        ("TCP_RR", "LOCAL_BYTES_SENT,REMOTE_BYTES_RECVD"),
+        ("TCP_CRR", "LOCAL_BYTES_RECVD,REMOTE_BYTES_SENT"),
+    ];
+    at_once(4, &cases, |&(test, names)| {
+        let values = server.values(&format!("-t {test} -l 1"), names);
+        assert!((values[0] / values[1] - 1.0).abs() < 0.005, "{test}: {names} {values:?}");
+    });
+    let counted = server.values("-t TCP_RR -l -500", "LOCAL_SEND_CALLS,P50_LATENCY,MAX_LATENCY");
+    assert_eq!(counted[0], 500.0);
+    assert!(counted[1] > 0.0 && counted[1] <= counted[2], "{counted:?}");
+}
+
+#[test]
+fn netserver_serves_every_test() {
+    let test = "netserver_serves_every_test";
+    if !has_or_skips(test, "netserver", "netperf") {
+        return;
+    }
+    let server = Server::netserver();
+    every_test(&server);
+    both_counted(&server);
+}
+
+#[test]
+fn linkrate_serves_every_test() {
+    let server = Server::serve();
+    every_test(&server);
+    both_counted(&server);
+    server.running.signal(Signal::INT);
+    let finished = server.running.wait().expect_code(0);
+    for line in finished.stdout.lines() {
+        let line: Value = serde_json::from_str(line).expect("a line is JSON");
+        // a connection that asks whether the server listens asks for no test
+        assert_eq!(line["ended"], "complete", "{line:#}");
+    }
+}
+
+/// Streams of datagrams at any rate stay on the link unless they are permitted to leave it.
+#[test]
+fn datagrams_at_any_rate_go_by_a_router_only_if_that_is_permitted() {
+    let test = "datagrams_at_any_rate_go_by_a_router_only_if_that_is_permitted";
+    if !ready(test, &[]) {
+        return;
+    }
+    let lab = Up::start("--aggregate 2 --clients 1 --router");
+    let behind = "198.19.255.2";
+    let words = format!("{LINKRATE} serve --programs netperf --bind {behind}");
+    let _server = Running::start(&mut lab.exec("client-0", &words));
+    let client = |words: &str| {
+        lab.run("sut", &format!("{LINKRATE} netperf -P 0 -v 0 -H {behind} -l 1 {words}"))
+    };
+    let listens = || client("-t TCP_RR").code() == Some(0);
+    assert!(wait_until(Duration::from_secs(20), listens), "{}", client("-t TCP_RR").stderr);
+    let refused = client("-t UDP_STREAM").stderr;
+    assert!(refused.contains("without a router; -R 1 behind -- permits routers"), "{refused}");
+    for words in ["-t UDP_STREAM -- -R 1", "-t UDP_RR", "-t TCP_MAERTS"] {
+        client(words).expect_code(0);
+    }
+    let refused = client("-t TCP_CRR -- -R 0").stderr;
+    assert!(refused.contains("without a router"), "{refused}");
+}
+
+#[test]
+fn results_have_the_forms_that_scripts_read() {
+    let server = Server::serve();
+    let finished =
+        server.client("-t TCP_STREAM -l 2 -D 0.5 -f k -- -k THROUGHPUT,THROUGHPUT_UNITS");
+    let text = &finished.stdout;
+    assert!(text.contains("\nTHROUGHPUT_UNITS=10^3bits/s\n"), "{text}");
+    let interim = |name: &str| {
+        let prefix = format!("NETPERF_{name}[");
+        let lines = text.lines().filter_map(|line| line.strip_prefix(&prefix));
+        lines.filter_map(|line| line.split_once("]=")?.1.parse().ok()).collect::<Vec<f64>>()
+    };
+    let (rates, intervals) = (interim("INTERIM_RESULT"), interim("INTERVAL"));
+    assert!((3..=4).contains(&rates.len()), "{text}");
+    assert_eq!((rates.len(), rates.len()), (intervals.len(), interim("ENDING").len()));
+    assert!(rates.iter().all(|rate| *rate > 1e5) && intervals[0] > 0.49, "{text}");
+    let finished = server.client(
+        "-t TCP_RR -l 1 -C -- -D -r 64,1K -o THROUGHPUT,NOSUCH,LOCAL_CPU_MODEL,P99_LATENCY,LOCAL_NODELAY,\
+         REMOTE_NODELAY,REMOTE_CPU_PEAK_UTIL,REMOTE_CPU_PERCENT_SYSTEM,DEST_ADDR,LOCAL_BYTES_PER_SEND,\
+         REMOTE_CPU_BIND",
+    );
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert!(
+        lines[1].starts_with("Throughput,Local CPU Model,99th Percentile Latency Microseconds,")
+    );
+    let values: Vec<&str> = lines[2].split(',').collect();
+    let [rate, "", latency, "1", "1", peak, system, "127.0.0.1", "64.00", "-1"] = values[..] else {
+        panic!("{values:?}");
+    };
+    for number in [rate, latency, peak, system] {
+        assert!(number.parse::<f64>().is_ok_and(|number| number > 0.0), "{values:?}");
+    }
+    assert!(finished.stderr.contains("selector NOSUCH is not known here"), "{}", finished.stderr);
+    let finished = server.client("-t TCP_RR -l 1 -I 99,0.001 -i 3,2");
+    assert!(finished.stdout.contains("Desired confidence was not achieved"), "{}", finished.stdout);
+    assert!(
+        finished.stderr.contains("note: 3 tests: the interval of the mean"),
+        "{}",
+        finished.stderr
+    );
+    // no CPU of this number is here
+    let finished = server.client("-t TCP_RR -l -10 -T 4095,");
+    assert!(finished.stderr.contains("note: -T 4095 does not hold here: "), "{}", finished.stderr);
+    let finished = server.client("-t OMNI -l 1 -- -d recv -O DIRECTION,THROUGHPUT");
+    assert!(finished.stdout.contains("Recv"), "{}", finished.stdout);
+}
+
+#[test]
+fn the_import_reads_what_is_printed() {
+    let server = Server::serve();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut files = Vec::new();
+    for (name, words) in [
+        ("classic", "-t TCP_STREAM -l 1"),
+        ("with-cpu", "-t TCP_RR -l 1 -c -C"),
+        ("pairs", "-t TCP_STREAM -l 1 -- -k"),
+    ] {
+        let file = directory.path().join(name);
+        std::fs::write(&file, server.client(words).stdout).expect("a file");
+        files.push(file.display().to_string());
+    }
+    let store = directory.path().join("store");
+    let words = format!("study import -o {} {}", store.display(), files.join(" "));
+    let finished = linkrate(&words);
+    assert_eq!(finished.code(), Some(0), "{}{}", finished.stdout, finished.stderr);
+}
+
+#[test]
+fn linkrate_is_netperf_under_its_name() {
+    let server = Server::serve();
+    let directory = tempfile::tempdir().expect("a directory");
+    let netperf = directory.path().join("netperf");
+    symlink(LINKRATE, &netperf).expect("a link");
+    let words = format!("-P 0 -v 0 -H 127.0.0.1 -p {} -l 1", server.port);
+    let netperf = netperf.display().to_string();
+    let finished = Running::start(&mut command(&netperf, &words)).wait().expect_code(0);
+    let rate: f64 = finished.stdout.trim().parse().expect("one number");
+    assert!(rate > 1000.0, "{rate}");
+    let finished = Running::start(&mut command(&netperf, "-q")).wait().expect_code(2);
+    assert!(finished.stderr.contains("option -q is not taken"), "{}", finished.stderr);
+}
+
+/// Stands for `netperf` in the scripts: each test lasts some thousand transactions or bytes and runs once, whatever
+/// the script asks for.
+const SHORTER: &str = r#"#!/bin/bash
+words=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        -l) words+=(-l -4000); shift 2 ;;
+        -i | -I) shift 2 ;;
+        --) words+=("$@"); break ;;
+        *) words+=("$1"); shift ;;
+    esac
+done
+exec LINKRATE netperf "${words[@]}"
+"#;
+
+#[test]
+fn scripts_that_come_with_netperf_run_as_they_are() {
+    const EXAMPLES: &str = "/usr/share/doc/netperf/examples";
+    let test = "scripts_that_come_with_netperf_run_as_they_are";
+    // the scripts name the usual port
+    if !(is_root_or_skips(test) && has_or_skips(test, "ip", "iproute2")) {
+        return;
+    }
+    if !Path::new(EXAMPLES).join("tcp_rr_script").exists() {
+        skip(test, "the package netperf has no examples here");
+        return;
+    }
+    let machine = Machine::start();
+    machine.sh("ip link set lo up");
+    let mut serve = command(LINKRATE, "serve --programs netperf");
+    machine.on(&mut serve);
+    let server = Running::start(&mut serve);
+    let listens = || machine.listening_ports().contains(&12_865);
+    assert!(wait_until(Duration::from_secs(10), listens), "nothing listens");
+    let directory = tempfile::tempdir().expect("a directory");
+    let netperf = directory.path().join("netperf");
+    fs::write(&netperf, SHORTER.replace("LINKRATE", LINKRATE)).expect("a script");
+    fs::set_permissions(&netperf, Permissions::from_mode(0o755)).expect("a mode");
+    for (script, heading, tests) in [
+        ("tcp_rr_script", "-t TCP_RR", 4),
+        ("udp_rr_script", "-t UDP_RR", 4),
+        ("udp_stream_script", "-t UDP_STREAM", 3),
+        ("tcp_stream_script", "-t TCP_STREAM", 4),
+        ("tcp_range_script", "-t TCP_STREAM", 9),
+        ("snapshot_script", "-t UDP_STREAM", 7),
+        ("packet_byte_script", "-t TCP_RR", 30),
+    ] {
+        let here = directory.path().display();
+        // the package compresses long ones
+        let read = format!(
+            "if [ -f {EXAMPLES}/{script} ]; then cat {EXAMPLES}/{script}; else gzip -dc {EXAMPLES}/{script}.gz; fi"
+        );
+        let mut run = command("sh", "-c");
+        // a process that enters a machine loses its directory
+        run.arg(format!("cd {here} && ({read}) > {script} && exec sh ./{script} 127.0.0.1 CPU"));
+        run.envs([("NETPERF_CMD", "./netperf"), ("NETPERF_DIR", ".")]);
+        if script == "packet_byte_script" {
+            // its sizes double up to the segment size, so this one has three dozens of tests
+            machine.sh("ip link set lo mtu 100");
+        }
+        machine.on(&mut run);
+        let finished = Running::start(&mut run).wait().expect_code(0);
+        let errors: Vec<&str> =
+            finished.stderr.lines().filter(|line| line.starts_with("error")).collect();
+        assert_eq!(errors, [""; 0], "{script}");
+        let printed = &finished.stdout;
+        assert!(printed.contains(heading), "{script}: {printed}");
+        let is_result = |line: &&str| {
+            let numbers: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
+            numbers.is_ok_and(|numbers| numbers.len() >= 6)
+        };
+        let found = printed.lines().filter(is_result).count();
+        assert!(found >= tests, "{script}: {found} results, expected {tests}: {printed}");
+    }
+    drop(server);
+}

@@ -1,0 +1,174 @@
+//! flent as the judge: its own test definitions, with linkrate as netperf and as its server, and its plots.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::common::ends::{await_listener, free_port};
+use crate::common::flent::Flent;
+use crate::common::{LINKRATE, Running, command, has_or_skips, linkrate};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// The data files in flent's directory, by name.
+fn data_files(flent: &Flent) -> Vec<PathBuf> {
+    let entries = fs::read_dir(flent.directory()).expect("list the directory");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut found: Vec<PathBuf> =
+        paths.filter(|path| path.to_string_lossy().ends_with(".flent.gz")).collect();
+    found.sort();
+    found
+}
+
+/// Draws a plot, and returns the size of its file.
+#[track_caller]
+fn plot(flent: &Flent, file: &str, plot: &str) -> u64 {
+    let picture = format!("{plot}.png");
+    let finished = flent.with(&format!("-i {file} -p {plot} -o {picture}"));
+    assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
+    let bytes = fs::read(flent.directory().join(&picture))
+        .unwrap_or_else(|error| panic!("{picture}: {error}\n{}", finished.stderr));
+    assert!(bytes.starts_with(b"\x89PNG"), "{plot} is no PNG");
+    bytes.len() as u64
+}
+
+/// The lines of flent's summary that have a mean: the name of the series and the mean.
+fn summary(text: &str) -> Vec<(String, f64)> {
+    let of_line = |line: &str| {
+        let (name, figures) = line.split_once(" : ")?;
+        let mean = figures.split_whitespace().next()?.parse().ok()?;
+        Some((name.trim().to_owned(), mean))
+    };
+    text.lines().filter_map(of_line).collect()
+}
+
+/// Each test of flent, the series that must have data, and a plot of it.
+const TESTS: &[(&str, &[&str], &str)] = &[
+    ("tcp_download", &["TCP download", "Ping (ms) ICMP"], "totals"),
+    ("tcp_upload", &["TCP upload", "Ping (ms) ICMP"], "totals"),
+    (
+        "tcp_ndown --test-parameter download_streams=3",
+        &["TCP download::1", "TCP download::2", "TCP download::3", "TCP download sum"],
+        "download",
+    ),
+    (
+        "rrul",
+        &[
+            "TCP upload BE",
+            "TCP upload BK",
+            "TCP upload CS5",
+            "TCP upload EF",
+            "TCP download BE",
+            "TCP download BK",
+            "TCP download CS5",
+            "TCP download EF",
+            "Ping (ms) UDP BE",
+            "Ping (ms) UDP BK",
+            "Ping (ms) UDP EF",
+            "Ping (ms) ICMP",
+        ],
+        "all",
+    ),
+    (
+        "rtt_fair -H 127.0.0.2 -H 127.0.0.3 -H 127.0.0.4",
+        &["TCP upload sum", "TCP download sum", "TCP upload BE1 127.0.0.2", "Ping (ms) avg"],
+        "all",
+    ),
+];
+
+#[test]
+fn flent_measures_its_own_tests_with_linkrate_and_draws_them() {
+    let test = "flent_measures_its_own_tests_with_linkrate_and_draws_them";
+    if !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let Some(flent) = Flent::ready(test) else { return };
+    let port = free_port();
+    let words = format!("serve --bind 0.0.0.0 --programs netperf --netperf-port {port}");
+    let server = Running::start(&mut command(LINKRATE, &words));
+    await_listener(port);
+    for (number, (words, series, picture)) in TESTS.iter().enumerate() {
+        let finished =
+            flent.with(&format!("{words} -H 127.0.0.1 -l 2 -d 1 --netperf-control-port {port}",));
+        let text = format!("{}{}", finished.stdout, finished.stderr);
+        assert_eq!(finished.status.code(), Some(0), "{words}: {text}");
+        assert!(!text.contains("WARNING"), "{words}: {text}");
+        let told = summary(&text);
+        for name in *series {
+            let found = told.iter().find(|(told, _)| told.starts_with(name));
+            assert!(found.is_some_and(|(_, mean)| *mean > 0.0), "{words}: no {name} in {text}");
+        }
+        let files = data_files(&flent);
+        assert_eq!(files.len(), number + 1, "{files:?}");
+        let of_test = words.split_whitespace().next().unwrap_or_default();
+        let file = files.iter().find(|file| {
+            file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(of_test))
+        });
+        let file = file.unwrap_or_else(|| panic!("no file of {of_test} in {files:?}"));
+        // a picture without curves is smaller
+        let size = plot(&flent, &file.display().to_string(), picture);
+        assert!(size > 20_000, "{words}: {picture} has {size} bytes");
+    }
+    server.signal(Signal::INT);
+    let lines = server.wait().expect_code(0).stdout;
+    let tests = lines.lines().map(|line| serde_json::from_str(line).expect("a line is JSON"));
+    let tests: Vec<Value> = tests.filter(|line: &Value| !line["test"].is_null()).collect();
+    let ended = tests.iter().filter(|line| line["ended"] == "complete").count();
+    // one, one, three, eleven and eight
+    assert!(ended >= 24, "{ended} of {} tests are complete", tests.len());
+
+    // what flent wrote stands in a result set
+    let files: Vec<String> =
+        data_files(&flent).iter().map(|file| file.display().to_string()).collect();
+    let set = flent.directory().join("set");
+    let words = format!("study import {} --output {}", files.join(" "), set.display());
+    let imported = linkrate(&words).expect_code(0).stdout;
+    for test in ["tcp_download", "tcp_ndown", "rrul", "rtt_fair"] {
+        assert!(imported.contains(test), "no {test} in {imported}");
+    }
+}
+
+/// Streams and transactions over a veth pair.
+const STUDY: &str = r#"
+title = "Streams and transactions"
+
+[testbed]
+adapter = "veth"
+
+[factors]
+kind = ["stream", "request-response"]
+
+[method]
+run = "2 s"
+blocks = { min = 2, max = 2 }
+"#;
+
+#[test]
+fn flent_draws_the_runs_of_a_study() {
+    let test = "flent_draws_the_runs_of_a_study";
+    let Some(flent) = Flent::ready(test) else { return };
+    let study = flent.directory().join("study.toml");
+    fs::write(&study, STUDY).expect("write the study");
+    let set = flent.directory().join("set");
+    let (study, set) = (study.display().to_string(), set.display().to_string());
+    linkrate(&format!("study run {study} --output {set}")).expect_code(0);
+    let files = flent.directory().join("files").display().to_string();
+    linkrate(&format!("study report {set} --format flent --output {files}")).expect_code(0);
+    let entries = fs::read_dir(&files).expect("list the files");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").path().display().to_string()).collect();
+    names.sort();
+    let (streams, transactions): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| name.ends_with(".stream.flent.gz"));
+    assert!(!streams.is_empty() && !transactions.is_empty(), "{names:?}");
+    let results = linkrate(&format!("study report {set} --json")).expect_code(0).json();
+    let cell = |at: usize| results["cells"][at].clone();
+    let printed = flent.with(&format!("-i {} -f summary", streams[0])).stdout;
+    let told = summary(&printed);
+    let upload = told.iter().find(|(name, _)| name == "TCP upload::all").expect("an upload").1;
+    let mean = cell(0)["throughput"]["mean"].as_f64().expect("a mean") / 1e6;
+    assert!((upload / mean - 1.0).abs() < 0.5, "{upload} Mbit/s, of all runs {mean}\n{printed}");
+    assert!(plot(&flent, streams[0], "upload") > 20_000);
+    assert!(plot(&flent, transactions[0], "ping") > 20_000);
+    let log = linkrate(&format!("study report {set} --format hdr-log")).expect_code(0).stdout;
+    assert_eq!(log.matches("Tag=request-response,").count(), transactions.len(), "{log}");
+}

@@ -1,0 +1,220 @@
+//! Knobs proven by evidence: what a knob claims to do must show in counters that the knob did not
+//! set, and what was read back must be what was asked.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::common::lab::{lab, measured};
+use crate::common::{LINKRATE, READ_IN_TURN, Running, command, is_root_or_skips};
+use linkrate_study::store::{Store, StoredStudy};
+use linkrate_terms::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
+
+/// Ethernet's header, which a device counts and IP does not.
+const HEADER: f64 = 14.0;
+
+/// Runs a study with these factors and settings, every cell twice.
+#[track_caller]
+fn study(factors: &str, workload: &str) -> StoredStudy {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let (file, results) = (directory.path().join("knobs.toml"), directory.path().join("results"));
+    let text = format!(
+        "title = \"Knobs\"\n[testbed]\nadapter = \"veth\"\n[factors]\n{factors}\n[workload]\n{workload}\n[method]\n\
+         run = \"300 ms\"\nwarm-up = \"100 ms\"\nidle = \"100 ms\"\nblocks = {{ min = 2, max = 2 }}\n"
+    );
+    fs::write(&file, text).expect("write the study file");
+    let mut command = command(LINKRATE, "study run --json");
+    Running::start(command.arg(&file).arg("--output").arg(&results)).wait().expect_code(0);
+    Store::read(&results).expect("read the results")
+}
+
+/// The measurements of one cell; a run that failed fails the test.
+#[track_caller]
+fn cell(stored: &StoredStudy, number: u32) -> Vec<&Measurement> {
+    let runs = stored.runs.iter().filter(|run| run.cell == Some(number));
+    let runs: Vec<_> = runs.map(|run| run.measurement().expect("a measurement")).collect();
+    assert_eq!(runs.len(), 2);
+    runs
+}
+
+fn stack(run: &Measurement) -> f64 {
+    run.evidence.mean_stack_packet_bytes().expect("TCP sent something")
+}
+
+fn driver(run: &Measurement) -> f64 {
+    run.evidence.mean_driver_packet_bytes().expect("the interface sent something")
+}
+
+/// Mean bytes of the packets that IP got from below: large when GRO merged them.
+fn received(run: &Measurement) -> f64 {
+    let counter = |name: &str| run.evidence.protocol.get(name).copied().unwrap_or(0) as f64;
+    counter("IpExt.InOctets") / counter("Ip.InReceives")
+}
+
+#[test]
+fn the_offload_ladder_shows_in_packet_sizes() {
+    if !is_root_or_skips("the_offload_ladder_shows_in_packet_sizes") {
+        return;
+    }
+    let stored = study("offload = [\"none\", \"gso\", \"tso\"]", "message = \"128 KiB\"");
+    for run in cell(&stored, 0) {
+        assert_eq!(run.effective.interface.offload, Some(Offload::None));
+        assert!(
+            stack(run) <= 1500.0 * READ_IN_TURN && driver(run) <= 1500.0 + HEADER,
+            "{:?}",
+            run.evidence
+        );
+    }
+    for run in cell(&stored, 1) {
+        assert_eq!(run.effective.interface.offload, Some(Offload::Gso));
+        assert!(stack(run) > 3000.0 && driver(run) <= 1500.0 + HEADER, "{:?}", run.evidence);
+    }
+    for run in cell(&stored, 2) {
+        assert_eq!(run.effective.interface.offload, Some(Offload::Tso));
+        assert!(stack(run) > 3000.0 && driver(run) > 3000.0, "{:?}", run.evidence);
+    }
+    // one pass through the stack for each frame against one for many: whatever the machine
+    let demand = |number: u32| {
+        let runs = cell(&stored, number).into_iter();
+        runs.map(|run| run.service_demand_us_per_kb().expect("traffic")).sum::<f64>()
+    };
+    assert!(demand(0) > 1.3 * demand(2), "{} and {}", demand(0), demand(2));
+}
+
+#[test]
+fn the_mtu_bounds_every_frame() {
+    if !is_root_or_skips("the_mtu_bounds_every_frame") {
+        return;
+    }
+    let stored = study("mtu = [\"576 B\", \"1500 B\", \"9000 B\"]", "offload = \"none\"");
+    for (number, mtu) in [(0, 576), (1, 1500), (2, 9000)] {
+        for run in cell(&stored, number) {
+            assert_eq!(run.effective.interface.mtu, Some(mtu));
+            // 20 of IP, 20 of TCP, 12 of its timestamps
+            assert_eq!(run.effective.mss_bytes, mtu - 52);
+            let size = driver(run);
+            assert!(size <= f64::from(mtu) + HEADER, "mtu {mtu}: {size}");
+            assert!(size > f64::from(mtu) * 0.45, "mtu {mtu}: {size}");
+        }
+    }
+}
+
+#[test]
+fn the_virtual_mtu_bounds_every_superframe() {
+    if !is_root_or_skips("the_virtual_mtu_bounds_every_superframe") {
+        return;
+    }
+    let stored =
+        study("gso-max-size = [\"4000 B\", \"16000 B\", \"65536 B\"]", "offload = \"tso\"");
+    let sizes = [(0, 4000), (1, 16_000), (2, 65_536)].map(|(number, bound)| {
+        let sizes = cell(&stored, number).into_iter().map(|run| {
+            assert_eq!(run.effective.interface.gso_max_size, Some(bound));
+            assert!(driver(run) <= f64::from(bound) + HEADER, "{bound}: {}", driver(run));
+            driver(run)
+        });
+        sizes.sum::<f64>() / 2.0
+    });
+    assert!(sizes.is_sorted() && sizes[0] > 1514.0, "{sizes:?}");
+}
+
+#[test]
+fn gro_merges_what_arrives() {
+    if !is_root_or_skips("gro_merges_what_arrives") {
+        return;
+    }
+    let stored = study("gro = [false, true]", "direction = \"receive\"");
+    for (number, on) in [(0, false), (1, true)] {
+        for run in cell(&stored, number) {
+            assert_eq!(run.effective.interface.gro, Some(on));
+            let wire = run.evidence.interface;
+            let frame = wire.rx_bytes as f64 / wire.rx_packets as f64;
+            assert!(frame <= 1500.0 + HEADER, "the far end must cut its superframes: {frame}");
+            let size = received(run);
+            assert_eq!(size > 2000.0, on, "gro {on}: {size} bytes a packet");
+        }
+    }
+}
+
+#[test]
+fn testbeds_have_the_requested_queues() {
+    if !is_root_or_skips("testbeds_have_the_requested_queues") {
+        return;
+    }
+    let stored = study("queues = [1, 2]", "connections = 4");
+    for (number, queues) in [(0, 1), (1, 2)] {
+        for run in cell(&stored, number) {
+            assert_eq!(run.effective.interface.queues, Some(queues));
+        }
+    }
+}
+
+#[test]
+fn host_computed_checksums_are_accepted() {
+    if !is_root_or_skips("host_computed_checksums_are_accepted") {
+        return;
+    }
+    let stored = study(
+        "tx-checksum = [true, false]\nrx-checksum = [true, false]",
+        "offload = \"gso\"\ndirection = \"bidirectional\"",
+    );
+    for (number, transmit, receive) in
+        [(0, true, true), (1, true, false), (2, false, true), (3, false, false)]
+    {
+        for run in cell(&stored, number) {
+            assert_eq!(run.effective.interface.tx_checksum, Some(transmit));
+            assert_eq!(run.effective.interface.rx_checksum, Some(receive));
+            let errors = run.evidence.protocol.get("Tcp.InCsumErrors").copied().unwrap_or(0);
+            assert_eq!(errors, 0);
+        }
+    }
+}
+
+#[test]
+fn socket_options_read_back() {
+    if !is_root_or_skips("socket_options_read_back") {
+        return;
+    }
+    let stored =
+        study("congestion = [\"cubic\", \"reno\"]\nnodelay = [false, true]", "socket = \"64 KiB\"");
+    for (number, congestion, nodelay) in
+        [(0, "cubic", false), (1, "cubic", true), (2, "reno", false), (3, "reno", true)]
+    {
+        for run in cell(&stored, number) {
+            let effective = &run.effective;
+            assert_eq!(effective.socket.congestion, congestion);
+            assert_eq!(effective.socket.nodelay, nodelay);
+            assert_eq!(effective.socket.buffer, Some(ByteSize(64 << 10)));
+            // socket(7): the kernel doubles what was asked
+            assert_eq!(effective.granted_send_buffer_bytes, 128 << 10);
+            assert_eq!(effective.granted_receive_buffer_bytes, 128 << 10);
+        }
+    }
+}
+
+#[test]
+fn a_knob_that_is_left_out_returns_to_its_first_value() {
+    if !is_root_or_skips("a_knob_that_is_left_out_returns_to_its_first_value") {
+        return;
+    }
+    let mut lab = lab(None);
+    let mut effective = |knobs: InterfaceKnobs| {
+        let workload = Workload::default();
+        let window = Duration::from_millis(100);
+        measured(&mut lab, workload, knobs, window).effective.interface
+    };
+    let fresh = effective(InterfaceKnobs::default());
+    let changed = InterfaceKnobs {
+        offload: Some(Offload::Gso),
+        gro: fresh.gro.map(|on| !on),
+        tx_checksum: fresh.tx_checksum.map(|on| !on),
+        rx_checksum: fresh.rx_checksum.map(|on| !on),
+        mtu: Some(4000),
+        gso_max_size: Some(16_000),
+        queues: Some(2),
+        ..InterfaceKnobs::default()
+    };
+    assert_eq!(effective(changed.clone()), changed);
+    assert_eq!(effective(InterfaceKnobs::default()), fresh);
+    assert_eq!(effective(InterfaceKnobs { mtu: Some(4000), ..InterfaceKnobs::default() }), {
+        InterfaceKnobs { mtu: Some(4000), ..fresh.clone() }
+    });
+}

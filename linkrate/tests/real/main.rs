@@ -1,0 +1,59 @@
+//! The program with real traffic, real privileges and real peers.
+
+mod adapter;
+mod aggregate;
+mod atm;
+mod atm_captures;
+#[path = "../common/mod.rs"]
+mod common;
+mod compare;
+mod control;
+mod datagrams;
+mod dropin_iperf3;
+mod dropin_netperf;
+mod existing;
+mod failover;
+mod failure;
+mod fleet;
+mod flent;
+mod iperf3;
+mod ipv6;
+mod knobs;
+mod lab;
+mod lane;
+mod measure;
+mod netperf;
+#[path = "../common/open_vswitch.rs"]
+mod open_vswitch;
+#[path = "../common/own_host.rs"]
+mod own_host;
+#[path = "../../../linkrate-wire/tests/common/mod.rs"]
+mod packets;
+mod partner;
+mod peers;
+mod ports;
+mod profile;
+mod programs;
+mod restore;
+mod router;
+mod sabotage;
+mod scale;
+mod segmentation;
+mod self_test;
+mod serve;
+mod signals;
+mod slurm;
+mod study;
+mod sweep;
+#[path = "../common/tap_host.rs"]
+mod tap_host;
+mod toe;
+mod toe_captures;
+mod toe_moves;
+mod toe_programs;
+mod transfer;
+mod trouble;
+mod truth;
+mod tuning;
+mod user;
+mod verdict;

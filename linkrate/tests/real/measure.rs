@@ -1,0 +1,270 @@
+//! `linkrate measure` on real traffic: every workload, every send and receive path, and sizes and
+//! counts at their edges. Each must give one whole cell; how fast it was is nobody's business here.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::common;
+use crate::common::processes::OwnCopy;
+use crate::common::{LINKRATE, READ_IN_TURN, Running, command, is_root_or_skips};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// The shortest measurement that is still one.
+const MEASURE: &str = "measure --adapter veth --json --runs 1 --time 300ms --warm-up 100ms";
+
+fn measure(options: &str) -> Command {
+    let mut command = command(LINKRATE, MEASURE);
+    // sizes such as "128 B to 4 KiB" are written with underscores
+    command.args(options.split_whitespace().map(|word| word.replace('_', " ")));
+    command
+}
+
+/// The one cell of a measurement that went well, with everything that must hold of any.
+#[track_caller]
+fn cell_of(options: &str) -> Value {
+    let document = Running::start(&mut measure(options)).wait().expect_code(0).json();
+    common::schema::check("results", &document);
+    assert_eq!(document["format"], 1, "{options}");
+    assert_eq!(document["failures"], Value::Array(Vec::new()), "{options}");
+    assert_eq!(document["complete"], true, "{options}");
+    let cells = document["cells"].as_array().expect("cells are a list");
+    assert_eq!(cells.len(), 1, "{options}");
+    let cell = &cells[0];
+    assert_eq!((&cell["runs"], &cell["failed"]), (&1.into(), &0.into()), "{options}");
+    for (figure, unit) in [("service_demand", None), ("cpu", Some("%"))] {
+        assert!(mean(cell, figure) > 0.0, "{options}: {figure}: {cell}");
+        assert!(unit.is_none_or(|unit| cell[figure]["unit"] == unit), "{options}: {cell}");
+    }
+    assert!(mean(cell, "cpu") <= 100.0, "{options}: {cell}");
+    // with one run there is no interval, and none is made up
+    assert_eq!(cell["cpu"]["low"], Value::Null, "{options}");
+    assert!(!cell["verdict"].as_str().expect("a verdict").is_empty(), "{options}");
+    cell.clone()
+}
+
+fn mean(cell: &Value, figure: &str) -> f64 {
+    cell[figure]["mean"].as_f64().unwrap_or_else(|| panic!("no {figure}: {cell}"))
+}
+
+/// A cell of bulk data.
+#[track_caller]
+fn stream(options: &str) -> Value {
+    let cell = cell_of(options);
+    assert!(mean(&cell, "throughput") > 0.0, "{options}: {cell}");
+    assert_eq!(cell["service_demand"]["unit"], "us/KB", "{options}");
+    assert_eq!(cell["latency"], Value::Null, "{options}");
+    assert_eq!(cell["transactions"], Value::Null, "{options}");
+    cell
+}
+
+/// A cell of transactions.
+#[track_caller]
+fn transactions(options: &str) -> Value {
+    let cell = cell_of(options);
+    assert!(mean(&cell, "transactions") > 0.0, "{options}: {cell}");
+    assert_eq!(cell["service_demand"]["unit"], "us/transaction", "{options}");
+    let latency = &cell["latency"];
+    let figure = |name: &str| latency[name].as_f64().unwrap_or_else(|| panic!("{name}: {cell}"));
+    let ascending =
+        ["min_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "max_ns"].map(figure);
+    assert!(ascending[0] > 0.0 && ascending.is_sorted(), "{options}: {latency}");
+    assert!((figure("min_ns")..=figure("max_ns")).contains(&figure("mean_ns")), "{latency}");
+    // every transaction that was counted was timed; a window's edge may cut one per connection
+    let counted = mean(&cell, "transactions") * 0.3;
+    assert!((figure("count") / counted - 1.0).abs() < 0.2, "{options}: {cell}");
+    cell
+}
+
+#[test]
+fn streams_flow_in_every_direction() {
+    if !is_root_or_skips("streams_flow_in_every_direction") {
+        return;
+    }
+    for direction in ["transmit", "receive", "bidirectional"] {
+        stream(&format!("--direction {direction}"));
+        stream(&format!("--direction {direction} --clients 2 --connections 3"));
+    }
+}
+
+#[test]
+fn messages_are_of_one_size_or_of_a_range() {
+    if !is_root_or_skips("messages_are_of_one_size_or_of_a_range") {
+        return;
+    }
+    for message in ["1", "128_B_to_4_KiB", "1_B_to_64_MiB", "64_MiB"] {
+        stream(&format!("--message {message}"));
+    }
+    stream("--direction bidirectional --message 128_B_to_4_KiB --connections 2");
+    stream("--kind udp-stream --message 1_B_to_1472_B");
+    transactions("--kind request-response --request 128_B_to_4_KiB --response 1_B_to_64_KiB");
+}
+
+#[test]
+fn every_send_path_meets_every_receive_path() {
+    if !is_root_or_skips("every_send_path_meets_every_receive_path") {
+        return;
+    }
+    for send in ["plain", "msg-zerocopy", "sendfile", "splice"] {
+        for receive in ["plain", "truncate"] {
+            stream(&format!("--send-path {send} --receive-path {receive}"));
+        }
+        // what is not a whole page, and the far end as the sender
+        stream(&format!("--send-path {send} --message 1_B_to_10000_B --direction bidirectional"));
+    }
+    stream("--zero-copy");
+}
+
+#[test]
+fn requests_are_answered() {
+    if !is_root_or_skips("requests_are_answered") {
+        return;
+    }
+    for options in [
+        "",
+        "--burst 16",
+        "--nodelay on --burst 16 --request 100 --response 1000",
+        "--request 256_KiB --response 256_KiB --burst 8",
+        "--request 1 --response 1_MiB",
+        "--clients 2 --connections 3 --burst 4",
+    ] {
+        transactions(&format!("--kind request-response {options}"));
+    }
+}
+
+#[test]
+fn more_requests_outstanding_means_more_transactions() {
+    if !is_root_or_skips("more_requests_outstanding_means_more_transactions") {
+        return;
+    }
+    let rate = |burst: u32| {
+        let options = format!("--kind request-response --nodelay on --burst {burst}");
+        mean(&transactions(&options), "transactions")
+    };
+    let (one, many) = (rate(1), rate(32));
+    // a wake-up for each against a wake-up for many: several times, wherever it is run
+    assert!(many > 1.5 * one, "{one} and {many}");
+}
+
+#[test]
+fn connections_are_made_for_each_transaction() {
+    if !is_root_or_skips("connections_are_made_for_each_transaction") {
+        return;
+    }
+    for options in ["", "--connections 4", "--clients 2 --connections 3 --response 64_KiB"] {
+        transactions(&format!("--kind connect-request-response {options}"));
+    }
+}
+
+#[test]
+fn datagrams_flow_and_are_answered() {
+    if !is_root_or_skips("datagrams_flow_and_are_answered") {
+        return;
+    }
+    for direction in ["transmit", "receive", "bidirectional"] {
+        stream(&format!("--kind udp-stream --direction {direction}"));
+    }
+    // the kernel cuts below the stack what the stack passed as one
+    let packet = |options: &str| {
+        let cell = stream(&format!("--kind udp-stream {options}"));
+        cell["evidence"]["stack_packet_bytes"].as_f64().expect("packets")
+    };
+    assert!(packet("--udp-segment 1472 --message 64768") > 3000.0);
+    assert!(packet("--message 1472") <= 1500.0 * READ_IN_TURN);
+    for options in [
+        "--udp-gro on",
+        "--udp-segment 1472 --message 64768 --udp-gro on",
+        "--message 65507",
+        "--message 1",
+        "--clients 2 --connections 3",
+    ] {
+        stream(&format!("--kind udp-stream {options}"));
+    }
+    for options in
+        ["", "--burst 16", "--request 1000 --response 65507", "--clients 2 --connections 3"]
+    {
+        transactions(&format!("--kind udp-request-response {options}"));
+    }
+}
+
+#[test]
+fn both_ends_can_share_a_cpu_with_a_warning() {
+    if !is_root_or_skips("both_ends_can_share_a_cpu_with_a_warning") {
+        return;
+    }
+    let options = "--sut-cpu 0 --client-cpu 0";
+    let document = Running::start(&mut measure(options)).wait().expect_code(0).json();
+    let warnings = document["warnings"].to_string() + &document["facts"]["warnings"].to_string();
+    assert!(warnings.contains("share CPU 0"), "{warnings}");
+    assert!(mean(&document["cells"][0], "throughput") > 0.0);
+}
+
+#[test]
+fn several_runs_have_an_interval() {
+    if !is_root_or_skips("several_runs_have_an_interval") {
+        return;
+    }
+    let words = "measure --json --runs 3 --time 200ms --warm-up 100ms";
+    let document = common::linkrate(words).expect_code(0).json();
+    let cell = &document["cells"][0];
+    assert_eq!(cell["runs"], 3);
+    assert_eq!(document["facts"]["facts"]["adapter"], "gigabit", "the default");
+    for figure in ["throughput", "service_demand", "cpu"] {
+        let value = |end: &str| cell[figure][end].as_f64().expect("a number");
+        assert!(value("low") <= value("mean") && value("mean") <= value("high"), "{cell}");
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_the_finished_samples() {
+    if !is_root_or_skips("ctrl_c_keeps_the_finished_samples") {
+        return;
+    }
+    let own = OwnCopy::new();
+    let words = "measure --json --runs 100 --time 200ms --warm-up 0s";
+    let running = Running::start(&mut command(own.program(), words));
+    own.await_traffic(2);
+    std::thread::sleep(Duration::from_secs(1));
+    running.signal(Signal::INT);
+    let document = running.wait().expect_code(130).json();
+    assert_eq!(
+        (&document["complete"], &document["stopped"]),
+        (&false.into(), &"interrupted".into())
+    );
+    let runs = document["cells"][0]["runs"].as_u64().expect("a count");
+    assert!((1..100).contains(&runs), "{runs}");
+    assert_eq!(document["failures"], Value::Array(Vec::new()));
+    own.expect_nothing_left();
+}
+
+#[test]
+fn people_get_a_table() {
+    if !is_root_or_skips("people_get_a_table") {
+        return;
+    }
+    let finished = common::linkrate("measure --runs 2 --time 100ms --warm-up 0s").expect_code(0);
+    for word in ["throughput", "service demand", "verdict", "b/s", "µs/KB"] {
+        assert!(finished.stdout.contains(word), "{word}: {}", finished.stdout);
+    }
+    // talk goes there, and there is none without a terminal
+    assert_eq!(finished.stderr, "");
+}
+
+#[test]
+fn refuses_an_unknown_congestion_control_before_any_run() {
+    let options = "--congestion cubbic";
+    let finished = Running::start(&mut measure(options)).wait().expect_code(2);
+    assert_eq!(finished.stdout, "");
+    assert!(finished.stderr.contains("no \"cubbic\""), "{}", finished.stderr);
+}
+
+#[test]
+fn segmentation_offload_goes_off_with_checksum_offload() {
+    if !is_root_or_skips("segmentation_offload_goes_off_with_checksum_offload") {
+        return;
+    }
+    let options = "--tx-checksum off";
+    let document = Running::start(&mut measure(options)).wait().expect_code(0).json();
+    let driver = document["cells"][0]["evidence"]["driver_packet_bytes"].as_f64().expect("bytes");
+    assert!(driver <= 1514.0, "{driver}");
+}

@@ -1,0 +1,349 @@
+//! Runs that somebody spoils: each is refused with the culprit's name, and the next one is sound.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::lab::{SUT_INTERFACE, inside, lab, lab_of, run_spec};
+use crate::common::small::SmallStudy;
+use crate::common::{Running, has_or_skips, is_root_or_skips, kill};
+use linkrate_lab::Lab;
+use linkrate_study::executor::{Executor, RunFailure, Stage};
+use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    BitRate, InterfaceKnobs, Offload, RunSpec, Task, TestbedSpec, Workload, model,
+};
+use rustix::process::Signal;
+
+const WINDOW: Duration = Duration::from_secs(1);
+
+fn run_of(offload: Option<Offload>) -> RunSpec {
+    let interface = InterfaceKnobs { offload, ..InterfaceKnobs::default() };
+    let spec = run_spec(Task::Workload(Workload::default()), interface, WINDOW);
+    RunSpec { warm_up: Duration::from_millis(200), ..spec }
+}
+
+#[track_caller]
+fn refused(lab: &mut Lab, spec: &RunSpec) -> RunFailure {
+    match lab.run(spec) {
+        Err(failure) => failure,
+        Ok(measured) => panic!("a spoiled run was believed: {measured:?}"),
+    }
+}
+
+#[track_caller]
+fn believed(lab: &mut Lab, spec: &RunSpec) {
+    if let Err(failure) = lab.run(spec) {
+        panic!("a sound run was refused: {failure}");
+    }
+}
+
+/// A shell that spins on one CPU.
+fn hog(cpu: u32) -> Running {
+    let cpu = cpu.to_string();
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+    Running::start(&mut command)
+}
+
+#[test]
+fn names_a_program_on_the_suts_cpu() {
+    let test = "names_a_program_on_the_suts_cpu";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let mut lab = lab(None);
+    let cpu = lab.testbed().and_then(|testbed| testbed.placement.sut.iter().next());
+    let spec = run_of(None);
+    {
+        let hog = hog(cpu.expect("a CPU"));
+        let failure = refused(&mut lab, &spec);
+        assert_eq!(failure.stage, Stage::Measure);
+        let culprit = format!("\"sh\" (process {})", hog.pid());
+        assert!(failure.reason.contains("CPUs of the system under test"), "{failure}");
+        assert!(failure.reason.contains(&culprit), "{failure}");
+    }
+    believed(&mut lab, &spec);
+}
+
+/// A program with some per cent of the SUT's CPU adds as much to its busy time as a cheap stream costs.
+#[test]
+fn a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic() {
+    const PAIRS: std::ops::RangeInclusive<usize> = 3..=12;
+    /// The program costs the traffic cache misses and changes of thread beside its own time.
+    const AGREE: f64 = 0.15;
+    let test = "a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let mut lab = lab_of(&gigabit(), None);
+    let spec = run_of(Some(Offload::Tso));
+    let cpu = lab.testbed().and_then(|testbed| testbed.placement.sut.iter().next());
+    let hog = hog(cpu.expect("a CPU"));
+    let pid = hog.pid();
+    let mut demands = |disturbed: bool| {
+        let stop = AtomicBool::new(false);
+        let measured = thread::scope(|scope| {
+            let pulse = || {
+                kill(pid, Signal::STOP);
+                while disturbed && !stop.load(Ordering::Relaxed) {
+                    kill(pid, Signal::CONT);
+                    thread::sleep(Duration::from_millis(9));
+                    kill(pid, Signal::STOP);
+                    thread::sleep(Duration::from_millis(91));
+                }
+            };
+            scope.spawn(pulse);
+            let measured = lab.run(&spec);
+            stop.store(true, Ordering::Relaxed);
+            measured
+        });
+        let measured = measured.unwrap_or_else(|failure| panic!("{failure}"));
+        let cpu = &measured.sut_cpu;
+        let of_hog = cpu.others.iter().find(|other| other.pid == pid);
+        let percent = of_hog.map_or(0.0, |other| cpu.percent_of(other.bound_ns));
+        let own = measured.service_demand_us_per_kb().expect("traffic");
+        (own, own * cpu.busy_ns() as f64 / cpu.own_busy_ns() as f64, percent)
+    };
+    // other work on the machine only adds to a cost, so the smallest of several runs is the least disturbed
+    let [mut calm, mut own, mut raw] = [f64::INFINITY; 3];
+    let mut runs = Vec::new();
+    for pair in 1..=*PAIRS.end() {
+        let (without, with) = (demands(false), demands(true));
+        assert!(with.2 > 4.0, "the program's per cent: {}", with.2);
+        runs.push((without, with));
+        (calm, own, raw) = (calm.min(without.0), own.min(with.0), raw.min(with.1));
+        let agrees = (own / calm - 1.0).abs() < AGREE && raw / calm > 1.0 + AGREE;
+        if agrees && PAIRS.contains(&pair) {
+            return;
+        }
+    }
+    panic!("{calm}, {own}, {raw}, (without others, with them, the program's per cent): {runs:?}");
+}
+
+#[test]
+fn an_offload_that_is_switched_back_is_named() {
+    let test = "an_offload_that_is_switched_back_is_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "ethtool", "ethtool") {
+        return;
+    }
+    let mut lab = lab(None);
+    let pid = lab.testbed().expect("a testbed").sut.pid();
+    let spec = run_of(Some(Offload::Tso));
+    let saboteur = thread::spawn(move || {
+        thread::sleep(WINDOW / 2);
+        let off = ["-K", SUT_INTERFACE, "tso", "off"];
+        assert!(inside(pid, "ethtool").args(off).status().expect("run ethtool").success());
+    });
+    let failure = refused(&mut lab, &spec);
+    saboteur.join().expect("the saboteur");
+    assert_eq!(failure.stage, Stage::Knob);
+    assert_eq!(
+        failure.reason,
+        "knob \"offload\" on eth0: tso when the run began, gso when it ended: another program \
+         changed it"
+    );
+    believed(&mut lab, &spec);
+}
+
+#[test]
+fn a_queue_discipline_that_is_set_meanwhile_is_named() {
+    let test = "a_queue_discipline_that_is_set_meanwhile_is_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
+        return;
+    }
+    let mut lab = lab_of(&gigabit(), None);
+    let pid = lab.testbed().expect("a testbed").sut.pid();
+    let spec = run_of(None);
+    believed(&mut lab, &spec);
+    let tc = move |words: &str| {
+        assert!(inside(pid, "tc").args(words.split(' ')).status().expect("run tc").success());
+    };
+    let saboteur = |words: &'static str| {
+        thread::spawn(move || {
+            thread::sleep(WINDOW * 7 / 10);
+            tc(words);
+        })
+    };
+    let sabotage = saboteur("qdisc replace dev eth0 root tbf rate 500mbit burst 64kb latency 20ms");
+    let failure = refused(&mut lab, &spec);
+    sabotage.join().expect("the saboteur");
+    assert_eq!(failure.stage, Stage::Knob);
+    assert!(failure.reason.starts_with("queue discipline of eth0: "), "{failure}");
+    assert!(failure.reason.contains(" at root when the window opened, tbf "), "{failure}");
+    assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
+    // a discipline that is there from the begin is part of the run, with its classes
+    believed(&mut lab, &spec);
+    tc("qdisc replace dev eth0 root handle 1: htb default 10");
+    tc("class add dev eth0 parent 1: classid 1:10 htb rate 800mbit");
+    believed(&mut lab, &spec);
+    let sabotage = saboteur("class change dev eth0 parent 1: classid 1:10 htb rate 700mbit");
+    let failure = refused(&mut lab, &spec);
+    sabotage.join().expect("the saboteur");
+    let changed = "htb 1: at root with other parameters or classes when it closed";
+    assert!(failure.reason.contains(changed), "{failure}");
+}
+
+#[test]
+fn a_queue_discipline_of_a_client_that_is_set_meanwhile_is_named() {
+    let test = "a_queue_discipline_of_a_client_that_is_set_meanwhile_is_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
+        return;
+    }
+    let mut lab = lab_of(&gigabit(), None);
+    let client = &lab.testbed().expect("a testbed").clients[0];
+    let (pid, interface) = (client.host.pid(), client.interface.clone());
+    let spec = run_of(None);
+    believed(&mut lab, &spec);
+    let sabotage = thread::spawn(move || {
+        thread::sleep(WINDOW * 7 / 10);
+        let set =
+            format!("qdisc replace dev {interface} root tbf rate 500mbit burst 64kb latency 20ms");
+        assert!(inside(pid, "tc").args(set.split(' ')).status().expect("run tc").success());
+        interface
+    });
+    let failure = refused(&mut lab, &spec);
+    let interface = sabotage.join().expect("the saboteur");
+    assert_eq!(failure.stage, Stage::Knob);
+    let named = format!("queue discipline of client 0: {interface}: ");
+    assert!(failure.reason.starts_with(&named), "{failure}");
+    assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
+    believed(&mut lab, &spec);
+}
+
+#[test]
+fn a_device_that_ignores_a_setting_is_named() {
+    let model = model::find("ten-gigabit").expect("a built-in model");
+    let adapter = Adapter::Model(Box::new(model));
+    let mut lab = lab_of(&TestbedSpec { adapter, ..TestbedSpec::default() }, None);
+    let lro = |on| {
+        let port = PortRequest { lro: Some(on), ..PortRequest::default() };
+        let interface = InterfaceKnobs { port, ..InterfaceKnobs::default() };
+        RunSpec { interface, ..run_of(None) }
+    };
+    let stick = |lab: &mut Lab, stuck| {
+        let testbed = lab.testbed().expect("a testbed");
+        let adapters = testbed.ground.adapters().expect("virtual adapters");
+        adapters.sut_ports().for_each(|port| port.port.set_stuck(stuck));
+    };
+    believed(&mut lab, &lro(false));
+    stick(&mut lab, true);
+    let failure = refused(&mut lab, &lro(true));
+    assert_eq!(failure.stage, Stage::Knob);
+    let said = "knob \"lro\" of eth0: requested on, effective is off";
+    assert!(failure.reason.contains(said), "{failure}");
+    stick(&mut lab, false);
+    believed(&mut lab, &lro(true));
+}
+
+#[test]
+fn an_interface_that_differs_from_the_others_is_named() {
+    if !is_root_or_skips("an_interface_that_differs_from_the_others_is_named") {
+        return;
+    }
+    let two_clients = TestbedSpec { clients: 2, ..TestbedSpec::default() };
+    let mut lab = lab_of(&two_clients, None);
+    let pid = lab.testbed().expect("a testbed").sut.pid().to_string();
+    let smaller = "echo 1400 > /sys/class/net/eth1/mtu";
+    let set = Command::new("nsenter")
+        .args(["--target", &pid, "--net", "--mount", "sh", "-c", smaller])
+        .status();
+    assert!(set.expect("run nsenter").success());
+    let both = RunSpec { clients: 2, ..run_of(None) };
+    let failure = refused(&mut lab, &both);
+    assert_eq!(failure.stage, Stage::Knob);
+    assert_eq!(
+        failure.reason,
+        "knob \"mtu\" of eth1: not requested, effective is 1400; eth0 has 1500 (hint: set mtu for \
+         the run, or give all interfaces the same value)"
+    );
+    // a run over the first interface alone has one value, and so has a run that asks for it
+    believed(&mut lab, &run_of(None));
+    let mtu = InterfaceKnobs { mtu: Some(1400), ..InterfaceKnobs::default() };
+    believed(&mut lab, &RunSpec { interface: mtu, ..both });
+}
+
+fn gigabit() -> TestbedSpec {
+    let model = model::find("gigabit").expect("a built-in model");
+    TestbedSpec { adapter: Adapter::Model(Box::new(model)), ..TestbedSpec::default() }
+}
+
+#[test]
+fn names_a_link_at_half_its_rate() {
+    if !is_root_or_skips("names_a_link_at_half_its_rate") {
+        return;
+    }
+    let mut lab = lab_of(&gigabit(), None);
+    let spec = run_of(None);
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
+    let segment = adapters.segment(SUT_INTERFACE).expect("a port");
+    segment.set_link_rate(&segment.ports[0].port, BitRate(5e8));
+    let failure = refused(&mut lab, &spec);
+    assert_eq!(failure.stage, Stage::Testbed);
+    assert_eq!(failure.reason, "the link of eth0 runs at 500.0 Mb/s, expected 1.000 Gb/s");
+
+    // whoever sets it back in time is betrayed by what the link carried
+    let adapters = lab.testbed();
+    assert!(adapters.is_none(), "a testbed that was tampered with is not used again");
+    believed(&mut lab, &spec);
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
+    let segment = adapters.segment(SUT_INTERFACE).expect("a port");
+    let ports = [&segment.ports[0].port, &segment.clients[0]].map(|port| Arc::clone(&port.shared));
+    let saboteur = thread::spawn(move || {
+        for rate in [5e8, 1e9] {
+            thread::sleep(WINDOW / 2);
+            ports.iter().for_each(|port| port.links[0].set_rate(BitRate(rate)));
+        }
+    });
+    let failure = refused(&mut lab, &spec);
+    saboteur.join().expect("the saboteur");
+    assert!(failure.reason.starts_with("the link of eth0 ran at "), "{failure}");
+    assert!(failure.reason.ends_with("by its counters, expected 1.000 Gb/s"), "{failure}");
+    believed(&mut lab, &spec);
+}
+
+#[test]
+fn a_clock_that_moved_is_named() {
+    if !is_root_or_skips("a_clock_that_moved_is_named") {
+        return;
+    }
+    let mut lab = lab(None);
+    let spec = run_of(None);
+    believed(&mut lab, &spec);
+    // as if this host's clock had been set back since it was started
+    lab.testbed().expect("a testbed").clients[0].host.clock_offset_ns = 20_000_000;
+    let failure = refused(&mut lab, &spec);
+    assert_eq!(failure.stage, Stage::Measure);
+    assert!(failure.reason.starts_with("the clock of client 0 has moved by -20.0 ms"), "{failure}");
+    believed(&mut lab, &spec);
+}
+
+#[test]
+fn continues_a_study_without_refused_runs() {
+    let test = "continues_a_study_without_refused_runs";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let study = SmallStudy::new();
+    let running = Running::start(study.run().args(["--sut-cpu", "0", "--client-cpu", "1"]));
+    study.await_runs(3);
+    {
+        let _hog = hog(0);
+        study.await_runs(6);
+    }
+    let finished = running.wait().expect_code(4);
+    let document = finished.json();
+    let failures = document["failures"].as_array().expect("failures");
+    assert!(!failures.is_empty());
+    for failure in failures {
+        let reason = failure["reason"].as_str().expect("a reason");
+        assert!(reason.contains("other programs used "), "{reason}");
+        assert!(reason.contains("\"sh\""), "{reason}");
+    }
+    for cell in document["cells"].as_array().expect("cells") {
+        assert!(cell["throughput"]["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{cell}");
+    }
+}

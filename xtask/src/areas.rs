@@ -1,0 +1,196 @@
+//! The areas of `cargo xtask test`: each can be tested alone, in its own time.
+
+use std::io;
+
+use crate::cargo::{root, targets};
+use crate::runs::{Extent, Selection};
+use crate::summary::{Step, Summary};
+use crate::tools::{CARGO_DEB, CARGO_DENY, CARGO_MUTANTS, CARGO_NEXTEST, MDBOOK, Tool};
+use crate::{book, checks, exhaustive, fuzz, mutants, package, peers, phrases, programs, python};
+use crate::{room, runs, tools};
+
+/// Seconds that each fuzz target gets, beside its seeds.
+const FUZZ_SECONDS: u32 = 5;
+
+/// The same in an exhaustive run.
+const FUZZ_SECONDS_OF_ALL: u32 = 120;
+
+/// A part of what must pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Area {
+    /// Formatting, clippy, texts, dependencies.
+    Lint,
+    /// The tests of one crate that need no machine for themselves.
+    Crate(String),
+    /// Those of real traffic.
+    Real,
+    /// API documentation and the manual.
+    Docs,
+    /// Fuzz targets.
+    Fuzz,
+    /// The Debian package.
+    Package,
+}
+
+impl Area {
+    /// The areas with these names; none if there are no names, which means everything.
+    ///
+    /// # Errors
+    /// A name is not that of an area; the message lists them.
+    pub fn chosen(names: &[String]) -> io::Result<Vec<Self>> {
+        let mut packages: Vec<String> =
+            targets(&root().join("Cargo.toml"))?.into_iter().map(|target| target.package).collect();
+        packages.dedup();
+        names.iter().map(|name| Self::named(name, &packages).map_err(io::Error::other)).collect()
+    }
+
+    fn named(name: &str, packages: &[String]) -> Result<Self, String> {
+        let is_its = |package: &&String| {
+            package.as_str() == name || package.strip_prefix("linkrate-") == Some(name)
+        };
+        Ok(match name {
+            "lint" => Self::Lint,
+            "real" => Self::Real,
+            "docs" => Self::Docs,
+            "fuzz" => Self::Fuzz,
+            "package" => Self::Package,
+            _ => match packages.iter().find(is_its) {
+                Some(package) => Self::Crate(package.clone()),
+                None => {
+                    let packages = packages.join(", ");
+                    return Err(format!(
+                        "no area \"{name}\"; there are lint, real, docs, fuzz, package, and the \
+                         crates {packages}"
+                    ));
+                }
+            },
+        })
+    }
+
+    /// Whether its tests start third-party programs.
+    fn needs_peers(&self) -> bool {
+        matches!(self, Self::Crate(_) | Self::Real | Self::Package)
+    }
+
+    /// The tools without which it is skipped.
+    fn tools(&self) -> &'static [Tool] {
+        match self {
+            Self::Lint => &[CARGO_DENY],
+            Self::Crate(_) | Self::Real => &[CARGO_NEXTEST],
+            Self::Docs => &[MDBOOK],
+            Self::Fuzz => &[],
+            Self::Package => &[CARGO_DEB, MDBOOK],
+        }
+    }
+}
+
+/// Tests these areas, or everything if there are none.
+pub fn test(summary: &mut Summary, areas: &[Area], extent: Extent, install: bool) {
+    summary.step("disk", room::check);
+    if summary.has_failed() {
+        return;
+    }
+    if areas.is_empty() {
+        return everything(summary, extent, install);
+    }
+    if areas.iter().any(Area::needs_peers) {
+        for (name, step) in peers(install) {
+            summary.step(name, step);
+        }
+    }
+    let mut wanted: Vec<Tool> = areas.iter().flat_map(Area::tools).copied().collect();
+    wanted.dedup();
+    summary.step("tools", || tools::provide(&wanted, install));
+    for area in areas {
+        match area {
+            Area::Lint => lint(summary),
+            Area::Crate(name) => run_tests(summary, Selection::Crate(name), extent),
+            Area::Real => run_tests(summary, Selection::Real, extent),
+            Area::Docs => docs(summary),
+            Area::Fuzz => run_fuzz(summary, extent),
+            Area::Package => summary.step("package", package::test),
+        }
+    }
+}
+
+fn everything(summary: &mut Summary, extent: Extent, install: bool) {
+    // packages come from the network, so what needs none of them goes on meanwhile
+    summary.beside(peers(install), |summary| {
+        summary.step("tools", || tools::provide(tools::OF_TESTS, install));
+        lint(summary);
+        build(summary, Selection::Everything);
+        docs(summary);
+    });
+    run_fuzz(summary, extent);
+    // measures, and what runs beside it would disturb it
+    summary.step("tests", || runs::run(Selection::Everything, extent));
+    summary.step("package", package::test);
+    if extent == Extent::Exhaustive {
+        summary.step("tools", || tools::provide(&[CARGO_MUTANTS], install));
+        summary.step("mutants", mutants::run);
+        summary.record(exhaustive::write);
+    }
+}
+
+/// The steps that make third-party programs available.
+fn peers<'a>(install: bool) -> Vec<Step<'a>> {
+    vec![
+        ("peers", Box::new(move || peers::provide(peers::OF_TESTS, install))),
+        ("python", Box::new(move || python::provide(python::ALL, install))),
+    ]
+}
+
+fn lint(summary: &mut Summary) {
+    summary.step("format", checks::format);
+    summary.step("clippy", checks::clippy);
+    summary.step("programs", programs::lint);
+    summary.step("phrases", phrases::lint);
+    summary.step("dependencies", checks::dependencies);
+}
+
+fn build(summary: &mut Summary, selection: Selection<'_>) {
+    let timings = summary.with_times;
+    summary.step("build", || runs::build(selection, timings));
+}
+
+fn run_tests(summary: &mut Summary, selection: Selection<'_>, extent: Extent) {
+    build(summary, selection);
+    summary.step("tests", || runs::run(selection, extent));
+}
+
+fn run_fuzz(summary: &mut Summary, extent: Extent) {
+    let seconds = match extent {
+        Extent::Usual => FUZZ_SECONDS,
+        Extent::Exhaustive => FUZZ_SECONDS_OF_ALL,
+    };
+    fuzz::run(summary, &[], fuzz::Budget { seconds, seed: 1 });
+}
+
+fn docs(summary: &mut Summary) {
+    // a link to a private item is found by rustdoc alone
+    summary.step("API documentation", checks::api_documentation);
+    summary.step("manual", book::build);
+    summary.step("manual links", book::links);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_have_short_names() {
+        let packages = ["linkrate".to_owned(), "linkrate-wire".to_owned()];
+        let named = |name: &str| Area::named(name, &packages);
+        assert_eq!(named("wire"), named("linkrate-wire"));
+        assert_eq!(named("linkrate"), Ok(Area::Crate("linkrate".to_owned())));
+        assert_eq!(named("real"), Ok(Area::Real));
+        let error = named("wires").unwrap_err();
+        assert!(error.contains("no area \"wires\"; there are lint, real, "), "{error}");
+    }
+
+    #[test]
+    fn this_workspace_has_an_area_for_each_crate() {
+        let names = ["wire".to_owned(), "xtask".to_owned()];
+        assert_eq!(Area::chosen(&names).unwrap().len(), 2);
+    }
+}
