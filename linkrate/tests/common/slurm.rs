@@ -89,9 +89,9 @@ own=$(readlink "/proc/$anchor/ns/net")
 for process in /proc/[0-9]*; do
     pid=${process#/proc/}
     [ "$pid" = "$anchor" ] && continue
-    [ "$(readlink "$process/ns/net")" = "$own" ] && kill -KILL "$pid"
+    # one may have ended meanwhile
+    [ "$(readlink "$process/ns/net")" != "$own" ] || kill -KILL "$pid" || true
 done
-true
 "#;
 
 /// Whether a cluster can be started; says so if not.
