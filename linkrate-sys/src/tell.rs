@@ -4,7 +4,7 @@
 //! gone. In a `Drop` that ends the process before anything else is restored. It also blocks for as
 //! long as nobody reads. So no crate of linkrate calls it; all call [`line()`]:
 //!
-//! [`line`] adds the line break. Text of others may be part of the line: it is cleaned
+//! [`line()`] adds the line break. Text of others may be part of the line: it is cleaned
 //! ([`linkrate_terms::clean`]).
 
 use std::fmt::Display;
