@@ -37,8 +37,6 @@ pub struct Target {
     pub name: String,
     /// `bin`, `test`, `lib`.
     pub kind: String,
-    /// Whether a plain `cargo test` runs it.
-    pub test: bool,
 }
 
 /// All targets of the workspace that `manifest` belongs to.
@@ -58,7 +56,6 @@ pub fn targets(manifest: &Path) -> io::Result<Vec<Target>> {
             package: text(&package["name"]),
             name: text(&target["name"]),
             kind: text(&target["kind"][0]),
-            test: target["test"].as_bool().unwrap_or(false),
         })
     });
     Ok(targets.collect())
@@ -88,6 +85,6 @@ mod tests {
     fn the_workspace_knows_this_program() {
         let targets = targets(&root().join("Cargo.toml")).unwrap();
         let own = targets.iter().find(|target| target.package == "xtask").unwrap();
-        assert_eq!((own.name.as_str(), own.kind.as_str(), own.test), ("xtask", "bin", true));
+        assert_eq!((own.name.as_str(), own.kind.as_str()), ("xtask", "bin"));
     }
 }
