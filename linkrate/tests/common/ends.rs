@@ -29,17 +29,24 @@ pub fn free_port() -> u16 {
 /// test.
 #[track_caller]
 pub fn await_listener(port: u16) {
-    // state 0A is TCP_LISTEN, include/net/tcp_states.h
-    let listens = |row: &str| {
-        let fields: Vec<&str> = row.split_whitespace().collect();
-        let is_port = |field: &&str| field.ends_with(&format!(":{port:04X}"));
-        fields.get(1).is_some_and(is_port) && fields.get(3) == Some(&"0A")
+    let listens = |path| {
+        let table = fs::read_to_string(path).unwrap_or_default();
+        listening_ports(&table).contains(&port)
     };
-    let table = |path| fs::read_to_string(path).unwrap_or_default();
     let found = wait_until(Duration::from_secs(10), || {
-        ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(|path| table(path).lines().any(listens))
+        ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(listens)
     });
     assert!(found, "nothing listens on port {port}");
+}
+
+/// The ports on which programs listen, from the text of `/proc/net/tcp` or `/proc/net/tcp6`.
+#[track_caller]
+pub fn listening_ports(table: &str) -> Vec<u16> {
+    // state 0A is TCP_LISTEN, include/net/tcp_states.h
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let listening = rows.filter(|row| row.get(3) == Some(&"0A"));
+    let ports = listening.filter_map(|row| Some(row[1].rsplit_once(':')?.1.to_owned()));
+    ports.map(|port| u16::from_str_radix(&port, 16).expect("a port")).collect()
 }
 
 /// Whether two ends of a test of iperf3 with these options tell of the same number of octets, except for what is on its

@@ -11,6 +11,7 @@ use linkrate_sys::host::{HostProcess, Isolation, spawn};
 use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
+use super::ends::listening_ports;
 use super::processes::readable_by_all;
 use super::ssh::{self, make_keys, server_script};
 use super::{Running, command, enter_namespace, wait_until};
@@ -72,12 +73,7 @@ impl Machine {
     /// The TCP ports on which programs of the machine listen.
     #[track_caller]
     pub fn listening_ports(&self) -> Vec<u16> {
-        let table = self.sh("cat /proc/net/tcp");
-        // state 0A is TCP_LISTEN, include/net/tcp_states.h
-        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let listening = rows.filter(|row| row.get(3) == Some(&"0A"));
-        let ports = listening.filter_map(|row| row[1].rsplit_once(':'));
-        ports.map(|(_, port)| u16::from_str_radix(port, 16).expect("a port")).collect()
+        listening_ports(&self.sh("cat /proc/net/tcp"))
     }
 
     /// Its process id, which names its namespaces.
