@@ -13,6 +13,7 @@ use std::time::Duration;
 use linkrate_study::executor::Contention;
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
 use linkrate_terms::CpuSet;
+use linkrate_wire::checksum::Sum;
 
 use crate::error::LabError;
 use crate::placement::Placement;
@@ -24,7 +25,7 @@ const ROUNDS: usize = 15;
 const PAYLOAD: usize = 64 << 10;
 
 /// Copies of one loop: some milliseconds.
-const COPIES: usize = 400;
+const COPIES: usize = 150;
 
 /// Bytes that the load copies in turn: what sockets hold, more than second-level caches do.
 const LOAD: usize = 8 << 20;
@@ -75,16 +76,13 @@ fn rounds(cpu: u32, loaded: &AtomicBool) -> Result<Vec<(u64, u64)>, LabError> {
     times
 }
 
-/// Copies payload and computes, always the same.
+/// Copies payload and sums it, as the stack does, always the same.
 fn fixed_work(memory: &mut [u8]) {
     let (from, to) = memory.split_at_mut(PAYLOAD);
-    let mut sum = 0u64;
     for _ in 0..COPIES {
         to.copy_from_slice(black_box(from));
-        let words = to.chunks_exact(8).step_by(8);
-        sum = words.fold(sum, |sum, word| sum.rotate_left(5).wrapping_mul(31) ^ u64::from(word[0]));
+        black_box(Sum::of(to));
     }
-    black_box(sum);
 }
 
 /// Copies memory on one CPU while `loaded`, until `end`.
