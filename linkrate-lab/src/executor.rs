@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use linkrate_agent::protocol::{Reply, Request, Strangers};
-use linkrate_study::belief::{self, Belief, Observed};
+use linkrate_study::belief::{self, Belief, Observed, Purpose};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_sys::sched;
 use linkrate_terms::knobs::Toe;
@@ -53,8 +53,6 @@ pub struct Lab {
     /// What was measured of the machine before the first run.
     measured: Measured,
     seat: Seat,
-    /// Runs are there for their rates and their costs.
-    asks_for_cost: bool,
 }
 
 impl Lab {
@@ -68,25 +66,12 @@ impl Lab {
         let seat = Seat::take(spec)?;
         let mut testbed = Testbed::build(spec, &seat.placement, &options)?;
         let mut measured = Measured::default();
-        measured.complete(&mut testbed);
+        if options.purpose != Purpose::Functions {
+            measured.complete(&mut testbed);
+        }
         let facts = facts::facts(&testbed, spec, &measured);
         let (spec, built) = (spec.clone(), spec.clone());
-        Ok(Self {
-            spec,
-            options,
-            testbed: Some(testbed),
-            built,
-            facts,
-            measured,
-            seat,
-            asks_for_cost: true,
-        })
-    }
-
-    /// The same lab for rates: a run whose cost is not known well is good. Intervals of costs tell how well.
-    #[must_use]
-    pub(crate) fn for_rates(self) -> Self {
-        Self { asks_for_cost: false, ..self }
+        Ok(Self { spec, options, testbed: Some(testbed), built, facts, measured, seat })
     }
 
     /// The testbed, if it is up.
@@ -132,9 +117,11 @@ impl Executor for Lab {
                 })?
             }
         };
-        // the first testbed on virtual adapters may be that of a later cell
-        self.measured.complete(&mut testbed);
-        let mut outcome = believed(&mut testbed, &self.built, spec, self.asks_for_cost);
+        if self.options.purpose != Purpose::Functions {
+            // the first testbed on virtual adapters may be that of a later cell
+            self.measured.complete(&mut testbed);
+        }
+        let mut outcome = believed(&mut testbed, &self.built, spec, self.options.purpose);
         if let Ok(measurement) = &mut outcome {
             self.measured.add_to(measurement);
         }
@@ -188,11 +175,10 @@ fn believed(
     testbed: &mut Testbed,
     on: &TestbedSpec,
     spec: &RunSpec,
-    asks_for_cost: bool,
+    purpose: Purpose,
 ) -> Result<Measurement, RunFailure> {
     let (mut measured, observed) = run_on(testbed, spec)?;
-    let run =
-        belief::Run { testbed: on, spec, asks_for_cost, measured: &measured, observed: &observed };
+    let run = belief::Run { testbed: on, spec, purpose, measured: &measured, observed: &observed };
     match belief::judge(&run) {
         Belief::Believed { remarks } => {
             measured.remarks.extend(remarks);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use linkrate_agent::protocol::InterfaceFacts;
+use linkrate_study::belief::Purpose;
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_study::fleet::results::fact_name;
 use linkrate_study::fleet::runner::FleetExecutor;
@@ -162,9 +163,11 @@ impl FleetExecutor for LabFleet {
         let on = self.fleet.interfaces(pair, absent);
         let on = on.map_err(|error| refused(error.to_string()))?;
         let spec = TestbedSpec { adapter: Adapter::Interfaces(on), ..self.spec.clone() };
-        let lab = Lab::build(&spec, self.options.clone());
+        // costs that are not known well have wide intervals, and the rate of the pair counts
+        let options = LabOptions { purpose: Purpose::Rates, ..self.options.clone() };
+        let lab = Lab::build(&spec, options);
         let lab = lab.map_err(|error| failure(Stage::Testbed, error))?;
-        Ok(Box::new(lab.for_rates()))
+        Ok(Box::new(lab))
     }
 
     fn reach(&self, node: u32) -> Result<(), RunFailure> {

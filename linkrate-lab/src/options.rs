@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use linkrate_study::belief::Purpose;
+
 /// The program for other machines that have no linkrate of this version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Deploy {
@@ -30,6 +32,9 @@ pub struct LabOptions {
     /// Congestion control of the routes, for foreign programs in the lab. Runs leave it out,
     /// because the choice of a route overrides the choice of a socket.
     pub route_congestion: Option<String>,
+    /// What runs are for: whether other programs may be at work meanwhile, and whether what the machine itself adds
+    /// to costs is measured first.
+    pub purpose: Purpose,
 }
 
 impl LabOptions {
@@ -42,6 +47,7 @@ impl LabOptions {
             slurm_options: None,
             stop,
             route_congestion: None,
+            purpose: Purpose::default(),
         }
     }
 }

@@ -67,6 +67,18 @@ impl From<Refusal> for RunFailure {
     }
 }
 
+/// What the figures of a run are for. Other programs on its CPUs spoil some of them, and not others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// What the traffic costs, and its rate.
+    #[default]
+    Costs,
+    /// Its rate alone, as of a pair of a fleet.
+    Rates,
+    /// Neither: what matters is that the traffic flows and which counters it moves.
+    Functions,
+}
+
 /// One run, as it is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
@@ -74,8 +86,8 @@ pub struct Run<'a> {
     pub testbed: &'a TestbedSpec,
     /// The run that was asked for.
     pub spec: &'a RunSpec,
-    /// The cost of the traffic is asked for, and not its rate alone, as of a pair of a fleet.
-    pub asks_for_cost: bool,
+    /// What its figures are for.
+    pub purpose: Purpose,
     /// Its figures and counters.
     pub measured: &'a Measurement,
     /// What the testbed saw around it.

@@ -16,6 +16,7 @@ use linkrate_agent::protocol::{
     FlowFacts, Hello, InterfaceFacts, PROTOCOL_VERSION, Reply, Request, WindowReport,
     decode_request, write_message,
 };
+use linkrate_study::belief::Purpose;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::open_file_limit;
@@ -306,7 +307,7 @@ fn a_thousand_agents_cost_little_memory_and_little_time() {
     let fakes = std::thread::spawn(move || serve(fakes));
     let ((mut testbed, errors), built) = timed(|| testbed(streams, &spec));
     let held = resident() - before;
-    let (outcome, ran) = timed(|| believed(&mut testbed, &spec, &run, true));
+    let (outcome, ran) = timed(|| believed(&mut testbed, &spec, &run, Purpose::Costs));
     let measured = outcome.unwrap_or_else(|failure| panic!("{failure}"));
     let memory = resident() - before;
     let (_, ended) = timed(|| drop((errors, testbed)));

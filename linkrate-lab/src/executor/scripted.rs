@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_agent::protocol::HELLO_NUMBER;
+use linkrate_study::belief::Purpose;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_terms::topology::Topology;
 use linkrate_terms::{
@@ -99,7 +100,7 @@ fn carry_out(
     };
     let (_ends, mut testbed, on) = testbed(sut, client).map_err(failed)?;
     *facts = Some(facts::facts(&testbed, &on, &Measured::default()));
-    believed(&mut testbed, &on, spec, true)
+    believed(&mut testbed, &on, spec, Purpose::Costs)
 }
 
 /// The other ends of the streams, the testbed, and its specification.

@@ -3,7 +3,7 @@
 use linkrate_terms::Task;
 use linkrate_terms::measurement::CpuUse;
 
-use super::{Refusal, Run};
+use super::{Purpose, Refusal, Run};
 use crate::executor::Stage;
 
 /// Share of the system under test's CPUs, in per cent, from which other programs make a run
@@ -30,10 +30,14 @@ const UNSURE_NS: u64 = 10_000_000;
 /// stays in, and what it leaves unsure is [in the intervals](crate::analysis::unsure) of all costs. It is compared with the busy
 /// time of the run: above a tenth, the cost is hardly that of the traffic. An idle run has none. A run with an event
 /// is there for the failure: its traffic stands still for a time, which leaves little busy time, and its figures are
-/// moments. A pair of a fleet is there for its rate.
+/// moments. A run for its rate is not refused for its cost, and one for its functions not at all.
 pub(super) fn check(run: &Run<'_>) -> Result<(), Refusal> {
     let (spec, cpu) = (run.spec, &run.measured.sut_cpu);
-    let asks_for_cost = run.asks_for_cost && spec.task != Task::Idle && spec.event.is_none();
+    if run.purpose == Purpose::Functions {
+        return Ok(());
+    }
+    let asks_for_cost =
+        run.purpose == Purpose::Costs && spec.task != Task::Idle && spec.event.is_none();
     let (used_ns, unsure_ns) = (cpu.others_at_most_ns(), cpu.others_unsure_ns());
     let (percent, unsure_percent) = (cpu.percent_of(used_ns), cpu.unsure_percent());
     let reason = if percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS {

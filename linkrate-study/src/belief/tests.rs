@@ -19,7 +19,7 @@ use crate::fixture;
 /// Judges a run of the fixture's first cell.
 fn judged(testbed: &TestbedSpec, measured: &Measurement, observed: &Observed) -> Belief {
     let spec = &fixture::ladder().cells[0].spec;
-    judge(&Run { testbed, spec, asks_for_cost: true, measured, observed })
+    judge(&Run { testbed, spec, purpose: Purpose::Costs, measured, observed })
 }
 
 fn check(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
@@ -130,22 +130,24 @@ fn a_run_is_not_refused_for_a_cost_that_nobody_asked_of_it() {
     measured.sut_cpu.cpus[0].busy_ns = 30_000_000;
     let plain = fixture::ladder().cells[0].spec.clone();
     let with_event = RunSpec { event: Some(fixture::failure().event), ..plain.clone() };
-    let asked_of = |spec: &RunSpec, asks_for_cost, measured: &Measurement| {
-        let run = Run { testbed: &testbed, spec, asks_for_cost, measured, observed: &observed };
+    let asked_of = |spec: &RunSpec, purpose, measured: &Measurement| {
+        let run = Run { testbed: &testbed, spec, purpose, measured, observed: &observed };
         programs::check(&run)
     };
     // 10 ms, and then 48 % of the CPU that only ran elsewhere
     let little = OtherProgram { cpu_ns: 10_000_000, ..other("sh", 0.0) };
     for others in [little, other("sh", 48.0)] {
         measured.sut_cpu.others = vec![others];
-        assert!(asked_of(&plain, true, &measured).is_err());
-        assert_eq!(asked_of(&with_event, true, &measured), Ok(()));
-        assert_eq!(asked_of(&plain, false, &measured), Ok(()));
+        assert!(asked_of(&plain, Purpose::Costs, &measured).is_err());
+        assert_eq!(asked_of(&with_event, Purpose::Costs, &measured), Ok(()));
+        assert_eq!(asked_of(&plain, Purpose::Rates, &measured), Ok(()));
     }
     // what slows the traffic itself is another matter
     measured.sut_cpu.cpus[0].busy_ns = 1_000_000_000;
-    assert!(asked_of(&with_event, true, &measured).is_err());
-    assert!(asked_of(&plain, false, &measured).is_err());
+    assert!(asked_of(&with_event, Purpose::Costs, &measured).is_err());
+    assert!(asked_of(&plain, Purpose::Rates, &measured).is_err());
+    // whether it flows is no matter of speed
+    assert_eq!(asked_of(&plain, Purpose::Functions, &measured), Ok(()));
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn a_run_without_traffic_has_no_figures() {
     let run = Run {
         testbed: &testbed,
         spec: &idle,
-        asks_for_cost: true,
+        purpose: Purpose::Costs,
         measured: &nothing,
         observed: &observed,
     };
@@ -409,7 +411,7 @@ fn a_window_away_from_the_common_one_is_refused() {
         let run = Run {
             testbed: &testbed,
             spec: &spec,
-            asks_for_cost: true,
+            purpose: Purpose::Costs,
             measured: &measured,
             observed,
         };
@@ -430,7 +432,7 @@ fn another_socket_option_than_requested_is_refused_by_name() {
     let judged = |spec: &RunSpec, measured: &Measurement| match judge(&Run {
         testbed: &testbed,
         spec,
-        asks_for_cost: true,
+        purpose: Purpose::Costs,
         measured,
         observed: &observed,
     }) {
@@ -502,7 +504,7 @@ fn merging_refused(spec: &RunSpec, measured: &Measurement) -> Option<Refusal> {
     match judge(&Run {
         testbed: &testbed,
         spec,
-        asks_for_cost: true,
+        purpose: Purpose::Costs,
         measured,
         observed: &observed,
     }) {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::belief::Purpose;
 use linkrate_study::executor::Executor;
 use linkrate_terms::{
     InterfaceKnobs, Measurement, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
@@ -25,14 +26,25 @@ pub fn lab(congestion: Option<&str>) -> Lab {
     lab_of(&TestbedSpec { queues: 2, ..TestbedSpec::default() }, congestion)
 }
 
-/// What `spec` asks for.
+/// What `spec` asks for. Its runs are for functions, so other tests may run beside them.
 #[track_caller]
 pub fn lab_of(spec: &TestbedSpec, congestion: Option<&str>) -> Lab {
-    let options = LabOptions {
+    lab_for(Purpose::Functions, spec, congestion)
+}
+
+/// The same for runs of that purpose.
+#[track_caller]
+pub fn lab_for(purpose: Purpose, spec: &TestbedSpec, congestion: Option<&str>) -> Lab {
+    Lab::build(spec, options_for(purpose, congestion)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Options of a lab for runs of that purpose.
+pub fn options_for(purpose: Purpose, congestion: Option<&str>) -> LabOptions {
+    LabOptions {
         route_congestion: congestion.map(str::to_owned),
+        purpose,
         ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
-    };
-    Lab::build(spec, options).unwrap_or_else(|error| panic!("{error}"))
+    }
 }
 
 /// A run of `task` with everything else as it comes.

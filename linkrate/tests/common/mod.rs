@@ -20,7 +20,7 @@ pub mod ssh;
 pub mod up;
 pub mod web;
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -151,8 +151,18 @@ impl Running {
     /// Starts `command` with nothing on its standard input.
     pub fn start(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child =
-            command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
+        // a file that this process has just written is busy while the child of another thread, between fork and
+        // exec, still holds it
+        let mut spawned = command.spawn();
+        wait_until(HANG, || {
+            let is_busy =
+                matches!(&spawned, Err(error) if error.kind() == ErrorKind::ExecutableFileBusy);
+            if is_busy {
+                spawned = command.spawn();
+            }
+            !is_busy
+        });
+        let mut child = spawned.unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         Self {
             child,

@@ -99,6 +99,20 @@ impl Up {
         port["counters"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {port}"))
     }
 
+    /// Waits until traffic has flowed through the ports of the system under test since now.
+    #[track_caller]
+    pub fn await_traffic(&self) {
+        let octets = || -> u64 {
+            let document = self.linkrate("adapter show --json").json();
+            let ports = document["ports"].as_array().expect("ports").iter();
+            let count = |port: &Value, name: &str| port["counters"][name].as_u64().unwrap_or(0);
+            ports.map(|port| count(port, "ifHCOutOctets") + count(port, "ifHCInOctets")).sum()
+        };
+        let before = octets();
+        let flows = || octets() > before + (1 << 20);
+        assert!(wait_until(Duration::from_secs(10), flows), "no traffic in {}", self.name);
+    }
+
     /// An iperf3 server at the client, and a client of it in the system under test.
     pub fn iperf3(&self, options: &str) -> (Running, Running) {
         self.iperf3_with("client-0", CLIENT, options)
@@ -130,6 +144,23 @@ impl Up {
 /// Whether this machine can do what most of these tests need; says so if not.
 pub fn ready(test: &str, peers: &[&str]) -> bool {
     is_root_or_skips(test) && peers.iter().all(|peer| has_or_skips(test, peer, peer))
+}
+
+/// Ends an iperf3 that has served its purpose. Bits per second of each of its whole intervals.
+#[track_caller]
+pub fn intervals(iperf3: Running) -> Vec<f64> {
+    iperf3.signal(Signal::INT);
+    let finished = iperf3.wait();
+    let document = finished.json();
+    assert!(
+        document["error"].as_str().is_some_and(|error| error.contains("interrupt")),
+        "{document}"
+    );
+    let intervals = document["intervals"].as_array().expect("intervals");
+    let whole = &intervals[..intervals.len().saturating_sub(1)];
+    assert!(!whole.is_empty(), "{document}");
+    let rate = |interval: &Value| interval["sum"]["bits_per_second"].as_f64().expect("a rate");
+    whole.iter().map(rate).collect()
 }
 
 /// Bits per second that arrived, and those of each interval.

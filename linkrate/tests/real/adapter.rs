@@ -3,17 +3,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::common::lab::{measured, run_spec};
-use crate::common::{LINKRATE, enter_namespace, is_root_or_skips};
+use crate::common::lab::{lab_for, measured, options_for, run_spec};
+use crate::common::{enter_namespace, is_root_or_skips};
 use linkrate_adapter::Faults;
+use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
 use linkrate_lab::testbed::Testbed;
-use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::belief::Purpose;
 use linkrate_study::executor::Executor;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::spec::Adapter;
@@ -23,24 +21,20 @@ use linkrate_terms::{
     TestbedSpec, Workload, model,
 };
 
-fn options() -> LabOptions {
-    LabOptions {
-        route_congestion: Some("cubic".to_owned()),
-        ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
-    }
-}
-
 /// A lab on adapters of `model`, a segment for each port.
 #[track_caller]
 fn adapter_lab(model: Model, ports: u32, clients_per_port: u32) -> Lab {
-    let spec = TestbedSpec {
+    lab_for(Purpose::Functions, &testbed(model, ports, clients_per_port), Some("cubic"))
+}
+
+fn testbed(model: Model, ports: u32, clients_per_port: u32) -> TestbedSpec {
+    TestbedSpec {
         adapter: Adapter::Model(Box::new(model)),
         clients: ports * clients_per_port,
         ports,
         clients_per_port,
         ..TestbedSpec::default()
-    };
-    Lab::build(&spec, options()).unwrap_or_else(|error| panic!("{error}"))
+    }
 }
 
 fn find(name: &str) -> Model {
@@ -175,8 +169,13 @@ fn ports_of_one_segment_serve_their_own_clients() {
         ..TestbedSpec::default()
     };
     let placement = Placement::choose(&spec).expect("CPUs");
-    let mut testbed = Testbed::build_on(topology, &spec, &placement, &options())
-        .unwrap_or_else(|error| panic!("{error}"));
+    let mut testbed = Testbed::build_on(
+        topology,
+        &spec,
+        &placement,
+        &options_for(Purpose::Functions, Some("cubic")),
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(testbed.sut_interfaces(3), ["eth0", "eth1"]);
     let counted = |testbed: &Testbed| {
         let adapters = testbed.ground.adapters().expect("virtual adapters");
@@ -311,8 +310,8 @@ fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs)
     let spec = RunSpec {
         clients,
         ports: Some(ports),
-        warm_up: Duration::from_millis(300),
-        ..run_spec(Task::Workload(workload), interface, Duration::from_millis(700))
+        warm_up: Duration::from_millis(200),
+        ..run_spec(Task::Workload(workload), interface, Duration::from_millis(500))
     };
     lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
 }
@@ -332,7 +331,7 @@ fn the_testbed_follows_the_model_that_a_run_names() {
         others: vec![at("slow", 20e6)],
         ..TestbedSpec::default()
     };
-    let mut lab = Lab::build(&spec, options()).unwrap_or_else(|error| panic!("{error}"));
+    let mut lab = lab_for(Purpose::Functions, &spec, Some("cubic"));
     for (adapter, line) in
         [(None, 100e6), (Some("slow"), 20e6), (Some("slow"), 20e6), (None, 100e6)]
     {
@@ -340,11 +339,11 @@ fn the_testbed_follows_the_model_that_a_run_names() {
         let run = RunSpec {
             ports: Some(1),
             adapter: adapter.map(str::to_owned),
-            warm_up: Duration::from_millis(300),
+            warm_up: Duration::from_millis(200),
             ..run_spec(
                 Task::Workload(stream(Direction::Transmit)),
                 InterfaceKnobs::default(),
-                Duration::from_millis(700),
+                Duration::from_millis(500),
             )
         };
         let measured = lab.run(&run).unwrap_or_else(|failure| panic!("{failure}"));
@@ -384,7 +383,7 @@ fn the_drivers_calls_to_the_tap_are_counted_and_priced() {
     if !is_root_or_skips("the_drivers_calls_to_the_tap_are_counted_and_priced") {
         return;
     }
-    let mut lab = adapter_lab(find("gigabit"), 1, 2);
+    let mut lab = lab_for(Purpose::Costs, &testbed(find("gigabit"), 1, 2), Some("cubic"));
     let facts = lab.facts().measured;
     assert!(facts["tap-prices"].starts_with("read 0."), "{facts:?}");
     let mut cost_of_mib = |offload, direction| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::up::{CLIENT, Up, rates, ready};
+use crate::common::up::{CLIENT, Up, intervals, rates, ready};
 use crate::common::{has_or_skips, linkrate, tshark, wait_until};
 use serde_json::Value;
 
@@ -48,8 +48,8 @@ fn ports_agree_by_lacp_fail_and_come_back_under_traffic() {
     let of_port = |member: Value| partner(&member)?.split(", port").next().map(str::to_owned);
     let partners: Vec<_> = members(&lab).into_iter().map(of_port).collect();
     assert!(partners.iter().all(|one| one.is_some() && *one == partners[0]), "{partners:?}");
-    let (server, client) = lab.iperf3("-t 9 -i 1 -P 6");
-    std::thread::sleep(Duration::from_millis(1500));
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6");
+    lab.await_traffic();
     lab.linkrate("adapter link eth1 down");
     assert!(comes(&lab, &[true, false, true]), "{:?}", members(&lab));
     lab.linkrate("adapter link eth1 up");
@@ -59,7 +59,7 @@ fn ports_agree_by_lacp_fail_and_come_back_under_traffic() {
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
     lab.linkrate("adapter set agg0 aggregate=3");
     assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
-    let (_, intervals) = rates(client.wait());
+    let intervals = intervals(client);
     server.wait();
     assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
     for port in ["eth0", "eth1", "eth2"] {
@@ -241,17 +241,17 @@ fn drivers_on_several_cpus_follow_one_decision() {
     assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
     let queues = lab.run("sut", "ls /sys/class/net/agg0/queues").stdout;
     assert!(queues.matches("tx-").count() > 1, "one queue: {queues}");
-    let (server, client) = lab.iperf3("-t 9 -i 1 -P 12 --bidir");
-    std::thread::sleep(Duration::from_secs(2));
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 12 --bidir");
+    lab.await_traffic();
     lab.linkrate("adapter link eth0 down");
     assert!(comes(&lab, &[false, true, true]), "{:?}", members(&lab));
     let before = lab.counter("eth0", "txDropLinkDown");
-    std::thread::sleep(Duration::from_millis(500));
+    lab.await_traffic();
     // every driver has left the port, and not the one alone that decides
     assert_eq!(lab.counter("eth0", "txDropLinkDown"), before);
     lab.linkrate("adapter link eth0 up");
     assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
-    client.wait().expect_code(0);
+    intervals(client);
     server.wait();
     for port in ["eth0", "eth1", "eth2"] {
         assert!(lab.counter(port, "ifHCOutUcastPkts") > 100, "{port}");
@@ -269,8 +269,8 @@ fn ports_are_removed_and_added_under_traffic() {
     assert_eq!(distributing(&lab), [true; 3], "{:?}", members(&lab));
     lab.linkrate("adapter faults eth0 delay=100us");
     // windows that drain from a port within the 80 ms that packets wait for that
-    let (server, client) = lab.iperf3("-t 16 -i 1 -P 6 -w 64K");
-    std::thread::sleep(Duration::from_secs(1));
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6 -w 64K");
+    lab.await_traffic();
     let names = || -> Vec<String> {
         members(&lab).iter().filter_map(|of| Some(of["port"].as_str()?.to_owned())).collect()
     };
@@ -309,7 +309,7 @@ fn ports_are_removed_and_added_under_traffic() {
             assert!(wait_until(Duration::from_secs(5), is_used), "{port} carries nothing");
         }
     }
-    let (_, intervals) = rates(client.wait());
+    let intervals = intervals(client);
     server.wait();
     assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
     // the one that joined first carried all while the others were away
@@ -336,7 +336,7 @@ fn connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_l
     }
     let lab = Up::start("--adapter toe --aggregate 2 --clients 1 --mode lacp --balance port");
     lab.linkrate("adapter set agg0 toe=on");
-    let (server, client) = lab.iperf3("-t 9 -i 1 -P 2");
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 2");
     let moves = |kind: &str| -> u64 {
         let document = lab.linkrate("adapter toe show --json").json();
         document["toe"]["moves"][kind].as_u64().unwrap_or(0)
@@ -352,7 +352,7 @@ fn connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_l
     assert!(come("up.port-left", 3) && come("down", 9));
     lab.linkrate("adapter add");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
-    let (_, intervals) = rates(client.wait());
+    let intervals = intervals(client);
     server.wait();
     assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
     assert_eq!(lab.counter("eth0", "toeHostSegments"), 0);
@@ -367,7 +367,7 @@ fn flows_leave_a_port_after_the_partner_has_answered_a_marker() {
     let lab = Up::start("--aggregate 2 --clients 1");
     lab.linkrate("adapter set agg0 mode=lacp marker=on");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
-    let (server, client) = lab.iperf3("-t 5 -i 1 -P 6");
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6");
     lab.linkrate("adapter link eth1 down");
     assert!(comes(&lab, &[true, false]), "{:?}", members(&lab));
     let markers = |counter: &str| -> u64 {
@@ -383,7 +383,7 @@ fn flows_leave_a_port_after_the_partner_has_answered_a_marker() {
     let answered = || markers("MarkerResponsePDUsRx") > before;
     assert!(wait_until(Duration::from_secs(5), answered), "{:?}", members(&lab));
     assert_eq!(markers("MarkerPDUsTx"), markers("MarkerResponsePDUsRx"));
-    let (_, intervals) = rates(client.wait());
+    let intervals = intervals(client);
     server.wait();
     assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
 }
@@ -423,15 +423,15 @@ fn sixty_four_ports_keep_their_sessions_while_traffic_fills_the_cpus() {
     let lab = Up::start("--aggregate 64 --clients 1");
     lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port");
     assert!(comes(&lab, &[true; 64]), "{:?}", distributing(&lab));
-    let (server, client) = lab.iperf3("-t 8 -i 1 -P 16 --bidir");
-    for _ in 0..7 {
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 16 --bidir");
+    for _ in 0..5 {
         std::thread::sleep(Duration::from_secs(1));
         for member in members(&lab) {
             assert_eq!(member["distributing"], true, "{member}");
             assert_eq!(member["lacp"]["receive"], "CURRENT", "{member}");
         }
     }
-    client.wait().expect_code(0);
+    intervals(client);
     server.wait();
     for member in members(&lab) {
         // it was never renewed in between

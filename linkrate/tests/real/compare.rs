@@ -15,16 +15,16 @@ use linkrate_terms::CpuSet;
 use rustix::thread::{CpuSet as Mask, sched_setaffinity};
 use serde_json::Value;
 
-/// Two cells in five blocks: some five seconds.
+/// Two cells in five blocks: some three seconds.
 const STUDY: &str = r#"title = "Two rungs"
 [testbed]
 adapter = "veth"
 [factors]
 offload = ["none", "tso"]
 [method]
-run = "300 ms"
-warm-up = "100 ms"
-idle = "100 ms"
+run = "200 ms"
+warm-up = "50 ms"
+idle = "50 ms"
 blocks = { min = 5, max = 5 }
 "#;
 

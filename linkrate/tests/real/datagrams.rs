@@ -1,13 +1,10 @@
 //! Programs that send datagrams wait for the link of a virtual adapter.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::common::lab::run_spec;
-use crate::common::{LINKRATE, enter_namespace, is_root_or_skips};
-use linkrate_lab::{Lab, LabOptions};
+use crate::common::lab::{lab_of, run_spec};
+use crate::common::{enter_namespace, is_root_or_skips};
+use linkrate_lab::Lab;
 use linkrate_study::executor::Executor;
 use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
 use linkrate_terms::spec::Adapter;
@@ -23,13 +20,9 @@ const SUT_INTERFACE: &str = "eth0";
 const PAYLOAD_RATE: f64 = 957.1e6;
 
 fn lab(name: &str) -> Lab {
-    let options = LabOptions {
-        route_congestion: Some("cubic".to_owned()),
-        ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
-    };
     let model = model::find(name).unwrap_or_else(|error| panic!("{error}"));
     let spec = TestbedSpec { adapter: Adapter::Model(Box::new(model)), ..TestbedSpec::default() };
-    Lab::build(&spec, options).unwrap_or_else(|error| panic!("{error}"))
+    lab_of(&spec, Some("cubic"))
 }
 
 /// Asks for something in the network of the system under test.

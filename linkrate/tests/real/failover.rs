@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::common::up::{SUT, SUT_IPV6, Up, rates, ready};
+use crate::common::up::{SUT, SUT_IPV6, Up, intervals, ready};
 use crate::common::{linkrate, tshark, wait_until};
 use serde_json::Value;
 
@@ -53,8 +53,8 @@ fn a_failover_group_moves_under_traffic_and_returns() {
         })
     };
     assert!(wait_until(Duration::from_secs(5), heard), "{:#?}", aggregate(&lab));
-    let (server, client) = lab.iperf3("-t 8 -i 1 -P 2");
-    std::thread::sleep(Duration::from_millis(1500));
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 2");
+    lab.await_traffic();
     let before = Instant::now();
     lab.linkrate("adapter link eth0 down");
     comes(&lab, &[false, true, false]);
@@ -66,7 +66,7 @@ fn a_failover_group_moves_under_traffic_and_returns() {
     assert_eq!(distributing(&lab), [false, true, false]);
     lab.linkrate("adapter set agg0 revert=on");
     comes(&lab, &[true, false, false]);
-    let (_, intervals) = rates(client.wait());
+    let intervals = intervals(client);
     server.wait();
     assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
     assert_eq!(aggregate(&lab)["counters"]["aggMoves"], 2);

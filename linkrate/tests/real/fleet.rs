@@ -15,7 +15,7 @@ use crate::common::ssh::has_ssh_or_skips;
 use crate::common::up::ready;
 use crate::common::{Finished, RUNS_FAILED, Running, has_or_skips, is_disturbed, skip, wait_until};
 use linkrate_study::fleet::two_way::FEWEST_BLOCKS;
-use linkrate_study::store::RUNS_FILE;
+use linkrate_study::store::{RUNS_FILE, StoredRun};
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
 use rustix::process::Signal;
@@ -72,15 +72,14 @@ fn words(cluster: &Cluster, study: &std::path::Path) -> String {
 fn a_ring_of_four_nodes_is_measured_and_shown() {
     let Some(cpus) = needs("a_ring_of_four_nodes_is_measured_and_shown") else { return };
     let (cluster, own) = (Cluster::start(4), OwnCopy::new());
-    let file =
-        study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 1", 2, "\"4 KiB\", \"64 KiB\"");
+    let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 1", 2, "\"64 KiB\"");
     let words = words(&cluster, &file);
     let run = Running::start(&mut cluster.command(&own.program(), &words)).wait().expect_code(0);
     own.expect_nothing_left();
     let text = run.stdout;
     assert!(text.contains("Throughput of each pair"), "{text}");
     let runs = stored(&cluster.beside("results"));
-    assert_eq!(runs.len(), 16, "two cells, four pairs, two blocks");
+    assert_eq!(runs.len(), 8, "a cell, four pairs, two blocks");
     for block in 0..2 {
         let of_block = runs.iter().filter(|run| run.block / 4 == block);
         let pairs: BTreeSet<_> =
@@ -142,14 +141,7 @@ fn all_others_send_to_one_node(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2])
     assert!(measured >= 3, "{measured} of 4 turns have figures: {}", run.stderr);
 }
 
-#[test]
-fn a_node_with_a_slow_link_is_named_and_nothing_else() {
-    let Some(cpus) = needs("a_node_with_a_slow_link_is_named_and_nothing_else") else { return };
-    let (cluster, own) = (Cluster::start(4), OwnCopy::new());
-    assert_eq!(a_try(&cluster, &own, cpus, Some(2)), Ok(()));
-}
-
-/// The same for each node in turn and for none, many times.
+/// Each node has a slow link in turn, and none has, many times.
 #[test]
 #[ignore = "exhaustive: forty studies"]
 fn a_slow_node_is_named_in_twenty_tries_and_no_node_in_twenty_without() {
@@ -228,8 +220,10 @@ fn a_node_that_is_gone_costs_its_own_pairs() {
     assert_eq!(reasons.len(), 4, "{reasons:?}");
     let skipped = reasons.iter().filter(|reason| reason.contains("node n3 is lost")).count();
     assert!(skipped >= 3, "only the pairs of one round wait for it: {reasons:?}");
+    let disturbed = |run: &&&StoredRun| run.failure().is_some_and(|it| is_disturbed(&it.reason));
     let good = others.iter().filter(|run| run.is_good()).count();
-    assert!(good >= 3, "{good} of 4 runs of other nodes have figures");
+    let well = good + others.iter().filter(disturbed).count();
+    assert!(good > 0 && well == 4, "{good} of 4 runs of other nodes have figures");
     the_others_send_without_it(&cluster, &own, cpus);
 }
 
@@ -241,8 +235,10 @@ fn the_others_send_without_it(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) 
     let runs = stored(&cluster.beside("incast"));
     assert_eq!(runs.len(), 8);
     let (good, failed): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_good());
-    // two turns around the node that is gone, the one that found it gone, and perhaps one that other programs disturbed
-    assert!((2..=4).contains(&failed.len()), "{:?}", failed);
+    // two turns around the node that is gone, and the one that found it gone
+    let disturbed = |run: &&&StoredRun| run.failure().is_some_and(|it| is_disturbed(&it.reason));
+    let lost = failed.len() - failed.iter().filter(disturbed).count();
+    assert!((2..=3).contains(&lost) && !good.is_empty(), "{:?}", failed);
     for run in good {
         let parts = &run.measurement().expect("figures").evidence.clients;
         assert_eq!((run.absent.as_slice(), parts.len()), (&[3][..], 2));

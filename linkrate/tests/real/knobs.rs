@@ -1,39 +1,34 @@
 //! Knobs proven by evidence: what a knob claims to do must show in counters that the knob did not
 //! set, and what was read back must be what was asked.
 
-use std::fs;
 use std::time::Duration;
 
-use crate::common::lab::{lab, measured};
-use crate::common::{LINKRATE, READ_IN_TURN, Running, command, is_root_or_skips};
-use linkrate_study::store::{Store, StoredStudy};
+use crate::common::lab::{lab, lab_of, measured};
+use crate::common::{READ_IN_TURN, is_root_or_skips};
+use linkrate_study::executor::Executor;
+use linkrate_study::file;
 use linkrate_terms::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
 
 /// Ethernet's header, which a device counts and IP does not.
 const HEADER: f64 = 14.0;
 
-/// Runs a study with these factors and settings, every cell twice.
+/// Measures every cell of a study with these factors and settings twice, in turn, so that each knob is set anew.
 #[track_caller]
-fn study(factors: &str, workload: &str) -> StoredStudy {
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    let (file, results) = (directory.path().join("knobs.toml"), directory.path().join("results"));
+fn study(factors: &str, workload: &str) -> Vec<Vec<Measurement>> {
     let text = format!(
         "title = \"Knobs\"\n[testbed]\nadapter = \"veth\"\n[factors]\n{factors}\n[workload]\n{workload}\n[method]\n\
-         run = \"300 ms\"\nwarm-up = \"100 ms\"\nidle = \"100 ms\"\nblocks = {{ min = 2, max = 2 }}\n"
+         run = \"300 ms\"\nwarm-up = \"100 ms\"\n"
     );
-    fs::write(&file, text).expect("write the study file");
-    let mut command = command(LINKRATE, "study run --json");
-    Running::start(command.arg(&file).arg("--output").arg(&results)).wait().expect_code(0);
-    Store::read(&results).expect("read the results")
-}
-
-/// The measurements of one cell; a run that failed fails the test.
-#[track_caller]
-fn cell(stored: &StoredStudy, number: u32) -> Vec<&Measurement> {
-    let runs = stored.runs.iter().filter(|run| run.cell == Some(number));
-    let runs: Vec<_> = runs.map(|run| run.measurement().expect("a measurement")).collect();
-    assert_eq!(runs.len(), 2);
-    runs
+    let study =
+        file::parse("knobs", "knobs.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut lab = lab_of(&study.testbed, None);
+    let mut measured = vec![Vec::new(); study.cells.len()];
+    for _ in 0..2 {
+        for (runs, cell) in measured.iter_mut().zip(&study.cells) {
+            runs.push(lab.run(&cell.spec).unwrap_or_else(|failure| panic!("{failure}")));
+        }
+    }
+    measured
 }
 
 fn stack(run: &Measurement) -> f64 {
@@ -55,8 +50,8 @@ fn the_offload_ladder_shows_in_packet_sizes() {
     if !is_root_or_skips("the_offload_ladder_shows_in_packet_sizes") {
         return;
     }
-    let stored = study("offload = [\"none\", \"gso\", \"tso\"]", "message = \"128 KiB\"");
-    for run in cell(&stored, 0) {
+    let cells = study("offload = [\"none\", \"gso\", \"tso\"]", "message = \"128 KiB\"");
+    for run in &cells[0] {
         assert_eq!(run.effective.interface.offload, Some(Offload::None));
         assert!(
             stack(run) <= 1500.0 * READ_IN_TURN && driver(run) <= 1500.0 + HEADER,
@@ -64,17 +59,17 @@ fn the_offload_ladder_shows_in_packet_sizes() {
             run.evidence
         );
     }
-    for run in cell(&stored, 1) {
+    for run in &cells[1] {
         assert_eq!(run.effective.interface.offload, Some(Offload::Gso));
         assert!(stack(run) > 3000.0 && driver(run) <= 1500.0 + HEADER, "{:?}", run.evidence);
     }
-    for run in cell(&stored, 2) {
+    for run in &cells[2] {
         assert_eq!(run.effective.interface.offload, Some(Offload::Tso));
         assert!(stack(run) > 3000.0 && driver(run) > 3000.0, "{:?}", run.evidence);
     }
     // one pass through the stack for each frame against one for many: whatever the machine
-    let demand = |number: u32| {
-        let runs = cell(&stored, number).into_iter();
+    let demand = |number: usize| {
+        let runs = cells[number].iter();
         runs.map(|run| run.service_demand_us_per_kb().expect("traffic")).sum::<f64>()
     };
     assert!(demand(0) > 1.3 * demand(2), "{} and {}", demand(0), demand(2));
@@ -85,9 +80,9 @@ fn the_mtu_bounds_every_frame() {
     if !is_root_or_skips("the_mtu_bounds_every_frame") {
         return;
     }
-    let stored = study("mtu = [\"576 B\", \"1500 B\", \"9000 B\"]", "offload = \"none\"");
+    let cells = study("mtu = [\"576 B\", \"1500 B\", \"9000 B\"]", "offload = \"none\"");
     for (number, mtu) in [(0, 576), (1, 1500), (2, 9000)] {
-        for run in cell(&stored, number) {
+        for run in &cells[number] {
             assert_eq!(run.effective.interface.mtu, Some(mtu));
             // 20 of IP, 20 of TCP, 12 of its timestamps
             assert_eq!(run.effective.mss_bytes, mtu - 52);
@@ -103,10 +98,9 @@ fn the_virtual_mtu_bounds_every_superframe() {
     if !is_root_or_skips("the_virtual_mtu_bounds_every_superframe") {
         return;
     }
-    let stored =
-        study("gso-max-size = [\"4000 B\", \"16000 B\", \"65536 B\"]", "offload = \"tso\"");
+    let cells = study("gso-max-size = [\"4000 B\", \"16000 B\", \"65536 B\"]", "offload = \"tso\"");
     let sizes = [(0, 4000), (1, 16_000), (2, 65_536)].map(|(number, bound)| {
-        let sizes = cell(&stored, number).into_iter().map(|run| {
+        let sizes = cells[number].iter().map(|run| {
             assert_eq!(run.effective.interface.gso_max_size, Some(bound));
             assert!(driver(run) <= f64::from(bound) + HEADER, "{bound}: {}", driver(run));
             driver(run)
@@ -121,9 +115,9 @@ fn gro_merges_what_arrives() {
     if !is_root_or_skips("gro_merges_what_arrives") {
         return;
     }
-    let stored = study("gro = [false, true]", "direction = \"receive\"");
+    let cells = study("gro = [false, true]", "direction = \"receive\"");
     for (number, on) in [(0, false), (1, true)] {
-        for run in cell(&stored, number) {
+        for run in &cells[number] {
             assert_eq!(run.effective.interface.gro, Some(on));
             let wire = run.evidence.interface;
             let frame = wire.rx_bytes as f64 / wire.rx_packets as f64;
@@ -139,9 +133,9 @@ fn testbeds_have_the_requested_queues() {
     if !is_root_or_skips("testbeds_have_the_requested_queues") {
         return;
     }
-    let stored = study("queues = [1, 2]", "connections = 4");
+    let cells = study("queues = [1, 2]", "connections = 4");
     for (number, queues) in [(0, 1), (1, 2)] {
-        for run in cell(&stored, number) {
+        for run in &cells[number] {
             assert_eq!(run.effective.interface.queues, Some(queues));
         }
     }
@@ -152,14 +146,14 @@ fn host_computed_checksums_are_accepted() {
     if !is_root_or_skips("host_computed_checksums_are_accepted") {
         return;
     }
-    let stored = study(
+    let cells = study(
         "tx-checksum = [true, false]\nrx-checksum = [true, false]",
         "offload = \"gso\"\ndirection = \"bidirectional\"",
     );
     for (number, transmit, receive) in
         [(0, true, true), (1, true, false), (2, false, true), (3, false, false)]
     {
-        for run in cell(&stored, number) {
+        for run in &cells[number] {
             assert_eq!(run.effective.interface.tx_checksum, Some(transmit));
             assert_eq!(run.effective.interface.rx_checksum, Some(receive));
             let errors = run.evidence.protocol.get("Tcp.InCsumErrors").copied().unwrap_or(0);
@@ -173,12 +167,12 @@ fn socket_options_read_back() {
     if !is_root_or_skips("socket_options_read_back") {
         return;
     }
-    let stored =
+    let cells =
         study("congestion = [\"cubic\", \"reno\"]\nnodelay = [false, true]", "socket = \"64 KiB\"");
     for (number, congestion, nodelay) in
         [(0, "cubic", false), (1, "cubic", true), (2, "reno", false), (3, "reno", true)]
     {
-        for run in cell(&stored, number) {
+        for run in &cells[number] {
             let effective = &run.effective;
             assert_eq!(effective.socket.congestion, congestion);
             assert_eq!(effective.socket.nodelay, nodelay);

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::lab::{SUT_INTERFACE, inside, lab, lab_of, run_spec};
+use crate::common::lab::{SUT_INTERFACE, inside, lab, lab_for, lab_of, run_spec};
 use crate::common::small::SmallStudy;
 use crate::common::{Running, has_or_skips, is_root_or_skips, kill};
 use linkrate_lab::Lab;
+use linkrate_study::belief::Purpose;
 use linkrate_study::executor::{Executor, RunFailure, Stage};
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::spec::Adapter;
@@ -55,7 +56,7 @@ fn names_a_program_on_the_suts_cpu() {
     if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
         return;
     }
-    let mut lab = lab(None);
+    let mut lab = lab_for(Purpose::Costs, &TestbedSpec::default(), None);
     let cpu = lab.testbed().and_then(|testbed| testbed.placement.sut.iter().next());
     let spec = run_of(None);
     {
@@ -79,7 +80,7 @@ fn a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic() {
     if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
         return;
     }
-    let mut lab = lab_of(&gigabit(), None);
+    let mut lab = lab_for(Purpose::Costs, &gigabit(), None);
     let spec = run_of(Some(Offload::Tso));
     let cpu = lab.testbed().and_then(|testbed| testbed.placement.sut.iter().next());
     let hog = hog(cpu.expect("a CPU"));

@@ -35,8 +35,8 @@ fn run(lab: &mut Lab, clients: u32, workload: Workload, toe: Toe) -> Measurement
     let spec = RunSpec {
         clients,
         ports: Some(clients),
-        warm_up: Duration::from_millis(300),
-        ..run_spec(Task::Workload(workload), with(toe), Duration::from_secs(1))
+        warm_up: Duration::from_millis(200),
+        ..run_spec(Task::Workload(workload), with(toe), Duration::from_millis(500))
     };
     lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
 }
@@ -102,8 +102,8 @@ fn auto_moves_connections_that_have_carried_enough_or_are_old_enough() {
         let port = PortRequest { toe: Some(Toe::Auto), ..port };
         let interface = InterfaceKnobs { port, ..InterfaceKnobs::default() };
         let spec = RunSpec {
-            warm_up: Duration::from_millis(300),
-            ..run_spec(Task::Workload(workload()), interface, Duration::from_secs(1))
+            warm_up: Duration::from_millis(200),
+            ..run_spec(Task::Workload(workload()), interface, Duration::from_millis(600))
         };
         lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
     };
@@ -147,7 +147,7 @@ fn every_kind_of_traffic_goes_on_while_its_connections_move() {
             let interface = InterfaceKnobs { port: age.clone(), ..InterfaceKnobs::default() };
             let spec = RunSpec {
                 warm_up: Duration::from_millis(200),
-                ..run_spec(Task::Workload(workload), interface, Duration::from_secs(1))
+                ..run_spec(Task::Workload(workload), interface, Duration::from_millis(600))
             };
             // words and checksums in the streams would end the run at a byte out of place
             let run = lab.run(&spec).unwrap_or_else(|failure| panic!("{kind:?}: {failure}"));
@@ -188,7 +188,7 @@ fn links_lose_what_a_run_asks_for_and_a_hand_over_has_its_cost() {
         let spec = RunSpec {
             warm_up: Duration::from_millis(200),
             loss_ppm,
-            ..run_spec(Task::Workload(workload), with(toe), Duration::from_secs(1))
+            ..run_spec(Task::Workload(workload), with(toe), Duration::from_millis(500))
         };
         lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
     };

@@ -1,13 +1,9 @@
 //! Transfers, mixes and backups through virtual adapters.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::common::LINKRATE;
-use crate::common::lab::run_spec;
-use linkrate_lab::{Lab, LabOptions};
+use crate::common::lab::{lab_of, run_spec};
+use linkrate_lab::Lab;
 use linkrate_study::executor::Executor;
 use linkrate_terms::backup::{Backup, FileSizes};
 use linkrate_terms::mix::MixPart;
@@ -21,10 +17,6 @@ use linkrate_terms::{
 const LINK: f64 = 1.02 * 941.5e6;
 
 fn lab(clients: u32) -> Lab {
-    let options = LabOptions {
-        route_congestion: Some("cubic".to_owned()),
-        ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
-    };
     let gigabit = model::find("gigabit").unwrap_or_else(|error| panic!("{error}"));
     let spec = TestbedSpec {
         adapter: Adapter::Model(Box::new(gigabit)),
@@ -32,16 +24,16 @@ fn lab(clients: u32) -> Lab {
         clients_per_port: clients,
         ..TestbedSpec::default()
     };
-    Lab::build(&spec, options).unwrap_or_else(|error| panic!("{error}"))
+    lab_of(&spec, Some("cubic"))
 }
 
 fn run(lab: &mut Lab, clients: u32, workload: Workload) -> Measurement {
     let spec = run_spec(
         Task::Workload(workload.settled()),
         InterfaceKnobs::default(),
-        Duration::from_millis(700),
+        Duration::from_millis(400),
     );
-    let spec = RunSpec { warm_up: Duration::from_millis(300), clients, ports: Some(1), ..spec };
+    let spec = RunSpec { warm_up: Duration::from_millis(200), clients, ports: Some(1), ..spec };
     lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
