@@ -69,7 +69,13 @@ impl Lab {
         if options.purpose != Purpose::Functions {
             measured.complete(&mut testbed);
         }
-        let facts = facts::facts(&testbed, spec, &measured);
+        let mut facts = facts::facts(&testbed, spec, &measured);
+        if options.purpose == Purpose::Functions {
+            facts.warnings.push(
+                "the runs are for functions: other programs may have run beside them, so rates and costs say little"
+                    .to_owned(),
+            );
+        }
         let (spec, built) = (spec.clone(), spec.clone());
         Ok(Self { spec, options, testbed: Some(testbed), built, facts, measured, seat })
     }

@@ -164,7 +164,11 @@ impl FleetExecutor for LabFleet {
         let on = on.map_err(|error| refused(error.to_string()))?;
         let spec = TestbedSpec { adapter: Adapter::Interfaces(on), ..self.spec.clone() };
         // costs that are not known well have wide intervals, and the rate of the pair counts
-        let options = LabOptions { purpose: Purpose::Rates, ..self.options.clone() };
+        let purpose = match self.options.purpose {
+            Purpose::Costs => Purpose::Rates,
+            purpose => purpose,
+        };
+        let options = LabOptions { purpose, ..self.options.clone() };
         let lab = Lab::build(&spec, options);
         let lab = lab.map_err(|error| failure(Stage::Testbed, error))?;
         Ok(Box::new(lab))

@@ -317,13 +317,13 @@ mod tests {
         assert_eq!(points(&changes(&[figures], ALPHA, always)[0]), [5]);
     }
 
-    #[test]
-    fn families_without_a_change_have_one_claimed_as_often_as_stated() {
-        // forty series of twenty occasions: alike in part, as cells of one study are
+    /// Of so many families without a change, at most this share has one claimed.
+    fn families_have_one_claimed(families: u32, most: f64) {
+        // ten series of twenty occasions: alike in part, as cells of one study are
         for (correlation, heavy) in [(0.0, false), (0.7, false), (0.3, true)] {
             let mut one = Simulator::new(17);
             let mut noise = || if heavy { one.heavy() } else { one.normal() };
-            let claimed = share(120, || {
+            let claimed = share(families, || {
                 let common: Vec<f64> = (0..20).map(|_| noise()).collect();
                 let series: Vec<Vec<Option<f64>>> = (0..10)
                     .map(|_| {
@@ -332,9 +332,20 @@ mod tests {
                     .collect();
                 changes(&series, ALPHA, always).iter().any(|found| !found.is_empty())
             });
-            // 5 %, and three standard errors of 120 families
-            assert!(claimed <= 0.11, "correlation {correlation}, heavy {heavy}: {claimed}");
+            assert!(claimed <= most, "correlation {correlation}, heavy {heavy}: {claimed}");
         }
+    }
+
+    #[test]
+    fn families_without_a_change_have_one_claimed_as_often_as_stated() {
+        // 5 %, and three standard errors of 30 families
+        families_have_one_claimed(30, 0.17);
+    }
+
+    #[test]
+    #[ignore = "exhaustive: 400 families instead of 30"]
+    fn four_hundred_families_without_a_change_have_one_claimed_as_often_as_stated() {
+        families_have_one_claimed(400, 0.083);
     }
 
     #[test]

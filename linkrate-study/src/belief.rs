@@ -18,7 +18,10 @@
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
+use std::str::FromStr;
+
 use linkrate_terms::{Measurement, RunSpec, Task, TestbedSpec};
+use serde::{Deserialize, Serialize};
 
 use crate::executor::{RunFailure, Stage};
 
@@ -68,7 +71,8 @@ impl From<Refusal> for RunFailure {
 }
 
 /// What the figures of a run are for. Other programs on its CPUs spoil some of them, and not others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// What the traffic costs, and its rate.
     #[default]
@@ -77,6 +81,32 @@ pub enum Purpose {
     Rates,
     /// Neither: what matters is that the traffic flows and which counters it moves.
     Functions,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Costs, Self::Rates, Self::Functions];
+
+    /// Its word in study files and on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Costs => "costs",
+            Self::Rates => "rates",
+            Self::Functions => "functions",
+        }
+    }
+}
+
+impl FromStr for Purpose {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|purpose| purpose.word() == word);
+        found.ok_or_else(|| {
+            let words = Self::ALL.map(Self::word).join(", ");
+            format!("no purpose \"{word}\"; expected one of {words}")
+        })
+    }
 }
 
 /// One run, as it is judged.
@@ -106,8 +136,11 @@ pub fn judge(run: &Run<'_>) -> Belief {
 
 /// The first reason to refuse the run.
 fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
-    let Run { testbed, spec, measured, observed, .. } = run;
-    observed.check(spec.window)?;
+    let Run { testbed, spec, purpose, measured, observed } = run;
+    observed.check()?;
+    if *purpose != Purpose::Functions {
+        observed.check_windows(spec.window)?;
+    }
     sockets::check(spec, measured)?;
     traffic(spec, measured)?;
     told::check(measured)?;
@@ -116,7 +149,9 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
     loss::check(spec, measured)?;
-    limits::check(testbed, spec, measured)?;
+    if *purpose != Purpose::Functions {
+        limits::check(testbed, spec, measured)?;
+    }
     offloaded::check(measured)?;
     merging::check(testbed, spec, measured)
 }

@@ -71,6 +71,7 @@ pub(crate) fn ladder() -> Study {
             seed: 1,
             rebuild: false,
             on_failure: OnFailure::Continue,
+            purpose: crate::belief::Purpose::default(),
             family: Family::default(),
         },
         quick: None,

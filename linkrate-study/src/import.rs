@@ -330,6 +330,7 @@ fn method(window: Duration, blocks: u32) -> Method {
         order: Order::Independent,
         seed: 0,
         on_failure: OnFailure::Continue,
+        purpose: crate::belief::Purpose::default(),
         family: Family::Study,
         rebuild: false,
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use linkrate_terms::{Model, RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::belief::Purpose;
 use crate::fleet::Fleet;
 use crate::levels::{Level, Levels};
 use crate::published::Published;
@@ -164,6 +165,9 @@ pub struct Method {
     pub seed: u64,
     /// What a failed run means.
     pub on_failure: OnFailure,
+    /// What the figures are for.
+    #[serde(default)]
+    pub purpose: Purpose,
     /// The effects that are claimed together.
     #[serde(default)]
     pub family: Family,

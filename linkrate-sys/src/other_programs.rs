@@ -370,9 +370,19 @@ mod tests {
         go(&only(first));
         std::thread::sleep(Duration::from_millis(20));
         let before = ProgramTimes::read();
+        // what it used so far, ns: proc_pid_schedstat(5)
+        let schedstat = format!("/proc/{}/schedstat", busy.id());
+        let used_ns = || -> u64 {
+            let times = std::fs::read_to_string(&schedstat).unwrap();
+            times.split(' ').next().unwrap().parse().unwrap()
+        };
         for cpu in [second, first] {
             go(&only(cpu));
-            std::thread::sleep(Duration::from_millis(150));
+            // on a busy machine it waits for its turns
+            let until_ns = used_ns() + 60_000_000;
+            while used_ns() < until_ns {
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
         go(&all);
         let after = ProgramTimes::read();

@@ -225,7 +225,7 @@ fn apt(options: &[String], arguments: &[&str]) -> io::Result<Option<String>> {
     Ok((!finished.success).then_some(last))
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 

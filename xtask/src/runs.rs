@@ -6,12 +6,14 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus};
 
 use crate::cargo::{cargo, target_directory};
+use crate::peers::is_root;
 use crate::process;
 use crate::summary::{Note, Outcome, Took};
 use crate::tools::CARGO_NEXTEST;
@@ -101,7 +103,7 @@ pub fn run(selection: Selection<'_>, extent: Extent) -> io::Result<Outcome> {
         fs::remove_file(&report)?;
     }
     let limit = if extent == Extent::Exhaustive { LIMIT_OF_ALL } else { LIMIT };
-    let finished = process::show(&nextest(selection, extent), limit)?;
+    let finished = process::show(&with_open_tun(nextest(selection, extent)), limit)?;
     let Ok(text) = fs::read_to_string(&report) else {
         // what does not build has no report
         return Ok(Outcome::failed("error: the tests did not run\n"));
@@ -111,6 +113,32 @@ pub fn run(selection: Selection<'_>, extent: Extent) -> io::Result<Outcome> {
         outcome.failed = outcome.failed.max(1);
     }
     Ok(outcome)
+}
+
+/// Gives `$2` and what follows mounts of their own, in which all users may open `/dev/net/tun`, as most distributions
+/// have it; `$1` is a directory for its node. What may not be done is left out, and tests say so.
+const WITH_OPEN_TUN: &str = "node=$1/tun; shift; rm -f \"$node\"; \
+    mknod -m 666 \"$node\" c 10 200 && mount --bind \"$node\" /dev/net/tun; exec \"$@\"";
+
+/// `command`, with TAPs for ordinary users where only root has them: some tests are theirs.
+fn with_open_tun(command: Command) -> Command {
+    let mode = fs::metadata("/dev/net/tun").map(|node| node.permissions().mode());
+    if !is_root() || mode.is_ok_and(|mode| mode & 0o006 == 0o006) {
+        return command;
+    }
+    let mut wrapped = Command::new("unshare");
+    wrapped.args(["--mount", "sh", "-c", WITH_OPEN_TUN, "sh"]).arg(target_directory());
+    wrapped.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        wrapped.current_dir(directory);
+    }
+    wrapped
 }
 
 fn nextest(selection: Selection<'_>, extent: Extent) -> Command {

@@ -1,6 +1,7 @@
 //! How it was measured, in prose with the values of this study.
 
 use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_study::belief::Purpose;
 use linkrate_study::keys::kind_name;
 use linkrate_study::names;
 use linkrate_study::results::StudyResults;
@@ -79,6 +80,9 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
     ));
     if !results.stopped.is_empty() {
         text.push_str(&format!(" The study ended for this reason: {}", sentence(&results.stopped)));
+    }
+    if method.purpose != Purpose::Costs {
+        text.push_str(&format!(" The runs were for {}.", method.purpose.word()));
     }
     if method.rebuild {
         text.push_str(" Each block had a testbed of its own.");

@@ -81,10 +81,10 @@ const WIDTHS: &str = "(() => {
 fn a_page_fits_every_window() {
     let Some(mut browser) = start_or_skip("a_page_fits_every_window") else { return };
     let pages = Pages::write();
-    for width in [360, 390, 705, 768, 1280, 1920] {
-        browser.set(width, "light", "screen");
-        for name in &pages.names {
-            browser.load(&pages.path(name));
+    for name in &pages.names {
+        browser.load(&pages.path(name));
+        for width in [360, 390, 705, 768, 1280, 1920] {
+            browser.set(width, "light", "screen");
             assert_eq!(browser.evaluate(WIDTHS), json!([true, []]), "{name} at {width}");
         }
     }
@@ -141,26 +141,25 @@ fn drawings_are_legible_in_every_width_and_scheme() {
         return;
     };
     let pages = Pages::write();
-    let mut grounds = Vec::new();
-    for (width, scheme, medium) in [
-        (1280, "light", "screen"),
-        (1280, "dark", "screen"),
-        (360, "light", "screen"),
-        (673, "dark", "print"),
-    ] {
-        browser.set(width, scheme, medium);
-        for name in &pages.names {
-            browser.load(&pages.path(name));
+    for name in &pages.names {
+        browser.load(&pages.path(name));
+        let grounds = [
+            (1280, "light", "screen"),
+            (1280, "dark", "screen"),
+            (360, "light", "screen"),
+            (673, "dark", "print"),
+        ]
+        .map(|(width, scheme, medium)| {
+            browser.set(width, scheme, medium);
             let (seen, wrong) = wrong_texts(&mut browser);
             assert!(wrong.is_empty(), "{name} at {width}, {scheme}, {medium}: {wrong:#?}");
             assert!(seen > 20 || ["single", "hostile"].contains(name), "{name}: {seen} texts");
-        }
-        let ground = "getComputedStyle(document.body).backgroundColor";
-        grounds.push(browser.evaluate(ground));
+            browser.evaluate("getComputedStyle(document.body).backgroundColor")
+        });
+        // paper stays white whatever the screen prefers
+        let [light, dark, narrow, paper] = &grounds;
+        assert!(light == narrow && light == paper && light != dark, "{grounds:?}");
     }
-    // paper stays white whatever the screen prefers
-    let [light, dark, narrow, paper] = grounds.as_slice() else { panic!("{grounds:?}") };
-    assert!(light == narrow && light == paper && light != dark, "{grounds:?}");
     let text = "<text x='190' y='20'>long long long</text><text x='100' y='50'>a</text>\
                 <text x='101' y='50'>b</text><text x='20' y='80' fill='#eeeeee'>pale</text>";
     browser.set(1280, "light", "screen");

@@ -557,7 +557,7 @@ fn knobs(interface: &InterfaceKnobs) -> Vec<(&'static str, String)> {
     interface.values()
 }
 
-/// What a method decides of the meaning of a cell: nothing. How long a run is stands in each
+/// What a method decides of the meaning of a cell: what its figures are for. How long a run is stands in each
 /// cell, and the rest says how many runs there are, in which order, and what is said of them. Taken
 /// apart whole all the same, so that whatever is added must be thought about.
 fn method(method: &Method) -> Values {
@@ -574,12 +574,13 @@ fn method(method: &Method) -> Values {
         order: _,
         seed: _,
         on_failure: _,
+        purpose,
         profile: _,
         family: _,
         // it changes what the intervals cover, which a warning tells
         rebuild: _,
     } = method;
-    Values::new()
+    Values::from([("purpose".into(), purpose.word().to_owned())])
 }
 
 /// What the testbed is made of, by the names of the study file and of a model's. Which CPUs it was

@@ -6,6 +6,7 @@ use linkrate_terms::units::{format_duration, parse_percent};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
+use crate::belief::Purpose;
 use crate::study::check::{
     CONFIDENCES, LONGEST, LONGEST_BUDGET, MOST_BLOCKS, PRECISIONS, SHORTEST,
 };
@@ -36,6 +37,7 @@ fn default_method() -> Method {
         order: Order::Mirrored,
         seed: 1,
         on_failure: OnFailure::Continue,
+        purpose: Purpose::default(),
         family: Family::default(),
         rebuild: false,
     }
@@ -84,6 +86,10 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
             Some("stop") => method.on_failure = OnFailure::Stop,
             _ => method.on_failure = OnFailure::Continue,
         }
+    }
+    if let Some(entry) = table.take("purpose") {
+        let word = reader.word(&entry, &Purpose::ALL.map(Purpose::word));
+        method.purpose = word.and_then(|word| word.parse().ok()).unwrap_or(method.purpose);
     }
     if let Some(entry) = table.take("family") {
         method.family = match reader.word(&entry, &["study", "part", "effect"]) {

@@ -12,12 +12,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// Interval of the checks whether they have ended.
 const GLANCE: Duration = Duration::from_millis(20);
 
+/// How long it is killed what others have started before they were killed.
+const OFFSPRING: Duration = Duration::from_secs(2);
+
 /// A network namespace by device and inode, namespaces(7).
 type Identity = (u64, u64);
 
 /// Ends every process in the network namespaces of the processes `hosts`, except these and the
-/// caller: by SIGTERM, and after `patience` by SIGKILL. Processes that the caller may not access
-/// keep running.
+/// caller: by SIGTERM, and after `patience` by SIGKILL, as long as new ones are found. Processes that the caller may
+/// not access keep running.
 pub fn end_programs(hosts: &[u32], patience: Duration) {
     let namespaces: BTreeSet<Identity> =
         hosts.iter().filter_map(|host| network_of(&host.to_string())).collect();
@@ -27,7 +30,7 @@ pub fn end_programs(hosts: &[u32], patience: Duration) {
     if namespaces.is_empty() || own.is_none_or(|own| namespaces.contains(&own)) {
         return;
     }
-    let deadline = Instant::now() + patience;
+    let mut deadline = Instant::now() + patience;
     let mut signal = Signal::TERM;
     let mut told = BTreeSet::new();
     loop {
@@ -46,6 +49,7 @@ pub fn end_programs(hosts: &[u32], patience: Duration) {
             (true, Signal::KILL) => return,
             (true, _) => {
                 signal = Signal::KILL;
+                deadline = Instant::now() + OFFSPRING;
                 told.clear();
             }
             (false, _) => {}

@@ -76,6 +76,33 @@ fn who_is_in_a_host_ends_with_it() {
     }
 }
 
+/// Twenty programs start another one every few milliseconds and go, so some have a child that was not there when
+/// they were found.
+#[test]
+fn who_forks_while_it_is_killed_ends_too() {
+    for privilege in privileges("who_forks_while_it_is_killed_ends_too") {
+        let host = idle(privilege);
+        let script = "trap '' TERM; next() { sleep 0.005; next & }; \
+                      for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do next & done; echo begun";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let namespaces = Namespaces::of(host.pid()).unwrap();
+        namespaces.enter_with(&mut command, &cpus(), Lifetime::ItsOwn).unwrap();
+        let mut shell = command.spawn().unwrap();
+        assert!(shell.wait().unwrap().success());
+        let mut output = shell.stdout.take().unwrap();
+        output.read_exact(&mut [0; 6]).unwrap();
+        end_programs(&[host.pid()], Duration::from_millis(50));
+        // every holder of the pipe is gone
+        let ended = std::thread::spawn(move || output.read_to_end(&mut Vec::new()).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !ended.is_finished() {
+            assert!(Instant::now() < deadline, "some are left");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
 #[test]
 fn sends_sighup_before_it_kills_a_guest() {
     let guest = |script: &str| Guest::start(Command::new("sh").args(["-c", script])).unwrap();

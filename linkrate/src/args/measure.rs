@@ -1,6 +1,7 @@
 //! Arguments of `linkrate measure`.
 
 use clap::Args;
+use linkrate_study::belief::Purpose;
 
 use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};
@@ -39,6 +40,10 @@ pub struct MeasureArgs {
     /// Length of the traffic before the window
     #[arg(long, default_value = "300 ms", value_name = "TIME")]
     pub warm_up: String,
+    /// What the figures are for: costs, rates or functions. A run for functions counts whatever other
+    /// programs do, and its figures say little
+    #[arg(long, default_value = "costs", value_name = "PURPOSE")]
+    pub purpose: Purpose,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use linkrate_lab::Lab;
+use linkrate_lab::{Lab, LabOptions};
 use linkrate_stats::order::Order;
 use linkrate_study::adapter;
 use linkrate_study::analysis::analyse;
@@ -30,7 +30,8 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
-    let options = arguments.deploy.lab(this_program()?, stop.clone());
+    let purpose = arguments.purpose;
+    let options = LabOptions { purpose, ..arguments.deploy.lab(this_program()?, stop.clone()) };
     let mut lab = Lab::build(&study.testbed, options)?;
     if study.method.profile {
         lab.prepare_profile()?;
@@ -133,6 +134,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             seed: 1,
             rebuild: false,
             on_failure: OnFailure::Continue,
+            purpose: arguments.purpose,
             family: Family::default(),
         },
         quick: None,

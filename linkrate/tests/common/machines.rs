@@ -174,7 +174,8 @@ pub fn with_a_furnished_loop() -> Machine {
 
 /// `linkrate measure` on eth1 of that machine, with eth2 as the client's interface.
 pub fn measure_the_loop(machine: &Machine, program: &Path, more: &str) -> Command {
-    let words = "measure --json --interface eth1 --client interface:eth2 --warm-up 100ms";
+    let words = "measure --json --interface eth1 --client interface:eth2 --warm-up 100ms \
+                 --purpose functions";
     let mut measure = command(program, words);
     machine.on(measure.args(more.split_whitespace()));
     measure
@@ -187,7 +188,7 @@ pub fn study_of_the_loop(machine: &Machine, program: &Path, directory: &Path) ->
     let text = "title = \"Knobs of an existing interface\"\n\
                 [testbed]\ninterface = [\"eth1\"]\nclients = [\"interface:eth2\"]\n\
                 [factors]\noffload = [\"none\", \"gso\"]\nmtu = [1300, 1400]\n\
-                [method]\nrun = \"150 ms\"\nwarm-up = \"100 ms\"\n\
+                [method]\nrun = \"150 ms\"\nwarm-up = \"100 ms\"\npurpose = \"functions\"\n\
                 blocks = { min = 500, max = 500 }\n";
     fs::write(&file, text).expect("a study file");
     let mut study = command(program, "study run");

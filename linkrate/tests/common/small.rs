@@ -10,7 +10,7 @@ use linkrate_study::store::{PLAN_FILE, RUNS_FILE, Store, StoredRun};
 use super::processes::OwnCopy;
 use super::{command, wait_until};
 
-/// Three cells in three blocks of 300 ms a run: some six seconds.
+/// Three cells in three blocks of 200 ms a run: some four seconds.
 const STUDY: &str = r#"title = "A small study"
 [testbed]
 adapter = "veth"
@@ -18,11 +18,12 @@ adapter = "veth"
 offload = ["none", "gso", "tso"]
 direction = ["transmit"]
 [method]
-run = "300 ms"
-warm-up = "100 ms"
+run = "200 ms"
+warm-up = "50 ms"
 idle = "100 ms"
 blocks = { min = 3, max = 3 }
 seed = 7
+purpose = "functions"
 "#;
 
 /// Cells and blocks of the study.

@@ -48,7 +48,7 @@ fn ports_agree_by_lacp_fail_and_come_back_under_traffic() {
     let of_port = |member: Value| partner(&member)?.split(", port").next().map(str::to_owned);
     let partners: Vec<_> = members(&lab).into_iter().map(of_port).collect();
     assert!(partners.iter().all(|one| one.is_some() && *one == partners[0]), "{partners:?}");
-    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6");
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6 -b 20M");
     lab.await_traffic();
     lab.linkrate("adapter link eth1 down");
     assert!(comes(&lab, &[true, false, true]), "{:?}", members(&lab));
@@ -137,7 +137,7 @@ fn eight_clients_use_every_port_in_each_direction() {
     for direction in ["transmit", "receive"] {
         let words = format!(
             "measure --aggregate 4 --clients 8 --mode lacp --balance mac --switch-balance mac \
-             --direction {direction} --scale 0.1 --time 500ms --runs 1 --json"
+             --direction {direction} --scale 0.1 --time 500ms --runs 1 --json --purpose functions"
         );
         let document = linkrate(&words).expect_code(0).json();
         let cell = &document["cells"][0];
@@ -162,7 +162,7 @@ fn frames_that_round_robin_reorders_are_counted() {
     let measured = |balance: &str| {
         let words = format!(
             "measure --aggregate 4 --clients 4 --balance {balance} --direction bidirectional \
-             --scale 0.1 --time 500ms --runs 1 --json"
+             --scale 0.1 --time 500ms --runs 1 --json --purpose functions"
         );
         linkrate(&words).expect_code(0).json()
     };
@@ -269,7 +269,7 @@ fn ports_are_removed_and_added_under_traffic() {
     assert_eq!(distributing(&lab), [true; 3], "{:?}", members(&lab));
     lab.linkrate("adapter faults eth0 delay=100us");
     // windows that drain from a port within the 80 ms that packets wait for that
-    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6 -w 64K");
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6 -b 20M -w 64K");
     lab.await_traffic();
     let names = || -> Vec<String> {
         members(&lab).iter().filter_map(|of| Some(of["port"].as_str()?.to_owned())).collect()
@@ -336,7 +336,7 @@ fn connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_l
     }
     let lab = Up::start("--adapter toe --aggregate 2 --clients 1 --mode lacp --balance port");
     lab.linkrate("adapter set agg0 toe=on");
-    let (server, client) = lab.iperf3("-t 100 -i 1 -P 2");
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 2 -b 50M");
     let moves = |kind: &str| -> u64 {
         let document = lab.linkrate("adapter toe show --json").json();
         document["toe"]["moves"][kind].as_u64().unwrap_or(0)
@@ -367,7 +367,7 @@ fn flows_leave_a_port_after_the_partner_has_answered_a_marker() {
     let lab = Up::start("--aggregate 2 --clients 1");
     lab.linkrate("adapter set agg0 mode=lacp marker=on");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
-    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6");
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 6 -b 20M");
     lab.linkrate("adapter link eth1 down");
     assert!(comes(&lab, &[true, false]), "{:?}", members(&lab));
     let markers = |counter: &str| -> u64 {

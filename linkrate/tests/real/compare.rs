@@ -24,7 +24,7 @@ offload = ["none", "tso"]
 [method]
 run = "200 ms"
 warm-up = "50 ms"
-idle = "50 ms"
+idle = "100 ms"
 blocks = { min = 5, max = 5 }
 "#;
 

@@ -55,6 +55,7 @@ client-cpus = "{client}"
 [factors]
 offload = ["none", "tso"]
 [method]
+purpose = "functions"
 run = "300 ms"
 warm-up = "200 ms"
 idle = "100 ms"
@@ -179,7 +180,8 @@ fn names_unreachable_hosts_with_a_remedy() {
             "ssh:lab2 has no address in a network of lo (none)",
         ),
     ] {
-        let mut measure = lab.command(&own.program(), "measure --runs 1 --time 100ms");
+        let mut measure =
+            lab.command(&own.program(), "measure --purpose functions --runs 1 --time 100ms");
         let finished = Running::start(measure.args(words.split_whitespace())).wait();
         assert_ne!(finished.code(), Some(0), "{words}");
         let (stderr, hint) = (&finished.stderr, "hint: ");
@@ -223,7 +225,7 @@ fn a_far_agent_that_is_killed_is_named_with_its_interface() {
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
     let words = format!(
-        "measure --interface eth1 --client ssh:lab2 --agent {} --sut-cpu {sut} --client-cpu {client} \
+        "measure --purpose functions --interface eth1 --client ssh:lab2 --agent {} --sut-cpu {sut} --client-cpu {client} \
          --runs 1 --time 5s --offload none --mtu 1300",
         own.program().display()
     );
@@ -315,7 +317,7 @@ fn a_key_with_a_forced_command_starts_the_agent_and_nothing_else() {
             .expect("write the authorized key");
     };
     let words = format!(
-        "measure --json --interface eth1 --client ssh:lab2 --agent /any/thing --sut-cpu {sut} \
+        "measure --json --purpose functions --interface eth1 --client ssh:lab2 --agent /any/thing --sut-cpu {sut} \
          --client-cpu {client} --runs 2 --time 200ms --offload none --mtu 1300"
     );
 
@@ -383,7 +385,7 @@ fn a_machine_without_this_version_gets_the_program_for_the_time_of_a_run() {
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
     let words = format!(
-        "measure --json --interface eth1 --client ssh:lab2 --sut-cpu {sut} --client-cpu {client} \
+        "measure --json --purpose functions --interface eth1 --client ssh:lab2 --sut-cpu {sut} --client-cpu {client} \
          --runs 1 --time 200ms --offload none --mtu 1300"
     );
     let foreign = lab.beside("foreign");

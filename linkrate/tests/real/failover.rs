@@ -53,7 +53,7 @@ fn a_failover_group_moves_under_traffic_and_returns() {
         })
     };
     assert!(wait_until(Duration::from_secs(5), heard), "{:#?}", aggregate(&lab));
-    let (server, client) = lab.iperf3("-t 100 -i 1 -P 2");
+    let (server, client) = lab.iperf3("-t 100 -i 1 -P 2 -b 50M");
     lab.await_traffic();
     let before = Instant::now();
     lab.linkrate("adapter link eth0 down");
@@ -175,7 +175,9 @@ fn detected(count: usize, event: &str, workload: &str) -> [Option<f64>; 2] {
         "title = \"a fault\"\n[testbed]\nadapter = \"gigabit\"\naggregate = 3\nclients = 1\n\
          scale = 0.1\n[workload]\nkind = \"stream\"\ndirection = \"transmit\"\nconnections = 4\n\
          event-at = \"500 ms\"\n{workload}\n[factors]\nevent = [\"{event}\"]\n\
-         [method]\nblocks = {{ min = {count}, max = {count} }}\nrun = \"1500 ms\"\nseed = 1\n"
+         [method]\nblocks = {{ min = {count}, max = {count} }}\nrun = \"1500 ms\"\n\
+         warm-up = \"200 ms\"\nidle = \"0 s\"\nseed = 1\n\
+         purpose = \"functions\"\n"
     );
     fs::write(&file, text).unwrap();
     let output = directory.path().join("out");

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// Runs of two seconds over two ports, of which the busier one fails after half a second.
 const MEASURE: &str = "measure --aggregate 2 --clients 1 --balance mac --switch-balance mac \
-                       --scale 0.1 --time 2s --event-at 500ms --connections 2";
+                       --scale 0.1 --time 2s --event-at 500ms --connections 2 --purpose functions";
 
 fn measure(runs: u64, options: &str) -> Command {
     let mut command = command(LINKRATE, MEASURE);

@@ -48,7 +48,7 @@ fn study(
          [fleet]\nagent = \"{}\"\n{fleet}\n\
          [testbed]\nsut-cpus = \"{}\"\nclient-cpus = \"{}\"\n\
          [factors]\nmessage = [{messages}]\n\
-         [method]\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\nminimum-effect = \"20 %\"\n\
+         [method]\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\nminimum-effect = \"20 %\"\npurpose = \"functions\"\n\
          blocks = {{ min = {blocks}, max = {blocks} }}\n",
         own.program().display(),
         cpus[0],
@@ -173,6 +173,8 @@ fn a_try(
     let fleet = "pattern = \"all-pairs\"\nat-once = 2";
     // a run that is refused takes its pair out of a block
     let file = study(cluster, own, cpus, fleet, FEWEST_BLOCKS + 2, "\"64 KiB\"");
+    let text = fs::read_to_string(&file).expect("the study");
+    fs::write(&file, text.replace("\"functions\"", "\"rates\"")).expect("write the study");
     let words = format!("{} --json", words(cluster, &file));
     let run = Running::start(&mut cluster.command(&own.program(), &words)).wait();
     own.expect_nothing_left();

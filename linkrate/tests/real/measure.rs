@@ -11,7 +11,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 /// The shortest measurement that is still one.
-const MEASURE: &str = "measure --adapter veth --json --runs 1 --time 300ms --warm-up 100ms";
+const MEASURE: &str = "measure --adapter veth --json --runs 1 --time 300ms --warm-up 100ms \
+                       --purpose functions";
 
 fn measure(options: &str) -> Command {
     let mut command = command(LINKRATE, MEASURE);
@@ -204,7 +205,7 @@ fn several_runs_have_an_interval() {
     if !is_root_or_skips("several_runs_have_an_interval") {
         return;
     }
-    let words = "measure --json --runs 3 --time 200ms --warm-up 100ms";
+    let words = "measure --json --runs 3 --time 200ms --warm-up 100ms --purpose functions";
     let document = common::linkrate(words).expect_code(0).json();
     let cell = &document["cells"][0];
     assert_eq!(cell["runs"], 3);
@@ -221,7 +222,7 @@ fn ctrl_c_keeps_the_finished_samples() {
         return;
     }
     let own = OwnCopy::new();
-    let words = "measure --json --runs 100 --time 200ms --warm-up 0s";
+    let words = "measure --json --runs 100 --time 200ms --warm-up 0s --purpose functions";
     let running = Running::start(&mut command(own.program(), words));
     own.await_traffic(2);
     std::thread::sleep(Duration::from_secs(1));
@@ -242,7 +243,9 @@ fn people_get_a_table() {
     if !is_root_or_skips("people_get_a_table") {
         return;
     }
-    let finished = common::linkrate("measure --runs 2 --time 100ms --warm-up 0s").expect_code(0);
+    let finished =
+        common::linkrate("measure --runs 2 --time 100ms --warm-up 0s --purpose functions")
+            .expect_code(0);
     for word in ["throughput", "service demand", "verdict", "b/s", "µs/KB"] {
         assert!(finished.stdout.contains(word), "{word}: {}", finished.stdout);
     }

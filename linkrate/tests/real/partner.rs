@@ -261,7 +261,7 @@ impl Bonded {
         let server = server.spawn().expect("iperf3");
         std::thread::sleep(Duration::from_millis(300));
         let words = format!(
-            "iperf3 --client {BRIDGE} --parallel 8 --time {seconds} --interval 0.5 --json {words}"
+            "iperf3 --client {BRIDGE} --parallel 8 --bitrate 20M --time {seconds} --interval 0.5 --json {words}"
         );
         let client = self.sut.command(words.trim_end()).stdout(Stdio::piped()).spawn();
         Streaming { server, client: client.expect("iperf3") }

@@ -75,7 +75,7 @@ fn ports_come_and_go_without_disturbing_others() {
         return;
     }
     let lab = Up::start("--clients-per-port 2");
-    let (server, client) = lab.iperf3("-t 100 -i 1");
+    let (server, client) = lab.iperf3("-t 100 -i 1 -b 50M");
     lab.await_traffic();
     for _ in 0..2 {
         let added = lab.linkrate("adapter add --ports 2 --json").json();

@@ -28,7 +28,9 @@ fn sixty_four_agents_in_namespaces_carry_traffic_at_once() {
     }
     let own = OwnCopy::new();
     let begun = Instant::now();
-    let words = format!("measure --json --adapter veth --clients {CLIENTS} --runs 1 --time 1s");
+    let words = format!(
+        "measure --json --purpose functions --adapter veth --clients {CLIENTS} --runs 1 --time 1s"
+    );
     let running = Running::start(&mut command(own.program(), &words));
     own.await_traffic(CLIENTS + 1);
     let up = begun.elapsed();

@@ -73,7 +73,7 @@ fn both_ends_tell_the_same_throughput_of_a_paced_link() {
     let served = Served::start();
     let mut theirs = Vec::new();
     for options in ["", "-R", "-u -b 300M", "-u -b 300M -R"] {
-        let document = served.client(&format!("iperf3 -J -c {CLIENT} -t 3 {options}"));
+        let document = served.client(&format!("iperf3 -J -c {CLIENT} -t 2 {options}"));
         let document: Value = serde_json::from_str(&document).expect("JSON");
         assert!(document["error"].is_null(), "{options}: {document:#}");
         let rate = |sum: &str| document["end"][sum]["bits_per_second"].as_f64().expect("a rate");
@@ -85,7 +85,7 @@ fn both_ends_tell_the_same_throughput_of_a_paced_link() {
     }
     if has_or_skips(test, "netperf", "netperf") {
         for kind in ["TCP_STREAM", "TCP_MAERTS"] {
-            let words = format!("netperf -P 0 -v 0 -H {CLIENT} -t {kind} -l 3");
+            let words = format!("netperf -P 0 -v 0 -H {CLIENT} -t {kind} -l 2");
             let megabits: f64 = served.client(&words).trim().parse().expect("a number");
             theirs.push((kind.to_owned(), megabits * 1e6));
         }

@@ -135,7 +135,8 @@ fn a_measurement_ends_in_order_on_each_signal() {
         return;
     }
     let own = OwnCopy::new();
-    let words = "measure --json --runs 8 --time 300ms --warm-up 0s --adapter veth";
+    let words =
+        "measure --json --purpose functions --runs 8 --time 300ms --warm-up 0s --adapter veth";
     for signal in [Signal::HUP, Signal::TERM, Signal::PIPE] {
         let running = Running::start(&mut command(own.program(), words));
         own.await_traffic(2);

@@ -55,7 +55,8 @@ fn measures_nodes_of_an_allocation_and_leaves_no_step() {
     let runs = "--json --runs 2 --time 200ms --offload none";
 
     // the controller on the machine where people log in
-    let words = format!("measure --interface eth1 --client slurm:n2 {cpus} {runs}");
+    let words =
+        format!("measure --purpose functions --interface eth1 --client slurm:n2 {cpus} {runs}");
     let mut salloc = cluster.salloc("--nodes=2 --nodelist=n[2-3]", &program, &words);
     // what a person likes to see before each line would be in the protocol
     let salloc = salloc.env("SLURM_LABELIO", "1").env("SLURM_NTASKS_PER_NODE", "4");
@@ -65,7 +66,7 @@ fn measures_nodes_of_an_allocation_and_leaves_no_step() {
 
     // and on the first node of a batch job, with two others as its clients
     let two = "--client slurm:n2 --client slurm:n4,10.77.0.4";
-    let words = format!("measure --interface eth1 {two} {cpus} {runs}");
+    let words = format!("measure --purpose functions --interface eth1 {two} {cpus} {runs}");
     let options = "--nodes=3 --nodelist=n[1-2,4] --ntasks-per-node=1";
     let batch = cluster.sbatch(options, &program, &words);
     let document = cluster.end_of_batch(batch).expect_code(0).json();
@@ -81,7 +82,7 @@ fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path) {
     let Some([sut, client]) = two_cpus() else { return };
     let text = format!(
         "title = \"Nodes\"\n[testbed]\nsut-cpus = \"{sut}\"\nclient-cpus = \"{client}\"\n\
-         [factors]\nmessage = [\"64 KiB\"]\n[method]\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\n\
+         [factors]\nmessage = [\"64 KiB\"]\n[method]\npurpose = \"functions\"\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\n\
          blocks = {{ min = 2, max = 2 }}\n"
     );
     fs::write(cluster.place("nodes.toml"), text).expect("write the study");
@@ -157,7 +158,9 @@ fn refusals_name_the_node_and_the_remedy() {
     have_another_version(&own);
     let (other, empty) = (own.beside("other"), own.beside("empty"));
     fs::create_dir(&empty).expect("make a directory");
-    let on = format!("measure --runs 1 --time 100ms --interface eth1 {cpus} --client");
+    let on = format!(
+        "measure --purpose functions --runs 1 --time 100ms --interface eth1 {cpus} --client"
+    );
     let other = other.display();
     for (words, parts) in [
         ("slurm:n4", ["slurm:n4 is not a node of job", "which has n[2-3]", "--nodelist of salloc"]),
@@ -251,7 +254,7 @@ fn without_an_allocation_each_agent_is_a_job_and_brings_its_program() {
     // the file system of this node is its own
     cluster.hide(&program, "n3");
     let words = format!(
-        "{} measure --json --interface eth1 --client slurm:n2 --client slurm:n3 {cpus} --runs 1 \
+        "{} measure --json --purpose functions --interface eth1 --client slurm:n2 --client slurm:n3 {cpus} --runs 1 \
          --time 200ms --offload none --deploy {} --slurm-options",
         program.display(),
         small.display(),
@@ -275,7 +278,7 @@ fn nodes_and_controllers_that_die_leave_nothing() {
 
     // all processes of a node end at once: nothing tells so but its silence
     let words = format!(
-        "measure --interface eth1 --client slurm:n2 {cpus} --runs 1 --warm-up 1s --time 1s"
+        "measure --purpose functions --interface eth1 --client slurm:n2 {cpus} --runs 1 --warm-up 1s --time 1s"
     );
     let batch = cluster.sbatch("--nodes=2 --nodelist=n[1-2]", &victim, &words);
     dying.await_traffic(2);
@@ -283,8 +286,9 @@ fn nodes_and_controllers_that_die_leave_nothing() {
     cluster.kill_node("n2");
 
     // the job goes on without its controller: the end of the steps is not the end of the job
-    let words =
-        format!("measure --interface eth1 --client slurm:n3 --client slurm:n4 {cpus} {LONG}");
+    let words = format!(
+        "measure --purpose functions --interface eth1 --client slurm:n3 --client slurm:n4 {cpus} {LONG}"
+    );
     let script = format!("{} {words}; sleep 60", program.display());
     let mut salloc = cluster.login("salloc --quiet --nodes=2 --nodelist=n[3-4] sh -c");
     let running = Running::start(salloc.arg(&script));

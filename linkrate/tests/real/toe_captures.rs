@@ -19,12 +19,12 @@ const MOVES: u64 = 3;
 const BAD: &str = "tcp.analysis.flags && !tcp.analysis.window_update && !tcp.analysis.window_full \
                    && tcp.flags.reset == 0 && tcp.stream != 0";
 
-/// A lab with the adapter at a tenth of its rate: packets wait for the link, and captures are small.
+/// A lab with the adapter at a small part of its rate: packets wait for the link, and captures are small.
 fn lab() -> Up {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let file = directory.path().join("slow.toml");
     let model = include_str!("../../../linkrate-terms/models/toe.toml");
-    let slow = model.replace("rate = \"1 Gbit/s\"", "rate = \"100 Mbit/s\"");
+    let slow = model.replace("rate = \"1 Gbit/s\"", "rate = \"30 Mbit/s\"");
     assert_ne!(slow, model);
     fs::write(&file, slow.replace("name = \"toe\"", "name = \"slow\"")).expect("write a file");
     Up::start(&format!("--adapter {}", file.display()))

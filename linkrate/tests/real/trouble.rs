@@ -55,7 +55,7 @@ fn a_controller_can_be_killed_at_any_moment() {
     }
     let own = OwnCopy::new();
     for milliseconds in [0, 2, 5, 10, 20, 35, 50, 75, 100, 150, 250, 400] {
-        let words = "measure --json --runs 50 --time 100ms --warm-up 0s --adapter veth \
+        let words = "measure --json --purpose functions --runs 50 --time 100ms --warm-up 0s --adapter veth \
                      --clients 3";
         let running = Running::start(&mut command(own.program(), words));
         std::thread::sleep(Duration::from_millis(milliseconds));

@@ -71,7 +71,7 @@ fn a_user_measures_through_a_user_namespace() {
     let study = SmallStudy::new();
     for options in ["", "--clients 2 --connections 2", "--offload none --mtu 9000 --gro off"] {
         let words = format!(
-            "measure --json --runs 1 --time 300ms --warm-up 100ms --adapter veth {options}"
+            "measure --json --purpose functions --runs 1 --time 300ms --warm-up 100ms --adapter veth {options}"
         );
         let running = Running::start(&mut as_user(study.own.program(), &words));
         let document = running.wait().expect_code(0).json();
@@ -96,7 +96,7 @@ fn a_user_measures_over_a_virtual_adapter() {
         return;
     }
     let study = SmallStudy::new();
-    let words = "measure --json --runs 1 --time 300ms --warm-up 100ms --adapter gigabit \
+    let words = "measure --json --purpose functions --runs 1 --time 300ms --warm-up 100ms --adapter gigabit \
                  --offload tso --clients-per-port 2";
     let running = Running::start(&mut as_user(study.own.program(), words));
     let document = running.wait().expect_code(0).json();
@@ -113,7 +113,7 @@ fn finds_the_processes_of_a_user() {
         return;
     }
     let study = SmallStudy::new();
-    let words = "measure --adapter veth --json --runs 20 --time 300ms";
+    let words = "measure --purpose functions --adapter veth --json --runs 20 --time 300ms";
     let running = Running::start(&mut as_user(study.own.program(), words));
     let expected = if geteuid().is_root() { USER } else { geteuid().as_raw() };
     for agent in study.own.await_traffic(2) {

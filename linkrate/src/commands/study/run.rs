@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use linkrate_lab::{Lab, LabFleet};
+use linkrate_lab::{Lab, LabFleet, LabOptions};
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{Executor, Facts};
 use linkrate_study::fleet::runner::{FleetExecutor, run_fleet};
@@ -95,7 +95,8 @@ enum Ground {
 
 impl Ground {
     fn of(study: &Study, deploy: &DeployArgs, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
-        let options = deploy.lab(this_program()?, Arc::clone(stop));
+        let purpose = study.method.purpose;
+        let options = LabOptions { purpose, ..deploy.lab(this_program()?, Arc::clone(stop)) };
         if let Some(fleet) = &study.fleet {
             let fleet = LabFleet::survey(fleet, &study.testbed, options)?;
             for warning in &FleetExecutor::facts(&fleet).warnings {
