@@ -34,15 +34,17 @@ pub fn end_programs(hosts: &[u32], patience: Duration) {
     let mut signal = Signal::TERM;
     let mut told = BTreeSet::new();
     loop {
-        let found = programs_in(&namespaces, &spared);
-        if found.is_empty() {
-            return;
-        }
-        for pid in found {
+        let mut is_empty = true;
+        // each one is told as soon as it is found, before it can leave its place to a child
+        for pid in programs_in(&namespaces, &spared) {
+            is_empty = false;
             // each process gets a signal once
             if told.insert(pid) {
                 tell(pid, signal, &namespaces);
             }
+        }
+        if is_empty {
+            return;
         }
         let late = Instant::now() >= deadline;
         match (late, signal) {
@@ -69,18 +71,17 @@ fn tell(pid: u32, signal: Signal, namespaces: &BTreeSet<Identity>) {
     }
 }
 
-fn programs_in(namespaces: &BTreeSet<Identity>, spared: &BTreeSet<u32>) -> Vec<u32> {
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+fn programs_in(
+    namespaces: &BTreeSet<Identity>,
+    spared: &BTreeSet<u32>,
+) -> impl Iterator<Item = u32> {
     let inside = |name: &str| network_of(name).is_some_and(|n| namespaces.contains(&n));
-    processes
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let name = name.to_str()?;
-            let pid: u32 = name.parse().ok()?;
-            (!spared.contains(&pid) && inside(name)).then_some(pid)
-        })
-        .collect()
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(move |entry| {
+        let name = entry.file_name();
+        let name = name.to_str()?;
+        let pid: u32 = name.parse().ok()?;
+        (!spared.contains(&pid) && inside(name)).then_some(pid)
+    })
 }
 
 /// A process that has ended, waited for or not, has no namespace.

@@ -76,13 +76,13 @@ fn who_is_in_a_host_ends_with_it() {
     }
 }
 
-/// Twenty programs start another one every few milliseconds and go, so some have a child that was not there when
+/// Twenty programs start another one after a moment and go, so some have a child that was not there when
 /// they were found.
 #[test]
 fn who_forks_while_it_is_killed_ends_too() {
     for privilege in privileges("who_forks_while_it_is_killed_ends_too") {
         let host = idle(privilege);
-        let script = "trap '' TERM; next() { sleep 0.005; next & }; \
+        let script = "trap '' TERM; next() { sleep 0.02; next & }; \
                       for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do next & done; echo begun";
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());

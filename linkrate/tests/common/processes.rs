@@ -92,7 +92,7 @@ impl OwnCopy {
             // the first thread, and the one that watches for the end
             threads.is_ok_and(|threads| threads.count() > 2)
         };
-        let found = wait_until(Duration::from_secs(30), || {
+        let found = wait_until(Duration::from_secs(60), || {
             let agents = self.agents();
             agents.len() == count && agents.iter().all(busy)
         });

@@ -51,6 +51,14 @@ impl SmallStudy {
         Self { own }
     }
 
+    /// The same, with runs that other programs can spoil.
+    pub fn for_costs() -> Self {
+        let study = Self::new();
+        let text = STUDY.replace("\"functions\"", "\"costs\"").replace("\"200 ms\"", "\"300 ms\"");
+        fs::write(study.file(), text).expect("write the study file");
+        study
+    }
+
     /// The study file.
     pub fn file(&self) -> PathBuf {
         self.own.beside("small.toml")

@@ -15,15 +15,15 @@ use linkrate_terms::CpuSet;
 use rustix::thread::{CpuSet as Mask, sched_setaffinity};
 use serde_json::Value;
 
-/// Two cells in five blocks: some three seconds.
+/// Two cells in five blocks: some five seconds.
 const STUDY: &str = r#"title = "Two rungs"
 [testbed]
 adapter = "veth"
 [factors]
 offload = ["none", "tso"]
 [method]
-run = "200 ms"
-warm-up = "50 ms"
+run = "300 ms"
+warm-up = "100 ms"
 idle = "100 ms"
 blocks = { min = 5, max = 5 }
 "#;

@@ -38,7 +38,7 @@ fn each_elan_reaches_its_limit_in_each_direction() {
             let share = bytes as f64 * 8e-6 / seconds / limit;
             // As in the test of Classical IP: the benchmark says whether the line is full. Here a
             // busy machine may leave it idle for a while, and nothing may make it faster.
-            assert!((0.96..1.002).contains(&share), "{name}, {direction:?}: {share:.4}");
+            assert!((0.9..1.002).contains(&share), "{name}, {direction:?}: {share:.4}");
             let counters = &run.evidence.adapter.as_ref().unwrap().ports[0].counters;
             assert_eq!((counters["laneTxDropped"], counters["aal5VccCrcErrors"]), (0, 0));
         }

@@ -328,7 +328,7 @@ fn continues_a_study_without_refused_runs() {
     if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
         return;
     }
-    let study = SmallStudy::new();
+    let study = SmallStudy::for_costs();
     let running = Running::start(study.run().args(["--sut-cpu", "0", "--client-cpu", "1"]));
     study.await_runs(3);
     {

@@ -210,6 +210,7 @@ fn another_seed_is_another_order_of_the_same_runs() {
 }
 
 #[test]
+#[ignore = "exhaustive: a built-in study, forty seconds"]
 fn a_quick_run_claims_the_saving_of_tso() {
     let test = "a_quick_run_claims_the_saving_of_tso";
     if !is_root_or_skips(test) {
