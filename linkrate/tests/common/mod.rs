@@ -298,11 +298,14 @@ pub fn at_once<T: Sync>(width: usize, cases: &[T], try_one: impl Fn(&T) + Sync) 
 /// Waits until `condition` holds; false when it does not in `limit`.
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
+    // a look may start a program, which takes the CPU from what is waited for
+    let mut pause = Duration::from_millis(10);
     while !condition() {
         if Instant::now() > deadline {
             return false;
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
     }
     true
 }

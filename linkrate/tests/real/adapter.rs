@@ -349,7 +349,8 @@ fn the_testbed_follows_the_model_that_a_run_names() {
         let measured = lab.run(&run).unwrap_or_else(|failure| panic!("{failure}"));
         eprintln!("{adapter:?}: {:?}", begun.elapsed());
         let rate = measured.traffic.bits_per_second();
-        assert!((0.85 * line..line).contains(&rate), "{rate} on a line of {line}");
+        // a fifth or five times as much would be the other model
+        assert!((0.5 * line..line).contains(&rate), "{rate} on a line of {line}");
     }
 }
 

@@ -146,7 +146,13 @@ impl Capture {
     /// Ends it and reads what it caught, all checksums verified.
     fn frames(mut self) -> Vec<Frame> {
         // the last packets are on their way to the file
-        std::thread::sleep(Duration::from_millis(500));
+        let size = || fs::metadata(self.file.path()).map_or(0, |file| file.len());
+        let mut last = 0;
+        let has_all = || {
+            std::thread::sleep(Duration::from_millis(400));
+            std::mem::replace(&mut last, size()) == last
+        };
+        assert!(wait_until(Duration::from_secs(30), has_all), "frames come on and on");
         kill(self.tshark.id(), Signal::INT);
         assert!(
             wait_until(Duration::from_secs(30), || self
