@@ -166,7 +166,7 @@ fn connections_on_a_vlan_are_at_the_adapter() {
     let spec = run_spec(Task::Workload(workload), interface, Duration::from_millis(500));
     let on = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!((counter(&on, "toeConnections"), counter(&on, "toeHostSegments")), (2, 0));
-    assert!(megabits(&on) > 500.0, "{:.0} Mb/s", megabits(&on));
+    assert!(megabits(&on) > 100.0, "{:.0} Mb/s", megabits(&on));
 }
 
 #[test]
