@@ -66,9 +66,7 @@ impl Lab {
         let seat = Seat::take(spec)?;
         let mut testbed = Testbed::build(spec, &seat.placement, &options)?;
         let mut measured = Measured::default();
-        if options.purpose != Purpose::Functions {
-            measured.complete(&mut testbed);
-        }
+        measured.complete(&mut testbed, options.purpose);
         let mut facts = facts::facts(&testbed, spec, &measured);
         if options.purpose == Purpose::Functions {
             facts.warnings.push(
@@ -123,10 +121,8 @@ impl Executor for Lab {
                 })?
             }
         };
-        if self.options.purpose != Purpose::Functions {
-            // the first testbed on virtual adapters may be that of a later cell
-            self.measured.complete(&mut testbed);
-        }
+        // the first testbed on virtual adapters may be that of a later cell
+        self.measured.complete(&mut testbed, self.options.purpose);
         let mut outcome = believed(&mut testbed, &self.built, spec, self.options.purpose);
         if let Ok(measurement) = &mut outcome {
             self.measured.add_to(measurement);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_study::belief::Purpose;
 use linkrate_study::executor::Contention;
 use linkrate_terms::Measurement;
 use linkrate_terms::tap::TapPrices;
@@ -20,8 +21,12 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Measures what was not measured yet and can be measured on this testbed. Nothing must flow.
-    pub(super) fn complete(&mut self, testbed: &mut Testbed) {
+    /// Measures what runs of this purpose need, was not measured yet and can be measured on this testbed. Nothing must
+    /// flow.
+    pub(super) fn complete(&mut self, testbed: &mut Testbed, purpose: Purpose) {
+        if purpose == Purpose::Functions {
+            return;
+        }
         if self.contention.is_none() {
             let measured = contention::measure(&testbed.placement);
             self.contention = Some(measured.map_err(|error| error.to_string()));
