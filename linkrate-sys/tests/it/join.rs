@@ -1,7 +1,7 @@
 //! Programs in a host that runs, and how they are ended with it.
 
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::privileges;
@@ -51,20 +51,26 @@ fn a_program_joins_a_host() {
     }
 }
 
+/// The output of what `script` leaves behind in the host, once it has written "begun".
+fn left_behind(host: &HostProcess, script: &str) -> ChildStdout {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let namespaces = Namespaces::of(host.pid()).unwrap();
+    namespaces.enter_with(&mut command, &cpus(), Lifetime::ItsOwn).unwrap();
+    let mut shell = command.spawn().unwrap();
+    assert!(shell.wait().unwrap().success());
+    let mut output = shell.stdout.take().unwrap();
+    output.read_exact(&mut [0; 6]).unwrap();
+    output
+}
+
 #[test]
 fn who_is_in_a_host_ends_with_it() {
     for privilege in privileges("who_is_in_a_host_ends_with_it") {
         let host = idle(privilege);
         // the shell goes, what it started stays, and does not want to go
         let script = "sh -c 'trap : TERM; echo begun; while :; do sleep 1; done' &";
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());
-        let namespaces = Namespaces::of(host.pid()).unwrap();
-        namespaces.enter_with(&mut command, &cpus(), Lifetime::ItsOwn).unwrap();
-        let mut shell = command.spawn().unwrap();
-        assert!(shell.wait().unwrap().success());
-        let mut output = shell.stdout.take().unwrap();
-        output.read_exact(&mut [0; 6]).unwrap();
+        let mut output = left_behind(&host, script);
         let started = Instant::now();
         end_programs(&[host.pid()], Duration::from_millis(300));
         // every holder of the pipe is gone
@@ -84,14 +90,7 @@ fn who_forks_while_it_is_killed_ends_too() {
         let host = idle(privilege);
         let script = "trap '' TERM; next() { sleep 0.02; next & }; \
                       for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do next & done; echo begun";
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());
-        let namespaces = Namespaces::of(host.pid()).unwrap();
-        namespaces.enter_with(&mut command, &cpus(), Lifetime::ItsOwn).unwrap();
-        let mut shell = command.spawn().unwrap();
-        assert!(shell.wait().unwrap().success());
-        let mut output = shell.stdout.take().unwrap();
-        output.read_exact(&mut [0; 6]).unwrap();
+        let mut output = left_behind(&host, script);
         end_programs(&[host.pid()], Duration::from_millis(50));
         // every holder of the pipe is gone
         let ended = std::thread::spawn(move || output.read_to_end(&mut Vec::new()).unwrap());

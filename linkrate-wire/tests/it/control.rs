@@ -144,7 +144,7 @@ fn frames_carry_control_messages() {
     assert_eq!(control(&Packet::tcp4(bytes(9)).frame()), Ok(None));
 }
 
-const BFD: Bfd = Bfd {
+pub const BFD: Bfd = Bfd {
     diagnostic: Diagnostic::DetectionTimeExpired,
     state: State::Init,
     poll: true,

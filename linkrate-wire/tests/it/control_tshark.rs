@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use crate::control::BFD;
 use crate::judge::tshark;
 use linkrate_wire::control::arp::{self, Arp, Station};
 use linkrate_wire::control::bfd::{Bfd, Diagnostic, LOWEST_SOURCE_PORT, State};
@@ -44,20 +45,7 @@ fn decoded(name: &str, frames: &[Vec<u8>], wanted: &[&str]) -> Option<Vec<String
 
 #[test]
 fn tshark_decodes_micro_bfd() {
-    let bfd = Bfd {
-        diagnostic: Diagnostic::NeighborDown,
-        state: State::Init,
-        poll: true,
-        is_final: false,
-        control_plane_independent: false,
-        demand: false,
-        detect_multiplier: 3,
-        own: 0x0102_0304,
-        other: 0x0506_0708,
-        desired_min_tx_us: 1_000_000,
-        required_min_rx_us: 50_000,
-        required_min_echo_rx_us: 0,
-    };
+    let bfd = Bfd { diagnostic: Diagnostic::NeighborDown, ..BFD };
     let answer = Bfd { poll: false, is_final: true, state: State::Up, ..bfd };
     let ends = [("10.0.0.1", "10.0.0.2"), ("fe80::1", "fe80::2")].map(|(source, destination)| {
         let address = |text: &str| text.parse().expect("an address");

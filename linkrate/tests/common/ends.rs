@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::wait_until;
+use super::{LINKRATE, Running, command, wait_until};
 
 /// A port of the loopback interface that nothing listens on, and no other test takes: below those that the kernel
 /// gives to clients, and by process.
@@ -22,6 +23,36 @@ pub fn free_port() -> u16 {
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return port;
         }
+    }
+}
+
+/// `linkrate serve` for the clients of one program, on a free port of the loopback interface.
+#[derive(Debug)]
+pub struct Served {
+    running: Running,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Served {
+    /// The server for clients of `program`, once it listens.
+    #[track_caller]
+    pub fn start(program: &str, options: &str) -> Self {
+        let port = free_port();
+        let words = format!("serve --programs {program} --{program}-port {port} {options}");
+        let running = Running::start(&mut command(LINKRATE, &words));
+        await_listener(port);
+        Self { running, port }
+    }
+
+    /// Ends it, and returns its lines.
+    #[track_caller]
+    pub fn end(self) -> Vec<Value> {
+        self.running.signal(Signal::INT);
+        let finished = self.running.wait().expect_code(0);
+        assert!(finished.stderr.contains("listening on 127.0.0.1:"), "{}", finished.stderr);
+        let lines = finished.stdout.lines();
+        lines.map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
     }
 }
 

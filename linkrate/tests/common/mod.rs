@@ -62,11 +62,6 @@ pub fn is_root_or_skips(test: &str) -> bool {
     root
 }
 
-/// Whether a run failed because something else used this machine, and not by itself.
-pub fn is_disturbed(reason: &str) -> bool {
-    ["other programs used", "away from the common window"].iter().any(|said| reason.contains(said))
-}
-
 /// Whether `program` is installed; says so if not.
 pub fn has_or_skips(test: &str, program: &str, package: &str) -> bool {
     let found = Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok();

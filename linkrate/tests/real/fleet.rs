@@ -13,9 +13,9 @@ use crate::common::processes::OwnCopy;
 use crate::common::small::{await_stored, stored};
 use crate::common::ssh::has_ssh_or_skips;
 use crate::common::up::ready;
-use crate::common::{Finished, RUNS_FAILED, Running, has_or_skips, is_disturbed, skip, wait_until};
+use crate::common::{Finished, RUNS_FAILED, Running, has_or_skips, skip, wait_until};
 use linkrate_study::fleet::two_way::FEWEST_BLOCKS;
-use linkrate_study::store::{RUNS_FILE, StoredRun};
+use linkrate_study::store::RUNS_FILE;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
 use rustix::process::Signal;
@@ -222,10 +222,8 @@ fn a_node_that_is_gone_costs_its_own_pairs() {
     assert_eq!(reasons.len(), 4, "{reasons:?}");
     let skipped = reasons.iter().filter(|reason| reason.contains("node n3 is lost")).count();
     assert!(skipped >= 3, "only the pairs of one round wait for it: {reasons:?}");
-    let disturbed = |run: &&&StoredRun| run.failure().is_some_and(|it| is_disturbed(&it.reason));
     let good = others.iter().filter(|run| run.is_good()).count();
-    let well = good + others.iter().filter(disturbed).count();
-    assert!(good > 0 && well == 4, "{good} of 4 runs of other nodes have figures");
+    assert_eq!(good, 4, "runs of other nodes have figures");
     the_others_send_without_it(&cluster, &own, cpus);
 }
 
@@ -238,9 +236,7 @@ fn the_others_send_without_it(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) 
     assert_eq!(runs.len(), 8);
     let (good, failed): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_good());
     // two turns around the node that is gone, and the one that found it gone
-    let disturbed = |run: &&&StoredRun| run.failure().is_some_and(|it| is_disturbed(&it.reason));
-    let lost = failed.len() - failed.iter().filter(disturbed).count();
-    assert!((2..=3).contains(&lost) && !good.is_empty(), "{:?}", failed);
+    assert!((2..=3).contains(&failed.len()), "{:?}", failed);
     for run in good {
         let parts = &run.measurement().expect("figures").evidence.clients;
         assert_eq!((run.absent.as_slice(), parts.len()), (&[3][..], 2));
@@ -270,8 +266,8 @@ fn a_node_that_hangs_in_a_run_costs_its_own_pairs() {
         let pair = run.pair.expect("a pair");
         let its = pair.sender == 3 || pair.receiver == 3;
         if let Some(failure) = run.failure() {
-            assert!(its || is_disturbed(&failure.reason), "{pair:?}: {failure}");
-            its_failed += u32::from(its);
+            assert!(its, "{pair:?}: {failure}");
+            its_failed += 1;
         }
     }
     // the run in flight may have ended a moment before

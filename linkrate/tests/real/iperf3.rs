@@ -3,40 +3,16 @@
 
 use std::time::Duration;
 
-use crate::common::ends::{agree, await_listener, free_port};
+use crate::common::ends::{Served, agree};
 use crate::common::keys::Keys;
-use crate::common::{LINKRATE, Running, at_once, command, has_or_skips};
+use crate::common::{Running, at_once, command, has_or_skips};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// A server on a free port of the loopback interface.
-struct Server {
-    running: Running,
-    port: u16,
-}
-
-impl Server {
-    fn start(options: &str) -> Self {
-        let port = free_port();
-        let words = format!("serve --programs iperf3 --iperf3-port {port} {options}");
-        let running = Running::start(&mut command(LINKRATE, &words));
-        await_listener(port);
-        Self { running, port }
-    }
-
-    fn client(&self, options: &str) -> Running {
-        let words = format!("-c 127.0.0.1 -p {} -J {options}", self.port);
-        Running::start(&mut command("iperf3", &words))
-    }
-
-    /// Ends it, and returns its lines.
-    fn end(self) -> Vec<Value> {
-        self.running.signal(Signal::INT);
-        let finished = self.running.wait().expect_code(0);
-        assert!(finished.stderr.contains("listening on 127.0.0.1:"), "{}", finished.stderr);
-        let lines = finished.stdout.lines();
-        lines.map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
-    }
+/// iperf3 as a client of the server.
+fn client(server: &Served, options: &str) -> Running {
+    let words = format!("-c 127.0.0.1 -p {} -J {options}", server.port);
+    Running::start(&mut command("iperf3", &words))
 }
 
 #[test]
@@ -47,10 +23,10 @@ fn iperf3_measures_to_and_from_the_server() {
     }
     let cases = ["", "-R", "--bidir", "-P 4", "-P 3 --bidir", "-R -P 2 -O 1", "-n 20M", "-l 1K"];
     at_once(4, &cases, |&options| {
-        let server = Server::start("");
+        let server = Served::start("iperf3", "");
         let words =
             format!("-b 80M -l 16K {options} {}", if options.contains("-n") { "" } else { "-t 2" });
-        let document = server.client(&words).wait().expect_code(0).json();
+        let document = client(&server, &words).wait().expect_code(0).json();
         assert!(document["error"].is_null(), "{options}: {document:#}");
         let [line] = &server.end()[..] else { panic!("{options}: one line for one test") };
         assert_eq!(line["ended"], "complete", "{options}: {line:#}");
@@ -88,10 +64,10 @@ fn streams_have_the_options_that_iperf3_asks_for() {
     if !has_or_skips(test, "iperf3", "iperf3") {
         return;
     }
-    let server = Server::start("");
-    let document = server.client("-t 1 -R -N -C reno -w 60K").wait().expect_code(0).json();
+    let server = Served::start("iperf3", "");
+    let document = client(&server, "-t 1 -R -N -C reno -w 60K").wait().expect_code(0).json();
     assert_eq!(document["end"]["sender_tcp_congestion"], "reno", "{document:#}");
-    let document = server.client("-t 1 -w 400M").wait().json();
+    let document = client(&server, "-t 1 -w 400M").wait().json();
     let error = document["error"].as_str().expect("a reason");
     // where the client's own host grants as little, it says so itself
     assert!(error.contains("buffer") || error.contains("window"), "{error}");
@@ -107,19 +83,20 @@ fn networks_and_bytes_are_limited() {
     if !has_or_skips(test, "iperf3", "iperf3") {
         return;
     }
-    let server = Server::start("--allow 192.0.2.0/24 --allow 2001:db8::1");
-    let document = server.client("-t 1").wait().json();
+    let server = Served::start("iperf3", "--allow 192.0.2.0/24 --allow 2001:db8::1");
+    let document = client(&server, "-t 1").wait().json();
     assert!(document["error"].is_string(), "{document:#}");
     let lines = server.end();
     let reasons: Vec<_> = lines.iter().map(|line| &line["reason"]).collect();
     assert_eq!(reasons, ["clients at 127.0.0.1 are not admitted"], "{lines:#?}");
 
-    let server = Server::start("--allow 192.0.2.0/24 --allow 127.0.0.0/8 --max-bytes 4MB");
-    let document = server.client("-b 80M -t 5").wait().json();
+    let server =
+        Served::start("iperf3", "--allow 192.0.2.0/24 --allow 127.0.0.0/8 --max-bytes 4MB");
+    let document = client(&server, "-b 80M -t 5").wait().json();
     assert!(document["error"].is_string(), "{document:#}");
-    let document = server.client("-b 80M -n 5M").wait().json();
+    let document = client(&server, "-b 80M -n 5M").wait().json();
     assert!(document["error"].is_string(), "{document:#}");
-    let document = server.client("-b 80M -n 3M").wait().expect_code(0).json();
+    let document = client(&server, "-b 80M -n 3M").wait().expect_code(0).json();
     assert!(document["error"].is_null(), "{document:#}");
     let lines = server.end();
     let ends: Vec<_> = lines.iter().map(|line| &line["ended"]).collect();
@@ -148,7 +125,8 @@ fn users_are_admitted_with_their_password() {
     let padding = if is_before_3_17() { "--pkcs1-padding" } else { "" };
     let [users, private, public] =
         ["users", "private.pem", "public.pem"].map(|name| keys.path(name));
-    let server = Server::start(&format!("--users {users} --rsa-private-key {private} {padding}"));
+    let server =
+        Served::start("iperf3", &format!("--users {users} --rsa-private-key {private} {padding}"));
     let mut ended = Vec::new();
     for (user, password) in [("mario", "rossi"), ("mario", "Rossi"), ("maria", "rossi")] {
         let words = format!(
@@ -159,7 +137,7 @@ fn users_are_admitted_with_their_password() {
         let document = Running::start(client.env("IPERF3_PASSWORD", password)).wait().json();
         ended.push(document["error"].is_null());
     }
-    ended.push(server.client("-t 1").wait().json()["error"].is_null());
+    ended.push(client(&server, "-t 1").wait().json()["error"].is_null());
     assert_eq!(ended, [true, false, false, false]);
     let lines = server.end();
     assert_eq!(lines[0]["user"], "mario", "{lines:#?}");
@@ -200,9 +178,9 @@ fn datagrams_are_numbered_and_counted_at_both_ends() {
 /// One test with datagrams, of which both ends tell the same.
 #[track_caller]
 fn datagrams_of_both_ends(options: &str) {
-    let server = Server::start("");
+    let server = Served::start("iperf3", "");
     let words = format!("-u -b 20M {options}");
-    let document = server.client(&words).wait().expect_code(0).json();
+    let document = client(&server, &words).wait().expect_code(0).json();
     assert!(document["error"].is_null(), "{options}: {document:#}");
     let [line] = &server.end()[..] else { panic!("{options}: one line for one test") };
     assert_eq!((&line["ended"], &line["transport"]), (&"complete".into(), &"udp".into()));
@@ -244,10 +222,11 @@ fn tests_of_one_host_share_the_udp_port() {
     if !has_or_skips(test, "iperf3", "iperf3") {
         return;
     }
-    let server = Server::start("");
+    let server = Served::start("iperf3", "");
     let ways =
         ["-u -b 5M -P 4 -t 2", "-u -b 5M -R -P 3 -t 2", "-u -b 5M --bidir -t 2", "-b 5M -t 2"];
-    let clients: Vec<Running> = ways.iter().cycle().take(8).map(|way| server.client(way)).collect();
+    let clients: Vec<Running> =
+        ways.iter().cycle().take(8).map(|way| client(&server, way)).collect();
     for client in clients {
         let document = client.wait().expect_code(0).json();
         assert!(document["error"].is_null(), "{document:#}");
@@ -267,11 +246,11 @@ fn clients_are_served_side_by_side_and_one_too_many_is_busy() {
     if !has_or_skips(test, "iperf3", "iperf3") {
         return;
     }
-    let server = Server::start("--sessions 4");
-    let clients: Vec<Running> = (0..4).map(|_| server.client("-b 20M -t 3 -P 2")).collect();
+    let server = Served::start("iperf3", "--sessions 4");
+    let clients: Vec<Running> = (0..4).map(|_| client(&server, "-b 20M -t 3 -P 2")).collect();
     std::thread::sleep(Duration::from_millis(1500));
     // some versions exit with 0 and some with 1 where they print JSON
-    let refused = server.client("-t 1").wait().json();
+    let refused = client(&server, "-t 1").wait().json();
     assert!(refused["error"].as_str().expect("a reason").contains("busy"), "{refused:#}");
     for client in clients {
         let document = client.wait().expect_code(0).json();
@@ -291,16 +270,16 @@ fn clients_that_ask_for_too_much_or_vanish_cost_their_own_session() {
     if !has_or_skips(test, "iperf3", "iperf3") {
         return;
     }
-    let server = Server::start("--seconds 5");
+    let server = Served::start("iperf3", "--seconds 5");
     for too_much in ["-t 6", "-u -R -O 3 -t 3"] {
-        let document = server.client(too_much).wait().json();
+        let document = client(&server, too_much).wait().json();
         assert!(document["error"].is_string(), "{too_much}: {document:#}");
     }
-    let vanishes = server.client("-b 10M -t 5");
+    let vanishes = client(&server, "-b 10M -t 5");
     std::thread::sleep(Duration::from_millis(800));
     vanishes.signal(Signal::KILL);
     drop(vanishes);
-    let good = server.client("-b 10M -t 1").wait().expect_code(0).json();
+    let good = client(&server, "-b 10M -t 1").wait().expect_code(0).json();
     assert!(good["error"].is_null(), "{good:#}");
     let lines = server.end();
     let ended = |how: &str| lines.iter().filter(|line| line["ended"] == how).count();

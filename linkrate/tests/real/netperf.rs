@@ -3,39 +3,22 @@
 
 use std::time::Duration;
 
-use crate::common::ends::{await_listener, free_port};
-use crate::common::{LINKRATE, Running, at_once, command, has_or_skips};
+use crate::common::ends::Served;
+use crate::common::{Running, at_once, command, has_or_skips};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// A server on a free port of the loopback interface.
-struct Server {
-    running: Running,
-    port: u16,
+/// netperf as a client of the server.
+fn client(server: &Served, options: &str) -> Running {
+    let words = format!("-4 -H 127.0.0.1 -p {} -P 0 {options}", server.port);
+    Running::start(&mut command("netperf", &words))
 }
 
-impl Server {
-    fn start(options: &str) -> Self {
-        let port = free_port();
-        let words = format!("serve --programs netperf --netperf-port {port} {options}");
-        let running = Running::start(&mut command(LINKRATE, &words));
-        await_listener(port);
-        Self { running, port }
-    }
-
-    fn client(&self, options: &str) -> Running {
-        let words = format!("-4 -H 127.0.0.1 -p {} -P 0 {options}", self.port);
-        Running::start(&mut command("netperf", &words))
-    }
-
-    /// Ends it, and returns the lines of tests.
-    fn end(self) -> Vec<Value> {
-        self.running.signal(Signal::INT);
-        let finished = self.running.wait().expect_code(0);
-        let lines = finished.stdout.lines();
-        let lines = lines.map(|line| serde_json::from_str(line).expect("a line is JSON"));
-        lines.filter(|line: &Value| !line["test"].is_null()).collect()
-    }
+/// Ends the server, and returns the lines of tests.
+fn tests_of(server: Served) -> Vec<Value> {
+    let mut lines = server.end();
+    lines.retain(|line| !line["test"].is_null());
+    lines
 }
 
 /// The figure that netperf prints for a selector of its `-k` output.
@@ -56,10 +39,10 @@ fn netperf_measures_streams_to_and_from_the_server() {
         ("TCP_STREAM", "LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD", "received_bytes"),
         ("TCP_MAERTS", "LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT", "sent_bytes"),
     ] {
-        let server = Server::start("");
+        let server = Served::start("netperf", "");
         let words = format!("-t {name} -l 1 -c -C -- -k {SELECTORS}");
-        let output = server.client(&words).wait().expect_code(0).stdout;
-        let [line] = &server.end()[..] else { panic!("{name}: one line for one test") };
+        let output = client(&server, &words).wait().expect_code(0).stdout;
+        let [line] = &tests_of(server)[..] else { panic!("{name}: one line for one test") };
         assert_eq!((&line["test"], &line["ended"]), (&name.into(), &"complete".into()), "{line:#}");
         let counted = line[ours].as_f64().expect("octets");
         assert_eq!(counted, told(&output, there), "netperf shows what the server counted");
@@ -75,9 +58,9 @@ fn netperf_makes_transactions_and_connections_with_the_server() {
         return;
     }
     at_once(4, &["TCP_RR", "TCP_CRR", "TCP_CC", "UDP_RR"], |&name| {
-        let server = Server::start("");
-        let output = server.client(&format!("-t {name} -l 1")).wait().expect_code(0).stdout;
-        let [line] = &server.end()[..] else { panic!("{name}: one line for one test") };
+        let server = Served::start("netperf", "");
+        let output = client(&server, &format!("-t {name} -l 1")).wait().expect_code(0).stdout;
+        let [line] = &tests_of(server)[..] else { panic!("{name}: one line for one test") };
         assert_eq!((&line["test"], &line["ended"]), (&name.into(), &"complete".into()), "{line:#}");
         let rate = output.split_whitespace().nth(5).and_then(|rate| rate.parse::<f64>().ok());
         let rate = rate.unwrap_or_else(|| panic!("{name}: {output}"));
@@ -86,9 +69,9 @@ fn netperf_makes_transactions_and_connections_with_the_server() {
         // each end has a clock of its own
         assert!((counted / seconds / rate - 1.0).abs() < 0.05, "{name}: {output}\n{line:#}");
     });
-    let server = Server::start("");
-    server.client("-t UDP_STREAM -l 1 -- -m 1024").wait().expect_code(0);
-    let [line] = &server.end()[..] else { panic!("one line for one test") };
+    let server = Served::start("netperf", "");
+    client(&server, "-t UDP_STREAM -l 1 -- -m 1024").wait().expect_code(0);
+    let [line] = &tests_of(server)[..] else { panic!("one line for one test") };
     assert_eq!((&line["test"], &line["ended"]), (&"UDP_STREAM".into(), &"complete".into()));
     assert!(line["received_bytes"].as_f64().expect("octets") > 1e6, "{line:#}");
 }
@@ -99,16 +82,16 @@ fn clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone() {
     if !has_or_skips(test, "netperf", "netperf") {
         return;
     }
-    let server = Server::start("--seconds 30");
-    let clients: Vec<Running> = (0..4).map(|_| server.client("-t TCP_RR -l 2")).collect();
-    let killed = server.client("-t TCP_STREAM -l 20");
+    let server = Served::start("netperf", "--seconds 30");
+    let clients: Vec<Running> = (0..4).map(|_| client(&server, "-t TCP_RR -l 2")).collect();
+    let killed = client(&server, "-t TCP_STREAM -l 20");
     std::thread::sleep(Duration::from_millis(800));
     killed.signal(Signal::KILL);
     killed.wait();
     for client in clients {
         client.wait().expect_code(0);
     }
-    let lines = server.end();
+    let lines = tests_of(server);
     let of = |name: &str, ended: &str| {
         lines.iter().filter(|line| line["test"] == name && line["ended"] == ended).count()
     };

@@ -150,6 +150,15 @@ fn progress(testbed: &mut Testbed) -> Vec<u64> {
     }
 }
 
+/// Moves both streams of [`connect`] to the adapter while they carry.
+#[track_caller]
+fn lower_under_traffic(testbed: &mut Testbed) {
+    connect(testbed);
+    begin(testbed);
+    assert_eq!(testbed.lower_connections().expect("moved"), 2);
+    goes_on(testbed, "the way down");
+}
+
 /// Waits until each flow has carried another megabyte.
 #[track_caller]
 fn goes_on(testbed: &mut Testbed, after: &str) {
@@ -571,10 +580,7 @@ fn connections_over_an_aggregate_return_for_a_lost_carrier_and_go_on_by_another_
         adapters.await_ports().expect("both ports carry traffic");
     };
     await_ports(testbed);
-    connect(testbed);
-    begin(testbed);
-    assert_eq!(testbed.lower_connections().expect("moved"), 2);
-    goes_on(testbed, "the way down");
+    lower_under_traffic(testbed);
     for (lost, port) in [0, 1].into_iter().enumerate() {
         carrier(testbed, port, false);
         let moved = 2 * (lost as u64 + 1);
@@ -673,10 +679,7 @@ fn a_connection_with_urgent_data_returns_so_that_the_program_can_read_it() {
     finish(testbed);
     testbed.forget_connections().expect("forgotten");
     // under traffic
-    connect(testbed);
-    begin(testbed);
-    assert_eq!(testbed.lower_connections().expect("moved"), 2);
-    goes_on(testbed, "the way down");
+    lower_under_traffic(testbed);
     assert_eq!(urge_all(testbed), 2);
     until(testbed, "toeMoves.up.urgent", 2);
     goes_on(testbed, "urgent data");
@@ -721,10 +724,7 @@ fn a_connection_that_the_far_end_resets_returns_so_that_the_program_learns_of_it
     let mut lab = lab();
     let testbed = lab.testbed().expect("up");
     set(testbed, with(toe(Toe::On)));
-    connect(testbed);
-    begin(testbed);
-    assert_eq!(testbed.lower_connections().expect("moved"), 2);
-    goes_on(testbed, "the way down");
+    lower_under_traffic(testbed);
     assert!(reset_all(testbed) >= 2);
     until(testbed, "toeMoves.up.reset", 2);
     std::thread::sleep(Duration::from_millis(100));
