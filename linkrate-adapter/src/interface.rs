@@ -17,7 +17,6 @@ pub mod recall;
 pub mod rings;
 pub(crate) mod tap_calls;
 pub(crate) mod tap_io;
-pub mod tap_price;
 pub mod waker;
 
 use std::collections::VecDeque;

@@ -12,11 +12,14 @@
 //! its size; CPU clocks of threads (`update_rq_clock_task`, kernel/sched/core.c) leave out all
 //! steal. So [`busy`] gives bounds, and [`at_least`] uses the known CPU time of threads.
 //!
-//! Idle time also contains a part of some softirqs, which [`AwakeTimes`] measures.
+//! The kernel's idle time also contains a part of some softirqs. If a hardware interrupt arrives during a softirq that has
+//! interrupted the idle thread, the kernel starts idle time at the end of the interrupt (`tick_irq_exit`,
+//! kernel/softirq.c, checks for the idle thread and for hardware interrupts only; Linux 6.18). If the softirq then wakes
+//! a thread, the rest of the softirq stays counted as idle time. A [trace](OnCpuTrace) of what ran shows it.
 
-use linkrate_sys::awake::AwakeTimes;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
+use linkrate_sys::on_cpu::{OnCpu, OnCpuTrace};
 use linkrate_sys::procstat::{self, CpuTimes};
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
@@ -32,12 +35,18 @@ pub struct CpuMeter {
     cpus: CpuSet,
     /// `Some` if they are the source.
     counters: Option<IdleCounters>,
-    /// `Some` if idle time of the kernel is the source and this process may trace.
-    awake: Option<AwakeTimes>,
+    /// `Some` if idle time of the kernel is the source, it was asked for, and this process may trace.
+    trace: Option<OnCpuTrace>,
 }
 
-/// The most readings; the last one counts even if it was interrupted.
-const MOST_TRIES: usize = 4;
+/// A reading of one CPU.
+#[derive(Debug, Clone)]
+pub struct CpuReading {
+    /// Its times.
+    pub times: CpuTimes,
+    /// What it worked for; `None` without a trace.
+    pub on_cpu: Option<OnCpu>,
+}
 
 /// The source on this host for the requested meter.
 pub fn choose(asked: Choice) -> IdleSource {
@@ -65,26 +74,24 @@ impl CpuMeter {
             IdleSource::IdleCounter => Some(IdleCounters::start(cpus)?),
             IdleSource::TimerList | IdleSource::ProcStat => None,
         };
-        Ok(Self { source, cpus: cpus.clone(), counters, awake: None })
+        Ok(Self { source, cpus: cpus.clone(), counters, trace: None })
     }
 
-    /// Also traces softirqs in idle time, if this process may: see [`AwakeTimes`]. Use it only for
-    /// CPUs whose idle time is interrupted by softirqs, since it costs some per cent of the CPU
-    /// time of short transactions.
+    /// Also traces what ran on the CPUs, if this process may.
     #[must_use]
-    pub fn watching_softirqs(self) -> Self {
-        let awake = match self.source {
-            IdleSource::TimerList => AwakeTimes::start().ok(),
-            // /proc/stat is too coarse for the correction, and the counter needs none
+    pub fn tracing(self) -> Self {
+        let trace = match self.source {
+            IdleSource::TimerList => OnCpuTrace::start().ok(),
+            // /proc/stat is too coarse beside a trace, and the threads of the counter are always on their CPUs
             IdleSource::ProcStat | IdleSource::IdleCounter => None,
         };
-        Self { awake, ..self }
+        Self { trace, ..self }
     }
 
     /// A meter without CPUs.
     pub fn unasked() -> Self {
         let source = choose(Choice::IdleTime);
-        Self { source, cpus: CpuSet::default(), counters: None, awake: None }
+        Self { source, cpus: CpuSet::default(), counters: None, trace: None }
     }
 
     /// The source of idle time.
@@ -92,9 +99,9 @@ impl CpuMeter {
         self.source
     }
 
-    /// Whether it traces softirqs in idle time.
-    pub fn is_watching_softirqs(&self) -> bool {
-        self.awake.is_some()
+    /// Whether it traces what ran on the CPUs.
+    pub fn is_tracing(&self) -> bool {
+        self.trace.is_some()
     }
 
     /// The threads that run while a CPU has nothing to do, beside the kernel's.
@@ -105,6 +112,10 @@ impl CpuMeter {
     /// Prepares for readings. Call it before the warm-up, so that warm-up and window have the same
     /// conditions.
     pub fn run(&self) {
+        if let Some(trace) = &self.trace {
+            // without room, the time of new threads is lost, and told
+            let _ = trace.forget();
+        }
         if let Some(counters) = &self.counters {
             counters.run();
         }
@@ -122,16 +133,25 @@ impl CpuMeter {
     ///
     /// # Errors
     /// When a source cannot be read, or a CPU does not belong to the meter.
-    pub fn read(&self, cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
+    pub fn read(&self, cpus: &CpuSet) -> Result<Vec<CpuReading>, SysError> {
+        let without = |times| CpuReading { times, on_cpu: None };
         match (self.source, &self.counters) {
-            (IdleSource::TimerList, _) => visit(cpus, self.awake.as_ref()),
+            (IdleSource::TimerList, _) => visit(cpus, self.trace.as_ref()),
             (IdleSource::IdleCounter, Some(counters)) => {
-                cpus.iter().map(|cpu| self.read_counter(counters, cpu)).collect()
+                cpus.iter().map(|cpu| self.read_counter(counters, cpu).map(without)).collect()
             }
             (IdleSource::ProcStat | IdleSource::IdleCounter, _) => {
-                cpus.iter().map(procstat::read_coarse).collect()
+                cpus.iter().map(|cpu| procstat::read_coarse(cpu).map(without)).collect()
             }
         }
+    }
+
+    /// The same without what ran.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn times(&self, cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
+        Ok(self.read(cpus)?.into_iter().map(|reading| reading.times).collect())
     }
 
     fn read_counter(&self, counters: &IdleCounters, cpu: u32) -> Result<CpuTimes, SysError> {
@@ -147,38 +167,31 @@ impl CpuMeter {
     }
 }
 
-/// Reads each CPU while running on it: `/proc/timer_list` leaves out the present idle period, and a
-/// CPU that runs this thread is not idle.
-fn visit(cpus: &CpuSet, awake: Option<&AwakeTimes>) -> Result<Vec<CpuTimes>, SysError> {
+/// Reads each CPU while running on it: `/proc/timer_list` leaves out the present idle period and a trace the present
+/// thread, and a CPU that runs this thread is not idle.
+fn visit(cpus: &CpuSet, trace: Option<&OnCpuTrace>) -> Result<Vec<CpuReading>, SysError> {
     let thread = sched::current_thread();
     let home = sched::affinity(thread)?;
-    let times = cpus.iter().map(|cpu| {
+    let readings = cpus.iter().map(|cpu| {
         let there: CpuSet = [cpu].into_iter().collect();
         if home != there {
             sched::set_affinity(thread, &there)?;
         }
-        let read = || {
-            let times = procstat::read_precise(cpu)?;
-            let awake_ns = awake.and_then(|awake| awake.on(cpu, times.at_ns));
-            Ok(CpuTimes { awake_ns, ..times })
-        };
-        let mut times = read()?;
-        for _ in 1..MOST_TRIES {
-            if awake.is_none() || times.awake_ns.is_some() {
-                break;
-            }
-            times = read()?;
-        }
-        Ok(times)
+        let times = procstat::read_precise(cpu)?;
+        let awake_ns = trace.and_then(|trace| trace.awake_ns(cpu, times.at_ns));
+        let on_cpu = trace.map(|trace| trace.on(cpu)).transpose();
+        let on_cpu = on_cpu
+            .map_err(|error| SysError::new("read the trace of CPU", cpu.to_string(), error))?;
+        Ok(CpuReading { times: CpuTimes { awake_ns, ..times }, on_cpu })
     });
-    let times: Result<Vec<_>, _> = times.collect();
+    let readings: Result<Vec<_>, _> = readings.collect();
     sched::set_affinity(thread, &home)?;
-    times
+    readings
 }
 
 /// Busy time of a window, and its uncertainty.
 ///
-/// Where threads and softirqs were traced, busy time is at least their sum.
+/// Where the CPU was traced, busy time is at least the time in which it was not idle by the trace.
 ///
 /// The CPU of an idle counter never sleeps, so its idle time contains no steal. Idle time of the
 /// kernel contains a part of steal: at most all of the idle time, at least what the rest of the
@@ -327,6 +340,7 @@ mod tests {
             meter.rest();
             assert_eq!((opened.len(), closed.len()), (home.iter().count(), home.iter().count()));
             for (before, after) in opened.iter().zip(&closed) {
+                let (before, after) = (before.times, after.times);
                 assert!(after.at_ns > before.at_ns && after.idle_ns >= before.idle_ns);
             }
             assert_eq!(sched::affinity(sched::current_thread()).unwrap(), home);

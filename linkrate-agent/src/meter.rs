@@ -11,6 +11,7 @@
 //! readings that tell [what was on its way](crossing) are outside of both.
 
 pub mod crossing;
+mod parts;
 pub mod payload;
 
 use std::collections::BTreeMap;
@@ -20,10 +21,11 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::netstat;
+use linkrate_sys::on_cpu::Worked;
 use linkrate_sys::other_programs::ProgramTimes;
-use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::TcpInfo;
+use linkrate_terms::cpu_parts::CpuParts;
 use linkrate_terms::discipline::Discipline;
 use linkrate_terms::failure::Resent;
 use linkrate_terms::gaps::Gaps;
@@ -31,7 +33,7 @@ use linkrate_terms::measurement::{
     CpuUse, InterfaceCounts, MOST_FLOWS_READ, OtherProgram, SenderTimes, ThreadTime,
 };
 
-use crate::cpu_meter::{CpuMeter, at_least, busy};
+use crate::cpu_meter::{CpuMeter, CpuReading, at_least, busy};
 use crate::flow::Flow;
 use crate::protocol::{AGENT_THREAD, MeasureSpec, WindowReport};
 use crate::send_buffers::has_queue;
@@ -46,7 +48,7 @@ pub const SLOW_AHEAD_NS: u64 = crossing::AROUND_NS + 4_000_000;
 #[derive(Debug)]
 pub struct Reading {
     payload: Payload,
-    cpus: Vec<CpuTimes>,
+    cpus: Vec<CpuReading>,
     threads: Vec<(ThreadId, u64, u64)>,
     /// Time of the first reading when the window opens, and of the last when it closes.
     threads_at_ns: u64,
@@ -88,7 +90,7 @@ impl Event {
 impl Reading {
     /// Time of reading of each CPU, as (CPU, CLOCK_MONOTONIC ns).
     pub fn cpu_moments(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        self.cpus.iter().map(|times| (times.cpu, times.at_ns))
+        self.cpus.iter().map(|reading| (reading.times.cpu, reading.times.at_ns))
     }
 }
 
@@ -271,7 +273,9 @@ impl<'a> Meters<'a> {
         });
         let threads: Vec<ThreadTime> = threads.collect();
         let source = self.cpu.source();
+        let parts = self.parts(opened, closed);
         let cpus = opened.cpus.iter().zip(&closed.cpus).map(|(a, b)| {
+            let (a, b) = (&a.times, &b.times);
             // threads are read before the window of the CPU opens and after it closes
             let threads_ns = closed.threads_at_ns.saturating_sub(opened.threads_at_ns);
             let beside_ns = threads_ns.saturating_sub(b.at_ns.saturating_sub(a.at_ns));
@@ -282,9 +286,31 @@ impl<'a> Meters<'a> {
             threads,
             source,
             shared: false,
-            others: closed.others.clone(),
+            // a trace sees all programs, those of a millisecond too
+            others: parts
+                .as_ref()
+                .map_or_else(|| closed.others.clone(), |(_, others)| others.clone()),
             own_threads_ns: 0,
+            parts: parts.map(|(parts, _)| parts),
         }
+    }
+
+    /// The busy time of the accounted CPUs by what ran, and the programs of others; `None` without a trace.
+    fn parts(&self, opened: &Reading, closed: &Reading) -> Option<(CpuParts, Vec<OtherProgram>)> {
+        let worked =
+            opened.cpus.iter().zip(&closed.cpus).map(|(opened, closed)| {
+                Some(closed.on_cpu.as_ref()?.since(opened.on_cpu.as_ref()?))
+            });
+        let worked = worked.collect::<Option<Vec<Worked>>>().filter(|worked| !worked.is_empty())?;
+        let own = parts::Own {
+            flows: self.flows.iter().map(|flow| flow.thread_id as u32).collect(),
+            drivers: &self.spec.drivers,
+            processes: [std::process::id(), std::os::unix::process::parent_id()]
+                .into_iter()
+                .chain(self.spec.agents.iter().copied())
+                .collect(),
+        };
+        Some(parts::divide(&worked, &own))
     }
 }
 

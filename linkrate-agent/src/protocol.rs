@@ -96,9 +96,8 @@ pub enum Request {
         cpus: CpuSet,
         /// How.
         meter: CpuMeter,
-        /// Whether idle CPUs are interrupted by receive processing, which the kernel's idle time alone
-        /// does not account for rightly.
-        softirqs: bool,
+        /// Whether to trace what runs there, if the agent may. One agent of a machine is enough.
+        traces: bool,
     },
     /// Create a veth pair from this host to another agent's host on the same machine.
     CreateWire {
@@ -418,6 +417,9 @@ pub struct MeasureSpec {
     /// Process ids of the agents of this run on this machine, which are not other programs.
     #[serde(default)]
     pub agents: Vec<u32>,
+    /// Driver threads of virtual adapters on these CPUs, by thread id.
+    #[serde(default)]
+    pub drivers: Vec<u32>,
     /// Agents of this run that read their counters on the CPUs of this one, itself included.
     #[serde(default)]
     pub readers: u32,

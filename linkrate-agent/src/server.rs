@@ -157,11 +157,11 @@ impl Agent<'_> {
                 sched::set_affinity(sched::current_thread(), &cpus)?;
                 Ok(Reply::Placed { cpus: sched::affinity(sched::current_thread())? })
             }
-            Request::Account { cpus, meter, softirqs } => {
+            Request::Account { cpus, meter, traces } => {
                 // the old one's threads end before new ones start
                 self.cpu_meter = CpuMeter::unasked();
                 let meter = CpuMeter::new(cpu_meter::choose(meter), &cpus)?;
-                self.cpu_meter = if softirqs { meter.watching_softirqs() } else { meter };
+                self.cpu_meter = if traces { meter.tracing() } else { meter };
                 Ok(Reply::Accounts { source: self.cpu_meter.source() })
             }
             Request::CreateWire { name, peer_name, peer_pid, queues } => {

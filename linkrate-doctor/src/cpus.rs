@@ -124,12 +124,12 @@ pub(super) fn load_findings(placement: &Placement, stop: &AtomicBool) -> Vec<Fin
 
 fn watch(cpus: &CpuSet, source: IdleSource, stop: &AtomicBool) -> Result<Vec<Load>, SysError> {
     let meter = cpu_meter::CpuMeter::new(source, cpus)?;
-    let opened = meter.read(cpus)?;
+    let opened = meter.times(cpus)?;
     let end_ns = monotonic_ns() + WINDOW.as_nanos() as u64;
     while monotonic_ns() < end_ns && !stop.load(Ordering::Relaxed) {
         sleep_until_ns(end_ns.min(monotonic_ns() + GLANCE.as_nanos() as u64));
     }
-    let closed = meter.read(cpus)?;
+    let closed = meter.times(cpus)?;
     Ok(opened.iter().zip(&closed).map(|(before, after)| load(source, before, after)).collect())
 }
 

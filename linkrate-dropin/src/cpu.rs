@@ -67,7 +67,7 @@ impl HostCpu {
         let cpus = cpus::online()?;
         let meter = CpuMeter::new(cpu_meter::choose(Choice::IdleTime), &cpus)?;
         meter.run();
-        let begun = meter.read(&cpus)?;
+        let begun = meter.times(&cpus)?;
         Ok(Self { meter, cpus, begun })
     }
 
@@ -76,7 +76,7 @@ impl HostCpu {
     /// # Errors
     /// When a source cannot be read.
     pub fn used(&self) -> Result<HostCpuUse, SysError> {
-        let now = self.meter.read(&self.cpus)?;
+        let now = self.meter.times(&self.cpus)?;
         Ok(used(self.meter.source(), &self.begun, &now))
     }
 }

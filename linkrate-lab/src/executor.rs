@@ -121,12 +121,8 @@ impl Executor for Lab {
                 })?
             }
         };
-        // the first testbed on virtual adapters may be that of a later cell
         self.measured.complete(&mut testbed, self.options.purpose);
-        let mut outcome = believed(&mut testbed, &self.built, spec, self.options.purpose);
-        if let Ok(measurement) = &mut outcome {
-            self.measured.add_to(measurement);
-        }
+        let outcome = believed(&mut testbed, &self.built, spec, self.options.purpose);
         // after any failure except the refusal of a knob, agents may be in the middle of a run, and
         // a new testbed is quicker than making sure
         let usable = match &outcome {

@@ -18,7 +18,6 @@ use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::sched::ThreadId;
 use linkrate_terms::measurement::{AdapterEvidence, LinkEvidence};
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::tap::TapPrices;
 use linkrate_terms::topology::Topology;
 use linkrate_terms::{InterfaceKnobs, RunSpec, TestbedSpec};
 
@@ -31,7 +30,6 @@ use crate::placement::Placement;
 use crate::readback::EffectiveKnobs;
 
 pub use adapters::Adapters;
-pub(crate) use adapters::tap_prices::fact as fact_of_tap_prices;
 pub use existing::Existing;
 pub(crate) use made::add;
 pub use steering::ReceiveSteering;
@@ -202,14 +200,6 @@ impl Ground {
             }
             Self::Adapters(_) | Self::Veth(_) | Self::Existing(_) => 1,
         }
-    }
-
-    /// What calls to a TAP cost drivers on the CPUs of `sut`; `None` on grounds without such drivers.
-    ///
-    /// # Errors
-    /// As [`Adapters::tap_prices`].
-    pub(crate) fn tap_prices(&self, sut: &mut Host) -> Option<Result<TapPrices, LabError>> {
-        Some(self.adapters()?.tap_prices(sut))
     }
 
     /// The evidence of the first `ports` ports of virtual adapters from `start_ns` to `end_ns`; waits

@@ -168,15 +168,14 @@ impl Host {
         Ok(())
     }
 
-    /// Makes it account for the time of CPUs. `softirqs` says that receive processing interrupts
-    /// these CPUs while they are idle. Returns the source of idle time.
+    /// Makes it account for the time of CPUs, and trace what runs there if `traces`. Returns the source of idle time.
     pub(crate) fn account(
         &mut self,
         cpus: &CpuSet,
         meter: CpuMeter,
-        softirqs: bool,
+        traces: bool,
     ) -> Result<IdleSource, AgentError> {
-        let request = Request::Account { cpus: cpus.clone(), meter, softirqs };
+        let request = Request::Account { cpus: cpus.clone(), meter, traces };
         expect_reply!(self.connection, request, Reply::Accounts { source } => source)
     }
 

@@ -179,6 +179,7 @@ fn empty_like(cpu: &CpuUse) -> CpuUse {
         shared: cpu.shared,
         others: Vec::new(),
         own_threads_ns: 0,
+        parts: None,
     }
 }
 
@@ -351,6 +352,7 @@ pub(crate) mod tests {
                 shared: false,
                 others: Vec::new(),
                 own_threads_ns: 0,
+                parts: None,
             },
             interface: InterfaceCounts::default(),
             protocol: BTreeMap::new(),

@@ -420,14 +420,16 @@ fn account(
     clients: &mut [Client],
     placement: &Placement,
 ) -> Result<IdleSource, LabError> {
-    let (meter, softirqs) = (spec.cpu_meter, spec.adapter.interrupts_idle_cpus());
-    let source = sut.account(&placement.sut, meter, softirqs)?;
+    let meter = spec.cpu_meter;
+    let source = sut.account(&placement.sut, meter, true)?;
     let mut machines: BTreeSet<String> = BTreeSet::new();
     // on shared CPUs the SUT's agent accounts for both roles
     for client in clients.iter_mut().filter(|_| !placement.is_shared()) {
         if machines.insert(client.host.hello.boot_id.clone()) {
             let cpus = client.host.cpus.clone();
-            client.host.account(&cpus, meter, softirqs)?;
+            // each trace costs the machine time
+            let is_elsewhere = client.host.hello.boot_id != sut.hello.boot_id;
+            client.host.account(&cpus, meter, is_elsewhere)?;
         }
     }
     Ok(source)

@@ -5,7 +5,7 @@
 //! cell and `idle` as its kind.
 
 use linkrate_study::analysis::predicted::{self, RunPrediction};
-use linkrate_study::analysis::{adapter, demand, limit, round_trip};
+use linkrate_study::analysis::{adapter, limit, round_trip};
 use linkrate_study::keys::{direction_name, kind_name};
 use linkrate_study::results::{RoundTripParts, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
@@ -14,7 +14,6 @@ use linkrate_terms::discipline::{Discipline, DisciplineCounts};
 use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
-use linkrate_terms::tap::TapEvidence;
 use linkrate_terms::workload::Item;
 use linkrate_terms::{Measurement, RunSpec, Task, Workload};
 
@@ -275,6 +274,14 @@ const CPU: &[Column<Measurement>] = &[
     ("sut_others_ns", |run| text(run.sut_cpu.others_ns())),
     ("sut_others_bound_ns", |run| text(run.sut_cpu.others_bound_ns())),
     ("sut_others_unsure_ns", |run| text(run.sut_cpu.others_unsure_ns())),
+    // what ran; empty where it was not traced
+    ("sut_application_ns", |run| text(run.sut_cpu.parts?.application_ns)),
+    ("sut_driver_ns", |run| text(run.sut_cpu.parts?.driver_ns)),
+    ("sut_napi_ns", |run| text(run.sut_cpu.parts?.napi_ns)),
+    ("sut_softirq_ns", |run| text(run.sut_cpu.parts?.softirq_ns)),
+    ("sut_interrupt_ns", |run| text(run.sut_cpu.parts?.interrupt_ns)),
+    ("sut_kernel_ns", |run| text(run.sut_cpu.parts?.kernel_ns)),
+    ("sut_linkrate_ns", |run| text(run.sut_cpu.parts?.linkrate_ns)),
     ("sut_cpu_percent", |run| figure(run.sut_cpu.percent())),
     ("sut_busiest_cpu_percent", |run| figure(run.sut_cpu.busiest_percent())),
     ("sut_busy_cpus", |run| figure(run.sut_cpu.busy_cpus())),
@@ -326,16 +333,11 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_window_ns", |run| text(counted(run)?.window_ns)),
     ("adapter_device_ns", |run| text(cpu_ns(&counted(run)?.device_threads))),
     ("adapter_driver_ns", |run| text(cpu_ns(&counted(run)?.driver_threads))),
-    // the calls of the driver threads to TAPs, and their cost at the prices of the lab
-    ("adapter_tap_reads", |run| text(tap(run)?.calls.packets_read())),
-    ("adapter_tap_empty_reads", |run| text(tap(run)?.calls.empty_reads)),
-    ("adapter_tap_writes", |run| text(tap(run)?.calls.packets_written())),
-    ("adapter_tap_ns", |run| figure(tap(run)?.cost()?.ns)),
-    ("adapter_tap_low_ns", |run| figure(tap(run)?.cost()?.low_ns)),
-    ("adapter_tap_high_ns", |run| figure(tap(run)?.cost()?.high_ns)),
-    ("adapter_driver_sleeps", |run| text(tap(run)?.calls.sleeps?)),
-    ("adapter_driver_user_ns", |run| text(user_ns(&counted(run)?.driver_threads))),
-    ("adapter_driver_own_ns", |run| figure(demand::own_ns(counted(run)?)?)),
+    // the calls of the driver threads to TAPs
+    ("adapter_tap_reads", |run| text(counted(run)?.tap?.reads)),
+    ("adapter_tap_empty_reads", |run| text(counted(run)?.tap?.empty_reads)),
+    ("adapter_tap_writes", |run| text(counted(run)?.tap?.writes)),
+    ("adapter_driver_sleeps", |run| text(counted(run)?.tap?.sleeps)),
     ("adapter_device_cpus", |run| figure(counted(run)?.device_cpus())),
     ("adapter_device_busiest_percent", |run| {
         counted(run)?.busiest_device_percent().and_then(figure)
@@ -349,11 +351,6 @@ fn window_ns(cpus: &CpuUse) -> u64 {
     cpus.cpus.iter().map(|cpu| cpu.window_ns).sum()
 }
 
-/// User time of threads together.
-fn user_ns(threads: &[ThreadTime]) -> u64 {
-    threads.iter().fold(0, |sum, thread| sum.saturating_add(thread.user_ns))
-}
-
 /// CPU time of threads together.
 fn cpu_ns(threads: &[ThreadTime]) -> u64 {
     threads.iter().map(|thread| thread.cpu_ns).sum()
@@ -361,11 +358,6 @@ fn cpu_ns(threads: &[ThreadTime]) -> u64 {
 
 fn counted(run: &Measurement) -> Option<&AdapterEvidence> {
     adapter::evidence(run)
-}
-
-/// What the driver threads did with TAPs; `None` in runs of earlier versions.
-fn tap(run: &Measurement) -> Option<&TapEvidence> {
-    counted(run)?.tap.as_deref()
 }
 
 /// What only test sockets have; empty for idle runs.

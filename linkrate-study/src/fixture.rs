@@ -157,6 +157,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
         shared: false,
         others: Vec::new(),
         own_threads_ns: 0,
+        parts: None,
     };
     Measurement {
         traffic,

@@ -157,8 +157,7 @@ pub struct CellResult {
     pub mix: Vec<MixFigures>,
     /// SUT CPU time per KB, or per transaction for request/response.
     pub service_demand: Option<Quantity>,
-    /// Its parts, in the same unit; absent without an emulated driver, and where other roles share the
-    /// SUT's CPUs.
+    /// Its parts, in the same unit; absent unless all runs were traced, and where other roles share the SUT's CPUs.
     pub service_demand_parts: Option<DemandParts>,
     /// Busy share of the SUT's CPUs.
     pub cpu: Option<Quantity>,
@@ -209,42 +208,26 @@ impl CellResult {
     }
 }
 
-/// The parts of a service demand; means over the runs.
+/// The parts of a service demand by what ran, in its unit: means over the runs with their intervals, which what is not
+/// attributed widens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DemandParts {
-    /// Everything except the driver, with [`stack_in_driver`](Self::stack_in_driver).
-    pub application_and_stack: f64,
-    /// The driver threads of the virtual adapters without the work of the host's stack that ran in them.
-    pub driver: f64,
-    /// The part of `application_and_stack` that ran in the driver threads, as it does in a NAPI poll. Absent in results
-    /// of earlier versions, where it is a part of `driver`.
-    pub stack_in_driver: Option<f64>,
-    /// The part of `driver` that a real adapter would not cost its host; absent where the prices of calls
-    /// to a TAP are not known.
-    pub tap: Option<TapPart>,
-    /// The intervals of the first two over the runs.
-    pub intervals: PartIntervals,
-}
-
-/// The intervals of the parts of a service demand, in its unit.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct PartIntervals {
-    /// Of everything except the driver. What other programs leave unsure of the service demand is in it.
-    pub application_and_stack: Interval,
-    /// Of the driver.
-    pub driver: Interval,
-}
-
-/// The system calls and copies by which drivers read and write TAPs: the calls of the runs at the prices of
-/// their lab.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct TapPart {
-    /// At the medians of the prices.
-    pub mean: f64,
-    /// At their first quartiles.
-    pub low: f64,
-    /// At their third quartiles.
-    pub high: f64,
+    /// The threads of the flows, and what the stack does in their calls.
+    pub application: Interval,
+    /// The driver threads of virtual adapters; absent without an emulated driver.
+    pub driver: Option<Interval>,
+    /// The NAPI threads of the kernel.
+    pub napi: Interval,
+    /// Softirqs.
+    pub softirqs: Interval,
+    /// Hardware interrupts.
+    pub interrupts: Interval,
+    /// Other threads of the kernel.
+    pub kernel: Interval,
+    /// Threads of linkrate that are no part of the traffic.
+    pub linkrate: Interval,
+    /// What is busy and in no part; negative where the parts are more.
+    pub not_attributed: f64,
 }
 
 /// The parts of the mean latency of transactions, µs; means over the runs. A part that was not measured is
@@ -543,7 +526,7 @@ pub struct Effect {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equal_mix: Option<Interval>,
     /// The same ratio of service demands without the driver threads in either; absent unless both cells had an emulated
-    /// driver whose part is known.
+    /// driver and parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_driver: Option<Interval>,
     /// Blocks with both runs.

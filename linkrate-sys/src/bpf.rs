@@ -8,6 +8,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 pub(crate) mod per_cpu;
+pub(crate) mod per_cpu_hash;
 
 const MAP_CREATE: libc::c_long = 0;
 const MAP_LOOKUP_ELEM: libc::c_long = 1;
@@ -27,9 +28,12 @@ pub(crate) enum ProgramType {
 
 /// The functions that programs call.
 pub(crate) mod function {
+    pub(crate) const MAP_LOOKUP_ELEM: i32 = 1;
+    pub(crate) const MAP_UPDATE_ELEM: i32 = 2;
     pub(crate) const KTIME_GET_NS: i32 = 5;
     pub(crate) const GET_SMP_PROCESSOR_ID: i32 = 8;
     pub(crate) const GET_CURRENT_PID_TGID: i32 = 14;
+    pub(crate) const GET_CURRENT_COMM: i32 = 16;
 }
 
 /// The operations in use, as `code` of an [`Instruction`].
@@ -247,6 +251,13 @@ impl Program {
         // SAFETY: the attributes are those of this command; the name outlives the call.
         owned(unsafe { bpf(RAW_TRACEPOINT_OPEN, &attributes) })
     }
+}
+
+/// # Safety
+/// `attributes` must be what `command` reads and writes, and what it points to must be valid.
+unsafe fn bpf_mut<T>(command: libc::c_long, attributes: &mut T) -> libc::c_long {
+    // SAFETY: as the caller promises; the size is that of the attributes.
+    unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *mut T, size_of::<T>()) }
 }
 
 /// # Safety

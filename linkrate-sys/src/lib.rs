@@ -8,7 +8,8 @@
 //! - [`network_namespace`]: which one this is, and one that lives on without a process
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`irq_affinity`]: the interrupts of an adapter, and the CPUs that handle them
-//! - [`cpus`], [`processes`], [`procstat`], [`other_programs`], [`awake`]: CPUs and CPU time
+//! - [`cpus`], [`processes`], [`procstat`], [`other_programs`]: CPUs and CPU time
+//! - [`on_cpu`]: what each CPU worked for, by eBPF programs
 //! - [`sched`], [`clock`]: affinity and scheduling of threads, time
 //! - [`interrupts`], [`idle_trace`]: counts of interrupts, the time of softirqs and idle time, by eBPF programs
 //! - [`perf`], [`kallsyms`]: samples of running CPUs, and names of kernel functions
@@ -31,7 +32,6 @@
 // printing panics when nobody reads: lines to the person go through `tell`
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-pub mod awake;
 pub mod bonding;
 pub mod bound_socket;
 mod bpf;
@@ -57,6 +57,7 @@ pub mod nameless_file;
 pub mod netlink;
 pub mod netstat;
 pub mod network_namespace;
+pub mod on_cpu;
 pub mod open_file;
 pub mod open_file_limit;
 pub mod other_programs;

@@ -27,8 +27,8 @@ pub struct CpuTimes {
     pub unsure_ns: u64,
     /// Time that the hypervisor gave to other machines, ns in steps of one tick.
     pub steal_ns: u64,
-    /// Time of threads and of softirqs in idle time by [`AwakeTimes`](crate::awake::AwakeTimes),
-    /// ns; `None` for the times of the kernel.
+    /// Time in which it was not idle by an [`OnCpuTrace`](crate::on_cpu::OnCpuTrace), ns since an arbitrary moment; `None`
+    /// for the times of the kernel.
     pub awake_ns: Option<u64>,
 }
 

@@ -14,12 +14,13 @@
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
 //! - [`link`]: the links of existing interfaces
 //! - [`measurement`]: the result of one run
+//! - [`cpu_parts`]: what the CPUs of the system under test worked for
 //! - [`told`]: what a program of others at the far end tells of a run
 //! - [`interface_counts`]: what the kernel counts of an interface
 //! - [`latency`]: latency of which a part may not be known
 //! - [`imported`]: a run that another program measured
 //! - [`discipline`]: queue disciplines of interfaces
-//! - [`tap`]: what the drivers of virtual adapters do with TAPs, and what that costs
+//! - [`tap`]: what the drivers of virtual adapters do with TAPs
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
 //! - [`date`]: dates of the Gregorian calendar
@@ -34,6 +35,7 @@ pub mod aggregate;
 pub mod backup;
 pub mod clean;
 pub mod client_part;
+pub mod cpu_parts;
 pub mod cpus;
 pub mod date;
 pub mod discipline;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::client_part::ClientPart;
+use crate::cpu_parts::CpuParts;
 use crate::cpus::CpuSet;
 use crate::discipline::Discipline;
 use crate::failure::Failure;
@@ -15,7 +16,7 @@ use crate::gaps::Gaps;
 use crate::intervals::Interval;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
-use crate::tap::TapEvidence;
+use crate::tap::TapCalls;
 use crate::told::Told;
 
 pub use crate::interface_counts::InterfaceCounts;
@@ -167,6 +168,9 @@ pub struct CpuUse {
     /// Programs other than linkrate that used these CPUs, the busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherProgram>,
+    /// The busy time by what ran; absent where it was not traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<CpuParts>,
     /// CPU time of linkrate's own threads that may run on these CPUs only, drivers included, at least, ns: no other
     /// program had it. Zero in runs of earlier versions.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -244,11 +248,17 @@ impl CpuUse {
 
     /// Nanoseconds that programs other than linkrate used.
     pub fn others_ns(&self) -> u64 {
+        if let Some(parts) = &self.parts {
+            return parts.others_ns;
+        }
         self.others.iter().fold(0, |sum, other| sum.saturating_add(other.cpu_ns))
     }
 
     /// Part of [`others_ns`](Self::others_ns) that is known to be in [`busy_ns`](Self::busy_ns), ns.
     pub fn others_bound_ns(&self) -> u64 {
+        if let Some(parts) = &self.parts {
+            return parts.others_ns.min(self.busy_ns());
+        }
         let bound = self.others.iter().map(|other| other.bound_ns.min(other.cpu_ns));
         bound.fold(0, u64::saturating_add).min(self.busy_ns())
     }
@@ -446,7 +456,7 @@ pub struct AdapterEvidence {
     pub driver_threads: Vec<ThreadTime>,
     /// What these threads did with TAPs; absent in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tap: Option<Box<TapEvidence>>,
+    pub tap: Option<TapCalls>,
     /// Counters of the clients' ports together, of what frames waited for (`rxWaitNs`, ...); empty in runs
     /// of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -700,6 +710,7 @@ mod tests {
             shared: false,
             others: others.to_vec(),
             own_threads_ns: 0,
+            parts: None,
         };
         let calm = with(&[]);
         assert_eq!((calm.own_busy_ns(), calm.others_unsure_ns()), (600, 0));
@@ -761,6 +772,7 @@ mod tests {
             shared: false,
             others: Vec::new(),
             own_threads_ns: 0,
+            parts: None,
         };
         assert_eq!((group.busiest_percent(), group.busiest_thread_percent()), (50.0, Some(97.0)));
         assert_eq!(CpuUse { cpus: Vec::new(), ..group }.busiest_thread_percent(), None);

@@ -111,12 +111,6 @@ impl Adapter {
         matches!(self, Self::Interfaces(on) if on.sut.is_some())
     }
 
-    /// Whether received packets interrupt idle CPUs for so long that meters of CPU time must trace softirqs: the
-    /// interrupts of real adapters do. Driver threads have none, and those of a veth pair are short.
-    pub fn interrupts_idle_cpus(&self) -> bool {
-        matches!(self, Self::Interfaces(_))
-    }
-
     /// The word for it, as study files have it.
     pub fn name(&self) -> &str {
         match self {

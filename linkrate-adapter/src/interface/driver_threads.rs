@@ -2,7 +2,7 @@
 //! go to that CPU, as the network softirq of a CPU polls its list of NAPI instances.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -13,13 +13,12 @@ use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::ThreadTime;
-use linkrate_terms::tap::{TapCalls, TapPrices};
+use linkrate_terms::tap::TapCalls;
 
 use super::driver::{Driver, Outlet};
 use super::lane::Lane;
 use super::napi::{Napi, Priority, Told};
 use super::tap_calls::TapCounters;
-use super::tap_price;
 use super::waker::Waker;
 use crate::AdapterError;
 use crate::aggregate::team::Team;
@@ -44,8 +43,6 @@ enum Command {
     IsDrained(u64, usize, SyncSender<bool>),
     /// The queue of that number, of an aggregate, loses the lane of that port; the answer as above.
     RemoveLane(u64, usize, SyncSender<()>),
-    /// The prices of calls to a TAP are to be measured with this TUN.
-    Price(OwnedFd, SyncSender<io::Result<TapPrices>>),
     /// The end.
     End,
 }
@@ -157,25 +154,6 @@ impl DriverThreads {
         calls.reduce(TapCalls::plus).unwrap_or_default()
     }
 
-    /// Measures what calls to a TAP cost, in the first thread, which does nothing else meanwhile. The host
-    /// of the TUN has the address [`HOST`](super::tap_price::HOST).
-    ///
-    /// # Errors
-    /// The host does not answer, or the thread does not.
-    pub fn tap_prices(&self, tun: OwnedFd) -> Result<TapPrices, AdapterError> {
-        let failed =
-            |cause| AdapterError::Io { what: "prices of calls to a TAP".to_owned(), cause };
-        let (answer, answered) = sync_channel(1);
-        let thread = self.0.threads.first();
-        if !thread.is_some_and(|thread| thread.tell(Command::Price(tun, answer))) {
-            return Err(failed(io::Error::other("no driver thread runs")));
-        }
-        match answered.recv_timeout(PATIENCE) {
-            Ok(prices) => prices.map_err(failed),
-            Err(_) => Err(failed(io::Error::other("the driver thread gave no answer in time"))),
-        }
-    }
-
     /// Kernel ids of the threads.
     pub fn ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.0.threads.iter().map(|driver| driver.thread.id())
@@ -269,8 +247,8 @@ impl Poll {
             }
             if packets == 0 {
                 napi.rest();
-                let calls = Arc::clone(&self.calls);
-                calls.count_sleep(|| self.sleep())?;
+                self.calls.sleeps.add(1);
+                self.sleep()?;
             } else if napi.polled(packets) {
                 self.drivers.iter().for_each(|(_, driver)| driver.budget_spent());
             }
@@ -312,10 +290,6 @@ impl Poll {
                     }
                     // a port that no longer waits has given up
                     let _ = answer.try_send(());
-                }
-                Ok(Command::Price(tun, answer)) => {
-                    // a lab that no longer waits has given up
-                    let _ = answer.try_send(tap_price::measure(&tun));
                 }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,

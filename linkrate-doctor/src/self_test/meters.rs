@@ -6,9 +6,7 @@ use linkrate_sys::error::SysResult;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::ThreadId;
 use linkrate_terms::CpuSet;
-use linkrate_terms::interfaces::Interfaces;
 use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::spec::Adapter;
 use serde::Serialize;
 
 use super::judge::Asked;
@@ -18,9 +16,9 @@ use super::load::{LoadKind, Pace};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeterKind {
-    /// Idle time of `/proc/timer_list`: virtual adapters and veth pairs.
+    /// Idle time of `/proc/timer_list`: clients on the machine of the system under test.
     TimerList,
-    /// The same with softirqs traced: existing interfaces.
+    /// The same with a trace of what ran: the system under test.
     TimerListTraced,
     /// Idle time of `/proc/stat`: ordinary users.
     ProcStat,
@@ -29,7 +27,7 @@ pub enum MeterKind {
 }
 
 impl MeterKind {
-    /// The meter with this source of idle time; `traces` tells whether it traces softirqs.
+    /// The meter with this source of idle time; `traces` tells whether it traces what ran.
     pub fn of(source: IdleSource, traces: bool) -> Self {
         match (source, traces) {
             (IdleSource::TimerList, false) => Self::TimerList,
@@ -91,7 +89,7 @@ pub trait Meter {
 
 impl Meter for CpuMeter {
     fn kind(&self) -> MeterKind {
-        MeterKind::of(self.source(), self.is_watching_softirqs())
+        MeterKind::of(self.source(), self.is_tracing())
     }
 
     fn idle_threads(&self) -> Vec<ThreadId> {
@@ -107,21 +105,16 @@ impl Meter for CpuMeter {
     }
 
     fn read(&self, cpus: &CpuSet) -> SysResult<Vec<CpuTimes>> {
-        Self::read(self, cpus)
+        self.times(cpus)
     }
 }
 
-/// The meters that can run on the CPUs of `placement`: idle time of the kernel as virtual testbeds
-/// use it, the same as existing interfaces use it, and the idle counter. Also the names of meters
-/// that cannot run, with the reason.
+/// The meters that can run on the CPUs of `placement`: idle time of the kernel with a trace and without, and the idle
+/// counter. Also the names of meters that cannot run, with the reason.
 pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
     let (mut meters, mut left_out) = (Vec::new(), Vec::new());
     let source = choose(linkrate_terms::CpuMeter::IdleTime);
-    let virtual_ = Adapter::Veth.interrupts_idle_cpus();
-    let (names, clients, program) = (Vec::new(), Vec::new(), String::new());
-    let existing = Adapter::Interfaces(Interfaces { names, clients, program, sut: None });
-    let existing = existing.interrupts_idle_cpus();
-    let used = [(source, virtual_), (source, existing), (IdleSource::IdleCounter, false)];
+    let used = [(source, true), (source, false), (IdleSource::IdleCounter, false)];
     for (source, traces) in used {
         let kind = MeterKind::of(source, traces);
         match CpuMeter::new(source, &placement.sut) {
@@ -130,7 +123,7 @@ pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
             // `/proc/stat` has no such meter
             Ok(_) if kind.source() != IdleSource::TimerList => {}
             Ok(meter) => {
-                let meter = meter.watching_softirqs();
+                let meter = meter.tracing();
                 match meter.kind() == kind {
                     true => meters.push(meter),
                     false => left_out.push(format!("{}: this process may not trace", kind.word())),
@@ -146,14 +139,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_meter_of_virtual_testbeds_is_tested_as_they_use_it() {
+    fn the_meter_of_testbeds_is_tested_as_they_use_it() {
         let placement = Placement::choose(&linkrate_terms::TestbedSpec::default()).unwrap();
         let (meters, left_out) = meters(&placement);
         let source = choose(linkrate_terms::CpuMeter::IdleTime);
         let kinds: Vec<MeterKind> = meters.iter().map(Meter::kind).collect();
-        // without a trace, which their meters do not have
-        assert_eq!(kinds.first(), Some(&MeterKind::of(source, false)), "{left_out:?}");
-        assert!(!meters[0].is_watching_softirqs());
+        let may_trace = left_out.is_empty() && source == IdleSource::TimerList;
+        assert_eq!(kinds.first(), Some(&MeterKind::of(source, may_trace)), "{left_out:?}");
         let once = |kind| kinds.iter().filter(|other| *other == kind).count() == 1;
         assert!(kinds.iter().all(once), "{kinds:?}");
     }

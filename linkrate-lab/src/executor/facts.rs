@@ -66,7 +66,6 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) 
              not be steered to the CPUs of the receiving host: {reason}"
         ));
     }
-    warnings.extend(measured.warnings());
     let contention = measured.contention();
     Facts { facts, sysctls, measured: measured.facts(), contention, warnings }
 }

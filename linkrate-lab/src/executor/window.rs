@@ -71,6 +71,8 @@ pub(super) fn measure(
         .collect();
     let cpus = accounted(testbed, clients);
     let agents = agents_by_machine(testbed, clients);
+    let drivers: Vec<u32> =
+        testbed.ground.adapters().into_iter().flat_map(Adapters::driver_ids).collect();
     let shared = testbed.placement.is_shared();
     let machines: Vec<String> =
         participants(testbed, clients).map(|host| host.hello.boot_id.clone()).collect();
@@ -89,6 +91,7 @@ pub(super) fn measure(
             cpus,
             agents: agents.get(&host.hello.boot_id).cloned().unwrap_or_default(),
             readers,
+            drivers: if number == 0 { drivers.clone() } else { Vec::new() },
             event_ns: spec.event.map(|event| start_ns + event.at.as_nanos() as u64),
         }))?;
     }

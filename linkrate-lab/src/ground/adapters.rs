@@ -13,7 +13,6 @@ mod ports;
 mod regroup;
 mod segment;
 mod silence;
-pub(crate) mod tap_prices;
 mod toe;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +29,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::{AtmRequest, Owner};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LinkKind;
-use linkrate_terms::tap::{TapCalls, TapEvidence};
+use linkrate_terms::tap::TapCalls;
 use linkrate_terms::topology;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
@@ -298,7 +297,7 @@ impl Adapters {
             bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
             device_threads: times_since(&to.device, &from.device),
             driver_threads: times_since(&to.drivers, &from.drivers),
-            tap: Some(Box::new(TapEvidence { calls: to.tap.since(from.tap), prices: None })),
+            tap: Some(to.tap.since(from.tap)),
             clients: since(&to.clients, &from.clients),
             frames_overtaken: None,
         }
@@ -324,6 +323,12 @@ impl Adapters {
     /// CPU time of each driver thread so far.
     pub(crate) fn driver_times(&self) -> Vec<ThreadTime> {
         self.threads.as_ref().map(|(_, drivers)| drivers.times()).unwrap_or_default()
+    }
+
+    /// Kernel ids of the driver threads.
+    pub(crate) fn driver_ids(&self) -> Vec<u32> {
+        let threads = self.threads.iter().flat_map(|(_, drivers)| drivers.ids());
+        threads.map(|id| id as u32).collect()
     }
 
     /// The threads that may run on other CPUs than their own.

@@ -149,6 +149,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
         shared: false,
         others: Vec::new(),
         own_threads_ns: 0,
+        parts: None,
     };
     Measurement {
         traffic: Traffic {

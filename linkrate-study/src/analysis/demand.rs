@@ -1,185 +1,170 @@
-//! The parts of a service demand: what the host does for an application, and what the driver of a virtual
-//! adapter does.
+//! The parts of a service demand: what ran on the CPUs of the system under test.
 //!
-//! The CPU time of the driver threads is counted. The host's stack works in these threads too: its receive
-//! processing, and what TCP sends because of it. How much of it is in which thread depends on the load, so all of it
-//! is the stack's part, and a driver has [its own work](linkrate_terms::tap::TapEvidence::driver_ns) only.
-//! Of this, a part is that of the system calls and copies at the TAP, which a real adapter does not cost
-//! its host: the calls of the run at the [prices](linkrate_terms::tap) that were measured in the lab.
+//! A [trace](linkrate_terms::cpu_parts) has the time on the CPU of each part. What is busy by the CPU meter and in no part is
+//! *not attributed*. It may belong to any of them, so it widens the interval of each.
 //!
-//! A driver of a real adapter costs something else than this one. A ratio of service demands holds for both as far
-//! as it is the same [without the driver](without_driver).
+//! A driver of a real adapter costs something else than that of a virtual one. A ratio of service demands holds for both as
+//! far as it is the same [without the driver](without_driver).
 
 use std::collections::BTreeMap;
 
 use linkrate_terms::Measurement;
-use linkrate_terms::measurement::AdapterEvidence;
-use linkrate_terms::tap::TapPrices;
 
 use super::effects::Comparison;
 use super::measures::RunsByCell;
 use super::{adapter, measures, unsure};
 use crate::quantity::{Interval, Measure};
-use crate::results::{DemandParts, PartIntervals, TapPart};
+use crate::results::DemandParts;
 use crate::store::StoredRun;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::paired;
 use linkrate_stats::sample::mean;
 
-/// Parts of the busy time of one run's SUT, as fractions of it.
+/// Parts of the service demand of one run, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Shares {
-    /// The driver threads, with the stack's work in them.
-    threads: f64,
-    /// The stack's work in them, where it is known.
-    stack: Option<f64>,
-    tap: Option<[f64; 3]>,
+struct Parts {
+    /// In the order of [`CpuParts::own`](linkrate_terms::cpu_parts::CpuParts::own).
+    known: [f64; 7],
+    not_attributed: f64,
+    has_driver: bool,
 }
 
-impl Shares {
-    /// The driver: its threads, without the stack's work in them if `is_divided`.
-    fn driver(&self, is_divided: bool) -> f64 {
-        self.threads - self.stack.filter(|_| is_divided).unwrap_or(0.0)
+/// Where the driver's part is.
+const DRIVER: usize = 1;
+
+impl Parts {
+    fn driver(&self) -> f64 {
+        self.known[DRIVER]
+    }
+
+    /// Everything but the driver.
+    fn rest(&self) -> f64 {
+        self.known.iter().sum::<f64>() + self.not_attributed - self.driver()
     }
 }
 
-/// Whether the stack's work in the driver threads is known of all these runs. Otherwise it counts as the driver's in all.
-fn is_divided<'a>(shares: impl IntoIterator<Item = &'a Shares>) -> bool {
-    shares.into_iter().all(|shares| shares.stack.is_some())
-}
-
-/// The service demand of a run and the parts of it.
-fn of_run(run: &StoredRun) -> Option<(f64, Shares)> {
+/// The parts of a run; `None` where it was not traced, and where other roles share the CPUs.
+fn of_run(run: &StoredRun) -> Option<Parts> {
     let measured = run.measurement()?;
     let demand = measures::service_demand(measured, run.spec.is_transactional())?;
-    Some((demand, shares(measured)?))
+    parts(measured, demand)
 }
 
-/// The parts with intervals of this level; `None` without an emulated driver, and where other roles share the SUT's CPUs.
-pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
-    let parts: Vec<(f64, Shares)> = runs.iter().filter_map(|run| of_run(run)).collect();
-    let values_of = |of: &dyn Fn(&Shares) -> Option<f64>| -> Option<Vec<f64>> {
-        parts.iter().map(|(demand, shares)| Some(demand * of(shares)?)).collect()
-    };
-    let of_tap = |which: usize| mean(&values_of(&|shares| Some(shares.tap?[which]))?);
-    let tap = of_tap(0).zip(of_tap(1).zip(of_tap(2)));
-    let divided = is_divided(parts.iter().map(|(_, shares)| shares));
-    let driver = of_mean(&values_of(&|shares| Some(shares.driver(divided)))?, level)?;
-    let rest = of_mean(&values_of(&|shares| Some(1.0 - shares.driver(divided)))?, level)?;
-    let share = unsure_of_rest(runs, driver.mean, rest.mean);
-    Some(DemandParts {
-        application_and_stack: rest.mean,
-        driver: driver.mean,
-        stack_in_driver: mean(&values_of(&|shares| shares.stack).unwrap_or_default()),
-        tap: tap.map(|(mean, (low, high))| TapPart { mean, low, high }),
-        intervals: PartIntervals { application_and_stack: unsure::of_mean(rest, share), driver },
+fn parts(run: &Measurement, demand: f64) -> Option<Parts> {
+    let parts = run.sut_cpu.parts.filter(|_| !run.sut_cpu.shared)?;
+    let busy_ns = run.sut_cpu.busy_ns();
+    let own_ns = run.sut_cpu.own_busy_ns();
+    if own_ns == 0 {
+        return None;
+    }
+    let share = |ns: f64| demand * ns / own_ns as f64;
+    Some(Parts {
+        known: parts.own().map(|ns| share(ns as f64)),
+        not_attributed: share(parts.not_attributed_ns(busy_ns) as f64),
+        has_driver: adapter::evidence(run)
+            .is_some_and(|counted| !counted.driver_threads.is_empty()),
     })
 }
 
-/// The share of everything except the driver that may be the work of other programs, at most 1: the time of
-/// the driver's threads is known.
-fn unsure_of_rest(runs: &[&StoredRun], driver: f64, rest: f64) -> f64 {
-    let share = unsure::of_runs(runs, Measure::ServiceDemand) * (driver + rest) / rest;
-    // without a rest there is nothing to be unsure of
-    if share.is_finite() { share.min(1.0) } else { 0.0 }
+/// An interval of a figure to which something of either sign may belong.
+fn widened(interval: Interval, by: f64) -> Interval {
+    Interval {
+        low: interval.low.map(|low| low + by.min(0.0)),
+        high: interval.high.map(|high| high + by.max(0.0)),
+        ..interval
+    }
+}
+
+/// The parts with intervals of this level; `None` unless all runs have them.
+pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
+    let parts = runs.iter().map(|run| of_run(run)).collect::<Option<Vec<Parts>>>()?;
+    let values = |of: &dyn Fn(&Parts) -> f64| -> Vec<f64> { parts.iter().map(of).collect() };
+    let not_attributed = mean(&values(&|parts| parts.not_attributed))?;
+    let of = |part: usize| {
+        let interval = of_mean(&values(&|parts| parts.known[part]), level)?;
+        Some(widened(interval, not_attributed))
+    };
+    let has_driver = parts.iter().all(|parts| parts.has_driver);
+    Some(DemandParts {
+        application: of(0)?,
+        driver: of(DRIVER).filter(|_| has_driver),
+        napi: of(2)?,
+        softirqs: of(3)?,
+        interrupts: of(4)?,
+        kernel: of(5)?,
+        linkrate: of(6)?,
+        not_attributed,
+    })
 }
 
 /// The change in service demand of a comparison without the driver's part in either cell; `None` unless both have
-/// an emulated driver.
+/// an emulated driver and parts.
 pub fn without_driver(
     comparison: &Comparison,
     runs: &RunsByCell<'_>,
     level: f64,
 ) -> Option<Interval> {
     let cells = [comparison.from_cell, comparison.to_cell];
-    let parts = cells.map(|cell| {
+    let [from, to] = cells.map(|cell| {
         let part = |run: &&StoredRun| Some((run.block, of_run(run)?));
-        (runs.cell(cell), runs.cell(cell).iter().filter_map(part).collect::<Vec<_>>())
+        runs.cell(cell).iter().map(part).collect::<Option<BTreeMap<u32, Parts>>>()
     });
-    let all = parts.iter().flat_map(|(_, parts)| parts.iter().map(|(_, (_, shares))| shares));
-    let divided = is_divided(all);
-    let [(from, from_unsure), (to, to_unsure)] = parts.map(|(runs, parts)| {
-        let sum = |of: fn(f64) -> f64| -> f64 {
-            parts.iter().map(|(_, (demand, shares))| demand * of(shares.driver(divided))).sum()
-        };
-        let unsure = unsure_of_rest(runs, sum(|driver| driver), sum(|driver| 1.0 - driver));
-        let rest = parts
-            .iter()
-            .map(|(block, (demand, shares))| (*block, demand * (1.0 - shares.driver(divided))));
-        (rest.collect::<BTreeMap<u32, f64>>(), unsure)
-    });
-    let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));
-    let ratio = paired::ratio(pairs, level)?.ratio;
-    Some(unsure::of_ratio(ratio, [from_unsure, to_unsure]))
-}
-
-fn shares(run: &Measurement) -> Option<Shares> {
-    let counted = adapter::evidence(run).filter(|_| !run.sut_cpu.shared)?;
-    let busy_cpus = run.sut_cpu.own_busy_cpus();
-    if counted.driver_threads.is_empty() || counted.window_ns == 0 || busy_cpus <= 0.0 {
+    let cells = [from?, to?];
+    if !cells.iter().flat_map(BTreeMap::values).all(|parts| parts.has_driver) {
         return None;
     }
-    let share = |ns: f64| ns / counted.window_ns as f64 / busy_cpus;
-    // times of threads and of CPUs are not read at one moment
-    let threads = share(threads_ns(counted) as f64).min(1.0);
-    let own = own_ns(counted).map(|ns| share(ns).min(threads));
-    let (stack, own) = (own.map(|own| threads - own), own.unwrap_or(threads));
-    let cost = counted.tap.as_ref().and_then(|tap| tap.cost());
-    let tap = cost.map(|cost| [cost.ns, cost.low_ns, cost.high_ns].map(|ns| share(ns).min(own)));
-    Some(Shares { threads, stack, tap })
-}
-
-/// CPU time of the driver's own work, ns; `None` if a part of it is not known.
-pub fn own_ns(counted: &AdapterEvidence) -> Option<f64> {
-    let user_ns = counted.driver_threads.iter().map(|thread| thread.user_ns).sum();
-    counted.tap.as_ref()?.driver_ns(user_ns)
-}
-
-/// CPU time of the driver threads together, ns.
-fn threads_ns(counted: &AdapterEvidence) -> u64 {
-    counted.driver_threads.iter().fold(0, |sum, thread| sum.saturating_add(thread.cpu_ns))
-}
-
-/// The prices that the runs were reckoned with, if any was.
-pub fn prices(run: &Measurement) -> Option<&TapPrices> {
-    adapter::evidence(run)?.tap.as_ref()?.prices.as_ref()
+    // the shares by which the rest may be too low and too high
+    let unsure = [&cells[0], &cells[1]].map(|parts| {
+        let sum = |of: fn(&Parts) -> f64| -> f64 { parts.values().map(of).sum() };
+        let share = sum(|parts| parts.not_attributed.abs()) / sum(Parts::rest);
+        // without a rest there is nothing to be unsure of
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+    });
+    let [from, to] = &cells;
+    let pairs =
+        from.iter().map(|(block, parts)| (Some(parts.rest()), to.get(block).map(Parts::rest)));
+    let ratio = paired::ratio(pairs, level)?.ratio;
+    let others = [comparison.from_cell, comparison.to_cell]
+        .map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
+    let ratio = unsure::of_ratio(ratio, others);
+    Some(unsure::of_change(ratio, [unsure[0]; 2], [unsure[1]; 2]))
 }
 
 #[cfg(test)]
 mod tests {
+    use linkrate_terms::cpu_parts::CpuParts;
     use linkrate_terms::measurement::ThreadTime;
-    use linkrate_terms::tap::{CallPrice, Calls, Price, TapCalls, TapEvidence};
 
     use super::*;
     use crate::fixture;
+    use crate::store::Outcome;
 
-    /// A run whose SUT was busy for half of two seconds, of which the driver took this share. It read a
-    /// million packets at `price_ns` each.
-    fn run(driver: f64, price_ns: Option<f64>) -> StoredRun {
-        divided_run(driver, price_ns, None)
-    }
-
-    /// The same, where it is known how often the driver slept, for 1 ms of CPU time each. Its threads have no user time.
-    fn divided_run(driver: f64, price_ns: Option<f64>, sleeps: Option<u64>) -> StoredRun {
+    /// A run whose SUT was busy for half of two seconds, of which the driver and the NAPI thread took these shares and
+    /// this share is in no part. The application has the rest.
+    fn run(driver: f64, napi: f64, not_attributed: f64) -> StoredRun {
         let mut measured = fixture::stream(1e9, 0.5);
+        let ns = |share: f64| (share * 1e9).round() as u64;
+        measured.sut_cpu.parts = Some(CpuParts {
+            application_ns: ns(1.0 - driver - napi - not_attributed),
+            driver_ns: ns(driver),
+            napi_ns: ns(napi),
+            ..CpuParts::default()
+        });
         let mut counted = fixture::counted(90.0, 1.0);
         let thread = counted.device_threads[0].clone();
-        let cpu_ns = (driver * 0.5 * counted.window_ns as f64) as u64;
-        counted.driver_threads = vec![ThreadTime { name: "drv 0".to_owned(), cpu_ns, ..thread }];
-        let mut calls = TapCalls::default();
-        calls.reads[0] = Calls { calls: 1_000_000, bytes: 64_000_000 };
-        let price = |ns| Price { ns, low_ns: ns * 0.9, high_ns: ns * 1.1 };
-        let prices = price_ns.map(|ns| {
-            let read = CallPrice { call: price(ns), ..CallPrice::default() };
-            TapPrices { read, sleep: price(1e6), ..TapPrices::default() }
-        });
-        calls.sleeps = sleeps;
-        counted.tap = Some(Box::new(TapEvidence { calls, prices }));
+        counted.driver_threads = vec![ThreadTime { name: "drv 0".to_owned(), ..thread }];
         measured.evidence.adapter = Some(counted);
         fixture::run(0, 0, Some(0), measured)
     }
 
-    fn parts(runs: &[StoredRun]) -> Option<DemandParts> {
+    fn changed(mut run: StoredRun, change: impl FnOnce(&mut Measurement)) -> StoredRun {
+        if let Outcome::Measured(measured) = &mut run.outcome {
+            change(measured);
+        }
+        run
+    }
+
+    fn of(runs: &[StoredRun]) -> Option<DemandParts> {
         of_cell(&runs.iter().collect::<Vec<_>>(), 0.95)
     }
 
@@ -189,150 +174,86 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_service_demand_are_all_of_it() {
-        // a million calls of 200 ns are 0.2 s of 1 s
-        let runs = [run(0.6, Some(200.0)), run(0.8, Some(200.0))];
-        let parts = parts(&runs).unwrap();
-        let whole = (demand(&runs[0]) + demand(&runs[1])) / 2.0;
+        let runs = [run(0.6, 0.1, 0.02), run(0.5, 0.2, 0.04)];
+        let parts = of(&runs).unwrap();
+        let whole = demand(&runs[0]);
         let near = |part: f64, of_whole: f64| {
             assert!((part / whole - of_whole).abs() < 1e-6, "{part} of {whole}: {of_whole}");
         };
-        near(parts.application_and_stack, 0.3);
-        near(parts.driver, 0.7);
-        let tap = parts.tap.unwrap();
-        near(tap.mean, 0.2);
-        near(tap.low, 0.18);
-        near(tap.high, 0.22);
+        near(parts.application.mean, 0.27);
+        near(parts.driver.unwrap().mean, 0.55);
+        near(parts.napi.mean, 0.15);
+        near(parts.not_attributed, 0.03);
+        near(parts.kernel.mean, 0.0);
+        // Student's t with 1 degree of freedom times 0.05; and what is not attributed may be the driver's
+        let driver = parts.driver.unwrap();
+        near(driver.mean - driver.low.unwrap(), 12.7062 * 0.05);
+        near(driver.high.unwrap() - driver.mean, 12.7062 * 0.05 + 0.03);
     }
 
     #[test]
-    fn the_work_of_the_stack_in_the_drivers_threads_is_the_stacks() {
-        // of 0.8 s, a million calls of 200 ns and 300 sleeps are 0.5 s
-        let divided = || divided_run(0.8, Some(200.0), Some(300));
-        let whole = demand(&divided());
-        let of = |runs: &[StoredRun]| {
-            let parts = parts(runs).unwrap();
-            let stack = parts.stack_in_driver;
-            [parts.application_and_stack, parts.driver, stack.unwrap_or(f64::NAN)]
-                .map(|part| (part / whole * 1e6).round() / 1e6)
-        };
-        assert_eq!(of(&[divided(), divided()]), [0.5, 0.5, 0.3]);
-        // a driver has no more than its threads had
-        assert_eq!(of(&[divided_run(0.4, Some(200.0), Some(900))]), [0.6, 0.4, 0.0]);
-        // if it is not known of a run, as of earlier versions, it is the driver's in all
-        let [rest, driver, stack] = of(&[divided(), run(0.8, Some(200.0))]);
-        assert!([rest, driver] == [0.2, 0.8] && stack.is_nan());
+    fn the_time_of_other_programs_is_in_no_part() {
+        let alone = run(0.6, 0.1, 0.0);
+        let beside = changed(run(0.6, 0.1, 0.0), |measured| {
+            measured.sut_cpu.cpus[0].busy_ns += 400_000_000;
+            measured.sut_cpu.parts.as_mut().unwrap().others_ns = 400_000_000;
+        });
+        let [alone, beside] = [alone, beside].map(|run| of(&[run]).unwrap());
+        assert!((alone.driver.unwrap().mean - beside.driver.unwrap().mean).abs() < 1e-9);
+        assert!(beside.not_attributed.abs() < 1e-9, "{beside:?}");
     }
 
     #[test]
-    fn changes_without_the_driver_have_the_stack_of_both_cells_or_of_neither() {
+    fn what_was_not_traced_has_no_parts() {
+        let traced = || run(0.6, 0.1, 0.0);
+        let not_traced = changed(traced(), |measured| measured.sut_cpu.parts = None);
+        assert_eq!(of(&[traced(), not_traced]), None);
+        // the SUT's CPUs do the work of clients and devices too
+        assert_eq!(of(&[changed(traced(), |measured| measured.sut_cpu.shared = true)]), None);
+        assert_eq!(of(&[]), None);
+        // without an emulated driver
+        let bare = changed(traced(), |measured| measured.evidence.adapter = None);
+        assert_eq!(of(&[bare]).unwrap().driver, None);
+    }
+
+    fn change(from: [f64; 2], to: [f64; 2], traced: bool) -> Option<Interval> {
         let study = fixture::ladder();
         let comparison = &super::super::effects::comparisons(&study)[0];
-        let ratio = |sleeps_of: [Option<u64>; 2]| {
-            let mut stored = Vec::new();
-            for block in 0..5 {
-                let cells = [(comparison.from_cell, 0.9), (comparison.to_cell, 0.6)];
-                for ((cell, driver), sleeps) in cells.into_iter().zip(sleeps_of) {
-                    let mut run = divided_run(driver, Some(100.0), sleeps);
-                    run.block = block;
-                    run.cell = Some(cell as u32);
-                    stored.push(run);
+        let mut stored = Vec::new();
+        for block in 0..5 {
+            let cells = [(comparison.from_cell, from), (comparison.to_cell, to)];
+            for (cell, [driver, not_attributed]) in cells {
+                let mut run = run(driver, 0.0, not_attributed);
+                if !traced && block == 3 {
+                    run = changed(run, |measured| measured.sut_cpu.parts = None);
                 }
+                run.block = block;
+                run.cell = Some(cell as u32);
+                stored.push(run);
             }
-            without_driver(comparison, &RunsByCell::of(&study, &stored), 0.95).unwrap().mean
-        };
-        // 0.1 and 0.4 outside of the driver's threads; the driver has 0.2 and 0.5, and the stack the rest
-        assert!((ratio([Some(100), Some(400)]) - 0.5 / 0.8).abs() < 1e-6);
-        assert!((ratio([Some(100), None]) - 0.4 / 0.1).abs() < 1e-6);
-    }
-
-    /// Where other programs may have had this share of the busy time.
-    fn disturbed(mut run: StoredRun, share: f64) -> StoredRun {
-        if let crate::store::Outcome::Measured(measured) = &mut run.outcome {
-            let cpu_ns = (measured.sut_cpu.busy_ns() as f64 * share) as u64;
-            measured.sut_cpu.others = fixture::roaming(cpu_ns);
         }
-        run
-    }
-
-    #[test]
-    fn each_part_has_the_interval_of_its_runs() {
-        let of = |unsure| {
-            let runs = [0.6, 0.7, 0.8].map(|driver| disturbed(run(driver, None), unsure));
-            (demand(&runs[0]), parts(&runs).unwrap())
-        };
-        let ((whole, calm), (_, unsure)) = (of(0.0), of(0.03));
-        let intervals = calm.intervals;
-        let half = |of: Interval| (of.high.unwrap() - of.low.unwrap()) / 2.0 / whole;
-        // Student's t with 2 degrees of freedom times 0.1 over the root of 3
-        let expected = 4.3027 * 0.1 / 3.0_f64.sqrt();
-        assert!((half(intervals.driver) - expected).abs() < 1e-3, "{intervals:?}");
-        assert!((half(intervals.application_and_stack) - expected).abs() < 1e-3);
-        assert_eq!(
-            [intervals.driver.mean, intervals.application_and_stack.mean],
-            [calm.driver, calm.application_and_stack]
-        );
-        // what may be of others is no part of the driver: 3 % of the whole
-        assert_eq!(unsure.intervals.driver, intervals.driver);
-        let rest = [unsure.intervals, intervals].map(|of| of.application_and_stack.low.unwrap());
-        assert!(((rest[1] - rest[0]) / whole - 0.03).abs() < 1e-6, "{rest:?}");
+        let runs = RunsByCell::of(&study, &stored);
+        let found = super::super::ways::compare(comparison, &study, &runs, 0.95);
+        let of = |measure| found.iter().find(|effect| effect.measure == measure).unwrap().clone();
+        assert_eq!(of(Measure::Throughput).without_driver, None);
+        let effect = of(Measure::ServiceDemand);
+        assert!((effect.ratio.mean - 1.0).abs() < 1e-9, "{effect:?}");
+        effect.without_driver
     }
 
     #[test]
     fn a_change_without_the_driver_is_that_of_the_rest() {
-        let study = fixture::ladder();
-        let comparisons = super::super::effects::comparisons(&study);
-        let comparison = &comparisons[0];
-        // the driver saves nothing, the rest three quarters
-        let change = |share: f64, unsure: f64| {
-            let mut stored = Vec::new();
-            for block in 0..5 {
-                for (cell, driver) in [(comparison.from_cell, 0.6), (comparison.to_cell, share)] {
-                    let mut run = disturbed(run(driver, None), unsure);
-                    run.block = block;
-                    run.cell = Some(cell as u32);
-                    stored.push(run);
-                }
-            }
-            let runs = RunsByCell::of(&study, &stored);
-            let found = super::super::ways::compare(comparison, &study, &runs, 0.95);
-            let of =
-                |measure| found.iter().find(|effect| effect.measure == measure).unwrap().clone();
-            assert_eq!(of(Measure::Throughput).without_driver, None);
-            of(Measure::ServiceDemand)
-        };
-        let effect = change(0.9, 0.0);
-        let ratio = effect.without_driver.unwrap();
-        assert!((effect.ratio.mean - 1.0).abs() < 1e-9, "{effect:?}");
+        let ratio = change([0.6, 0.0], [0.9, 0.0], true).unwrap();
         assert!((ratio.mean - 0.1 / 0.4).abs() < 1e-6, "{ratio:?}");
-        // 2 % of the whole are 20 % of a tenth of it, and 5 % of 0.4
-        let unsure = change(0.9, 0.02).without_driver.unwrap();
-        assert_eq!(unsure.mean, ratio.mean);
-        assert!((unsure.low.unwrap() / ratio.low.unwrap() - 0.8).abs() < 1e-6, "{unsure:?}");
-        assert!((unsure.high.unwrap() / ratio.high.unwrap() - 1.0 / 0.95).abs() < 1e-6);
-    }
-
-    #[test]
-    fn no_part_is_larger_than_the_driver() {
-        let tap = parts(&[run(0.6, Some(900.0))]).unwrap().tap.unwrap();
-        let parts = parts(&[run(0.6, Some(900.0))]).unwrap();
-        assert_eq!((tap.mean, tap.high), (parts.driver, parts.driver));
-    }
-
-    #[test]
-    fn what_was_not_measured_is_absent_and_not_zero() {
-        // without prices, as in runs of earlier versions
-        let unpriced = parts(&[run(0.6, None)]).unwrap();
-        assert!(unpriced.driver > 0.0 && unpriced.tap.is_none());
-        assert_eq!(parts(&[run(0.6, None), run(0.6, Some(200.0))]).unwrap().tap, None);
-        // without an emulated driver
-        let bare = fixture::run(0, 0, Some(0), fixture::stream(1e9, 0.5));
-        assert_eq!(parts(&[bare]), None);
-        // the SUT's CPUs do the work of clients and devices too
-        let mut shared = run(0.6, Some(200.0));
-        if let crate::store::Outcome::Measured(measured) = &mut shared.outcome {
-            measured.sut_cpu.shared = true;
-        }
-        assert_eq!(parts(&[shared]), None);
-        assert_eq!(parts(&[]), None);
+        // a twentieth of 0.4, and a tenth of 0.1
+        let unsure = change([0.6, 0.02], [0.9, 0.01], true).unwrap();
+        assert!((unsure.mean - ratio.mean).abs() < 1e-9, "{unsure:?}");
+        let (low, high) =
+            (unsure.low.unwrap() / ratio.low.unwrap(), unsure.high.unwrap() / ratio.high.unwrap());
+        assert!(
+            (low - 0.9 / 1.05).abs() < 0.01 && (high - 1.1 / 0.95).abs() < 0.02,
+            "{low} {high}"
+        );
+        assert_eq!(change([0.6, 0.0], [0.9, 0.0], false), None);
     }
 }

@@ -10,8 +10,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::{Instruction, SharedValue, code, function, step};
 use crate::cpus;
 
-/// Binary logarithm of the bytes that each CPU has: one cache line, so CPUs do not share lines.
-const CPU_BYTES_LOG2: i32 = 6;
+/// Binary logarithm of the bytes that each CPU has: whole cache lines, so CPUs do not share lines.
+const CPU_BYTES_LOG2: i32 = 8;
 
 /// The fields of all possible CPUs, initially zero.
 #[derive(Debug)]

@@ -12,6 +12,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// Interval of the checks whether they have ended.
 const GLANCE: Duration = Duration::from_millis(20);
 
+/// The same while they are killed.
+const CHASE: Duration = Duration::from_millis(1);
+
+/// Looks in a row that must find nobody. What begins while `/proc` is listed may be missing in the list.
+const LOOKS: u32 = 3;
+
 /// How long it is killed what others have started before they were killed.
 const OFFSPRING: Duration = Duration::from_secs(2);
 
@@ -33,6 +39,7 @@ pub fn end_programs(hosts: &[u32], patience: Duration) {
     let mut deadline = Instant::now() + patience;
     let mut signal = Signal::TERM;
     let mut told = BTreeSet::new();
+    let mut looks_left = LOOKS;
     loop {
         let mut is_empty = true;
         // each one is told as soon as it is found, before it can leave its place to a child
@@ -44,8 +51,13 @@ pub fn end_programs(hosts: &[u32], patience: Duration) {
             }
         }
         if is_empty {
-            return;
+            looks_left -= 1;
+            if looks_left == 0 {
+                return;
+            }
+            continue;
         }
+        looks_left = LOOKS;
         let late = Instant::now() >= deadline;
         match (late, signal) {
             (true, Signal::KILL) => return,
@@ -56,7 +68,8 @@ pub fn end_programs(hosts: &[u32], patience: Duration) {
             }
             (false, _) => {}
         }
-        std::thread::sleep(GLANCE);
+        // what others have started is killed before it starts more
+        std::thread::sleep(if signal == Signal::KILL { CHASE } else { GLANCE });
     }
 }
 

@@ -460,6 +460,7 @@ fn an_agent_refuses_invalid_requests_and_continues() {
         profile: false,
         agents: Vec::new(),
         readers: 1,
+        drivers: Vec::new(),
         event_ns: None,
     };
     for (message, reason) in [
@@ -533,6 +534,7 @@ fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
         profile: false,
         agents: Vec::new(),
         readers: 1,
+        drivers: Vec::new(),
         event_ns: None,
     };
     agent.post(&Request::Measure(window));

@@ -60,23 +60,40 @@ impl Served {
 /// test.
 #[track_caller]
 pub fn await_listener(port: u16) {
-    let listens = |path| {
-        let table = fs::read_to_string(path).unwrap_or_default();
-        listening_ports(&table).contains(&port)
-    };
-    let found = wait_until(Duration::from_secs(10), || {
-        ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(listens)
-    });
+    let found = wait_until(Duration::from_secs(10), || sockets_at(port, LISTEN) > 0);
     assert!(found, "nothing listens on port {port}");
+}
+
+/// Waits until a server of this host has so many open connections at its TCP port.
+#[track_caller]
+pub fn await_connections(port: u16, count: usize) {
+    let found = wait_until(Duration::from_secs(10), || sockets_at(port, ESTABLISHED) >= count);
+    assert!(found, "port {port} has {} connections, not {count}", sockets_at(port, ESTABLISHED));
+}
+
+/// TCP_ESTABLISHED and TCP_LISTEN, include/net/tcp_states.h.
+const ESTABLISHED: &str = "01";
+const LISTEN: &str = "0A";
+
+/// The sockets of this host with that local TCP port in that state.
+fn sockets_at(port: u16, state: &str) -> usize {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let of_table =
+        |table: &String| ports_in(table, state).iter().filter(|one| **one == port).count();
+    tables.iter().flatten().map(of_table).sum()
 }
 
 /// The ports on which programs listen, from the text of `/proc/net/tcp` or `/proc/net/tcp6`.
 #[track_caller]
 pub fn listening_ports(table: &str) -> Vec<u16> {
-    // state 0A is TCP_LISTEN, include/net/tcp_states.h
+    ports_in(table, LISTEN)
+}
+
+/// The local ports of the sockets in that state.
+fn ports_in(table: &str, state: &str) -> Vec<u16> {
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let listening = rows.filter(|row| row.get(3) == Some(&"0A"));
-    let ports = listening.filter_map(|row| Some(row[1].rsplit_once(':')?.1.to_owned()));
+    let of_state = rows.filter(|row| row.get(3) == Some(&state));
+    let ports = of_state.filter_map(|row| Some(row[1].rsplit_once(':')?.1.to_owned()));
     ports.map(|port| u16::from_str_radix(&port, 16).expect("a port")).collect()
 }
 

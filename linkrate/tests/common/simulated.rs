@@ -233,6 +233,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         shared: false,
         others: Vec::new(),
         own_threads_ns: 0,
+        parts: None,
     };
     let counters = [
         ("ifHCOutOctets", 117_000_000),

@@ -380,48 +380,29 @@ fn the_evidence_shows_which_part_cuts() {
 }
 
 #[test]
-fn the_drivers_calls_to_the_tap_are_counted_and_priced() {
-    if !is_root_or_skips("the_drivers_calls_to_the_tap_are_counted_and_priced") {
+fn the_drivers_calls_to_the_tap_are_counted() {
+    if !is_root_or_skips("the_drivers_calls_to_the_tap_are_counted") {
         return;
     }
-    let mut lab = lab_for(Purpose::Costs, &testbed(find("gigabit"), 1, 2), Some("cubic"));
-    let facts = lab.facts().measured;
-    assert!(facts["tap-prices"].starts_with("read 0."), "{facts:?}");
-    let mut cost_of_mib = |offload, direction| {
+    let mut lab = lab(find("gigabit"), 1, 2);
+    for (offload, direction) in [
+        (Offload::None, Direction::Transmit),
+        (Offload::Tso, Direction::Transmit),
+        (Offload::Tso, Direction::Receive),
+    ] {
         let on = on(offload, PortRequest::default());
         let measurement = run(&mut lab, 1, stream(direction), on);
         let evidence = evidence(&measurement);
-        let tap = evidence.tap.as_ref().expect("counted calls");
-        let (cost, calls) = (tap.cost().expect("prices"), tap.calls);
+        let calls = evidence.tap.expect("counted calls");
         // every packet of the host passes the TAP once, but for those at the ends of the window
         let packets = evidence.total("txPackets") + evidence.total("rxPackets");
-        let counted = calls.packets_read() + calls.packets_written();
+        let counted = calls.reads + calls.writes;
         assert!(
             counted.abs_diff(packets) <= packets / 20 + 100,
             "{counted} calls, {packets} packets"
         );
-        let driver_ns: u64 = evidence.driver_threads.iter().map(|thread| thread.cpu_ns).sum();
-        assert!(cost.ns > 0.0 && cost.low_ns <= cost.ns && cost.ns <= cost.high_ns, "{cost:?}");
-        assert!(cost.ns < driver_ns as f64, "{cost:?} of {driver_ns}");
-        // the stack has a part of the threads' time: what acknowledgements and data make it do
-        let user_ns = evidence.driver_threads.iter().map(|thread| thread.user_ns).sum();
-        let own_ns = tap.driver_ns(user_ns).expect("prices and sleeps");
-        let sleep_ns = tap.prices.expect("prices").sleep.ns;
-        assert!(calls.sleeps > Some(0) && (100.0..100_000.0).contains(&sleep_ns), "{tap:?}");
-        let timed = calls.timed_sleeps.expect("timed sleeps");
-        let sleeps = calls.sleeps.expect("sleeps");
-        assert!(timed.sleeps().abs_diff(sleeps / 13) <= 1 + sleeps / 100, "{tap:?}");
-        assert!(own_ns > cost.ns && own_ns < driver_ns as f64, "{own_ns} of {driver_ns}");
-        let bytes = measurement.traffic.transmit_bytes + measurement.traffic.receive_bytes;
-        cost.ns * f64::from(1 << 20) / bytes as f64
-    };
-    let (cut, whole) = (
-        cost_of_mib(Offload::None, Direction::Transmit),
-        cost_of_mib(Offload::Tso, Direction::Transmit),
-    );
-    // the same bytes are copied, in a twentieth of the calls
-    assert!(whole < cut, "{whole} ns a MiB with TSO, {cut} without");
-    cost_of_mib(Offload::Tso, Direction::Receive);
+        assert!(calls.sleeps > 0 && calls.empty_reads > 0, "{calls:?}");
+    }
 }
 
 #[test]

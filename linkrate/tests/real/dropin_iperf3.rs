@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::common::ends::{agree, await_listener, free_port};
+use crate::common::ends::{agree, await_connections, await_listener, free_port};
 use crate::common::keys::Keys;
 use crate::common::{LINKRATE, Running, at_once, command, has_or_skips};
 use rustix::process::Signal;
@@ -172,7 +172,9 @@ fn an_interruption_ends_the_test_properly() {
     let server = Running::start(&mut command(LINKRATE, &format!("iperf3 -s -p {port}")));
     await_listener(port);
     let running = client(port, "-J -t 30 -b 40M");
-    std::thread::sleep(Duration::from_millis(1500));
+    await_connections(port, 2);
+    // it shall have sent something
+    std::thread::sleep(Duration::from_millis(500));
     running.signal(Signal::INT);
     let document = running.wait().expect_code(1).json();
     assert!(document["error"].as_str().expect("an error").contains("interrupt"));

@@ -1,9 +1,7 @@
 //! iperf3 as the client of `linkrate serve`: it judges the server, and the server's lines are held against what
 //! it measured.
 
-use std::time::Duration;
-
-use crate::common::ends::{Served, agree};
+use crate::common::ends::{Served, agree, await_connections};
 use crate::common::keys::Keys;
 use crate::common::{Running, at_once, command, has_or_skips};
 use rustix::process::Signal;
@@ -248,7 +246,7 @@ fn clients_are_served_side_by_side_and_one_too_many_is_busy() {
     }
     let server = Served::start("iperf3", "--sessions 4");
     let clients: Vec<Running> = (0..4).map(|_| client(&server, "-b 20M -t 3 -P 2")).collect();
-    std::thread::sleep(Duration::from_millis(1500));
+    await_connections(server.port, 4 * 3);
     // some versions exit with 0 and some with 1 where they print JSON
     let refused = client(&server, "-t 1").wait().json();
     assert!(refused["error"].as_str().expect("a reason").contains("busy"), "{refused:#}");
@@ -276,7 +274,7 @@ fn clients_that_ask_for_too_much_or_vanish_cost_their_own_session() {
         assert!(document["error"].is_string(), "{too_much}: {document:#}");
     }
     let vanishes = client(&server, "-b 10M -t 5");
-    std::thread::sleep(Duration::from_millis(800));
+    await_connections(server.port, 2);
     vanishes.signal(Signal::KILL);
     drop(vanishes);
     let good = client(&server, "-b 10M -t 1").wait().expect_code(0).json();

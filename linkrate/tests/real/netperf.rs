@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::ends::Served;
+use crate::common::ends::{Served, await_connections};
 use crate::common::{Running, at_once, command, has_or_skips};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -85,7 +85,9 @@ fn clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone() {
     let server = Served::start("netperf", "--seconds 30");
     let clients: Vec<Running> = (0..4).map(|_| client(&server, "-t TCP_RR -l 2")).collect();
     let killed = client(&server, "-t TCP_STREAM -l 20");
-    std::thread::sleep(Duration::from_millis(800));
+    await_connections(server.port, 5);
+    // it shall have begun its test, over a connection to a port of the server's choice
+    std::thread::sleep(Duration::from_millis(500));
     killed.signal(Signal::KILL);
     killed.wait();
     for client in clients {

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::ends::await_listener;
 use crate::common::{enter_namespace, has_or_skips, wait_until};
 use crate::open_vswitch::{OpenVSwitch, output};
 use crate::own_host::{in_a_host, ip, up};
@@ -259,7 +260,7 @@ impl Bonded {
         let mut server = Command::new("iperf3");
         server.args(["--server", "--one-off", "--bind", BRIDGE]).stdout(Stdio::null());
         let server = server.spawn().expect("iperf3");
-        std::thread::sleep(Duration::from_millis(300));
+        await_listener(5201);
         let words = format!(
             "iperf3 --client {BRIDGE} --parallel 8 --bitrate 20M --time {seconds} --interval 0.5 --json {words}"
         );

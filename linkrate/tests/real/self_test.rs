@@ -205,7 +205,7 @@ impl Meter for Faulty {
     }
 
     fn read(&self, cpus: &CpuSet) -> SysResult<Vec<CpuTimes>> {
-        let mut times = self.meter.read(cpus)?;
+        let mut times = self.meter.times(cpus)?;
         let interrupts = interrupts();
         for time in &mut times {
             match self.fault {
@@ -244,7 +244,7 @@ fn test_of(meter: &dyn Meter, placement: &Placement) -> SelfTest {
 fn detects_a_meter_that_forgets_idle_time() {
     let placement = Placement::choose(&TestbedSpec::default()).expect("CPUs");
     for source in [choose(linkrate_terms::CpuMeter::IdleTime), IdleSource::IdleCounter] {
-        let meter = CpuMeter::new(source, &placement.sut).expect("a meter").watching_softirqs();
+        let meter = CpuMeter::new(source, &placement.sut).expect("a meter").tracing();
         let outcome = test_of(&Faulty { meter, fault: Fault::Remembers(0.97) }, &placement);
         // little load leaves most idle time to forget, almost no idle time leaves nothing
         let of_size =

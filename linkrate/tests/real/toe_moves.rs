@@ -118,6 +118,7 @@ fn finish(testbed: &mut Testbed) {
         profile: false,
         agents: Vec::new(),
         readers: 1,
+        drivers: Vec::new(),
         event_ns: Some(start_ns + 10_000_000),
     };
     let mut hosts = [&mut testbed.sut, &mut testbed.clients[0].host];

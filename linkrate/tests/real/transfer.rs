@@ -59,7 +59,9 @@ fn transfers_have_response_times_in_every_direction() {
         assert!(latency.min_ns > 800_000, "{latency:?}");
         let bytes = traffic.transmit_bytes + traffic.receive_bytes;
         let transferred = traffic.transactions * 100_000;
-        assert!(bytes.abs_diff(transferred) < 800_000, "{traffic:?}");
+        // bytes are counted where they arrive and transfers where they begin, over windows that begin some ms apart on a
+        // busy machine; eight transfers are under way
+        assert!(bytes.abs_diff(transferred) < 800_000 + bytes / 10, "{traffic:?}");
     }
 }
 

@@ -160,6 +160,7 @@ fn an_interface_is_named_once() {
             profile: false,
             agents: Vec::new(),
             readers: 1,
+            drivers: Vec::new(),
             event_ns: None,
         }))
     };

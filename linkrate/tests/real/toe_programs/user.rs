@@ -24,18 +24,10 @@ impl OfUser {
     /// The lab, if a user can have one here; says why not otherwise.
     fn start_or_skips(test: &str) -> Option<Self> {
         let own = OwnCopy::new();
-        let (program, node) = (own.program(), own.beside("tun"));
         let name = format!("user-{}-{}", std::process::id(), port());
-        // a user needs a node of TAPs that a user may open
-        let script = format!(
-            "mknod -m 666 {node} c 10 200 && mount --bind {node} /dev/net/tun && exec setpriv {ids} \
-             {program} lab up --wait --name {name} --adapter toe",
-            ids = Self::ids(),
-            node = node.display(),
-            program = program.display(),
-        );
-        let mut up = Command::new("unshare");
-        up.args(["--mount", "sh", "-c", &script]).env_remove("XDG_RUNTIME_DIR");
+        let mut up = common::command("setpriv", &Self::ids());
+        up.arg(own.program()).args(["lab", "up", "--wait", "--adapter", "toe", "--name", &name]);
+        up.env_remove("XDG_RUNTIME_DIR");
         let lab = Self { own, name, up: Running::start(&mut up) };
         let shown = || lab.linkrate("lab show").code() == Some(0);
         if !wait_until(Duration::from_secs(10), shown) {
