@@ -384,7 +384,7 @@ fn the_drivers_calls_to_the_tap_are_counted() {
     if !is_root_or_skips("the_drivers_calls_to_the_tap_are_counted") {
         return;
     }
-    let mut lab = lab(find("gigabit"), 1, 2);
+    let mut lab = adapter_lab(find("gigabit"), 1, 2);
     for (offload, direction) in [
         (Offload::None, Direction::Transmit),
         (Offload::Tso, Direction::Transmit),

@@ -125,7 +125,7 @@ fn the_meters_report_known_loads_within_a_percentage_point() {
     let Some(document) = run_or_skips(test, self_test) else { return };
     let traces = IdleTrace::start(&[]).is_ok() && InterruptCounts::start().is_ok();
     let meters = match (geteuid().is_root(), traces) {
-        (true, true) => serde_json::json!(["timer-list", "timer-list-traced", "idle-counter"]),
+        (true, true) => serde_json::json!(["timer-list-traced", "timer-list", "idle-counter"]),
         (true, false) => serde_json::json!(["timer-list", "idle-counter"]),
         (false, _) => serde_json::json!(["proc-stat", "idle-counter"]),
     };
