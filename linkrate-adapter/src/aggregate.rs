@@ -197,6 +197,12 @@ impl Aggregate {
         self.shared.address
     }
 
+    /// The driver threads that take the interrupts of its queues, in their order, as indices among those of its host.
+    #[must_use]
+    pub fn driver_threads(&self) -> Vec<usize> {
+        self.drivers.iter().map(driver_threads::Polled::thread).collect()
+    }
+
     /// The host's side.
     #[must_use]
     pub fn interface(&self) -> &InterfaceShared {

@@ -4,7 +4,6 @@ mod link;
 mod offload;
 mod segment;
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -249,10 +248,10 @@ impl Port {
         }
     }
 
-    /// The driver threads that take its interrupts, as indices among those of its host, ascending; empty
+    /// The driver threads that take the interrupts of its queues, in their order, as indices among those of its host; empty
     /// where the device thread serves it, or an aggregate.
     #[must_use]
-    pub fn driver_threads(&self) -> BTreeSet<usize> {
+    pub fn driver_threads(&self) -> Vec<usize> {
         self.drivers.iter().map(driver_threads::Polled::thread).collect()
     }
 

@@ -174,6 +174,7 @@ mod tests {
                 address: None,
                 mtu: None,
                 tx_queue_length: 1,
+                napi: false,
             },
             Request::LimitDatagrams {
                 name: lo(),

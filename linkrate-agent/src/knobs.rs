@@ -16,7 +16,7 @@
 //! its reader offers them (`tun_net_fix_features`, drivers/net/tun.c). Its channels are the queues
 //! that its reader attached; they are read here and cannot be set (`tun_ethtool_ops`). The adapter
 //! behind it checks received packets, or no program does, so there is no `rx-checksum`. `rx-gro` can
-//! be switched and has no effect ([`linkrate_sys::tap`]).
+//! be switched, and has an effect where NAPI threads process what is received ([`linkrate_sys::tap`]).
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
@@ -31,7 +31,7 @@ const TX_CHECKSUM_FEATURES: &[&str] =
 /// Either of these covers IPv4, which testbeds use.
 const IPV4_CHECKSUM_FEATURES: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4"];
 const RX_CHECKSUM: &str = "rx-checksum";
-const GRO: &str = "rx-gro";
+pub(crate) const GRO: &str = "rx-gro";
 /// The kernel's GSO_MAX_SEGS, the default of devices without a value of their own.
 const DEFAULT_GSO_MAX_SEGS: u32 = 65535;
 /// The feature that is TSO on IPv4, which testbeds use.

@@ -126,6 +126,9 @@ pub enum Request {
         mtu: Option<u32>,
         /// The most frames that wait in each queue to be read.
         tx_queue_length: u32,
+        /// Whether NAPI threads are to process what is written to it, and not the writer.
+        #[serde(default)]
+        napi: bool,
     },
     /// Limit the rate of the datagrams that leave a TAP, or change the limit. A refusal means that
     /// datagrams have no limit.
@@ -453,6 +456,9 @@ pub enum Reply {
     Tap {
         /// The agent's descriptors of it, a queue each, for the agent's parent to take.
         descriptors: Vec<i32>,
+        /// The NAPI thread of each queue; empty where the writer processes what it writes.
+        #[serde(default)]
+        napi_threads: Vec<u32>,
     },
     /// To [`Request::Describe`].
     Interface(Box<InterfaceFacts>),

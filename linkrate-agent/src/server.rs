@@ -171,10 +171,10 @@ impl Agent<'_> {
                 RouteSocket::open()?.create_veth(&name, &peer_name, peer.as_fd(), queues)?;
                 Ok(Reply::Done)
             }
-            Request::CreateTap { name, carries, queues, address, mtu, tx_queue_length } => {
-                let setup = Setup { carries, address, mtu, tx_queue_length };
-                let descriptors = self.taps.create(&name, queues, setup)?;
-                Ok(Reply::Tap { descriptors })
+            Request::CreateTap { name, carries, queues, address, mtu, tx_queue_length, napi } => {
+                let setup = Setup { carries, address, mtu, tx_queue_length, napi };
+                let (descriptors, napi_threads) = self.taps.create(&name, queues, setup)?;
+                Ok(Reply::Tap { descriptors, napi_threads })
             }
             Request::LimitDatagrams { name, bytes_per_second, burst_us, overhead, in_cells } => {
                 let burst = Duration::from_micros(burst_us.into());

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
 use linkrate_sys::error::{SysError, SysResult};
+use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::RouteSocket;
-use linkrate_sys::tap::{Offloads, Tap, set_offloads};
+use linkrate_sys::tap::{Kind, Offloads, Tap, set_offloads};
 
+use crate::knobs::GRO;
 use crate::protocol::Carries;
 
 /// An interface to be created.
@@ -24,6 +26,8 @@ pub struct Setup {
     pub mtu: Option<u32>,
     /// The most packets that wait in each queue.
     pub tx_queue_length: u32,
+    /// Whether NAPI threads are to process what is written, if this kernel has them.
+    pub napi: bool,
 }
 
 /// The TAPs this agent still holds, by name.
@@ -31,20 +35,32 @@ pub struct Setup {
 pub struct Taps(BTreeMap<String, Tap>);
 
 impl Taps {
-    /// Creates the interface `name` and returns the numbers of its descriptors, one for each queue.
+    /// Creates the interface `name` and returns the numbers of its descriptors, one for each queue, and its NAPI threads.
     ///
     /// # Errors
     /// When the kernel refuses a step; the TAP then does not exist.
-    pub fn create(&mut self, name: &str, queues: u32, setup: Setup) -> SysResult<Vec<i32>> {
-        let Setup { carries, address, mtu, tx_queue_length } = setup;
-        let tap = match carries {
-            Carries::Frames | Carries::PlainFrames => Tap::open(name, queues)?,
-            Carries::Packets => Tap::open_tun(name, queues)?,
+    pub fn create(
+        &mut self,
+        name: &str,
+        queues: u32,
+        setup: Setup,
+    ) -> SysResult<(Vec<i32>, Vec<u32>)> {
+        let Setup { carries, address, mtu, tx_queue_length, napi } = setup;
+        let kind = match carries {
+            Carries::Frames | Carries::PlainFrames => Kind::Tap,
+            Carries::Packets => Kind::Tun,
+        };
+        let threaded = napi.then(|| Tap::with_napi_threads(kind, name, queues).ok()).flatten();
+        let (tap, threads) = match threaded {
+            Some(made) => made,
+            None => (Tap::of_kind(kind, name, queues)?, Vec::new()),
         };
         // adapters of the others have no offloads
         if carries == Carries::Frames {
             offer_everything(&tap)?;
         }
+        // what merges received segments is asked for; a TAP whose frames are processed in the write has no GRO
+        Ethtool::open()?.set_features(name, &[(GRO, false)])?;
         let mut route = RouteSocket::open()?;
         if let Some(address) = address {
             route.set_hardware_address(name, address)?;
@@ -58,7 +74,7 @@ impl Taps {
         route.set_no_queue(name)?;
         let descriptors = tap.queues().iter().map(AsRawFd::as_raw_fd).collect();
         self.0.insert(name.to_owned(), tap);
-        Ok(descriptors)
+        Ok((descriptors, threads))
     }
 
     /// Closes this agent's descriptors of `name`. False if it has none.

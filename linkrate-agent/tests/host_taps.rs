@@ -56,9 +56,10 @@ impl Host {
             address: Some(ADDRESS),
             mtu: None,
             tx_queue_length: 512,
+            napi: false,
         };
         match self.ask(&request)? {
-            Reply::Tap { descriptors } => Ok(descriptors),
+            Reply::Tap { descriptors, .. } => Ok(descriptors),
             reply => panic!("{reply:?}"),
         }
     }

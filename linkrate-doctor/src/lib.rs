@@ -177,7 +177,10 @@ fn steering(steering: &ReceiveSteering) -> Finding {
         ReceiveSteering::Rps => {
             Finding::good(name, "receive processing runs on the CPUs of the receiving host (RPS)")
         }
-        ReceiveSteering::Drivers | ReceiveSteering::WholeMachines | ReceiveSteering::Interrupts => {
+        ReceiveSteering::Napi
+        | ReceiveSteering::Drivers
+        | ReceiveSteering::WholeMachines
+        | ReceiveSteering::Interrupts => {
             Finding::good(name, "receive processing runs on the CPUs of the receiving host")
         }
         ReceiveSteering::NotNeeded => {

@@ -6,6 +6,7 @@
 //! stored with the reason and without figures.
 //!
 //! - [`programs`]: other programs on the CPUs
+//! - `parts`: what ran on the CPUs beside their busy time
 //! - [`observed`]: threads, knobs, queue disciplines, link rates, clocks and windows
 //!   beside the expected ones
 //! - `event`: the event of a run at its moment, and every byte of the streams in its place
@@ -33,6 +34,7 @@ mod loss;
 pub mod merging;
 pub mod observed;
 mod offloaded;
+mod parts;
 pub mod programs;
 mod sockets;
 mod told;
@@ -146,6 +148,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     told::check(measured)?;
     event::check(spec, measured)?;
     programs::check(run)?;
+    parts::check(run)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
     loss::check(spec, measured)?;

@@ -38,6 +38,9 @@ const LOST_NS: i16 = IDLE_NS + 8;
 const THREAD: i32 = 0;
 const INTERRUPT: i32 = 15;
 
+/// A time of the idle thread right before a switch that is shorter is a way out of the idle state, ns.
+const SHORT_NS: i32 = 5_000;
+
 /// Softirqs that Linux has (include/linux/interrupt.h).
 pub const SOFTIRQS: usize = 10;
 
@@ -83,7 +86,7 @@ pub struct OnCpu {
     pub at_ns: u64,
     /// The idle thread, without interrupts on top of it, ns.
     pub idle_ns: u64,
-    /// Hardware interrupts, ns.
+    /// Hardware interrupts, and the ways out of the idle state behind them, ns.
     pub interrupt_ns: u64,
     /// Softirqs by their vector, except those in a thread of their own (ksoftirqd), ns.
     pub softirq_ns: [u64; SOFTIRQS],
@@ -235,8 +238,8 @@ impl OnCpuTrace {
     }
 }
 
-/// Adds the time since the last event to the sum of what runs. Then the fields of the CPU are at r7, and the present time
-/// is in r8. Uses r0 to r4.
+/// Adds the time since the last event to the sum of what runs. Then the fields of the CPU are at r7, that time is in r3,
+/// and the present time in r8. Uses r0 to r4.
 fn charge(fields: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = fields.find();
@@ -246,6 +249,7 @@ fn charge(fields: &PerCpuFields) -> Vec<Instruction> {
         step(LOAD, 1, 7, SINCE, 0),
         // an interrupt from here on finds its own time only
         step(STORE, 7, 8, SINCE, 0),
+        step(MOV_NUMBER, 3, 0, 0, 0),
         // zero: the first event
         step(JUMP_IF_EQUAL, 1, 0, 9, 0),
         step(MOV_REGISTER, 3, 8, 0, 0),
@@ -279,7 +283,16 @@ fn switch(fields: &PerCpuFields, threads: &PerCpuHash<WORDS>) -> Vec<Instruction
     };
     let stop = end();
 
-    let mut idle = add(IDLE_NS).to_vec();
+    // the way out of the idle state, behind the interrupt that ended it
+    let leaves = [
+        step(SUBTRACT, 9, 3, 0, 0),
+        step(LOAD, 1, 7, SUMS + 8 * INTERRUPT as i16, 0),
+        step(ADD, 1, 3, 0, 0),
+        step(STORE, 7, 1, SUMS + 8 * INTERRUPT as i16, 0),
+    ];
+    let mut idle = vec![step(JUMP_IF_NOT_LESS, 3, 0, leaves.len() as i16, SHORT_NS)];
+    idle.extend(leaves);
+    idle.extend(add(IDLE_NS));
     idle.extend(stop);
 
     let mut known = vec![step(LOAD, 1, 0, 0, 0), step(ADD, 1, 9, 0, 0), step(STORE, 0, 1, 0, 0)];

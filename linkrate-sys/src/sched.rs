@@ -51,6 +51,14 @@ pub fn affinity(thread: ThreadId) -> Result<CpuSet, SysError> {
 const NAPI: libc::c_int = 1;
 const AHEAD: libc::c_int = 2;
 
+/// Whether the caller may place threads of the kernel, as root of the whole machine may.
+pub fn may_place_kernel_threads() -> bool {
+    // kthreadd, which goes on where it is; in a PID namespace of its own, a container has another process there
+    const KTHREADD: ThreadId = 2;
+    let is_it = std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd");
+    is_it && affinity(KTHREADD).is_ok_and(|cpus| set_affinity(KTHREADD, &cpus).is_ok())
+}
+
 /// Lets the calling thread run like a softirq (SCHED_FIFO, sched(7)): a program that it wakes does
 /// not take the CPU from it. Threads that it starts do not inherit the priority.
 ///

@@ -1,4 +1,4 @@
-//! Receive packet steering (RPS) of an interface, through `/sys/class/net`.
+//! Receive packet steering (RPS) and NAPI threads of an interface, through `/sys/class/net`.
 //!
 //! A sysfs shows the interfaces of the network namespace of the process that mounted it. A
 //! [host](crate::host) mounts its own. If that failed, its interfaces are missing here, and the
@@ -57,6 +57,21 @@ pub fn set_receive_steering(interface: &str, queue: u32, cpus: &CpuSet) -> SysRe
     })?;
     let effective = receive_steering(interface, queue)?;
     if effective == *cpus { Ok(()) } else { Err(differs(&path, cpus, &effective)) }
+}
+
+/// Lets kernel threads poll the interface, one for each NAPI instance, in place of softirqs (`threaded`,
+/// Documentation/networking/napi.rst), and reads the setting back.
+///
+/// # Errors
+/// `NotFound` before Linux 5.12, `PermissionDenied` without CAP_NET_ADMIN over the network namespace.
+pub fn set_threaded_napi(interface: &str, on: bool) -> SysResult<()> {
+    let path = path(interface, "threaded")?;
+    let asked = if on { "1" } else { "0" };
+    fs::write(&path, asked).map_err(|error| {
+        SysError::new(format!("write {asked} to"), path.display().to_string(), error)
+    })?;
+    let effective = read(&path)?;
+    if effective == asked { Ok(()) } else { Err(differs(&path, &asked, &effective)) }
 }
 
 fn explain_steering(error: SysError) -> SysError {

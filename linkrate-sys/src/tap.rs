@@ -17,26 +17,23 @@
 //! may be taken by frames that were read already (`__ptr_ring_discard_one`,
 //! include/linux/ptr_ring.h).
 //!
-//! # Generic receive offload
+//! # Receive processing
 //!
-//! The host's GRO (`rx-gro`) does nothing here, although it reads as on. A write takes its frame
-//! through the host's receive processing by itself, in the writing thread, and GRO is not on that
-//! way (`tun_get_user`). `IFF_NAPI` puts it there, but each write then makes a poll of its own
-//! that ends with everything it holds handed up (`napi_complete_done`, net/core/dev.c): eight
-//! segments of a connection in eight writes arrived as eight, on Linux 6.18. Only with
-//! `gro_flush_timeout` set do segments wait for each other over several polls: with 1 ms the same
-//! eight arrived as one of 8000 bytes, with 20 µs as eight, the writer being slower than that.
-//! The price is that time on the last segment of each burst, and a timer. TAPs are therefore made
-//! without `IFF_NAPI`, and merging is the adapter's.
+//! A write takes its frame through the host's receive processing by itself, in the writing thread, without GRO
+//! (`tun_get_user`). With `IFF_NAPI` it puts the frame into a list instead, which a NAPI instance of the queue polls, with
+//! GRO. Softirqs would poll after each write, so that each frame is alone in its poll and GRO finds nothing to merge. [NAPI
+//! threads](Tap::with_napi_threads) poll when the writer lets the CPU go, and find its whole batch.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::error::{SysError, SysResult};
 use crate::netlink::check_name;
+use crate::sysfs;
 
+mod napi_thread;
 mod probe;
 
 pub use probe::{Abilities, abilities};
@@ -77,6 +74,24 @@ impl Kind {
         match self {
             Self::Tap => "create TAP",
             Self::Tun => "create TUN",
+        }
+    }
+}
+
+/// Where the host processes the frames that are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Receive {
+    /// In the write.
+    InWrite,
+    /// In a NAPI instance of each queue (`IFF_NAPI`, since Linux 4.15).
+    Napi,
+}
+
+impl Receive {
+    const fn flag(self) -> libc::c_int {
+        match self {
+            Self::InWrite => 0,
+            Self::Napi => libc::IFF_NAPI,
         }
     }
 }
@@ -151,7 +166,7 @@ impl Tap {
     /// `ENOENT` or `EACCES` when `/dev/net/tun` is missing or not the caller's to open, `EPERM`
     /// without CAP_NET_ADMIN over the namespace, `EBUSY` when the name is taken.
     pub fn open(name: &str, queues: u32) -> SysResult<Self> {
-        Self::make(Kind::Tap, name, queues)
+        Self::of_kind(Kind::Tap, name, queues)
     }
 
     /// Makes the TUN `name`, otherwise like [`open`](Self::open).
@@ -159,10 +174,50 @@ impl Tap {
     /// # Errors
     /// As for `open`.
     pub fn open_tun(name: &str, queues: u32) -> SysResult<Self> {
-        Self::make(Kind::Tun, name, queues)
+        Self::of_kind(Kind::Tun, name, queues)
     }
 
-    fn make(kind: Kind, name: &str, queues: u32) -> SysResult<Self> {
+    /// Makes the TAP or TUN `name`, otherwise like [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn of_kind(kind: Kind, name: &str, queues: u32) -> SysResult<Self> {
+        Self::make((kind, Receive::InWrite), name, queues, |_| Ok(()))
+    }
+
+    /// The same, where a thread of the kernel polls the NAPI instance of each queue. Returns these threads too, in the
+    /// order of the queues. They may run on all CPUs.
+    ///
+    /// # Errors
+    /// As for `open`; before Linux 5.12, where no thread can be had; and where the threads are not to be found, as in a
+    /// PID namespace of a container.
+    pub fn with_napi_threads(kind: Kind, name: &str, queues: u32) -> SysResult<(Self, Vec<u32>)> {
+        // interfaces of other namespaces have the same name, and so have their threads: one is made at a time
+        let device = open_device().map_err(not_opened)?;
+        let failed = |error| SysError::new("find NAPI threads of", name, error);
+        rustix::fs::flock(&device, FlockOperation::LockExclusive)
+            .map_err(|error| failed(error.into()))?;
+        let mut threads = Vec::new();
+        let mut newest = napi_thread::newest_process().map_err(failed)?;
+        let tap = Self::make((kind, Receive::Napi), name, queues, |number| {
+            if number == 0 {
+                sysfs::set_threaded_napi(name, true)?;
+            }
+            let before = newest;
+            newest = napi_thread::newest_process().map_err(failed)?;
+            threads.push(napi_thread::of_interface(name, before, newest).map_err(failed)?);
+            Ok(())
+        })?;
+        Ok((tap, threads))
+    }
+
+    /// Calls `attached` with the number of each queue that it has.
+    fn make(
+        (kind, receive): (Kind, Receive),
+        name: &str,
+        queues: u32,
+        mut attached: impl FnMut(u32) -> SysResult<()>,
+    ) -> SysResult<Self> {
         let operation = kind.creation();
         check_name(operation, name)?;
         let subject = || format!("\"{name}\" (queues: {queues})");
@@ -172,18 +227,23 @@ impl Tap {
                 .with_detail(format!("a TAP has 1 to {MOST_QUEUES} queues")));
         }
         let mut tap = Self { name: name.to_owned(), queues: Vec::new() };
-        for _ in 0..queues {
+        for number in 0..queues {
             let queue = open_device().map_err(not_opened)?;
             // the first makes the TAP and is not to become a further queue of one that exists
-            let first = tap.queues.is_empty();
-            set_interface(&queue, kind, name.as_bytes(), first, queues > 1).map_err(|error| {
-                let error = SysError::new(operation, subject(), error);
-                match error.errno() {
-                    Some(libc::EBUSY) => error.with_hint("choose another name, this one is taken"),
-                    _ => error,
-                }
-            })?;
+            let first = number == 0;
+            set_interface(&queue, (kind, receive), name.as_bytes(), first, queues > 1).map_err(
+                |error| {
+                    let error = SysError::new(operation, subject(), error);
+                    match error.errno() {
+                        Some(libc::EBUSY) => {
+                            error.with_hint("choose another name, this one is taken")
+                        }
+                        _ => error,
+                    }
+                },
+            )?;
             tap.queues.push(queue);
+            attached(number)?;
         }
         set_header_size(&tap.queues[0])
             .map_err(|error| SysError::new("set header size of TAP", subject(), error))?;
@@ -280,14 +340,14 @@ fn open_device() -> io::Result<OwnedFd> {
 /// do not fit are left out.
 fn set_interface(
     queue: impl AsFd,
-    kind: Kind,
+    (kind, receive): (Kind, Receive),
     name: &[u8],
     first: bool,
     several: bool,
 ) -> io::Result<()> {
     // a TAP for several queues has 256 transmit queues in the kernel, each with its discipline
     let several = if several { libc::IFF_MULTI_QUEUE } else { 0 };
-    let flags = kind.flag() | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
+    let flags = kind.flag() | receive.flag() | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
     let mut request = interface_request(flags | if first { libc::IFF_TUN_EXCL } else { 0 });
     let room = request.ifr_name.len() - 1;
     for (to, from) in request.ifr_name[..room].iter_mut().zip(name) {
@@ -378,7 +438,7 @@ mod tests {
     fn impossible_names_and_counts_are_refused_before_the_kernel_sees_them() {
         for (name, queues) in [("sixteen-letters!", 1), ("a/b", 1), ("t0", 0), ("t0", 257)] {
             for (kind, beginning) in [(Kind::Tap, "create TAP "), (Kind::Tun, "create TUN ")] {
-                let error = Tap::make(kind, name, queues).unwrap_err();
+                let error = Tap::of_kind(kind, name, queues).unwrap_err();
                 assert!(error.to_string().starts_with(beginning), "{error}");
                 assert_eq!(error.errno(), Some(libc::EINVAL));
             }

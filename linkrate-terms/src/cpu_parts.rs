@@ -14,7 +14,7 @@ pub struct CpuParts {
     pub napi_ns: u64,
     /// Softirqs.
     pub softirq_ns: u64,
-    /// Hardware interrupts.
+    /// Hardware interrupts, and the ways out of the idle state behind them.
     pub interrupt_ns: u64,
     /// Other threads of the kernel.
     pub kernel_ns: u64,

@@ -9,6 +9,7 @@ mod attach;
 mod connections;
 mod datagrams;
 mod failing;
+mod napi;
 mod ports;
 mod regroup;
 mod segment;
@@ -33,6 +34,7 @@ use linkrate_terms::tap::TapCalls;
 use linkrate_terms::topology;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
+use self::napi::Napi;
 use super::made::Join;
 use super::{ReceiveSteering, Threads};
 use crate::connection::expect_reply;
@@ -85,6 +87,7 @@ pub struct Adapters {
     datagrams: Datagrams,
     /// The TCP of the adapters, if the model has a TCP offload engine.
     engine: Option<Engine>,
+    napi: Napi,
 }
 
 /// All counters and clocks at one moment.
@@ -110,6 +113,7 @@ impl Adapters {
             threads: None,
             datagrams: Datagrams::default(),
             engine: None,
+            napi: Napi::default(),
         }
     }
 
@@ -335,6 +339,7 @@ impl Adapters {
     pub fn strayed(&self, placement: &Placement) -> Vec<Strayed> {
         let mut found = strayed_from_one(&self.driver_times(), &placement.sut);
         found.extend(strayed_from_one(&self.device_times(), &placement.clients));
+        found.extend(self.napi.strayed(&placement.sut));
         found
     }
 
@@ -419,6 +424,7 @@ impl Join for Adapters {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<(), LabError> {
+        self.napi.prepare(placement);
         if self.model.toe_connections > 0 && self.engine.is_none() {
             self.engine = Some(Engine::start(namespaces, placement, options)?);
         }
@@ -447,8 +453,14 @@ impl Join for Adapters {
         // before the ports: they ask for the other ends at once
         connections::make(&mut joined, segment, &device)?;
         let engine = self.engine.as_ref();
-        let making =
-            Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses, engine };
+        let making = Making {
+            model: &self.model,
+            drivers,
+            datagrams: &mut self.datagrams,
+            buses,
+            engine,
+            napi: &mut self.napi,
+        };
         let (aggregate, ports) = making.attach(segment, &mut joined, sut)?;
         let first = segment.home;
         let on_ethernet = connections::bridged_model()?;
@@ -486,9 +498,12 @@ impl Join for Adapters {
         }
     }
 
-    /// A driver thread runs the receive processing of its host.
     fn receive_steering(&self, _placement: &Placement) -> ReceiveSteering {
-        ReceiveSteering::Drivers
+        match self.napi.has_threads() {
+            true => ReceiveSteering::Napi,
+            // a driver thread runs the receive processing of its host
+            false => ReceiveSteering::Drivers,
+        }
     }
 }
 
@@ -528,6 +543,18 @@ fn tap(
     queues: u32,
     address: [u8; 6],
 ) -> Result<Vec<OwnedFd>, LabError> {
+    Ok(tap_with(host, name, model, queues, address, false)?.0)
+}
+
+/// The same; with `napi`, NAPI threads process what it receives if they can be had. Returns these too.
+fn tap_with(
+    host: &mut Host,
+    name: &str,
+    model: &Model,
+    queues: u32,
+    address: [u8; 6],
+    napi: bool,
+) -> Result<(Vec<OwnedFd>, Vec<u32>), LabError> {
     let (carries, address, mtu) = match model.link {
         LinkKind::Ethernet => (Carries::Frames, Some(address), None),
         LinkKind::Atm if model.encapsulation.is_emulated() => {
@@ -542,20 +569,25 @@ fn tap(
         address,
         mtu,
         tx_queue_length: TAP_QUEUE,
+        napi,
     };
     taken(host, name, create)
 }
 
-/// Makes an interface by `create` and takes its descriptors.
-fn taken(host: &mut Host, name: &str, create: Request) -> Result<Vec<OwnedFd>, LabError> {
-    let descriptors =
-        expect_reply!(host.connection, create, Reply::Tap { descriptors } => descriptors)?;
+/// Makes an interface by `create` and takes its descriptors and NAPI threads.
+fn taken(
+    host: &mut Host,
+    name: &str,
+    create: Request,
+) -> Result<(Vec<OwnedFd>, Vec<u32>), LabError> {
+    let (descriptors, threads) = expect_reply!(host.connection, create,
+        Reply::Tap { descriptors, napi_threads } => (descriptors, napi_threads))?;
     let mut taken = Vec::with_capacity(descriptors.len());
     for descriptor in descriptors {
         taken.push(host.take_descriptor(descriptor)?);
     }
     host.order(&Request::ReleaseTap { name: name.to_owned() })?;
-    Ok(taken)
+    Ok((taken, threads))
 }
 
 impl From<AdapterError> for LabError {

@@ -5,6 +5,8 @@
 pub enum ReceiveSteering {
     /// On the CPUs of the receiving host, by RPS.
     Rps,
+    /// On the CPUs of the receiving host, in NAPI threads of the kernel that were placed there.
+    Napi,
     /// On the CPUs of the receiving host, in the driver threads of virtual adapters.
     Drivers,
     /// All hosts run on the same CPUs; nothing to steer.
@@ -22,6 +24,7 @@ impl ReceiveSteering {
     pub(crate) fn fact(&self) -> &'static str {
         match self {
             Self::Rps => "receive packet steering to the CPUs of the receiving host",
+            Self::Napi => "in NAPI threads, on the CPUs of the receiving host",
             Self::Drivers => "in the driver threads, on the CPUs of the receiving host",
             Self::NotNeeded => "not steered: all on the same CPUs",
             Self::WholeMachines => "not steered: hosts have all CPUs of their machines",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linkrate_terms::cpu_parts::CpuParts;
 use linkrate_terms::discipline::Discipline;
 use linkrate_terms::gaps::Gaps;
 use linkrate_terms::knobs::PortRequest;
@@ -100,6 +101,25 @@ fn names_a_program_on_the_cpus_with_its_share() {
     run.sut_cpu.cpus[0].window_ns = 200_000_000;
     run.sut_cpu.others = vec![other("sh", 3.0)];
     assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
+}
+
+#[test]
+fn parts_that_are_not_the_busy_time_refuse_a_run() {
+    // busy for 1 s
+    let with = |application_ms: u64, steal_ms: u64| {
+        let mut run = fixture::stream(9.4e8, 0.5);
+        let application_ns = application_ms * 1_000_000;
+        run.sut_cpu.parts = Some(CpuParts { application_ns, ..CpuParts::default() });
+        run.sut_cpu.cpus[0].steal_ns = steal_ms * 1_000_000;
+        run
+    };
+    let testbed = TestbedSpec::default();
+    for (application_ms, steal_ms) in [(1000, 0), (860, 0), (1140, 0), (1300, 300)] {
+        assert_eq!(check(&testbed, &with(application_ms, steal_ms)), Ok(()), "{application_ms}");
+    }
+    let reason = refused(&testbed, &with(840, 0));
+    assert!(reason.contains("differs by 16.0 % from their busy time"), "{reason}");
+    assert!(refused(&testbed, &with(1200, 100)).contains("differs by -20.0 %"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{
-    Kind, Offloads, not_opened, open_device, pass_offloads, set_header_size, set_interface,
+    Kind, Offloads, Receive, not_opened, open_device, pass_offloads, set_header_size, set_interface,
 };
 use crate::error::SysResult;
 use crate::host::try_in_a_host;
@@ -48,14 +48,14 @@ pub fn abilities() -> SysResult<Abilities> {
 fn try_out() -> io::Result<u8> {
     const NAME: &[u8] = b"tap0";
     let first = open_device()?;
-    set_interface(&first, Kind::Tap, NAME, true, true)?;
+    set_interface(&first, (Kind::Tap, Receive::InWrite), NAME, true, true)?;
     set_header_size(&first)?;
     let mut found = 0;
     for (index, step) in STEPS.into_iter().enumerate() {
         found |= u8::from(pass_offloads(&first, step).is_ok()) << index;
     }
     let second = open_device()?;
-    if set_interface(&second, Kind::Tap, NAME, false, true).is_ok() {
+    if set_interface(&second, (Kind::Tap, Receive::InWrite), NAME, false, true).is_ok() {
         found |= SEVERAL_QUEUES;
     }
     Ok(found)

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::common::lab::{lab_for, measured, options_for, run_spec};
-use crate::common::{enter_namespace, is_root_or_skips};
+use crate::common::{enter_namespace, is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
@@ -403,6 +403,36 @@ fn the_drivers_calls_to_the_tap_are_counted() {
         );
         assert!(calls.sleeps > 0 && calls.empty_reads > 0, "{calls:?}");
     }
+}
+
+/// The host's receive processing is in NAPI threads, whose time is no part of the driver's.
+#[test]
+fn what_is_received_is_processed_in_napi_threads() {
+    let test = "what_is_received_is_processed_in_napi_threads";
+    if !is_root_or_skips(test) {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 1, 2);
+    let placed = &lab.facts().facts["receive-processing"];
+    if !placed.contains("NAPI") {
+        return skip(test, &format!("receive processing {placed}"));
+    }
+    let on = on(Offload::Tso, PortRequest::default());
+    let measurement = run(&mut lab, 1, stream(Direction::Receive), on);
+    let cpu = &measurement.sut_cpu;
+    let Some(parts) = cpu.parts else { return skip(test, "what runs cannot be traced here") };
+    for (part, ns) in [
+        ("application", parts.application_ns),
+        ("driver", parts.driver_ns),
+        ("NAPI", parts.napi_ns),
+        ("interrupts", parts.interrupt_ns),
+    ] {
+        assert!(ns > 0, "{part}: {parts:?}");
+    }
+    // the parts are the busy time, but for what a hypervisor took
+    let off_ns = parts.not_attributed_ns(cpu.busy_ns()).unsigned_abs();
+    let steal_ns: u64 = cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum();
+    assert!(off_ns < cpu.busy_ns() / 10 + steal_ns + 10_000_000, "{cpu:?}");
 }
 
 #[test]

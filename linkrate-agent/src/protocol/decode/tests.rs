@@ -192,8 +192,9 @@ fn a_tap_is_asked_for_within_bounds() {
     let tap = |queues, address, tx_queue_length| {
         let name = "p0".to_owned();
         let carries = Carries::Frames;
+        let (mtu, napi) = (None, false);
         let request =
-            Request::CreateTap { name, carries, queues, address, mtu: None, tx_queue_length };
+            Request::CreateTap { name, carries, queues, address, mtu, tx_queue_length, napi };
         decoded(&request).map(|again| assert_eq!(again, request)).map_err(|e| e.to_string())
     };
     assert_eq!(tap(1, None, 512), Ok(()));
@@ -213,7 +214,9 @@ fn a_tap_is_asked_for_within_bounds() {
 
 #[test]
 fn descriptors_that_cannot_be_are_refused() {
-    let answer = |descriptors| decode_reply(&sent(&Reply::Tap { descriptors })).is_ok();
+    let answer = |descriptors| {
+        decode_reply(&sent(&Reply::Tap { descriptors, napi_threads: Vec::new() })).is_ok()
+    };
     assert!(answer(vec![5, 6]));
     assert!(!answer(vec![]) && !answer(vec![5, -1]) && !answer(vec![5; 257]));
 }

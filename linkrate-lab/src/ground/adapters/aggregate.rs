@@ -11,7 +11,8 @@ use linkrate_terms::knobs::AggregateRequest;
 use linkrate_terms::topology::Gateways;
 use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Model, Offload, topology};
 
-use super::{Adapters, Segment, address, tap};
+use super::napi::Napi;
+use super::{Adapters, Segment, address};
 use crate::error::LabError;
 use crate::host::Host;
 
@@ -25,15 +26,18 @@ pub(super) fn make(
     ports: usize,
     sut: &mut Host,
     threads: &DriverThreads,
+    napi: &mut Napi,
 ) -> Result<Arc<Aggregate>, LabError> {
     let address = address(0, 0);
     let spec = AggregateSpec {
         name: name.to_owned(),
-        queues: tap(sut, name, model, model.queues, address)?,
+        queues: napi.tap(sut, name, model, address)?,
         address,
         knobs: fresh(ports),
     };
-    Ok(Arc::new(Aggregate::new(spec, threads)?))
+    let aggregate = Aggregate::new(spec, threads)?;
+    napi.place(name, &aggregate.driver_threads())?;
+    Ok(Arc::new(aggregate))
 }
 
 /// The addresses of the interface of an aggregate, which have no VLAN in the host: the ports put their

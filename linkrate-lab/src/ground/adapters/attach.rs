@@ -10,8 +10,9 @@ use linkrate_terms::topology::{self, PortEnd};
 use linkrate_terms::{BitRate, Model};
 
 use super::datagrams::Datagrams;
+use super::napi::Napi;
 use super::toe::Engine;
-use super::{SutPort, address, aggregate, connections, tap};
+use super::{SutPort, address, aggregate, connections};
 use crate::error::LabError;
 use crate::host::Host;
 
@@ -25,6 +26,8 @@ pub(super) struct Making<'a> {
     pub(super) buses: Vec<Option<Arc<Bus>>>,
     /// The TCP of the adapters, if they have one.
     pub(super) engine: Option<&'a Engine>,
+    /// The threads of the host's receive processing.
+    pub(super) napi: &'a mut Napi,
 }
 
 impl Making<'_> {
@@ -39,7 +42,7 @@ impl Making<'_> {
         joined: &mut Joined,
         sut: &mut Host,
     ) -> Result<(Option<Arc<Aggregate>>, Vec<SutPort>), LabError> {
-        let Self { model, drivers, datagrams, buses, engine } = self;
+        let Self { model, drivers, datagrams, buses, engine, napi } = self;
         if DeviceSpec::of(model).is_atm() && wanted.aggregate.is_some() {
             return Err(LabError::Invalid {
                 what: format!("adapter {}: ports of ATM adapters cannot act as one", model.name),
@@ -49,7 +52,7 @@ impl Making<'_> {
         let count = wanted.ports.len();
         let aggregate = match &wanted.aggregate {
             Some(name) => {
-                let made = aggregate::make(name, model, count, sut, drivers)?;
+                let made = aggregate::make(name, model, count, sut, drivers, napi)?;
                 made.set_addresses(aggregate::addresses(wanted));
                 // packets of the host take any of the links
                 let all = model.rate.map(|rate| BitRate(rate.0 * count as f64));
@@ -71,7 +74,7 @@ impl Making<'_> {
                     (Vec::new(), HostSide::Aggregate(aggregate, *place, tap.cloned()))
                 }
                 None => {
-                    let queues = tap(sut, interface, model, model.queues, address(*number, 0))?;
+                    let queues = napi.tap(sut, interface, model, address(*number, 0))?;
                     datagrams.limit(sut, interface, model, model.rate)?;
                     let drivers = drivers.clone();
                     let host = match engine {
@@ -94,6 +97,9 @@ impl Making<'_> {
             let numbers = wanted.ports.iter().map(|port| port.number);
             let attached = joined.attach_clients(clients)?.into_iter();
             ports.extend(numbers.zip(attached).map(|(number, port)| SutPort { number, port }));
+        }
+        for port in &ports {
+            napi.place(port.name(), &port.port.driver_threads())?;
         }
         Ok((aggregate, ports))
     }

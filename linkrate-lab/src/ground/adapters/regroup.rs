@@ -63,8 +63,14 @@ impl Adapters {
         if let Some(engine) = engine {
             engine.drop_interface_of_all(wanted.number);
         }
-        let making =
-            Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses, engine };
+        let making = Making {
+            model: &self.model,
+            drivers,
+            datagrams: &mut self.datagrams,
+            buses,
+            engine,
+            napi: &mut self.napi,
+        };
         (segment.aggregate, segment.ports) = making.attach(wanted, &mut segment.joined, sut)?;
         segment.topology = wanted.clone();
         segment.group()?;

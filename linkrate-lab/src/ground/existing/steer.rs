@@ -50,9 +50,10 @@ enum Steering {
 
 fn rank(steering: &ReceiveSteering) -> Steering {
     match steering {
-        ReceiveSteering::NotNeeded | ReceiveSteering::Drivers | ReceiveSteering::WholeMachines => {
-            Steering::NotNeeded
-        }
+        ReceiveSteering::NotNeeded
+        | ReceiveSteering::Napi
+        | ReceiveSteering::Drivers
+        | ReceiveSteering::WholeMachines => Steering::NotNeeded,
         ReceiveSteering::Interrupts => Steering::Interrupts,
         ReceiveSteering::Rps => Steering::Queues,
         ReceiveSteering::Unavailable(reason) => Steering::Refused(reason.clone()),

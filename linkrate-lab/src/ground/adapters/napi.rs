@@ -1,0 +1,77 @@
+//! NAPI threads of the system under test: threads of the kernel that process what its drivers write.
+
+use std::os::fd::OwnedFd;
+
+use linkrate_study::belief::Strayed;
+use linkrate_sys::sched;
+use linkrate_terms::{CpuSet, Model};
+
+use super::tap_with;
+use crate::error::LabError;
+use crate::host::Host;
+use crate::placement::Placement;
+
+/// The NAPI threads, if there are any.
+#[derive(Debug, Default)]
+pub(super) struct Napi {
+    /// The CPUs of the system under test, where threads of the kernel can be placed; empty elsewhere.
+    cpus: Vec<u32>,
+    /// Those of interfaces whose drivers are not known yet: in the order of the queues.
+    made: Vec<(String, Vec<u32>)>,
+    /// Interface, kernel id and CPU of each thread.
+    threads: Vec<(String, u32, u32)>,
+}
+
+impl Napi {
+    /// Finds out whether there can be threads.
+    pub(super) fn prepare(&mut self, placement: &Placement) {
+        // on shared CPUs, drivers give way to the device, and threads of the kernel would not
+        if self.cpus.is_empty() && !placement.is_shared() && sched::may_place_kernel_threads() {
+            self.cpus = placement.sut.iter().collect();
+        }
+    }
+
+    /// Makes the interface of a port of the system under test, and takes its descriptors.
+    pub(super) fn tap(
+        &mut self,
+        sut: &mut Host,
+        name: &str,
+        model: &Model,
+        address: [u8; 6],
+    ) -> Result<Vec<OwnedFd>, LabError> {
+        let napi = !self.cpus.is_empty();
+        let (queues, threads) = tap_with(sut, name, model, model.queues, address, napi)?;
+        self.threads.retain(|(other, ..)| other != name);
+        self.made.push((name.to_owned(), threads));
+        Ok(queues)
+    }
+
+    /// Places the threads of an interface beside the drivers of its queues, which have these indices among the CPUs.
+    pub(super) fn place(&mut self, name: &str, drivers: &[usize]) -> Result<(), LabError> {
+        let Some(at) = self.made.iter().position(|(other, _)| other == name) else { return Ok(()) };
+        let (_, threads) = self.made.remove(at);
+        for (thread, driver) in threads.into_iter().zip(drivers) {
+            let cpu = self.cpus[driver % self.cpus.len()];
+            sched::set_affinity(thread as i32, &[cpu].into_iter().collect())?;
+            self.threads.push((name.to_owned(), thread, cpu));
+        }
+        Ok(())
+    }
+
+    /// Whether threads process what the system under test receives.
+    pub(super) fn has_threads(&self) -> bool {
+        !self.threads.is_empty()
+    }
+
+    /// The threads that may run on other CPUs than their own.
+    pub(super) fn strayed(&self, role: &CpuSet) -> Vec<Strayed> {
+        let astray = self.threads.iter().filter_map(|(interface, thread, cpu)| {
+            // one that is gone has ended with its interface
+            let affinity = sched::affinity(*thread as i32).ok()?;
+            let thread = format!("NAPI thread {thread} of {interface}");
+            let is_astray = affinity != [*cpu].into_iter().collect();
+            is_astray.then(|| Strayed { thread, affinity, role: role.clone() })
+        });
+        astray.collect()
+    }
+}
