@@ -146,7 +146,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     sockets::check(spec, measured)?;
     traffic(spec, measured)?;
     told::check(measured)?;
-    event::check(spec, measured)?;
+    event::check(spec, measured, *purpose == Purpose::Functions)?;
     programs::check(run)?;
     parts::check(run)?;
     counters::carried(testbed, measured)?;

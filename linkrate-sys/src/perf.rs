@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
     use crate::cpus;
-    use crate::sched::{affinity, current_thread, set_affinity};
+    use crate::sched::{affinity, current_thread, set_affinity, thread_cpu_ns};
 
     /// Burns CPU in user mode until `deadline_ns`.
     fn spin_until(deadline_ns: u64) {
@@ -193,9 +193,14 @@ mod tests {
         };
         assert!(sampler.lasts_ns() >= 1_000_000_000, "{}", sampler.lasts_ns());
         set_affinity(current_thread(), &[cpu].into_iter().collect()).unwrap();
-        let began_ns = monotonic_ns();
+        let (began_ns, own_ns) = (monotonic_ns(), thread_cpu_ns(current_thread()).unwrap());
         sampler.start().unwrap();
-        spin_until(began_ns + 100_000_000);
+        // on a busy machine it has a small part of the CPU
+        while thread_cpu_ns(current_thread()).unwrap() < own_ns + 30_000_000
+            && monotonic_ns() < began_ns + 900_000_000
+        {
+            spin_until(monotonic_ns() + 1_000_000);
+        }
         sampler.stop().unwrap();
         let ended_ns = monotonic_ns();
         set_affinity(current_thread(), &home).unwrap();

@@ -424,7 +424,7 @@ impl Join for Adapters {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<(), LabError> {
-        self.napi.prepare(placement);
+        self.napi.prepare(&self.model, placement);
         if self.model.toe_connections > 0 && self.engine.is_none() {
             self.engine = Some(Engine::start(namespaces, placement, options)?);
         }

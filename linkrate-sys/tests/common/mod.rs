@@ -56,23 +56,26 @@ pub fn privileges(test: &str) -> Vec<Privilege> {
 
 /// Runs test `name` of `mod inside` in a host, once for each way of isolation.
 pub fn run_inside(name: &str) {
-    for privilege in privileges(name) {
-        let mut host = spawn(name, privilege.isolation());
-        let mut output = String::new();
-        host.socket().read_to_string(&mut output).unwrap();
-        let status = host.end(Duration::from_secs(10)).unwrap();
-        println!("{privilege:?}:");
-        for line in output.lines() {
-            match line.find("SKIPPED ") {
-                // libtest has begun the line with the name of the test
-                Some(at) => println!("{}", &line[at..]),
-                // indented behind a bar: its result is not one of this run's
-                None => println!("  | {line}"),
-            }
+    privileges(name).into_iter().for_each(|privilege| run_inside_with(name, privilege));
+}
+
+/// The same with one way of isolation.
+pub fn run_inside_with(name: &str, privilege: Privilege) {
+    let mut host = spawn(name, privilege.isolation());
+    let mut output = String::new();
+    host.socket().read_to_string(&mut output).unwrap();
+    let status = host.end(Duration::from_secs(10)).unwrap();
+    println!("{privilege:?}:");
+    for line in output.lines() {
+        match line.find("SKIPPED ") {
+            // libtest has begun the line with the name of the test
+            Some(at) => println!("{}", &line[at..]),
+            // indented behind a bar: its result is not one of this run's
+            None => println!("  | {line}"),
         }
-        assert!(status.success(), "{name} failed with {privilege:?}: {status}\n{output}");
-        assert!(output.contains("1 passed"), "{name} did not run: {output}");
     }
+    assert!(status.success(), "{name} failed with {privilege:?}: {status}\n{output}");
+    assert!(output.contains("1 passed"), "{name} did not run: {output}");
 }
 
 /// Talks to a test of `mod inside` that answers lines; its answers start with `@`, so that the

@@ -5,4 +5,5 @@ mod common;
 mod hosts;
 mod interfaces;
 mod join;
+mod known_work;
 mod taps;

@@ -309,8 +309,9 @@ fn nodes_and_controllers_that_die_leave_nothing() {
     // an agent that is killed is known at once
     let running =
         Running::start(&mut cluster.salloc("--nodes=2 --nodelist=n[3-4]", &program, &words));
+    let agent = own.await_traffic(3)[1];
     let begun = Instant::now();
-    kill(own.await_traffic(3)[1], Signal::KILL);
+    kill(agent, Signal::KILL);
     let finished = running.wait();
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(finished.stderr.contains("agent of slurm:n3: died"), "{}", finished.stderr);

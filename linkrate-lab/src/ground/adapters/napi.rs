@@ -23,10 +23,12 @@ pub(super) struct Napi {
 }
 
 impl Napi {
-    /// Finds out whether there can be threads.
-    pub(super) fn prepare(&mut self, placement: &Placement) {
-        // on shared CPUs, drivers give way to the device, and threads of the kernel would not
-        if self.cpus.is_empty() && !placement.is_shared() && sched::may_place_kernel_threads() {
+    /// Finds out whether there can be threads for ports of this model.
+    pub(super) fn prepare(&mut self, model: &Model, placement: &Placement) {
+        // on shared CPUs, drivers give way to the device, and threads of the kernel would not. A connection that moves to
+        // a TCP offload engine must have all packets that drivers wrote
+        let can_be = !placement.is_shared() && model.toe_connections == 0;
+        if self.cpus.is_empty() && can_be && sched::may_place_kernel_threads() {
             self.cpus = placement.sut.iter().collect();
         }
     }
