@@ -34,10 +34,7 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
 /// The fields beside the cell's name.
 pub fn fields(cell: &CellResult) -> Option<[String; 6]> {
     let (whole, parts) = (cell.service_demand?, cell.service_demand_parts?);
-    let percent = |part: f64| {
-        let share = format!("{:.0}", part * 100.0 / whole.interval.mean);
-        if share == "-0" { "0".to_owned() } else { share.replace('-', "−") }
-    };
+    let percent = |part: f64| format!("{:.0}", part * 100.0 / whole.interval.mean);
     let field = |part: f64| format!("{} %", percent(part));
     let between = [parts.softirqs, parts.interrupts, parts.kernel, parts.linkrate];
     Some([
@@ -102,7 +99,7 @@ mod tests {
             interrupts: part(0.01),
             kernel: part(0.0),
             linkrate: part(0.01),
-            not_attributed: -0.04,
+            not_attributed: 0.04,
         }
     }
 
@@ -110,7 +107,7 @@ mod tests {
     fn each_part_has_its_share() {
         let results = results(Some(parts(Some(0.8))));
         let fields = fields(&results.cells[0]).unwrap();
-        let expected = ["2.00 µs/KB", "35 %", "40 %", "25 %", "2 %", "−2 %"];
+        let expected = ["2.00 µs/KB", "35 %", "40 %", "25 %", "2 %", "2 %"];
         assert_eq!(fields, expected);
         assert_eq!(notes(&results), [NOTE]);
         let text = terminal::table(&results, Some(120), Style { color: false });

@@ -226,7 +226,7 @@ pub struct DemandParts {
     pub kernel: Interval,
     /// Threads of linkrate that are no part of the traffic.
     pub linkrate: Interval,
-    /// What is busy and in no part; negative where the parts are more.
+    /// What is busy and in no part.
     pub not_attributed: f64,
 }
 

@@ -1,7 +1,8 @@
 //! The parts of a service demand: what ran on the CPUs of the system under test.
 //!
 //! A [trace](linkrate_terms::cpu_parts) has the time on the CPU of each part. What is busy by the CPU meter and in no part is
-//! *not attributed*. It may belong to any of them, so it widens the interval of each.
+//! *not attributed*. It may belong to any of them, so it widens the interval of each. Where the parts are more than the busy time, as
+//! by time that a hypervisor took from them, each is taken as less by the same share, and may be off by that share.
 //!
 //! A driver of a real adapter costs something else than that of a virtual one. A ratio of service demands holds for both as
 //! far as it is the same [without the driver](without_driver).
@@ -26,6 +27,8 @@ struct Parts {
     /// In the order of [`CpuParts::own`](linkrate_terms::cpu_parts::CpuParts::own).
     known: [f64; 7],
     not_attributed: f64,
+    /// The share by which the parts were more than all.
+    excess: f64,
     has_driver: bool,
 }
 
@@ -57,20 +60,25 @@ fn parts(run: &Measurement, demand: f64) -> Option<Parts> {
     if own_ns == 0 {
         return None;
     }
+    let not_attributed_ns = parts.not_attributed_ns(busy_ns) as f64;
+    let known_ns: f64 = parts.own().iter().map(|ns| *ns as f64).sum();
+    let excess = (-not_attributed_ns / known_ns.max(1.0)).clamp(0.0, 1.0);
     let share = |ns: f64| demand * ns / own_ns as f64;
     Some(Parts {
-        known: parts.own().map(|ns| share(ns as f64)),
-        not_attributed: share(parts.not_attributed_ns(busy_ns) as f64),
+        known: parts.own().map(|ns| share(ns as f64) * (1.0 - excess)),
+        not_attributed: share(not_attributed_ns.max(0.0)),
+        excess,
         has_driver: adapter::evidence(run)
             .is_some_and(|counted| !counted.driver_threads.is_empty()),
     })
 }
 
-/// An interval of a figure to which something of either sign may belong.
-fn widened(interval: Interval, by: f64) -> Interval {
+/// An interval of a part, to which all that is not attributed may belong, and which may be off by a share.
+fn widened(interval: Interval, not_attributed: f64, share: f64) -> Interval {
+    let off = interval.mean * share;
     Interval {
-        low: interval.low.map(|low| low + by.min(0.0)),
-        high: interval.high.map(|high| high + by.max(0.0)),
+        low: interval.low.map(|low| low - off),
+        high: interval.high.map(|high| high + off + not_attributed),
         ..interval
     }
 }
@@ -80,9 +88,10 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
     let parts = runs.iter().map(|run| of_run(run)).collect::<Option<Vec<Parts>>>()?;
     let values = |of: &dyn Fn(&Parts) -> f64| -> Vec<f64> { parts.iter().map(of).collect() };
     let not_attributed = mean(&values(&|parts| parts.not_attributed))?;
+    let excess = mean(&values(&|parts| parts.excess))?;
     let of = |part: usize| {
         let interval = of_mean(&values(&|parts| parts.known[part]), level)?;
-        Some(widened(interval, not_attributed))
+        Some(widened(interval, not_attributed, excess))
     };
     let has_driver = parts.iter().all(|parts| parts.has_driver);
     Some(DemandParts {
@@ -116,7 +125,8 @@ pub fn without_driver(
     // the shares by which the rest may be too low and too high
     let unsure = [&cells[0], &cells[1]].map(|parts| {
         let sum = |of: fn(&Parts) -> f64| -> f64 { parts.values().map(of).sum() };
-        let share = sum(|parts| parts.not_attributed.abs()) / sum(Parts::rest);
+        let share =
+            sum(|parts| parts.not_attributed + parts.rest() * parts.excess) / sum(Parts::rest);
         // without a rest there is nothing to be unsure of
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     });
@@ -189,6 +199,18 @@ mod tests {
         let driver = parts.driver.unwrap();
         near(driver.mean - driver.low.unwrap(), 12.7062 * 0.05);
         near(driver.high.unwrap() - driver.mean, 12.7062 * 0.05 + 0.03);
+    }
+
+    #[test]
+    fn parts_that_are_more_than_all_are_less_by_one_share() {
+        // 1.25 s where 1 s was busy
+        let parts = of(&[run(0.6, 0.1, -0.25), run(0.6, 0.1, -0.25)]).unwrap();
+        let whole = demand(&run(0.6, 0.1, 0.0));
+        let driver = parts.driver.unwrap();
+        assert!((driver.mean / whole - 0.48).abs() < 1e-6, "{driver:?}");
+        assert!((driver.high.unwrap() / whole - 0.48 * 1.2).abs() < 1e-6, "{driver:?}");
+        assert!((driver.low.unwrap() / whole - 0.48 * 0.8).abs() < 1e-6, "{driver:?}");
+        assert_eq!(parts.not_attributed, 0.0);
     }
 
     #[test]
