@@ -108,8 +108,9 @@ pub struct Meters<'a> {
 impl<'a> Meters<'a> {
     /// Meters for `spec` over `flows`, to be read by the calling thread.
     pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], cpu: &'a CpuMeter) -> Self {
-        let program_times =
-            (!spec.cpus.is_empty()).then(|| ProgramTimes::read_without(&spec.agents));
+        // a trace tells of other programs too
+        let reads_programs = !spec.cpus.is_empty() && !cpu.is_tracing();
+        let program_times = reads_programs.then(|| ProgramTimes::read_without(&spec.agents));
         Self { spec, flows, cpu, main_thread: sched::current_thread(), program_times }
     }
 
@@ -273,7 +274,10 @@ impl<'a> Meters<'a> {
         });
         let threads: Vec<ThreadTime> = threads.collect();
         let source = self.cpu.source();
-        let parts = self.parts(opened, closed);
+        let (parts, others) = match self.parts(opened, closed) {
+            Some((parts, others)) => (Some(parts), others),
+            None => (None, closed.others.clone()),
+        };
         let cpus = opened.cpus.iter().zip(&closed.cpus).map(|(a, b)| {
             let (a, b) = (&a.times, &b.times);
             // threads are read before the window of the CPU opens and after it closes
@@ -286,12 +290,9 @@ impl<'a> Meters<'a> {
             threads,
             source,
             shared: false,
-            // a trace sees all programs, those of a millisecond too
-            others: parts
-                .as_ref()
-                .map_or_else(|| closed.others.clone(), |(_, others)| others.clone()),
+            others,
             own_threads_ns: 0,
-            parts: parts.map(|(parts, _)| parts),
+            parts,
         }
     }
 

@@ -2,6 +2,7 @@
 //! (Documentation/bpf/standardization/instruction-set.rst), a value that a program and this process
 //! share, and attachment of programs.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
 use std::net::UdpSocket;
@@ -25,6 +26,18 @@ pub(crate) enum ProgramType {
     SocketFilter = 1,
     RawTracepoint = 17,
 }
+
+/// Tracepoints of interrupts that do not exist on each machine, beginning and end. Those of
+/// `irq_vectors` exist on x86 only.
+pub(crate) const INTERRUPTS: [(&CStr, &CStr); 7] = [
+    (c"irq_handler_entry", c"irq_handler_exit"),
+    (c"local_timer_entry", c"local_timer_exit"),
+    (c"reschedule_entry", c"reschedule_exit"),
+    (c"call_function_entry", c"call_function_exit"),
+    (c"call_function_single_entry", c"call_function_single_exit"),
+    (c"irq_work_entry", c"irq_work_exit"),
+    (c"x86_platform_ipi_entry", c"x86_platform_ipi_exit"),
+];
 
 /// The functions that programs call.
 pub(crate) mod function {
@@ -242,7 +255,7 @@ impl Program {
     ///
     /// # Errors
     /// `ENOENT` if the kernel has no such tracepoint, `EPERM` without CAP_PERFMON.
-    pub(crate) fn trace(&self, name: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    pub(crate) fn trace(&self, name: &CStr) -> io::Result<OwnedFd> {
         let attributes = RawTracepoint {
             name: name.as_ptr() as u64,
             program_fd: self.0.as_raw_fd() as u32,

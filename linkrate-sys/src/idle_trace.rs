@@ -15,12 +15,11 @@
 //! time in the paths that it watches, so it belongs into a test of meters and not into a
 //! measurement.
 
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::bpf::per_cpu::PerCpuFields;
-use crate::bpf::{Instruction, Program, ProgramType, code, end, function, step};
+use crate::bpf::{INTERRUPTS, Instruction, Program, ProgramType, code, end, function, step};
 use crate::error::{SysError, SysResult};
 use crate::sched::ThreadId;
 
@@ -39,18 +38,6 @@ const SHORT_NS: i32 = 5_000;
 
 /// `PWR_EVENT_EXIT` (include/trace/events/power.h), the state at the end of an idle state.
 const EXIT_STATE: i32 = -1;
-
-/// Tracepoints of interrupts that do not exist on each machine, beginning and end. Those of
-/// `irq_vectors` exist on x86 only.
-const INTERRUPTS: [(&CStr, &CStr); 7] = [
-    (c"irq_handler_entry", c"irq_handler_exit"),
-    (c"local_timer_entry", c"local_timer_exit"),
-    (c"reschedule_entry", c"reschedule_exit"),
-    (c"call_function_entry", c"call_function_exit"),
-    (c"call_function_single_entry", c"call_function_single_exit"),
-    (c"irq_work_entry", c"irq_work_exit"),
-    (c"x86_platform_ipi_entry", c"x86_platform_ipi_exit"),
-];
 
 /// Idle times of one CPU since the trace began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::bpf::per_cpu::PerCpuFields;
 use crate::bpf::per_cpu_hash::PerCpuHash;
-use crate::bpf::{Instruction, Program, ProgramType, code, end, function, step};
+use crate::bpf::{INTERRUPTS, Instruction, Program, ProgramType, code, end, function, step};
 use crate::clock::monotonic_ns;
 use crate::error::{SysError, SysResult};
 use crate::sched;
@@ -52,19 +52,6 @@ const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
 /// Words of a value of the map: the time, and the name.
 const WORDS: usize = 3;
-
-/// Tracepoints of hardware interrupts, beginning and end. Those of `irq_vectors` exist on x86 only.
-const INTERRUPTS: [(&CStr, &CStr); 9] = [
-    (c"irq_handler_entry", c"irq_handler_exit"),
-    (c"local_timer_entry", c"local_timer_exit"),
-    (c"reschedule_entry", c"reschedule_exit"),
-    (c"call_function_entry", c"call_function_exit"),
-    (c"call_function_single_entry", c"call_function_single_exit"),
-    (c"irq_work_entry", c"irq_work_exit"),
-    (c"x86_platform_ipi_entry", c"x86_platform_ipi_exit"),
-    (c"error_apic_entry", c"error_apic_exit"),
-    (c"thermal_apic_entry", c"thermal_apic_exit"),
-];
 
 /// A thread and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]

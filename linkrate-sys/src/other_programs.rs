@@ -21,7 +21,7 @@ use crate::sched;
 const PATIENCE: Duration = Duration::from_millis(40);
 
 /// The most programs to report.
-pub const MOST_PROGRAMS: usize = 8;
+const MOST_PROGRAMS: usize = 8;
 
 /// Programs with less CPU time are not reported: reading `/proc` itself wakes some.
 const LEAST_NS: u64 = 1_000_000;
@@ -140,18 +140,19 @@ impl ProgramTimes {
             *all_ns += used;
             *bound_ns += bound;
         }
-        let mut told: Vec<OtherProgram> = programs
-            .into_iter()
-            .map(|(pid, (cpu_ns, bound_ns))| {
-                let stat = read_stat(&format!("/proc/{pid}/stat"));
-                let name = stat.map_or_else(String::new, |stat| stat.name);
-                OtherProgram { pid, name, cpu_ns, bound_ns }
-            })
-            .collect();
-        told.sort_by_key(|program| (std::cmp::Reverse(program.cpu_ns), program.pid));
-        told.truncate(MOST_PROGRAMS);
-        told
+        busiest(programs.into_iter().map(|(pid, (cpu_ns, bound_ns))| {
+            let name = kind_of(pid).map_or_else(String::new, |(name, _)| name);
+            OtherProgram { pid, name, cpu_ns, bound_ns }
+        }))
     }
+}
+
+/// The programs to report, the busiest first.
+pub fn busiest(programs: impl IntoIterator<Item = OtherProgram>) -> Vec<OtherProgram> {
+    let mut told: Vec<OtherProgram> = programs.into_iter().collect();
+    told.sort_by_key(|program| (std::cmp::Reverse(program.cpu_ns), program.pid));
+    told.truncate(MOST_PROGRAMS);
+    told
 }
 
 /// Where a thread used its time.

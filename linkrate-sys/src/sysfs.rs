@@ -64,14 +64,14 @@ pub fn set_receive_steering(interface: &str, queue: u32, cpus: &CpuSet) -> SysRe
 ///
 /// # Errors
 /// `NotFound` before Linux 5.12, `PermissionDenied` without CAP_NET_ADMIN over the network namespace.
-pub fn set_threaded_napi(interface: &str, on: bool) -> SysResult<()> {
+pub fn thread_napi(interface: &str) -> SysResult<()> {
+    const ON: &str = "1";
     let path = path(interface, "threaded")?;
-    let asked = if on { "1" } else { "0" };
-    fs::write(&path, asked).map_err(|error| {
-        SysError::new(format!("write {asked} to"), path.display().to_string(), error)
+    fs::write(&path, ON).map_err(|error| {
+        SysError::new(format!("write {ON} to"), path.display().to_string(), error)
     })?;
     let effective = read(&path)?;
-    if effective == asked { Ok(()) } else { Err(differs(&path, &asked, &effective)) }
+    if effective == ON { Ok(()) } else { Err(differs(&path, &ON, &effective)) }
 }
 
 fn explain_steering(error: SysError) -> SysError {

@@ -201,7 +201,7 @@ impl Tap {
         let mut newest = napi_thread::newest_process().map_err(failed)?;
         let tap = Self::make((kind, Receive::Napi), name, queues, |number| {
             if number == 0 {
-                sysfs::set_threaded_napi(name, true)?;
+                sysfs::thread_napi(name)?;
             }
             let before = newest;
             newest = napi_thread::newest_process().map_err(failed)?;

@@ -45,21 +45,6 @@ impl CpuParts {
         let parts = self.own().iter().fold(self.others_ns, |sum, part| sum.saturating_add(*part));
         i64::try_from(i128::from(busy_ns) - i128::from(parts)).unwrap_or(i64::MAX)
     }
-
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, more: Self) -> Self {
-        Self {
-            application_ns: self.application_ns.saturating_add(more.application_ns),
-            driver_ns: self.driver_ns.saturating_add(more.driver_ns),
-            napi_ns: self.napi_ns.saturating_add(more.napi_ns),
-            softirq_ns: self.softirq_ns.saturating_add(more.softirq_ns),
-            interrupt_ns: self.interrupt_ns.saturating_add(more.interrupt_ns),
-            kernel_ns: self.kernel_ns.saturating_add(more.kernel_ns),
-            linkrate_ns: self.linkrate_ns.saturating_add(more.linkrate_ns),
-            others_ns: self.others_ns.saturating_add(more.others_ns),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -80,7 +65,7 @@ mod tests {
         };
         assert_eq!(one.not_attributed_ns(300), 45);
         assert_eq!(one.not_attributed_ns(250), -5);
-        assert_eq!(one.plus(one).not_attributed_ns(510), 0);
+        assert_eq!(one.not_attributed_ns(255), 0);
         assert_eq!(one.own().iter().sum::<u64>() + one.others_ns, 255);
     }
 }

@@ -14,6 +14,7 @@
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
 //! - [`link`]: the links of existing interfaces
 //! - [`measurement`]: the result of one run
+//! - [`cpu_use`]: CPU time over the window of a run
 //! - [`cpu_parts`]: what the CPUs of the system under test worked for
 //! - [`told`]: what a program of others at the far end tells of a run
 //! - [`interface_counts`]: what the kernel counts of an interface
@@ -36,6 +37,7 @@ pub mod backup;
 pub mod clean;
 pub mod client_part;
 pub mod cpu_parts;
+pub mod cpu_use;
 pub mod cpus;
 pub mod date;
 pub mod discipline;

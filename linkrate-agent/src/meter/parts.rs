@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linkrate_sys::on_cpu::{ThreadOnCpu, Worked};
-use linkrate_sys::other_programs::{MOST_PROGRAMS, kind_of};
+use linkrate_sys::other_programs::{busiest, kind_of};
 use linkrate_terms::cpu_parts::CpuParts;
 use linkrate_terms::measurement::OtherProgram;
 
@@ -64,13 +64,13 @@ fn divide_with(
             *part += ns;
         }
     }
-    let mut others: Vec<OtherProgram> = others
-        .into_iter()
-        .map(|(pid, (name, ns))| OtherProgram { pid, name, cpu_ns: ns, bound_ns: ns })
-        .collect();
-    others.sort_by_key(|program| (std::cmp::Reverse(program.cpu_ns), program.pid));
-    others.truncate(MOST_PROGRAMS);
-    (parts, others)
+    let others = others.into_iter().map(|(pid, (name, ns))| OtherProgram {
+        pid,
+        name,
+        cpu_ns: ns,
+        bound_ns: ns,
+    });
+    (parts, busiest(others))
 }
 
 #[cfg(test)]
@@ -112,17 +112,18 @@ mod tests {
             _ => None,
         };
         let (parts, others) = divide_with(&[cpu.clone(), cpu], &own, kind_of);
+        // on two CPUs
         let expected = CpuParts {
-            application_ns: 13,
-            driver_ns: 17,
-            napi_ns: 23,
-            softirq_ns: 10,
-            interrupt_ns: 7,
-            kernel_ns: 29,
-            linkrate_ns: 11 + 19,
-            others_ns: 31 + 37 + 41 + 43,
+            application_ns: 2 * 13,
+            driver_ns: 2 * 17,
+            napi_ns: 2 * 23,
+            softirq_ns: 2 * 10,
+            interrupt_ns: 2 * 7,
+            kernel_ns: 2 * 29,
+            linkrate_ns: 2 * (11 + 19),
+            others_ns: 2 * (31 + 37 + 41 + 43),
         };
-        assert_eq!(parts, expected.plus(expected));
+        assert_eq!(parts, expected);
         let found: Vec<(u32, &str, u64)> =
             others.iter().map(|one| (one.pid, &*one.name, one.bound_ns)).collect();
         assert_eq!(found, [(40, "make", 136), (60, "napi/x", 86), (50, "true", 82)]);

@@ -118,24 +118,23 @@ pub fn without_driver(
         let part = |run: &&StoredRun| Some((run.block, of_run(run)?));
         runs.cell(cell).iter().map(part).collect::<Option<BTreeMap<u32, Parts>>>()
     });
-    let cells = [from?, to?];
-    if !cells.iter().flat_map(BTreeMap::values).all(|parts| parts.has_driver) {
+    let parts = [from?, to?];
+    if !parts.iter().flat_map(BTreeMap::values).all(|parts| parts.has_driver) {
         return None;
     }
     // the shares by which the rest may be too low and too high
-    let unsure = [&cells[0], &cells[1]].map(|parts| {
+    let unsure = parts.each_ref().map(|parts| {
         let sum = |of: fn(&Parts) -> f64| -> f64 { parts.values().map(of).sum() };
         let share =
             sum(|parts| parts.not_attributed + parts.rest() * parts.excess) / sum(Parts::rest);
         // without a rest there is nothing to be unsure of
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     });
-    let [from, to] = &cells;
+    let [from, to] = &parts;
     let pairs =
         from.iter().map(|(block, parts)| (Some(parts.rest()), to.get(block).map(Parts::rest)));
     let ratio = paired::ratio(pairs, level)?.ratio;
-    let others = [comparison.from_cell, comparison.to_cell]
-        .map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
+    let others = cells.map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
     let ratio = unsure::of_ratio(ratio, others);
     Some(unsure::of_change(ratio, [unsure[0]; 2], [unsure[1]; 2]))
 }

@@ -89,6 +89,12 @@ pub fn listening_ports(table: &str) -> Vec<u16> {
     ports_in(table, LISTEN)
 }
 
+/// The local ports of open connections, from the same text.
+#[track_caller]
+pub fn connected_ports(table: &str) -> Vec<u16> {
+    ports_in(table, ESTABLISHED)
+}
+
 /// The local ports of the sockets in that state.
 fn ports_in(table: &str, state: &str) -> Vec<u16> {
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -11,7 +11,7 @@ use linkrate_sys::host::{HostProcess, Isolation, spawn};
 use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
-use super::ends::listening_ports;
+use super::ends::{connected_ports, listening_ports};
 use super::processes::readable_by_all;
 use super::ssh::{self, make_keys, server_script};
 use super::{Running, command, enter_namespace, wait_until};
@@ -74,6 +74,12 @@ impl Machine {
     #[track_caller]
     pub fn listening_ports(&self) -> Vec<u16> {
         listening_ports(&self.sh("cat /proc/net/tcp"))
+    }
+
+    /// The local ports of its open TCP connections.
+    #[track_caller]
+    pub fn connected_ports(&self) -> Vec<u16> {
+        connected_ports(&self.sh("cat /proc/net/tcp"))
     }
 
     /// Its process id, which names its namespaces.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::common::ends::listening_ports;
 use super::common::processes::OwnCopy;
 use super::common::up::{CLIENT, SUT, ready};
 use super::common::{self, Finished, Running, has_or_skips, wait_until};
@@ -138,8 +139,7 @@ fn a_user_has_iperf3_at_the_adapter() {
         let listens = || {
             let tables =
                 Running::start(&mut lab.exec("client-0", "cat /proc/net/tcp /proc/net/tcp6"));
-            let tables = tables.wait().stdout;
-            tables.lines().any(|line| line.contains(":1451 ") && line.contains(" 0A "))
+            listening_ports(&tables.wait().stdout).contains(&5201)
         };
         assert!(wait_until(Duration::from_secs(10), listens), "iperf3 does not listen");
         let words = format!("iperf3 -c {CLIENT} -t 1 --bidir");

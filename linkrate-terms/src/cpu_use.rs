@@ -1,0 +1,296 @@
+//! CPU time of a group of CPUs over the window of a run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu_parts::CpuParts;
+use crate::cpus::CpuSet;
+use crate::measurement::{is_zero, percent};
+
+/// Where idle time comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdleSource {
+    /// `/proc/timer_list`, nanoseconds; readable by root only.
+    TimerList,
+    /// `/proc/stat`, the same idle time printed in ticks of 10 ms.
+    ProcStat,
+    /// Threads that run only when nothing else wants the CPU, and count for how long.
+    IdleCounter,
+}
+
+impl IdleSource {
+    /// The word for it, as documents have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::TimerList => "timer-list",
+            Self::ProcStat => "proc-stat",
+            Self::IdleCounter => "idle-counter",
+        }
+    }
+
+    /// The same for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TimerList => "/proc/timer_list",
+            Self::ProcStat => "/proc/stat",
+            Self::IdleCounter => "idle counter",
+        }
+    }
+}
+
+/// CPU time of one group of CPUs over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Per CPU.
+    pub cpus: Vec<CpuTime>,
+    /// Per thread of linkrate's own on these CPUs.
+    pub threads: Vec<ThreadTime>,
+    /// Where idle time was read.
+    pub source: IdleSource,
+    /// Whether another role shares these CPUs, so that the figure cannot be separated.
+    pub shared: bool,
+    /// Programs other than linkrate that used these CPUs, the busiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherProgram>,
+    /// The busy time by what ran; absent where it was not traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<CpuParts>,
+    /// CPU time of linkrate's own threads that may run on these CPUs only, drivers included, at least, ns: no other
+    /// program had it. Zero in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub own_threads_ns: u64,
+}
+
+/// A program other than linkrate, over the window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherProgram {
+    /// Process id.
+    pub pid: u32,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// CPU time of its threads on these CPUs; an upper limit where a thread may run on other CPUs
+    /// as well.
+    pub cpu_ns: u64,
+    /// Part of `cpu_ns` that fell on these CPUs and into the window: that of threads that may run
+    /// nowhere else. The counters are read some milliseconds before and after the window, so it is
+    /// the window's share of the time between them. Zero in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bound_ns: u64,
+}
+
+/// One CPU over the window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// CPU number.
+    pub cpu: u32,
+    /// Length of the window as this CPU's meter saw it.
+    pub window_ns: u64,
+    /// Neither idle nor stolen: window less idle less steal.
+    pub busy_ns: u64,
+    /// Taken by the hypervisor.
+    pub steal_ns: u64,
+    /// Largest error of `busy_ns` in either direction. It is not known how much of the steal fell
+    /// into idle time, nor how much of an idle counter's time was stolen. The error of ticks, and
+    /// steal that the hypervisor does not report, are not included.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsure_ns: u64,
+}
+
+/// One thread over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadTime {
+    /// What the thread does.
+    pub name: String,
+    /// Its CPU affinity as read back.
+    pub affinity: CpuSet,
+    /// CPU time, user and system, including softirqs that ran on its back.
+    pub cpu_ns: u64,
+    /// User part.
+    pub user_ns: u64,
+}
+
+impl CpuUse {
+    /// Busy nanoseconds, all CPUs together.
+    pub fn busy_ns(&self) -> u64 {
+        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.busy_ns))
+    }
+
+    /// Largest error of [`busy_ns`](Self::busy_ns) in either direction, ns.
+    pub fn unsure_ns(&self) -> u64 {
+        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.unsure_ns))
+    }
+
+    /// Nanoseconds of the window, all CPUs together.
+    pub fn window_ns(&self) -> u64 {
+        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.window_ns))
+    }
+
+    /// Nanoseconds that programs other than linkrate used.
+    pub fn others_ns(&self) -> u64 {
+        if let Some(parts) = &self.parts {
+            return parts.others_ns;
+        }
+        self.others.iter().fold(0, |sum, other| sum.saturating_add(other.cpu_ns))
+    }
+
+    /// Part of [`others_ns`](Self::others_ns) that is known to be in [`busy_ns`](Self::busy_ns), ns.
+    pub fn others_bound_ns(&self) -> u64 {
+        if let Some(parts) = &self.parts {
+            return parts.others_ns.min(self.busy_ns());
+        }
+        let bound = self.others.iter().map(|other| other.bound_ns.min(other.cpu_ns));
+        bound.fold(0, u64::saturating_add).min(self.busy_ns())
+    }
+
+    /// Part of [`others_ns`](Self::others_ns) that may be in [`busy_ns`](Self::busy_ns), or not, ns: at most what was
+    /// busy, and at most what linkrate's own threads left of these CPUs. A thread's time may contain steal, and ticks of
+    /// 10 ms say too little of what is left.
+    pub fn others_unsure_ns(&self) -> u64 {
+        let unsure_ns = self.others_ns().saturating_sub(self.others_bound_ns());
+        let at_most_ns = match self.source {
+            IdleSource::ProcStat => self.own_busy_ns(),
+            IdleSource::TimerList | IdleSource::IdleCounter => {
+                let steal_ns =
+                    self.cpus.iter().fold(0, |sum: u64, cpu| sum.saturating_add(cpu.steal_ns));
+                let taken_ns =
+                    self.own_busy_ns().saturating_add(steal_ns).saturating_add(self.unsure_ns());
+                taken_ns.saturating_sub(self.own_threads_ns).min(self.own_busy_ns())
+            }
+        };
+        unsure_ns.min(at_most_ns)
+    }
+
+    /// The most that other programs used of these CPUs, ns: the part that is known, and all that is unsure.
+    pub fn others_at_most_ns(&self) -> u64 {
+        self.others_bound_ns().saturating_add(self.others_unsure_ns())
+    }
+
+    /// Busy nanoseconds without those that are known to be of other programs.
+    pub fn own_busy_ns(&self) -> u64 {
+        self.busy_ns() - self.others_bound_ns()
+    }
+
+    /// [`percent`](Self::percent) without the time that is known to be of other programs.
+    pub fn own_percent(&self) -> f64 {
+        self.percent_of(self.own_busy_ns())
+    }
+
+    /// [`busy_cpus`](Self::busy_cpus) without the time that is known to be of other programs.
+    pub fn own_busy_cpus(&self) -> f64 {
+        let busy_ns = self.busy_ns();
+        let own = if busy_ns == 0 { 1.0 } else { self.own_busy_ns() as f64 / busy_ns as f64 };
+        self.busy_cpus() * own
+    }
+
+    /// Time that may be of other programs in per cent of [`own_busy_ns`](Self::own_busy_ns): how much too
+    /// high the cost of the traffic may be.
+    pub fn unsure_percent(&self) -> f64 {
+        self.others_unsure_ns() as f64 * 100.0 / self.own_busy_ns().max(1) as f64
+    }
+
+    /// Busy share of all CPUs of the group, in per cent of the group.
+    pub fn percent(&self) -> f64 {
+        self.percent_of(self.busy_ns())
+    }
+
+    /// A time as a share of all CPUs of the group, in per cent of the group.
+    pub fn percent_of(&self, time_ns: u64) -> f64 {
+        let window_ns = self.window_ns();
+        if window_ns == 0 { 0.0 } else { time_ns as f64 * 100.0 / window_ns as f64 }
+    }
+
+    /// The busiest of linkrate's threads on these CPUs, in per cent of one CPU: a thread that moves
+    /// over several CPUs fills none of them, and still has no time left. `None` without threads or
+    /// CPUs.
+    pub fn busiest_thread_percent(&self) -> Option<f64> {
+        let window_ns = self.cpus.iter().map(|cpu| cpu.window_ns).max()?;
+        let cpu_ns = self.threads.iter().map(|thread| thread.cpu_ns).max()?;
+        percent(cpu_ns, window_ns)
+    }
+
+    /// The busiest CPU of the group, in per cent of one CPU.
+    pub fn busiest_percent(&self) -> f64 {
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.window_ns > 0)
+            .map(|cpu| cpu.busy_ns as f64 * 100.0 / cpu.window_ns as f64)
+            .fold(0.0, f64::max)
+    }
+
+    /// Busy CPUs: 1.5 means one and a half CPUs' worth of time was used.
+    pub fn busy_cpus(&self) -> f64 {
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.window_ns > 0)
+            .map(|cpu| cpu.busy_ns as f64 / cpu.window_ns as f64)
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_of_other_programs_is_taken_out_as_far_as_it_is_known() {
+        let cpu = |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: 300, steal_ns: 0, unsure_ns: 0 };
+        let other =
+            |cpu_ns, bound_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns, bound_ns };
+        let with = |others: &[OtherProgram]| CpuUse {
+            cpus: vec![cpu(0), cpu(1)],
+            threads: Vec::new(),
+            source: IdleSource::TimerList,
+            shared: false,
+            others: others.to_vec(),
+            own_threads_ns: 0,
+            parts: None,
+        };
+        let calm = with(&[]);
+        assert_eq!((calm.own_busy_ns(), calm.others_unsure_ns()), (600, 0));
+        assert_eq!(calm.own_busy_cpus(), calm.busy_cpus());
+        let two = with(&[other(150, 120), other(60, 0)]);
+        assert_eq!(
+            (two.others_ns(), two.others_bound_ns(), two.others_unsure_ns()),
+            (210, 120, 90)
+        );
+        assert_eq!((two.busy_ns(), two.own_busy_ns()), (600, 480));
+        assert_eq!((two.percent(), two.own_percent()), (30.0, 24.0));
+        assert!((two.own_busy_cpus() - 0.48).abs() < 1e-12);
+        assert!((two.unsure_percent() - 90.0 / 4.8).abs() < 1e-9);
+        // no more than was busy, and no more than the program used
+        assert_eq!(with(&[other(900, 900)]).own_busy_ns(), 0);
+        assert_eq!(with(&[other(10, u64::MAX)]).own_busy_ns(), 590);
+        // a program that roams over other CPUs had nothing that linkrate's own threads had
+        let roaming = CpuUse { own_threads_ns: 560, ..with(&[other(900, 0)]) };
+        assert_eq!((roaming.others_ns(), roaming.others_unsure_ns()), (900, 40));
+        let mut stolen = roaming.clone();
+        stolen.cpus[0].steal_ns = 25;
+        assert_eq!(stolen.others_unsure_ns(), 65);
+        let ticks = CpuUse { source: IdleSource::ProcStat, ..roaming };
+        assert_eq!(ticks.others_unsure_ns(), 600);
+        let both = CpuUse { own_threads_ns: 400, ..with(&[other(150, 120), other(900, 0)]) };
+        assert_eq!((both.others_unsure_ns(), both.others_at_most_ns()), (80, 200));
+    }
+
+    #[test]
+    fn adds_up_the_time_of_a_thread_over_all_cpus() {
+        let thread = |cpu_ns| ThreadTime {
+            name: "flow".to_owned(),
+            affinity: CpuSet::from_iter([0, 1]),
+            cpu_ns,
+            user_ns: 0,
+        };
+        let cpu = |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: 500, steal_ns: 0, unsure_ns: 0 };
+        let group = CpuUse {
+            cpus: vec![cpu(0), cpu(1)],
+            threads: vec![thread(970), thread(20)],
+            source: IdleSource::TimerList,
+            shared: false,
+            others: Vec::new(),
+            own_threads_ns: 0,
+            parts: None,
+        };
+        assert_eq!((group.busiest_percent(), group.busiest_thread_percent()), (50.0, Some(97.0)));
+        assert_eq!(CpuUse { cpus: Vec::new(), ..group }.busiest_thread_percent(), None);
+    }
+}
