@@ -83,6 +83,8 @@ fn both_ends_tell_of_the_same_octets() {
         "-t 2 -P 4",
         "-t 2 -O 1",
         "-n 20M",
+        "-n 20M -R",
+        "-n 20M -P 4",
         "-k 200 -l 64K",
         "-t 1 -Z -w 256K -C reno -N",
         "-u -t 2",
@@ -98,6 +100,11 @@ fn both_ends_tell_of_the_same_octets() {
         let theirs = server.wait().expect_code(0).json();
         let (ours, theirs) = (&ours["end"], &theirs["end"]);
         let is_udp = options.contains("-u");
+        // an amount is told to the octet, except by a receiver that ends the test once it has so much
+        if options.starts_with("-n") && !options.contains("-R") {
+            let sums = [ours, theirs].map(|end| &end["sum_received"]["bytes"]);
+            assert_eq!(sums, [&Value::from(20 << 20); 2], "{options}: {ours:#} {theirs:#}");
+        }
         if options.contains("-R") {
             agree(options, &ours["sum_received"]["bytes"], &ours["sum_sent"]["bytes"]);
             agree(options, &ours["sum_received"]["bytes"], &theirs["sum_sent"]["bytes"]);
@@ -115,7 +122,9 @@ fn both_ends_tell_of_the_same_octets() {
             agree(options, &ours[sent]["bytes"], &ours[received]["bytes"]);
         }
         if is_udp {
-            assert_eq!(ours["sum"]["lost_packets"], 0, "{options}: {ours:#}");
+            // the kernel loses datagrams of a receiver that does not get the CPU
+            let lost = ours["sum"]["lost_percent"].as_f64().expect("a part");
+            assert!((0.0..5.0).contains(&lost), "{options}: {ours:#}");
         }
         if options == "-t 2" {
             let rate = ours["sum_sent"]["bits_per_second"].as_f64().expect("a rate");

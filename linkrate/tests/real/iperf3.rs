@@ -173,6 +173,13 @@ fn datagrams_are_numbered_and_counted_at_both_ends() {
     datagrams_of_both_ends("-t 1 -l 30000 -b 0 -R");
 }
 
+/// The kernel loses datagrams of a receiver that does not get the CPU; a count that is wrong is off by more.
+#[track_caller]
+fn expect_few_lost(options: &str, lost: &Value, packets: &Value) {
+    let [lost, packets] = [lost, packets].map(|count| count.as_u64().expect("a count"));
+    assert!(lost * 20 <= packets, "{options}: {lost} of {packets} datagrams lost");
+}
+
 /// One test with datagrams, of which both ends tell the same.
 #[track_caller]
 fn datagrams_of_both_ends(options: &str) {
@@ -193,7 +200,7 @@ fn datagrams_of_both_ends(options: &str) {
         let here = [&line["received_bytes"], &datagrams["expected_packets"]];
         datagrams_agree(options, [&sum["bytes"], &sum["packets"]], here);
         assert_eq!(sum["lost_packets"], datagrams["lost_packets"], "{options}");
-        assert_eq!(datagrams["lost_packets"], 0, "{options}: {line:#}");
+        expect_few_lost(options, &datagrams["lost_packets"], &sum["packets"]);
         let jitter_ms = sum["jitter_ms"].as_f64().expect("jitter");
         let here_ms = datagrams["jitter_seconds"].as_f64().expect("jitter") * 1e3;
         assert!((jitter_ms - here_ms).abs() < 0.001, "{options}: {jitter_ms} and {here_ms} ms");
@@ -204,7 +211,7 @@ fn datagrams_of_both_ends(options: &str) {
             agree(options, here[1], &back["packets"]);
         } else {
             datagrams_agree(options, here, [&back["bytes"], &back["packets"]]);
-            assert_eq!(back["lost_packets"], 0, "{options}: {back:#}");
+            expect_few_lost(options, &back["lost_packets"], &back["packets"]);
         }
     }
     // a rate is kept
