@@ -15,8 +15,8 @@ pub(crate) mod napi;
 pub(crate) mod polled;
 pub mod recall;
 pub mod rings;
-pub(crate) mod tap_calls;
 pub(crate) mod tap_io;
+pub(crate) mod thread_counters;
 pub mod waker;
 
 use std::collections::VecDeque;

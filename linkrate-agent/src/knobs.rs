@@ -8,6 +8,8 @@
 //! | offload `none` | `IFLA_GSO_MAX_SEGS` 1 |
 //! | offload `gso` | `IFLA_GSO_MAX_SEGS` as the device allows, every `tx-tcp*-segmentation` off |
 //! | offload `tso` | the same, and every `tx-tcp*-segmentation` on |
+//! | gro-list, udp-gro-forwarding | features `rx-gro-list`, `rx-udp-gro-forwarding` |
+//! | threaded, napi-defer-hard-irqs, gro-flush-timeout | the files of sysfs |
 //! | gro, tx-checksum, rx-checksum | features `rx-gro`, `tx-checksum-ip-generic` or the per-protocol ones, `rx-checksum` |
 //! | mtu, gso-max-size | `IFLA_MTU`, `IFLA_GSO_MAX_SIZE` with `IFLA_GSO_IPV4_MAX_SIZE` |
 //! | queues | ethtool channels |
@@ -21,6 +23,7 @@
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
 use linkrate_sys::netlink::{Link, RouteSocket};
+use linkrate_sys::sysfs::{self, Napi};
 use linkrate_terms::knobs::{AggregateRequest, AtmRequest, KNOBS, PortRequest};
 use linkrate_terms::{InterfaceKnobs, Offload};
 
@@ -32,6 +35,8 @@ const TX_CHECKSUM_FEATURES: &[&str] =
 const IPV4_CHECKSUM_FEATURES: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4"];
 const RX_CHECKSUM: &str = "rx-checksum";
 pub(crate) const GRO: &str = "rx-gro";
+const GRO_LIST: &str = "rx-gro-list";
+const UDP_GRO_FORWARDING: &str = "rx-udp-gro-forwarding";
 /// The kernel's GSO_MAX_SEGS, the default of devices without a value of their own.
 const DEFAULT_GSO_MAX_SEGS: u32 = 65535;
 /// The feature that is TSO on IPv4, which testbeds use.
@@ -106,7 +111,13 @@ pub fn read(interface: &str) -> Result<InterfaceKnobs, KnobError> {
     let features = ethtool.features(interface).map_err(refused)?;
     // a device without channels has as many queues as it was made with
     let queues = ethtool.channels(interface).map_or(link.rx_queues, |c| c.rx.max(c.combined));
-    Ok(effective_knobs(&link, &features, queues))
+    let napi = |setting| sysfs::napi(interface, setting).ok();
+    Ok(InterfaceKnobs {
+        threaded: napi(Napi::Threaded).map(|value| value != 0),
+        napi_defer_hard_irqs: napi(Napi::DeferHardIrqs).and_then(|value| value.try_into().ok()),
+        gro_flush_timeout: napi(Napi::GroFlushTimeout).and_then(|value| value.try_into().ok()),
+        ..effective_knobs(&link, &features, queues)
+    })
 }
 
 /// Reads the knobs of `interface` to which later runs [return](defaults): those it has, and that
@@ -134,6 +145,12 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
     InterfaceKnobs {
         offload: Some(offload),
         gro: Some(features.is_active(GRO)),
+        // kernels before 5.6 and 5.12 do not have them
+        gro_list: features.get(GRO_LIST).map(|feature| feature.active),
+        udp_gro_forwarding: features.get(UDP_GRO_FORWARDING).map(|feature| feature.active),
+        threaded: None,
+        napi_defer_hard_irqs: None,
+        gro_flush_timeout: None,
         tx_checksum: Some(IPV4_CHECKSUM_FEATURES.iter().any(|name| features.is_active(name))),
         rx_checksum: features
             .get(RX_CHECKSUM)
@@ -172,9 +189,12 @@ fn set(interface: &str, knobs: &InterfaceKnobs, segments: Option<u32>) -> Result
     if let Some(on) = knobs.rx_checksum {
         wanted.push((RX_CHECKSUM, on));
     }
-    if let Some(on) = knobs.gro {
-        wanted.push((GRO, on));
-    }
+    let receive = [
+        (GRO, knobs.gro),
+        (GRO_LIST, knobs.gro_list),
+        (UDP_GRO_FORWARDING, knobs.udp_gro_forwarding),
+    ];
+    wanted.extend(receive.iter().filter_map(|(feature, on)| Some((*feature, (*on)?))));
     if let Some(offload) = knobs.offload {
         wanted.extend(present(&features, TSO_FEATURES, offload == Offload::Tso));
         let most = match link.tso_max_segs {
@@ -193,9 +213,11 @@ fn set(interface: &str, knobs: &InterfaceKnobs, segments: Option<u32>) -> Result
         features.get(name).is_some_and(|feature| feature.active == on && feature.wanted == on)
     };
     wanted.retain(|(name, on)| !is_so(name, *on));
+    set_napi(interface, knobs, true)?;
     if !wanted.is_empty() {
         ethtool.set_features(interface, &wanted).map_err(refuse("features"))?;
     }
+    set_napi(interface, knobs, false)?;
     if let Some(bytes) = knobs.gso_max_size {
         // read again: the settings before may have changed it
         let link = route.link(interface).map_err(refuse("read-back"))?;
@@ -204,6 +226,26 @@ fn set(interface: &str, knobs: &InterfaceKnobs, segments: Option<u32>) -> Result
         }
     }
     Ok(())
+}
+
+/// Changes how NAPI polls the interface, see [`sysfs::set_napi_where_it_differs`].
+fn set_napi(interface: &str, knobs: &InterfaceKnobs, off: bool) -> Result<(), KnobError> {
+    let values = [
+        knobs.threaded.map(u64::from),
+        knobs.napi_defer_hard_irqs.map(u64::from),
+        knobs.gro_flush_timeout.map(u64::from),
+    ];
+    sysfs::set_napi_where_it_differs(interface, values, off)
+        .map_err(|(setting, cause)| refused(napi_knob(setting), interface, cause))
+}
+
+/// The knob of a setting of NAPI.
+fn napi_knob(setting: Napi) -> &'static str {
+    match setting {
+        Napi::Threaded => "threaded",
+        Napi::DeferHardIrqs => "napi-defer-hard-irqs",
+        Napi::GroFlushTimeout => "gro-flush-timeout",
+    }
 }
 
 /// Largest superframe of IPv4; kernels before 6.3 have one limit for both IP versions.
@@ -234,6 +276,8 @@ fn check_fixed(
     for (knob, feature, asked) in [
         ("offload", IPV4_TSO, tso),
         ("gro", GRO, knobs.gro),
+        ("gro-list", GRO_LIST, knobs.gro_list),
+        ("udp-gro-forwarding", UDP_GRO_FORWARDING, knobs.udp_gro_forwarding),
         ("tx-checksum", ipv4_checksum, knobs.tx_checksum),
         ("rx-checksum", RX_CHECKSUM, knobs.rx_checksum),
     ] {

@@ -37,6 +37,10 @@ pub(super) fn findings() -> Vec<Finding> {
             capable(capabilities, CAP_NET_ADMIN),
         ),
         tun(tap::abilities()),
+        preemption(
+            read("/sys/kernel/debug/sched/preempt"),
+            &read("/proc/sys/kernel/version").unwrap_or_default(),
+        ),
         perf(try_sampling(), KernelSymbols::read().map(|symbols| symbols.len())),
         ssh(find_program("ssh")),
     ]
@@ -91,6 +95,33 @@ fn buffers(send: Option<u64>, receive: Option<u64>, unbound: bool) -> Finding {
     match send.min(receive) {
         smallest if smallest >= AMPLE_BUFFER_BYTES => Finding::good(name, detail),
         _ => Finding::limited(name, detail, remedy),
+    }
+}
+
+/// Whether the kernel lets a driver thread of a virtual adapter have its CPU while it works for a program. `modes` is
+/// the text of `sched/preempt` in debugfs, the present one in parentheses; `version` is that of `uname -v`.
+fn preemption(modes: Option<String>, version: &str) -> Finding {
+    let name = "preemption";
+    let of_version = |word: &str| version.split_whitespace().any(|found| found == word);
+    let mode = modes
+        .as_deref()
+        .and_then(|modes| modes.split_once('(')?.1.split_once(')'))
+        .map(|(mode, _)| mode)
+        .or_else(|| {
+            ["PREEMPT", "PREEMPT_RT"].iter().any(|word| of_version(word)).then_some("full")
+        });
+    match mode {
+        Some("full") => Finding::good(name, "the kernel is preempted at once (full)"),
+        Some(mode) => Finding::limited(
+            name,
+            format!(
+                "the kernel is not preempted at once ({mode}): interrupts of virtual adapters wait for what it \
+                 does, tens of microseconds (`interrupt_delay_us` in results)"
+            ),
+            "on Linux with PREEMPT_DYNAMIC: `echo full > /sys/kernel/debug/sched/preempt`",
+        ),
+        // debugfs is for root
+        None => Finding::good(name, "not known; results have the delay of interrupts"),
     }
 }
 
@@ -213,6 +244,18 @@ mod tests {
         let absent = congested("reno", "reno");
         assert!(absent.remedy.unwrap().contains("modprobe tcp_cubic"));
         assert_eq!(congestion(None, None).state, Limited);
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_preempted_makes_interrupts_late() {
+        let of = |modes: Option<&str>, version: &str| preemption(modes.map(str::to_owned), version);
+        let dynamic = "#1 SMP PREEMPT_DYNAMIC @0";
+        assert_eq!(of(Some("none voluntary (full) lazy"), dynamic).state, Good);
+        let late = of(Some("(none) voluntary full lazy"), dynamic);
+        assert_eq!(late.state, Limited);
+        assert!(late.detail.contains("(none)") && late.remedy.unwrap().contains("sched/preempt"));
+        assert_eq!(of(None, "#1 SMP PREEMPT @0").detail, of(Some("(full)"), dynamic).detail);
+        assert!(of(None, dynamic).detail.contains("not known"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use linkrate_adapter::OrderCount;
 use linkrate_agent::protocol::bounds;
-use linkrate_study::belief::{RateSeen, Strayed};
+use linkrate_study::belief::{RateSeen, Rescheduled, Strayed};
 use linkrate_sys::sched::ThreadId;
 use linkrate_terms::measurement::{AdapterEvidence, LinkEvidence};
 use linkrate_terms::spec::Adapter;
@@ -246,6 +246,11 @@ impl Ground {
     /// The threads of adapters that may run on other CPUs than their own.
     pub(crate) fn strayed(&self, placement: &Placement) -> Vec<Strayed> {
         self.adapters().map(|adapters| adapters.strayed(placement)).unwrap_or_default()
+    }
+
+    /// The threads whose policy or nice value somebody has changed.
+    pub(crate) fn rescheduled(&self) -> Vec<Rescheduled> {
+        self.adapters().map(Adapters::rescheduled).unwrap_or_default()
     }
 
     /// A part of the ground that has ended by itself, with the reason.

@@ -62,6 +62,7 @@ pub fn observe(
     }
     Ok(Observed {
         strayed: astray,
+        rescheduled: testbed.ground.rescheduled(),
         knobs: knobs(testbed, &begun.knobs, clients)?,
         rates,
         clocks: clocks(testbed, clients)?,

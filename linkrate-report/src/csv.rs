@@ -334,10 +334,14 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_device_ns", |run| text(cpu_ns(&counted(run)?.device_threads))),
     ("adapter_driver_ns", |run| text(cpu_ns(&counted(run)?.driver_threads))),
     // the calls of the driver threads to TAPs
-    ("adapter_tap_reads", |run| text(counted(run)?.tap?.reads)),
-    ("adapter_tap_empty_reads", |run| text(counted(run)?.tap?.empty_reads)),
-    ("adapter_tap_writes", |run| text(counted(run)?.tap?.writes)),
-    ("adapter_driver_sleeps", |run| text(counted(run)?.tap?.sleeps)),
+    ("adapter_tap_reads", |run| text(counted(run)?.driver_counts.reads)),
+    ("adapter_tap_empty_reads", |run| text(counted(run)?.driver_counts.empty_reads)),
+    ("adapter_tap_writes", |run| text(counted(run)?.driver_counts.writes)),
+    ("adapter_driver_sleeps", |run| text(counted(run)?.driver_counts.sleeps)),
+    ("adapter_interrupts", |run| text(counted(run)?.driver_counts.interrupts)),
+    ("adapter_interrupt_delay_us", |run| {
+        counted(run)?.driver_counts.mean_interrupt_delay_us().and_then(figure)
+    }),
     ("adapter_device_cpus", |run| figure(counted(run)?.device_cpus())),
     ("adapter_device_busiest_percent", |run| {
         counted(run)?.busiest_device_percent().and_then(figure)
@@ -374,6 +378,9 @@ const SOCKETS: &[Column<Measurement>] = &[
     }),
     ("mean_stack_packet_bytes", |run| run.evidence.mean_stack_packet_bytes().and_then(figure)),
     ("mean_driver_packet_bytes", |run| run.evidence.mean_driver_packet_bytes().and_then(figure)),
+    ("mean_frames_per_received_packet", |run| {
+        run.evidence.mean_frames_per_received_packet().and_then(figure)
+    }),
     ("sender_sockets", |run| text(run.evidence.senders.sockets)),
     ("sender_busy_us", |run| text(run.evidence.senders.busy_us)),
     ("rwnd_limited_us", |run| text(run.evidence.senders.rwnd_limited_us)),

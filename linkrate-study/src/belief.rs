@@ -40,7 +40,7 @@ mod sockets;
 mod told;
 
 pub use observed::{
-    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, Strayed, WindowSeen,
+    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, Rescheduled, Strayed, WindowSeen,
 };
 
 /// Whether a run counts.

@@ -189,7 +189,7 @@ mod tests {
             .collect();
         let expected = [
             ("jumbo frames", 6),
-            ("reassembly", 2),
+            ("reassembly", 3),
             ("steering", 2),
             ("adapters", 12),
             ("connections", 4),
@@ -212,8 +212,8 @@ mod tests {
         assert!(requests.len() == 4 && requests.iter().all(near));
         let compared = crate::analysis::effects::comparisons(&study);
         let count = |factor: &str| compared.iter().filter(|c| c.factor == factor).count();
-        let counts = ["mtu", "lro", "steering", "connections", "ports", "direction"].map(count);
-        assert_eq!(counts, [3, 1, 1, 2, 20, 0]);
+        let counts = ["mtu", "merge", "steering", "connections", "ports", "direction"].map(count);
+        assert_eq!(counts, [3, 3, 1, 2, 20, 0]);
     }
 
     #[test]

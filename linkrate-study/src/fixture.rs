@@ -236,7 +236,7 @@ pub(crate) fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
         bus_percent: vec![23.0],
         device_threads: vec![thread.clone(), ThreadTime { cpu_ns: 200_000_000, ..thread }],
         driver_threads: Vec::new(),
-        tap: None,
+        driver_counts: Default::default(),
         clients: BTreeMap::new(),
         frames_overtaken: None,
     })

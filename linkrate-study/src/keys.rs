@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use linkrate_terms::backup::{FileSizes, LONGEST_DIRECTORY};
 use linkrate_terms::clean::is_harmful;
-use linkrate_terms::knobs::{self, Knob, Unit};
+use linkrate_terms::knobs::{self, Knob, Merge, Unit};
 use linkrate_terms::mix::{MOST_PARTS, MOST_SHARE};
 use linkrate_terms::nearest::nearest;
 use linkrate_terms::units::{UnitError, format_duration, parse_duration, parse_percent};
@@ -72,6 +72,20 @@ impl Default for Setup {
             repeat: None,
         }
     }
+}
+
+impl Setup {
+    /// Lets this part of the receive path merge segments, and no other.
+    fn merge(&mut self, by: Merge) {
+        self.interface.gro = Some(by == Merge::Gro);
+        self.interface.port.lro = Some(by == Merge::Lro);
+    }
+}
+
+/// Whether two keys set the same thing.
+pub fn overlap(one: &str, other: &str) -> bool {
+    let settles = |all: &str, part: &str| all == "merge" && matches!(part, "gro" | "lro");
+    one == other || settles(one, other) || settles(other, one)
 }
 
 /// One setting.

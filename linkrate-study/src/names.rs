@@ -3,7 +3,7 @@
 //! Study files say `offload = "tso"`; a paper says TSO. The names of knobs come from their
 //! declaration. A key without a name here keeps its name in the study file.
 
-use linkrate_terms::knobs::{self, Values, Word};
+use linkrate_terms::knobs::{self, Merge, Values, Word};
 use linkrate_terms::{ByteSize, MessageSize};
 
 use crate::levels::{Level, Levels};
@@ -49,6 +49,7 @@ pub fn factor(name: &str) -> String {
         "receive-path" => "receive path",
         "working-set" => "working set",
         "gathering" => "gathering at clients",
+        "merge" => "merging of received segments",
         other => knobs::find(other).map_or(other, |knob| knob.name),
     }
     .to_owned()
@@ -56,8 +57,11 @@ pub fn factor(name: &str) -> String {
 
 /// The declared word of a knob that takes words, where the level is one of them.
 fn word(name: &str, level: &Level) -> Option<Word> {
-    let (Values::Words(words), Level::Text(text)) = (knobs::find(name)?.values, level) else {
-        return None;
+    let Level::Text(text) = level else { return None };
+    let words = match (name, knobs::find(name).map(|knob| knob.values)) {
+        ("merge", _) => Merge::WORDS,
+        (_, Some(Values::Words(words))) => words,
+        _ => return None,
     };
     words.iter().find(|word| word.word == text).copied()
 }
@@ -264,6 +268,8 @@ mod tests {
             ("mtu", Level::Number(9000), "MTU 9000"),
             ("lro", Level::Switch(true), "LRO"),
             ("lro", Level::Switch(false), "no LRO"),
+            ("merge", text("none"), "no merging"),
+            ("merge", text("gro"), "GRO"),
             ("burst", Level::Number(8), "8 requests outstanding"),
             ("rx-usecs", Level::Number(50), "rx-usecs 50"),
             ("direction", text("transmit"), "transmit"),
@@ -280,6 +286,8 @@ mod tests {
             ("ports", Level::Number(1), Level::Number(4), "4 ports instead of 1", true),
             ("mtu", Level::Number(1500), Level::Number(9000), "MTU 9000 instead of 1500", false),
             ("lro", Level::Switch(false), Level::Switch(true), "LRO", false),
+            ("merge", text("none"), text("lro"), "LRO", false),
+            ("merge", text("gro"), text("lro"), "LRO instead of GRO", false),
             ("lro", Level::Switch(true), Level::Switch(false), "no LRO instead of LRO", false),
             ("message", text("1 KiB"), text("4 KiB"), "4 KiB messages instead of 1 KiB", true),
         ] {

@@ -340,6 +340,8 @@ pub struct CellEvidence {
     pub stack_packet_bytes: Option<f64>,
     /// Mean bytes of a packet handed to the SUT's driver.
     pub driver_packet_bytes: Option<f64>,
+    /// Mean frames of the link in a packet that the SUT's IP received: those that GRO or LRO merged.
+    pub frames_per_received_packet: Option<f64>,
     /// Busy share of the clients' CPUs in per cent.
     pub client_cpu_percent: Option<f64>,
     /// Share of the SUT's CPUs that other programs had, in per cent. `cpu` and `service_demand` do not
@@ -486,6 +488,8 @@ pub struct AdapterFigures {
     pub device_busiest_percent: Option<f64>,
     /// Whether device threads may run on CPUs that the clients have too.
     pub device_shares_cpus: bool,
+    /// Mean time from an interrupt that ended a sleep of a driver thread until the thread had its CPU, µs.
+    pub interrupt_delay_us: Option<f64>,
     /// Frames dropped per run, by reason; reasons without a drop are left out.
     pub drops: BTreeMap<String, f64>,
     /// Received frames with a wrong checksum, per run.

@@ -181,22 +181,26 @@ mod tests {
             Err(error) => return println!("SKIPPED {test}: {error}"),
         };
         softirq_spin::sending_on(cpu, move |send, spin| {
-            let before = counts.on(cpu).unwrap();
-            for _ in 0..5 {
+            // softirqs of others on this CPU are counted too: least are between two looks when nobody has it
+            let mut least = None;
+            for sent in 1..=50 {
+                let (before, spun_before) = (counts.on(cpu).unwrap(), spin.spun().unwrap().ns);
                 send();
-            }
-            let seen = counts.on(cpu).unwrap().since(before);
-            let spun = spin.spun().unwrap();
-            // receive processing may be steered to another CPU
-            if spun.datagrams == 5 && seen.softirqs >= 5 {
+                let seen = counts.on(cpu).unwrap().since(before);
+                let spun = spin.spun().unwrap();
+                // receive processing may be steered to another CPU
+                if spun.datagrams != sent || seen.softirqs == 0 {
+                    return println!("SKIPPED {test}: {seen:?} {spun:?}");
+                }
+                let spun_ns = spun.ns - spun_before;
                 assert!(
-                    seen.softirq_ns >= spun.ns && spun.ns >= 5 * u64::from(LONGEST_NS),
+                    seen.softirq_ns >= spun_ns && spun_ns >= u64::from(LONGEST_NS),
                     "{seen:?} {spun:?}"
                 );
-                assert!(seen.softirq_ns < spun.ns * 2, "{seen:?} {spun:?}");
-            } else {
-                println!("SKIPPED {test}: {seen:?} {spun:?}");
+                let more_ns = seen.softirq_ns - spun_ns;
+                least = Some(least.map_or(more_ns, |least: u64| least.min(more_ns)));
             }
+            assert!(least.is_some_and(|ns| ns < u64::from(LONGEST_NS)), "{least:?} ns more");
             // a sleep ends by a timer interrupt
             let slept_ns = crate::clock::monotonic_ns();
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -5,8 +5,9 @@ use std::fs;
 
 use crate::error::SysError;
 
-/// IP, TCP and UDP counters by the kernel's names (`Tcp.RetransSegs`, `IpExt.OutOctets`), from
-/// `/proc/thread-self/net/snmp` and `/proc/thread-self/net/netstat` (net/ipv4/proc.c).
+/// IP, TCP and UDP counters by the kernel's names (`Tcp.RetransSegs`, `IpExt.OutOctets`, `Ip6.InReceives`), from
+/// `snmp`, `netstat` and `snmp6` in `/proc/thread-self/net` (net/ipv4/proc.c, net/ipv6/proc.c). The last is missing
+/// where there is no IPv6.
 ///
 /// # Errors
 /// When a file cannot be read.
@@ -16,6 +17,8 @@ pub fn protocol_counters() -> Result<BTreeMap<String, u64>, SysError> {
         let text = fs::read_to_string(path).map_err(|error| SysError::new("read", path, error))?;
         parse_pairs(&text, &mut counters);
     }
+    let text = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+    parse_ipv6(&text, &mut counters);
     Ok(counters)
 }
 
@@ -50,6 +53,20 @@ pub fn parse_pairs(text: &str, counters: &mut BTreeMap<String, u64>) {
     }
 }
 
+/// Adds the counters in the text of `snmp6`: one a line, whose name begins with that of its protocol.
+pub fn parse_ipv6(text: &str, counters: &mut BTreeMap<String, u64>) {
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(name), Some(Ok(value))) = (words.next(), words.next().map(str::parse)) else {
+            continue;
+        };
+        // a name has a protocol, whose last character is the first digit, and the counter
+        let Some(digit) = name.find('6') else { continue };
+        let (protocol, name) = name.split_at(digit + 1);
+        counters.insert(format!("{protocol}.{name}"), value);
+    }
+}
+
 /// Packets by CPU from the text of `softnet_stat`.
 pub fn parse_softnet(text: &str) -> BTreeMap<u32, u64> {
     let mut packets = BTreeMap::new();
@@ -77,6 +94,18 @@ mod tests {
         assert_eq!(counters["Tcp.RetransSegs"], 7);
         assert_eq!(counters["IpExt.OutOctets"], 9);
         assert!(!counters.contains_key("Tcp.MaxConn"));
+    }
+
+    #[test]
+    fn counters_of_ipv6_have_the_name_of_their_protocol() {
+        let mut counters = BTreeMap::new();
+        let text = "Ip6InReceives    \t7\nUdp6InDatagrams\t9\nIcmp6OutType133 1\nbad\nIp6X -\n";
+        parse_ipv6(text, &mut counters);
+        let found: Vec<(&str, u64)> = counters.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        assert_eq!(
+            found,
+            [("Icmp6.OutType133", 1), ("Ip6.InReceives", 7), ("Udp6.InDatagrams", 9)]
+        );
     }
 
     #[test]

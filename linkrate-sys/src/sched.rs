@@ -1,5 +1,6 @@
 //! CPU affinity, scheduling policy and CPU time of threads.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::num::NonZeroU64;
@@ -129,6 +130,50 @@ impl Drop for Ahead {
     }
 }
 
+/// How a thread gets its CPU, sched(7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    /// Its policy, by the kernel's number.
+    policy: libc::c_int,
+    /// Its nice value, which only ordinary and batch threads obey.
+    nice: i32,
+}
+
+impl Schedule {
+    /// That of a thread of any process.
+    ///
+    /// # Errors
+    /// `ESRCH` when it has ended.
+    pub fn of(thread: ThreadId) -> Result<Self, SysError> {
+        let read = || -> io::Result<Self> {
+            // SAFETY: the call takes a number.
+            let policy = unsafe { libc::sched_getscheduler(thread) };
+            if policy < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let nice =
+                rustix::process::getpriority_process(rustix::process::Pid::from_raw(thread))?;
+            Ok(Self { policy: policy & !libc::SCHED_RESET_ON_FORK, nice })
+        };
+        read().map_err(|error| SysError::new("read schedule of thread", thread.to_string(), error))
+    }
+}
+
+impl fmt::Display for Schedule {
+    /// `SCHED_OTHER, nice 10`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = match self.policy {
+            libc::SCHED_OTHER => "SCHED_OTHER",
+            libc::SCHED_FIFO => "SCHED_FIFO",
+            libc::SCHED_RR => "SCHED_RR",
+            libc::SCHED_BATCH => "SCHED_BATCH",
+            libc::SCHED_IDLE => "SCHED_IDLE",
+            other => return write!(f, "policy {other}, nice {}", self.nice),
+        };
+        write!(f, "{policy}, nice {}", self.nice)
+    }
+}
+
 /// Makes the calling thread a batch thread, sched(7): when it wakes it waits for the running one
 /// instead of taking its CPU.
 ///
@@ -254,6 +299,17 @@ fn parse_user_ticks(stat: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_schedule_is_policy_and_nice_value() {
+        let own = || Schedule::of(current_thread()).unwrap();
+        let (before, was) = (own(), own().nice);
+        set_nice(was + 1).unwrap();
+        assert_ne!(own(), before);
+        become_batch().unwrap();
+        assert_eq!(own().to_string(), format!("SCHED_BATCH, nice {}", was + 1));
+        assert!(Schedule::of(0x3fff_fff0).is_err());
+    }
 
     #[test]
     fn who_goes_ahead_goes_back() {

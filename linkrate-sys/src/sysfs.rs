@@ -1,4 +1,4 @@
-//! Receive packet steering (RPS) and NAPI threads of an interface, through `/sys/class/net`.
+//! Receive packet steering (RPS) and the settings of NAPI of an interface, through `/sys/class/net`.
 //!
 //! A sysfs shows the interfaces of the network namespace of the process that mounted it. A
 //! [host](crate::host) mounts its own. If that failed, its interfaces are missing here, and the
@@ -59,19 +59,74 @@ pub fn set_receive_steering(interface: &str, queue: u32, cpus: &CpuSet) -> SysRe
     if effective == *cpus { Ok(()) } else { Err(differs(&path, cpus, &effective)) }
 }
 
-/// Lets kernel threads poll the interface, one for each NAPI instance, in place of softirqs (`threaded`,
-/// Documentation/networking/napi.rst), and reads the setting back.
+/// How NAPI polls an interface (Documentation/networking/napi.rst).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Napi {
+    /// Kernel threads poll, one for each instance, in place of softirqs: 0 or 1. Since Linux 5.12.
+    Threaded,
+    /// Polls without a packet after which interrupts are on again. Since Linux 5.8.
+    DeferHardIrqs,
+    /// The time after which a deferred poll takes place, ns.
+    GroFlushTimeout,
+}
+
+impl Napi {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Threaded, Self::DeferHardIrqs, Self::GroFlushTimeout];
+
+    /// The name of its file in `/sys/class/net/INTERFACE`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Threaded => "threaded",
+            Self::DeferHardIrqs => "napi_defer_hard_irqs",
+            Self::GroFlushTimeout => "gro_flush_timeout",
+        }
+    }
+}
+
+/// One of the settings of NAPI.
 ///
 /// # Errors
-/// `NotFound` before Linux 5.12, `PermissionDenied` without CAP_NET_ADMIN over the network namespace.
-pub fn thread_napi(interface: &str) -> SysResult<()> {
-    const ON: &str = "1";
-    let path = path(interface, "threaded")?;
-    fs::write(&path, ON).map_err(|error| {
-        SysError::new(format!("write {ON} to"), path.display().to_string(), error)
+/// `NotFound` on kernels that do not have it, `InvalidInput` for an interface without NAPI.
+pub fn napi(interface: &str, setting: Napi) -> SysResult<u64> {
+    let path = path(interface, setting.name())?;
+    let text = read(&path)?;
+    text.parse().map_err(|_| unreadable(&path, &text))
+}
+
+/// Changes one of the settings of NAPI, and reads it back.
+///
+/// # Errors
+/// As for [`napi`], and `PermissionDenied` without CAP_NET_ADMIN over the network namespace.
+pub fn set_napi(interface: &str, setting: Napi, value: u64) -> SysResult<()> {
+    let path = path(interface, setting.name())?;
+    fs::write(&path, value.to_string()).map_err(|error| {
+        SysError::new(format!("write {value} to"), path.display().to_string(), error)
     })?;
-    let effective = read(&path)?;
-    if effective == ON { Ok(()) } else { Err(differs(&path, &ON, &effective)) }
+    let effective = napi(interface, setting)?;
+    if effective == value { Ok(()) } else { Err(differs(&path, &value, &effective)) }
+}
+
+/// Changes those settings of NAPI that are not as they should be, in the order of [`Napi::ALL`]; `None` stays as it is.
+/// With `off`, only those that become 0, which must come before GRO is switched off: a veth without GRO has no NAPI
+/// instances, and then the kernel refuses. Without it, the others.
+///
+/// # Errors
+/// The setting, and what [`napi`] or [`set_napi`] say.
+pub fn set_napi_where_it_differs(
+    interface: &str,
+    values: [Option<u64>; Napi::ALL.len()],
+    off: bool,
+) -> Result<(), (Napi, SysError)> {
+    for (setting, value) in Napi::ALL.into_iter().zip(values) {
+        let Some(value) = value.filter(|value| (*value == 0) == off) else { continue };
+        let set = napi(interface, setting).and_then(|is| match is == value {
+            true => Ok(()),
+            false => set_napi(interface, setting, value),
+        });
+        set.map_err(|error| (setting, error))?;
+    }
+    Ok(())
 }
 
 fn explain_steering(error: SysError) -> SysError {

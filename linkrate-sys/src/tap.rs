@@ -33,9 +33,11 @@ use crate::error::{SysError, SysResult};
 use crate::netlink::check_name;
 use crate::sysfs;
 
+mod batch;
 mod napi_thread;
 mod probe;
 
+pub use batch::{Packet, WriteRing, write_packet};
 pub use probe::{Abilities, abilities};
 
 const DEVICE: &str = "/dev/net/tun";
@@ -201,7 +203,7 @@ impl Tap {
         let mut newest = napi_thread::newest_process().map_err(failed)?;
         let tap = Self::make((kind, Receive::Napi), name, queues, |number| {
             if number == 0 {
-                sysfs::thread_napi(name)?;
+                sysfs::set_napi(name, sysfs::Napi::Threaded, 1)?;
             }
             let before = newest;
             newest = napi_thread::newest_process().map_err(failed)?;
@@ -309,6 +311,17 @@ pub fn attach_queue(queue: impl AsFd) -> SysResult<()> {
 pub fn detach_queue(queue: impl AsFd) -> SysResult<()> {
     set_queue(queue, libc::IFF_DETACH_QUEUE)
         .map_err(|error| SysError::new("detach queue of TAP", "", error))
+}
+
+/// Whether a NAPI instance processes what is written to a queue.
+pub fn has_napi(queue: impl AsFd) -> bool {
+    // SAFETY: ifreq is plain data, valid when zeroed.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: TUNGETIFF writes one ifreq, which lives through the call.
+    let got = unsafe { pass(queue, libc::TUNGETIFF, (&raw mut request).cast()) };
+    // SAFETY: TUNGETIFF has set the flags, and a zeroed union has them as well.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    got.is_ok() && libc::c_int::from(flags) & libc::IFF_NAPI != 0
 }
 
 /// Reads one packet that the host transmits, behind its header. Bytes that do not fit into `buffer`

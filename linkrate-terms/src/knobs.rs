@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use declare::{Change, Ends, Knob, Owner};
 pub use socket::{Family, SocketKnobs};
 pub use value::{Unit, Value, Values};
-pub use words::{AggregateMode, Balance, LacpRate, Offload, Steering, Toe, Word};
+pub use words::{AggregateMode, Balance, LacpRate, Merge, Offload, Steering, Toe, Word};
 
 use crate::model::{LARGEST_MTU, MOST_TOE_CONNECTIONS, SMALLEST_MTU};
 use declare::{is_unset, knobs, put};
@@ -39,6 +39,10 @@ const fn number(low: u32, high: u32) -> Values {
 
 const fn bytes(low: u32, high: u32) -> Values {
     Values::Number { low, high, unit: Unit::Bytes }
+}
+
+const fn nanoseconds(low: u32, high: u32) -> Values {
+    Values::Number { low, high, unit: Unit::Nanoseconds }
 }
 
 const fn microseconds(low: u32, high: u32) -> Values {
@@ -66,6 +70,29 @@ knobs! {
         /// Generic receive offload: the kernel merges received segments
         "gro" gro: bool;
         Kernel, Values::Switch, Live, One, "GRO";
+
+        // Documentation/networking/segmentation-offloads.rst, net/ipv4/tcp_offload.c
+        /// GRO keeps packets that no socket of the host waits for as a list of packets, to forward them
+        "gro-list" gro_list: bool;
+        Kernel, Values::Switch, Live, One, "GRO by fraglist";
+
+        /// GRO merges UDP datagrams that are forwarded as well
+        "udp-gro-forwarding" udp_gro_forwarding: bool;
+        Kernel, Values::Switch, Live, One, "GRO of forwarded UDP";
+
+        // Documentation/networking/napi.rst, as the next two
+        /// Threads of the kernel poll the interface in place of softirqs (threaded NAPI)
+        "threaded" threaded: bool;
+        Kernel, Values::Switch, Live, One, "threaded NAPI";
+
+        /// Polls without a packet after which the interface gets its interrupts again
+        "napi-defer-hard-irqs" napi_defer_hard_irqs: u32;
+        Kernel, number(0, i32::MAX.unsigned_abs()), Live, One, "napi-defer-hard-irqs";
+
+        /// Time after which a poll that was deferred takes place, and GRO passes on what it holds, in
+        /// nanoseconds; 0 does neither
+        "gro-flush-timeout" gro_flush_timeout: u32;
+        Kernel, nanoseconds(0, 1_000_000_000), Live, One, "gro-flush-timeout";
 
         /// Transmit checksum offload
         "tx-checksum" tx_checksum: bool;

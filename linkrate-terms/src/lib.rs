@@ -21,7 +21,7 @@
 //! - [`latency`]: latency of which a part may not be known
 //! - [`imported`]: a run that another program measured
 //! - [`discipline`]: queue disciplines of interfaces
-//! - [`tap`]: what the drivers of virtual adapters do with TAPs
+//! - [`driver_counts`]: what the driver threads of virtual adapters count
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
 //! - [`date`]: dates of the Gregorian calendar
@@ -41,6 +41,7 @@ pub mod cpu_use;
 pub mod cpus;
 pub mod date;
 pub mod discipline;
+pub mod driver_counts;
 pub mod event;
 pub mod existing_aggregate;
 pub mod failure;
@@ -60,7 +61,6 @@ pub mod model;
 pub mod nearest;
 pub mod profile;
 pub mod spec;
-pub mod tap;
 pub mod told;
 pub mod topology;
 pub mod units;

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::client_part::ClientPart;
 use crate::discipline::Discipline;
+use crate::driver_counts::DriverCounts;
 use crate::failure::Failure;
 use crate::flow::FlowEnds;
 use crate::gaps::Gaps;
 use crate::intervals::Interval;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
-use crate::tap::TapCalls;
 use crate::told::Told;
 
 pub use crate::cpu_use::{CpuTime, CpuUse, IdleSource, OtherProgram, ThreadTime};
@@ -232,9 +232,9 @@ pub struct AdapterEvidence {
     pub device_threads: Vec<ThreadTime>,
     /// CPU time of the SUT's driver threads; part of the SUT's own.
     pub driver_threads: Vec<ThreadTime>,
-    /// What these threads did with TAPs; absent in runs of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tap: Option<TapCalls>,
+    /// What these threads counted.
+    #[serde(default)]
+    pub driver_counts: DriverCounts,
     /// Counters of the clients' ports together, of what frames waited for (`rxWaitNs`, ...); empty in runs
     /// of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -443,7 +443,28 @@ impl Evidence {
 
     /// Mean bytes of an IP packet as TCP built it: large with GSO and TSO, one MTU without.
     pub fn mean_stack_packet_bytes(&self) -> Option<f64> {
-        ratio(self.protocol.get("IpExt.OutOctets"), self.protocol.get("Ip.OutRequests"))
+        let octets = self.sum(["IpExt.OutOctets", "Ip6.OutOctets"]);
+        ratio(Some(&octets), Some(&self.sum(["Ip.OutRequests", "Ip6.OutRequests"])))
+    }
+
+    /// Mean frames of the link in a packet that the SUT's IP received: above 1 where the adapter (LRO) or the
+    /// kernel (GRO) has merged some. Where linkrate does not know the link, frames are those that the drivers
+    /// told of. Interfaces beside those of the run are in the packets.
+    pub fn mean_frames_per_received_packet(&self) -> Option<f64> {
+        let of_port = |port: &PortEvidence| port.counters.get("ifHCInUcastPkts").copied();
+        let frames = match self.adapter.as_deref() {
+            Some(adapter) => adapter.ports.iter().filter_map(of_port).fold(0, u64::saturating_add),
+            None => self.interface.rx_packets,
+        };
+        ratio(Some(&frames), Some(&self.sum(["Ip.InReceives", "Ip6.InReceives"])))
+    }
+
+    /// The sum of counters of IPv4 and IPv6.
+    fn sum(&self, names: [&str; 2]) -> u64 {
+        names
+            .iter()
+            .filter_map(|name| self.protocol.get(*name))
+            .fold(0, |sum, value| sum.saturating_add(*value))
     }
 
     /// Mean bytes of a packet handed to the driver: large only if the adapter does the cutting.

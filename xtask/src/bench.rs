@@ -1,10 +1,12 @@
-//! Benchmarks: ratios to third-party peers, all contestants in turn in one run; and sessions of one study.
+//! Benchmarks: ratios to third-party peers and to other commits, all contestants in turn in one run; and sessions of one
+//! study.
 
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use crate::cargo::cargo;
+use crate::cargo::{cargo, root};
+use crate::git::git;
 use crate::peers;
 use crate::summary::Outcome;
 
@@ -15,6 +17,34 @@ pub fn run(install: bool) -> io::Result<ExitCode> {
     peers::provide(peers::OF_BENCHMARKS, install)?;
     for package in ["linkrate-wire", "linkrate"] {
         if !cargo(["bench", "--locked", "--package", package, "--benches"]).status()?.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds another commit, and measures it and this one by turns.
+///
+/// # Errors
+/// Git or cargo cannot be started, or git does not know the commit.
+pub fn against(commit: &str) -> io::Result<ExitCode> {
+    let unknown = || io::Error::other(format!("git knows no commit {commit:?}"));
+    let asked = format!("{commit}^{{commit}}");
+    let commit = git(&["rev-parse", "--verify", "--quiet", &asked])?.ok_or_else(unknown)?;
+    let clone = root().join("target/against").join(&commit[..12]);
+    if !clone.exists() {
+        let tree = clone.to_string_lossy();
+        git(&["clone", "--quiet", "--no-checkout", ".", &tree])?.ok_or_else(unknown)?;
+    }
+    let tree = clone.to_string_lossy();
+    git(&["-C", &tree, "checkout", "--quiet", "--detach", &commit])?.ok_or_else(unknown)?;
+    let mut build = cargo(["build", "--locked", "--release", "--package", "linkrate"]);
+    build.current_dir(&clone).env_remove("CARGO_TARGET_DIR");
+    let mut measure =
+        cargo(["bench", "--locked", "--package", "linkrate", "--bench", "against", "--"]);
+    measure.arg(clone.join("target/release/linkrate"));
+    for mut command in [build, measure] {
+        if !command.status()?.success() {
             return Ok(ExitCode::FAILURE);
         }
     }

@@ -91,11 +91,14 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         seed: u32,
     },
-    /// Print how linkrate compares with iperf3, side by side in one run.
+    /// Print how linkrate compares with iperf3, or with another commit, side by side in one run.
     Bench {
         /// Install no Debian packages; skip what needs missing ones.
         #[arg(long)]
         no_install: bool,
+        /// Compare with this commit instead, which is built in target/against.
+        #[arg(long, value_name = "COMMIT")]
+        against: Option<String>,
     },
     /// Run one small study in several sessions with fresh labs, and fail if they differ much more than their intervals say.
     Sessions {
@@ -137,8 +140,12 @@ fn main() -> ExitCode {
         Task::Sessions { folder, add } => {
             summary.step("sessions", || bench::sessions(folder.as_deref(), add));
         }
-        Task::Bench { no_install } => {
-            return bench::run(!no_install).unwrap_or_else(|error| {
+        Task::Bench { no_install, against } => {
+            let done = match against {
+                Some(commit) => bench::against(&commit),
+                None => bench::run(!no_install),
+            };
+            return done.unwrap_or_else(|error| {
                 eprintln!("error: bench: {error}");
                 ExitCode::FAILURE
             });

@@ -56,6 +56,8 @@ const NAMELESS: &[(&str, &str)] = &[
     ("linkrate-report/tests/report/chromium.rs", "start_or_skip"),
     // flent, from the virtual environment that the tests find it in
     ("linkrate/tests/common/flent.rs", "with"),
+    // the linkrate of another commit, which the caller builds
+    ("linkrate/benches/against.rs", "measure"),
     // a copy of the test itself
     ("linkrate-sys/tests/it/hosts.rs", "an_ordinary_user_can_do_it_all"),
 ];

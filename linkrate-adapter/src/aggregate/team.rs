@@ -241,19 +241,20 @@ impl Team {
                 count += 1;
                 member.received += 1;
                 if is_of_the_aggregate(&descriptor) {
-                    member.lane.taken(&descriptor);
+                    member.lane.taken(descriptor.frames());
                     let is_awake = self.control.is_some();
                     self.shared.message(number, whole(&descriptor), is_awake);
                 } else if has_copies && is_for_a_group(&descriptor) {
-                    member.lane.taken(&descriptor);
+                    member.lane.taken(descriptor.frames());
                 } else if collects {
-                    member.lane.hand_up(host, &descriptor)?;
+                    host.queue(descriptor);
                 } else {
                     // a port that the partner has not been told of (802.1AX, Frame Collection)
-                    member.lane.taken(&descriptor);
+                    member.lane.taken(descriptor.frames());
                     self.shared.count_uncollected(descriptor.frames());
                 }
             }
+            member.lane.hand_up(host)?;
             if count >= WEIGHT {
                 self.turn = (number + 1) % ports;
                 break;

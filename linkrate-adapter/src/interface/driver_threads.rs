@@ -12,13 +12,13 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
+use linkrate_terms::driver_counts::DriverCounts;
 use linkrate_terms::measurement::ThreadTime;
-use linkrate_terms::tap::TapCalls;
 
 use super::driver::{Driver, Outlet};
 use super::lane::Lane;
 use super::napi::{Napi, Priority, Told};
-use super::tap_calls::TapCounters;
+use super::thread_counters::ThreadCounters;
 use super::waker::Waker;
 use crate::AdapterError;
 use crate::aggregate::team::Team;
@@ -53,7 +53,7 @@ struct DriverThread {
     commands: Sender<Command>,
     interrupt: Arc<Waker>,
     /// The thread's calls to TAPs.
-    calls: Arc<TapCounters>,
+    counters: Arc<ThreadCounters>,
     thread: Thread,
 }
 
@@ -63,10 +63,10 @@ impl DriverThread {
         let (commands, received) = channel();
         let epoll = Epoll::new()?;
         epoll.add(interrupt.as_fd(), INTERRUPT, Watch::Always)?;
-        let calls = Arc::new(TapCounters::default());
+        let counters = Arc::new(ThreadCounters::default());
         let mut poll = Poll {
             commands: received,
-            calls: Arc::clone(&calls),
+            counters: Arc::clone(&counters),
             interrupt: Arc::clone(&interrupt),
             epoll,
             readable: Readable::default(),
@@ -80,7 +80,7 @@ impl DriverThread {
             told.told(napi.priority());
             poll.run(napi)
         })?;
-        Ok(Self { commands, interrupt, calls, thread })
+        Ok(Self { commands, interrupt, counters, thread })
     }
 
     fn tell(&self, command: Command) -> bool {
@@ -147,11 +147,11 @@ impl DriverThreads {
         self.0.threads.iter().filter_map(|driver| driver.thread.time()).collect()
     }
 
-    /// The calls of all threads to TAPs so far.
+    /// The counts of all threads so far.
     #[must_use]
-    pub fn tap_calls(&self) -> TapCalls {
-        let calls = self.0.threads.iter().map(|driver| driver.calls.get());
-        calls.reduce(TapCalls::plus).unwrap_or_default()
+    pub fn counts(&self) -> DriverCounts {
+        let calls = self.0.threads.iter().map(|driver| driver.counters.get());
+        calls.reduce(DriverCounts::plus).unwrap_or_default()
     }
 
     /// Kernel ids of the threads.
@@ -173,7 +173,7 @@ impl DriverThreads {
 
     /// Hands a queue to the thread that [`next`](Self::next) named.
     pub(crate) fn add(&self, thread: usize, mut driver: Driver) -> Polled {
-        driver.count_in(Arc::clone(&self.0.threads[thread].calls));
+        driver.count_in(Arc::clone(&self.0.threads[thread].counters));
         let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
         self.0.threads[thread].tell(Command::Add(number, Box::new(driver)));
         Polled { all: Arc::clone(&self.0), thread, number }
@@ -230,7 +230,7 @@ impl Drop for Polled {
 #[derive(Debug)]
 struct Poll {
     commands: Receiver<Command>,
-    calls: Arc<TapCounters>,
+    counters: Arc<ThreadCounters>,
     interrupt: Arc<Waker>,
     epoll: Epoll,
     readable: Readable,
@@ -247,7 +247,7 @@ impl Poll {
             }
             if packets == 0 {
                 napi.rest();
-                self.calls.sleeps.add(1);
+                self.counters.sleeps.add(1);
                 self.sleep()?;
             } else if napi.polled(packets) {
                 self.drivers.iter().for_each(|(_, driver)| driver.budget_spent());
@@ -329,7 +329,10 @@ impl Poll {
         // commands come before the wake-up that announces them
         let slept = self.epoll.wait(&mut self.readable, timeout_ns);
         let readable = |number| self.readable.numbers().any(|readable| readable == number);
-        self.interrupt.woken(readable(INTERRUPT));
+        if let Some(rung_ns) = self.interrupt.woken(readable(INTERRUPT)) {
+            self.counters.interrupts.add(1);
+            self.counters.interrupt_delay_ns.add(monotonic_ns().saturating_sub(rung_ns));
+        }
         for (number, driver) in &mut self.drivers {
             driver.woken(readable(*number));
         }

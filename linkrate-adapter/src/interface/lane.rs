@@ -137,22 +137,23 @@ impl Lane {
         posted
     }
 
-    /// Hands a packet of the device to the host.
+    /// Hands the packets that the host's end has queued, all of this device, to the host.
     ///
     /// # Errors
     /// The TAP is gone.
-    pub(crate) fn hand_up(&self, host: &HostEnd, descriptor: &RxDescriptor) -> io::Result<()> {
-        if !host.write(descriptor)? {
-            self.queue.counters.rx_refused.add(1);
+    pub(crate) fn hand_up(&self, host: &mut HostEnd) -> io::Result<()> {
+        let done = host.hand_up()?;
+        if done.refused > 0 {
+            self.queue.counters.rx_refused.add(done.refused);
         }
-        self.taken(descriptor);
+        self.taken(done.frames);
         Ok(())
     }
 
-    /// The device may use the places of a packet again.
-    pub(crate) fn taken(&self, descriptor: &RxDescriptor) {
+    /// The device may use the places of so many frames again.
+    pub(crate) fn taken(&self, frames: u64) {
         // only this thread writes it
-        let consumed = self.queue.consumed.load(Ordering::Relaxed) + descriptor.frames();
+        let consumed = self.queue.consumed.load(Ordering::Relaxed) + frames;
         self.queue.consumed.store(consumed, Ordering::Release);
     }
 

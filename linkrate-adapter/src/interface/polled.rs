@@ -15,7 +15,7 @@ use super::flow_queue::FlowQueue;
 use super::lane::{LONGEST_QUEUE, MOST_BYTES};
 use super::recall::GivenUp;
 use super::rings::{RxDescriptor, TxDescriptor};
-use super::tap_io;
+use super::tap_io::{self, Packet};
 use crate::counters::DriverCounters;
 use crate::frame::Block;
 use crate::pool::Pool;
@@ -120,7 +120,7 @@ impl Polled {
         self.counters.rx_packets.add(self.rx.len() as u64);
         for descriptor in self.rx.drain(..) {
             self.consumed += descriptor.frames();
-            match tap_io::write(&self.tap, &descriptor) {
+            match tap_io::write(&self.tap, &Packet::new(descriptor)) {
                 Ok(Some(_)) => {}
                 Ok(None) => self.counters.rx_refused.add(1),
                 Err(_) => self.broken = true,

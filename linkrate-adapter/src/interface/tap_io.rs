@@ -1,10 +1,11 @@
 //! Packets into and out of a TAP.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::OwnedFd;
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::tap;
+use linkrate_wire::vnet;
 
 use super::rings::{RxDescriptor, TxDescriptor};
 use crate::frame::{Block, VNET_BYTES};
@@ -12,9 +13,6 @@ use crate::pool::Pool;
 
 /// Most blocks that a queue keeps for its packets.
 pub(crate) const BLOCKS: usize = 4096;
-
-/// Pieces of a packet that go to the kernel without an allocation.
-const PIECES: usize = 64;
 
 /// Reads the next packet that the host transmits; `None` when there is no packet.
 ///
@@ -28,35 +26,37 @@ pub(crate) fn read(tap: &OwnedFd, pool: &mut Pool<Block>) -> io::Result<Option<T
     }
 }
 
+/// A packet for the host behind its vnet header.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    vnet: [u8; vnet::LONGEST],
+    pub(crate) descriptor: RxDescriptor,
+}
+
+impl Packet {
+    pub(crate) fn new(descriptor: RxDescriptor) -> Self {
+        Self { vnet: descriptor.vnet.emit(), descriptor }
+    }
+}
+
+impl tap::Packet for Packet {
+    fn for_each_piece<'a>(&'a self, mut piece: impl FnMut(&'a [u8])) {
+        piece(&self.vnet[..VNET_BYTES]);
+        self.descriptor.for_each_piece(piece);
+    }
+}
+
 /// Hands one packet to the host. Returns the bytes of the call; `None` when the host refuses this
 /// packet; others may still pass.
 ///
 /// # Errors
 /// The TAP's own: its interface is gone.
-pub(crate) fn write(tap: &OwnedFd, descriptor: &RxDescriptor) -> io::Result<Option<usize>> {
-    let vnet = descriptor.vnet.emit();
-    let mut pieces = [IoSlice::new(&[]); PIECES];
-    pieces[0] = IoSlice::new(&vnet[..VNET_BYTES]);
-    let mut count = 1;
-    let mut rest = Vec::new();
-    descriptor.for_each_piece(|piece| {
-        if piece.is_empty() {
-            return;
-        }
-        match pieces.get_mut(count) {
-            Some(place) => {
-                *place = IoSlice::new(piece);
-                count += 1;
-            }
-            None => rest.push(IoSlice::new(piece)),
-        }
-    });
-    let written = if rest.is_empty() {
-        tap::write_vectored(tap, &pieces[..count])
-    } else {
-        let all: Vec<_> = pieces.into_iter().chain(rest).collect();
-        tap::write_vectored(tap, &all)
-    };
+pub(crate) fn write(tap: &OwnedFd, packet: &Packet) -> io::Result<Option<usize>> {
+    taken(tap::write_packet(tap, packet))
+}
+
+/// What a write has returned, as [`write`] does.
+pub(crate) fn taken(written: io::Result<usize>) -> io::Result<Option<usize>> {
     match written {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if is_gone(&error) => Err(error),

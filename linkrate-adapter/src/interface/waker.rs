@@ -4,8 +4,9 @@
 //! suppression of virtio has it. Under load neither side makes a system call.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::doorbell::Doorbell;
 use linkrate_sys::error::SysResult;
 
@@ -14,6 +15,8 @@ use linkrate_sys::error::SysResult;
 pub struct Waker {
     sleeps: AtomicBool,
     bell: Doorbell,
+    /// When a sleeping thread was rung last, CLOCK_MONOTONIC ns.
+    rung_ns: AtomicU64,
 }
 
 impl Waker {
@@ -22,7 +25,8 @@ impl Waker {
     /// # Errors
     /// When descriptors have run out.
     pub fn new() -> SysResult<Self> {
-        Ok(Self { sleeps: AtomicBool::new(false), bell: Doorbell::new()? })
+        let (sleeps, rung_ns) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Self { sleeps, bell: Doorbell::new()?, rung_ns })
     }
 
     /// Says that the calling thread is about to sleep. After that call it must look at its work
@@ -36,11 +40,13 @@ impl Waker {
 
     /// Says that the calling thread is awake again. `readable` is whether its wait found the
     /// descriptor readable: a ring may come after the wake-up that it was meant for, and would end
-    /// every later wait at once.
-    pub fn woken(&self, readable: bool) {
-        if !self.sleeps.swap(false, Ordering::Relaxed) || readable {
+    /// every later wait at once. Returns when the thread was rung, CLOCK_MONOTONIC ns, if that ended its sleep.
+    pub fn woken(&self, readable: bool) -> Option<u64> {
+        let rung = !self.sleeps.swap(false, Ordering::Relaxed);
+        if rung || readable {
             self.bell.clear();
         }
+        (rung && readable).then(|| self.rung_ns.load(Ordering::Relaxed))
     }
 
     /// Wakes the thread, or ends the next sleep that it begins. For commands and requests, which it takes
@@ -56,6 +62,7 @@ impl Waker {
         let slept =
             self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed);
         if slept {
+            self.rung_ns.store(monotonic_ns(), Ordering::Relaxed);
             self.bell.ring();
         }
         slept
@@ -85,10 +92,11 @@ mod tests {
         assert!(waker.wake());
         assert!(!waker.wake(), "it is awake already");
         assert!(wait(&[waker.as_fd()], Some(0)).unwrap().any());
-        waker.woken(true);
+        let rung_ns = waker.woken(true).unwrap();
+        assert!((1..=monotonic_ns()).contains(&rung_ns));
         assert!(!wait(&[waker.as_fd()], Some(0)).unwrap().any());
         waker.will_sleep();
-        waker.woken(false);
+        assert_eq!(waker.woken(false), None);
         assert!(!waker.wake());
     }
 

@@ -11,7 +11,7 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Ethtool, Features};
 use linkrate_sys::irq_affinity;
 use linkrate_sys::netlink::{Addressing, Disciplines, Link, Neighbours, RouteSocket};
-use linkrate_sys::sysfs;
+use linkrate_sys::sysfs::{self, Napi};
 use linkrate_sys::tree::Tree;
 use linkrate_terms::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,8 @@ pub struct Settings {
     /// Receive packet steering by queue.
     steering: Vec<CpuSet>,
     interrupts: Vec<(u32, CpuSet)>,
+    /// The settings of NAPI, in the order of [`Napi::ALL`]; `None` where the kernel does not tell.
+    napi: [Option<u64>; Napi::ALL.len()],
     up: bool,
     /// Addresses and routes as rtnetlink messages.
     addressing: [Vec<Vec<u8>>; 2],
@@ -87,6 +89,7 @@ impl Settings {
             channels: channels.map(|channels| [channels.rx, channels.tx, channels.combined]),
             steering: steering.collect(),
             interrupts: interrupts.collect(),
+            napi: Napi::ALL.map(|setting| sysfs::napi(interface, setting).ok()),
             up: addressing.was_up(),
             addressing: addressing.to_messages(),
             sysctls: sysctls(interface),
@@ -135,12 +138,17 @@ impl Settings {
         if now.mtu != self.mtu {
             note(route.set_mtu(name, self.mtu));
         }
+        let napi = |off| {
+            sysfs::set_napi_where_it_differs(name, self.napi, off).map_err(|(_, error)| error)
+        };
+        note(napi(true));
         if let Ok(current) = ethtool.features(name) {
             let wishes = wishes(&self.features, &current);
             if !wishes.is_empty() {
                 note(ethtool.set_features(name, &wishes));
             }
         }
+        note(napi(false));
         self.restore_superframes(&mut route, name, &now, &mut note);
         for (queue, cpus) in (0..).zip(&self.steering) {
             if sysfs::receive_steering(name, queue).is_ok_and(|now| now != *cpus) {

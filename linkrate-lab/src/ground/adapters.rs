@@ -25,12 +25,12 @@ use linkrate_adapter::{
     Port, PortLink, PortSpec, Priority, Snapshot, since,
 };
 use linkrate_agent::protocol::{Carries, Reply, Request};
-use linkrate_study::belief::{RateSeen, Strayed};
+use linkrate_study::belief::{RateSeen, Rescheduled, Strayed};
 use linkrate_sys::clock::monotonic_ns;
+use linkrate_terms::driver_counts::DriverCounts;
 use linkrate_terms::knobs::{AtmRequest, Owner};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LinkKind;
-use linkrate_terms::tap::TapCalls;
 use linkrate_terms::topology;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
@@ -98,7 +98,7 @@ pub struct Reading {
     buses_busy_ns: Vec<u64>,
     device: Vec<ThreadTime>,
     drivers: Vec<ThreadTime>,
-    tap: TapCalls,
+    driver_counts: DriverCounts,
     /// Of the clients' ports together.
     clients: Snapshot,
 }
@@ -174,6 +174,15 @@ impl Adapters {
             return Err(LabError::Invalid {
                 what: format!("knob \"queues\": requested {queues}"),
                 hint: format!("a port of {} has {}", self.model.name, self.model.queues),
+            });
+        }
+        if asked.gro == Some(true) && !self.napi.has_threads() {
+            return Err(LabError::Invalid {
+                what: "knob \"gro\": nothing merges on these virtual adapters, which have no NAPI threads"
+                    .to_owned(),
+                hint: "as root, on Linux 5.12 or later, models without a TCP offload engine have them where the \
+                       system under test has CPUs of its own; or leave gro out"
+                    .to_owned(),
             });
         }
         let of_the_kernel = InterfaceKnobs {
@@ -268,7 +277,11 @@ impl Adapters {
             buses_busy_ns: self.buses_busy_ns(),
             device: self.device_times(),
             drivers: self.driver_times(),
-            tap: self.threads.as_ref().map(|(_, drivers)| drivers.tap_calls()).unwrap_or_default(),
+            driver_counts: self
+                .threads
+                .as_ref()
+                .map(|(_, drivers)| drivers.counts())
+                .unwrap_or_default(),
             clients: self.waits_of_clients(),
         }
     }
@@ -301,7 +314,7 @@ impl Adapters {
             bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
             device_threads: times_since(&to.device, &from.device),
             driver_threads: times_since(&to.drivers, &from.drivers),
-            tap: Some(to.tap.since(from.tap)),
+            driver_counts: to.driver_counts.since(from.driver_counts),
             clients: since(&to.clients, &from.clients),
             frames_overtaken: None,
         }
@@ -341,6 +354,11 @@ impl Adapters {
         found.extend(strayed_from_one(&self.device_times(), &placement.clients));
         found.extend(self.napi.strayed(&placement.sut));
         found
+    }
+
+    /// The threads of the kernel whose policy or nice value somebody has changed.
+    pub fn rescheduled(&self) -> Vec<Rescheduled> {
+        self.napi.rescheduled()
     }
 
     /// The driver threads that take the interrupts of an interface of the system under test, as indices

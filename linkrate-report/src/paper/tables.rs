@@ -533,19 +533,22 @@ type Proof = (&'static str, fn(&CellResult) -> Option<String>);
 
 /// The evidence by subject, without the columns that no cell has.
 pub fn evidence(cells: &[CellResult]) -> Evidence {
-    let packets: [Proof; 8] = [
+    let packets: [Proof; 9] = [
         ("packet built by TCP", |cell| cell.evidence.stack_packet_bytes.map(bytes)),
         ("packet given to driver", |cell| cell.evidence.driver_packet_bytes.map(bytes)),
         ("frame sent on the wire", |cell| counted(cell)?.sent_frame_bytes.map(bytes)),
         ("frame received from the wire", |cell| counted(cell)?.received_frame_bytes.map(bytes)),
         ("frames cut from a superframe", |cell| counted(cell)?.segments_per_superframe.map(plain)),
-        ("frames merged into one", |cell| counted(cell)?.merges_per_superframe.map(plain)),
+        ("frames that LRO merged into one", |cell| counted(cell)?.merges_per_superframe.map(plain)),
+        ("frames in a packet that IP received", |cell| {
+            cell.evidence.frames_per_received_packet.map(plain)
+        }),
         ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
         ("address family", |cell| {
             cell.evidence.family.map(|family| IpVersion::from(family).to_string())
         }),
     ];
-    let links: [Proof; 8] = [
+    let links: [Proof; 9] = [
         ("links occupied outwards", |cell| counted(cell)?.tx_link_percent.map(percentage)),
         ("links occupied inwards", |cell| counted(cell)?.rx_link_percent.map(percentage)),
         ("by port, out and in", |cell| by_port(counted(cell)?)),
@@ -555,6 +558,9 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         ("device CPU", |cell| counted(cell)?.device_cpus.map(|cpus| percentage(cpus * 100.0))),
         ("device threads, busiest CPU", |cell| {
             counted(cell)?.device_busiest_percent.map(percentage)
+        }),
+        ("delay of interrupts", |cell| {
+            counted(cell)?.interrupt_delay_us.map(|us| format!("{} µs", plain(us)))
         }),
     ];
     let waits: [Proof; 18] = [

@@ -88,7 +88,7 @@ fn stored(study: Study) -> StoredStudy {
         for (index, cell) in study.cells.iter().enumerate() {
             let sequence = u32::try_from(runs.len()).unwrap();
             // a wobble of 2 % that is not the same in any two runs of a block
-            let wobble = 1.0 + 0.02 * (f64::from((sequence * 7 + block * 3) % 11) / 10.0 - 0.5);
+            let wobble = 1.0 + 0.02 * (scattered(sequence) - 0.5);
             runs.push(StoredRun {
                 pair: None,
                 absent: Vec::new(),
@@ -111,6 +111,15 @@ fn stored(study: Study) -> StoredStudy {
     }
 }
 
+/// A number from 0 to 1 of which no distance between runs repeats (the finalizer of MurmurHash3).
+fn scattered(sequence: u32) -> f64 {
+    let mut bits = sequence.wrapping_add(1).wrapping_mul(0x9e37_79b1);
+    for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35)] {
+        bits = (bits ^ (bits >> shift)).wrapping_mul(factor);
+    }
+    f64::from(bits ^ (bits >> 16)) / f64::from(u32::MAX)
+}
+
 /// A run of a cell: rates grow with ports and message size, costs fall with offloads.
 fn measure(cell: &Cell, link: f64, wobble: f64) -> linkrate_terms::Measurement {
     let Task::Workload(workload) = &cell.spec.task else { panic!("a cell without work") };
@@ -121,13 +130,17 @@ fn measure(cell: &Cell, link: f64, wobble: f64) -> linkrate_terms::Measurement {
         Some(Offload::Gso) => 0.7,
         _ => 1.0,
     };
-    let lro = if knobs.port.lro == Some(true) { 0.5 } else { 1.0 };
+    let merging = match (knobs.port.lro, knobs.gro) {
+        (Some(true), _) => 0.5,
+        (_, Some(true)) => 0.8,
+        _ => 1.0,
+    };
     let jumbo = if knobs.mtu == Some(9000) { 0.6 } else { 1.0 };
     let size = match workload.message {
         MessageSize::Fixed(size) => size.0 as f64,
         MessageSize::Uniform { high, .. } => high.0 as f64,
     };
-    let cost = 2.2 * saving * lro * jumbo * (1.0 + 2000.0 / size) * wobble;
+    let cost = 2.2 * saving * merging * jumbo * (1.0 + 2000.0 / size) * wobble;
     let ways = if workload.direction == Direction::Bidirectional { 1.8 } else { 1.0 };
     let gigabits = (0.92 * link * ports * ways).min(20.0 / cost) * wobble;
     let busy = (gigabits * 1e9 / 8.0 / 1024.0 * cost / 1e6 / 4.0).clamp(0.01, 0.99);

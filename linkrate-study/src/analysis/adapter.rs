@@ -119,6 +119,7 @@ pub fn figures(good: &[&Measurement]) -> Option<AdapterFigures> {
         device_cpus: of(|adapter| Some(adapter.device_cpus())),
         device_busiest_percent: of(AdapterEvidence::busiest_device_percent),
         device_shares_cpus: good.iter().any(|run| device_shares_cpus(run)),
+        interrupt_delay_us: of(|adapter| adapter.driver_counts.mean_interrupt_delay_us()),
         drops,
         checksum_failures: of(|adapter| Some(adapter.checksum_failures() as f64)),
         frames_overtaken: of(|adapter| Some(adapter.frames_overtaken? as f64)),

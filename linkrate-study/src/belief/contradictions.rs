@@ -20,6 +20,7 @@ pub fn of_cell(law: LinkLaw, spec: &RunSpec, good: &[&Measurement]) -> Vec<Strin
     found.extend(mtu.and_then(|mtu| offload(spec, workload, mtu, good)));
     found.extend(mtu.into_iter().flat_map(|mtu| frames(law, mtu, good)));
     found.extend(lro(spec, good));
+    found.extend(gro(spec, workload, good));
     found
 }
 
@@ -103,4 +104,27 @@ fn lro(spec: &RunSpec, good: &[&Measurement]) -> Option<String> {
     let idle = good.iter().filter(|run| merging::merged_nothing(spec, run)).count();
     (idle > 0 && idle == good.len())
         .then(|| "lro was on, but the adapter merged no received segments".to_owned())
+}
+
+/// Frames in a packet that IP received, from which on some were merged: other packets of the host are counted
+/// among those, and counters are read one by one.
+const MERGED: f64 = 1.05;
+
+/// What IP received against the wish for GRO. An adapter that merges hides what the kernel does.
+fn gro(spec: &RunSpec, workload: &Workload, good: &[&Measurement]) -> Option<String> {
+    let asked = spec.interface.gro?;
+    let has_lro = |run: &&Measurement| run.effective.interface.port.lro == Some(true);
+    if good.iter().any(has_lro) || !workload.mix.is_empty() || !workload.kind.is_tcp_bulk() {
+        return None;
+    }
+    let frames = mean_of(good, |run| run.evidence.mean_frames_per_received_packet())?;
+    match asked {
+        false if frames > MERGED => Some(format!(
+            "gro off was asked for, but IP received {frames:.1} frames in one packet on average"
+        )),
+        true if frames <= MERGED && workload.direction != Direction::Transmit => {
+            Some("gro was on, but the kernel merged no received segments".to_owned())
+        }
+        _ => None,
+    }
 }

@@ -27,6 +27,8 @@ const STEERED_PACKETS: u64 = 1000;
 pub struct Observed {
     /// Threads that may run on other CPUs than those of their role.
     pub strayed: Vec<Strayed>,
+    /// Threads of the testbed whose policy or nice value somebody has changed.
+    pub rescheduled: Vec<Rescheduled>,
     /// The SUT's interfaces, when the run began and when it ended.
     pub knobs: Vec<KnobsSeen>,
     /// Links, when the run began and when it ended.
@@ -50,6 +52,17 @@ pub struct Strayed {
     pub affinity: CpuSet,
     /// CPUs of its role.
     pub role: CpuSet,
+}
+
+/// A thread whose policy or nice value is another one than at first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rescheduled {
+    /// The thread.
+    pub thread: String,
+    /// How it gets its CPU now, in words.
+    pub now: String,
+    /// How it did at first.
+    pub first: String,
 }
 
 /// The knobs of one interface.
@@ -109,6 +122,7 @@ impl Observed {
     /// The first observation for which a run with this window cannot be believed.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         self.strayed.iter().try_for_each(Strayed::check)?;
+        self.rescheduled.iter().try_for_each(Rescheduled::check)?;
         self.knobs.iter().try_for_each(KnobsSeen::check)?;
         self.disciplines.iter().try_for_each(DisciplinesSeen::check)?;
         self.rates.iter().try_for_each(RateSeen::check)?;
@@ -150,6 +164,17 @@ impl Strayed {
             reason: format!(
                 "placement: thread \"{thread}\" may run on CPUs {affinity}, expected {role}"
             ),
+        })
+    }
+}
+
+impl Rescheduled {
+    fn check(&self) -> Result<(), Refusal> {
+        let Self { thread, now, first } = self;
+        Err(Refusal {
+            stage: Stage::Measure,
+            named: thread.clone(),
+            reason: format!("placement: thread \"{thread}\" has {now}, expected {first}"),
         })
     }
 }

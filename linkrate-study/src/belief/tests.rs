@@ -302,6 +302,19 @@ fn a_thread_on_other_cpus_is_named() {
 }
 
 #[test]
+fn a_thread_that_somebody_reniced_is_named() {
+    let [now, first] = [10, 0].map(|nice| format!("SCHED_OTHER, nice {nice}"));
+    let rescheduled = vec![Rescheduled { thread: "NAPI thread 77 of eth0".to_owned(), now, first }];
+    assert_eq!(
+        observed(Observed { rescheduled, ..Observed::default() }),
+        [
+            "NAPI thread 77 of eth0",
+            "placement: thread \"NAPI thread 77 of eth0\" has SCHED_OTHER, nice 10, expected SCHED_OTHER, nice 0"
+        ]
+    );
+}
+
+#[test]
 fn the_knob_that_changed_is_named() {
     let before = InterfaceKnobs {
         offload: Some(Offload::Tso),

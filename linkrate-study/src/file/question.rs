@@ -289,9 +289,28 @@ fn factors(
             sound = false;
             continue;
         }
-        if settings.iter().any(|setting| setting.key == entry.name) {
-            let message = format!("is both a factor and set in {beside}");
-            let hint = "leave it in one of them".to_owned();
+        let set = settings.iter().find(|setting| keys::overlap(&setting.key, &entry.name));
+        if let Some(set) = set {
+            let (message, hint) = if set.key == entry.name {
+                (
+                    format!("is both a factor and set in {beside}"),
+                    "leave it in one of them".to_owned(),
+                )
+            } else {
+                (
+                    format!("sets {} as well, which is in {beside}", set.key),
+                    "leave one out".to_owned(),
+                )
+            };
+            reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+            sound = false;
+        }
+        let earlier = factors.iter().find(|placed: &&PlacedFactor| {
+            placed.factor.name != entry.name && keys::overlap(&placed.factor.name, &entry.name)
+        });
+        if let Some(earlier) = earlier {
+            let message = format!("sets what factor {} sets", earlier.factor.name);
+            let hint = "leave one out".to_owned();
             reader.error(entry.key_at(), &entry.path(), message, Some(hint));
             sound = false;
         }

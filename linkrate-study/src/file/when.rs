@@ -127,7 +127,7 @@ fn clashes(
     choice: &[usize],
     earlier: &[When],
 ) -> bool {
-    if question.factor(&set.key).is_some() {
+    if question.factors.iter().any(|placed| keys::overlap(&placed.factor.name, &set.key)) {
         let message = "is a factor".to_owned();
         let hint = Some("remove it from set, or from the factors".to_owned());
         reader.error(set.at, &set.path, message, hint);

@@ -53,7 +53,7 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
         // one thread there serves a connection of any client
         "cpu-binding" => kind != Protocol::ConnectRequestResponse,
         // reassembly is of TCP segments
-        "congestion" | "nodelay" | "lro" => !kind.is_udp(),
+        "congestion" | "nodelay" | "lro" | "merge" => !kind.is_udp(),
         _ => super::KEYS.iter().any(|known| known.name == key),
     }
 }

@@ -17,7 +17,8 @@ const LARGEST_SNAP_MTU: u32 = 1492;
 
 /// Whether a key is of a virtual adapter's port or link, which no other interface has.
 fn is_of_a_port(key: &str) -> bool {
-    key == "loss" || knobs::find(key).is_some_and(|knob| !knob.owner.is_of_every_interface())
+    matches!(key, "loss" | "merge")
+        || knobs::find(key).is_some_and(|knob| !knob.owner.is_of_every_interface())
 }
 
 /// Whether a key is a knob of an aggregate.
@@ -72,6 +73,10 @@ pub fn misplaced(key: &str, testbed: &TestbedSpec) -> Option<(String, String)> {
         Adapter::Model(_) if testbed.aggregate > 0 && key == "clients" => Some((
             "all cells on an aggregate have the same clients".to_owned(),
             "set clients in [testbed]".to_owned(),
+        )),
+        Adapter::Model(_) if key == "threaded" => Some((
+            "the NAPI threads of virtual adapters are part of the testbed".to_owned(),
+            "leave it out, or measure an existing interface or a veth pair".to_owned(),
         )),
         Adapter::Model(model) if key == "clients" => Some((
             format!("on adapter {} the number of clients follows from the ports", model.name),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use linkrate_terms::backup::FileSizes;
 use linkrate_terms::event::SHORTEST_PART;
-use linkrate_terms::knobs::KNOBS;
+use linkrate_terms::knobs::{KNOBS, Merge};
 use linkrate_terms::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
 
 use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
@@ -84,6 +84,16 @@ const WORKLOAD: &[Key] = &[
         name: "adapter",
         help: "Model of the virtual adapters of a cell, instead of the one in [testbed]",
         values: Values::Model(|s, name| s.adapter = Some(name)),
+    },
+    Key {
+        name: "merge",
+        help: "What merges received TCP segments: nothing, the kernel (gro alone), or the adapter (lro \
+               alone)",
+        values: Values::Word(&[
+            ("none", |s| s.merge(Merge::None)),
+            ("gro", |s| s.merge(Merge::Gro)),
+            ("lro", |s| s.merge(Merge::Lro)),
+        ]),
     },
     Key {
         name: "message",

@@ -35,6 +35,8 @@ pub enum Unit {
     None,
     /// Bytes; people may write `9 KiB`.
     Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
     /// Microseconds.
     Microseconds,
     /// Milliseconds.
@@ -81,6 +83,7 @@ impl Values {
             }
             Self::Number { low, high, unit } => {
                 let of = match unit {
+                    Unit::Nanoseconds => " of nanoseconds",
                     Unit::Microseconds => " of microseconds",
                     Unit::Milliseconds => " of milliseconds",
                     Unit::Frames => " of frames",

@@ -82,6 +82,19 @@ words! {
 }
 
 words! {
+    /// What merges received TCP segments: a shorthand for the knobs `gro` and `lro`, by which they form the
+    /// steps of one factor.
+    Merge {
+        /// Nothing: each frame goes up the stack by itself.
+        None = "none", "no merging", "none";
+        /// The kernel: `gro` alone.
+        Gro = "gro", "GRO", "GRO";
+        /// The adapter: `lro` alone.
+        Lro = "lro", "LRO", "LRO";
+    }
+}
+
+words! {
     /// How a port distributes received frames to its queues.
     Steering {
         /// Every frame to queue 0.

@@ -258,7 +258,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         bus_percent: vec![11.5],
         device_threads: vec![thread("dev wire0", 1, 310_000_000)],
         driver_threads: vec![thread("drv eth0.0", 0, 120_000_000)],
-        tap: None,
+        driver_counts: Default::default(),
         clients: BTreeMap::new(),
         frames_overtaken: None,
     };

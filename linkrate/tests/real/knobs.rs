@@ -204,8 +204,15 @@ fn a_knob_that_is_left_out_returns_to_its_first_value() {
         mtu: Some(4000),
         gso_max_size: Some(16_000),
         queues: Some(2),
+        // a veth has NAPI where it has GRO, which it has not at first
+        threaded: fresh.threaded.map(|on| !on),
+        napi_defer_hard_irqs: fresh.napi_defer_hard_irqs.map(|_| 2),
+        gro_flush_timeout: fresh.gro_flush_timeout.map(|_| 20_000),
+        gro_list: fresh.gro_list.map(|on| !on),
+        udp_gro_forwarding: fresh.udp_gro_forwarding.map(|on| !on),
         ..InterfaceKnobs::default()
     };
+    assert!(fresh.gro == Some(false) && fresh.threaded == Some(false), "{fresh:?}");
     assert_eq!(effective(changed.clone()), changed);
     assert_eq!(effective(InterfaceKnobs::default()), fresh);
     assert_eq!(effective(InterfaceKnobs { mtu: Some(4000), ..InterfaceKnobs::default() }), {

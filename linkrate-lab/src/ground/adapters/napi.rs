@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use linkrate_study::belief::Strayed;
-use linkrate_sys::sched;
+use linkrate_study::belief::{Rescheduled, Strayed};
+use linkrate_sys::sched::{self, Schedule, ThreadId};
 use linkrate_terms::{CpuSet, Model};
 
 use super::tap_with;
@@ -18,8 +18,23 @@ pub(super) struct Napi {
     cpus: Vec<u32>,
     /// Those of interfaces whose drivers are not known yet: in the order of the queues.
     made: Vec<(String, Vec<u32>)>,
-    /// Interface, kernel id and CPU of each thread.
-    threads: Vec<(String, u32, u32)>,
+    threads: Vec<Thread>,
+}
+
+/// One of the threads.
+#[derive(Debug)]
+struct Thread {
+    interface: String,
+    id: ThreadId,
+    cpu: u32,
+    /// How it got its CPU when it was placed.
+    first: Schedule,
+}
+
+impl Thread {
+    fn name(&self) -> String {
+        format!("NAPI thread {} of {}", self.id, self.interface)
+    }
 }
 
 impl Napi {
@@ -43,7 +58,7 @@ impl Napi {
     ) -> Result<Vec<OwnedFd>, LabError> {
         let napi = !self.cpus.is_empty();
         let (queues, threads) = tap_with(sut, name, model, model.queues, address, napi)?;
-        self.threads.retain(|(other, ..)| other != name);
+        self.threads.retain(|thread| thread.interface != name);
         self.made.push((name.to_owned(), threads));
         Ok(queues)
     }
@@ -54,8 +69,10 @@ impl Napi {
         let (_, threads) = self.made.remove(at);
         for (thread, driver) in threads.into_iter().zip(drivers) {
             let cpu = self.cpus[driver % self.cpus.len()];
-            sched::set_affinity(thread as i32, &[cpu].into_iter().collect())?;
-            self.threads.push((name.to_owned(), thread, cpu));
+            let id = thread as ThreadId;
+            sched::set_affinity(id, &[cpu].into_iter().collect())?;
+            let (interface, first) = (name.to_owned(), Schedule::of(id)?);
+            self.threads.push(Thread { interface, id, cpu, first });
         }
         Ok(())
     }
@@ -67,13 +84,23 @@ impl Napi {
 
     /// The threads that may run on other CPUs than their own.
     pub(super) fn strayed(&self, role: &CpuSet) -> Vec<Strayed> {
-        let astray = self.threads.iter().filter_map(|(interface, thread, cpu)| {
+        let astray = self.threads.iter().filter_map(|thread| {
             // one that is gone has ended with its interface
-            let affinity = sched::affinity(*thread as i32).ok()?;
-            let thread = format!("NAPI thread {thread} of {interface}");
-            let is_astray = affinity != [*cpu].into_iter().collect();
-            is_astray.then(|| Strayed { thread, affinity, role: role.clone() })
+            let affinity = sched::affinity(thread.id).ok()?;
+            let is_astray = affinity != [thread.cpu].into_iter().collect();
+            let role = role.clone();
+            is_astray.then(|| Strayed { thread: thread.name(), affinity, role })
         });
         astray.collect()
+    }
+
+    /// The threads whose policy or nice value somebody has changed.
+    pub(super) fn rescheduled(&self) -> Vec<Rescheduled> {
+        let changed = self.threads.iter().filter_map(|thread| {
+            let now = Schedule::of(thread.id).ok().filter(|now| *now != thread.first)?;
+            let (name, now, first) = (thread.name(), now.to_string(), thread.first.to_string());
+            Some(Rescheduled { thread: name, now, first })
+        });
+        changed.collect()
     }
 }

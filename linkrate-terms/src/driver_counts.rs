@@ -1,11 +1,11 @@
-//! What the driver of a virtual adapter does with the TAP of its host: a system call for each packet, which no driver of a
-//! real adapter makes.
+//! What the driver threads of virtual adapters count: packets of the TAPs, of which a driver of a real adapter knows
+//! nothing, sleeps, and interrupts that ended them.
 
 use serde::{Deserialize, Serialize};
 
-/// Calls of driver threads.
+/// Counts of driver threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TapCalls {
+pub struct DriverCounts {
     /// Packets that were read.
     pub reads: u64,
     /// Reads that found no packet.
@@ -14,16 +14,26 @@ pub struct TapCalls {
     pub writes: u64,
     /// How often the threads went to sleep.
     pub sleeps: u64,
+    /// Interrupts that ended a sleep.
+    pub interrupts: u64,
+    /// The time from those interrupts until the thread had its CPU, ns. An adapter interrupts at once, what the CPU
+    /// does in the kernel included; a thread waits until the kernel may be preempted.
+    pub interrupt_delay_ns: u64,
 }
 
-impl TapCalls {
+impl DriverCounts {
+    /// Mean time from an interrupt until the thread had its CPU, µs; `None` without interrupts.
+    pub fn mean_interrupt_delay_us(self) -> Option<f64> {
+        (self.interrupts > 0).then(|| self.interrupt_delay_ns as f64 / self.interrupts as f64 / 1e3)
+    }
+
     /// Both together.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         self.with(more, u64::saturating_add)
     }
 
-    /// The calls since `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         self.with(earlier, u64::saturating_sub)
@@ -35,6 +45,8 @@ impl TapCalls {
             empty_reads: each(self.empty_reads, other.empty_reads),
             writes: each(self.writes, other.writes),
             sleeps: each(self.sleeps, other.sleeps),
+            interrupts: each(self.interrupts, other.interrupts),
+            interrupt_delay_ns: each(self.interrupt_delay_ns, other.interrupt_delay_ns),
         }
     }
 }
@@ -45,11 +57,13 @@ mod tests {
 
     #[test]
     fn counts_are_added_and_separated() {
-        let some = |calls| TapCalls {
+        let some = |calls| DriverCounts {
             reads: calls,
             empty_reads: 2 * calls,
             writes: 3 * calls,
             sleeps: 4 * calls,
+            interrupts: 5 * calls,
+            interrupt_delay_ns: 6 * calls,
         };
         assert_eq!(some(3).plus(some(4)), some(7));
         assert_eq!(some(7).since(some(4)), some(3));

@@ -1,0 +1,36 @@
+//! What a driver thread counts of its own work.
+
+use linkrate_terms::driver_counts::DriverCounts;
+
+use crate::counters::Counter;
+
+/// The counters of one driver thread, which alone counts.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadCounters {
+    /// Packets that were read.
+    pub(crate) reads: Counter,
+    /// Reads that found no packet.
+    pub(crate) empty_reads: Counter,
+    /// Packets that were written.
+    pub(crate) writes: Counter,
+    /// How often the thread went to sleep.
+    pub(crate) sleeps: Counter,
+    /// Interrupts that ended a sleep.
+    pub(crate) interrupts: Counter,
+    /// The time from those interrupts until the thread had its CPU, ns.
+    pub(crate) interrupt_delay_ns: Counter,
+}
+
+impl ThreadCounters {
+    /// The counts so far.
+    pub(crate) fn get(&self) -> DriverCounts {
+        DriverCounts {
+            reads: self.reads.get(),
+            empty_reads: self.empty_reads.get(),
+            writes: self.writes.get(),
+            sleeps: self.sleeps.get(),
+            interrupts: self.interrupts.get(),
+            interrupt_delay_ns: self.interrupt_delay_ns.get(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! This linkrate beside that of another commit: the same measurements, each in pairs of which the order changes, so
+//! that the ratios are of one session. Run by `cargo xtask bench --against COMMIT`, which builds the other one;
+//! `cargo bench -p linkrate --bench against -- PROGRAM WORD` takes a program that is built, and the cases that have the word.
+
+mod common;
+
+use std::process::Command;
+
+use linkrate_stats::interval;
+use serde_json::Value;
+
+use common::Failed;
+
+/// Pairs of each case.
+const PAIRS: usize = 7;
+
+/// What is measured: a name, and the words behind `measure`.
+const CASES: &[(&str, &str)] = &[
+    ("ten-gigabit, receive", "--adapter ten-gigabit --direction receive"),
+    ("ten-gigabit, transmit", "--adapter ten-gigabit"),
+    ("gigabit, receive", "--adapter gigabit --direction receive"),
+    ("gigabit, transmit", "--adapter gigabit"),
+    (
+        "ten-gigabit, UDP receive",
+        "--adapter ten-gigabit --kind udp-stream --direction receive --message 1472",
+    ),
+    (
+        "four ports, both ways",
+        "--adapter gigabit --ports 4 --clients-per-port 2 --direction bidirectional",
+    ),
+    (
+        "aggregate of 8, both ways",
+        "--adapter gigabit --aggregate 8 --clients 8 --direction bidirectional",
+    ),
+    ("TCP request/response", "--adapter gigabit --kind request-response"),
+    ("UDP request/response", "--adapter gigabit --kind udp-request-response"),
+];
+
+/// The figures of one measurement.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    /// Bits or transactions a second.
+    rate: f64,
+    /// µs for a KB or a transaction.
+    demand: f64,
+    /// Per cent of the busiest CPU of the devices.
+    device_percent: f64,
+}
+
+fn main() -> Result<(), Failed> {
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let Some(other) = words.first() else {
+        println!(
+            "SKIPPED against: it needs the program of another commit: cargo xtask bench --against COMMIT"
+        );
+        return Ok(());
+    };
+    if !common::can_run("against", &[]) {
+        return Ok(());
+    }
+    println!("this linkrate beside {other}, {PAIRS} pairs each; ratios with 95 % intervals");
+    println!(
+        "{:26} {:>22} {:>22} {:>10} {:>8}",
+        "", "rate", "service demand", "rate now", "device"
+    );
+    for (name, words) in CASES
+        .iter()
+        .filter(|(name, _)| words.iter().skip(1).all(|word| name.contains(word.as_str())))
+    {
+        compare(name, words, other)?;
+    }
+    Ok(())
+}
+
+fn compare(name: &str, words: &str, other: &str) -> Result<(), Failed> {
+    let (mut rates, mut demands, mut now) = (Vec::new(), Vec::new(), Vec::new());
+    for pair in 0..PAIRS {
+        let this = || measure(env!("CARGO_BIN_EXE_linkrate"), words);
+        let that = || measure(other, words);
+        let (this, that) = match pair % 2 {
+            0 => (this()?, that()?),
+            _ => {
+                let that = that()?;
+                (this()?, that)
+            }
+        };
+        rates.push((this.rate / that.rate).ln());
+        demands.push((this.demand / that.demand).ln());
+        now.push(this);
+    }
+    let mean = |of: fn(&Figures) -> f64| now.iter().map(of).sum::<f64>() / now.len() as f64;
+    println!(
+        "{name:26} {:>22} {:>22} {:>10} {:>6.1} %",
+        ratio(&rates),
+        ratio(&demands),
+        scaled(mean(|one| one.rate)),
+        mean(|one| one.device_percent)
+    );
+    Ok(())
+}
+
+/// A mean of logarithms as a ratio, with its interval.
+fn ratio(logarithms: &[f64]) -> String {
+    let interval = interval::of_mean(logarithms, 0.95);
+    match interval.and_then(|interval| Some((interval.mean, interval.low?, interval.high?))) {
+        Some((mean, low, high)) => {
+            format!("{:.2} ({:.2} to {:.2})", mean.exp(), low.exp(), high.exp())
+        }
+        None => "unknown".to_owned(),
+    }
+}
+
+fn scaled(rate: f64) -> String {
+    if rate > 1e8 { format!("{:.2} Gb/s", rate / 1e9) } else { format!("{rate:.0} 1/s") }
+}
+
+/// One measurement of a second by a program of its own.
+fn measure(program: &str, words: &str) -> Result<Figures, Failed> {
+    let mut command = Command::new(program);
+    command
+        .args(["measure", "--json", "--runs", "1", "--warm-up", "300ms", "--time", "1s"])
+        .args(words.split_whitespace());
+    let output = command.output()?;
+    let document: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
+        format!("{words}: {error}: {}", String::from_utf8_lossy(&output.stderr))
+    })?;
+    let cell = &document["cells"][0];
+    let mean = |measure: &str| cell[measure]["mean"].as_f64();
+    let rate = mean("throughput").or_else(|| mean("transactions"));
+    let (Some(rate), Some(demand)) = (rate, mean("service_demand")) else {
+        return Err(
+            format!("{words}: no figures: {}", String::from_utf8_lossy(&output.stderr)).into()
+        );
+    };
+    let device_percent = cell["adapter"]["device_busiest_percent"].as_f64().unwrap_or(0.0);
+    Ok(Figures { rate, demand, device_percent })
+}
