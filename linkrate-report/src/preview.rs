@@ -70,10 +70,10 @@ impl Preview<'_> {
         line(
             "block",
             format!(
-                "{} {} (seed {}), {} in all",
+                "{} {}{}, {} in all",
                 count(estimate.runs_per_block as usize, "run"),
                 order(method),
-                method.seed,
+                method.seed.map(|seed| format!(" (seed {seed})")).unwrap_or_default(),
                 format_duration(estimate.block)
             ),
         );

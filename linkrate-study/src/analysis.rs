@@ -105,7 +105,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         },
         started_unix_ms: stored.plan.started_unix_ms,
         linkrate_version: stored.plan.linkrate_version.clone(),
-        seed: (!is_imported).then_some(method.seed),
+        seed: method.seed.filter(|_| !is_imported),
         run_seconds: of_all(method.run, |run| run.found.seconds),
         warm_up_seconds: of_all(method.warm_up, |run| run.asked.warm_up_seconds),
         confidence: method.confidence,

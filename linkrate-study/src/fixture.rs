@@ -68,7 +68,7 @@ pub(crate) fn ladder() -> Study {
             budget: None,
             profile: false,
             order: Order::Mirrored,
-            seed: 1,
+            seed: Some(1),
             rebuild: false,
             on_failure: OnFailure::Continue,
             purpose: crate::belief::Purpose::default(),

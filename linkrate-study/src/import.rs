@@ -328,7 +328,7 @@ fn method(window: Duration, blocks: u32) -> Method {
         budget: None,
         profile: false,
         order: Order::Independent,
-        seed: 0,
+        seed: None,
         on_failure: OnFailure::Continue,
         purpose: crate::belief::Purpose::default(),
         family: Family::Study,

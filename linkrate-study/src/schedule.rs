@@ -32,7 +32,7 @@ pub struct Slot {
 pub fn block_order(study: &Study, block: u32) -> Vec<Slot> {
     let method = &study.method;
     let count = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
-    let (cells, mut rng) = method.order.of_block(method.seed, block, count);
+    let (cells, mut rng) = method.order.of_block(method.seed(), block, count);
     let idle = (!study.method.idle.is_zero()).then_some(None);
     idle.into_iter()
         .chain(cells.into_iter().map(Some))

@@ -3,6 +3,7 @@
 //! [`crate::file`] parses a study file into this; the runner, the statistics and the report take
 //! it from here and never look at TOML again.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use linkrate_terms::{Model, RunSpec, TestbedSpec};
@@ -161,8 +162,9 @@ pub struct Method {
     /// The rule of the run order.
     #[serde(default = "Order::of_older_stores")]
     pub order: Order,
-    /// Seed of the run order and of everything random inside runs.
-    pub seed: u64,
+    /// Seed of the run order and of everything random inside runs; `None` until it is
+    /// [drawn](Self::draw_seed) for a session, so that what follows from an order averages out over sessions.
+    pub seed: Option<u64>,
     /// What a failed run means.
     pub on_failure: OnFailure,
     /// What the figures are for.
@@ -178,6 +180,17 @@ pub struct Method {
 }
 
 impl Method {
+    /// The seed of the session.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or_default()
+    }
+
+    /// Draws a seed, unless the study names one.
+    pub fn draw_seed(&mut self) {
+        // the keys of each hasher are random; people read and type seeds, so 32 bits are kept
+        self.seed.get_or_insert_with(|| RandomState::new().hash_one("seed") >> 32);
+    }
+
     /// When a study with this method has run enough blocks.
     pub fn stop_rule(&self) -> Rule {
         Rule {

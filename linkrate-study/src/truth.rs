@@ -106,7 +106,7 @@ fn study(places: u64, blocks: (u32, u32), minimum_effect: f64, seed: u64) -> Stu
     // each claim by itself is what these tests judge
     study.method.family = Family::Effect;
     study.method.idle = Duration::ZERO;
-    study.method.seed = seed;
+    study.method.seed = Some(seed);
     study
 }
 
@@ -120,7 +120,7 @@ fn results(study: &Study, noise: Noise, effect: f64) -> StudyResults {
     .unwrap();
     let path = directory.path().join("results");
     let per_block = study.cells.len() as u32;
-    let seed = study.method.seed;
+    let seed = study.method.seed();
     let mut testbed = Testbed {
         machine: Machine::new(noise, 2 * seed, per_block),
         cpu: Machine::new(noise, 2 * seed + 1, per_block),

@@ -133,6 +133,7 @@ fn measure(program: &str, words: &str) -> Result<Figures, Failed> {
             format!("{words}: no figures: {}", String::from_utf8_lossy(&output.stderr)).into()
         );
     };
-    let device_percent = cell["adapter"]["device_busiest_percent"].as_f64().unwrap_or(0.0);
+    let device_percent =
+        cell["evidence"]["adapter"]["device_busiest_percent"].as_f64().unwrap_or(0.0);
     Ok(Figures { rate, demand, device_percent })
 }

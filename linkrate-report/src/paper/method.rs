@@ -62,7 +62,7 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         " A block is one run of every cell {} (seed {}){idle}, so that drift over time affects \
          all cells alike. A run is {} of warm-up and one window of {} in which both ends count. Before each run linkrate sets the knobs and reads them back; a knob that differs fails the run and is named.",
         words::order(method),
-        method.seed,
+        method.seed(),
         format_duration(method.warm_up),
         format_duration(method.run),
     ));
@@ -315,7 +315,7 @@ fn versions(results: &StudyResults, plan: &StoredPlan) -> String {
     text.push_str(&format!(
         " {} stored, seed {}. The appendix has the study file; the same seed gives the same order.",
         words::capitalised(&words::count(results.runs.len(), "run")),
-        plan.study.method.seed
+        plan.study.method.seed()
     ));
     text
 }

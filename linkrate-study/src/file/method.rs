@@ -35,7 +35,7 @@ fn default_method() -> Method {
         budget: None,
         profile: false,
         order: Order::Mirrored,
-        seed: 1,
+        seed: None,
         on_failure: OnFailure::Continue,
         purpose: Purpose::default(),
         family: Family::default(),
@@ -79,7 +79,7 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
         method.profile = reader.switch(&entry).unwrap_or(method.profile);
     }
     if let Some(entry) = table.take("seed") {
-        method.seed = reader.number(&entry, 0, u64::MAX).unwrap_or(method.seed);
+        method.seed = reader.number(&entry, 0, u64::MAX);
     }
     if let Some(entry) = table.take("on-failure") {
         match reader.word(&entry, &["continue", "stop"]) {

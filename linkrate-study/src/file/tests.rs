@@ -71,7 +71,7 @@ fn a_file_becomes_a_study() {
     assert_eq!(study.testbed.client_cpus.as_ref().map(ToString::to_string).as_deref(), Some("1-3"));
     let method = &study.method;
     assert_eq!((method.confidence, method.precision, method.minimum_effect), (0.99, 0.01, 0.03));
-    assert_eq!((method.min_blocks, method.max_blocks, method.seed), (4, 9, 7));
+    assert_eq!((method.min_blocks, method.max_blocks, method.seed), (4, 9, Some(7)));
     assert_eq!(method.run, Duration::from_secs(1));
     assert_eq!(method.warm_up, Duration::from_millis(100));
     assert_eq!(method.idle, Duration::from_millis(500));
@@ -105,7 +105,7 @@ fn omitted_keys_have_defaults_and_levels_stay_as_written() {
     let study = parse("t", "t", &with("message = [\"1 KiB\", 2048]", "", "")).unwrap();
     let method = &study.method;
     assert_eq!((method.confidence, method.precision, method.minimum_effect), (0.95, 0.025, 0.02));
-    assert_eq!((method.min_blocks, method.max_blocks, method.seed), (5, 30, 1));
+    assert_eq!((method.min_blocks, method.max_blocks, method.seed), (5, 30, None));
     assert_eq!(method.run, Duration::from_secs(2));
     assert_eq!(method.warm_up, Duration::from_millis(300));
     assert_eq!(method.idle, Duration::from_secs(1));

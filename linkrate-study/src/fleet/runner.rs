@@ -139,7 +139,7 @@ impl Session<'_> {
             };
             let placed = |turn: Turn| Turn { pair: places::at(&self.nodes, turn.pair), ..turn };
             let rounds: Vec<Vec<(Turn, Vec<Slot>)>> =
-                block_rounds(self.fleet, self.study.method.seed, block)
+                block_rounds(self.fleet, self.study.method.seed(), block)
                     .into_iter()
                     .map(|round| {
                         let left = round.into_iter().map(|turn| (placed(turn), missing(&turn)));

@@ -165,7 +165,7 @@ fn the_seed_determines_the_order() {
     };
     let first = of(&study);
     assert_eq!(first, of(&study));
-    study.method.seed += 1;
+    study.method.seed = Some(study.method.seed() + 1);
     assert_ne!(first, of(&study));
 }
 
@@ -247,7 +247,7 @@ fn interrupted_anywhere(most_blocks: u32, noise: f64) {
 #[test]
 fn a_store_without_an_order_keeps_the_old_one() {
     let mut study = fixture::ladder();
-    (study.method.seed, study.method.max_blocks) = (2, 6);
+    (study.method.seed, study.method.max_blocks) = (Some(2), 6);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results");
     drop(create(directory.path(), &study));

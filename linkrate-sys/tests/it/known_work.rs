@@ -6,7 +6,15 @@ use linkrate_sys::sched;
 
 #[test]
 fn known_work_is_in_its_own_part_alone() {
-    let test = "known_work_is_in_its_own_part_alone";
+    run_inside("known_work_is_in_its_own_part_alone");
+}
+
+#[test]
+fn samples_find_the_threads_for_as_long_as_the_trace() {
+    run_inside("samples_find_the_threads_for_as_long_as_the_trace");
+}
+
+fn run_inside(test: &str) {
     if !sched::may_place_kernel_threads() {
         return println!("SKIPPED {test}: threads of the kernel cannot be placed here");
     }
@@ -24,6 +32,7 @@ mod inside {
     use linkrate_sys::clock::monotonic_ns;
     use linkrate_sys::netlink::RouteSocket;
     use linkrate_sys::on_cpu::{OnCpuTrace, Worked};
+    use linkrate_sys::perf::CpuSampler;
     use linkrate_sys::softirq_spin::{SoftirqSpin, Spin};
     use linkrate_sys::tap::{self, Kind, Tap, VNET_HEADER_BYTES};
     use linkrate_sys::{procstat, sched};
@@ -208,6 +217,64 @@ mod inside {
             };
             let parts = [of(self.driver.thread), of(self.napi), of(self.application.thread)];
             (steal_ns() == stolen_ns).then(|| (parts, spun_ns.map(|ns| ns as f64)))
+        }
+    }
+
+    /// What each part has by the trace, and by another way: which thread a timer interrupts.
+    #[test]
+    #[ignore = "runs in a host"]
+    fn samples_find_the_threads_for_as_long_as_the_trace() {
+        const PERIOD_NS: u64 = 100_000;
+        const MEASUREMENTS: usize = 20;
+        if !in_a_host() {
+            return;
+        }
+        let test = "samples_find_the_threads_for_as_long_as_the_trace";
+        let cpus: CpuSet = sched::affinity(sched::current_thread()).unwrap();
+        let cpu = cpus.iter().next().unwrap();
+        let bed = Bed::new(cpu);
+        let sampler = CpuSampler::open(cpu, PERIOD_NS, 10_000_000_000);
+        let (bed, mut sampler) = match (bed, sampler) {
+            (Ok(bed), Ok(sampler)) => (bed, sampler),
+            (Err(reason), _) => return println!("SKIPPED {test}: {reason}"),
+            (_, Err(error)) => return println!("SKIPPED {test}: {error}"),
+        };
+        // work of each part, of which the timer sees some in the kernel and some outside
+        let work = [30_000, 50_000, 10_000];
+        bed.measure(work);
+        sampler.start().unwrap();
+        let mut traced = [0.0; 3];
+        for _ in 0..MEASUREMENTS {
+            let Some((parts, _)) = bed.measure(work) else {
+                return println!("SKIPPED {test}: a hypervisor took time of the CPU");
+            };
+            for (all, part) in traced.iter_mut().zip(parts) {
+                *all += part;
+            }
+        }
+        sampler.stop().unwrap();
+        let threads = [bed.driver.thread, bed.napi, bed.application.thread];
+        let mut sampled = [0.0; 3];
+        sampler
+            .drain(|sample| {
+                let found = threads.iter().position(|thread| *thread == sample.thread as u32);
+                sampled[found.unwrap_or(0)] += f64::from(u8::from(found.is_some()));
+            })
+            .unwrap();
+        let (count, ns): (f64, f64) = (sampled.iter().sum(), traced.iter().sum());
+        assert!(count > 2000.0, "{count} samples");
+        for (part, name) in NAMES.iter().enumerate() {
+            let (by_samples, by_trace) = (sampled[part] / count, traced[part] / ns);
+            let scatter = 3.0 * (by_trace * (1.0 - by_trace) / count).sqrt();
+            println!(
+                "{name}: {:.1} % by samples, {:.1} % by the trace",
+                by_samples * 100.0,
+                by_trace * 100.0
+            );
+            assert!(
+                (by_samples - by_trace).abs() < 0.05 + scatter,
+                "{name}: {sampled:?} {traced:?}"
+            );
         }
     }
 

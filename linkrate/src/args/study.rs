@@ -237,7 +237,7 @@ pub struct StudyRunArgs {
     /// Sample where the CPU time goes, in every run; sampling costs CPU time
     #[arg(long)]
     pub profile: bool,
-    /// Seed for the order of runs [default: that of the study]
+    /// Seed for the order of runs [default: that of the study, or a new one for each session]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
     #[command(flatten)]

@@ -26,7 +26,8 @@ use crate::progress::StudyProgress;
 
 /// Runs the workload and prints its figures.
 pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
-    let study = study_of(arguments)?;
+    let mut study = study_of(arguments)?;
+    study.method.draw_seed();
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
@@ -131,7 +132,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             budget: None,
             profile: arguments.profile,
             order: Order::Mirrored,
-            seed: 1,
+            seed: None,
             rebuild: false,
             on_failure: OnFailure::Continue,
             purpose: arguments.purpose,

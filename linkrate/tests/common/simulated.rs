@@ -78,7 +78,7 @@ impl Set<'_> {
     /// Stores the set in `directory`.
     #[track_caller]
     pub fn store(&self, directory: &Path) {
-        let study = linkrate_study::file::parse("simulated", "simulated.toml", self.study)
+        let mut study = linkrate_study::file::parse("simulated", "simulated.toml", self.study)
             .unwrap_or_else(|errors| panic!("{errors}"));
         let facts = [
             ("kernel", self.kernel),
@@ -93,6 +93,7 @@ impl Set<'_> {
             measured: BTreeMap::new(),
             warnings: Vec::new(),
         };
+        study.method.seed = Some(1);
         let mut store =
             Store::create(directory, &study, facts, self.started_unix_ms).expect("a new store");
         let mut noise = Noise(self.seed);

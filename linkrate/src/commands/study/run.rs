@@ -33,9 +33,8 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     if arguments.profile {
         study.profile_runs();
     }
-    if let Some(seed) = arguments.seed {
-        study.method.seed = seed;
-    }
+    study.method.seed = arguments.seed.or(study.method.seed);
+    study.method.draw_seed();
     arguments.cpus.apply(&mut study.testbed)?;
     if let Some(path) = &arguments.output
         && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
