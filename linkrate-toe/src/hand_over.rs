@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use linkrate_sys::handing_over::{self, Tied};
 use linkrate_sys::socket;
-use linkrate_sys::tcp_repair::{self, Agreed, Queue, Standing};
+use linkrate_sys::tcp_repair::{self, Agreed, Queue, Standing, Windows};
 
 use crate::connection::{Connection, MOST_QUEUED};
 
@@ -190,7 +190,8 @@ pub fn restore(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal
     for (queue, bytes) in [(Queue::Receive, &connection.unread), (Queue::Send, &connection.sent)] {
         tcp_repair::fill(socket, queue, bytes).map_err(in_step("fill a queue"))?;
     }
-    tcp_repair::set_windows(socket, &connection.windows).map_err(in_step("set the windows"))?;
+    let windows = settable(connection.windows, connection.receive_next);
+    tcp_repair::set_windows(socket, &windows).map_err(in_step("set the windows"))?;
     // what the far end has of these bytes is not part of the state; TCP would wait for a time-out otherwise
     let left = match connection.has_gaps && !connection.sent.is_empty() {
         true => tcp_repair::leave_and_ask(socket),
@@ -200,6 +201,15 @@ pub fn restore(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal
     // a socket that was shelved heard nothing
     handing_over::hear(socket);
     Ok(())
+}
+
+/// Windows that the kernel accepts (`tcp_repair_set_window`, net/ipv4/tcp.c). A socket without memory closes its window
+/// (`tcp_select_window`, net/ipv4/tcp_output.c), although the segment that last updated the send window may lie beyond,
+/// behind a gap. An earlier segment in its place only lets more segments update the window.
+fn settable(windows: Windows, receive_next: u32) -> Windows {
+    let end = receive_next.wrapping_add(windows.receive);
+    let is_beyond = windows.updated_by.wrapping_sub(end).cast_signed() > 0;
+    Windows { updated_by: if is_beyond { end } else { windows.updated_by }, ..windows }
 }
 
 /// Sends what the connection had not sent, and lets its buffers be those of the program again.
@@ -214,4 +224,27 @@ pub fn go_on(restored: impl AsFd, connection: &Connection) -> Result<(), Refusal
         rest = &rest[sent..];
     }
     handing_over::settle_buffers(stream, &connection.settings).map_err(in_step("set the buffers"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_closed_before_the_segment_that_updated_it_can_be_set() {
+        let windows = |updated_by, receive| Windows {
+            updated_by,
+            receive,
+            send: 9,
+            send_largest: 9,
+            receive_at: 100,
+        };
+        // a segment behind a gap has updated the window, and then there was no memory
+        assert_eq!(settable(windows(150, 0), 100), windows(100, 0));
+        assert_eq!(settable(windows(150, 50), 100), windows(150, 50));
+        assert_eq!(settable(windows(90, 0), 100), windows(90, 0));
+        // sequence numbers wrap
+        assert_eq!(settable(windows(5, 0), u32::MAX), windows(u32::MAX, 0));
+        assert_eq!(settable(windows(5, 10), u32::MAX), windows(5, 10));
+    }
 }

@@ -45,11 +45,8 @@ pub fn lint() -> io::Result<Outcome> {
     for page in book::pages()? {
         let text = fs::read_to_string(&page)?;
         let shown = page.strip_prefix(root()).unwrap_or(&page);
-        // what has changed is told in the words of its time
-        if shown != Path::new("CHANGELOG.md") {
-            found.extend(in_lines(shown, &book::prose(&text)));
-            files += 1;
-        }
+        found.extend(in_lines(shown, &book::prose(&text)));
+        files += 1;
     }
     for path in programs::production_files()? {
         let text = fs::read_to_string(root().join(&path))?;

@@ -148,8 +148,8 @@ fn eight_clients_use_every_port_in_each_direction() {
         assert!(busy.len() == 4 && busy.iter().all(|percent| *percent > 50.0), "{busy:?}");
         let limit = 4.0 * 94.148e6;
         let rate = cell["throughput"]["mean"].as_f64().expect("a rate");
-        // two clients share each port; a machine that is busy reaches less
-        assert!((0.6 * limit..=1.01 * limit).contains(&rate), "{direction}: {rate}");
+        // two clients share each port; a machine that is busy reaches less, or has payload of the time before in the window
+        assert!((0.6 * limit..=1.04 * limit).contains(&rate), "{direction}: {rate}");
     }
 }
 
