@@ -209,6 +209,12 @@ fn setup_of(arguments: &MeasureArgs, testbed: &TestbedSpec) -> Result<Setup, Fai
         if let Some((message, hint)) = keys::misplaced(key, testbed) {
             return Err(usage(format!("--{key}: {message}; {hint}")));
         }
+        let other = given.iter().find(|(other, _)| other != key && keys::overlap(other, key));
+        if let Some((other, _)) = other {
+            return Err(usage(format!(
+                "--{key} and --{other} set the same thing; give one of the two"
+            )));
+        }
         keys::apply(&mut setup, key, &Level::Text(value.clone()))
             .map_err(|error| usage(format!("--{key}: {error}")))?;
     }
