@@ -148,9 +148,6 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
         // kernels before 5.6 and 5.12 do not have them
         gro_list: features.get(GRO_LIST).map(|feature| feature.active),
         udp_gro_forwarding: features.get(UDP_GRO_FORWARDING).map(|feature| feature.active),
-        threaded: None,
-        napi_defer_hard_irqs: None,
-        gro_flush_timeout: None,
         tx_checksum: Some(IPV4_CHECKSUM_FEATURES.iter().any(|name| features.is_active(name))),
         rx_checksum: features
             .get(RX_CHECKSUM)
@@ -159,10 +156,8 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
         mtu: Some(link.mtu),
         gso_max_size: Some(ipv4_superframe(link)),
         queues: Some(queues),
-        // settings of the adapter, which the kernel of its host does not know
-        port: PortRequest::default(),
-        aggregate: AggregateRequest::default(),
-        atm: AtmRequest::default(),
+        // settings of NAPI, which are not here, and of the adapter, which the kernel of its host does not know
+        ..InterfaceKnobs::default()
     }
 }
 
@@ -235,8 +230,10 @@ fn set_napi(interface: &str, knobs: &InterfaceKnobs, off: bool) -> Result<(), Kn
         knobs.napi_defer_hard_irqs.map(u64::from),
         knobs.gro_flush_timeout.map(u64::from),
     ];
-    sysfs::set_napi_where_it_differs(interface, values, off)
-        .map_err(|(setting, cause)| refused(napi_knob(setting), interface, cause))
+    match sysfs::set_napi_where_it_differs(interface, values, off).next() {
+        Some((setting, cause)) => Err(refused(napi_knob(setting), interface, cause)),
+        None => Ok(()),
+    }
 }
 
 /// The knob of a setting of NAPI.

@@ -333,7 +333,7 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_window_ns", |run| text(counted(run)?.window_ns)),
     ("adapter_device_ns", |run| text(cpu_ns(&counted(run)?.device_threads))),
     ("adapter_driver_ns", |run| text(cpu_ns(&counted(run)?.driver_threads))),
-    // the calls of the driver threads to TAPs
+    // what the driver threads count
     ("adapter_tap_reads", |run| text(counted(run)?.driver_counts.reads)),
     ("adapter_tap_empty_reads", |run| text(counted(run)?.driver_counts.empty_reads)),
     ("adapter_tap_writes", |run| text(counted(run)?.driver_counts.writes)),

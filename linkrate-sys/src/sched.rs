@@ -111,13 +111,12 @@ impl Ahead {
     }
 
     fn raised(of: ThreadId, priority: libc::c_int) -> Self {
-        // SAFETY: the call takes a number only.
-        let before = unsafe { libc::sched_getscheduler(of) } & !libc::SCHED_RESET_ON_FORK;
         // a thread with a priority of its own keeps it
-        let is_ordinary = matches!(before, libc::SCHED_OTHER | libc::SCHED_BATCH);
+        let ordinary =
+            |policy: &libc::c_int| matches!(*policy, libc::SCHED_OTHER | libc::SCHED_BATCH);
+        let before = policy_of(of).ok().filter(ordinary);
         let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-        let is_raised = is_ordinary && set_policy_of(of, policy, priority).is_ok();
-        Self { of, before: is_raised.then_some(before) }
+        Self { of, before: before.filter(|_| set_policy_of(of, policy, priority).is_ok()) }
     }
 }
 
@@ -146,14 +145,9 @@ impl Schedule {
     /// `ESRCH` when it has ended.
     pub fn of(thread: ThreadId) -> Result<Self, SysError> {
         let read = || -> io::Result<Self> {
-            // SAFETY: the call takes a number.
-            let policy = unsafe { libc::sched_getscheduler(thread) };
-            if policy < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            let nice =
-                rustix::process::getpriority_process(rustix::process::Pid::from_raw(thread))?;
-            Ok(Self { policy: policy & !libc::SCHED_RESET_ON_FORK, nice })
+            let policy = policy_of(thread)?;
+            let nice = rustix::process::getpriority_process(Pid::from_raw(thread))?;
+            Ok(Self { policy, nice })
         };
         read().map_err(|error| SysError::new("read schedule of thread", thread.to_string(), error))
     }
@@ -207,6 +201,16 @@ pub fn set_nice(nice: i32) -> Result<(), SysError> {
 
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     set_policy_of(0, policy, priority)
+}
+
+/// The policy of a thread, without what its children inherit; 0 is the calling one.
+fn policy_of(thread: ThreadId) -> io::Result<libc::c_int> {
+    // SAFETY: the call takes a number only.
+    let policy = unsafe { libc::sched_getscheduler(thread) };
+    if policy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(policy & !libc::SCHED_RESET_ON_FORK)
 }
 
 /// Sets the policy of a thread; 0 is the calling one.

@@ -109,24 +109,21 @@ pub fn set_napi(interface: &str, setting: Napi, value: u64) -> SysResult<()> {
 
 /// Changes those settings of NAPI that are not as they should be, in the order of [`Napi::ALL`]; `None` stays as it is.
 /// With `off`, only those that become 0, which must come before GRO is switched off: a veth without GRO has no NAPI
-/// instances, and then the kernel refuses. Without it, the others.
-///
-/// # Errors
-/// The setting, and what [`napi`] or [`set_napi`] say.
+/// instances, and then the kernel refuses. Without it, the others. Gives each that was refused with what [`napi`] or
+/// [`set_napi`] say, and tries the next one when it is asked for more.
 pub fn set_napi_where_it_differs(
     interface: &str,
     values: [Option<u64>; Napi::ALL.len()],
     off: bool,
-) -> Result<(), (Napi, SysError)> {
-    for (setting, value) in Napi::ALL.into_iter().zip(values) {
-        let Some(value) = value.filter(|value| (*value == 0) == off) else { continue };
+) -> impl Iterator<Item = (Napi, SysError)> {
+    Napi::ALL.into_iter().zip(values).filter_map(move |(setting, value)| {
+        let value = value.filter(|value| (*value == 0) == off)?;
         let set = napi(interface, setting).and_then(|is| match is == value {
             true => Ok(()),
             false => set_napi(interface, setting, value),
         });
-        set.map_err(|error| (setting, error))?;
-    }
-    Ok(())
+        Some((setting, set.err()?))
+    })
 }
 
 fn explain_steering(error: SysError) -> SysError {

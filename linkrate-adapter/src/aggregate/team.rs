@@ -254,7 +254,9 @@ impl Team {
                     self.shared.count_uncollected(descriptor.frames());
                 }
             }
-            member.lane.hand_up(host)?;
+            if member.received > 0 {
+                member.lane.hand_up(host)?;
+            }
             if count >= WEIGHT {
                 self.turn = (number + 1) % ports;
                 break;

@@ -52,7 +52,7 @@ enum Command {
 struct DriverThread {
     commands: Sender<Command>,
     interrupt: Arc<Waker>,
-    /// The thread's calls to TAPs.
+    /// What the thread counts.
     counters: Arc<ThreadCounters>,
     thread: Thread,
 }

@@ -138,17 +138,15 @@ impl Settings {
         if now.mtu != self.mtu {
             note(route.set_mtu(name, self.mtu));
         }
-        let napi = |off| {
-            sysfs::set_napi_where_it_differs(name, self.napi, off).map_err(|(_, error)| error)
-        };
-        note(napi(true));
+        let napi = |off| sysfs::set_napi_where_it_differs(name, self.napi, off);
+        napi(true).for_each(|(_, error)| note(Err(error)));
         if let Ok(current) = ethtool.features(name) {
             let wishes = wishes(&self.features, &current);
             if !wishes.is_empty() {
                 note(ethtool.set_features(name, &wishes));
             }
         }
-        note(napi(false));
+        napi(false).for_each(|(_, error)| note(Err(error)));
         self.restore_superframes(&mut route, name, &now, &mut note);
         for (queue, cpus) in (0..).zip(&self.steering) {
             if sysfs::receive_steering(name, queue).is_ok_and(|now| now != *cpus) {
