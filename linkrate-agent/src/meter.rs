@@ -30,7 +30,7 @@ use linkrate_terms::discipline::Discipline;
 use linkrate_terms::failure::Resent;
 use linkrate_terms::gaps::Gaps;
 use linkrate_terms::measurement::{
-    CpuUse, InterfaceCounts, MOST_FLOWS_READ, OtherProgram, SenderTimes, ThreadTime,
+    CpuUse, InterfaceCounts, MOST_FLOWS_READ, OtherProgram, SenderPath, SenderTimes, ThreadTime,
 };
 
 use crate::cpu_meter::{CpuMeter, CpuReading, at_least, busy};
@@ -331,6 +331,19 @@ fn map_difference<K: Ord + Clone>(a: &BTreeMap<K, u64>, b: &BTreeMap<K, u64>) ->
         .collect()
 }
 
+/// What a sender knows of its path.
+fn path(info: &TcpInfo) -> SenderPath {
+    // the largest number is the kernel's word for none
+    let known = |value: u32| u64::from(if value < i32::MAX as u32 { value } else { 0 });
+    SenderPath {
+        rtt_us: known(info.rtt_us),
+        min_rtt_us: known(info.min_rtt_us),
+        cwnd_segments: known(info.snd_cwnd),
+        ssthresh_segments: known(info.snd_ssthresh),
+        unacked_segments: known(info.unacked),
+    }
+}
+
 /// What the senders did between two readings that are `between_us` apart.
 fn sender_times(before: &Senders, after: &Senders, between_us: u64) -> SenderTimes {
     let both = after.iter().filter_map(|(flow, after)| Some((before.get(flow)?, after)));
@@ -349,6 +362,7 @@ fn sender_times(before: &Senders, after: &Senders, between_us: u64) -> SenderTim
             data_segments: b.data_segments_out.wrapping_sub(a.data_segments_out).into(),
             acknowledgements: b.acknowledgements_in.wrapping_sub(a.acknowledgements_in).into(),
             resent_bytes: b.resent_bytes.saturating_sub(a.resent_bytes),
+            path: [path(a), path(b)],
             ..SenderTimes::default()
         })
     })

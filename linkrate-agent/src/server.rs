@@ -419,8 +419,9 @@ impl Agent<'_> {
         if let Some(control) = control {
             control.close_window();
         }
-        let closed = meters.close(&opened)?;
+        // the readings that close the window take the CPU of the flows for some milliseconds
         let intervals = sampler.finish();
+        let closed = meters.close(&opened)?;
         let mut report = meters.report(&opened, &closed, broken);
         let session = self.session.as_ref().filter(|_| spec.event_ns.is_some());
         report.record = session.map(|session| {

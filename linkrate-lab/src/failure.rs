@@ -1,6 +1,6 @@
 //! What a run with an event showed, out of the records of all receivers and the log of the controller.
 
-use linkrate_agent::flow::record::RecordReport;
+use linkrate_agent::flow::record::{RecordReport, looked_until_ns};
 use linkrate_agent::protocol::WindowReport;
 use linkrate_terms::Event;
 use linkrate_terms::failure::{Failure, FlowGap, RESTORED, Resent, Timeline};
@@ -46,7 +46,13 @@ pub(crate) fn of_reports<'a>(
     let at = (at_ns / slot_ns) as usize;
     let before = &slots[..at.min(slots.len())];
     let rate_before = rate(before, slot_ns);
-    let single = (flows().count() == 1).then(|| flows().map(|flow| flow.gap_ns).max()).flatten();
+    // gaps of the event begin before the port comes back, and are looked for as long as those before it
+    let looked_until_ns = looked_until_ns(seen.window_ns.0, seen.at_ns);
+    let is_early = |ns: &u64| *ns < looked_until_ns;
+    let recovered_early_ns = seen.recovered_ns.filter(is_early);
+    let until_ns = since_opening(recovered_early_ns.unwrap_or(looked_until_ns));
+    let is_single = flows().count() == 1 && recovered_early_ns.is_none();
+    let single = is_single.then(|| flows().map(|flow| flow.gap_ns).max()).flatten();
     let sum = |pick: fn(&linkrate_agent::flow::record::FlowRecord) -> u64| {
         flows().map(pick).fold(0, u64::saturating_add)
     };
@@ -61,7 +67,9 @@ pub(crate) fn of_reports<'a>(
         host_moved_ns: after(seen.host_moved_ns),
         switch_moved_ns: after(seen.switch_moved_ns),
         // of one flow it is known exactly
-        gap_ns: single.unwrap_or_else(|| longest_gap(&slots, at) as u64 * slot_ns),
+        gap_ns: single.unwrap_or_else(|| {
+            longest_gap(&slots, at, (until_ns / slot_ns) as usize) as u64 * slot_ns
+        }),
         flows: flows()
             .map(|flow| FlowGap { flow: flow.flow.clone(), gap_ns: flow.gap_ns })
             .collect(),
@@ -89,12 +97,12 @@ fn rate(slots: &[u64], slot_ns: u64) -> f64 {
     bytes as f64 * 8e9 / (slots.len().max(1) as f64 * slot_ns as f64)
 }
 
-/// The most slots in a row without a byte that do not end before slot `at`.
-fn longest_gap(slots: &[u64], at: usize) -> usize {
+/// The most slots in a row without a byte that begin before slot `until` and do not end before slot `at`.
+fn longest_gap(slots: &[u64], at: usize, until: usize) -> usize {
     let (mut longest, mut empty) = (0, 0);
     for (slot, bytes) in slots.iter().enumerate() {
         empty = if *bytes == 0 { empty + 1 } else { 0 };
-        if slot >= at {
+        if slot >= at && slot + 1 - empty < until {
             longest = longest.max(empty);
         }
     }
@@ -117,7 +125,7 @@ fn restored(slots: &[u64], slot_ns: u64, at: usize, rate_before: f64) -> Option<
 
 /// The most slots in a row without a byte.
 fn empty(slots: &[u64]) -> usize {
-    longest_gap(slots, 0)
+    longest_gap(slots, 0, usize::MAX)
 }
 
 /// The same bytes in longer slots.
@@ -140,11 +148,13 @@ mod tests {
     #[test]
     fn a_gap_over_all_flows_is_the_longest_after_the_fault() {
         let slots = [5, 0, 0, 0, 0, 5, 5, 0, 0, 5, 0];
-        assert_eq!(longest_gap(&slots, 6), 2);
+        assert_eq!(longest_gap(&slots, 6, 12), 2);
         // the fault came within a gap
-        assert_eq!(longest_gap(&slots, 4), 4);
-        assert_eq!(longest_gap(&[5, 5, 0, 0, 0], 1), 3);
-        assert_eq!(longest_gap(&[], 1), 0);
+        assert_eq!(longest_gap(&slots, 4, 8), 4);
+        assert_eq!(longest_gap(&[5, 5, 0, 0, 0], 1, 3), 3);
+        assert_eq!(longest_gap(&[], 1, 2), 0);
+        // the port came back, and that interrupts once more
+        assert_eq!(longest_gap(&[5, 5, 0, 5, 5, 0, 0, 0, 5], 2, 4), 1);
     }
 
     #[test]

@@ -201,8 +201,8 @@ fn traffic_between(workload: &Workload, sut: &TrafficReport, clients: &[TrafficR
     let sent_down = scaled(sut.sent_bytes, sut.seconds, mean_seconds);
     let sent_up = scaled(sent, mean_seconds, sut.seconds);
     let sent_bytes = if udp_stream { (sent_down + sent_up) as u64 } else { 0 };
-    let lost_bytes = ((sent_down - received as f64).max(0.0)
-        + (sent_up - sut.received_bytes as f64).max(0.0)) as u64;
+    // datagrams on their way at the edges make it negative as often as they make it too large
+    let lost_bytes = sent_down - received as f64 + sent_up - sut.received_bytes as f64;
     let datagram = workload.udp_segment.map_or_else(
         || (workload.message.smallest().0 + workload.message.largest().0) / 2,
         |segment| segment.0,
@@ -217,8 +217,8 @@ fn traffic_between(workload: &Workload, sut: &TrafficReport, clients: &[TrafficR
         transaction_seconds: if workload.item().is_some() { mean_seconds } else { 0.0 },
         lost_datagrams: match (workload.kind.is_udp(), transactional) {
             (false, _) => 0,
-            (true, true) => total(|client| client.timeouts),
-            (true, false) => lost_bytes / datagram.max(1),
+            (true, true) => i64::try_from(total(|client| client.timeouts)).unwrap_or(i64::MAX),
+            (true, false) => (lost_bytes / datagram.max(1) as f64) as i64,
         },
         sent_datagrams: sent_bytes / datagram.max(1),
     }

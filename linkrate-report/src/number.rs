@@ -73,6 +73,10 @@ pub struct Scale {
     pub unit: &'static str,
 }
 
+/// Bytes are counted as in µs/KB, whose KB is 1024 of them.
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+
 impl Scale {
     /// The scale that suits values of a `unit` up to `largest`.
     pub fn of(unit: Unit, largest: f64) -> Self {
@@ -95,9 +99,9 @@ impl Scale {
             Unit::Nanoseconds => scale(1.0, "ns"),
             Unit::Frames => scale(1.0, "frames"),
             Unit::Bytes => match largest.abs() {
-                bytes if bytes >= 999.5e6 => scale(1e9, "GB"),
-                bytes if bytes >= 999.5e3 => scale(1e6, "MB"),
-                bytes if bytes >= 999.5 => scale(1e3, "kB"),
+                bytes if bytes >= 999.5 * MIB => scale(1024.0 * MIB, "GiB"),
+                bytes if bytes >= 999.5 * KIB => scale(MIB, "MiB"),
+                bytes if bytes >= 999.5 => scale(KIB, "KiB"),
                 _ => scale(1.0, "B"),
             },
             Unit::Ratio => scale(1.0, ""),

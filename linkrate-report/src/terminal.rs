@@ -114,14 +114,14 @@ impl Page<'_> {
     fn cells(&self, cells: &[&CellResult], transactional: bool) -> String {
         let verdicts = Column::sentences("verdict", cells, |cell| cell.verdict.brief());
         let room = usize::from(self.paper.width);
-        let beside = columns(cells, transactional, " ");
+        let beside = columns(self.results, cells, transactional, " ");
         if total(&beside) + verdicts.width().min(SENTENCE) <= room {
             return self.lay_out(beside.into_iter().chain([verdicts]).collect(), false);
         }
         let figures = if total(&beside) <= room + GAP {
             self.lay_out(beside, false)
         } else {
-            self.lay_out(columns(cells, transactional, "\n"), true)
+            self.lay_out(columns(self.results, cells, transactional, "\n"), true)
         };
         let names = Column::sentences("cell", cells, |cell| cell.levels.to_string());
         let bound = if cells.iter().all(|cell| cell.levels.0.is_empty()) {
@@ -154,10 +154,12 @@ impl Page<'_> {
     /// Where many have no interval, how many those are is all there is to say of them.
     fn effects(&self) -> String {
         let all = &self.results.effects;
-        let bare = all.iter().filter(|effect| !has_interval(effect)).count();
+        let is_bare = |effect: &&Effect| !has_interval(effect) && effect.measure.is_whole();
+        let bare = all.iter().filter(is_bare).count();
         let counted = bare > MOST_BARE;
-        let shown: Vec<&Effect> =
-            all.iter().filter(|effect| !counted || has_interval(effect)).collect();
+        let is_shown =
+            |effect: &&Effect| (!counted || has_interval(effect)) && self.results.says_more(effect);
+        let shown: Vec<&Effect> = all.iter().filter(is_shown).collect();
         let mut parts = Vec::new();
         if !shown.is_empty() {
             parts.push(self.effect_rows(&shown));
@@ -178,11 +180,12 @@ impl Page<'_> {
         table.set_header(["effect", "change", "interval", "claimed"]);
         let mut longest = 0;
         for measure in words::measures(effects.iter().copied()) {
-            table.add_row([words::measure(measure)]);
+            table.add_row([measure.word()]);
             for effect in effects.iter().filter(|effect| effect.measure == measure) {
                 let change = number::change(&effect.ratio);
                 let reason = words::not_claimed(effect, self.results.minimum_effect);
-                let claimed = reason.unwrap_or_else(|| "✓".to_owned());
+                let mark = words::marks::of_effect(self.results, effect);
+                let claimed = format!("{}{mark}", reason.unwrap_or_else(|| "✓".to_owned()));
                 let step = format!("  {}", clean(&words::step_at(effect)));
                 longest = longest.max(step.chars().count());
                 table.add_row([
@@ -300,7 +303,7 @@ impl Page<'_> {
         for published in &self.results.published {
             if measure != Some(published.measure) {
                 measure = Some(published.measure);
-                table.add_row([words::measure(published.measure)]);
+                table.add_row([published.measure.word()]);
             }
             let marks = words::marks::of(self.results, published);
             let name = format!("  {}{marks}", clean(&words::published_at(published)));
@@ -419,7 +422,12 @@ impl Page<'_> {
 }
 
 /// The columns of figures, with `separator` between a figure and its interval.
-fn columns(cells: &[&CellResult], transactional: bool, separator: &str) -> Vec<Column> {
+fn columns(
+    results: &StudyResults,
+    cells: &[&CellResult],
+    transactional: bool,
+    separator: &str,
+) -> Vec<Column> {
     let figure = |header, value: fn(&CellResult) -> Option<Quantity>| {
         Column::figures(header, cells, |cell| figure(value(cell), separator))
     };
@@ -427,10 +435,14 @@ fn columns(cells: &[&CellResult], transactional: bool, separator: &str) -> Vec<C
     if cells.iter().any(|cell| !cell.levels.0.is_empty()) {
         columns.push(Column::sentences("cell", cells, |cell| cell.levels.to_string()));
     }
-    let rate = match transactional {
+    let mut rate = match transactional {
         true => figure("transactions", |cell| cell.transactions),
         false => figure("throughput", |cell| cell.throughput),
     };
+    for (field, cell) in rate.fields.iter_mut().zip(cells) {
+        let end = field.find('\n').unwrap_or(field.len());
+        field.insert_str(end, words::marks::of_cell(results, cell));
+    }
     columns.push(rate);
     let of_files = |cell: &&CellResult| {
         cell.completed.is_some_and(|completed| completed.unit == Unit::FilesPerSecond)

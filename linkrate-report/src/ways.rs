@@ -60,6 +60,7 @@ pub fn notes(results: &StudyResults) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_study::analysis::claims::Probabilities;
     use linkrate_study::levels::{Level, Levels};
     use linkrate_study::quantity::{Interval, Quantity, Unit};
     use linkrate_study::results::WayRate;
@@ -96,9 +97,11 @@ mod tests {
             equal_mix: None,
             without_driver: None,
             pairs: 1,
-            p: None,
-            adjusted_p: None,
+            probabilities: Probabilities::default(),
             claimed: false,
+            different: false,
+            host_limited: false,
+            same_as: None,
             excluded: false,
         }];
         results

@@ -6,7 +6,6 @@ pub mod marks;
 pub mod worth;
 
 use linkrate_stats::paired::FEWEST_TO_CLAIM;
-use linkrate_study::comparison::Compared;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
@@ -14,16 +13,6 @@ use linkrate_study::results::{Effect, FailedRun, PublishedKind, PublishedResult,
 use linkrate_study::study::Method;
 
 use crate::number;
-
-/// What is compared, as the field calls it.
-pub fn measure(measure: Measure) -> &'static str {
-    match measure {
-        Measure::Throughput => "throughput",
-        Measure::ServiceDemand => "service demand",
-        Measure::Transactions => "transactions per second",
-        Measure::Cpu => "CPU use",
-    }
-}
 
 /// The order of a block's runs: `in random order`, and which blocks reverse that of another. Blocks
 /// are counted from 1 for people.
@@ -50,10 +39,7 @@ pub fn order(method: &Method) -> String {
 
 /// Which way a reader wants the measure to go.
 pub fn better(measure: Measure) -> &'static str {
-    match measure {
-        Measure::ServiceDemand | Measure::Cpu => "less is better",
-        Measure::Throughput | Measure::Transactions => "more is better",
-    }
+    if measure.more_is_better() { "more is better" } else { "less is better" }
 }
 
 /// A level that a reader understands without its neighbours: `tso`, but `ports 2`.
@@ -64,17 +50,9 @@ pub fn level(factor: &str, level: &Level) -> String {
     }
 }
 
-/// What is compared between result sets, as the field calls it, and which way a reader wants it to go.
-pub fn compared(measure: Compared) -> String {
-    let name = match measure {
-        Compared::Throughput => "throughput",
-        Compared::Transactions => "transactions per second",
-        Compared::ServiceDemand => "service demand",
-        Compared::LatencyP50 => "median latency",
-        Compared::LatencyP99 => "latency, 99th percentile",
-    };
-    let wanted = if measure.more_is_better() { "more is better" } else { "less is better" };
-    format!("{name} ({wanted})")
+/// What is compared, and which way a reader wants it to go.
+pub fn compared(measure: Measure) -> String {
+    format!("{} ({})", measure.word(), better(measure))
 }
 
 /// A cell by its levels.
@@ -171,16 +149,20 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
         (Some(_), Some(_)) if effect.excluded => {
             format!("excluded: within the {minimum} minimum")
         }
+        (Some(_), Some(_)) if effect.different => DIFFERENT.to_owned(),
+        (Some(_), Some(_)) if effect.same_as.is_some() => {
+            "the same fact as the service demand: the CPU is full".to_owned()
+        }
         (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => {
             "open: includes no change".to_owned()
-        }
-        (Some(_), Some(_)) if (effect.ratio.mean - 1.0).abs() <= minimum_effect => {
-            "open: may be within the minimum".to_owned()
         }
         (Some(_), Some(_)) => "open: may be chance".to_owned(),
         _ => "too few runs for an interval".to_owned(),
     })
 }
+
+/// What is said of a difference that is shown, and may be smaller than the minimum.
+pub const DIFFERENT: &str = "differs: size open";
 
 /// The measures of which there are effects, in the order of the effects.
 pub fn measures<'e>(effects: impl IntoIterator<Item = &'e Effect>) -> Vec<Measure> {
@@ -266,6 +248,7 @@ pub fn failed_run(failed: &FailedRun) -> String {
 #[cfg(test)]
 mod tests {
     use linkrate_stats::order::Order;
+    use linkrate_study::analysis::claims::Probabilities;
     use linkrate_study::levels::Levels;
 
     use super::*;
@@ -288,10 +271,12 @@ mod tests {
             measure: Measure::ServiceDemand,
             ratio: Interval { mean: *mean, low: Some(mean * 0.9), high: Some(mean * 1.1) },
             pairs: 5,
-            p: Some(0.01),
-            adjusted_p: Some(0.02),
+            probabilities: Probabilities::default(),
             claimed: *claimed,
+            different: false,
             excluded: false,
+            host_limited: false,
+            same_as: None,
             equal_mix: None,
             without_driver: None,
         };
@@ -319,9 +304,10 @@ mod tests {
         let reason = |effect: &Effect| not_claimed(effect, 0.02);
         assert_eq!(reason(&effect).as_deref(), Some("open: includes no change"));
         effect.ratio.high = Some(0.99);
+        effect.different = true;
         let said = reason(&effect);
-        assert_eq!(said.as_deref(), Some("open: may be within the minimum"));
-        effect.excluded = true;
+        assert_eq!(said.as_deref(), Some("differs: size open"));
+        (effect.different, effect.excluded) = (false, true);
         assert_eq!(reason(&effect).as_deref(), Some("excluded: within the 2 % minimum"));
         (effect.excluded, effect.ratio.mean) = (false, 0.97);
         let said = reason(&effect);

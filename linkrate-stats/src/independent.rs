@@ -9,8 +9,9 @@
 //! for their number; [`holm`] does that.
 
 use crate::interval::Interval;
+use crate::mean_test::MeanTest;
 use crate::sample::Sample;
-use crate::student_t::{critical_value, two_sided_tail};
+use crate::student_t::critical_value;
 
 /// The ratio of two independent sets of runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,9 +19,8 @@ pub struct IndependentRatio {
     /// Ratio of the geometric means, second to first, with Welch's interval, exponentiated. No
     /// unit. Without ends when either set has a single figure.
     pub ratio: Interval,
-    /// Probability of a ratio at least so far from 1, either way, if there were no difference.
-    /// `None` without ends.
-    pub p: Option<f64>,
+    /// The test of the difference of the mean logarithms. `None` without ends.
+    pub test: Option<MeanTest>,
 }
 
 /// The ratio of `second` to `first`; figures that are not positive and finite, and so have no
@@ -33,7 +33,7 @@ pub fn ratio(first: &[f64], second: &[f64], confidence: f64) -> Option<Independe
             low: found.ratio.low.map(f64::exp),
             high: found.ratio.high.map(f64::exp),
         },
-        p: found.p,
+        test: found.test,
     })
 }
 
@@ -48,20 +48,22 @@ fn difference(first: &[f64], second: &[f64], confidence: f64) -> Option<Independ
     let (first, second) = (Sample::of(first)?, Sample::of(second)?);
     let mean = second.mean() - first.mean();
     let (Some(a), Some(b)) = (variance_of_mean(&first), variance_of_mean(&second)) else {
-        return Some(IndependentRatio { ratio: Interval { mean, low: None, high: None }, p: None });
+        return Some(IndependentRatio {
+            ratio: Interval { mean, low: None, high: None },
+            test: None,
+        });
     };
     let error = (a + b).sqrt();
-    if error == 0.0 {
-        // figures without any scatter: they differ for certain or not at all
-        let p = if mean == 0.0 { 1.0 } else { 0.0 };
-        let ratio = Interval { mean, low: Some(mean), high: Some(mean) };
-        return Some(IndependentRatio { ratio, p: Some(p) });
-    }
-    let degrees = degrees_of_freedom(a, first.count(), b, second.count());
-    let half = critical_value(confidence, degrees) * error;
+    let (degrees, half) = if error == 0.0 {
+        // figures without any scatter
+        ((first.count() + second.count() - 2) as f64, 0.0)
+    } else {
+        let degrees = degrees_of_freedom(a, first.count(), b, second.count());
+        (degrees, critical_value(confidence, degrees) * error)
+    };
     Some(IndependentRatio {
         ratio: Interval { mean, low: Some(mean - half), high: Some(mean + half) },
-        p: Some(two_sided_tail((mean / error).abs(), degrees)),
+        test: Some(MeanTest { mean, error, degrees }),
     })
 }
 
@@ -100,6 +102,11 @@ mod tests {
     use crate::simulate::{Simulator, share};
     use proptest::prelude::*;
 
+    /// That there is a difference.
+    fn p(found: &IndependentRatio) -> Option<f64> {
+        Some(found.test?.outside(0.0, 0.0))
+    }
+
     #[test]
     fn an_interval_worked_by_hand() {
         // means 3 and 5, variances of the means 1/3 · 1 and 1/5 · 2.5: error sqrt(5/6) = 0.91287;
@@ -111,22 +118,22 @@ mod tests {
         // t(0.95, 5.88235) = 2.45870, from a table of quantiles
         let half = (found.ratio.high.unwrap() - found.ratio.low.unwrap()) / 2.0;
         assert!((half - 2.458_70 * 0.912_871).abs() < 1e-3, "{half}");
-        assert!((found.p.unwrap() - 0.0718).abs() < 1e-3, "{:?}", found.p);
+        assert!((p(&found).unwrap() - 0.0718).abs() < 1e-3, "{:?}", found.test);
     }
 
     #[test]
     fn single_figures_have_a_ratio_and_no_interval() {
         let found = ratio(&[2.0], &[3.0, 3.1], 0.95).unwrap();
-        assert_eq!((found.ratio.low, found.ratio.high, found.p), (None, None, None));
+        assert_eq!((found.ratio.low, found.ratio.high, found.test), (None, None, None));
         assert_eq!(ratio(&[], &[3.0], 0.95), None);
         assert_eq!(ratio(&[1.0, 2.0], &[0.0, -1.0, f64::NAN], 0.95), None);
     }
 
     #[test]
     fn figures_without_scatter_have_probability_zero_or_one() {
-        assert_eq!(ratio(&[2.0; 3], &[2.0; 4], 0.95).unwrap().p, Some(1.0));
+        assert_eq!(p(&ratio(&[2.0; 3], &[2.0; 4], 0.95).unwrap()), Some(1.0));
         let found = ratio(&[2.0; 3], &[3.0; 3], 0.95).unwrap();
-        assert_eq!(found.p, Some(0.0));
+        assert_eq!(p(&found), Some(0.0));
         assert!(excludes(&found.ratio, 1.0));
     }
 
@@ -168,7 +175,7 @@ mod tests {
             let back = ratio(&b, &a, 0.95).unwrap();
             prop_assert!((forth.ratio.mean * back.ratio.mean - 1.0).abs() < 1e-9);
             prop_assert!((forth.ratio.low.unwrap() * back.ratio.high.unwrap() - 1.0).abs() < 1e-9);
-            prop_assert!((forth.p.unwrap() - back.p.unwrap()).abs() < 1e-12);
+            prop_assert!((p(&forth).unwrap() - p(&back).unwrap()).abs() < 1e-12);
         }
 
         #[test]
@@ -177,7 +184,7 @@ mod tests {
             b in proptest::collection::vec(0.9f64..1.1, 2..12),
         ) {
             let found = ratio(&a, &b, 0.95).unwrap();
-            let p = found.p.unwrap();
+            let p = p(&found).unwrap();
             prop_assume!((p - 0.05).abs() > 1e-9);
             prop_assert_eq!(excludes(&found.ratio, 1.0), p < 0.05);
         }

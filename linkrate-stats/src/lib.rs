@@ -8,6 +8,7 @@
 //! - [`student_t`]: the distribution behind every interval
 //! - [`interval`]: the interval of a mean
 //! - [`normal`]: the distribution of what is a sum of many
+//! - [`mean_test`]: whether a mean lies outside bounds
 //! - [`mirroring`]: what mirrored blocks cost the intervals of effects
 //! - [`paired`]: the ratio of two levels, paired within blocks
 //! - [`quotient`]: the quotient of two figures, paired within blocks
@@ -25,6 +26,7 @@
 pub mod change_point;
 pub mod independent;
 pub mod interval;
+pub mod mean_test;
 pub mod mirroring;
 pub mod normal;
 pub mod order;

@@ -7,8 +7,7 @@
 
 use crate::interval::Interval;
 use crate::interval::of_mean;
-use crate::sample::Sample;
-use crate::student_t::two_sided_tail;
+use crate::mean_test::MeanTest;
 
 /// Fewest pairs of blocks for a claim or a verdict. The scatter of fewer is often far too small by
 /// chance, and their intervals then exclude "no change" although nothing changed.
@@ -20,9 +19,8 @@ pub struct PairedRatio {
     /// Geometric mean of the ratios `to / from` with its interval: the t interval of the mean log
     /// ratio, exponentiated. No unit.
     pub ratio: Interval,
-    /// Probability of ratios whose mean is as far from no change, if nothing changed: that of a t test
-    /// on the logarithms, on both sides. `None` with one block.
-    pub p: Option<f64>,
+    /// The test of the mean logarithm. `None` with one block.
+    pub test: Option<MeanTest>,
     /// Blocks with both figures.
     pub pairs: u32,
 }
@@ -47,20 +45,9 @@ pub fn ratio(
             low: log.low.map(f64::exp),
             high: log.high.map(f64::exp),
         },
-        p: probability(&logs),
+        test: MeanTest::of(&logs),
         pairs: u32::try_from(logs.len()).unwrap_or(u32::MAX),
     })
-}
-
-/// The probability of a mean as far from 0, if the values scatter about 0.
-pub fn probability(logs: &[f64]) -> Option<f64> {
-    let sample = Sample::of(logs)?;
-    let error = (sample.variance()? / logs.len() as f64).sqrt();
-    if error == 0.0 {
-        // values without any scatter: they differ from 0 for certain or not at all
-        return Some(if sample.mean() == 0.0 { 1.0 } else { 0.0 });
-    }
-    Some(two_sided_tail((sample.mean() / error).abs(), (logs.len() - 1) as f64))
 }
 
 #[cfg(test)]

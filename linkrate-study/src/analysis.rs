@@ -61,6 +61,7 @@ pub mod watched;
 pub mod ways;
 pub mod worth;
 
+use effects::Comparison;
 use measures::RunsByCell;
 
 /// Makes the document.
@@ -86,7 +87,11 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     let comparisons = effects::comparisons(study);
     let mut effects: Vec<Effect> = comparisons
         .iter()
-        .flat_map(|comparison| ways::compare(comparison, study, &runs, level_of_effects))
+        .flat_map(|comparison| {
+            let mut effects = ways::compare(comparison, study, &runs, level_of_effects);
+            of_the_machine(comparison, &cells, &mut effects);
+            effects
+        })
         .collect();
     claims::claim(&mut effects, method.family, method.minimum_effect, level_of_effects);
     let published = published::beside(study, &runs, &cells, level, level_of_effects);
@@ -136,6 +141,22 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         directory: stored.directory.display().to_string(),
         runs: stored.runs.clone(),
         plan: Some(Box::new(stored.plan.clone())),
+    }
+}
+
+/// Says of the effects of a comparison whether they are of this machine, and which of them are the same fact.
+fn of_the_machine(comparison: &Comparison, cells: &[CellResult], effects: &mut [Effect]) {
+    let ends = [comparison.from_cell, comparison.to_cell];
+    let verdicts = ends.map(|cell| cells.get(cell).map(|cell| &cell.verdict));
+    let all = |holds: fn(&verdict::Verdict) -> bool| {
+        verdicts.iter().all(|verdict| verdict.is_some_and(holds))
+    };
+    let of_adapter = all(verdict::Verdict::is_of_the_adapter);
+    let is_inverse = all(verdict::Verdict::is_bound_by_the_suts_cpu);
+    for effect in effects {
+        effect.host_limited = !of_adapter;
+        let is_whole = matches!(effect.measure, Measure::Throughput | Measure::Transactions);
+        effect.same_as = (is_inverse && is_whole).then_some(Measure::ServiceDemand);
     }
 }
 
@@ -210,7 +231,14 @@ fn cell_result(
         ),
         verdict: match stored.plan.is_imported() {
             true => verdict::Verdict::of_imported(),
-            false => verdict::judge(&shares::of_runs(of_cell.iter().copied(), study.testbed.scale)),
+            false => {
+                let scale = study.testbed.scale;
+                let alone = of_cell
+                    .iter()
+                    .filter(|run| run.is_good())
+                    .map(|run| verdict::judge(&shares::of_runs([*run], scale)));
+                verdict::judge(&shares::of_runs(of_cell.iter().copied(), scale)).with_runs(alone)
+            }
         },
     }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::claims::Probabilities;
 use crate::analysis::interval_confidence;
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
@@ -21,9 +22,12 @@ use linkrate_stats::mirroring::level_of_effects;
 
 pub mod conditions;
 pub mod rows;
+pub mod sessions;
 pub(crate) mod set;
 
 pub use conditions::Difference;
+use sessions::SessionScatter;
+use set::Set;
 
 /// Version of the comparison's JSON document.
 pub const COMPARISON_FORMAT: u32 = 1;
@@ -35,6 +39,8 @@ pub struct Criteria {
     pub allow: Vec<String>,
     /// Smallest difference that counts, as a fraction; the baseline's own unless given.
     pub minimum_effect: Option<f64>,
+    /// How far sessions scatter, as a fraction; as measured elsewhere unless given.
+    pub session_scatter: Option<f64>,
 }
 
 /// The document.
@@ -50,6 +56,11 @@ pub struct StudyComparison {
     pub baseline: SetSummary,
     /// The set in the numerator.
     pub candidate: SetSummary,
+    /// Further sets of the side of the baseline, and of that of the candidate.
+    pub further: [Vec<SetSummary>; 2],
+    /// Standard deviation between sessions that is in the intervals of service demands, as a fraction; `None` with several
+    /// sets on each side, which show it.
+    pub session_scatter: Option<f64>,
     /// Confidence level of every interval, for example 0.95.
     pub confidence: f64,
     /// Smallest difference that is better or worse, as a fraction.
@@ -113,29 +124,6 @@ pub struct SetSummary {
     pub directory: String,
 }
 
-/// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Compared {
-    /// Received payload, `bit/s`.
-    Throughput,
-    /// Completed transactions, `transaction/s`.
-    Transactions,
-    /// SUT CPU time, `us/KB` or `us/transaction`.
-    ServiceDemand,
-    /// Median latency of a run's transactions, `ns`.
-    LatencyP50,
-    /// 99th percentile of a run's transactions, `ns`.
-    LatencyP99,
-}
-
-impl Compared {
-    /// Whether more of it is better.
-    pub fn more_is_better(self) -> bool {
-        matches!(self, Self::Throughput | Self::Transactions)
-    }
-}
-
 /// The figure of one cell in one set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SetFigure {
@@ -150,7 +138,7 @@ pub struct SetFigure {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MeasureRow {
     /// What is compared.
-    pub measure: Compared,
+    pub measure: Measure,
     /// Unit of both figures.
     pub unit: Unit,
     /// The baseline's figure; absent without a good run, and for all cells together, whose mean
@@ -160,10 +148,9 @@ pub struct MeasureRow {
     pub candidate: Option<SetFigure>,
     /// Candidate to baseline, ratio of the geometric means over the runs; 1 is no change.
     pub ratio: Option<Interval>,
-    /// Probability of such a ratio without any difference; absent if the row is not judged.
-    pub p: Option<f64>,
-    /// The same, adjusted for the number of rows by Holm's method.
-    pub adjusted_p: Option<f64>,
+    /// Those of the ratio, adjusted for the number of rows; absent if the row is not judged.
+    #[serde(flatten)]
+    pub probabilities: Probabilities,
     /// The verdict.
     pub verdict: Finding,
 }
@@ -198,13 +185,15 @@ pub struct PairComparison {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// A difference beyond chance and larger than the minimum, in the wanted direction.
+    /// A difference that is shown to be larger than the minimum, in the wanted direction.
     Better,
     /// The same in the other direction.
     Worse,
     /// The whole interval lies within the minimum: a larger difference is excluded.
     BelowMinimum,
-    /// Open: a difference larger than the minimum is neither shown nor excluded.
+    /// A difference is shown, and may be smaller or larger than the minimum.
+    Different,
+    /// Open: no difference is shown, and one larger than the minimum is not excluded.
     NotShown,
     /// A set has a figure in fewer than five blocks, so the row is not judged.
     TooFew,
@@ -240,10 +229,9 @@ pub struct EffectRow {
     pub candidate: Interval,
     /// The candidate's effect to the baseline's; 1 is the same effect.
     pub ratio: Interval,
-    /// Probability of such a ratio if the effects were the same; absent if the row is not judged.
-    pub p: Option<f64>,
-    /// The same, adjusted for the number of effects.
-    pub adjusted_p: Option<f64>,
+    /// Those of the ratio, adjusted for the number of effects; absent if the row is not judged.
+    #[serde(flatten)]
+    pub probabilities: Probabilities,
     /// The verdict.
     pub verdict: EffectVerdict,
 }
@@ -263,7 +251,9 @@ pub enum EffectVerdict {
     Changed,
     /// The whole interval lies within the minimum: a larger difference is excluded.
     BelowMinimum,
-    /// Open: a difference larger than the minimum is neither shown nor excluded.
+    /// A difference is shown, and may be smaller or larger than the minimum.
+    Different,
+    /// Open: no difference is shown, and one larger than the minimum is not excluded.
     NotShown,
     /// A set has both runs in fewer than five blocks, so the row is not judged.
     TooFew,
@@ -294,6 +284,11 @@ pub enum ComparisonError {
         /// What was given.
         given: String,
     },
+    /// One side has one set and the other several.
+    #[error(
+        "one set cannot be compared with several: sessions scatter, and one does not tell by how much"
+    )]
+    OneAgainstSeveral,
     /// No row has enough runs in both sets.
     #[error("nothing can be compared: no cell has two good runs in both sets")]
     NothingToCompare,
@@ -303,19 +298,36 @@ fn count(differences: usize) -> String {
     if differences == 1 { "1 thing".to_owned() } else { format!("{differences} things") }
 }
 
-/// Compares `candidate` with `baseline`.
+/// Compares the candidates with the baselines: one set each, or several each.
 ///
 /// # Errors
 /// [`ComparisonError`] where a comparison would answer another question than the one asked.
 pub fn compare(
-    baseline: &StoredStudy,
-    candidate: &StoredStudy,
+    baselines: &[&StoredStudy],
+    candidates: &[&StoredStudy],
     request: &Criteria,
 ) -> Result<StudyComparison, ComparisonError> {
-    if baseline.plan.started_unix_ms == candidate.plan.started_unix_ms
-        && baseline.runs == candidate.runs
-    {
-        return Err(ComparisonError::Same);
+    let (&[baseline, ..], &[candidate, ..]) = (baselines, candidates) else {
+        return Err(ComparisonError::NothingToCompare);
+    };
+    if (baselines.len() > 1) != (candidates.len() > 1) {
+        return Err(ComparisonError::OneAgainstSeveral);
+    }
+    let all: Vec<&StoredStudy> = baselines.iter().chain(candidates).copied().collect();
+    for (number, set) in all.iter().enumerate() {
+        let is_it = |other: &&StoredStudy| {
+            other.plan.started_unix_ms == set.plan.started_unix_ms && other.runs == set.runs
+        };
+        if all[..number].iter().any(is_it) {
+            return Err(ComparisonError::Same);
+        }
+    }
+    // sets of one side differ in nothing but what is under test
+    for (first, others) in [(baseline, &baselines[1..]), (candidate, &candidates[1..])] {
+        for other in others {
+            let found = conditions::between(first, other);
+            conditions::check(found, &request.allow, &conditions::names(baseline, candidate))?;
+        }
     }
     let found = conditions::between(baseline, candidate);
     let (differences, idle_allowances) =
@@ -324,12 +336,12 @@ pub fn compare(
     let method = &study.method;
     let minimum_effect = request.minimum_effect.unwrap_or(method.minimum_effect);
     // the scatter of a set that stopped because it was precise looks smaller than it is
-    let level = interval_confidence(baseline).max(interval_confidence(candidate));
-    let effects_level = [baseline, candidate]
-        .map(|set| level_of_effects(set.plan.study.method.order, level))
-        .into_iter()
-        .fold(level, f64::max);
-    let mut rows = rows::Rows::new(baseline, candidate, level, minimum_effect);
+    let level = all.iter().map(|set| interval_confidence(set)).fold(0.0, f64::max);
+    let levels = all.iter().map(|set| level_of_effects(set.plan.study.method.order, level));
+    let effects_level = levels.fold(level, f64::max);
+    let given = request.session_scatter.map(SessionScatter::of_all);
+    let sessions = (all.len() == 2).then(|| given.unwrap_or_default());
+    let mut rows = rows::Rows::new(baselines, candidates, level, minimum_effect, sessions);
     let mut cells = rows.cells();
     let mut overall = rows.overall();
     let mut pairs = rows.of_pairs();
@@ -354,7 +366,7 @@ pub fn compare(
     warnings.extend(rows::together(&overall));
     // sysctls and disciplines stand beside the facts where they differ
     let summary = |set: &StoredStudy| {
-        let mut summary = rows.summary(set);
+        let mut summary = Set::of(set).summary();
         let host = conditions::host(set);
         let differing = differences.iter().map(|one| &one.name);
         let told = differing.filter_map(|name| Some((name.clone(), host.get(name)?.clone())));
@@ -362,12 +374,16 @@ pub fn compare(
         summary
     };
     let (of_baseline, of_candidate) = (summary(baseline), summary(candidate));
+    let further = [&baselines[1..], &candidates[1..]]
+        .map(|sets| sets.iter().map(|set| summary(set)).collect());
     Ok(StudyComparison {
         format: COMPARISON_FORMAT,
         study: study.name.clone(),
         title: study.title.clone(),
         baseline: of_baseline,
         candidate: of_candidate,
+        further,
+        session_scatter: sessions.map(|sessions| sessions.cost),
         confidence: method.confidence,
         minimum_effect,
         differences,

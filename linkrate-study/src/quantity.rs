@@ -16,6 +16,14 @@ pub enum Measure {
     Transactions,
     /// Busy share of the SUT's CPUs. No effect is computed of it; papers publish it.
     Cpu,
+    /// Payload per second that the clients received, in bidirectional traffic.
+    Transmit,
+    /// Payload per second that the SUT received, in bidirectional traffic.
+    Receive,
+    /// Median latency of a run's transactions.
+    LatencyP50,
+    /// 99th percentile of it.
+    LatencyP99,
 }
 
 /// The unit of a figure. Documents have it as text.
@@ -68,20 +76,45 @@ impl Unit {
 }
 
 impl Measure {
-    /// Whether it is a rate, which links can bound. The others are costs of a host.
+    /// Whether it is a rate, which links can bound.
     pub fn is_rate(self) -> bool {
-        matches!(self, Self::Throughput | Self::Transactions)
+        matches!(self, Self::Throughput | Self::Transactions | Self::Transmit | Self::Receive)
+    }
+
+    /// Whether it is about all traffic of a cell, and not about one direction of it.
+    pub fn is_whole(self) -> bool {
+        !matches!(self, Self::Transmit | Self::Receive)
+    }
+
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        self.is_rate()
+    }
+
+    /// What it is, as the field calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::ServiceDemand => "service demand",
+            Self::Transactions => "transactions per second",
+            Self::Cpu => "CPU use",
+            Self::Transmit => "throughput of transmit",
+            Self::Receive => "throughput of receive",
+            Self::LatencyP50 => "median latency",
+            Self::LatencyP99 => "latency at the 99th percentile",
+        }
     }
 
     /// The unit of its figures; `transactional` says whether the cell's unit of work is a
     /// transaction.
     pub fn unit(self, transactional: bool) -> Unit {
         match self {
-            Self::Throughput => Unit::BitsPerSecond,
+            Self::Throughput | Self::Transmit | Self::Receive => Unit::BitsPerSecond,
             Self::Transactions => Unit::TransactionsPerSecond,
             Self::Cpu => Unit::Percent,
             Self::ServiceDemand if transactional => Unit::MicrosecondsPerTransaction,
             Self::ServiceDemand => Unit::MicrosecondsPerKb,
+            Self::LatencyP50 | Self::LatencyP99 => Unit::Nanoseconds,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use linkrate_terms::latency::LatencyFigures;
 use serde::Serialize;
 
+use crate::analysis::claims::Probabilities;
 use crate::analysis::failure::FailureFigures;
 use crate::analysis::knee::Knee;
 use crate::analysis::worth::Worth;
@@ -535,18 +536,41 @@ pub struct Effect {
     pub without_driver: Option<Interval>,
     /// Blocks with both runs.
     pub pairs: u32,
-    /// Probability of such a ratio if nothing changed; `None` without an interval.
-    pub p: Option<f64>,
-    /// The same, adjusted for the effects of its [family](crate::study::Family) by Holm's method. Only
-    /// effects with at least five pairs are of a family.
-    pub adjusted_p: Option<f64>,
-    /// Whether there are at least five pairs, the adjusted probability excludes that nothing
-    /// changed, and the effect is larger than the study's minimum.
+    /// Those of the ratio. Only effects with at least five pairs that are no other effect's fact are of a
+    /// [family](crate::study::Family).
+    #[serde(flatten)]
+    pub probabilities: Probabilities,
+    /// Whether the effect is shown to be larger than the study's minimum.
     pub claimed: bool,
-    /// Whether there are at least five pairs and an effect larger than the study's minimum is
-    /// excluded: the whole interval lies within it. An effect that is neither claimed nor excluded is
-    /// open.
+    /// Whether it is shown to exist, and may be smaller or larger than the minimum.
+    pub different: bool,
+    /// Whether an effect larger than the study's minimum is excluded: the whole interval lies within it. An effect
+    /// that is neither claimed, nor different, nor excluded is open.
     pub excluded: bool,
+    /// Whether something other than the adapter limited the throughput of one of both cells, so that the effect is one
+    /// of this machine.
+    pub host_limited: bool,
+    /// The measure whose effect is the same fact, and is judged in place of this: where a CPU of the SUT is full in both
+    /// cells, throughput is the inverse of service demand.
+    pub same_as: Option<Measure>,
+}
+
+impl StudyResults {
+    /// Whether an effect is more than a part of another one: that of a single direction is where the sum of both
+    /// directions does not go the same way.
+    pub fn says_more(&self, effect: &Effect) -> bool {
+        if effect.measure.is_whole() {
+            return true;
+        }
+        let is_sum = |other: &&Effect| {
+            other.measure == Measure::Throughput
+                && (&other.factor, &other.from, &other.to, &other.at)
+                    == (&effect.factor, &effect.from, &effect.to, &effect.at)
+        };
+        let goes_up = |effect: &Effect| effect.ratio.mean > 1.0;
+        let sum = self.effects.iter().find(is_sum).filter(|sum| sum.claimed);
+        effect.claimed && sum.is_none_or(|sum| goes_up(sum) != goes_up(effect))
+    }
 }
 
 /// A published figure beside the measured one.

@@ -10,10 +10,10 @@
 use serde::Serialize;
 
 use crate::analysis::effects::{Comparison, comparisons};
-use crate::analysis::unsure;
+use crate::analysis::unsure::{self, Reach};
 use crate::comparison::conditions::{self, Difference, find};
 use crate::comparison::set::{Set, align, measures, number};
-use crate::comparison::{Compared, SetFigure, SetSummary};
+use crate::comparison::{SetFigure, SetSummary};
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
 use crate::store::StoredStudy;
@@ -87,7 +87,7 @@ pub struct Series {
     #[serde(flatten)]
     pub subject: Subject,
     /// What is measured.
-    pub measure: Compared,
+    pub measure: Measure,
     /// Unit of the figures; `ratio` for effects.
     pub unit: Unit,
     /// The figure of each set with the interval within the set, in the order of the sets. Absent where a set
@@ -267,7 +267,7 @@ fn summaries(sets: &[Set<'_>]) -> Vec<TrendSet> {
 /// The figures of a series before anything is said about them, by set.
 struct Figures {
     subject: Subject,
-    measure: Compared,
+    measure: Measure,
     unit: Unit,
     by_set: Vec<OfSet>,
 }
@@ -308,8 +308,7 @@ fn effect_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
     let cells = &newest.plan.study.cells;
     let mut found = Vec::new();
     for comparison in comparisons(&newest.plan.study) {
-        for measure in comparison.measures {
-            let Some(compared) = compared(measure) else { continue };
+        for measure in comparison.measures.iter().copied().filter(|one| one.is_whole()) {
             let by_set = sets.iter().map(|set| {
                 let index = |cell: usize| find(&set.stored.plan.study, &cells[cell].levels);
                 let ends = (index(comparison.from_cell), index(comparison.to_cell));
@@ -323,23 +322,13 @@ fn effect_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
             let Comparison { factor, from, to, at, .. } = comparison.clone();
             found.push(Figures {
                 subject: Subject::Effect { factor, from, to, at },
-                measure: compared,
+                measure,
                 unit: Unit::Ratio,
                 by_set,
             });
         }
     }
     found
-}
-
-/// The measure of an effect among those of cells.
-fn compared(measure: Measure) -> Option<Compared> {
-    match measure {
-        Measure::Throughput => Some(Compared::Throughput),
-        Measure::Transactions => Some(Compared::Transactions),
-        Measure::ServiceDemand => Some(Compared::ServiceDemand),
-        Measure::Cpu => None,
-    }
 }
 
 /// What decides whether a level has changed.
@@ -379,31 +368,25 @@ impl Judge {
         series.collect()
     }
 
-    /// Whether the levels, logarithms of the figures of sets, differ by more than the smallest change that counts,
-    /// and do so wherever other programs ran.
+    /// Whether the levels, logarithms of the figures of sets, are shown to differ by more than the smallest change that
+    /// counts, wherever other programs ran.
     fn is_large(self, figures: &Figures, before: &[(usize, f64)], after: &[(usize, f64)]) -> bool {
         let mean = |level: &[f64]| level.iter().sum::<f64>() / level.len() as f64;
         let values = |level: &[(usize, f64)]| level.iter().map(|one| one.1).collect::<Vec<f64>>();
         let change = mean(&values(after)) - mean(&values(before));
-        let counts = |change: f64| (change.exp() - 1.0).abs() > self.minimum_effect;
-        let unsure = |set: usize| figures.by_set[set].unsure;
-        if before.iter().chain(after).all(|one| unsure(one.0) == [0.0; 2]) {
-            return counts(change);
-        }
         // the figures as near to each other as they may be in truth
         let nearer = |level: &[(usize, f64)], is_upper: bool| -> Vec<f64> {
             let figure = |(set, logarithm): &(usize, f64)| {
-                let [too_low, too_high] = unsure(*set);
+                let [too_low, too_high] = figures.by_set[*set].unsure;
                 logarithm.exp() * if is_upper { 1.0 - too_high } else { 1.0 / (1.0 - too_low) }
             };
             level.iter().map(figure).collect()
         };
         let (before, after) = (nearer(before, change < 0.0), nearer(after, change > 0.0));
         let left = independent::ratio(&before, &after, self.confidence);
-        left.is_some_and(|left| {
-            let change_left = left.ratio.mean.ln();
-            let by_chance = left.p.is_none_or(|p| p > self.alpha);
-            change_left * change > 0.0 && counts(change_left) && !by_chance
+        left.and_then(|left| left.test).is_some_and(|left| {
+            let p_beyond = Reach::of_ratio([0.0; 2]).p_beyond(left, self.minimum_effect);
+            left.mean * change > 0.0 && p_beyond <= self.alpha
         })
     }
 
@@ -431,7 +414,7 @@ impl Judge {
                 continue;
             };
             let (unsure_before, unsure_after) = (unsure(start, change.at), unsure(change.at, end));
-            let ratio = unsure::of_change(ratio.ratio, unsure_before, unsure_after);
+            let ratio = Reach::of_change(unsure_before, unsure_after).widen(ratio.ratio);
             let finding = match &figures.subject {
                 Subject::Effect { .. } => Turn::Changed,
                 Subject::Cell { .. } if (ratio.mean > 1.0) == figures.measure.more_is_better() => {
@@ -452,7 +435,7 @@ fn figure(subject: &Subject, of_set: &OfSet, confidence: f64) -> Option<SetFigur
         Subject::Cell { .. } => unsure::of_mean(of_mean(figures, confidence)?, of_set.unsure[1]),
         Subject::Effect { .. } => {
             let pairs = figures.iter().map(|ratio| (Some(1.0), Some(*ratio)));
-            unsure::of_ratio(paired::ratio(pairs, confidence)?.ratio, of_set.unsure)
+            Reach::of_ratio(of_set.unsure).widen(paired::ratio(pairs, confidence)?.ratio)
         }
     };
     Some(SetFigure { interval, runs: number(figures.len()) })

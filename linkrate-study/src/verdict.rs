@@ -1,9 +1,10 @@
 //! What bound a cell: each loaded direction is judged by itself, from evidence.
 //!
-//! The checks go from the outside in, and the first that holds is the bound: link, bus, queue
-//! discipline, CPUs of the hosts, CPU of the adapter's device, receiver's window, send buffer, round
+//! The checks go from the outside in, and the first that holds is the bound: a full link, store, bus, queue
+//! discipline, CPUs of the hosts, CPU of the adapter's device, receiver's window, send buffer, a link that is nearly
+//! full, the receiver's window over a path that delays, the congestion window, round
 //! trip. Each threshold is a constant with its reason. If no check holds, the verdict says so: it names no resource
-//! without evidence.
+//! without evidence. Behind a verdict stands how many runs by themselves say the same.
 //!
 //! Everything here is a pure function of [`Shares`]; `analysis::shares` takes them from runs. The
 //! sentences are in [`words`].
@@ -16,15 +17,12 @@ use crate::results::RoundTripParts;
 
 pub mod words;
 
-/// Per cent of time in which the links are occupied in one direction, from which they bound it. A
-/// sender that fills its link still loses a little at the ends of the window and whenever TCP
-/// recovers from a loss.
-pub const LINK_BOUND_PERCENT: f64 = 97.0;
-
-/// Per cent of time from which links are full, and nothing is missing. From [`LINK_BOUND_PERCENT`] to here
-/// the verdict says what took the rest. The ends of a window take less: a device fetches packets for half a
-/// millisecond of its link ahead.
+/// Per cent of time in which the links are occupied in one direction, from which they are full and bound it, whatever
+/// else is. The ends of a window take less: a device fetches packets for half a millisecond of its link ahead.
 pub const LINK_FULL_PERCENT: f64 = 99.5;
+
+/// Per cent of time from which links bound a direction that nothing nearer bounds. The verdict says what took the rest.
+pub const LINK_BOUND_PERCENT: f64 = 97.0;
 
 /// Per cent of the payload that was sent again, from which it is told of links that are not full.
 pub const RESENT_PERCENT: f64 = 0.1;
@@ -100,6 +98,17 @@ pub struct CpuShare {
     pub of_thread: bool,
 }
 
+/// What senders knew of their path: means over their sockets at both edges of the windows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathShares {
+    /// Smoothed round trip, µs.
+    pub rtt_us: f64,
+    /// Shortest round trip, µs.
+    pub min_rtt_us: f64,
+    /// Congestion window, segments.
+    pub cwnd_segments: f64,
+}
+
 /// How far the links of an aggregate's ports were occupied in one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PortShares {
@@ -154,6 +163,11 @@ pub struct WayShares {
     pub rwnd_limited_anywhere_percent: Option<f64>,
     /// Per cent of the senders' time limited by the send buffer.
     pub sndbuf_limited_percent: Option<f64>,
+    /// Per cent of the senders' time in which neither window nor buffer limited them: the congestion window did, or
+    /// the small queues of the kernel (`tcp_small_queue_check`, net/ipv4/tcp_output.c).
+    pub cwnd_limited_percent: Option<f64>,
+    /// What the senders knew of their path at the edges of the window.
+    pub path: Option<PathShares>,
     /// Payload that was sent again, in per cent of what arrived.
     pub resent_percent: Option<f64>,
     /// Per cent of the window in which senders of a stream had nothing under way.
@@ -280,6 +294,15 @@ pub enum Bound {
     ReceiverWindow {
         /// Of sending time.
         percent: f64,
+        /// The path, where it delays: something on it that is not full makes each window take longer.
+        path: Option<PathShares>,
+    },
+    /// Senders wait for their congestion window or for small queues.
+    CongestionWindow {
+        /// Of sending time.
+        percent: f64,
+        /// The path.
+        path: Option<PathShares>,
     },
     /// Senders wait for room in their send buffer.
     SendBuffer {
@@ -305,7 +328,7 @@ pub enum Bound {
         sut: Option<CpuShare>,
         /// The clients' busiest CPU.
         client: Option<CpuShare>,
-        /// Of sending time, limited by the receiver's window over paths without a queue.
+        /// Of sending time, limited by the receiver's window.
         rwnd: Option<f64>,
         /// Of transactions: the latency that no part explains, if the parts were measured.
         unexplained: Option<Unexplained>,
@@ -360,6 +383,8 @@ pub struct Judged {
     pub link_percent: Option<f64>,
     /// What took the rest where links or a bus are the bound and not full; empty otherwise.
     pub missing: Vec<Missing>,
+    /// Runs that by themselves have the same bound, and runs with figures.
+    pub agreeing: (u32, u32),
 }
 
 /// What bound a cell.
@@ -396,11 +421,37 @@ impl Verdict {
         }
     }
 
-    /// Whether a CPU was the bound, of the hosts or of the virtual device: the figure is then that of the
-    /// machine, and not that of the adapter.
-    pub fn is_of_the_host(&self) -> bool {
+    /// This verdict, with how many of the runs by themselves say the same of each direction.
+    #[must_use]
+    pub fn with_runs(mut self, runs: impl IntoIterator<Item = Self>) -> Self {
+        self.ways.iter_mut().for_each(|way| way.agreeing.0 = 0);
+        for run in runs {
+            for (way, own) in self.ways.iter_mut().zip(&run.ways) {
+                way.agreeing.0 += u32::from(own.bound.word() == way.bound.word());
+            }
+        }
+        self
+    }
+
+    /// Whether the adapter, or what lies beyond it, limited each loaded direction: a link, a bus, a store, drives or a
+    /// queue discipline. Where anything else did (a CPU of anybody, a window, the round trip, or what is not
+    /// known), the figure is that of this machine.
+    pub fn is_of_the_adapter(&self) -> bool {
+        !self.ways.is_empty() && self.ways.iter().all(|way| way.bound.is_of_the_adapter())
+    }
+
+    /// Whether a CPU was the bound of a direction, of the hosts or of the virtual device.
+    pub fn is_bound_by_a_cpu(&self) -> bool {
         let is = |bound: &Bound| bound.is_host() || matches!(bound, Bound::DeviceCpu { .. });
         self.ways.iter().any(|way| is(&way.bound))
+    }
+
+    /// Whether a CPU of the SUT was full in a direction, so that its throughput is the inverse of its service demand.
+    pub fn is_bound_by_the_suts_cpu(&self) -> bool {
+        let is = |bound: &Bound| {
+            matches!(bound, Bound::SutCpu { .. } | Bound::BothCpus { .. } | Bound::SharedCpu { .. })
+        };
+        !self.ways.is_empty() && self.ways.iter().all(|way| is(&way.bound))
     }
 }
 
@@ -412,7 +463,9 @@ pub fn judge(shares: &Shares) -> Verdict {
         .map(|way| {
             let bound = bound(shares, way);
             let missing = missing(shares, way, &bound);
-            Judged { direction: way.direction, bound, link_percent: way.link_percent, missing }
+            let (direction, link_percent) = (way.direction, way.link_percent);
+            let agreeing = (shares.good_runs, shares.good_runs);
+            Judged { direction, bound, link_percent, missing, agreeing }
         })
         .collect();
     let rests_on_clients = ways.iter().any(|way| {
@@ -437,12 +490,13 @@ pub fn judge(shares: &Shares) -> Verdict {
 fn bound(shares: &Shares, way: &WayShares) -> Bound {
     let at_least = |value: Option<f64>, threshold| value.filter(|value| *value >= threshold);
     let busy = |cpu: Option<CpuShare>| cpu.filter(|cpu| cpu.percent >= CPU_BOUND_PERCENT);
-    if let Some(percent) = at_least(way.link_percent, LINK_BOUND_PERCENT) {
-        return Bound::Link { percent };
-    }
-    let full = |ports: &PortShares| ports.fullest_percent >= LINK_BOUND_PERCENT;
-    if let Some(ports) = way.ports.filter(full) {
-        return Bound::OnePort { ports };
+    let links = |threshold: f64| {
+        let full = |ports: &PortShares| ports.fullest_percent >= threshold;
+        let link = at_least(way.link_percent, threshold).map(|percent| Bound::Link { percent });
+        link.or_else(|| way.ports.filter(full).map(|ports| Bound::OnePort { ports }))
+    };
+    if let Some(bound) = links(LINK_FULL_PERCENT) {
+        return bound;
     }
     let stored = at_least(way.store_percent, STORE_PERCENT);
     let taken = |percent: &f64| percent + way.link_percent.unwrap_or(0.0) >= LINK_BOUND_PERCENT;
@@ -494,13 +548,25 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
         at_least(way.rwnd_limited_anywhere_percent, SENDER_LIMITED_PERCENT).filter(|_| waits)
     });
     if let Some(percent) = window {
-        return Bound::ReceiverWindow { percent };
+        return Bound::ReceiverWindow { percent, path: None };
     }
     if let Some(percent) = at_least(way.sndbuf_limited_percent, SENDER_LIMITED_PERCENT) {
         return Bound::SendBuffer { percent };
     }
+    if let Some(bound) = links(LINK_BOUND_PERCENT) {
+        return bound;
+    }
     if let Some(percent) = at_least(way.word_percent, SENDER_LIMITED_PERCENT) {
         return Bound::Word { percent };
+    }
+    // no resource is full, so what delays the path only makes each window take longer
+    if let Some(percent) = at_least(way.rwnd_limited_anywhere_percent, SENDER_LIMITED_PERCENT) {
+        return Bound::ReceiverWindow { percent, path: way.path };
+    }
+    let streams = !shares.transactional;
+    let cwnd = at_least(way.cwnd_limited_percent, SENDER_LIMITED_PERCENT).filter(|_| streams);
+    if let Some(percent) = cwnd {
+        return Bound::CongestionWindow { percent, path: way.path };
     }
     let explained =
         |parts: &RoundTripParts| parts.unexplained_percent().abs() <= UNEXPLAINED_PERCENT;
@@ -517,7 +583,7 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     Bound::NoSingleResource {
         sut: shares.sut,
         client: shares.client,
-        rwnd: way.rwnd_limited_percent,
+        rwnd: way.rwnd_limited_anywhere_percent,
         unexplained: shares.transactional.then(unexplained),
     }
 }
@@ -601,6 +667,7 @@ impl Bound {
             Self::DeviceCpu { .. } => "device_cpu",
             Self::ReceiverWindow { .. } => "receiver_window",
             Self::SendBuffer { .. } => "send_buffer",
+            Self::CongestionWindow { .. } => "congestion_window",
             Self::Word { .. } => "word",
             Self::RoundTrip { .. } => "round_trip",
             Self::NoSingleResource { .. } => "no_single_resource",
@@ -617,7 +684,8 @@ impl Bound {
             | Self::Bus { percent }
             | Self::Drives { percent }
             | Self::DeviceCpu { percent }
-            | Self::ReceiverWindow { percent }
+            | Self::ReceiverWindow { percent, .. }
+            | Self::CongestionWindow { percent, .. }
             | Self::SendBuffer { percent }
             | Self::Word { percent } => Some(*percent),
             Self::OnePort { ports } => Some(ports.fullest_percent),
@@ -635,7 +703,13 @@ impl Bound {
         matches!(self, Self::Link { .. } | Self::OnePort { .. } | Self::Bus { .. })
     }
 
-    /// Whether a CPU of the hosts is the bound, so that the figure is not the adapter's.
+    /// Whether the adapter or what lies beyond it is the bound.
+    pub fn is_of_the_adapter(&self) -> bool {
+        self.is_outside()
+            || matches!(self, Self::Store { .. } | Self::Drives { .. } | Self::Discipline { .. })
+    }
+
+    /// Whether a CPU of the hosts is the bound.
     fn is_host(&self) -> bool {
         matches!(
             self,
@@ -661,12 +735,14 @@ impl Bound {
 
 impl Serialize for Judged {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Judged", 5)?;
+        let mut fields = serializer.serialize_struct("Judged", 7)?;
         fields.serialize_field("direction", &self.direction)?;
         fields.serialize_field("resource", self.bound.word())?;
         fields.serialize_field("percent", &self.bound.percent())?;
         fields.serialize_field("link_percent", &self.link_percent)?;
         fields.serialize_field("missing", &self.missing)?;
+        fields.serialize_field("runs_agreeing", &self.agreeing.0)?;
+        fields.serialize_field("runs", &self.agreeing.1)?;
         fields.end()
     }
 }

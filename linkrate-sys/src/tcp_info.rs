@@ -27,6 +27,8 @@ pub struct TcpInfo {
     pub notsent_bytes: u32,
     /// Congestion window, segments.
     pub snd_cwnd: u32,
+    /// Slow start threshold, segments; `0x7fff_ffff` before the first loss (`TCP_INFINITE_SSTHRESH`).
+    pub snd_ssthresh: u32,
     /// Retransmitted segments.
     pub total_retrans: u32,
     /// Time with data to send, µs.
@@ -199,6 +201,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         sacked: raw.sacked,
         notsent_bytes: raw.notsent_bytes,
         snd_cwnd: raw.snd_cwnd,
+        snd_ssthresh: raw.snd_ssthresh,
         total_retrans: raw.total_retrans,
         busy_time_us: raw.busy_time,
         rwnd_limited_us: raw.rwnd_limited,

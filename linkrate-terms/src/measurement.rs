@@ -90,8 +90,9 @@ pub struct Traffic {
     /// Datagrams sent in the window; zero for TCP.
     #[serde(default)]
     pub sent_datagrams: u64,
-    /// Datagrams sent but not received in the window; zero for TCP.
-    pub lost_datagrams: u64,
+    /// Datagrams sent less those received in the window; zero for TCP. What was on its way at an edge makes it less or
+    /// more by some, so that it may be negative where hardly any is lost.
+    pub lost_datagrams: i64,
 }
 
 impl Traffic {
@@ -390,6 +391,36 @@ pub struct SenderTimes {
     /// Payload that waited behind lost segments at the edges of the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gaps: Gaps,
+    /// What the senders knew of their path when the window opened and when it closed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub path: [SenderPath; 2],
+}
+
+/// What TCP knows of the path of sending sockets; sums over the sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SenderPath {
+    /// Smoothed round trips, µs.
+    pub rtt_us: u64,
+    /// Shortest round trips, µs; zero of sockets that have not seen one.
+    pub min_rtt_us: u64,
+    /// Congestion windows, segments.
+    pub cwnd_segments: u64,
+    /// Slow start thresholds, segments; zero of sockets that have not left slow start.
+    pub ssthresh_segments: u64,
+    /// Segments that were sent and not acknowledged.
+    pub unacked_segments: u64,
+}
+
+impl SenderPath {
+    fn with(self, other: Self, sum: fn(u64, u64) -> u64) -> Self {
+        Self {
+            rtt_us: sum(self.rtt_us, other.rtt_us),
+            min_rtt_us: sum(self.min_rtt_us, other.min_rtt_us),
+            cwnd_segments: sum(self.cwnd_segments, other.cwnd_segments),
+            ssthresh_segments: sum(self.ssthresh_segments, other.ssthresh_segments),
+            unacked_segments: sum(self.unacked_segments, other.unacked_segments),
+        }
+    }
 }
 
 impl SenderTimes {
@@ -431,6 +462,7 @@ impl SenderTimes {
             buffer_looks: times(self.buffer_looks, other.buffer_looks),
             buffer_full_looks: times(self.buffer_full_looks, other.buffer_full_looks),
             gaps: self.gaps.with(other.gaps, times),
+            path: [0, 1].map(|edge| self.path[edge].with(other.path[edge], times)),
         }
     }
 }

@@ -41,6 +41,12 @@ impl Moments {
     }
 }
 
+/// Gaps that begin later are no gaps of the event, CLOCK_MONOTONIC in ns. The longest of many gaps grows with the time in
+/// which they are looked for, so that is as long after the event as before it.
+pub fn looked_until_ns(opens_ns: u64, event_ns: u64) -> u64 {
+    event_ns.saturating_add(event_ns.saturating_sub(opens_ns))
+}
+
 /// The record of one flow.
 #[derive(Debug)]
 pub struct Record {
@@ -125,9 +131,13 @@ impl Record {
     }
 
     fn gap_until(&self, now_ns: u64, opens_ns: u64, event_ns: u64) {
-        let gap_ns = now_ns.saturating_sub(self.last_ns.load(Ordering::Relaxed).max(opens_ns));
-        let longest = if now_ns >= event_ns { &self.gap_ns } else { &self.gap_before_ns };
-        raise(longest, gap_ns);
+        let began_ns = self.last_ns.load(Ordering::Relaxed).max(opens_ns);
+        let gap_ns = now_ns.saturating_sub(began_ns);
+        if now_ns < event_ns {
+            raise(&self.gap_before_ns, gap_ns);
+        } else if began_ns < looked_until_ns(opens_ns, event_ns) {
+            raise(&self.gap_ns, gap_ns);
+        }
     }
 
     /// Takes down that `bytes` were compared, and how many of them were others.
@@ -140,8 +150,10 @@ impl Record {
     /// that lasts until then.
     pub fn report(&self, flow: &str, moments: &Moments, closes_ns: u64) -> FlowRecord {
         let opens_ns = moments.opens_ns.load(Ordering::Acquire);
-        let since_ns = closes_ns
-            .saturating_sub(self.last_ns.load(Ordering::Relaxed).max(opens_ns.min(closes_ns)));
+        let began_ns = self.last_ns.load(Ordering::Relaxed).max(opens_ns.min(closes_ns));
+        let event_ns = moments.event_ns.load(Ordering::Relaxed);
+        let is_looked_at = began_ns < looked_until_ns(opens_ns, event_ns);
+        let since_ns = if is_looked_at { closes_ns.saturating_sub(began_ns) } else { 0 };
         FlowRecord {
             flow: flow.to_owned(),
             gap_ns: self.gap_ns.load(Ordering::Relaxed).max(since_ns),
@@ -189,8 +201,10 @@ mod tests {
         assert_eq!(sum, [10, 0, 21, 0, 0, 0, 5, 0, 0, 0]);
         let report = record.report("receive 0.0", &moments, 11_000_000);
         assert_eq!((report.gap_before_ns, report.gap_ns), (1_900_000, 4_300_000));
-        // nothing more came
-        assert_eq!(record.report("receive 0.0", &moments, 20_000_000).gap_ns, 12_500_000);
+        // nothing more came, and that began later after the event than the window opened before it
+        assert_eq!(record.report("receive 0.0", &moments, 20_000_000).gap_ns, 4_300_000);
+        record.received(&moments, 20_000_000, 1);
+        assert_eq!(record.report("receive 0.0", &moments, 20_000_000).gap_ns, 4_300_000);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! A comparison as strings, for table and Markdown alike.
 
 use linkrate_study::comparison::{
-    Compared, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure, SetSummary,
+    EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure, SetSummary,
     StudyComparison,
 };
-use linkrate_study::quantity::{Interval, Quantity, Unit};
+use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::store::directory::minute_stamp;
 use serde::Serialize;
 
@@ -140,7 +140,7 @@ fn apart(comparison: &StudyComparison) -> impl Iterator<Item = &PairComparison> 
 
 /// The rows of each measure together.
 fn grouped(rows: Vec<(String, MeasureRow)>, comparison: &StudyComparison) -> Vec<Group> {
-    let mut groups: Vec<((Compared, Unit), Group)> = Vec::new();
+    let mut groups: Vec<((Measure, Unit), Group)> = Vec::new();
     for (name, row) in rows {
         let line = line(name, &row, comparison);
         match groups.iter_mut().find(|(of, _)| *of == (row.measure, row.unit)) {
@@ -188,14 +188,12 @@ fn change(ratio: Option<&Interval>) -> (String, String) {
 /// A row's verdict in words. A row that would be significant by itself says why it is not.
 fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
     let alpha = 1.0 - comparison.confidence;
-    let by_chance = row.p.is_some_and(|p| p <= alpha);
+    let by_chance = row.probabilities.p.is_some_and(|p| p <= alpha);
     let (text, mark) = match row.verdict {
         Finding::Better => ("better", Mark::Better),
         Finding::Worse => ("worse", Mark::Worse),
         Finding::BelowMinimum => return (below(comparison), Mark::None),
-        Finding::NotShown if row.adjusted_p.is_some_and(|p| p <= alpha) => {
-            ("open: may be within the minimum", Mark::None)
-        }
+        Finding::Different => (words::DIFFERENT, Mark::None),
         Finding::NotShown if by_chance => ("open: may be chance", Mark::None),
         Finding::NotShown => ("open: includes no change", Mark::None),
         Finding::TooFew => return (words::too_few(), Mark::None),
@@ -224,7 +222,7 @@ fn effects(comparison: &StudyComparison) -> Vec<Group> {
             verdict,
             mark,
         };
-        let title = words::measure(row.measure);
+        let title = row.measure.word();
         match groups.iter_mut().find(|group| group.title == title) {
             Some(group) => group.lines.push(line),
             None => groups.push(Group { title: title.to_owned(), lines: vec![line] }),
@@ -245,6 +243,7 @@ fn effect_verdict(row: &EffectRow, comparison: &StudyComparison) -> (String, Mar
         EffectVerdict::Changed => ("changed", Mark::Changed),
         EffectVerdict::Reversed => ("reversed", Mark::Changed),
         EffectVerdict::BelowMinimum => return (below(comparison), Mark::None),
+        EffectVerdict::Different => (words::DIFFERENT, Mark::None),
         EffectVerdict::NotShown => ("open", Mark::None),
         EffectVerdict::TooFew => return (words::too_few(), Mark::None),
     };
@@ -272,12 +271,29 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
         let text = "no recorded condition differs between the two sets";
         notes.push(note("tested", text.to_owned()));
     }
-    for (which, set) in [("baseline", &comparison.baseline), ("candidate", &comparison.candidate)] {
-        let stamp = minute_stamp(set.started_unix_ms);
-        if set.directory.is_empty() {
-            continue;
+    let text = match comparison.session_scatter {
+        Some(scatter) => format!(
+            "one set of each side: intervals hold what two sessions differ by without any cause, {} of service \
+             demand (standard deviation)",
+            number::percent(scatter)
+        ),
+        None => {
+            "each set is one observation, so that intervals hold what sessions differ by".to_owned()
         }
-        notes.push(note(which, format!("{}, begun {stamp} UTC", set.directory)));
+    };
+    notes.push(note("sessions", text));
+    let [baselines, candidates] = &comparison.further;
+    let sides = [
+        ("baseline", &comparison.baseline, baselines),
+        ("candidate", &comparison.candidate, candidates),
+    ];
+    for (which, first, further) in sides {
+        for set in std::iter::once(first).chain(further) {
+            let stamp = minute_stamp(set.started_unix_ms);
+            if !set.directory.is_empty() {
+                notes.push(note(which, format!("{}, begun {stamp} UTC", set.directory)));
+            }
+        }
     }
     notes.extend(comparison.warnings.iter().map(|text| note("warning", text.clone())));
     notes.push(note("result", result(comparison)));

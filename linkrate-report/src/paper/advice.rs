@@ -7,13 +7,14 @@
 
 use linkrate_study::levels::Level;
 use linkrate_study::names;
+use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::Verdict;
 use linkrate_terms::knobs::{self, Owner};
 use linkrate_terms::model::Encapsulation;
 
 use super::steps::{self, Step};
-use crate::{number, words};
+use crate::words;
 
 /// Factors that describe the work of the host, not its settings.
 const WORK: [&str; 6] = ["adapter", "direction", "kind", "request", "response", "clients"];
@@ -129,7 +130,9 @@ fn one(
     };
     let of_step = between(first, best);
     let told = |better: bool| -> Vec<String> {
-        let told = of_step.iter().map(|step| step.told(&step.claimed_for(better)));
+        // what both directions gain together is in their sum, what one of them loses may not be
+        let steps = of_step.iter().filter(|step| !better || step.measure.is_whole());
+        let told = steps.map(|step| step.told(&step.claimed_for(better)));
         told.filter(|text| !text.is_empty()).collect()
     };
     let subject = of_step.first()?.subject();
@@ -148,13 +151,11 @@ fn one(
     let gain = format!("{} {}.", words::capitalised(&subject.text), told(true).join(", and "));
     let losses = told(false);
     let mut cost = if losses.is_empty() {
-        "No adverse effect was shown.".to_owned()
+        format!("No adverse effect on {} was found.", names::listed(&compared(&of_step)))
     } else {
         format!("Adverse effect: {it} {}.", losses.join(", and "))
     };
-    if let Some(latency) = latency(&of_step) {
-        cost = format!("{cost} {latency}");
-    }
+    cost.push_str(&not_compared(&of_step));
     if !or_more.is_empty() {
         cost = format!("{cost} No further gain was shown beyond that.");
     }
@@ -245,28 +246,28 @@ fn turning_point<'l, 'a: 'l>(
     last.last()
 }
 
-/// Latency beside the gain. No interval is computed of its change, so none is claimed.
-fn latency(steps: &[&Step<'_>]) -> Option<String> {
-    let step = steps.first()?;
-    let p99 = |end: &Level| -> Option<(u64, u64)> {
-        let cells = step.effects.iter().filter_map(|index| step.cell(*index, end));
-        let values: Vec<u64> = cells.filter_map(|cell| cell.latency?.p99_ns).collect();
-        values.iter().min().copied().zip(values.iter().max().copied())
-    };
-    let range = |(low, high): (u64, u64)| match (
-        number::duration(low as f64),
-        number::duration(high as f64),
-    ) {
-        (low, high) if low == high => low,
-        (low, high) => format!("{low} to {high}"),
-    };
-    let (before, after) = (range(p99(step.from)?), range(p99(step.to)?));
-    let place = |level: &Level| names::place(step.factor, &[level]);
-    Some(format!(
-        "Latency at the 99th percentile was {before} {} and {after} {}; no interval is computed for this change.",
-        place(step.from),
-        place(step.to)
-    ))
+/// What the steps compare, each once.
+fn compared(steps: &[&Step<'_>]) -> Vec<String> {
+    let mut measures: Vec<String> = Vec::new();
+    for step in steps {
+        let measure = match step.measure.is_whole() {
+            true => step.measured().to_owned(),
+            false => "throughput of each direction".to_owned(),
+        };
+        if !measures.contains(&measure) {
+            measures.push(measure);
+        }
+    }
+    measures
+}
+
+/// What a reader would expect and the study did not ask, as a sentence after a space: streams have no latency.
+fn not_compared(steps: &[&Step<'_>]) -> String {
+    let has = |measure: Measure| steps.iter().any(|step| step.measure == measure);
+    match has(Measure::LatencyP99) {
+        true => String::new(),
+        false => " Latency was not compared.".to_owned(),
+    }
 }
 
 /// What bounds advice: whose CPU was the limit in the cells behind it.

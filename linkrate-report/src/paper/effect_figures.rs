@@ -20,7 +20,9 @@ const MOST_ROWS: usize = 24;
 /// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn effects(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
     let measures = words::measures(&results.effects);
-    measures.into_iter().map(|measure| of_effects(results, measure)).collect()
+    // the table has the others too
+    let drawn = measures.into_iter().filter(|one| one.is_whole() && *one != Measure::LatencyP50);
+    drawn.map(|measure| of_effects(results, measure)).collect()
 }
 
 fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, ReportError> {
@@ -34,13 +36,14 @@ fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, Report
     for effect in &shown {
         let change = number::change(&effect.ratio);
         let ends = change.ends.as_ref().map(|ends| format!(" ({ends})")).unwrap_or_default();
+        let mark = words::marks::of_effect(results, effect);
         let claimed = if effect.claimed { "" } else { ", not claimed" };
         sentences.push(format!("{}: {}{ends}{claimed}", step_at(effect), change.mean));
         let without_others = effect.at.0.is_empty();
         let row = ChartRow {
             name: if without_others { step(effect) } else { names::cell(&effect.at) },
-            figure: format!("{}{ends}", change.mean),
-            short_figure: change.mean,
+            figure: format!("{}{mark}{ends}", change.mean),
+            short_figure: format!("{}{mark}", change.mean),
             value: Some(effect.ratio.mean),
             ends: effect.ratio.low.zip(effect.ratio.high),
             published: None,
@@ -48,13 +51,13 @@ fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, Report
         };
         push(&mut groups, if without_others { String::new() } else { step(effect) }, row);
     }
-    let title = format!("Change in {}", words::measure(measure));
+    let title = format!("Change in {}", measure.word());
     let left_out = match all.len() - shown.len() {
         0 => String::new(),
         rest => format!(" {rest} more are in the table of all effects."),
     };
     let note = format!(
-        "{}. Filled: claimed; hollow: not shown. Grey band: below the {} minimum.{left_out}",
+        "{}. Filled: claimed; hollow: not claimed. Grey band: below the {} minimum.{left_out}",
         words::capitalised(words::better(measure)),
         number::percent(results.minimum_effect)
     );
@@ -172,7 +175,7 @@ fn of_published(
         };
         push(&mut groups, group, ChartRow { name, ..row });
     }
-    let what = words::measure(measure);
+    let what = measure.word();
     let title = match kind {
         PublishedKind::Effect => format!("Published and measured change in {what}"),
         PublishedKind::Difference => {

@@ -71,6 +71,10 @@ fn effects(results: &StudyResults) -> Vec<Sentence> {
     let mut shown = Vec::new();
     let mut not_shown: Vec<Vec<&Step<'_>>> = Vec::new();
     for step in ordered(results, &steps) {
+        let says_more = |index: &usize| results.says_more(&results.effects[*index]);
+        if !step.effects.iter().any(says_more) {
+            continue;
+        }
         if step.claimed().is_empty() {
             let same = |other: &&mut Vec<&Step<'_>>| {
                 other.first().is_some_and(|other| {
@@ -117,9 +121,9 @@ fn ordered<'s, 'a>(results: &StudyResults, steps: &'s [Step<'a>]) -> Vec<&'s Ste
 fn shown_by(results: &StudyResults, step: &Step<'_>, steps: &[Step<'_>]) -> Sentence {
     let subject = words::capitalised(&step.subject().text);
     let mut text = format!("{subject} {}", step.told(&step.effects));
-    let nowhere = step.unclaimed_places(&step.effects);
-    if !nowhere.is_empty() {
-        text = format!("{text}; no difference was shown {nowhere}");
+    let unclaimed = step.told_unclaimed();
+    if !unclaimed.is_empty() {
+        text = format!("{text}; {unclaimed}");
     }
     if let Some(knee) = knee(results, step, steps) {
         let level = names::short_level(step.factor, knee);
@@ -139,10 +143,15 @@ fn not_shown_by(results: &StudyResults, group: &[&Step<'_>]) -> Sentence {
     let from = names::level(step.factor, step.from);
     let to = names::level(step.factor, step.to);
     let effects: Vec<usize> = group.iter().flat_map(|step| step.effects.iter().copied()).collect();
-    let mut text = if effects.iter().all(|effect| results.effects[*effect].excluded) {
-        let minimum = number::percent(results.minimum_effect);
+    let of = |index: &usize| &results.effects[*index];
+    let minimum = number::percent(results.minimum_effect);
+    let mut text = if effects.iter().all(|index| of(index).excluded) {
         format!(
             "A difference in {measures} of more than {minimum} is excluded between {from} and {to}"
+        )
+    } else if effects.iter().any(|index| of(index).different) {
+        format!(
+            "A difference in {measures} is shown between {from} and {to}, and it may be less than {minimum}"
         )
     } else {
         format!("No difference in {measures} was shown between {from} and {to}")

@@ -241,7 +241,8 @@ fn meters(results: &StudyResults) -> String {
 
 /// The effects that are claimed together.
 fn adjusted(results: &StudyResults) -> String {
-    let judged = results.effects.iter().filter(|effect| effect.adjusted_p.is_some()).count();
+    let judged =
+        results.effects.iter().filter(|effect| effect.probabilities.adjusted_p.is_some()).count();
     let together = match results.family {
         Family::Study => format!("for all {judged} effects of the study"),
         Family::Part => "for all effects of a part of the study".to_owned(),
@@ -267,7 +268,7 @@ fn statistics(results: &StudyResults) -> String {
     if !results.effects.is_empty() {
         text.push_str(&format!(
             " An effect is the geometric mean of the ratios of two cells within each block, so \
-             that drift of the machine cancels. It is claimed only if at least five blocks have it, chance does not explain it, and it is larger than {minimum}. {} An effect whose whole interval lies within {minimum} is excluded; every other one is open, which does not mean that there is no difference.",
+             that drift of the machine cancels. It is claimed only if at least five blocks have it and a test shows that it is larger than {minimum}. {} An effect differs, with its size open, if it is shown to exist and not shown to be larger. One whose whole interval lies within {minimum} is excluded; every other one is open, which does not mean that there is no difference. Where the CPU of the system under test is full in both cells, throughput and service demand are one fact, and the service demand alone is judged.",
             adjusted(results),
             minimum = number::percent(results.minimum_effect)
         ));
@@ -373,6 +374,8 @@ pub fn question(source: &str) -> Option<(String, Vec<String>)> {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_study::analysis::claims::Probabilities;
+
     use super::*;
 
     #[test]
@@ -410,10 +413,12 @@ mod tests {
             measure: Measure::ServiceDemand,
             ratio: Interval { mean: 0.9, low: Some(0.8), high: Some(0.99) },
             pairs: 4,
-            p: None,
-            adjusted_p: None,
+            probabilities: Probabilities::default(),
             claimed: false,
+            different: false,
             excluded: false,
+            host_limited: false,
+            same_as: None,
             equal_mix: None,
             without_driver: None,
         }];

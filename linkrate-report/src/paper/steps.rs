@@ -11,7 +11,8 @@ use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
 
-use crate::{number, words};
+use crate::number;
+use crate::words::{self, marks};
 
 /// A step of one factor, within one part of the study, and its effects on one measure.
 #[derive(Debug, Clone)]
@@ -31,11 +32,15 @@ pub struct Step<'a> {
     pub effects: Vec<usize>,
 }
 
-/// Every step, in the order of the results. Effects of too few blocks to claim anything have none.
+/// Every step, in the order of the results. Effects of too few blocks to claim anything have none, and neither have those
+/// that are the same fact as another.
 pub fn all(results: &StudyResults) -> Vec<Step<'_>> {
     let mut steps: Vec<Step<'_>> = Vec::new();
     let effects = results.effects.iter().enumerate();
-    for (index, effect) in effects.filter(|(_, effect)| effect.pairs >= FEWEST_TO_CLAIM) {
+    let judged = |(_, effect): &(usize, &Effect)| {
+        effect.pairs >= FEWEST_TO_CLAIM && effect.same_as.is_none()
+    };
+    for (index, effect) in effects.filter(judged) {
         let part = effect.at.get(PART);
         let same = |step: &&mut Step<'_>| {
             (step.factor, step.from, step.to, step.part, step.measure)
@@ -92,8 +97,8 @@ impl<'a> Step<'a> {
 
     /// Claimed effects that are better, or worse, for the host.
     pub fn claimed_for(&self, better: bool) -> Vec<usize> {
-        let lower_is_better = matches!(self.measure, Measure::ServiceDemand | Measure::Cpu);
-        let is_better = |index: &usize| (self.effect(*index).ratio.mean < 1.0) == lower_is_better;
+        let more_is_better = self.measure.more_is_better();
+        let is_better = |index: &usize| (self.effect(*index).ratio.mean > 1.0) == more_is_better;
         self.claimed().into_iter().filter(|index| is_better(index) == better).collect()
     }
 
@@ -117,7 +122,7 @@ impl<'a> Step<'a> {
             .is_some_and(|cell| cell.transactions.is_some());
         match self.measure {
             Measure::ServiceDemand if of_transactions => "service demand per transaction",
-            measure => words::measure(measure),
+            measure => measure.word(),
         }
     }
 
@@ -127,8 +132,20 @@ impl<'a> Step<'a> {
     }
 
     /// What the claimed effects among `chosen` are, behind the step's subject: `reduces transmit
-    /// service demand by 64 % (62 to 66 %)`. Empty when none is claimed.
+    /// service demand by 64 % (62 to 66 %)`. Those of this machine come last, and say so. Empty when none is claimed.
     pub fn told(&self, chosen: &[usize]) -> String {
+        let is_of_adapter =
+            |index: &&usize| marks::of_effect(self.results, self.effect(**index)).is_empty();
+        let (adapter, machine): (Vec<usize>, Vec<usize>) = chosen.iter().partition(is_of_adapter);
+        match (self.told_of(&adapter), self.told_of(&machine)) {
+            (adapter, machine) if machine.is_empty() => adapter,
+            (adapter, machine) if adapter.is_empty() => format!("on this machine {machine}"),
+            (adapter, machine) => format!("{adapter}, and on this machine {machine}"),
+        }
+    }
+
+    /// The same, wherever the limit was.
+    fn told_of(&self, chosen: &[usize]) -> String {
         let mut parts = Vec::new();
         for (way, verbs) in [(Way::Down, ["reduces", "reduce"]), (Way::Up, ["raises", "raise"])] {
             let clauses = self.clauses(chosen, |effect| {
@@ -159,9 +176,26 @@ impl<'a> Step<'a> {
         parts.join(" but ")
     }
 
-    /// Where among `chosen` no difference was shown: `bidirectional traffic on 4 ports`.
-    pub fn unclaimed_places(&self, chosen: &[usize]) -> String {
-        let clauses = self.clauses(chosen, |effect| !effect.claimed);
+    /// What is known of the effects that are not claimed, and where: `no difference was shown for bidirectional traffic
+    /// on 4 ports`. Empty where all are claimed.
+    pub fn told_unclaimed(&self) -> String {
+        let minimum = number::percent(self.results.minimum_effect);
+        let is_open = |effect: &Effect| !effect.claimed && !effect.excluded && !effect.different;
+        let parts = [
+            (format!("more than {minimum} is excluded"), self.places(|effect| effect.excluded)),
+            (
+                "a difference of open size was shown".to_owned(),
+                self.places(|effect| effect.different),
+            ),
+            ("no difference was shown".to_owned(), self.places(is_open)),
+        ];
+        let told = parts.into_iter().filter(|(_, places)| !places.is_empty());
+        told.map(|(what, places)| format!("{what} {places}")).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Where the effects are that `wanted` lets through.
+    fn places(&self, wanted: impl Fn(&Effect) -> bool) -> String {
+        let clauses = self.clauses(&self.effects, wanted);
         let places: Vec<String> = clauses
             .iter()
             .map(|clause| {

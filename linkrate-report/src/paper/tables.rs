@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::effect_figures::{published_at, step};
 use crate::number::{self, ABSENT};
+use crate::words::marks;
 use crate::{demand, mix, predicted, round_trip, ways, words};
 
 /// A table: names of columns and rows of fields.
@@ -136,7 +137,9 @@ fn of_cells(
             fields.push(Field::of(names::cell(&cell.levels)));
         }
         let rate = if transactional { cell.transactions } else { cell.throughput };
-        fields.push(Field::figure(rate));
+        let mut rate = Field::figure(rate);
+        rate.text.push_str(marks::of_cell(results, cell));
+        fields.push(rate);
         if completed {
             fields.push(Field::figure(cell.completed));
         }
@@ -215,7 +218,7 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
         let change = number::change(&effect.ratio);
         let mut fields = vec![
             Field::of(effect_name(*index)),
-            Field::of(words::measure(effect.measure)),
+            Field::of(effect.measure.word()),
             Field::of(step(effect)),
         ];
         if any_at {
@@ -224,7 +227,7 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
                 false => names::cell(&effect.at),
             }));
         }
-        fields.push(Field::of(change.mean));
+        fields.push(Field::of(format!("{}{}", change.mean, marks::of_effect(results, effect))));
         fields.push(Field::or_absent(change.ends));
         fields.push(Field::of(effect.pairs.to_string()));
         if !claimed {
@@ -237,9 +240,8 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
         true => (
             "Claimed effects",
             format!(
-                "Ratios are paired within blocks. An effect is claimed if it is larger than {} and \
-                 chance does not explain it; the section on the method says for how many effects \
-                 together.",
+                "Ratios are paired within blocks. An effect is claimed if a test shows that it is larger than {}; the section on the \
+                 method says for how many effects together.",
                 number::percent(results.minimum_effect)
             ),
         ),
@@ -265,8 +267,8 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     }
     let row = |one: &linkrate_study::results::PublishedResult| {
         let [published, measured, ends] = words::beside(one);
-        let marks = words::marks::of(results, one);
-        let names = [words::measure(one.measure).to_owned(), published_at(one) + &marks];
+        let marks = marks::of(results, one);
+        let names = [one.measure.word().to_owned(), published_at(one) + &marks];
         let names = names.map(Field::of);
         let of_limits = predicted::of_limits(one).unwrap_or_default();
         let figures = [published, measured, ends].into_iter().zip(of_limits);
@@ -287,7 +289,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         ]),
         rows: results.published.iter().map(row).collect(),
         note: {
-            let marks = words::marks::caption(results, &results.published);
+            let marks = marks::caption(results, &results.published);
             format!(
                 "{}, not the figures. Intervals are those of this measurement.{marks}",
                 words::capitalised(words::OF_ANOTHER_MACHINE)

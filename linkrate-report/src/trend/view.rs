@@ -117,9 +117,7 @@ fn title(series: &Series) -> String {
         Subject::Cell { .. } => words::compared(series.measure),
         // an effect is neither better nor worse
         Subject::Effect { .. } => {
-            let whole = words::compared(series.measure);
-            let measure = whole.split_once(" (").map_or(whole.as_str(), |(name, _)| name);
-            format!("effect on {measure}")
+            format!("effect on {}", series.measure.word())
         }
     }
 }

@@ -1,24 +1,28 @@
-//! Marks of figures that stand beside published ones: their basis, and the bound of their cells.
+//! Marks of figures: the basis of published ones, and whether the adapter was what limited a cell.
 
+use linkrate_study::analysis::worth;
 use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Quantity;
-use linkrate_study::results::{CellResult, PublishedResult, StudyResults};
+use linkrate_study::results::{CellResult, Effect, PublishedResult, StudyResults};
+use linkrate_terms::spec::Adapter;
 
-/// The words behind the name of a published figure: its basis unless the paper prints it, and a mark if a
-/// CPU was the bound, of all that it is about or of a part that is left out.
+/// The words behind the name of a published figure: its basis unless the paper prints it, and a mark if something other
+/// than the adapter limited what it is about, or a part that is left out.
 pub fn of(results: &StudyResults, published: &PublishedResult) -> String {
     let mut marks = match published.basis {
         Basis::Printed => String::new(),
         Basis::Derived => " (derived)".to_owned(),
         Basis::Parameter => " (parameter)".to_owned(),
     };
+    if published.factor.as_deref() == Some(worth::FACTOR) {
+        marks.push_str(&format!(" ({ONE_SIDE})"));
+    }
     if published.left_out > 0 {
         marks.push_str(&format!(" ({} {LEFT_OUT})", published.left_out));
     }
-    if is_host_bound(results, published) {
-        marks.push(' ');
-        marks.push_str(HOST_BOUND);
+    if is_host_limited(results, published) {
+        marks.push_str(HOST_LIMITED);
     }
     marks
 }
@@ -29,12 +33,20 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let derived = ("derived", "computed from figures that the paper prints".to_owned());
     let parameter =
         ("parameter", "the model was made from this figure: agreement is no prediction".to_owned());
+    let one_side = results.published.iter().any(|one| one.factor.as_deref() == Some(worth::FACTOR));
+    let one_side = one_side.then(|| {
+        let meaning = "an emulated driver, whose system calls no real adapter needs, is in the cost without TOE alone";
+        (ONE_SIDE, meaning.to_owned())
+    });
     let left_out = results.published.iter().any(|one| one.left_out > 0);
     let left_out = left_out.then(|| {
-        let meaning = "a CPU was the bound of one of its cells, so that it is in no mean";
+        let meaning =
+            "something other than the adapter limited one of its cells, so that it is in no mean";
         (LEFT_OUT, meaning.to_owned())
     });
-    let host = results.published.iter().any(|one| is_host_bound(results, one));
+    let host = results.published.iter().any(|one| is_host_limited(results, one))
+        || results.cells.iter().any(|cell| !of_cell(results, cell).is_empty())
+        || results.effects.iter().any(|effect| !of_effect(results, effect).is_empty());
     let host = host.then(|| match remedy(results) {
         Some(scale) => {
             format!(
@@ -47,7 +59,8 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
         has(Basis::Derived).then_some(derived),
         has(Basis::Parameter).then_some(parameter),
         left_out,
-        host.map(|meaning| (HOST_BOUND, meaning)),
+        one_side,
+        host.map(|meaning| (HOST_LIMITED.trim_start(), meaning)),
     ]
     .into_iter()
     .flatten()
@@ -72,7 +85,7 @@ const SAFE: f64 = 0.8;
 /// The scale of the testbed at which links would bound the cells that a CPU bound, with one significant
 /// digit. `None` without a limit of links, and where a CPU allowed too little to tell.
 fn remedy(results: &StudyResults) -> Option<f64> {
-    let bound = results.cells.iter().filter(|cell| cell.verdict.is_of_the_host());
+    let bound = results.cells.iter().filter(|cell| cell.verdict.is_bound_by_a_cpu());
     let shares = bound.filter_map(|cell| {
         let mean = |quantity: &Option<Quantity>| Some(quantity.as_ref()?.interval.mean);
         Some(mean(&cell.throughput)? / mean(&cell.limit)?)
@@ -86,19 +99,37 @@ fn remedy(results: &StudyResults) -> Option<f64> {
     })
 }
 
-/// What marks a measured figure whose bound was a CPU.
-const HOST_BOUND: &str = "‡";
+/// What marks a figure of this machine.
+const HOST_LIMITED: &str = " ‡";
 
 /// What marks a mean over several combinations of levels that leaves some out.
 const LEFT_OUT: &str = "left out";
 
-/// What [`HOST_BOUND`] means.
-const OF_THE_HOST: &str =
-    "a CPU was the bound: the measured figure is that of this machine, and not that of the adapter";
+/// What marks a change by a TCP offload engine.
+const ONE_SIDE: &str = "driver on one side";
 
-/// Whether a CPU was the bound of a cell behind the measured figure, which leaves none out. Costs are those of the
-/// host whatever the bound.
-fn is_host_bound(results: &StudyResults, published: &PublishedResult) -> bool {
+/// What [`HOST_LIMITED`] means.
+const OF_THE_HOST: &str = "something other than the adapter was the limit (see the verdicts): the figure is that of \
+                           this machine";
+
+/// Whether there is an adapter whose figures could be told from those of the machine.
+fn has_adapter(results: &StudyResults) -> bool {
+    results.imported.is_empty() && results.adapter != Adapter::Veth.name()
+}
+
+/// The mark behind the figures of a cell; empty where the adapter limited it.
+pub fn of_cell(results: &StudyResults, cell: &CellResult) -> &'static str {
+    let is_marked = has_adapter(results) && cell.runs > 0 && !cell.verdict.is_of_the_adapter();
+    if is_marked { HOST_LIMITED } else { "" }
+}
+
+/// The mark behind an effect; empty where the adapter limited both cells.
+pub fn of_effect(results: &StudyResults, effect: &Effect) -> &'static str {
+    if has_adapter(results) && effect.host_limited { HOST_LIMITED } else { "" }
+}
+
+/// Whether something other than the adapter limited a cell behind the measured figure, which leaves none out.
+fn is_host_limited(results: &StudyResults, published: &PublishedResult) -> bool {
     let has =
         |cell: &CellResult, factor: &str, level: &Level| cell.levels.get(factor) == Some(level);
     let of_it = |cell: &&CellResult| {
@@ -109,8 +140,7 @@ fn is_host_bound(results: &StudyResults, published: &PublishedResult) -> bool {
         step && published.at.0.iter().all(|(factor, level)| has(cell, factor, level))
     };
     let whole = published.measured.is_some() && published.left_out == 0;
-    let measured = published.measure.is_rate() && whole;
-    measured && results.cells.iter().filter(of_it).any(|cell| cell.verdict.is_of_the_host())
+    whole && results.cells.iter().filter(of_it).any(|cell| !of_cell(results, cell).is_empty())
 }
 
 #[cfg(test)]
@@ -123,8 +153,13 @@ mod tests {
     use super::*;
     use crate::unmeasured::without_runs;
 
+    fn judged(bound: Bound) -> Vec<Judged> {
+        let missing = Vec::new();
+        vec![Judged { direction: None, bound, link_percent: None, missing, agreeing: (5, 5) }]
+    }
+
     #[test]
-    fn a_figure_is_marked_where_a_cpu_bound_one_of_its_cells() {
+    fn a_figure_is_marked_where_the_adapter_did_not_limit_one_of_its_cells() {
         let text = "title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\nports = [1, 2]\n";
         let mut results = without_runs(text);
         let tso = || Level::Text("tso".to_owned());
@@ -144,22 +179,24 @@ mod tests {
             published_percent_of_limit: None,
             measured_percent_of_limit: None,
         };
-        assert!(!is_host_bound(&results, &published(2, true)));
+        assert!(!is_host_limited(&results, &published(2, true)));
         // tso on two ports
         let busy = CpuShare { percent: 99.0, of_thread: false };
         let bound = Bound::SutCpu { sut: busy };
-        results.cells[3].verdict.ways =
-            vec![Judged { direction: None, bound, link_percent: None, missing: Vec::new() }];
-        assert!(is_host_bound(&results, &published(2, true)));
-        assert!(is_host_bound(&results, &published(2, false)));
-        assert!(!is_host_bound(&results, &published(1, true)));
+        results.adapter = "gigabit".to_owned();
+        for cell in &mut results.cells {
+            (cell.runs, cell.verdict.ways) = (5, judged(Bound::Link { percent: 99.9 }));
+        }
+        results.cells[3].verdict.ways = judged(bound);
+        assert!(is_host_limited(&results, &published(2, true)));
+        assert!(is_host_limited(&results, &published(2, false)));
+        assert!(!is_host_limited(&results, &published(1, true)));
         let cost = PublishedResult { measure: Measure::ServiceDemand, ..published(2, true) };
-        assert!(!is_host_bound(&results, &cost));
+        assert!(is_host_limited(&results, &cost));
         // the basis comes first
         let derived = PublishedResult { basis: Basis::Derived, ..published(2, true) };
         assert_eq!(of(&results, &derived), " (derived) ‡");
         assert_eq!(of(&results, &published(1, true)), "");
-        assert!(meanings(&results).is_empty());
         results.published = vec![derived, published(1, true)];
         let marks: Vec<&str> = meanings(&results).iter().map(|(mark, _)| *mark).collect();
         assert_eq!(marks, ["derived", "‡"]);
@@ -170,7 +207,7 @@ mod tests {
         // a caption has the marks of its own figures
         let all = caption(&results, &results.published);
         assert!(
-            all.starts_with(" Derived: computed from") && all.contains(". ‡: a CPU was"),
+            all.starts_with(" Derived: computed from") && all.contains(". ‡: something other"),
             "{all}"
         );
         assert_eq!(caption(&results, &results.published[1..]), "");
@@ -178,7 +215,7 @@ mod tests {
         results.published[0].left_out = 2;
         assert_eq!(of(&results, &results.published[0]), " (derived) (2 left out)");
         let marks: Vec<&str> = meanings(&results).iter().map(|(mark, _)| *mark).collect();
-        assert_eq!(marks, ["derived", "left out"]);
+        assert_eq!(marks, ["derived", "left out", "‡"], "the cell has its mark");
     }
 
     #[test]
@@ -189,16 +226,13 @@ mod tests {
             Some(Quantity { interval, unit: Unit::BitsPerSecond })
         };
         let busy = CpuShare { percent: 99.0, of_thread: false };
-        let verdict = |bound| {
-            vec![Judged { direction: None, bound, link_percent: None, missing: Vec::new() }]
-        };
         assert_eq!(remedy(&results), None);
         // the links bound the first cell; a CPU allowed 0.7 and 0.45 of the limit in the others
         for (cell, rate_of) in results.cells.iter_mut().zip([0.2e9, 0.7e9, 0.45e9]) {
-            cell.verdict.ways = verdict(Bound::SutCpu { sut: busy });
+            cell.verdict.ways = judged(Bound::SutCpu { sut: busy });
             (cell.throughput, cell.limit) = (rate(rate_of), rate(1e9));
         }
-        results.cells[0].verdict.ways = verdict(Bound::Link { percent: 99.9 });
+        results.cells[0].verdict.ways = judged(Bound::Link { percent: 99.9 });
         assert_eq!(remedy(&results), Some(0.3));
         results.scale = 0.1;
         assert_eq!(remedy(&results), Some(0.03));

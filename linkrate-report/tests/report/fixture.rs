@@ -11,6 +11,7 @@ mod parts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use linkrate_study::analysis::claims::Probabilities;
 use linkrate_study::analysis::failure::{FailureFigures, Moment};
 use linkrate_study::executor::{Contention, Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
@@ -64,6 +65,7 @@ pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
         direction: *direction,
         bound: bound.clone(),
         link_percent: None,
+        agreeing: (5, 5),
         missing: Vec::new(),
     };
     Verdict {
@@ -241,7 +243,7 @@ pub fn stream() -> StudyResults {
         (13.2, 99.7, 1.00, 44_800.0, Bound::SutCpu { sut: share(99.7) }),
         (9.31, 99.9, 1.41, 39_200.0, Bound::SutCpu { sut: share(99.9) }),
         (24.8, 70.3, 0.36, 63_900.0, Bound::ClientCpu { client: share(98.9) }),
-        (14.4, 90.0, 0.873, 60_100.0, Bound::ReceiverWindow { percent: 68.0 }),
+        (14.4, 90.0, 0.873, 60_100.0, Bound::ReceiverWindow { percent: 68.0, path: None }),
     ];
     let offloads = [Offload::None, Offload::Gso, Offload::Tso];
     let directions = [Direction::Transmit, Direction::Bidirectional];
@@ -291,10 +293,17 @@ pub fn stream() -> StudyResults {
         measure,
         ratio: Interval { mean, low: Some(low), high: Some(high) },
         pairs: 5,
-        p: Some(if claimed { 1e-4 } else { 0.4 }),
-        adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
+        probabilities: Probabilities {
+            p: Some(if claimed { 1e-4 } else { 0.4 }),
+            adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
+            p_beyond: Some(if claimed { 2e-4 } else { 1.0 }),
+            adjusted_p_beyond: Some(if claimed { 2e-3 } else { 1.0 }),
+        },
         claimed,
+        different: false,
         excluded: false,
+        host_limited: false,
+        same_as: None,
         equal_mix: None,
         without_driver: None,
     };
@@ -463,10 +472,17 @@ pub fn request_response() -> StudyResults {
         measure,
         ratio: Interval { mean, low: Some(low), high: Some(high) },
         pairs: 5,
-        p: Some(if claimed { 1e-4 } else { 0.4 }),
-        adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
+        probabilities: Probabilities {
+            p: Some(if claimed { 1e-4 } else { 0.4 }),
+            adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
+            p_beyond: Some(if claimed { 2e-4 } else { 1.0 }),
+            adjusted_p_beyond: Some(if claimed { 2e-3 } else { 1.0 }),
+        },
         claimed,
+        different: false,
         excluded: false,
+        host_limited: false,
+        same_as: None,
         equal_mix: None,
         without_driver: None,
     };

@@ -69,7 +69,7 @@ fn adapter_figures_and_published_ones_are_on_the_page() {
         "compare the changes, not the figures",
         // drawings have the marks of the table, and their meanings
         "transmit ‡: published +178.63 Mb/s",
-        "dot with interval: measured here. ‡: a CPU was the bound",
+        "dot with interval: measured here. ‡: something other than the adapter was the limit",
         "dot with interval: measured here. Parameter: the model was made from this figure",
     ] {
         assert!(html.contains(needle), "{needle}");

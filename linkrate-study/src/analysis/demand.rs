@@ -13,7 +13,8 @@ use linkrate_terms::Measurement;
 
 use super::effects::Comparison;
 use super::measures::RunsByCell;
-use super::{adapter, measures, unsure};
+use super::unsure::{self, Reach};
+use super::{adapter, measures};
 use crate::quantity::{Interval, Measure};
 use crate::results::DemandParts;
 use crate::store::StoredRun;
@@ -106,6 +107,17 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
     })
 }
 
+/// The service demand of each run beside the part of the driver, by block; `None` unless all runs had an emulated driver
+/// and parts.
+pub fn beside_the_driver(runs: &[&StoredRun]) -> Option<BTreeMap<u32, f64>> {
+    let good = runs.iter().filter(|run| run.is_good());
+    let of_block = |run: &&StoredRun| {
+        let parts = of_run(run).filter(|parts| parts.has_driver)?;
+        Some((run.block, parts.rest()))
+    };
+    good.map(of_block).collect()
+}
+
 /// The change in service demand of a comparison without the driver's part in either cell; `None` unless both have
 /// an emulated driver and parts.
 pub fn without_driver(
@@ -135,8 +147,8 @@ pub fn without_driver(
         from.iter().map(|(block, parts)| (Some(parts.rest()), to.get(block).map(Parts::rest)));
     let ratio = paired::ratio(pairs, level)?.ratio;
     let others = cells.map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
-    let ratio = unsure::of_ratio(ratio, others);
-    Some(unsure::of_change(ratio, [unsure[0]; 2], [unsure[1]; 2]))
+    let ratio = Reach::of_ratio(others).widen(ratio);
+    Some(Reach::of_change([unsure[0]; 2], [unsure[1]; 2]).widen(ratio))
 }
 
 #[cfg(test)]

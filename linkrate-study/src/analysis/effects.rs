@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::analysis::claims::Probabilities;
 use crate::analysis::measures::RunsByCell;
-use crate::analysis::unsure;
+use crate::analysis::unsure::{self, Reach};
+use crate::analysis::ways;
 use crate::levels::{Level, Levels};
 use crate::quantity::Measure;
 use crate::results::Effect;
 use crate::study::{Factor, PART, Study};
 use linkrate_stats::paired;
+use linkrate_terms::RunSpec;
 
 /// Two cells that differ in one factor only.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +29,7 @@ pub struct Comparison {
     /// Index of the cell in the numerator.
     pub to_cell: usize,
     /// What can be compared between the two.
-    pub measures: [Measure; 2],
+    pub measures: &'static [Measure],
 }
 
 /// Every comparison of a study: for each factor whose effects are asked the first level, its baseline, with each other
@@ -72,10 +75,7 @@ fn within(
                     at: cell.levels.without(&factor.name),
                     from_cell,
                     to_cell,
-                    measures: [
-                        Measure::ServiceDemand,
-                        if transactional { Measure::Transactions } else { Measure::Throughput },
-                    ],
+                    measures: measures(&cell.spec, &study.cells[to_cell].spec),
                 });
             }
         }
@@ -83,15 +83,33 @@ fn within(
     found
 }
 
+/// What can be compared between two cells that are both of streams or both of transactions.
+fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
+    let both = |holds: fn(&RunSpec) -> bool| holds(from) && holds(to);
+    if both(RunSpec::is_transactional) {
+        &[Measure::ServiceDemand, Measure::Transactions, Measure::LatencyP50, Measure::LatencyP99]
+    } else if both(ways::is_bidirectional) {
+        // a sum hides what one direction loses to the other
+        &[Measure::ServiceDemand, Measure::Throughput, Measure::Transmit, Measure::Receive]
+    } else {
+        &[Measure::ServiceDemand, Measure::Throughput]
+    }
+}
+
 /// First with each, then each with its next; every pair once.
 fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..levels).map(|to| (0, to)).chain((2..levels).map(|to| (to - 1, to)))
 }
 
-/// The effects of a comparison, with intervals of the given level; those without a single pair of
+/// The effects of a comparison, with intervals of the given level, and tests against the minimum, a fraction; those without a single pair of
 /// runs are left out. [`super::claims`] says which of them are claimed, [`super::ways`] what they are at
 /// equal mix, and [`super::demand`] without the driver.
-pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, level: f64) -> Vec<Effect> {
+pub fn compare(
+    comparison: &Comparison,
+    runs: &RunsByCell<'_>,
+    level: f64,
+    minimum: f64,
+) -> Vec<Effect> {
     comparison
         .measures
         .iter()
@@ -104,18 +122,21 @@ pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, level: f64) -> Ve
             let found = paired::ratio(pairs, level)?;
             let unsure = [comparison.from_cell, comparison.to_cell]
                 .map(|cell| unsure::of_cell(runs, cell, *measure));
+            let reach = Reach::of_ratio(unsure);
             Some(Effect {
                 factor: comparison.factor.clone(),
                 from: comparison.from.clone(),
                 to: comparison.to.clone(),
                 at: comparison.at.clone(),
                 measure: *measure,
-                ratio: unsure::of_ratio(found.ratio, unsure),
+                ratio: reach.widen(found.ratio),
                 pairs: found.pairs,
-                p: found.p,
-                adjusted_p: None,
+                probabilities: Probabilities::of(found.test, reach, minimum),
                 claimed: false,
+                different: false,
                 excluded: false,
+                host_limited: false,
+                same_as: None,
                 equal_mix: None,
                 without_driver: None,
             })

@@ -6,11 +6,12 @@ use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::measurement::{IdleSource, SenderTimes};
 use linkrate_terms::{Imported, Measurement};
 
-use crate::analysis::{adapter, disciplines, members, shares};
+use crate::analysis::{adapter, disciplines, members, shares, ways};
 use crate::quantity::{Interval, Measure};
 use crate::results::CellEvidence;
 use crate::store::{Outcome, StoredRun};
 use crate::study::Study;
+use crate::verdict::OneWay;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::sample::mean;
 
@@ -90,6 +91,10 @@ pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
             Measure::Transactions => transactions(measurement),
             Measure::ServiceDemand => service_demand(measurement, run.spec.is_transactional()),
             Measure::Cpu => sut_cpu_percent(measurement),
+            Measure::Transmit => ways::throughput(measurement, OneWay::Transmit),
+            Measure::Receive => ways::throughput(measurement, OneWay::Receive),
+            Measure::LatencyP50 => latency_of_run(run)?.p50_ns.map(|ns| ns as f64),
+            Measure::LatencyP99 => latency_of_run(run)?.p99_ns.map(|ns| ns as f64),
         },
         Outcome::Imported(imported) => of_other_program(measure, imported),
         Outcome::Failed(_) => None,
@@ -104,6 +109,9 @@ fn of_other_program(measure: Measure, run: &Imported) -> Option<f64> {
         Measure::Transactions => found.transactions_per_second,
         Measure::ServiceDemand => found.service_demand_us,
         Measure::Cpu => found.cpu_percent,
+        Measure::Transmit | Measure::Receive => None,
+        Measure::LatencyP50 => found.latency?.p50_ns.map(|ns| ns as f64),
+        Measure::LatencyP99 => found.latency?.p99_ns.map(|ns| ns as f64),
     })
 }
 
@@ -246,7 +254,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         }),
         client_gathers: mean_of(|run| Some(run.evidence.client_gathers as f64))
             .filter(|gathers| *gathers > 0.0),
-        lost_percent: mean_of(lost_percent),
+        lost_percent: mean_of(lost_percent).map(|percent| percent.max(0.0)),
         drops: mean_of(|run| Some(drops(run) as f64)),
         granted_send_buffer_bytes: rounded(|run| {
             Some(run.effective.granted_send_buffer_bytes as f64)
@@ -309,7 +317,7 @@ fn service_demand_with_others(runs: &[&StoredRun]) -> Option<f64> {
     mean(&all).filter(|_| own != all)
 }
 
-/// Datagrams lost in per cent of those sent; `None` when none were sent, as over TCP.
+/// Datagrams lost in per cent of those sent, negative where more arrived than were sent in the window; `None` when none were sent, as over TCP.
 pub fn lost_percent(run: &Measurement) -> Option<f64> {
     let sent = run.traffic.sent_datagrams;
     (sent > 0).then(|| run.traffic.lost_datagrams as f64 * 100.0 / sent as f64)

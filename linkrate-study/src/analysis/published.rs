@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linkrate_terms::TestbedSpec;
+use linkrate_terms::spec::Adapter;
 
 use crate::analysis::limit;
 use crate::analysis::measures::RunsByCell;
-use crate::analysis::unsure;
-use crate::published::{Published, PublishedFigure};
+use crate::analysis::unsure::{self, Reach};
+use crate::published::{Basis, Published, PublishedFigure};
 use crate::quantity::{Interval, Measure, Unit};
 use crate::results::{CellResult, PublishedKind, PublishedResult};
 use crate::study::Study;
@@ -27,29 +28,24 @@ pub fn beside(
     level: f64,
     level_of_effects: f64,
 ) -> Vec<PublishedResult> {
-    let of_the_host: Vec<bool> = cells.iter().map(|cell| cell.verdict.is_of_the_host()).collect();
-    let beside = |published| one(published, study, runs, &of_the_host, [level, level_of_effects]);
+    let of_adapter: Vec<bool> = cells.iter().map(|cell| cell.verdict.is_of_the_adapter()).collect();
+    let beside = |published| one(published, study, runs, &of_adapter, [level, level_of_effects]);
     study.published.iter().map(beside).collect()
 }
 
-/// The pairs of cells that the adapter bound, or all pairs if there is no such one. Costs are those of the host
-/// whatever the bound.
-fn of_the_adapter(
-    pairs: Vec<(usize, usize)>,
-    measure: Measure,
-    of_the_host: &[bool],
-) -> Vec<(usize, usize)> {
-    let is_of_host = |cell: usize| of_the_host.get(cell).copied().unwrap_or(false);
-    let of_adapter = pairs.iter().filter(|(from, to)| !is_of_host(*from) && !is_of_host(*to));
-    let of_adapter: Vec<(usize, usize)> = of_adapter.copied().collect();
-    if measure.is_rate() && !of_adapter.is_empty() { of_adapter } else { pairs }
+/// The pairs of cells that the adapter limited, or all pairs if there is no such one.
+fn limited_by_the_adapter(pairs: Vec<(usize, usize)>, of_adapter: &[bool]) -> Vec<(usize, usize)> {
+    let is_of_it = |cell: usize| of_adapter.get(cell).copied().unwrap_or(false);
+    let both = pairs.iter().filter(|(from, to)| is_of_it(*from) && is_of_it(*to));
+    let both: Vec<(usize, usize)> = both.copied().collect();
+    if both.is_empty() { pairs } else { both }
 }
 
 fn one(
     published: &Published,
     study: &Study,
     runs: &RunsByCell<'_>,
-    of_the_host: &[bool],
+    of_adapter: &[bool],
     [level, level_of_effects]: [f64; 2],
 ) -> PublishedResult {
     let mut left_out = 0;
@@ -73,7 +69,7 @@ fn one(
         PublishedFigure::Effect(_, ratio) => {
             let all = published.pairs(&levels);
             let count = all.len();
-            let pairs = of_the_adapter(all, measure, of_the_host);
+            let pairs = limited_by_the_adapter(all, of_adapter);
             left_out = count - pairs.len();
             let measured = ratio_of(&pairs, measure, runs, level_of_effects);
             (PublishedKind::Effect, *ratio, measured, Unit::Ratio)
@@ -97,11 +93,18 @@ fn one(
         (PublishedFigure::Value(_), Measure::Throughput, [cell, ..]) => limits(study, *cell, runs),
         _ => None,
     };
+    // a rate that the adapter or its link keeps is the rate that the model was given
+    let pairs = || published.pairs(&levels).into_iter().flat_map(|(from, to)| [from, to]);
+    let all: Vec<usize> =
+        if published.step().is_some() { pairs().collect() } else { cells.clone() };
+    let is_limited = |cell: &usize| of_adapter.get(*cell).copied().unwrap_or(false);
+    let is_kept = measure.is_rate() && !all.is_empty() && all.iter().all(is_limited);
+    let is_virtual = matches!(study.testbed.adapter, Adapter::Model(_));
     let step = published.step();
     let combinations = if step.is_some() { published.pairs(&levels).len() } else { cells.len() };
     PublishedResult {
         measure,
-        basis: published.basis,
+        basis: if is_kept && is_virtual { Basis::Parameter } else { published.basis },
         at: published.at.clone(),
         factor: step.map(|step| step.factor.clone()),
         from: step.map(|step| step.from.clone()),
@@ -161,5 +164,5 @@ fn ratio_of(
         mean(&shares.collect::<Vec<f64>>()).unwrap_or(0.0)
     };
     let unsure = [unsure(|pair| pair.0), unsure(|pair| pair.1)];
-    Some(unsure::of_ratio(paired::ratio(ratios, level)?.ratio, unsure))
+    Some(Reach::of_ratio(unsure).widen(paired::ratio(ratios, level)?.ratio))
 }

@@ -1,12 +1,12 @@
 //! The shares of links, CPUs and sending time that a cell's verdict rests on, taken from its runs.
 
-use linkrate_terms::measurement::{AdapterEvidence, CpuUse, SenderTimes};
+use linkrate_terms::measurement::{AdapterEvidence, CpuUse, SenderPath, SenderTimes};
 use linkrate_terms::workload::Item;
 use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 
 use crate::analysis::{adapter, disciplines, limit, round_trip};
 use crate::store::StoredRun;
-use crate::verdict::{CpuShare, OneWay, PortShares, Shares, WayShares};
+use crate::verdict::{CpuShare, OneWay, PathShares, PortShares, Shares, WayShares};
 use linkrate_stats::sample::mean;
 
 /// The evidence in the good runs among `runs`, which are of one cell; `scale` is the testbed's.
@@ -40,6 +40,11 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
             }),
             rwnd_limited_anywhere_percent: limited(&times, |senders| senders.rwnd_limited_us),
             sndbuf_limited_percent: send_buffer_percent(&times),
+            cwnd_limited_percent: limited(&times, |senders| {
+                let elsewhere = senders.rwnd_limited_us.saturating_add(senders.sndbuf_limited_us);
+                senders.busy_us.saturating_sub(elsewhere)
+            }),
+            path: path(&times),
             resent_percent: mean_of(&|spec, run| resent_percent(spec, run, direction)),
             nothing_to_send_percent: mean_of(&|spec, run| {
                 let streams = spec.item().is_none() && !spec.is_transactional();
@@ -177,6 +182,24 @@ fn resent_percent(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) 
     };
     (arrived > 0 && whole_us > 0.0)
         .then(|| senders.resent_bytes as f64 * in_window * 100.0 / arrived as f64)
+}
+
+/// What the senders knew of their path; means over sockets and edges, then over runs.
+fn path(times: &[SenderTimes]) -> Option<PathShares> {
+    let mean_of = |pick: fn(&SenderPath) -> u64| {
+        let of_run = |senders: &SenderTimes| {
+            let sum = senders.path.iter().map(|edge| pick(edge) as f64).sum::<f64>();
+            (senders.sockets > 0).then(|| sum / 2.0 / f64::from(senders.sockets))
+        };
+        mean(&times.iter().filter_map(of_run).collect::<Vec<f64>>())
+    };
+    let path = PathShares {
+        rtt_us: mean_of(|path| path.rtt_us)?,
+        min_rtt_us: mean_of(|path| path.min_rtt_us)?,
+        cwnd_segments: mean_of(|path| path.cwnd_segments)?,
+    };
+    // UDP sockets have none
+    (path.rtt_us > 0.0).then_some(path)
 }
 
 /// A part of the time with data to send, in per cent of it; mean over the runs that sent.

@@ -13,6 +13,7 @@
 use crate::analysis::measures::{RunsByCell, figure};
 use crate::quantity::{Interval, Measure};
 use crate::store::StoredRun;
+use linkrate_stats::mean_test::MeanTest;
 
 /// The share by which a run's figure may be too high, at most 1; zero for figures that are no CPU time.
 fn of_run(measure: Measure, run: &StoredRun) -> f64 {
@@ -45,22 +46,44 @@ pub fn of_mean(interval: Interval, share: f64) -> Interval {
     Interval { low: interval.low.map(|low| low - interval.mean.abs() * share), ..interval }
 }
 
-/// The interval of a ratio whose denominator and numerator may be too high by these shares.
-#[must_use]
-pub fn of_ratio(ratio: Interval, [from, to]: [f64; 2]) -> Interval {
-    let at_least = |share: f64| (1.0 - share).max(0.0);
-    Interval {
-        low: ratio.low.map(|low| low * at_least(to)),
-        high: ratio.high.map(|high| high / at_least(from)),
-        ..ratio
-    }
+/// How far a ratio may lie from what was measured, as factors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reach {
+    /// Down to this, at most 1.
+    low: f64,
+    /// Up to this, at least 1.
+    high: f64,
 }
 
-/// The interval of a ratio of two figures that may each be too low and too high by these shares, as a ratio of costs is by
-/// those of its denominator and its numerator.
-#[must_use]
-pub fn of_change(ratio: Interval, before: [f64; 2], after: [f64; 2]) -> Interval {
-    of_ratio(of_ratio(ratio, after), [before[1], before[0]])
+impl Reach {
+    /// That of a ratio whose denominator and numerator may be too high by these shares.
+    pub fn of_ratio([from, to]: [f64; 2]) -> Self {
+        Self { low: (1.0 - to).max(0.0), high: 1.0 / (1.0 - from).max(0.0) }
+    }
+
+    /// That of a ratio of two figures that may each be too low and too high by these shares, as a ratio of costs is by
+    /// those of its denominator and its numerator.
+    pub fn of_change(before: [f64; 2], after: [f64; 2]) -> Self {
+        let (before, after) = (Self::of_ratio([before[1], before[0]]), Self::of_ratio(after));
+        Self { low: before.low * after.low, high: before.high * after.high }
+    }
+
+    /// The interval of the ratio.
+    #[must_use]
+    pub fn widen(self, ratio: Interval) -> Interval {
+        Interval {
+            low: ratio.low.map(|low| low * self.low),
+            high: ratio.high.map(|high| high * self.high),
+            ..ratio
+        }
+    }
+
+    /// The probability of a measured ratio as far from no change, if in truth it differed from that by no more than
+    /// `minimum`, a fraction, wherever other programs ran. `test` is of logarithms.
+    pub fn p_beyond(self, test: MeanTest, minimum: f64) -> f64 {
+        let low = (1.0 - minimum).max(0.0) / self.high;
+        test.outside(low.ln(), ((1.0 + minimum) / self.low).ln())
+    }
 }
 
 /// The interval of the difference `to − from`, whose parts `[from, to]` may be too high by these, in its unit.
@@ -161,10 +184,10 @@ mod tests {
     #[test]
     fn a_ratio_reaches_to_both_sides() {
         let ratio = Interval { mean: 0.5, low: Some(0.4), high: Some(0.6) };
-        let found = of_ratio(ratio, [0.25, 0.1]);
+        let found = Reach::of_ratio([0.25, 0.1]).widen(ratio);
         assert!((found.low.unwrap() - 0.36).abs() < 1e-12, "{found:?}");
         assert!((found.high.unwrap() - 0.8).abs() < 1e-12, "{found:?}");
-        assert_eq!(of_ratio(ratio, [0.0; 2]), ratio);
+        assert_eq!(Reach::of_ratio([0.0; 2]).widen(ratio), ratio);
     }
 
     #[test]

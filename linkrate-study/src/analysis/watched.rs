@@ -5,6 +5,7 @@ use crate::analysis::measures::RunsByCell;
 use crate::analysis::unsure;
 use crate::names;
 use crate::quantity::Measure;
+use crate::results::Effect;
 use crate::study::Study;
 use linkrate_stats::interval::{of_mean, relative_half_width};
 use linkrate_stats::mirroring;
@@ -39,7 +40,13 @@ pub fn watched(
     }
     let level = mirroring::level_of_effects(study.method.order, level);
     for comparison in comparisons {
-        for effect in effects::compare(comparison, runs, level) {
+        let all = effects::compare(comparison, runs, level, study.method.minimum_effect);
+        // one direction alone and a percentile scatter more: a study would go on for them
+        let watched = |effect: &Effect| {
+            let measures = [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions];
+            measures.contains(&effect.measure)
+        };
+        for effect in all.into_iter().filter(watched) {
             let place = match effect.at.0.is_empty() {
                 true => String::new(),
                 false => format!(" at {}", names::cell(&effect.at)),
@@ -47,7 +54,7 @@ pub fn watched(
             found.push(Watched {
                 name: format!(
                     "{} of {} over {}{place}",
-                    word(effect.measure),
+                    effect.measure.word(),
                     names::level(&effect.factor, &effect.to),
                     names::level(&effect.factor, &effect.from)
                 ),
@@ -92,17 +99,8 @@ fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Ve
             let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
             let unsure = unsure::of_cell(runs, index, measure);
             let interval = unsure::of_mean(of_mean(&values, level)?, unsure);
-            let name = format!("{} of {}", word(measure), names::cell(&cell.levels));
+            let name = format!("{} of {}", measure.word(), names::cell(&cell.levels));
             Some(Watched { name, interval })
         })
         .collect()
-}
-
-pub(crate) fn word(measure: Measure) -> &'static str {
-    match measure {
-        Measure::Throughput => "throughput",
-        Measure::ServiceDemand => "service demand",
-        Measure::Transactions => "transactions per second",
-        Measure::Cpu => "CPU use",
-    }
 }

@@ -11,11 +11,12 @@
 use std::collections::BTreeMap;
 
 use linkrate_terms::measurement::Traffic;
-use linkrate_terms::{Direction, RunSpec, Task};
+use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 
+use crate::analysis::demand;
 use crate::analysis::effects::{self, Comparison};
 use crate::analysis::measures::RunsByCell;
-use crate::analysis::{demand, unsure};
+use crate::analysis::unsure::{self, Reach};
 use crate::levels::Level;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{Effect, WayRate};
@@ -29,9 +30,14 @@ use linkrate_stats::paired;
 const FACTOR: &str = "direction";
 
 /// Whether payload of both directions is a stream of its own.
-fn is_bidirectional(spec: &RunSpec) -> bool {
+pub fn is_bidirectional(spec: &RunSpec) -> bool {
     matches!(&spec.task, Task::Workload(workload)
         if workload.direction == Direction::Bidirectional && !spec.is_transactional())
+}
+
+/// Payload per second of one direction, bit/s; `None` where nothing was timed.
+pub fn throughput(run: &Measurement, direction: OneWay) -> Option<f64> {
+    Some(bits_per_second(&run.traffic, direction)).filter(|rate| rate.is_finite())
 }
 
 /// Payload per second of one direction.
@@ -113,7 +119,7 @@ pub fn at_equal_mix(
     let corners = [[1.0 - unsure_sent, 1.0], [1.0, 1.0 - unsure_received]].map(with);
     let ratio = unsure::with_corners(with([1.0; 2])?, corners);
     let unsure = cells.map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
-    Some(unsure::of_ratio(ratio, unsure))
+    Some(Reach::of_ratio(unsure).widen(ratio))
 }
 
 /// The effects of a comparison as [`effects::compare`] has them, with the change at equal mix and that without the
@@ -124,7 +130,7 @@ pub fn compare(
     runs: &RunsByCell<'_>,
     level: f64,
 ) -> Vec<Effect> {
-    let mut effects = effects::compare(comparison, runs, level);
+    let mut effects = effects::compare(comparison, runs, level, study.method.minimum_effect);
     let demand = effects.iter_mut().find(|effect| effect.measure == Measure::ServiceDemand);
     if let Some(effect) = demand {
         effect.equal_mix = at_equal_mix(comparison, study, runs, level);

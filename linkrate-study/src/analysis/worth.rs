@@ -5,6 +5,9 @@
 //! connections were handed over; what is saved from the effect of `toe` with all else equal. Both are
 //! paired within blocks. What [other programs leave unsure](super::unsure) of the service demands is in all intervals
 //! that are made of them; the cost of a hand-over is the time of linkrate's own threads.
+//!
+//! The driver that a connection at the adapter does without is an emulated one, whose system calls no host with a real
+//! adapter makes. So a payback is a range: with all that is saved, and without what the driver saves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +17,7 @@ use linkrate_terms::{Protocol, Task};
 use serde::Serialize;
 
 use crate::analysis::measures::RunsByCell;
-use crate::analysis::unsure;
+use crate::analysis::{demand, unsure};
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::Effect;
@@ -81,6 +84,9 @@ pub struct Payback {
     pub outcome: Outcome,
     /// The bytes that a connection must carry after its hand-over; absent unless it pays.
     pub bytes: Option<Quantity>,
+    /// The same by what is saved beside the emulated driver; absent unless it pays so, and where the parts of the service
+    /// demands are not known.
+    pub bytes_without_driver: Option<Quantity>,
     /// Blocks with all runs.
     pub pairs: u32,
 }
@@ -215,8 +221,8 @@ fn paybacks(
     if study.cells[off].spec.is_transactional() {
         return Vec::new();
     }
-    let demand = |cell| runs.by_block(cell, Measure::ServiceDemand);
-    let (at_host, at_adapter) = (demand(off), demand(on));
+    let whole = |cell| runs.by_block(cell, Measure::ServiceDemand);
+    let (at_host, at_adapter) = (whole(off), whole(on));
     let unsure = [on, off].map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
     // with this much of the costs at the adapter and at the host
     let saved = |[of_adapter, of_host]: [f64; 2]| -> BTreeMap<u32, f64> {
@@ -226,6 +232,12 @@ fn paybacks(
         pairs.collect()
     };
     let measured = saved([1.0; 2]);
+    let without_driver = demand::beside_the_driver(runs.cell(off))
+        .zip(demand::beside_the_driver(runs.cell(on)))
+        .map(|(before, after)| -> BTreeMap<u32, f64> {
+            let pairs = before.iter();
+            pairs.filter_map(|(block, before)| Some((*block, before - after.get(block)?))).collect()
+        });
     let corners = [[1.0 - unsure[0], 1.0], [1.0, 1.0 - unsure[1]]].map(saved);
     let mean_of = |values: &BTreeMap<u32, f64>| {
         mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(0.0)
@@ -243,12 +255,14 @@ fn paybacks(
         let found = paid_after(&measured)?;
         let at_corners = corners.iter().map(|saved| Some(paid_after(saved)?.quotient));
         let bytes = unsure::with_corners(found.quotient, at_corners);
-        let bounded = bytes.low.is_some_and(|low| low > 0.0);
+        let is_bounded = |bytes: &Interval| bytes.low.is_some_and(|low| low > 0.0);
+        let bounded = is_bounded(&bytes);
         let outcome = match (effect.claimed, effect.ratio.mean < 1.0) {
             (true, true) if bounded => Outcome::Pays,
             (true, false) => Outcome::Never,
             _ => Outcome::Open,
         };
+        let pays = outcome == Outcome::Pays;
         let interval = of_mean(&measured.values().copied().collect::<Vec<_>>(), level)?;
         let interval = unsure::of_difference(interval, unsure_of);
         Some(Payback {
@@ -256,8 +270,12 @@ fn paybacks(
             busy,
             saved: Quantity { interval, unit: Unit::MicrosecondsPerKb },
             outcome,
-            bytes: (outcome == Outcome::Pays)
-                .then_some(Quantity { interval: bytes, unit: Unit::Bytes }),
+            bytes: pays.then_some(Quantity { interval: bytes, unit: Unit::Bytes }),
+            bytes_without_driver: without_driver
+                .as_ref()
+                .and_then(|saved| Some(paid_after(saved)?.quotient))
+                .filter(|bytes| pays && is_bounded(bytes))
+                .map(|interval| Quantity { interval, unit: Unit::Bytes }),
             pairs: found.pairs,
         })
     };

@@ -39,7 +39,8 @@ fn set(seed: u64, change: impl Fn(u32) -> f64) -> StoredStudy {
 }
 
 fn found(a: &StoredStudy, b: &StoredStudy) -> StudyComparison {
-    compare(a, b, &Criteria::default()).unwrap()
+    let criteria = Criteria { session_scatter: Some(0.0), ..Criteria::default() };
+    compare(&[a], &[b], &criteria).unwrap()
 }
 
 fn verdicts(found: &StudyComparison) -> BTreeMap<&str, Finding> {
@@ -122,7 +123,8 @@ fn a_pair_that_fails_in_one_cell_is_compared_in_the_other() {
 fn another_pattern_is_another_question() {
     let (before, mut after) = (set(1, |_| 1.0), set(2, |_| 1.0));
     after.plan.study.fleet = Some(fleet(NODES, Pattern::Bisection));
-    let Err(ComparisonError::Different(found)) = compare(&before, &after, &Criteria::default())
+    let Err(ComparisonError::Different(found)) =
+        compare(&[&before], &[&after], &Criteria::default())
     else {
         panic!("compared");
     };

@@ -2,76 +2,72 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::claims::is_within;
+use crate::analysis::claims::{Probabilities, Shown};
 use crate::analysis::effects::comparisons;
-use crate::analysis::unsure;
+use crate::analysis::unsure::{self, Reach};
 use crate::comparison::conditions::find;
-use crate::comparison::set::{Ends, Set, align, measures, number};
+use crate::comparison::sessions::SessionScatter;
+use crate::comparison::set::{Ends, Set, Side, align, measures, number};
 use crate::comparison::{
-    CellComparison, Compared, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison,
-    SetFigure, SetSummary,
+    CellComparison, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure,
 };
-use crate::quantity::{Interval, Unit};
+use crate::quantity::{Interval, Measure, Unit};
 use crate::store::StoredStudy;
-use linkrate_stats::independent::{self, holm};
+use linkrate_stats::independent::{self, IndependentRatio};
 use linkrate_stats::interval::{excludes, of_mean};
 use linkrate_stats::paired::{self, FEWEST_TO_CLAIM};
 use linkrate_stats::sample::mean;
 
-/// A cell's figure by block.
+/// Fewest sets of each side for a verdict, where sets are the observations.
+pub const FEWEST_SETS: u32 = 3;
+
+/// A cell's figure by block, or by set.
 type ByBlock = BTreeMap<u32, f64>;
 
 /// Both sets with their runs sorted into cells.
 pub struct Rows<'a> {
-    baseline: Set<'a>,
-    candidate: Set<'a>,
+    baseline: Side<'a>,
+    candidate: Side<'a>,
     confidence: f64,
     minimum_effect: f64,
+    sessions: Option<SessionScatter>,
 }
 
 impl<'a> Rows<'a> {
-    /// Sorts the runs of both. The studies have the same cells; their order may differ.
+    /// Sorts the runs of both sides, each of at least one set. The studies have the same cells; their order may differ.
     pub fn new(
-        baseline: &'a StoredStudy,
-        candidate: &'a StoredStudy,
+        baselines: &[&'a StoredStudy],
+        candidates: &[&'a StoredStudy],
         confidence: f64,
         minimum_effect: f64,
+        sessions: Option<SessionScatter>,
     ) -> Self {
-        let mut both = [Set::of(baseline), Set::of(candidate)];
-        align(&mut both, &baseline.plan.study);
-        let [baseline, candidate] = both;
-        Self { baseline, candidate, confidence, minimum_effect }
-    }
-
-    /// A set as a whole.
-    pub fn summary(&self, stored: &StoredStudy) -> SetSummary {
-        let set = if std::ptr::eq(stored, self.baseline.stored) {
-            &self.baseline
-        } else {
-            &self.candidate
-        };
-        set.summary()
+        let all = baselines.iter().chain(candidates);
+        let mut sets: Vec<Set<'_>> = all.map(|set| Set::of(set)).collect();
+        align(&mut sets, &baselines[0].plan.study);
+        let candidate = Side::of(sets.split_off(baselines.len()));
+        Self { baseline: Side::of(sets), candidate, confidence, minimum_effect, sessions }
     }
 
     /// Pairs of the same cell in both, in the order of the baseline.
     fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let cells = self.baseline.stored.plan.study.cells.iter().enumerate();
+        let cells = self.baseline.first().stored.plan.study.cells.iter().enumerate();
         cells.filter_map(|(index, cell)| {
-            Some((index, find(&self.candidate.stored.plan.study, &cell.levels)?))
+            Some((index, find(&self.candidate.first().stored.plan.study, &cell.levels)?))
         })
     }
 
     /// Every cell by itself, not judged yet.
     pub fn cells(&mut self) -> Vec<CellComparison> {
-        let cells = &self.baseline.stored.plan.study.cells;
+        let cells = &self.baseline.first().stored.plan.study.cells;
         let compared = self.pairs().map(|(a, b)| {
             let measures = measures(cells[a].spec.is_transactional()).iter();
             let rows = measures.filter_map(|(measure, unit)| {
-                let first: Vec<f64> = self.baseline.by_block(a, *measure).into_values().collect();
-                let second: Vec<f64> = self.candidate.by_block(b, *measure).into_values().collect();
+                let first: Vec<f64> = self.baseline.by_unit(a, *measure).into_values().collect();
+                let second: Vec<f64> = self.candidate.by_unit(b, *measure).into_values().collect();
                 // what another program does not tell is not lost
-                let untold = |set: &Set, figures: &[f64]| {
-                    figures.is_empty() && set.stored.plan.is_imported()
+                let untold = |side: &Side, figures: &[f64]| {
+                    figures.is_empty() && side.first().stored.plan.is_imported()
                 };
                 if untold(&self.baseline, &first) || untold(&self.candidate, &second) {
                     return None;
@@ -90,7 +86,7 @@ impl<'a> Rows<'a> {
 
     /// The rate of each pair of a fleet in each cell, not judged yet; empty in studies of one pair.
     pub fn of_pairs(&self) -> Vec<PairComparison> {
-        let cells = &self.baseline.stored.plan.study.cells;
+        let cells = &self.baseline.first().stored.plan.study.cells;
         let of_cell = |(a, b): (usize, usize)| {
             // the rate is the first
             let (measure, unit) = measures(cells[a].spec.is_transactional())[0];
@@ -110,7 +106,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The share by which the figures of each set may be too high, in a pair of cells.
-    fn unsure(&self, (a, b): (usize, usize), measure: Compared) -> [f64; 2] {
+    fn unsure(&self, (a, b): (usize, usize), measure: Measure) -> [f64; 2] {
         [self.baseline.unsure(a, measure), self.candidate.unsure(b, measure)]
     }
 
@@ -118,7 +114,7 @@ impl<'a> Rows<'a> {
     /// the figures of each set may be too high.
     fn row(
         &self,
-        measure: Compared,
+        measure: Measure,
         unit: Unit,
         [first, second]: [&[f64]; 2],
         unsure: [f64; 2],
@@ -135,14 +131,17 @@ impl<'a> Rows<'a> {
             (Some(_), Some(_)) => Finding::TooFew,
         };
         let found = independent::ratio(first, second, self.confidence);
+        let found =
+            found.map(|found| self.between_sessions(found, measure, false, self.confidence));
+        let test = found.and_then(|found| found.test).filter(|_| self.enough(first, second));
+        let reach = Reach::of_ratio(unsure);
         Some(MeasureRow {
             measure,
             unit,
             baseline,
             candidate,
-            ratio: found.map(|found| unsure::of_ratio(found.ratio, unsure)),
-            p: found.and_then(|found| found.p).filter(|_| enough(first, second)),
-            adjusted_p: None,
+            ratio: found.map(|found| reach.widen(found.ratio)),
+            probabilities: Probabilities::of(test, reach, self.minimum_effect),
             verdict,
         })
     }
@@ -152,10 +151,12 @@ impl<'a> Rows<'a> {
     /// either set altogether are left out of both, and so are blocks that lack one of the others.
     /// Imported runs are in no blocks, so that there is nothing of this kind.
     pub fn overall(&self) -> Vec<MeasureRow> {
-        if self.baseline.stored.plan.is_imported() || self.candidate.stored.plan.is_imported() {
+        if self.baseline.first().stored.plan.is_imported()
+            || self.candidate.first().stored.plan.is_imported()
+        {
             return Vec::new();
         }
-        let cells = &self.baseline.stored.plan.study.cells;
+        let cells = &self.baseline.first().stored.plan.study.cells;
         let all = [true, false].into_iter().flat_map(measures);
         let mut rows = Vec::new();
         for (measure, unit) in all {
@@ -168,7 +169,7 @@ impl<'a> Rows<'a> {
                 .filter(|(a, _)| of_unit(a))
                 .map(|(a, b)| {
                     let figures =
-                        (self.baseline.by_block(a, *measure), self.candidate.by_block(b, *measure));
+                        (self.baseline.by_unit(a, *measure), self.candidate.by_unit(b, *measure));
                     (figures, self.unsure((a, b), *measure))
                 })
                 .filter(|((a, b), _)| !a.is_empty() && !b.is_empty())
@@ -187,24 +188,48 @@ impl<'a> Rows<'a> {
         rows
     }
 
+    /// Whether both sides have enough blocks, or sets, for a verdict. Fewer blocks can scatter far too little by
+    /// chance, and the test then finds differences that do not exist.
+    fn enough(&self, first: &[f64], second: &[f64]) -> bool {
+        let fewest = if self.baseline.count() > 1 { FEWEST_SETS } else { FEWEST_TO_CLAIM };
+        number(first.len().min(second.len())) >= fewest
+    }
+
+    /// A ratio of two sets, each of which is one session: as unsure as sessions scatter.
+    fn between_sessions(
+        &self,
+        found: IndependentRatio,
+        measure: Measure,
+        of_effects: bool,
+        confidence: f64,
+    ) -> IndependentRatio {
+        let Some((test, sessions)) = found.test.zip(self.sessions) else { return found };
+        let scatter = sessions.of(measure, of_effects);
+        let test = test.beside(2.0 * scatter * scatter, sessions.degrees);
+        let log = test.interval(confidence);
+        let ends = [log.low, log.high].map(|end| end.map(f64::exp));
+        let ratio = Interval { mean: found.ratio.mean, low: ends[0], high: ends[1] };
+        IndependentRatio { ratio, test: Some(test) }
+    }
+
     /// How the effects differ: the ratio of the ratios. Each set's effect is paired within its own
     /// blocks, so whatever made a whole set slower or faster has cancelled before they meet.
     /// Intervals and verdicts are of the given level.
     pub fn effects(&self, level: f64) -> Vec<EffectRow> {
         let mut rows = Vec::new();
-        for comparison in comparisons(&self.baseline.stored.plan.study) {
-            let cells = &self.baseline.stored.plan.study.cells;
-            let other = |cell: usize| find(&self.candidate.stored.plan.study, &cells[cell].levels);
+        for comparison in comparisons(&self.baseline.first().stored.plan.study) {
+            let cells = &self.baseline.first().stored.plan.study.cells;
+            let other =
+                |cell: usize| find(&self.candidate.first().stored.plan.study, &cells[cell].levels);
             let (Some(from), Some(to)) = (other(comparison.from_cell), other(comparison.to_cell))
             else {
                 continue;
             };
-            for measure in comparison.measures {
+            for measure in comparison.measures.iter().copied().filter(|one| one.is_whole()) {
                 let first = self.baseline.ratios(comparison.from_cell, comparison.to_cell, measure);
                 let second = self.candidate.ratios(from, to, measure);
-                let unsure_of = |set: &Set, cells: [usize; 2]| {
-                    cells.map(|cell| unsure::of_cell(&set.runs, cell, measure))
-                };
+                let unsure_of =
+                    |side: &Side, cells: [usize; 2]| cells.map(|cell| side.unsure(cell, measure));
                 let [before, after] = [
                     unsure_of(&self.baseline, [comparison.from_cell, comparison.to_cell]),
                     unsure_of(&self.candidate, [from, to]),
@@ -212,7 +237,7 @@ impl<'a> Rows<'a> {
                 let effect = |ratios: &[f64], unsure| {
                     let pairs = ratios.iter().map(|ratio| (Some(1.0), Some(*ratio)));
                     let ratio = paired::ratio(pairs, level)?.ratio;
-                    Some(unsure::of_ratio(ratio, unsure))
+                    Some(Reach::of_ratio(unsure).widen(ratio))
                 };
                 let (Some(baseline), Some(candidate)) =
                     (effect(&first, before), effect(&second, after))
@@ -222,6 +247,9 @@ impl<'a> Rows<'a> {
                 let Some(found) = independent::ratio(&first, &second, level) else {
                     continue;
                 };
+                let found = self.between_sessions(found, measure, true, level);
+                let test = found.test.filter(|_| self.enough(&first, &second));
+                let reach = Reach::of_change(before, after);
                 rows.push(EffectRow {
                     factor: comparison.factor.clone(),
                     from: comparison.from.clone(),
@@ -230,18 +258,17 @@ impl<'a> Rows<'a> {
                     measure,
                     baseline,
                     candidate,
-                    ratio: unsure::of_change(found.ratio, before, after),
-                    p: found.p.filter(|_| enough(&first, &second)),
-                    adjusted_p: None,
+                    ratio: reach.widen(found.ratio),
+                    probabilities: Probabilities::of(test, reach, self.minimum_effect),
                     verdict: EffectVerdict::TooFew,
                 });
             }
         }
-        let adjusted = holm(&rows.iter().filter_map(|row| row.p).collect::<Vec<f64>>());
-        for (row, adjusted) in rows.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
-            row.adjusted_p = Some(adjusted);
-            row.verdict = match said(&row.ratio, adjusted, level, self.minimum_effect) {
-                Said::Different => {
+        let mut all: Vec<_> = rows.iter_mut().map(|row| &mut row.probabilities).collect();
+        Probabilities::adjust(&mut all, 1.0);
+        for row in rows.iter_mut().filter(|row| row.probabilities.p.is_some()) {
+            row.verdict = match row.probabilities.shown(&row.ratio, level, self.minimum_effect) {
+                Shown::Beyond => {
                     let (a, b) = (row.baseline.mean.ln(), row.candidate.mean.ln());
                     let both = excludes(&row.baseline, 1.0) && excludes(&row.candidate, 1.0);
                     match (both, a * b > 0.0, b.abs() > a.abs()) {
@@ -251,18 +278,13 @@ impl<'a> Rows<'a> {
                         (true, true, false) => EffectVerdict::Weaker,
                     }
                 }
-                Said::Small => EffectVerdict::BelowMinimum,
-                Said::Nothing => EffectVerdict::NotShown,
+                Shown::Within => EffectVerdict::BelowMinimum,
+                Shown::Different => EffectVerdict::Different,
+                Shown::Nothing => EffectVerdict::NotShown,
             };
         }
         rows
     }
-}
-
-/// Whether both sets have enough blocks for a verdict. Fewer blocks can scatter far too little by
-/// chance, and the test then finds differences that do not exist.
-fn enough(first: &[f64], second: &[f64]) -> bool {
-    number(first.len().min(second.len())) >= FEWEST_TO_CLAIM
 }
 
 /// The geometric mean over the cells in each block that has a figure of every cell.
@@ -302,38 +324,17 @@ fn judge_family(
     confidence: f64,
     minimum_effect: f64,
 ) {
-    let adjusted = holm(&all.iter().filter_map(|row| row.p).collect::<Vec<f64>>());
-    let adjusted = adjusted.into_iter().map(|p| (p * families).min(1.0));
-    for (row, adjusted) in all.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
-        row.adjusted_p = Some(adjusted);
+    let mut probabilities: Vec<_> = all.iter_mut().map(|row| &mut row.probabilities).collect();
+    Probabilities::adjust(&mut probabilities, families);
+    for row in all.iter_mut().filter(|row| row.probabilities.p.is_some()) {
         let Some(ratio) = &row.ratio else { continue };
-        row.verdict = match said(ratio, adjusted, confidence, minimum_effect) {
-            Said::Different if (ratio.mean > 1.0) == row.measure.more_is_better() => {
-                Finding::Better
-            }
-            Said::Different => Finding::Worse,
-            Said::Small => Finding::BelowMinimum,
-            Said::Nothing => Finding::NotShown,
+        row.verdict = match row.probabilities.shown(ratio, confidence, minimum_effect) {
+            Shown::Beyond if (ratio.mean > 1.0) == row.measure.more_is_better() => Finding::Better,
+            Shown::Beyond => Finding::Worse,
+            Shown::Within => Finding::BelowMinimum,
+            Shown::Different => Finding::Different,
+            Shown::Nothing => Finding::NotShown,
         };
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Said {
-    Different,
-    Small,
-    Nothing,
-}
-
-/// A difference is shown if it is beyond chance and what other programs may have done, and larger than the
-/// minimum. It is known to be small
-/// if its whole interval is within the minimum. Otherwise both are open.
-fn said(ratio: &Interval, adjusted_p: f64, confidence: f64, minimum_effect: f64) -> Said {
-    let is_large = (ratio.mean - 1.0).abs() > minimum_effect;
-    match adjusted_p <= 1.0 - confidence && excludes(ratio, 1.0) {
-        true if is_large => Said::Different,
-        _ if is_within(ratio, minimum_effect) => Said::Small,
-        _ => Said::Nothing,
     }
 }
 
@@ -344,26 +345,4 @@ pub fn together(overall: &[MeasureRow]) -> Option<String> {
         "All cells together have changed. A machine in another state has the same effect: measure both sets again, alternately, before you believe it. The effects below do not contain it."
             .to_owned()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_difference_is_shown_excluded_or_open() {
-        let of = |low: f64, high: f64, adjusted_p| {
-            let ratio = Interval { mean: (low + high) / 2.0, low: Some(low), high: Some(high) };
-            said(&ratio, adjusted_p, 0.95, 0.02)
-        };
-        assert_eq!(of(1.03, 1.05, 0.01), Said::Different);
-        assert_eq!(of(1.03, 1.05, 0.06), Said::Nothing, "after adjustment");
-        // shown to be other than nothing, and a difference above the minimum is not excluded
-        assert_eq!(of(0.964, 0.998, 0.01), Said::Nothing);
-        assert_eq!(of(0.985, 0.998, 0.01), Said::Small);
-        assert_eq!(of(0.985, 1.015, 0.9), Said::Small);
-        assert_eq!(of(0.97, 1.03, 0.9), Said::Nothing);
-        // other programs may have made it
-        assert_eq!(of(0.99, 1.09, 0.01), Said::Nothing);
-    }
 }

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::measures::{self, RunsByCell};
 use crate::analysis::unsure;
+use crate::comparison::SetSummary;
 use crate::comparison::conditions::find;
-use crate::comparison::{Compared, SetSummary};
 use crate::quantity::{Measure, Unit};
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
+use linkrate_stats::sample::mean;
 
 /// A sender and a receiver of a fleet, by their names.
 pub type Ends = (String, String);
@@ -78,7 +79,7 @@ impl<'a> Set<'a> {
 
     /// A cell's figure by block; blocks without one are absent. That of a fleet is the geometric mean over its pairs,
     /// and blocks that lack a pair are left out.
-    pub fn by_block(&self, cell: usize, measure: Compared) -> BTreeMap<u32, f64> {
+    pub fn by_block(&self, cell: usize, measure: Measure) -> BTreeMap<u32, f64> {
         let figures = self.figures(cell, measure);
         if self.stored.plan.study.fleet.is_none() {
             return figures.map(|(run, value)| (run.block, value)).collect();
@@ -97,7 +98,7 @@ impl<'a> Set<'a> {
     }
 
     /// The figures of a cell by pair, in the order of blocks.
-    pub fn by_pair(&self, cell: usize, measure: Compared) -> BTreeMap<Ends, Vec<f64>> {
+    pub fn by_pair(&self, cell: usize, measure: Measure) -> BTreeMap<Ends, Vec<f64>> {
         let mut found: BTreeMap<Ends, Vec<f64>> = BTreeMap::new();
         for (run, value) in self.figures(cell, measure) {
             if let Some(ends) = self.ends(run) {
@@ -111,12 +112,12 @@ impl<'a> Set<'a> {
     fn figures(
         &self,
         cell: usize,
-        measure: Compared,
+        measure: Measure,
     ) -> impl Iterator<Item = (&'a StoredRun, f64)> + '_ {
         let usable = |value: &f64| value.is_finite() && *value > 0.0;
         // the others share the link of a node that is absent
         let runs = self.runs.cell(cell).iter().filter(|run| run.absent.is_empty());
-        runs.filter_map(move |run| Some((*run, figure(measure, run).filter(usable)?)))
+        runs.filter_map(move |run| Some((*run, measures::figure(measure, run).filter(usable)?)))
     }
 
     /// The ratios of two cells by block; of a fleet, the geometric mean over its pairs, each with itself.
@@ -135,9 +136,9 @@ impl<'a> Set<'a> {
     }
 
     /// The share by which a cell's figure may be too high, because it may be the work of other programs.
-    pub fn unsure(&self, cell: usize, measure: Compared) -> f64 {
+    pub fn unsure(&self, cell: usize, measure: Measure) -> f64 {
         match measure {
-            Compared::ServiceDemand => unsure::of_cell(&self.runs, cell, Measure::ServiceDemand),
+            Measure::ServiceDemand => unsure::of_cell(&self.runs, cell, Measure::ServiceDemand),
             _ => 0.0,
         }
     }
@@ -163,33 +164,108 @@ pub fn align(sets: &mut [Set<'_>], study: &Study) {
     }
 }
 
-/// One figure of a run.
-fn figure(measure: Compared, run: &StoredRun) -> Option<f64> {
-    let latency = || measures::latency_of_run(run);
-    match measure {
-        Compared::Throughput => measures::figure(Measure::Throughput, run),
-        Compared::Transactions => measures::figure(Measure::Transactions, run),
-        Compared::ServiceDemand => measures::figure(Measure::ServiceDemand, run),
-        Compared::LatencyP50 => latency()?.p50_ns.map(|ns| ns as f64),
-        Compared::LatencyP99 => latency()?.p99_ns.map(|ns| ns as f64),
-    }
-}
-
 /// The measures that are compared for a cell, with their units.
-pub fn measures(transactional: bool) -> &'static [(Compared, Unit)] {
+pub fn measures(transactional: bool) -> &'static [(Measure, Unit)] {
     if transactional {
         &[
-            (Compared::Transactions, Unit::TransactionsPerSecond),
-            (Compared::ServiceDemand, Unit::MicrosecondsPerTransaction),
-            (Compared::LatencyP50, Unit::Nanoseconds),
-            (Compared::LatencyP99, Unit::Nanoseconds),
+            (Measure::Transactions, Unit::TransactionsPerSecond),
+            (Measure::ServiceDemand, Unit::MicrosecondsPerTransaction),
+            (Measure::LatencyP50, Unit::Nanoseconds),
+            (Measure::LatencyP99, Unit::Nanoseconds),
         ]
     } else {
         &[
-            (Compared::Throughput, Unit::BitsPerSecond),
-            (Compared::ServiceDemand, Unit::MicrosecondsPerKb),
+            (Measure::Throughput, Unit::BitsPerSecond),
+            (Measure::ServiceDemand, Unit::MicrosecondsPerKb),
         ]
     }
+}
+
+/// The sets of one side of a comparison, of which the first decides on the cells and their order.
+///
+/// With one set, blocks are the observations. With several, sets are: what a session has in common (the layout of
+/// memory, a neighbour on the hypervisor) is in all of its blocks.
+pub struct Side<'a> {
+    /// The sets, at least one.
+    sets: Vec<Set<'a>>,
+}
+
+impl<'a> Side<'a> {
+    /// A side of these sets, which are aligned; at least one.
+    pub fn of(sets: Vec<Set<'a>>) -> Self {
+        Self { sets }
+    }
+
+    /// The first set.
+    pub fn first(&self) -> &Set<'a> {
+        &self.sets[0]
+    }
+
+    /// The number of sets.
+    pub fn count(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// The sets with the indices of this cell of the first one; those without it are left out.
+    fn with_cell(&self, cell: usize) -> impl Iterator<Item = (&Set<'a>, usize)> + '_ {
+        let levels = &self.first().stored.plan.study.cells[cell].levels;
+        self.sets.iter().filter_map(move |set| Some((set, find(&set.stored.plan.study, levels)?)))
+    }
+
+    /// A cell's figure by block of the only set, or by set.
+    pub fn by_unit(&self, cell: usize, measure: Measure) -> BTreeMap<u32, f64> {
+        if let [only] = &self.sets[..] {
+            return only.by_block(cell, measure);
+        }
+        let of_set = |(number, (set, cell)): (u32, (&Set<'a>, usize))| {
+            Some((number, geometric_of(set.by_block(cell, measure).into_values())?))
+        };
+        (0..).zip(self.with_cell(cell)).filter_map(of_set).collect()
+    }
+
+    /// The figures of a cell by pair, in the order of blocks or sets.
+    pub fn by_pair(&self, cell: usize, measure: Measure) -> BTreeMap<Ends, Vec<f64>> {
+        if let [only] = &self.sets[..] {
+            return only.by_pair(cell, measure);
+        }
+        let mut found: BTreeMap<Ends, Vec<f64>> = BTreeMap::new();
+        for (set, cell) in self.with_cell(cell) {
+            for (ends, values) in set.by_pair(cell, measure) {
+                found.entry(ends).or_default().extend(geometric_of(values.into_iter()));
+            }
+        }
+        found
+    }
+
+    /// The ratios of two cells by block of the only set, or by set.
+    pub fn ratios(&self, from: usize, to: usize, measure: Measure) -> Vec<f64> {
+        if let [only] = &self.sets[..] {
+            return only.ratios(from, to, measure);
+        }
+        let both = self.with_cell(from).filter_map(|(set, from)| {
+            let levels = &self.first().stored.plan.study.cells[to].levels;
+            let to = find(&set.stored.plan.study, levels)?;
+            geometric_of(set.ratios(from, to, measure).into_iter())
+        });
+        both.collect()
+    }
+
+    /// The share by which a cell's figure may be too high; mean over the sets.
+    pub fn unsure(&self, cell: usize, measure: Measure) -> f64 {
+        let shares: Vec<f64> =
+            self.with_cell(cell).map(|(set, cell)| set.unsure(cell, measure)).collect();
+        mean(&shares).unwrap_or(0.0)
+    }
+
+    /// Runs of a cell without figures, in all sets.
+    pub fn failed(&self, cell: usize) -> u32 {
+        self.with_cell(cell).map(|(set, cell)| set.failed(cell)).fold(0, u32::saturating_add)
+    }
+}
+
+/// The geometric mean; `None` of nothing.
+fn geometric_of(values: impl ExactSizeIterator<Item = f64>) -> Option<f64> {
+    (values.len() > 0).then(|| geometric(values.map(f64::ln)))
 }
 
 /// The geometric mean of values, from their logarithms.

@@ -15,13 +15,18 @@ use crate::store::{Ended, Outcome, StoredPlan};
 use linkrate_stats::order::Order;
 use linkrate_stats::simulate::{Simulator, share};
 
+/// Of a simulated machine whose sessions do not differ.
+fn without_sessions() -> Criteria {
+    Criteria { session_scatter: Some(0.0), ..Criteria::default() }
+}
+
 fn compared(a: &StoredStudy, b: &StoredStudy) -> StudyComparison {
-    compare(a, b, &Criteria::default()).unwrap()
+    compare(&[a], &[b], &without_sessions()).unwrap()
 }
 
 fn differences(a: &StoredStudy, b: &StoredStudy, allow: &[&str]) -> Vec<(String, String, String)> {
     let allow = allow.iter().map(|name| (*name).to_owned()).collect();
-    match compare(a, b, &Criteria { allow, minimum_effect: None }) {
+    match compare(&[a], &[b], &Criteria { allow, ..Criteria::default() }) {
         Err(ComparisonError::Different(found)) => {
             found.into_iter().map(|one| (one.name, one.baseline, one.candidate)).collect()
         }
@@ -33,7 +38,7 @@ fn names(a: &StoredStudy, b: &StoredStudy, allow: &[&str]) -> Vec<String> {
     differences(a, b, allow).into_iter().map(|(name, ..)| name).collect()
 }
 
-fn verdicts(found: &StudyComparison, measure: Compared) -> Vec<Finding> {
+fn verdicts(found: &StudyComparison, measure: Measure) -> Vec<Finding> {
     let rows = found.cells.iter().flat_map(|cell| &cell.rows);
     rows.filter(|row| row.measure == measure).map(|row| row.verdict).collect()
 }
@@ -44,7 +49,7 @@ fn finds_a_regression_in_its_cell_only() {
     let mut found_of = 0;
     for seed in 0..20 {
         let found = compared(&set(seed, 8, SAME, 0.01, 0.0), &set(100 + seed, 8, truth, 0.01, 0.0));
-        let throughput = verdicts(&found, Compared::Throughput);
+        let throughput = verdicts(&found, Measure::Throughput);
         found_of += u32::from(throughput[1] == Finding::Worse);
         for cell in [0, 2] {
             assert_ne!(throughput[cell], Finding::Better);
@@ -52,7 +57,7 @@ fn finds_a_regression_in_its_cell_only() {
         let row = &found.cells[1].rows[0];
         let ratio = row.ratio.unwrap();
         assert!((ratio.mean - 0.95).abs() < 0.02, "{ratio:?}");
-        assert!(row.adjusted_p >= row.p);
+        assert!(row.probabilities.adjusted_p >= row.probabilities.p);
     }
     assert!(found_of >= 19, "{found_of} of 20");
 }
@@ -68,12 +73,85 @@ fn rarely_calls_an_equal_set_worse() {
             let (a, b) =
                 (set(seed, blocks, SAME, noise, drift), set(seed + 1, blocks, SAME, noise, drift));
             // differences however small would count
-            let request = Criteria { minimum_effect: Some(0.0), ..Criteria::default() };
-            let found = compare(&a, &b, &request).unwrap();
+            let request = Criteria { minimum_effect: Some(0.0), ..without_sessions() };
+            let found = compare(&[&a], &[&b], &request).unwrap();
             found.regressions + found.improvements > 0
         });
         assert!(wrong <= 0.07, "{blocks} blocks, {noise}, {drift}: {wrong}");
     }
+}
+
+/// A set of eight blocks whose session has made its three cells dearer by factors of this scatter, half of which is common.
+fn session(seed: u64, scatter: f64) -> StoredStudy {
+    let mut simulator = Simulator::new(seed);
+    let half = scatter / 2.0f64.sqrt();
+    let common = simulator.lognormal(half);
+    let dearer: Vec<f64> = (0..3).map(|_| common * simulator.lognormal(half)).collect();
+    let mut runs = Vec::new();
+    for block in 0..8 {
+        for cell in 0..3u32 {
+            let busy = 0.5 * dearer[cell as usize] * simulator.lognormal(0.015);
+            let measured = fixture::stream(6e9, busy);
+            runs.push(fixture::run(runs.len() as u32, block, Some(cell), measured));
+        }
+    }
+    stored(fixture::ladder(), runs, seed)
+}
+
+/// The share of comparisons of sessions that do not differ in which any row is better or worse.
+fn alarms(seed: u64, scatter: f64, sets: usize, criteria: &Criteria) -> f64 {
+    let mut seed = seed;
+    share(300, || {
+        let all: Vec<StoredStudy> =
+            (0..2 * sets as u64).map(|set| session(seed + set, scatter)).collect();
+        seed += 2 * sets as u64;
+        let all: Vec<&StoredStudy> = all.iter().collect();
+        let found = compare(&all[..sets], &all[sets..], criteria).unwrap();
+        found.regressions + found.improvements > 0
+    })
+}
+
+#[test]
+fn sessions_that_do_not_differ_are_rarely_told_apart() {
+    let criteria = Criteria { minimum_effect: Some(0.02), ..Criteria::default() };
+    // what was measured, and none
+    for (scatter, seed) in [(0.033, 1 << 20), (0.0, 1 << 21)] {
+        let wrong = alarms(seed, scatter, 1, &criteria);
+        assert!(wrong <= 0.06, "{scatter}: {wrong}");
+        let wrong = alarms(seed, scatter, 3, &criteria);
+        assert!(wrong <= 0.06, "{scatter}, three sets of each side: {wrong}");
+    }
+    // blocks alone do not tell
+    let blocks = Criteria { session_scatter: Some(0.0), ..criteria };
+    let wrong = alarms(1 << 22, 0.033, 1, &blocks);
+    assert!(wrong > 0.2, "{wrong}");
+}
+
+#[test]
+fn three_sets_of_each_side_show_a_difference_that_is_there() {
+    let sets = |seed: u64, dearer: f64| -> Vec<StoredStudy> {
+        let one = |set| {
+            let mut stored = session(seed + set, 0.01);
+            for run in &mut stored.runs {
+                let Outcome::Measured(measured) = &mut run.outcome else { continue };
+                for cpu in &mut measured.sut_cpu.cpus {
+                    cpu.busy_ns = (cpu.busy_ns as f64 * dearer) as u64;
+                }
+            }
+            stored
+        };
+        (0..3).map(one).collect()
+    };
+    let (before, after) = (sets(1 << 23, 1.0), sets(1 << 24, 1.3));
+    let [before, after] = [&before, &after].map(|sets| sets.iter().collect::<Vec<_>>());
+    let found = compare(&before, &after, &Criteria::default()).unwrap();
+    assert_eq!(verdicts(&found, Measure::ServiceDemand), [Finding::Worse; 3]);
+    assert_eq!((found.session_scatter, found.further.each_ref().map(Vec::len)), (None, [2, 2]));
+    // two of each side tell too little
+    let found = compare(&before[..2], &after[..2], &Criteria::default()).unwrap();
+    assert_eq!(verdicts(&found, Measure::ServiceDemand), [Finding::TooFew; 3]);
+    let uneven = compare(&before[..1], &after, &Criteria::default());
+    assert_eq!(uneven, Err(ComparisonError::OneAgainstSeveral));
 }
 
 #[test]
@@ -83,7 +161,11 @@ fn unadjusted_rows_cause_false_alarms() {
     let wrong = share(400, || {
         seed += 2;
         let found = compared(&set(seed, 6, SAME, 0.05, 0.0), &set(seed + 1, 6, SAME, 0.05, 0.0));
-        found.cells.iter().flat_map(|cell| &cell.rows).any(|row| row.p.unwrap() < 0.05)
+        found
+            .cells
+            .iter()
+            .flat_map(|cell| &cell.rows)
+            .any(|row| row.probabilities.p.unwrap() < 0.05)
     });
     assert!(wrong > 0.12, "{wrong}");
 }
@@ -92,16 +174,16 @@ fn unadjusted_rows_cause_false_alarms() {
 fn a_slower_set_changes_cells_and_not_effects() {
     let slower = [(0.8, 1.0); 3];
     let found = compared(&set(1, 6, SAME, 0.005, 0.0), &set(2, 6, slower, 0.005, 0.0));
-    assert_eq!(verdicts(&found, Compared::Throughput), [Finding::Worse; 3]);
+    assert_eq!(verdicts(&found, Measure::Throughput), [Finding::Worse; 3]);
     let overall = &found.overall[0];
-    assert_eq!((overall.measure, overall.verdict), (Compared::Throughput, Finding::Worse));
+    assert_eq!((overall.measure, overall.verdict), (Measure::Throughput, Finding::Worse));
     assert_eq!(overall.baseline, None);
     assert!((overall.ratio.unwrap().mean - 0.8).abs() < 0.01);
     assert!(found.warnings.iter().any(|w| w.starts_with("All cells together have changed")));
     assert!(!found.effects.is_empty());
     for effect in &found.effects {
         assert!(
-            matches!(effect.verdict, EffectVerdict::NotShown | EffectVerdict::BelowMinimum),
+            !matches!(effect.verdict, EffectVerdict::Stronger | EffectVerdict::Weaker),
             "{effect:?}"
         );
     }
@@ -135,18 +217,18 @@ fn calls_a_difference_below_the_minimum_neither_better_nor_worse() {
     let slightly = [(0.99, 1.0); 3];
     let (a, b) = (set(1, 8, SAME, 0.0005, 0.0), set(2, 8, slightly, 0.0005, 0.0));
     let found = compared(&a, &b);
-    assert_eq!(verdicts(&found, Compared::Throughput), [Finding::BelowMinimum; 3]);
+    assert_eq!(verdicts(&found, Measure::Throughput), [Finding::BelowMinimum; 3]);
     assert_eq!((found.minimum_effect, found.regressions), (0.02, 0));
-    let strict = Criteria { minimum_effect: Some(0.005), ..Criteria::default() };
-    let found = compare(&a, &b, &strict).unwrap();
-    assert_eq!(verdicts(&found, Compared::Throughput), [Finding::Worse; 3]);
+    let strict = Criteria { minimum_effect: Some(0.005), ..without_sessions() };
+    let found = compare(&[&a], &[&b], &strict).unwrap();
+    assert_eq!(verdicts(&found, Measure::Throughput), [Finding::Worse; 3]);
 }
 
 #[test]
 fn cheaper_is_better() {
     let cheaper = [(1.0, 0.9); 3];
     let found = compared(&set(1, 8, SAME, 0.002, 0.0), &set(2, 8, cheaper, 0.002, 0.0));
-    assert_eq!(verdicts(&found, Compared::ServiceDemand), [Finding::Better; 3]);
+    assert_eq!(verdicts(&found, Measure::ServiceDemand), [Finding::Better; 3]);
     assert_eq!(found.regressions, 0);
     // three cells, and all of them together
     assert_eq!(found.improvements, 4);
@@ -160,18 +242,18 @@ fn a_lost_figure_is_a_regression() {
         run.outcome = Outcome::Failed(fixture::failed("read back tso off"));
     }
     let found = compared(&a, &b);
-    assert_eq!(verdicts(&found, Compared::Throughput)[1], Finding::Lost);
+    assert_eq!(verdicts(&found, Measure::Throughput)[1], Finding::Lost);
     assert_eq!((found.regressions, found.cells[1].candidate_failed), (2, 4));
     assert!(found.warnings.iter().any(|w| w == "4 of the 12 runs of the candidate failed."));
     let back = compared(&b, &a);
-    assert_eq!(verdicts(&back, Compared::Throughput)[1], Finding::Gained);
+    assert_eq!(verdicts(&back, Measure::Throughput)[1], Finding::Gained);
     assert_eq!(back.regressions, 0);
 }
 
 #[test]
 fn single_runs_are_not_compared() {
     let (a, b) = (set(1, 1, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
-    assert_eq!(compare(&a, &b, &Criteria::default()), Err(ComparisonError::NothingToCompare));
+    assert_eq!(compare(&[&a], &[&b], &Criteria::default()), Err(ComparisonError::NothingToCompare));
 }
 
 /// Fewer than five blocks show figures and intervals, and get no verdict, however large the
@@ -184,16 +266,19 @@ fn fewer_than_five_blocks_are_shown_and_not_judged() {
         let found = compared(a, b);
         assert!(found.rows().count() > 6);
         for row in found.rows() {
-            assert_eq!((row.verdict, row.p, row.adjusted_p), (Finding::TooFew, None, None));
+            assert_eq!(
+                (row.verdict, row.probabilities.p, row.probabilities.adjusted_p),
+                (Finding::TooFew, None, None)
+            );
             assert!(row.ratio.unwrap().low.is_some(), "{row:?}");
         }
         for effect in &found.effects {
-            assert_eq!((effect.verdict, effect.p), (EffectVerdict::TooFew, None));
+            assert_eq!((effect.verdict, effect.probabilities.p), (EffectVerdict::TooFew, None));
         }
         assert_eq!((found.regressions, found.improvements, found.is_judged()), (0, 0, false));
     }
     let judged = compared(&set(1, 5, SAME, 0.002, 0.0), &five);
-    assert_eq!(verdicts(&judged, Compared::Throughput), [Finding::Worse; 3]);
+    assert_eq!(verdicts(&judged, Measure::Throughput), [Finding::Worse; 3]);
 }
 
 /// A cell with four good runs has no verdict, and the other rows are judged as if it were absent.
@@ -205,7 +290,7 @@ fn a_cell_with_failed_runs_is_not_judged_among_others_that_are() {
     run.outcome = Outcome::Failed(fixture::failed("read back tso off"));
     let found = compared(&a, &b);
     assert_eq!(
-        verdicts(&found, Compared::Throughput),
+        verdicts(&found, Measure::Throughput),
         [Finding::Worse, Finding::TooFew, Finding::Worse]
     );
     assert!(found.is_judged());
@@ -246,15 +331,15 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
         set
     };
     let found = compared(&of(1, 60_000), &of(2, 90_000));
-    let rows: Vec<(Compared, Finding)> =
+    let rows: Vec<(Measure, Finding)> =
         found.cells[0].rows.iter().map(|row| (row.measure, row.verdict)).collect();
     assert_eq!(
         rows,
         [
-            (Compared::Transactions, Finding::BelowMinimum),
-            (Compared::ServiceDemand, Finding::BelowMinimum),
-            (Compared::LatencyP50, Finding::BelowMinimum),
-            (Compared::LatencyP99, Finding::Worse),
+            (Measure::Transactions, Finding::BelowMinimum),
+            (Measure::ServiceDemand, Finding::BelowMinimum),
+            (Measure::LatencyP50, Finding::BelowMinimum),
+            (Measure::LatencyP99, Finding::Worse),
         ]
     );
     // one cell is all cells
@@ -265,7 +350,7 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
 fn refuses_to_compare_the_same_runs() {
     let a = set(1, 5, SAME, 0.01, 0.0);
     let copy = StoredStudy { directory: PathBuf::from("elsewhere"), ..a.clone() };
-    assert_eq!(compare(&a, &copy, &Criteria::default()), Err(ComparisonError::Same));
+    assert_eq!(compare(&[&a], &[&copy], &Criteria::default()), Err(ComparisonError::Same));
 }
 
 #[test]
@@ -306,8 +391,8 @@ fn refuses_cells_of_another_meaning_with_both_values() {
     // and asking for it does not help
     let mut b = set(2, 5, SAME, 0.01, 0.0);
     b.plan.study.testbed.scale = 0.1;
-    let request = Criteria { allow: vec!["scale".to_owned()], minimum_effect: None };
-    let said = compare(&a, &b, &request);
+    let request = Criteria { allow: vec!["scale".to_owned()], ..Criteria::default() };
+    let said = compare(&[&a], &[&b], &request);
     assert_eq!(said, Err(ComparisonError::NeverAllowed { given: "scale".to_owned() }));
 }
 
@@ -340,7 +425,7 @@ fn a_difference_under_test_must_be_allowed_by_name() {
     assert_eq!(names(&a, &b, &[]), ["kernel"]);
     let allowed = |allow: &[&str]| {
         let allow = allow.iter().map(|name| (*name).to_owned()).collect();
-        compare(&a, &b, &Criteria { allow, minimum_effect: None })
+        compare(&[&a], &[&b], &Criteria { allow, ..Criteria::default() })
     };
     let found = allowed(&["kernel"]).unwrap();
     assert_eq!(found.differences[0].candidate, "6.18.1");
@@ -365,7 +450,7 @@ fn two_differences_cause_a_warning() {
     b.plan.facts.facts.insert("kernel".to_owned(), "6.18.1".to_owned());
     b.plan.facts.facts.insert("cpu-model".to_owned(), "Other".to_owned());
     let allow = vec!["kernel".to_owned(), "cpu-model".to_owned()];
-    let found = compare(&a, &b, &Criteria { allow, minimum_effect: None }).unwrap();
+    let found = compare(&[&a], &[&b], &Criteria { allow, ..Criteria::default() }).unwrap();
     let warning = "Several conditions differ (cpu-model, kernel): the figures do not tell which \
                    of them caused a change.";
     assert_eq!(found.warnings, [warning]);
@@ -460,7 +545,9 @@ fn drift_between_blocks_causes_the_documented_false_alarms() {
                 runs.push(fixture::run(runs.len() as u32, block, Some(cell), measured));
             }
         }
-        stored(fixture::ladder(), runs, seed)
+        let mut study = fixture::ladder();
+        study.method.minimum_effect = 0.0;
+        stored(study, runs, seed)
     };
     let mut seed = 9000;
     let worse = share(400, || {
@@ -521,7 +608,7 @@ fn settings_of_a_host_that_differ_must_be_named() {
     assert_eq!(names(&a, &b, &[]), ["cpu-governor", "net.ipv4.tcp_rmem"]);
     assert_eq!(names(&a, &b, &["cpu-governor"]), ["net.ipv4.tcp_rmem"]);
     let allow = ["cpu-governor", "net.ipv4.tcp_rmem"].map(str::to_owned).to_vec();
-    let found = compare(&a, &b, &Criteria { allow, minimum_effect: None }).unwrap();
+    let found = compare(&[&a], &[&b], &Criteria { allow, ..Criteria::default() }).unwrap();
     assert_eq!(found.candidate.facts["net.ipv4.tcp_rmem"], "4096 1 3", "where it differs");
     let [a, b] = on_hosts(["performance"; 2], [Some("4096 1 2"); 2]);
     let same = compared(&a, &b);

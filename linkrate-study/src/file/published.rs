@@ -248,8 +248,11 @@ fn figure(
 ) -> Option<PublishedFigure> {
     let example = match (entry.name.as_str(), measure) {
         ("effect", _) => "a change such as \"-47 %\"",
-        (_, Measure::Throughput) => "a rate such as \"9.47 Gb/s\"",
+        (_, Measure::Throughput | Measure::Transmit | Measure::Receive) => {
+            "a rate such as \"9.47 Gb/s\""
+        }
         (_, Measure::Transactions) => "a rate such as \"12000 /s\"",
+        (_, Measure::LatencyP50 | Measure::LatencyP99) => "a latency such as \"35 us\"",
         (_, Measure::Cpu) => "a percentage such as \"6.5 %\"",
         (_, Measure::ServiceDemand) if transactional => "a cost such as \"17.1 us/transaction\"",
         (_, Measure::ServiceDemand) => "a cost such as \"1.35 us/KB\"",
@@ -266,8 +269,13 @@ fn figure(
         parse_percent(size).ok()
     } else {
         match measure {
-            Measure::Throughput => size.parse::<BitRate>().ok().map(|rate| rate.0),
+            Measure::Throughput | Measure::Transmit | Measure::Receive => {
+                size.parse::<BitRate>().ok().map(|rate| rate.0)
+            }
             Measure::Transactions => number(size, &["/s", "transaction/s"]),
+            Measure::LatencyP50 | Measure::LatencyP99 => {
+                number(size, &["us", "µs"]).map(|us| us * 1e3)
+            }
             Measure::Cpu => parse_percent(size).ok().map(|fraction| fraction * 100.0),
             Measure::ServiceDemand if transactional => {
                 number(size, &["us/transaction", "µs/transaction"])

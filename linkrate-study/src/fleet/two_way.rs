@@ -7,7 +7,7 @@
 //! pair left out of the fit. What stands out is found one by one, the largest first. It is then no part of the
 //! reference any more, so that it does not make others stand out.
 //!
-//! An effect stands out if it is at least as large as the smallest that counts, and if its probability,
+//! An effect stands out if it is shown to be larger than the smallest that counts: if its probability under that one,
 //! adjusted by Holm's method for the number of all effects, is below the permitted error. The model of
 //! effects that add up does not hold where the slower of two nodes decides: between two slow nodes
 //! a pair is then faster than both explain. Such a pair is not named.
@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::Interval;
 use linkrate_stats::interval::of_mean;
-use linkrate_stats::paired::{FEWEST_TO_CLAIM, probability};
+use linkrate_stats::mean_test::MeanTest;
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_stats::trend::median;
 
 use fit::Fit;
@@ -137,7 +138,7 @@ pub fn search(blocks: &Blocks, standard: &Standard) -> Search {
         let tested = tested(&effects, standard, apart.len());
         let largest = tested
             .into_iter()
-            .filter(|found| found.p < standard.error && counts(found, standard.minimum))
+            .filter(|found| found.p < standard.error)
             .max_by(|a, b| size(a).total_cmp(&size(b)));
         match largest {
             // a fit needs more pairs than nodes
@@ -161,10 +162,6 @@ pub fn search(blocks: &Blocks, standard: &Standard) -> Search {
 
 fn size(found: &Found) -> f64 {
     found.ratio.mean.ln().abs()
-}
-
-fn counts(found: &Found, minimum: f64) -> bool {
-    size(found) >= minimum.ln_1p()
 }
 
 /// Joins the two directions of a node, and leaves out pairs that are fast only because both nodes are slow.
@@ -226,7 +223,9 @@ fn tested(effects: &BTreeMap<Subject, Vec<f64>>, standard: &Standard, named: usi
                 return None;
             }
             let ratio = ratio(values, standard.confidence)?;
-            Some(Found { subject: *subject, ratio, p: probability(values)? })
+            let bound = standard.minimum.ln_1p();
+            let p = MeanTest::of(values)?.outside(-bound, bound);
+            Some(Found { subject: *subject, ratio, p })
         })
         .collect();
     found.sort_by(|a, b| a.p.total_cmp(&b.p));

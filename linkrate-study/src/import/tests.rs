@@ -63,11 +63,11 @@ fn runs_of_the_same_test_are_a_cell_and_nothing_is_claimed() {
 fn a_comparison_wants_the_word_that_the_conditions_were_the_same() {
     let slow = stored(rates([9.0, 9.1, 9.05, 9.02, 9.07, 9.03]), 1);
     let fast = stored(rates([10.0, 10.1, 10.05, 10.02, 10.07, 10.03]), 2);
-    let refused = compare(&slow, &fast, &Criteria::default()).unwrap_err();
+    let refused = compare(&[&slow], &[&fast], &Criteria::default()).unwrap_err();
     let ComparisonError::Different(differences) = &refused else { panic!("{refused}") };
     assert_eq!(differences.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["imported"]);
-    let allowed = Criteria { allow: vec!["imported".to_owned()], minimum_effect: None };
-    let found = compare(&slow, &fast, &allowed).unwrap();
+    let allowed = Criteria { allow: vec!["imported".to_owned()], ..Criteria::default() };
+    let found = compare(&[&slow], &[&fast], &allowed).unwrap();
     assert_eq!(found.cells[0].rows[0].verdict, Finding::Better);
     assert_eq!((found.cells[0].rows.len(), found.overall.len(), found.effects.len()), (1, 0, 0));
     assert!(found.warnings[0].contains("taken on trust") || found.warnings.len() > 1);

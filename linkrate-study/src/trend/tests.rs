@@ -25,7 +25,7 @@ fn found(sets: &[StoredStudy]) -> StudyTrend {
     trend(sets, &Criteria::default()).unwrap()
 }
 
-fn of_cell(trend: &StudyTrend, cell: usize, measure: Compared) -> &Series {
+fn of_cell(trend: &StudyTrend, cell: usize, measure: Measure) -> &Series {
     let mut of_measure = trend.cells.iter().filter(|series| series.measure == measure);
     of_measure.nth(cell).unwrap()
 }
@@ -35,12 +35,12 @@ fn a_change_is_told_in_its_cell_at_its_set_with_its_size() {
     let mut truths = vec![SAME; 20];
     truths[13..].fill(SLOWER);
     let trend = found(&sets(1, &truths));
-    let changed = of_cell(&trend, 1, Compared::Throughput);
+    let changed = of_cell(&trend, 1, Measure::Throughput);
     let [change] = &changed.changes[..] else { panic!("{:?}", changed.changes) };
     assert_eq!((change.set, change.finding), (13, Turn::Worse));
     let (low, high) = (change.ratio.low.unwrap(), change.ratio.high.unwrap());
     assert!(low < 0.9 && 0.9 < high && high - low < 0.05, "{:?}", change.ratio);
-    assert!(of_cell(&trend, 0, Compared::Throughput).changes.is_empty());
+    assert!(of_cell(&trend, 0, Measure::Throughput).changes.is_empty());
     assert_eq!((trend.worse, trend.better), (1, 0));
     // the effects of the level changed too, and are neither better nor worse
     let effects: Vec<Turn> =
@@ -108,9 +108,9 @@ fn dearer(busy: f64, share: f64) -> Vec<StoredStudy> {
 fn a_change_that_other_programs_may_have_made_is_not_shown() {
     let demand = |sets: &[StoredStudy]| {
         let trend = found(sets);
-        let effects = trend.effects.iter().filter(|one| one.measure == Compared::ServiceDemand);
+        let effects = trend.effects.iter().filter(|one| one.measure == Measure::ServiceDemand);
         let of_effects = effects.flat_map(|one| one.changes.clone()).collect::<Vec<LevelChange>>();
-        (of_cell(&trend, 1, Compared::ServiceDemand).clone(), of_effects)
+        (of_cell(&trend, 1, Measure::ServiceDemand).clone(), of_effects)
     };
     // 4.5 % more, of which 4 % may be of others, is no change of 2 %
     let ((calm, calm_effects), (unsure, unsure_effects)) =
@@ -156,7 +156,7 @@ fn a_set_without_a_figure_is_a_gap() {
     let mut sets = sets(4, &[SAME; 9]);
     sets[4].runs.retain(|run| run.cell != Some(1));
     let trend = found(&sets);
-    let series = of_cell(&trend, 1, Compared::Throughput);
+    let series = of_cell(&trend, 1, Measure::Throughput);
     let present: Vec<bool> = series.points.iter().map(Option::is_some).collect();
     assert_eq!(present.iter().filter(|present| !**present).count(), 1);
     assert!(!present[4]);

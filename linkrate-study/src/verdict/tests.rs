@@ -15,6 +15,8 @@ fn way(direction: Option<OneWay>) -> WayShares {
         link_percent: None,
         rwnd_limited_percent: Some(3.0),
         rwnd_limited_anywhere_percent: Some(40.0),
+        cwnd_limited_percent: Some(45.0),
+        path: None,
         sndbuf_limited_percent: Some(1.0),
         resent_percent: Some(0.0),
         nothing_to_send_percent: Some(0.0),
@@ -87,7 +89,8 @@ fn links_that_wait_for_the_store_of_their_adapter_are_not_a_mystery() {
     assert!(matches!(only(&stores(90.0, 6.9)), Bound::NoSingleResource { .. }));
     assert_eq!(only(&stores(90.0, 9.8)), Bound::Store { percent: 9.8 });
     // full links, and a wait that is none to speak of
-    assert!(matches!(only(&stores(98.0, 1.5)), Bound::Link { .. }));
+    assert!(matches!(only(&stores(99.5, 1.5)), Bound::Link { .. }));
+    assert_eq!(only(&stores(98.0, 1.5)), Bound::Store { percent: 1.5 });
     assert!(matches!(only(&stores(96.9, 0.2)), Bound::NoSingleResource { .. }));
     assert_eq!(
         said(&stores(90.0, 9.8)),
@@ -135,7 +138,7 @@ fn a_queue_discipline_at_its_rate_is_the_bound() {
     let document = serde_json::to_value(judge(&at(99.6))).unwrap();
     assert_eq!(document["bounds"][0]["resource"], "queue_discipline");
     assert_eq!(document["bounds"][0]["percent"], 99.6);
-    let full = with_way(at(99.6), |way| way.link_percent = Some(97.0));
+    let full = with_way(at(99.6), |way| way.link_percent = Some(99.5));
     assert!(matches!(only(&full), Bound::Link { .. }));
 }
 
@@ -193,22 +196,20 @@ fn no_good_run() {
 }
 
 #[test]
-fn the_link_comes_before_the_cpu() {
+fn a_full_link_comes_before_the_cpu_and_one_that_is_nearly_full_after_it() {
     let busy = Shares { sut: cpu(99.0), ..calm() };
-    let full = with_way(busy.clone(), |way| way.link_percent = Some(99.3));
+    let full = with_way(busy.clone(), |way| way.link_percent = Some(99.5));
     assert_eq!(
         said(&full),
-        [
-            "bound by the link: transmit 99.3 % (missing: SUT CPU 99.0 %)",
-            "bound by the link (transmit 99.3 % occupied; missing: SUT CPU 99.0 % busy)"
-        ]
+        ["bound by the link: transmit 99.5 %", "bound by the link (transmit 99.5 % occupied)"]
     );
-    let nearly = with_way(busy, |way| way.link_percent = Some(96.9));
+    // what is missing is the CPU's
+    let nearly = with_way(busy, |way| way.link_percent = Some(99.3));
     assert_eq!(
         said(&nearly),
         [
-            "bound by the SUT's CPU: 99.0 %; links 96.9 %",
-            "bound by the SUT's CPU (99.0 % busy); the host is the limit: links 96.9 % occupied"
+            "bound by the SUT's CPU: 99.0 %; links 99.3 %",
+            "bound by the SUT's CPU (99.0 % busy); the host is the limit: links 99.3 % occupied"
         ]
     );
 }
@@ -267,9 +268,9 @@ fn each_direction_is_judged_by_itself() {
         said(&one),
         [
             "transmit bound by the link: 99.6 %; receive bound by no single resource: \
-             SUT CPU 80.1 %, clients 70.2 %, window 3.0 %; links receive 88.7 %",
+             SUT CPU 80.1 %, clients 70.2 %, window 40.0 %; links receive 88.7 %",
             "transmit is bound by the link (99.6 % occupied); receive is bound by no single resource \
-             (SUT CPU 80.1 %, clients 70.2 %, window 3.0 %): each end waits for the other part of the \
+             (SUT CPU 80.1 %, clients 70.2 %, window 40.0 %): each end waits for the other part of the \
              time; links receive 88.7 % occupied"
         ]
     );
@@ -431,20 +432,19 @@ fn links_that_are_not_full_say_what_is_missing() {
             "bound by the link (transmit 98.0 % occupied; missing: no cause found)"
         ]
     );
-    let mut held = Shares { client: cpu(99.9), ..at(98.1) };
+    let mut held = at(98.1);
     held.ways[0].resent_percent = Some(0.34);
     held.ways[0].nothing_to_send_percent = Some(0.4);
     assert_eq!(
         said(&held),
         [
-            "bound by the link: transmit 98.1 % (missing: clients' CPU 99.9 %, 0.3 % sent again)",
-            "bound by the link (transmit 98.1 % occupied; missing: clients' CPU 99.9 % busy, 0.3 % sent \
-             again)"
+            "bound by the link: transmit 98.1 % (missing: 0.3 % sent again)",
+            "bound by the link (transmit 98.1 % occupied; missing: 0.3 % sent again)"
         ]
     );
     let document = serde_json::to_value(judge(&held)).unwrap();
-    assert_eq!(document["bounds"][0]["missing"][0]["cause"], "client_cpu");
-    assert_eq!(document["bounds"][0]["missing"][1]["percent"], 0.34);
+    assert_eq!(document["bounds"][0]["missing"][0]["cause"], "resent");
+    assert_eq!(document["bounds"][0]["missing"][0]["percent"], 0.34);
     held.ways[0].nothing_to_send_percent = Some(1.2);
     held.ways[0].rwnd_limited_percent = Some(7.0);
     let brief = said(&held)[0].clone();
@@ -452,15 +452,10 @@ fn links_that_are_not_full_say_what_is_missing() {
     // what bounds other cells takes the rest of this one
     let mut beside = at(98.0);
     let way = &mut beside.ways[0];
-    (way.store_percent, way.word_percent, way.discipline) = (Some(1.5), Some(0.4), None);
-    assert_eq!(judge(&beside).ways[0].missing, [Missing::Store(1.5)]);
-    let way = &mut beside.ways[0];
     (way.store_percent, way.word_percent) = (Some(0.4), Some(1.6));
-    way.discipline = Some(tbf(99.8, true));
     assert_eq!(
         said(&beside)[0],
-        "bound by the link: transmit 98.0 % (missing: waiting for the far end's word 1.6 %, queue \
-         discipline 99.8 % of its rate)"
+        "bound by the link: transmit 98.0 % (missing: waiting for the far end's word 1.6 %)"
     );
     beside.ways[0].discipline = Some(tbf(96.9, true));
     assert_eq!(judge(&beside).ways[0].missing, [Missing::Word(1.6)]);
@@ -521,9 +516,9 @@ fn a_round_trip_is_no_bound_unless_its_parts_explain_it() {
     assert_eq!(
         said(&explained_but_for(200.0)),
         [
-            "bound by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 3.0 %; 40 % of the \
+            "bound by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 40.0 %; 40 % of the \
              round trip unexplained",
-            "bound by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 3.0 %; 40 % of the \
+            "bound by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 40.0 %; 40 % of the \
              round trip unexplained, 500.0 µs: interrupt delay 210.0 µs, SUT 50.0 µs, clients 30.0 µs, \
              device 6.0 µs, wire 4.0 µs, unexplained 200.0 µs): every request waits for its response, \
              and not all of the wait is explained"
@@ -584,8 +579,8 @@ fn no_single_resource() {
     assert_eq!(
         said(&calm()),
         [
-            "bound by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 3.0 %",
-            "bound by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 3.0 %): each end \
+            "bound by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 40.0 %",
+            "bound by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 40.0 %): each end \
              waits for the other part of the time"
         ]
     );
@@ -603,8 +598,48 @@ fn the_bus_comes_after_the_link() {
             "bound by the bus (98.2 % occupied; missing: SUT CPU 99.0 % busy)"
         ]
     );
-    let link = with_way(full, |way| way.link_percent = Some(97.0));
+    let link = with_way(full, |way| way.link_percent = Some(99.5));
     assert!(matches!(only(&link), Bound::Link { .. }));
+}
+
+#[test]
+fn windows_over_a_path_that_delays_are_a_bound_where_nothing_is_full() {
+    let path = PathShares { rtt_us: 1300.0, min_rtt_us: 52.0, cwnd_segments: 90.0 };
+    let held = with_way(calm(), |way| {
+        (way.rwnd_limited_anywhere_percent, way.path) = (Some(93.1), Some(path));
+    });
+    assert_eq!(
+        said(&held),
+        [
+            "bound by the receiver's window: 93.1 % of sending time",
+            "bound by the receiver's window (93.1 % of sending time): round trips of 1300 µs, the shortest \
+             52 µs, congestion window 90 segments"
+        ]
+    );
+    // a full CPU makes the path longer
+    let busy = Shares { sut: cpu(98.0), ..held };
+    assert!(matches!(only(&busy), Bound::SutCpu { .. }));
+    let slow = with_way(calm(), |way| {
+        (way.cwnd_limited_percent, way.path) = (Some(99.3), Some(path));
+    });
+    assert_eq!(only(&slow), Bound::CongestionWindow { percent: 99.3, path: Some(path) });
+    assert_eq!(
+        said(&slow)[0],
+        "bound by the congestion window or small queues: 99.3 % of sending time"
+    );
+    // so is the sender of a full link
+    let full = with_way(slow, |way| way.link_percent = Some(97.5));
+    assert!(matches!(only(&full), Bound::Link { .. }));
+}
+
+#[test]
+fn a_verdict_counts_the_runs_that_say_the_same() {
+    let with = |percent| judge(&Shares { good_runs: 1, sut: cpu(percent), ..calm() });
+    let verdict = judge(&Shares { good_runs: 3, sut: cpu(95.3), ..calm() });
+    let verdict = verdict.with_runs([with(93.2), with(96.0), with(96.8)]);
+    assert_eq!(verdict.brief(), "bound by the SUT's CPU: 95.3 % (2 of 3 runs)");
+    let verdict = verdict.with_runs([with(95.0), with(96.0), with(96.8)]);
+    assert_eq!(verdict.brief(), "bound by the SUT's CPU: 95.3 %");
 }
 
 #[test]
@@ -653,14 +688,18 @@ fn the_document_has_the_sentence_and_each_direction() {
                 "resource": "link",
                 "percent": 99.6,
                 "link_percent": 99.6,
-                "missing": []
+                "missing": [],
+                "runs_agreeing": 5,
+                "runs": 5
             },
             {
                 "direction": "receive",
                 "resource": "no_single_resource",
                 "percent": null,
                 "link_percent": 88.7,
-                "missing": []
+                "missing": [],
+                "runs_agreeing": 5,
+                "runs": 5
             },
         ])
     );

@@ -150,6 +150,9 @@ impl Verdict {
                 ("the receiver's window", by_way(Bound::percent, false))
             }
             Bound::SendBuffer { .. } => ("the send buffer", by_way(Bound::percent, false)),
+            Bound::CongestionWindow { .. } => {
+                ("the congestion window or small queues", by_way(Bound::percent, false))
+            }
             Bound::Word { .. } => {
                 ("the wait for the far end's word", by_way(Bound::percent, false))
             }
@@ -175,7 +178,9 @@ impl Verdict {
             | Bound::BothCpus { .. }
             | Bound::SharedCpu { .. }
             | Bound::DeviceCpu { .. } => " busy",
-            Bound::ReceiverWindow { .. } | Bound::SendBuffer { .. } => " of sending time",
+            Bound::ReceiverWindow { .. }
+            | Bound::SendBuffer { .. }
+            | Bound::CongestionWindow { .. } => " of sending time",
             Bound::Word { .. } => " of the time",
             Bound::Store { .. } => " of the time",
             Bound::Drives { .. } => " of their rate",
@@ -189,7 +194,7 @@ impl Verdict {
                 // a share of sending time would be misread without its base
                 let unit = if unit == " of sending time" { unit } else { "" };
                 let colon = if share.is_empty() { "" } else { ": " };
-                format!("{name}{colon}{share}{unit}{rest}")
+                format!("{name}{colon}{share}{unit}{rest}{}", agreeing(group))
             }
             Form::Prose => {
                 let shares = if share.is_empty() {
@@ -197,7 +202,7 @@ impl Verdict {
                 } else {
                     format!(" ({share}{unit}{rest})")
                 };
-                format!("{name}{shares}{}", reason(bound))
+                format!("{name}{shares}{}{}", reason(bound), path_of(bound))
             }
         }
     }
@@ -232,6 +237,27 @@ impl Bound {
             _ => None,
         }
     }
+}
+
+/// ` (7 of 10 runs)` where not all runs say the same; empty where they do.
+fn agreeing(group: &Group<'_>) -> String {
+    let of = group.iter().map(|way| way.agreeing).min_by_key(|(agree, _)| *agree);
+    match of {
+        Some((agree, all)) if agree < all => format!(" ({agree} of {all} runs)"),
+        _ => String::new(),
+    }
+}
+
+/// What senders knew of a path that delays: `: round trips of 1300 µs, the shortest 52 µs, congestion window 90 segments`.
+fn path_of(bound: &Bound) -> String {
+    let (Bound::ReceiverWindow { path, .. } | Bound::CongestionWindow { path, .. }) = bound else {
+        return String::new();
+    };
+    let Some(path) = path else { return String::new() };
+    format!(
+        ": round trips of {:.0} µs, the shortest {:.0} µs, congestion window {:.0} segments",
+        path.rtt_us, path.min_rtt_us, path.cwnd_segments
+    )
 }
 
 /// What the bound means, for those that do not explain themselves.

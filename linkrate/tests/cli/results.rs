@@ -356,7 +356,7 @@ fn fewer_than_five_blocks_are_shown_without_a_verdict() {
     let finished = sets.linkrate("study compare set later").expect_code(2);
     assert_eq!(
         finished.stderr,
-        "error: no row is judged: fewer than 5 blocks in one of the sets\n\
+        "error: no row is judged: fewer than 5 blocks of both sets\n\
          hint: measure at least 5 blocks of both sets\n"
     );
     assert!(finished.stdout.contains("941 Mb/s"), "{}", finished.stdout);
@@ -380,7 +380,7 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
 fn fits_into_a_narrow_terminal() {
     let sets = two_sets(&later());
     let [a, b] = ["set", "later"].map(|name| Store::read(&sets.path(name)).unwrap());
-    let mut found = compare(&a, &b, &Criteria::default()).unwrap();
+    let mut found = compare(&[&a], &[&b], &Criteria::default()).unwrap();
     // where the sets lie is another place in each test
     found.baseline.directory = "set".to_owned();
     found.candidate.directory = "later".to_owned();

@@ -86,7 +86,7 @@ fn lost_datagrams_shift_no_other_latency_and_keep_the_concurrency() {
             let measured = exchange(&mut lab, burst, loss_ppm);
             let latency = measured.latency.expect("transactions have latencies");
             let (traffic, wanted) = (measured.traffic, f64::from(burst));
-            let timed_out = traffic.lost_datagrams;
+            let timed_out = u64::try_from(traffic.lost_datagrams).expect("a count");
             let text = format!("{burst} outstanding, {loss_ppm} ppm: {traffic:?}, {latency:?}");
             println!("{text}");
             // all counted transactions and all time-outs were timed, except at the window's edges

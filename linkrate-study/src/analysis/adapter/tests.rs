@@ -177,7 +177,7 @@ fn published_figures_stand_beside_measured_ones() {
 }
 
 #[test]
-fn a_mean_rate_leaves_out_what_a_cpu_bound() {
+fn a_mean_leaves_out_what_the_adapter_did_not_limit() {
     let text = "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n[factors]\n\
                 offload = [\"none\", \"tso\"]\nports = [1, 2]\n\
                 [[published]]\nmeasure = \"throughput\"\nfactor = \"offload\"\nfrom = \"none\"\n\
@@ -190,7 +190,11 @@ fn a_mean_rate_leaves_out_what_a_cpu_bound() {
         let rates = [400.0, 500.0, 500.0, 1000.0];
         let runs = (0..12u32).map(|number| {
             let cell = number % 4;
-            let measured = fixture::stream(rates[cell as usize] * 1e6, busy[cell as usize]);
+            let busy = busy[cell as usize];
+            let mut measured = fixture::stream(rates[cell as usize] * 1e6, busy);
+            // the link is full, or a CPU
+            let filled = if busy < 0.9 { 99.9 } else { 60.0 };
+            measured.evidence.adapter = Some(fixture::counted(filled, 10.0));
             let mut run = fixture::run(number, number / 4, Some(0), Outcome::from(measured));
             (run.cell, run.spec) = (Some(cell), study.cells[cell as usize].spec.clone());
             run
@@ -212,6 +216,6 @@ fn a_mean_rate_leaves_out_what_a_cpu_bound() {
     is(found([0.5, 0.5, 0.5, 0.99])[0], 1.25, 1);
     is(found([0.99, 0.5, 0.5, 0.5])[0], 2.0, 1);
     is(found([0.99, 0.99, 0.5, 0.5])[0], all, 0);
-    // a cost is that of the host anyway
-    assert_eq!(found([0.5, 0.5, 0.5, 0.99])[1].1, 0);
+    // a cost at a full CPU has the waiting of a full CPU in it
+    assert_eq!(found([0.5, 0.5, 0.5, 0.99])[1].1, 1);
 }

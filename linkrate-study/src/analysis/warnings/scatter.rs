@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use linkrate_terms::BitRate;
 
 use crate::analysis::measures::RunsByCell;
-use crate::analysis::watched::word;
 use crate::names;
 use crate::quantity::Measure;
 use crate::study::Study;
@@ -119,7 +118,7 @@ fn far(
     Some(format!(
         "{}: {} of {} is far from the {others} of the other runs; every run counts in all figures.",
         cell.name,
-        word(measure),
+        measure.word(),
         named.join(", "),
     ))
 }
@@ -148,7 +147,7 @@ fn drift(medians: &[f64], precision: f64, measure: Measure) -> Option<String> {
     Some(format!(
         "{} {} by {:.1} % over the {} blocks, more steadily than by chance ({:.2} %). Effects are \
          paired within blocks and free of it; the intervals of the cells are not.",
-        capital(word(measure)),
+        capital(measure.word()),
         if change > 0.0 { "rose" } else { "fell" },
         change.abs() * 100.0,
         medians.len(),
@@ -163,7 +162,7 @@ fn wandering(medians: &[f64], measure: Measure) -> Option<String> {
         "{} wandered from block to block: each of the {} blocks is more like the one before it than by \
          chance ({:.2} %). The intervals of the cells assume independent blocks and should be about \
          {:.1} times as wide; effects are paired within blocks and free of it.",
-        capital(word(measure)),
+        capital(measure.word()),
         medians.len(),
         wander.chance * 100.0,
         wander.widening(),
@@ -179,11 +178,12 @@ fn capital(word: &str) -> String {
 /// A figure with its unit.
 fn figure(value: f64, measure: Measure, transactional: bool) -> String {
     match measure {
-        Measure::Throughput => BitRate(value).to_string(),
+        Measure::Throughput | Measure::Transmit | Measure::Receive => BitRate(value).to_string(),
         Measure::Transactions => format!("{value:.0}/s"),
         Measure::ServiceDemand if transactional => format!("{value:.2} µs"),
         Measure::ServiceDemand => format!("{value:.3} µs/KB"),
         Measure::Cpu => format!("{value:.1} %"),
+        Measure::LatencyP50 | Measure::LatencyP99 => format!("{:.1} µs", value / 1e3),
     }
 }
 

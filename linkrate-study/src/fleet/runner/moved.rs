@@ -183,7 +183,7 @@ fn comparisons_take_the_pairs_that_were_there_all_the_time() {
     let directory = tempfile::tempdir().unwrap();
     let before = measured(&directory.path().join("a"), Pattern::AllPairs, "one", "one");
     let after = measured(&directory.path().join("b"), Pattern::AllPairs, "two", "none");
-    let compared = compare(&before, &after, &Criteria::default()).unwrap();
+    let compared = compare(&[&before], &[&after], &Criteria::default()).unwrap();
     let row = &compared.cells[0].rows[0];
     assert_eq!(row.baseline.unwrap().runs, 2 * BLOCKS, "{row:?}");
     let ratio = row.ratio.unwrap().mean;

@@ -1,12 +1,13 @@
-//! `study compare`: one result set against another of the same study.
+//! `study compare`: result sets against others of the same study.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use linkrate_report::comparison;
 use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::comparison::conditions::IMPORTED;
+use linkrate_study::comparison::rows::FEWEST_SETS;
 use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
-use linkrate_study::store::Store;
+use linkrate_study::store::{Store, StoredStudy};
 use linkrate_terms::units::parse_percent;
 
 use super::output;
@@ -18,17 +19,18 @@ use crate::output::terminal_style;
 pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
     let format = if arguments.json { CompareFormat::Json } else { arguments.format };
     let to = arguments.output.as_deref();
-    let minimum_effect = arguments.minimum_effect.as_deref().map(minimum_effect).transpose()?;
-    let sets = [&arguments.baseline, &arguments.candidate];
-    if let Some(file) = output::file(to) {
-        for directory in sets {
-            output::check_no_store_file(file, directory)?;
-        }
-    }
-    let [baseline, candidate] = sets.map(|directory| Store::read(directory).map_err(Failure::from));
-    let request = Criteria { allow: arguments.allow.clone(), minimum_effect };
-    let found =
-        compare(&baseline?, &candidate?, &request).map_err(|error| refused(&error, arguments))?;
+    let fraction = |option: &str, given: &Option<String>| {
+        given.as_deref().map(|given| fraction(option, given)).transpose()
+    };
+    let request = Criteria {
+        allow: arguments.allow.clone(),
+        minimum_effect: fraction("--minimum-effect", &arguments.minimum_effect)?,
+        session_scatter: fraction("--session-scatter", &arguments.session_scatter)?,
+    };
+    let baselines = read(&arguments.baseline, &arguments.baselines, to)?;
+    let candidates = read(&arguments.candidate, &arguments.candidates, to)?;
+    let [before, after] = [&baselines, &candidates].map(|sets| sets.iter().collect::<Vec<_>>());
+    let found = compare(&before, &after, &request).map_err(|error| refused(&error, arguments))?;
     let text = match format {
         CompareFormat::Table => {
             let (width, style) = match output::file(to) {
@@ -44,17 +46,32 @@ pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
     };
     output::write(to, text.as_bytes())?;
     if !found.is_judged() {
-        let reason =
-            format!("no row is judged: fewer than {FEWEST_TO_CLAIM} blocks in one of the sets");
-        let hint = format!("measure at least {FEWEST_TO_CLAIM} blocks of both sets");
+        let (fewest, what) = match baselines.len() {
+            1 => (FEWEST_TO_CLAIM, "blocks of both sets"),
+            _ => (FEWEST_SETS, "sets of each side"),
+        };
+        let reason = format!("no row is judged: fewer than {fewest} {what}");
+        let hint = format!("measure at least {fewest} {what}");
         return Err(Failure::new(Exit::Usage, reason).with_hint(Some(hint)));
     }
     Ok(if found.regressions > 0 { Exit::Regression } else { Exit::Success })
 }
 
-/// The fraction that `--minimum-effect` names.
-pub fn minimum_effect(given: &str) -> Result<f64, Failure> {
-    let usage = |message: String| Failure::new(Exit::Usage, format!("--minimum-effect: {message}"));
+/// Reads the sets of one side; none of their files is the one to write to.
+fn read(first: &Path, others: &[PathBuf], to: Option<&Path>) -> Result<Vec<StoredStudy>, Failure> {
+    let all = std::iter::once(first).chain(others.iter().map(PathBuf::as_path));
+    let one = |directory: &Path| {
+        if let Some(file) = output::file(to) {
+            output::check_no_store_file(file, directory)?;
+        }
+        Store::read(directory).map_err(Failure::from)
+    };
+    all.map(one).collect()
+}
+
+/// The fraction that an option names.
+pub fn fraction(option: &str, given: &str) -> Result<f64, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, format!("{option}: {message}"));
     let fraction = parse_percent(given).map_err(|error| usage(error.to_string()))?;
     if !(0.0..1.0).contains(&fraction) {
         return Err(usage(format!("{given} is out of range; expected 0 % to below 100 %")));
@@ -87,13 +104,14 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs) -> Failure {
             }
         }
         ComparisonError::Same => {
-            let same = |path: &Path| path.display().to_string();
-            Some(format!(
-                "{} and {} hold the same runs; name another directory",
-                same(&arguments.baseline),
-                same(&arguments.candidate)
-            ))
+            let first = [&arguments.baseline, &arguments.candidate];
+            let all = first.into_iter().chain(&arguments.baselines).chain(&arguments.candidates);
+            let all: Vec<String> = all.map(|path| path.display().to_string()).collect();
+            Some(format!("two of {} hold the same runs; name another directory", all.join(", ")))
         }
+        ComparisonError::OneAgainstSeveral => Some(
+            "name several sets of the other side too: --baseline DIR, --candidate DIR".to_owned(),
+        ),
         ComparisonError::NothingToCompare => {
             Some("linkrate study resume adds blocks to a study that was interrupted".to_owned())
         }

@@ -13,8 +13,11 @@ use crate::output::terminal_style;
 pub fn run(arguments: &StudyTrendArgs) -> Result<Exit, Failure> {
     let format = format(arguments)?;
     let to = arguments.output.as_deref();
-    let minimum_effect =
-        arguments.minimum_effect.as_deref().map(compare::minimum_effect).transpose()?;
+    let minimum_effect = arguments
+        .minimum_effect
+        .as_deref()
+        .map(|given| compare::fraction("--minimum-effect", given))
+        .transpose()?;
     if let Some(file) = output::file(to) {
         for directory in &arguments.directories {
             output::check_no_store_file(file, directory)?;

@@ -169,7 +169,9 @@ fn read_all(good: &Path, bad: &Path) {
     let screen = linkrate_report::watch::screen(&look, Some((80, 24)), style);
     let mut texts = vec![page, table, markdown, screen];
     texts.push(String::from_utf8(csv).expect("text"));
-    if let Ok(found) = compare(&Store::read(good).expect("a set"), &stored, &Criteria::default()) {
+    if let Ok(found) =
+        compare(&[&Store::read(good).expect("a set")], &[&stored], &Criteria::default())
+    {
         texts.push(linkrate_report::comparison::table(&found, None, style));
     }
     for text in texts {
