@@ -14,6 +14,7 @@ pub struct Interval {
 }
 use crate::sample::Sample;
 use crate::student_t::critical_value;
+use crate::trend::median;
 
 /// The mean of `values` with its two-sided t interval (mean ± t · s / √n), in the unit of the
 /// values. `None` without values; with one value the mean alone, for one run says nothing about
@@ -30,6 +31,31 @@ pub fn of_mean(values: &[f64], confidence: f64) -> Option<Interval> {
         }
         None => Interval { mean, low: None, high: None },
     })
+}
+
+/// The median of `values` with the interval between order statistics, which assumes no distribution (David and Nagaraja,
+/// Order Statistics, section 7.1): the narrowest one that holds the true median with at least this confidence, or the
+/// whole range where that is less (five values: 93.75 %). `None` without values.
+pub fn of_median(values: &[f64], confidence: f64) -> Option<Interval> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let mean = median(&mut sorted)?;
+    let n = sorted.len();
+    if n < 2 {
+        return Some(Interval { mean, low: None, high: None });
+    }
+    // the chance that so few of the values are below the true median
+    let mut below = 0.0;
+    let mut inner = 0;
+    for cut in 0..n / 2 {
+        below += (0..cut).map(|at| (n - at) as f64 / (at + 1) as f64).product::<f64>()
+            / 2f64.powi(n as i32);
+        if 1.0 - 2.0 * below < confidence {
+            break;
+        }
+        inner = cut;
+    }
+    Some(Interval { mean, low: Some(sorted[inner]), high: Some(sorted[n - 1 - inner]) })
 }
 
 /// Half the distance between the ends, in the unit of the mean. `None` without ends.
@@ -53,6 +79,35 @@ pub fn excludes(interval: &Interval, value: f64) -> bool {
 mod tests {
     use super::*;
     use crate::simulate::{Simulator, share};
+
+    #[test]
+    fn the_interval_of_a_median_is_between_order_statistics() {
+        let to = |n: u32| (1..=n).map(f64::from).collect::<Vec<f64>>();
+        let ends = |n: u32| {
+            let found = of_median(&to(n), 0.95).unwrap();
+            (found.low.unwrap(), found.mean, found.high.unwrap())
+        };
+        // P(0 of 5 below) = 1/32: the range has 93.75 %
+        assert_eq!(ends(5), (1.0, 3.0, 5.0));
+        // 97.9 %, where the second and the ninth of ten have 97.9 and the third and the eighth 89.1 %
+        assert_eq!(ends(10), (2.0, 5.5, 9.0));
+        assert_eq!(ends(20), (6.0, 10.5, 15.0));
+        assert_eq!(of_median(&[7.0], 0.95), Some(Interval { mean: 7.0, low: None, high: None }));
+        assert_eq!(of_median(&[], 0.95), None);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_covers_it_whatever_the_distribution() {
+        let mut simulator = Simulator::new(31);
+        for n in [6, 10, 25] {
+            let covered = share(4000, || {
+                // median 1, with a tail that a t interval does not like
+                let values: Vec<f64> = (0..n).map(|_| simulator.lognormal(1.5)).collect();
+                !excludes(&of_median(&values, 0.95).unwrap(), 1.0)
+            });
+            assert!((0.94..=0.99).contains(&covered), "{n}: {covered}");
+        }
+    }
 
     fn covers(interval: &Interval, truth: f64) -> bool {
         interval.low.is_some() && !excludes(interval, truth)

@@ -16,6 +16,7 @@
 //! - [`stop`]: when it is enough
 //! - [`trend`]: whether figures drift
 //! - [`change_point`]: where the level of a series changes
+//! - [`dependence`]: whether the occasions of several series depend on those before them
 //! - [`wander`]: whether runs depend on those before them
 //! - [`order`]: the order of runs, in randomised complete blocks
 //! - [`random`]: the generator behind it
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod change_point;
+pub mod dependence;
 pub mod independent;
 pub mod interval;
 pub mod mean_test;

@@ -55,7 +55,7 @@ pub fn of(values: &[f64]) -> Option<Wander> {
 }
 
 /// Squares of the differences between neighbours, and of those from the mean, summed.
-fn neighbours(values: &[f64]) -> (f64, f64) {
+pub(crate) fn neighbours(values: &[f64]) -> (f64, f64) {
     let apart = values.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
     (apart, deviations(values).iter().map(|deviation| deviation.powi(2)).sum())
 }
@@ -74,7 +74,7 @@ fn deviations(values: &[f64]) -> Vec<f64> {
 }
 
 /// The rank of each value, equal ones sharing the mean of theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
+pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let below = values.iter().filter(|other| *other < value).count();
         let equal = values.iter().filter(|other| *other == value).count();

@@ -144,6 +144,14 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     }
 }
 
+/// A rate whose interval does not reach beyond the limit of its links, unless its mean does.
+fn within_limit(rate: Quantity, limit: Option<f64>) -> Quantity {
+    let Quantity { mut interval, unit } = rate;
+    let most = limit.map_or(f64::INFINITY, |limit| limit.max(interval.mean));
+    interval.high = interval.high.map(|high| high.min(most));
+    Quantity { interval, unit }
+}
+
 /// Says of the effects of a comparison whether they are of this machine, and which of them are the same fact.
 fn of_the_machine(comparison: &Comparison, cells: &[CellResult], effects: &mut [Effect]) {
     let ends = [comparison.from_cell, comparison.to_cell];
@@ -201,7 +209,7 @@ fn cell_result(
         failed: count(of_cell.len() - good),
         shared_cpus: (!stored.plan.is_imported())
             .then(|| measured.iter().any(|measurement| measurement.sut_cpu.shared)),
-        throughput: quantity(Measure::Throughput),
+        throughput: quantity(Measure::Throughput).map(|rate| within_limit(rate, limit)),
         ways: ways::of_cell(&cell.spec, of_cell, level),
         predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {

@@ -18,6 +18,7 @@ use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
 use crate::store::StoredStudy;
 use linkrate_stats::change_point::{self, changes};
+use linkrate_stats::dependence;
 use linkrate_stats::independent;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::paired;
@@ -193,8 +194,8 @@ pub fn trend(sets: &[StoredStudy], request: &Criteria) -> Result<StudyTrend, Tre
     let mut by_set: Vec<Set<'_>> = ordered.iter().map(|set| Set::of(set)).collect();
     align(&mut by_set, &newest.plan.study);
     let judge = Judge { alpha, confidence, minimum_effect };
-    let cells = judge.series(cell_figures(&by_set, newest));
-    let effects = judge.series(effect_figures(&by_set, newest));
+    let (cells, cells_depend) = judge.series(cell_figures(&by_set, newest));
+    let (effects, effects_depend) = judge.series(effect_figures(&by_set, newest));
     let recent = ordered.len() - request.recent.unwrap_or(usize::MAX).min(ordered.len());
     let newly = |turn: Turn| {
         let last = cells.iter().filter_map(|series| series.changes.last());
@@ -210,7 +211,7 @@ pub fn trend(sets: &[StoredStudy], request: &Criteria) -> Result<StudyTrend, Tre
         fewest_sets,
         worse: newly(Turn::Worse),
         better: newly(Turn::Better),
-        warnings: warnings(&by_set, fewest_sets),
+        warnings: warnings(&by_set, fewest_sets, [cells_depend, effects_depend]),
         sets: summaries(&by_set),
         cells,
         effects,
@@ -340,8 +341,9 @@ struct Judge {
 }
 
 impl Judge {
-    /// The series of one family with their changes. Those without a figure in any set are left out.
-    fn series(self, mut all: Vec<Figures>) -> Vec<Series> {
+    /// The series of one family with their changes, and whether sets depend on those before them, so that no change is
+    /// shown. Those without a figure in any set are left out.
+    fn series(self, mut all: Vec<Figures>) -> (Vec<Series>, bool) {
         all.retain(|figures| figures.by_set.iter().any(|of_set| !of_set.by_block.is_empty()));
         let logarithms: Vec<Vec<Option<f64>>> = all
             .iter()
@@ -352,7 +354,16 @@ impl Judge {
         let large = |series: usize, before: &[(usize, f64)], after: &[(usize, f64)]| {
             self.is_large(&all[series], before, after)
         };
-        let found = changes(&logarithms, self.alpha, large);
+        let mut found = changes(&logarithms, self.alpha, large);
+        let left: Vec<Vec<Option<f64>>> = logarithms
+            .iter()
+            .zip(&found)
+            .map(|(one, changes)| beside_levels(one, changes))
+            .collect();
+        let depends = dependence::chance(&left) <= self.alpha;
+        if depends {
+            found.iter_mut().for_each(Vec::clear);
+        }
         let judged = all.into_iter().zip(&logarithms).zip(found);
         let series = judged.map(|((figures, logarithms), found)| Series {
             changes: self.levels(&figures, logarithms, &found),
@@ -365,7 +376,7 @@ impl Judge {
             measure: figures.measure,
             unit: figures.unit,
         });
-        series.collect()
+        (series.collect(), depends)
     }
 
     /// Whether the levels, logarithms of the figures of sets, are shown to differ by more than the smallest change that
@@ -428,6 +439,19 @@ impl Judge {
     }
 }
 
+/// A series without its changes: each figure less the mean of its level.
+fn beside_levels(series: &[Option<f64>], changes: &[change_point::Change]) -> Vec<Option<f64>> {
+    let mut left = Vec::with_capacity(series.len());
+    let starts = std::iter::once(0).chain(changes.iter().map(|change| change.at));
+    let ends = changes.iter().map(|change| change.at).chain([series.len()]);
+    for (start, end) in starts.zip(ends) {
+        let level: Vec<f64> = series[start..end].iter().copied().flatten().collect();
+        let mean = level.iter().sum::<f64>() / level.len().max(1) as f64;
+        left.extend(series[start..end].iter().map(|figure| figure.map(|figure| figure - mean)));
+    }
+    left
+}
+
 /// The figure of a set: the mean of a cell, or the paired ratio of an effect.
 fn figure(subject: &Subject, of_set: &OfSet, confidence: f64) -> Option<SetFigure> {
     let figures = &of_set.by_block;
@@ -448,8 +472,16 @@ fn mean_logarithm(values: &[f64]) -> Option<f64> {
     (!logarithms.is_empty()).then(|| logarithms.iter().sum::<f64>() / logarithms.len() as f64)
 }
 
-fn warnings(sets: &[Set<'_>], fewest_sets: u32) -> Vec<String> {
+fn warnings(sets: &[Set<'_>], fewest_sets: u32, depend: [bool; 2]) -> Vec<String> {
     let mut found = Vec::new();
+    for (what, depends) in ["cells", "effects"].into_iter().zip(depend) {
+        if depends {
+            found.push(format!(
+                "No change of {what} is shown: each set is more like the one before it than by chance, so that levels \
+                 come and go by themselves."
+            ));
+        }
+    }
     if number(sets.len()) < fewest_sets {
         found.push(format!(
             "No change can be shown in {} sets: in fewer than {fewest_sets}, chance explains any order of the figures.",

@@ -6,7 +6,7 @@ use linkrate_terms::{Fault, Measurement, RunSpec};
 use serde::Serialize;
 
 use crate::quantity::{Quantity, Unit};
-use linkrate_stats::interval::of_mean;
+use linkrate_stats::interval::of_median;
 
 /// What the event of one cell showed, over its runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -76,10 +76,8 @@ pub fn of_runs<'r>(
         return None;
     }
     let quantity = |unit: Unit, values: Vec<f64>| {
-        let mut interval = of_mean(&values, confidence)?;
-        // none of these figures can be below zero
-        interval.low = interval.low.map(|low| low.max(0.0));
-        Some(Quantity { interval, unit })
+        // a few moments, some of them far from the others, have no t interval
+        Some(Quantity { interval: of_median(&values, confidence)?, unit })
     };
     let figure = |unit: Unit, pick: fn(&Failure) -> u64| {
         quantity(unit, runs.iter().map(|run| pick(run) as f64).collect())
@@ -162,7 +160,8 @@ mod tests {
         assert_eq!((found.runs, host.runs, host.after.unwrap().interval.mean), (3, 2, 4e6));
         assert_eq!(found.switch_detection, Some(Moment { after: None, runs: 0 }));
         let worst = found.flow_gap.unwrap().interval;
-        assert_eq!((worst.mean.round(), worst.low), (239_333_333.0, Some(0.0)));
+        // one run far off moves no median
+        assert_eq!((worst.mean, worst.low, worst.high), (9e6, Some(9e6), Some(7e8)));
         assert_eq!(figures(&[]), None);
         let without = RunSpec { event: None, ..spec(AggregateMode::Lacp) };
         assert_eq!(of_runs(&without, runs.iter(), 0.95), None);

@@ -53,7 +53,9 @@ pub(super) fn warnings(study: &Study, runs: &RunsByCell<'_>) -> Vec<String> {
         for (index, cell) in &cells {
             let transactional = study.cells[*index].spec.is_transactional();
             let spread = cell.spread.max(common.unwrap_or(0.0));
-            found.extend(far(cell, spread, study.method.precision, measure, transactional));
+            let precision = study.method.precision;
+            found.extend(far(cell, spread, precision, measure, transactional));
+            found.extend(two_groups(cell, precision, measure, transactional));
         }
         let medians = block_medians(&cells);
         // a drift makes neighbours alike too
@@ -116,10 +118,50 @@ fn far(
         _ => show(cell.middle),
     };
     Some(format!(
-        "{}: {} of {} is far from the {others} of the other runs; every run counts in all figures.",
+        "{}: {} of {} is far from the {others} of the other runs (median {}); every run counts in all figures.",
         cell.name,
         measure.word(),
         named.join(", "),
+        show(cell.middle),
+    ))
+}
+
+/// Fewest runs of a group, and how many times as wide as either group the gap between them is.
+const GROUP: usize = 2;
+const GAP: f64 = 3.0;
+
+/// Whether the runs of a cell are in two groups with nothing between them: its mean is then the figure of none.
+fn two_groups(
+    cell: &CellRuns,
+    precision: f64,
+    measure: Measure,
+    transactional: bool,
+) -> Option<String> {
+    let mut values: Vec<f64> = cell.values.values().copied().filter(|value| *value > 0.0).collect();
+    if values.len() < FEWEST_RUNS {
+        return None;
+    }
+    values.sort_by(f64::total_cmp);
+    let between = |low: f64, high: f64| (high / low).ln();
+    let is_gap = |cut: &usize| {
+        let (low, high) = values.split_at(*cut);
+        let width = |group: &[f64]| between(group[0], group[group.len() - 1]);
+        let gap = between(low[low.len() - 1], high[0]);
+        gap > precision && gap > GAP * width(low).max(width(high))
+    };
+    let cut = (GROUP..=values.len() - GROUP).find(is_gap)?;
+    let show = |value: f64| figure(value, measure, transactional);
+    let group = |group: &[f64]| {
+        format!("{} to {} ({} runs)", show(group[0]), show(group[group.len() - 1]), group.len())
+    };
+    let (low, high) = values.split_at(cut);
+    Some(format!(
+        "{}: {} is in two groups, {} and {}, and the mean is that of none (median {}).",
+        cell.name,
+        measure.word(),
+        group(low),
+        group(high),
+        show(cell.middle),
     ))
 }
 
@@ -229,7 +271,7 @@ mod tests {
         assert_eq!(
             rate,
             "software GSO: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 \
-             Gb/s of the other runs; every run counts in all figures."
+             Gb/s of the other runs (median 12.05 Gb/s); every run counts in all figures."
         );
         assert!(
             demand.starts_with("software GSO: service demand of 0.431 µs/KB (block 4)"),
@@ -243,6 +285,16 @@ mod tests {
         assert_eq!(cell.runs, 6);
         let mean = values.iter().sum::<f64>() / 6.0;
         assert!((cell.throughput.unwrap().interval.mean / mean - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn runs_in_two_groups_are_told_with_both() {
+        let stored =
+            ladder(8, 9, |block, cell| if cell == 1 && block % 2 == 0 { 0.75 } else { 1.0 });
+        let warnings = analyse(&stored).warnings;
+        let told = warnings.iter().find(|text| text.contains("throughput is in two groups"));
+        let told = told.unwrap_or_else(|| panic!("{warnings:?}"));
+        assert!(told.starts_with("software GSO: ") && told.contains("(4 runs) and "), "{told}");
     }
 
     #[test]
