@@ -10,6 +10,7 @@ use linkrate_study::names;
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
+use linkrate_study::verdict::{Bound, Judged};
 
 use crate::number;
 use crate::words::{self, marks};
@@ -227,11 +228,12 @@ impl<'a> Step<'a> {
         number::change(&span).ends
     }
 
-    /// The number of pairs in which both cells reach the limit of their links.
+    /// The number of pairs in which the links bound both cells.
     pub fn full_links(&self) -> usize {
-        let is_full = |cell: &CellResult| match (&cell.throughput, &cell.limit) {
-            (Some(rate), Some(limit)) => rate.interval.mean >= FULL * limit.interval.mean,
-            _ => false,
+        let is_full = |cell: &CellResult| {
+            let ways = &cell.verdict.ways;
+            let links = |way: &Judged| matches!(way.bound, Bound::Link { .. });
+            !ways.is_empty() && ways.iter().all(links)
         };
         let ends = |index: &&usize| {
             [self.from, self.to].iter().all(|end| self.cell(**index, end).is_some_and(is_full))
@@ -332,7 +334,3 @@ impl<'a> Step<'a> {
         places.join(" ")
     }
 }
-
-/// Share of the limit from which links count as full: the ends of a window and the recovery from
-/// a loss take a little of any run.
-pub const FULL: f64 = 0.97;
