@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use rustix::time::Timespec;
 
-use crate::socket_calls::set_option;
+use crate::socket_calls::{option, set_option};
 
 /// A new TCP or UDP socket, close-on-exec.
 ///
@@ -84,16 +84,46 @@ pub fn ask_for_each_buffer(socket: impl AsFd, [send, receive]: [Option<u32>; 2])
     Ok(())
 }
 
-/// Sets IP_TOS, or IPV6_TCLASS for a socket of IPv6.
+/// Sets IP_TOS, and IPV6_TCLASS for a socket of IPv6: its packets to a mapped address (RFC 4291, 2.5.5.2) are of IPv4,
+/// and have IP_TOS.
 ///
 /// # Errors
 /// As setsockopt(2).
 pub fn set_type_of_service(socket: impl AsFd, octet: u8) -> io::Result<()> {
     let socket = socket.as_fd();
-    match sockopt::socket_domain(socket)? {
-        AddressFamily::INET6 => Ok(sockopt::set_ipv6_tclass(socket, octet.into())?),
-        _ => Ok(sockopt::set_ip_tos(socket, octet)?),
+    if sockopt::socket_domain(socket)? == AddressFamily::INET6 {
+        sockopt::set_ipv6_tclass(socket, octet.into())?;
+        if sockopt::ipv6_v6only(socket)? {
+            return Ok(());
+        }
     }
+    Ok(sockopt::set_ip_tos(socket, octet)?)
+}
+
+/// Bounds the rate at which TCP sends (SO_MAX_PACING_RATE), bytes/s. Of datagrams the discipline `fq` alone knows it.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> io::Result<()> {
+    let rate = bytes_per_second.to_ne_bytes();
+    set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate)
+}
+
+/// The bound of [`set_max_pacing_rate`], bytes/s; `None` without one.
+///
+/// # Errors
+/// As getsockopt(2).
+pub fn max_pacing_rate(socket: impl AsFd) -> io::Result<Option<u64>> {
+    let mut rate = [0; 8];
+    let rate = match option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut rate)? {
+        // before Linux 4.20
+        4 => match u32::from_ne_bytes([rate[0], rate[1], rate[2], rate[3]]) {
+            u32::MAX => u64::MAX,
+            rate => rate.into(),
+        },
+        _ => u64::from_ne_bytes(rate),
+    };
+    Ok(Some(rate).filter(|rate| *rate != u64::MAX))
 }
 
 /// Keeps packets off routers (SO_DONTROUTE): only hosts of the interface's own network are reached.
@@ -638,6 +668,18 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn the_type_of_service_is_that_of_either_family() {
+        let tos = |socket: &std::net::UdpSocket| sockopt::ip_tos(socket).unwrap();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        set_type_of_service(&socket, 0xb8).unwrap();
+        assert_eq!(tos(&socket), 0xb8);
+        // a host may have no IPv6
+        let Ok(both) = std::net::UdpSocket::bind("[::]:0") else { return };
+        set_type_of_service(&both, 0xb8).unwrap();
+        assert_eq!((tos(&both), sockopt::ipv6_tclass(&both).unwrap()), (0xb8, 0xb8));
     }
 
     #[test]

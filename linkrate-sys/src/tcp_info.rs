@@ -39,6 +39,8 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: u64,
     /// Payload that was sent again, bytes; zero before Linux 4.19, which does not tell.
     pub resent_bytes: u64,
+    /// Payload that TCP has taken from the program, sent or not, bytes; zero before Linux 4.19.
+    pub taken_bytes: u64,
     /// Segments sent with payload, those sent again included; zero before Linux 4.6, which does not tell.
     pub data_segments_out: u32,
     /// Segments received without payload; zero before Linux 4.6.
@@ -207,6 +209,10 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         rwnd_limited_us: raw.rwnd_limited,
         sndbuf_limited_us: raw.sndbuf_limited,
         resent_bytes: raw.bytes_retrans,
+        taken_bytes: match raw.bytes_sent {
+            0 => 0,
+            sent => sent.saturating_sub(raw.bytes_retrans) + u64::from(raw.notsent_bytes),
+        },
         data_segments_out: raw.data_segs_out,
         // both go around
         acknowledgements_in: raw.segs_in.wrapping_sub(raw.data_segs_in),
@@ -257,6 +263,24 @@ mod tests {
         receiver.read_exact(&mut [0; 3000]).unwrap();
         assert_eq!(tcp_info(&receiver).unwrap().bytes_received, 5000);
         assert_eq!(tcp_info(&sender).unwrap().bytes_received, 0);
+    }
+
+    #[test]
+    fn payload_counts_as_taken_before_its_call_returns() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_receiver, _) = listener.accept().unwrap();
+        sender.write_all(&[1; 5000]).unwrap();
+        assert_eq!(tcp_info(&sender).unwrap().taken_bytes, 5000);
+        sender.set_nonblocking(true).unwrap();
+        // nobody reads, so part of it is not sent
+        let mut taken = 5000;
+        while let Ok(more) = sender.write(&[1; 100_000]) {
+            taken += more as u64;
+        }
+        let info = tcp_info(&sender).unwrap();
+        assert!(info.notsent_bytes > 0, "{info:?}");
+        assert_eq!(info.taken_bytes, taken);
     }
 
     #[test]
