@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use crate::error::{SysError, SysResult};
 use crate::sched::ThreadId;
-use crate::socket::set_int;
+use crate::socket::{self, set_int};
 
 /// SO_BUF_LOCK, include/uapi/asm-generic/socket.h, since Linux 5.14, with its bits.
 const BUFFER_LOCK: libc::c_int = 72;
@@ -164,6 +164,14 @@ pub struct SocketSettings {
     pub user_timeout_ms: u32,
     /// IP_TOS or IPV6_TCLASS.
     pub traffic_class: u8,
+    /// IP_TTL or IPV6_UNICAST_HOPS; negative for that of the system.
+    pub hop_limit: i32,
+    /// SO_PRIORITY.
+    pub priority: u32,
+    /// SO_MAX_PACING_RATE, bytes/s.
+    pub max_pacing_rate: Option<u64>,
+    /// TCP_CORK.
+    pub cork: bool,
     /// SO_SNDBUF as it reads back, where the program chose it.
     pub send_buffer: Option<u32>,
     /// SO_RCVBUF as it reads back, where the program chose it.
@@ -172,7 +180,8 @@ pub struct SocketSettings {
     pub linger: Option<u16>,
 }
 
-/// Reads the options of a socket.
+/// Reads the options of a socket whose packets are of IPv4, or of IPv6. Those of a socket of IPv6 are of IPv4 where its
+/// addresses are mapped.
 ///
 /// # Errors
 /// As getsockopt(2).
@@ -200,6 +209,10 @@ pub fn settings(socket: impl AsFd, is_v4: bool) -> io::Result<SocketSettings> {
         keepalive,
         user_timeout_ms: sockopt::tcp_user_timeout(socket)?,
         traffic_class: get_int(socket, level, name)? as u8,
+        hop_limit: get_int(socket, level, hop_limit(is_v4))?,
+        priority: get_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY)?.cast_unsigned(),
+        max_pacing_rate: socket::max_pacing_rate(socket)?,
+        cork: get_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK)? != 0,
         send_buffer: size(SEND_LOCKED, libc::SO_SNDBUF)?,
         receive_buffer: size(RECEIVE_LOCKED, libc::SO_RCVBUF)?,
         linger: sockopt::socket_linger(socket)?
@@ -223,7 +236,16 @@ pub fn set_settings(socket: impl AsFd, is_v4: bool, settings: &SocketSettings) -
     sockopt::set_socket_keepalive(socket, settings.keepalive.is_some())?;
     sockopt::set_tcp_user_timeout(socket, settings.user_timeout_ms)?;
     let (level, name) = traffic_class(is_v4);
-    set_int(socket, level, name, settings.traffic_class.into())
+    set_int(socket, level, name, settings.traffic_class.into())?;
+    set_int(socket, level, hop_limit(is_v4), settings.hop_limit)?;
+    // behind the type of service, which sets it too; above 6 it takes CAP_NET_ADMIN
+    set_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, settings.priority.cast_signed())?;
+    socket::set_max_pacing_rate(socket, settings.max_pacing_rate.unwrap_or(u64::MAX))?;
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK, settings.cork.into())
+}
+
+const fn hop_limit(is_v4: bool) -> libc::c_int {
+    if is_v4 { libc::IP_TTL } else { libc::IPV6_UNICAST_HOPS }
 }
 
 const fn traffic_class(is_v4: bool) -> (libc::c_int, libc::c_int) {
@@ -489,6 +511,10 @@ mod tests {
             keepalive: Some((7, 5, 3)),
             user_timeout_ms: 1234,
             traffic_class: 0x10,
+            hop_limit: 9,
+            priority: 3,
+            max_pacing_rate: Some(12_500_000),
+            cork: true,
             send_buffer: Some(65_536),
             receive_buffer: Some(131_072),
             linger: None,
@@ -496,8 +522,10 @@ mod tests {
         set_settings(&near, true, &wanted).unwrap();
         settle_buffers(&near, &wanted).unwrap();
         assert_eq!(settings(&near, true).unwrap(), wanted);
+        set_settings(&near, true, &fresh).unwrap();
         settle_buffers(&near, &fresh).unwrap();
-        assert_eq!(settings(&near, true).unwrap().send_buffer, None);
+        let again = settings(&near, true).unwrap();
+        assert_eq!(again, SocketSettings { keepalive: None, ..fresh });
     }
 
     #[test]

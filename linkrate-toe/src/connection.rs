@@ -10,7 +10,7 @@ use linkrate_sys::handing_over::SocketSettings;
 use linkrate_sys::tcp_repair::{Agreed, Timestamp, Windows};
 
 /// The first bytes of an encoding, with its version in the last one.
-const MAGIC: [u8; 4] = *b"toe\x04";
+const MAGIC: [u8; 4] = *b"toe\x05";
 
 /// Most bytes of each queue: the largest window of TCP (RFC 7323, 2.3) is 1 GiB; Linux grants far less.
 pub const MOST_QUEUED: usize = 64 << 20;
@@ -166,6 +166,9 @@ impl Connection {
         let SocketSettings { nodelay, keepalive, user_timeout_ms, traffic_class, .. } =
             self.settings;
         let SocketSettings { send_buffer, receive_buffer, linger, .. } = self.settings;
+        let SocketSettings { hop_limit, priority, max_pacing_rate, cork, .. } = self.settings;
+        // the largest number stands for no bound, as in the kernel
+        let pacing_rate = max_pacing_rate.unwrap_or(u64::MAX);
         out.push(bits([
             scales.is_some(),
             sack,
@@ -176,7 +179,8 @@ impl Connection {
             receive_buffer.is_some(),
             linger.is_some(),
         ]));
-        out.extend_from_slice(&[far_scale, own_scale, traffic_class, u8::from(self.has_gaps)]);
+        let (has_gaps, cork) = (u8::from(self.has_gaps), u8::from(cork));
+        out.extend_from_slice(&[far_scale, own_scale, traffic_class, has_gaps, cork]);
         let (idle, interval, count) = keepalive.unwrap_or_default();
         for word in [
             user_timeout_ms,
@@ -186,6 +190,10 @@ impl Connection {
             send_buffer.unwrap_or(0),
             receive_buffer.unwrap_or(0),
             linger.unwrap_or(0).into(),
+            hop_limit.cast_unsigned(),
+            priority,
+            pacing_rate as u32,
+            (pacing_rate >> 32) as u32,
         ] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -232,22 +240,26 @@ impl Connection {
             let found = mss.into();
             return Err(Malformed::Value { what: "MSS", found, expected: "1 to 65535" });
         }
-        let [flags, far_scale, own_scale, traffic_class, gaps] = reader.array()?;
+        let [flags, far_scale, own_scale, traffic_class, gaps, cork] = reader.array()?;
         for scale in [far_scale, own_scale] {
             if scale > MOST_SCALE {
                 let found = scale.into();
                 return Err(Malformed::Value { what: "window scale", found, expected: "0 to 14" });
             }
         }
-        if gaps > 1 {
-            let found = gaps.into();
-            return Err(Malformed::Value { what: "mark of gaps", found, expected: "0 or 1" });
+        for (what, mark) in [("mark of gaps", gaps), ("TCP_CORK", cork)] {
+            if mark > 1 {
+                let found = mark.into();
+                return Err(Malformed::Value { what, found, expected: "0 or 1" });
+            }
         }
         let flag = |number: u32| flags & (1 << number) != 0;
         let mut word = || reader.word();
         let user_timeout_ms = word()?;
         let keepalive = (word()?, word()?, word()?);
         let (send_buffer, receive_buffer, linger) = (word()?, word()?, word()?);
+        let (hop_limit, priority) = (word()?.cast_signed(), word()?);
+        let pacing_rate = u64::from(word()?) | u64::from(word()?) << 32;
         let congestion = reader.counted("length of the congestion control", MOST_NAME)?;
         let congestion = std::str::from_utf8(congestion).map_err(|_| Malformed::Foreign)?;
         let settings = SocketSettings {
@@ -256,6 +268,10 @@ impl Connection {
             keepalive: flag(4).then_some(keepalive),
             user_timeout_ms,
             traffic_class,
+            hop_limit,
+            priority,
+            max_pacing_rate: Some(pacing_rate).filter(|rate| *rate != u64::MAX),
+            cork: cork == 1,
             send_buffer: flag(5).then_some(send_buffer),
             receive_buffer: flag(6).then_some(receive_buffer),
             linger: flag(7).then_some(linger as u16),
@@ -362,6 +378,10 @@ mod tests {
                 keepalive: Some((1, 2, 3)),
                 user_timeout_ms: 4,
                 traffic_class: 5,
+                hop_limit: -1,
+                priority: 6,
+                max_pacing_rate: is_v4.then_some(1 << 40),
+                cork: is_v4,
                 send_buffer: None,
                 receive_buffer: Some(6),
                 linger: Some(0),

@@ -133,7 +133,8 @@ fn read(socket: impl AsFd) -> Result<Connection, Refusal> {
         has_gaps: standing.has_gaps,
         sent_again: standing.sent_again,
         timestamp: tcp_repair::timestamp(socket).map_err(&failed)?,
-        settings: handing_over::settings(socket, own.is_ipv4()).map_err(&failed)?,
+        settings: handing_over::settings(socket, own.ip().to_canonical().is_ipv4())
+            .map_err(&failed)?,
         sent,
         unsent,
         unread: tcp_repair::peek(socket, Queue::Receive, queued.receive).map_err(&failed)?,
@@ -170,7 +171,7 @@ pub fn restore_anew(connection: &Connection) -> Result<OwnedFd, Refusal> {
 /// The step that failed. Nothing was sent.
 pub fn restore(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal> {
     let socket = socket.as_fd();
-    let is_v4 = connection.own.is_ipv4();
+    let is_v4 = connection.own.ip().to_canonical().is_ipv4();
     tcp_repair::enter(socket).map_err(in_step("enter repair mode"))?;
     handing_over::set_settings(socket, is_v4, &connection.settings)
         .map_err(in_step("set the options of the socket"))?;
