@@ -132,6 +132,18 @@ pub fn retagged(head: &[u8], tag: Option<TagControl>) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Bytes of the VLAN tags of a frame that begins with `head`. They do not count against the largest frame (IEEE
+/// 802.3, 3.2.7).
+#[inline]
+#[must_use]
+pub fn tag_bytes(head: &[u8]) -> usize {
+    let is_tag = |number: &usize| {
+        let kind = head.get(ADDRESSES + number * TAG..).and_then(|rest| rest.first_chunk());
+        kind.is_some_and(|kind| matches!(u16::from_be_bytes(*kind), CUSTOMER_TAG | SERVICE_TAG))
+    };
+    (0..usize::from(MOST_TAGS)).take_while(is_tag).count() * TAG
+}
+
 /// The header, and the end of the frame as an 802.3 length tells it.
 #[inline]
 pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError> {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::{BitRate, PortKnobs};
 use linkrate_wire::checksum::{Sum, pseudo_v4};
-use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::frame::{Headers, Verification, link};
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::Row;
 use linkrate_wire::vnet::{Checksum, Form, Gso, GsoKind, VnetHeader, complete_checksum_parts};
@@ -240,6 +240,32 @@ fn a_superframe_becomes_frames_with_right_checksums() {
     assert_eq!(to.counted("rxChecksumGood"), 7);
     assert_eq!(to.counted("ifHCInOctets"), from.counted("ifHCOutOctets"));
     assert_eq!(from.counted("ifHCOutOctets") as usize, data.len() + 7 * (HEADERS + 4));
+}
+
+#[test]
+fn tags_of_the_host_do_not_count_against_the_largest_frame() {
+    // 9,000 octets of IP, in frames of 9,018 with their tag
+    let data = payload(2 * (9014 - HEADERS));
+    let tagged = |packet: &[u8]| {
+        let head = link::retagged(&packet[..14], Some(link::TagControl(5))).unwrap();
+        [&head[..], &packet[14..]].concat()
+    };
+    let behind = |vnet: VnetHeader| VnetHeader {
+        checksum: Some(Checksum { start: 38, offset: 16 }),
+        ..vnet
+    };
+    let whole = tagged(&packet(&data[..9014 - HEADERS]));
+    let packets = [
+        (behind(superframe((9014 - HEADERS) as u16)), tagged(&packet(&data))),
+        (behind(needs_checksum()), whole.clone()),
+    ];
+    let (got, from, _) = across(quiet(), &packets);
+    assert_eq!(from.counted("txDropOversized"), 0);
+    assert!(got.len() == 3 && got.iter().all(|(_, frame)| frame.len() == 9018 && is_right(frame)));
+    // a frame that is too long without its tag stays so
+    let mut port = End::new(limits(), quiet(), 1, None);
+    port.post(behind(needs_checksum()), &tagged(&packet(&data[..9015 - HEADERS])));
+    assert_eq!((port.sent().len(), port.counted("txDropOversized")), (0, 1));
 }
 
 #[test]

@@ -266,7 +266,7 @@ fn cut(
     }
     let tci = (knobs.vlan != 0).then_some(knobs.vlan);
     let Some(gso) = vnet.gso else {
-        let largest = limits.largest_frame;
+        let largest = limits.largest_frame + link::tag_bytes(packet);
         if packet.len() > largest {
             return Err(Unsendable::Oversized { found: packet.len(), largest });
         }
@@ -287,9 +287,9 @@ fn cut(
         GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts, prefetch)?,
     }
     let found = train.cuts.iter().map(|cut| cut.header.len() + cut.payload.len()).max();
-    // tags and SNAP are the adapter's own and not counted against the MTU
-    let tag = if tci.is_some() { link::TAG } else { 0 };
-    let room = limits.largest_frame + tag + if knobs.snap { link::SNAP } else { 0 };
+    // tags, of the host and of the adapter, and SNAP are not counted against the MTU
+    let tags = link::tag_bytes(packet) + if tci.is_some() { link::TAG } else { 0 };
+    let room = limits.largest_frame + tags + if knobs.snap { link::SNAP } else { 0 };
     if let Some(found) = found.filter(|found| *found > room) {
         return Err(Unsendable::Oversized { found, largest: room });
     }
