@@ -92,11 +92,28 @@ fn shown(text: &str) -> String {
     short_line(text, 3 * SHOWN).into_owned()
 }
 
-/// The runs of a file. `file` is its name without directories.
+/// The runs of a file. `file` is its name without directories. A test that moved nothing has failed, and is no run.
 ///
 /// # Errors
 /// [`ImportError`] for the first thing that does not fit.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
+    let runs = all(file, bytes)?;
+    let is_zero = |run: &&Imported| {
+        let found = &run.found;
+        let rates = [found.transmit_bits_per_second, found.receive_bits_per_second];
+        rates.contains(&Some(0.0)) || found.transactions_per_second == Some(0.0)
+    };
+    match runs.iter().find(is_zero) {
+        None => Ok(runs),
+        Some(run) => Err(ImportError {
+            place: run.place.clone(),
+            found: "a rate of 0".to_owned(),
+            expected: "a test that moved something".to_owned(),
+        }),
+    }
+}
+
+fn all(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
     let bytes = &*plain(bytes, MOST_BYTES)?;
     let file = short_line(file, MOST_TEXT).into_owned();
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {

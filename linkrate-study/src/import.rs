@@ -50,6 +50,17 @@ pub enum ImportError {
     /// No file had a run.
     #[error("no runs to import")]
     NoRuns,
+    /// Two outputs of one test, as copies of a document and those of both ends are. As runs of their own they would have no
+    /// scatter.
+    #[error("{first} and {second} are of one test ({cookie}), expected each test once")]
+    Twice {
+        /// Where the first one is.
+        first: String,
+        /// Where the other one is.
+        second: String,
+        /// The name of the test.
+        cookie: String,
+    },
     /// More combinations of settings than a study may have.
     #[error("{found} different tests, expected at most {most}")]
     Cells {
@@ -98,6 +109,9 @@ const SETTINGS: &[Setting] = &[
     ("test", |run| Some(text(&run.test))),
     ("kind", |run| Some(text(kind_name(run.asked.kind)))),
     ("direction", |run| is_stream(run).then(|| text(direction_name(run.asked.direction)))),
+    ("family", |run| {
+        Some(or_unknown("family", run.asked.family.map(|family| text(&family.to_string()))))
+    }),
     ("connections", |run| {
         let connections = run.asked.connections.map(|count| Level::Number(count.into()));
         Some(or_unknown("connections", connections))
@@ -154,6 +168,14 @@ fn settings(run: &Imported) -> Vec<(&'static str, Level)> {
 /// # Errors
 /// [`ImportError`], for no runs and for more than a study may have.
 pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet, ImportError> {
+    let mut known: BTreeMap<&str, &Imported> = BTreeMap::new();
+    for run in &imported {
+        let Some(cookie) = run.cookie.as_deref() else { continue };
+        if let Some(first) = known.insert(cookie, run) {
+            let (first, second) = (first.source(), run.source());
+            return Err(ImportError::Twice { first, second, cookie: cookie.to_owned() });
+        }
+    }
     let facts = facts(&imported);
     let mut groups: Vec<Group> = Vec::new();
     for run in imported {
@@ -300,7 +322,7 @@ fn spec(run: &Imported) -> RunSpec {
             buffer: asked.socket.filter(|bytes| *bytes > 0).map(ByteSize),
             congestion: asked.congestion.clone().unwrap_or(socket.congestion),
             nodelay: asked.nodelay.unwrap_or(socket.nodelay),
-            family: socket.family,
+            family: asked.family.unwrap_or(socket.family),
         },
         clients: 1,
         ports: None,

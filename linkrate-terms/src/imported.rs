@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::knobs::Family;
 use crate::latency::LatencyFigures;
 use crate::workload::{Direction, Item, Protocol, SendPath};
 
@@ -28,6 +29,9 @@ pub struct Imported {
     pub program: String,
     /// The test, as the program calls it (`TCP_STREAM`).
     pub test: String,
+    /// The name of the test, which the outputs of both its ends have alike (iperf3's cookie).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<String>,
     /// When it began, milliseconds since 1970-01-01 UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_unix_ms: Option<u64>,
@@ -53,6 +57,9 @@ pub struct Asked {
     pub kind: Protocol,
     /// Which way payload flows, seen from the system under test.
     pub direction: Direction,
+    /// The IP that carried it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<Family>,
     /// Connections, or datagram flows, in each loaded direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
@@ -95,6 +102,7 @@ impl Asked {
         Self {
             kind,
             direction,
+            family: None,
             connections: None,
             message: None,
             request: None,

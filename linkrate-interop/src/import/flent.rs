@@ -366,6 +366,7 @@ impl Source<'_> {
             place: Some(place.to_owned()),
             program: self.flent.clone(),
             test: self.test.clone(),
+            cookie: None,
             started_unix_ms: self.begin.map(|seconds| (seconds * 1e3) as u64),
             asked,
             found: Found { seconds: longest, ..found },

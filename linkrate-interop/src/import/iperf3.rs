@@ -4,12 +4,14 @@
 //! same at a reversed test: `reverse` says that the server sends. A server writes the same document, with
 //! `accepted_connection` in place of `connecting_to`.
 
+use std::net::IpAddr;
+
 use linkrate_terms::imported::{Asked, Found, MOST_SAMPLES, MOST_SERIES, Series};
-use linkrate_terms::{Direction, Imported, Protocol};
+use linkrate_terms::{Direction, Family, Imported, Protocol};
 use serde_json::{Map, Value};
 
 use super::{ImportError, MOST_RUNS, MOST_TEXT};
-use crate::json::Fields;
+use crate::json::{Fields, JsonError};
 
 /// Most streams of one test: iperf3 allows 128.
 const MOST_STREAMS: u64 = 1024;
@@ -182,6 +184,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
     };
     let connections = test.whole("num_streams", 1, MOST_STREAMS).map_err(&in_test)?;
     let asked = Asked {
+        family: family(&start).map_err(&in_start)?,
         connections: connections.and_then(|count| u32::try_from(count).ok()),
         message: test.whole("blksize", 1, MOST_BLOCK).map_err(&in_test)?,
         socket: start.whole("sock_bufsize", 0, MOST).map_err(&in_start)?,
@@ -215,6 +218,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
             true => format!("{protocol} both ways"),
             false => protocol,
         },
+        cookie: start.text("cookie", MOST_TEXT).map_err(&in_start)?,
         started_unix_ms: began.map_err(&in_start)?.flatten().map(|seconds| seconds * 1000),
         asked,
         found,
@@ -223,6 +227,18 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
         remarks: if has_cpu { vec![OWN_CPU.to_owned()] } else { Vec::new() },
         place,
     })
+}
+
+/// The IP of the first stream.
+fn family(start: &Fields) -> Result<Option<Family>, JsonError> {
+    let connected = start.list("connected", usize::MAX)?;
+    let first = connected.first().and_then(Fields::of);
+    let host = first.map(|first| first.text("local_host", MOST_TEXT)).transpose()?.flatten();
+    let address = host.and_then(|host| host.parse::<IpAddr>().ok());
+    Ok(address.map(|address| match address.to_canonical().is_ipv4() {
+        true => Family::Ipv4,
+        false => Family::Ipv6,
+    }))
 }
 
 /// The sums of one way.
@@ -282,8 +298,28 @@ fn sums(
         seconds: fields.number("seconds").map_err(at(key))?.filter(|seconds| *seconds > 0.0),
         packets,
         lost,
-        retransmits: count(&of_sender, sent, "retransmits")?,
+        retransmits: retransmits(&of_sender, at(sent))?,
     }))
+}
+
+/// Segments that were sent again. iperf3 has −1 for each stream where it does not know, and prints the sum also as a number
+/// without a sign, of 32 or 64 bits.
+fn retransmits(
+    of_sender: &Option<Fields>,
+    at: impl Fn(JsonError) -> ImportError,
+) -> Result<Option<u64>, ImportError> {
+    let Some(fields) = of_sender else { return Ok(None) };
+    let is_unknown = |count: f64| {
+        let below = |bits: i32| {
+            let end = 2_f64.powi(bits);
+            (end - MOST_STREAMS as f64..=end).contains(&count)
+        };
+        count < 0.0 || below(32) || below(64)
+    };
+    match fields.number("retransmits").map_err(&at)? {
+        Some(count) if is_unknown(count) => Ok(None),
+        _ => fields.whole("retransmits", 0, MOST).map_err(at),
+    }
 }
 
 /// The rate of each stream over time, without the intervals that the test omitted.
@@ -350,6 +386,36 @@ mod tests {
         let mut runs = read("f", bytes).unwrap();
         assert_eq!(runs.len(), 1);
         runs.remove(0)
+    }
+
+    #[test]
+    fn a_test_has_its_name_and_the_family_of_its_streams() {
+        let text = String::from_utf8_lossy(recorded!("tcp")).into_owned();
+        let run = one(text.as_bytes());
+        let cookie = run.cookie.unwrap();
+        assert!(cookie.len() == 36 && text.contains(&cookie), "{cookie}");
+        assert_eq!(run.asked.family, Some(Family::Ipv4));
+        let over = |address: &str| one(text.replace("127.0.0.1", address).as_bytes()).asked.family;
+        assert_eq!(over("fd00::1"), Some(Family::Ipv6));
+        assert_eq!(over("::ffff:127.0.0.1"), Some(Family::Ipv4));
+    }
+
+    #[test]
+    fn a_sum_of_minus_ones_is_not_known() {
+        let text = String::from_utf8_lossy(recorded!("tcp")).into_owned();
+        assert!(text.contains("\"retransmits\":\t23"), "{text}");
+        for count in ["-1", "4294967295", "4294967294", "18446744073709551615"] {
+            let text = text.replace("\"retransmits\":\t23", &format!("\"retransmits\":\t{count}"));
+            assert_eq!(one(text.as_bytes()).found.retransmits, None, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_moved_nothing_is_no_run() {
+        let mut document: Value = serde_json::from_slice(recorded!("tcp")).unwrap();
+        document["end"]["sum_received"]["bits_per_second"] = 0.into();
+        let error = super::super::read("f", document.to_string().as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "a rate of 0, expected a test that moved something");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Facts: the output of netperf 2.7. Local is where netperf ran, which is the system under test.
 
 use linkrate_terms::imported::{Asked, Found};
-use linkrate_terms::{Direction, Imported, Protocol, SendPath};
+use linkrate_terms::{Direction, Family, Imported, Protocol, SendPath};
 
 use super::{ImportError, MOST_RUNS, omni};
 
@@ -86,6 +86,11 @@ pub(super) fn title(banner: &str) -> &str {
 /// What a banner says behind the addresses: `first burst 0`.
 pub(super) fn asked_by(banner: &str, mut asked: Asked) -> Asked {
     asked.connections = Some(1);
+    asked.family = match banner.split_once(" port 0 AF_INET") {
+        Some((_, rest)) if rest.starts_with('6') => Some(Family::Ipv6),
+        Some(_) => Some(Family::Ipv4),
+        None => None,
+    };
     if let Some((_, rest)) = banner.split_once("first burst ") {
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         asked.burst = digits.parse::<u32>().ok().and_then(|more| more.checked_add(1));
@@ -198,6 +203,7 @@ fn classic(file: &str, number: usize, banner: &str, body: &Lines) -> Result<Impo
         place: None,
         program: "netperf".to_owned(),
         test: (*test).to_owned(),
+        cookie: None,
         started_unix_ms: None,
         asked,
         found,
@@ -271,6 +277,10 @@ mod tests {
         );
         let binary = one(recorded!("tcp_stream_fM.txt")).found.transmit_bits_per_second;
         assert_eq!(binary, Some(1469.10 * 8.0 * 1_048_576.0));
+        let over = |text: &str| one(text).asked.family;
+        let text = recorded!("tcp_stream.txt");
+        assert_eq!(over(text), Some(Family::Ipv4));
+        assert_eq!(over(&text.replace("AF_INET ", "AF_INET6 ")), Some(Family::Ipv6));
     }
 
     #[test]

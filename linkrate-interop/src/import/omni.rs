@@ -32,8 +32,6 @@ const KEYS: &[(&str, &str)] = &[
     ("LOCAL_TRANSPORT_RETRANS", "Local Transport Retransmissions"),
     ("REMOTE_TRANSPORT_RETRANS", "Remote Transport Retransmissions"),
     ("TRANSPORT_MSS", "Transport MSS bytes"),
-    ("REMOTE_RECV_THROUGHPUT", "Remote Recv Throughput"),
-    ("LOCAL_RECV_THROUGHPUT", "Local Recv Throughput"),
     ("LOCAL_NODELAY", "Local NODELAY"),
     ("MIN_LATENCY", "Minimum Latency Microseconds"),
     ("MAX_LATENCY", "Maximum Latency Microseconds"),
@@ -248,15 +246,10 @@ fn run(file: &str, banner: &str, values: &Values) -> Result<Imported, ImportErro
         })?;
         let key = if receives { "REMOTE_SEND_SIZE" } else { "LOCAL_SEND_SIZE" };
         asked.message = values.whole(key)?.filter(|size| *size > 0);
-        // of datagrams THROUGHPUT is what was sent
-        let key = if receives { "LOCAL_RECV_THROUGHPUT" } else { "REMOTE_RECV_THROUGHPUT" };
-        let received = match kind.is_udp() {
-            true => values.number(key)?.ok_or_else(|| values.lacks(key))?,
-            false => rate,
-        };
+        // of datagrams too it is what the receiver had
         match receives {
-            true => found.receive_bits_per_second = Some(received * unit),
-            false => found.transmit_bits_per_second = Some(received * unit),
+            true => found.receive_bits_per_second = Some(rate * unit),
+            false => found.transmit_bits_per_second = Some(rate * unit),
         }
     }
     Ok(Imported {
@@ -264,6 +257,7 @@ fn run(file: &str, banner: &str, values: &Values) -> Result<Imported, ImportErro
         place: None,
         program: "netperf".to_owned(),
         test: test.to_owned(),
+        cookie: None,
         started_unix_ms: None,
         asked,
         found,
@@ -302,7 +296,8 @@ mod tests {
         );
         let datagrams = recorded!("udp_stream.keyval").unwrap().remove(0);
         assert_eq!(datagrams.asked.kind, Protocol::UdpStream);
-        assert!(datagrams.found.transmit_bits_per_second.is_some());
+        // what the client had sent were 5,111.06
+        assert_eq!(datagrams.found.transmit_bits_per_second, Some(5094.83e6));
     }
 
     #[test]

@@ -17,6 +17,7 @@ fn run(file: &str, direction: Direction, rate: f64) -> Imported {
         place: None,
         program: "netperf".to_owned(),
         test: "TCP_STREAM".to_owned(),
+        cookie: None,
         started_unix_ms: None,
         asked: Asked::of(Protocol::Stream, direction),
         found,
@@ -71,6 +72,39 @@ fn a_comparison_wants_the_word_that_the_conditions_were_the_same() {
     assert_eq!(found.cells[0].rows[0].verdict, Finding::Better);
     assert_eq!((found.cells[0].rows.len(), found.overall.len(), found.effects.len()), (1, 0, 0));
     assert!(found.warnings[0].contains("taken on trust") || found.warnings.len() > 1);
+}
+
+#[test]
+fn one_test_is_no_two_runs() {
+    let named = |file: &str, direction, cookie: &str| Imported {
+        cookie: Some(cookie.to_owned()),
+        ..run(file, direction, 1e9)
+    };
+    // a copy, and the document of the other end
+    for direction in [Direction::Transmit, Direction::Receive] {
+        let runs = vec![
+            named("a.json", Direction::Transmit, "x"),
+            named("b.json", Direction::Transmit, "y"),
+            named("c.json", direction, "x"),
+        ];
+        assert_eq!(
+            assemble(runs, 0).unwrap_err().to_string(),
+            "a.json and c.json are of one test (x), expected each test once"
+        );
+    }
+}
+
+#[test]
+fn tests_over_ipv4_and_over_ipv6_are_two_cells() {
+    let over = |family| {
+        let mut run = run("a.json", Direction::Transmit, 1e9);
+        run.asked.family = Some(family);
+        run
+    };
+    let runs = vec![over(linkrate_terms::Family::Ipv4), over(linkrate_terms::Family::Ipv6)];
+    let results = analyse(&stored(runs, 1));
+    let levels: Vec<String> = results.cells.iter().map(|cell| cell.levels.to_string()).collect();
+    assert_eq!(levels, ["ipv4", "ipv6"]);
 }
 
 #[test]

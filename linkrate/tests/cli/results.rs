@@ -464,7 +464,7 @@ fn a_file_that_does_not_fit_is_named_and_nothing_is_imported() {
     for (bad, said) in [
         (recorded("iperf3_refused.json"), "field \"error\" is"),
         (recorded("omni_recv_default.csv"), "line 1: no PROTOCOL"),
-        (good.clone(), "the same file twice"),
+        (good.clone(), "the same content as"),
     ] {
         let refused = sets.linkrate(&format!("study import {good} {bad} --out new"));
         let refused = refused.expect_code(2);

@@ -1,6 +1,6 @@
 //! `study import`: output of other programs becomes a result set.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use linkrate_interop::import;
@@ -28,14 +28,20 @@ pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, message).with_hint(Some("name a new directory")));
     }
     let mut runs = Vec::new();
-    let mut known = BTreeSet::new();
+    let mut known: BTreeMap<Vec<u8>, &Path> = BTreeMap::new();
     for path in &arguments.files {
+        let bytes = content(path)?;
+        runs.extend(read(path, &bytes)?);
         // the same run twice would look like runs without scatter
-        if path.canonicalize().is_ok_and(|path| !known.insert(path)) {
-            let message = format!("{}: the same file twice, expected each once", path.display());
-            return Err(Failure::new(Exit::Usage, message).with_hint(Some(NOTHING)));
+        if let Some(first) = known.insert(bytes, path) {
+            let message = format!(
+                "{}: the same content as {}, expected each test once",
+                path.display(),
+                first.display()
+            );
+            let hint = format!("{NOTHING}; if these are two tests, put both outputs into one file");
+            return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
         }
-        runs.extend(read(path)?);
     }
     let now_unix_ms = SystemClock::start().unix_ms();
     let set =
@@ -51,15 +57,19 @@ pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+fn refused(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, format!("{}: {error}", path.display()))
+}
+
+fn content(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_named(path, import::MOST_BYTES as u64).map_err(|error| refused(path, &error))
+}
+
 /// The runs of one file.
-fn read(path: &Path) -> Result<Vec<Imported>, Failure> {
-    let refused = |error: &dyn std::fmt::Display| {
-        Failure::new(Exit::Usage, format!("{}: {error}", path.display()))
-    };
-    let bytes = read_named(path, import::MOST_BYTES as u64).map_err(|error| refused(&error))?;
+fn read(path: &Path, bytes: &[u8]) -> Result<Vec<Imported>, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    import::read(&name, &bytes).map_err(|error| {
+    import::read(&name, bytes).map_err(|error| {
         let hint = format!("{NOTHING}; linkrate study import --help lists the formats");
-        refused(&error).with_hint(Some(hint))
+        refused(path, &error).with_hint(Some(hint))
     })
 }
