@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use crate::common::lab::{lab_of, run_spec};
+use crate::common::up::{CLIENT, Up, ready};
+use crate::common::{Running, wait_until};
 use linkrate_lab::Lab;
 use linkrate_study::executor::Executor;
 use linkrate_terms::knobs::{PortRequest, Toe};
@@ -12,6 +14,7 @@ use linkrate_terms::{
     Direction, InterfaceKnobs, Measurement, MessageSize, Model, Protocol, RunSpec, Task,
     TestbedSpec, Workload, model,
 };
+use serde_json::Value;
 
 /// A lab on two ports of the model `toe`, with a client each.
 #[track_caller]
@@ -210,4 +213,32 @@ fn links_lose_what_a_run_asks_for_and_a_hand_over_has_its_cost() {
             assert!(plausible, "{moves} moves in {cost_ns} ns");
         }
     }
+}
+
+/// A program bounds its rate before it connects, and its connection moves while it connects.
+#[test]
+fn a_rate_that_a_program_has_set_holds_at_the_adapter() {
+    let test = "a_rate_that_a_program_has_set_holds_at_the_adapter";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start("--adapter toe");
+    let _server = Running::start(&mut lab.exec("client-0", "iperf3 -s"));
+    for toe in ["off", "on"] {
+        lab.linkrate(&format!("adapter set eth0 toe={toe}"));
+        let measured = || {
+            let words = format!("iperf3 -J -c {CLIENT} -t 2 --fq-rate 50M");
+            lab.run("sut", &words).json()
+        };
+        let mut document = Value::Null;
+        // the server may not listen yet
+        let listens = || {
+            document = measured();
+            document["error"].is_null()
+        };
+        assert!(wait_until(Duration::from_secs(20), listens), "no test");
+        let rate = document["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
+        assert!((25e6..60e6).contains(&rate), "toe {toe}: {rate} bit/s");
+    }
+    assert!(lab.counter("eth0", "toeTxBytes") > 10_000_000, "not at the adapter");
 }
