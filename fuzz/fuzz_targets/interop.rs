@@ -93,7 +93,7 @@ const FORMS: [Form; 8] = [
 fn messages(message: &Message) {
     let _ = (message.cpu(), message.error(), message.cpu_rate());
     if let Ok(request) = OmniRequest::parse(message) {
-        assert_eq!(OmniRequest::parse(&request.message()), Ok(request));
+        assert_eq!(OmniRequest::parse(&request.message(false)), Ok(request));
     }
     let _ = Form::of(message.kind()).map(|form| form.request(&message));
     let asked = OmniRequest::of(Shape::Stream, true, 1);

@@ -31,6 +31,9 @@ pub enum NetperfError {
     /// No address of IPv4.
     #[error("host {0} has no IPv4 address")]
     Host(String),
+    /// The figures cannot be right.
+    #[error("no result: {0}")]
+    NoResult(String),
     /// The control connection.
     #[error(transparent)]
     Control(#[from] ClientError),

@@ -12,6 +12,7 @@ use linkrate_interop::iperf3::{
     Padding, Parameters, Results, Role, StreamResult, Transport, stream_id,
 };
 use linkrate_interop::payload::{Phase, Socket, Stream, Work};
+use linkrate_interop::serve::InterfaceReport;
 use linkrate_sys::sched::{current_thread, own_cpu_seconds, set_affinity};
 use linkrate_sys::{dial, socket};
 use linkrate_terms::CpuSet;
@@ -25,7 +26,7 @@ use super::sampler::{Mark, Sampler, datagrams};
 const GLANCE: Duration = Duration::from_millis(10);
 /// The same where octets end it.
 const SHORT_GLANCE: Duration = Duration::from_micros(200);
-/// How long octets that end a test may take to be acknowledged, and how long the server then has to read them.
+/// How long octets that end a test may take to be acknowledged, and how long a server of TCP then has to read them.
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 const READ: Duration = Duration::from_millis(10);
 /// An interval that the end cuts short is told of from this part of its length on.
@@ -36,7 +37,7 @@ const LEAST_PART: f64 = 0.1;
 pub enum Event<'a> {
     /// Its streams are open.
     Start(&'a Start),
-    /// The figures begin: the beginning that is left out is over.
+    /// Meters are to begin: before the streams are open, or behind the beginning that is left out.
     Begun,
     /// An interval has ended.
     Interval(&'a Interval),
@@ -69,6 +70,9 @@ pub enum Problem {
     /// A stream could not be opened.
     #[error("unable to connect stream: {}", plain(.0))]
     Stream(io::Error),
+    /// The figures cannot be right.
+    #[error("no result: {0}")]
+    NoResult(String),
     /// A stream could not go on.
     #[error("unable to send or receive on stream: {0}")]
     Broken(String),
@@ -133,10 +137,17 @@ pub fn run(
         Some(mut user) => user.ask(&mut |user| ask(Some(user))),
     }?;
     let Some(asked) = asked else { return Err(ClientError::Interrupted.into()) };
-    let mut sockets = Vec::new();
+    if asked.omit_seconds == 0 {
+        // meters take their time, and the server sends as soon as it has all streams
+        hear(Event::Begun);
+    }
+    let cpu = CpuShare::start();
+    let (mut sockets, mut opened) = (Vec::new(), Instant::now());
     for index in 0..asked.ways.streams(asked.parallel) {
-        let socket = open::stream(server, options, index, test.first_octets());
-        sockets.push(socket.map_err(Problem::Stream)?);
+        let stream = open::stream(server, options, index, test.first_octets());
+        let (socket, before) = stream.map_err(Problem::Stream)?;
+        sockets.push(socket);
+        opened = before;
     }
     let start = start(options, &asked, &test, &sockets).map_err(Problem::Stream)?;
     hear(Event::Start(&start));
@@ -151,6 +162,7 @@ pub fn run(
             burst: asked.burst,
             counters: asked.counters,
             zero_copy: options.zero_copy,
+            makes_up_for_loss: false,
         };
         match Stream::start(socket, work, &phase) {
             Ok(stream) => streams.push(stream),
@@ -160,14 +172,27 @@ pub fn run(
             }
         }
     }
-    let ended = begin(&mut test)
-        .and_then(|()| {
-            Run { options, asked: &asked, stop, test: &mut test, phase: &phase }
-                .through(&streams, hear)
-        })
+    let mut run = Run {
+        options,
+        asked: &asked,
+        stop,
+        test: &mut test,
+        phase: &phase,
+        cpu,
+        opened,
+        spent_at: None,
+    };
+    let ended = run
+        .through(&streams, hear)
         .and_then(|measured| exchange(test, measured, &asked, own_congestion));
     end(&phase, streams);
     let ended = ended?;
+    let link = start.streams.first().and_then(|first| {
+        InterfaceReport::of(first.local.ip(), first.remote.ip(), asked.transport)
+    });
+    if let Some(reason) = ended.defect(link.as_ref()) {
+        return Err(Problem::NoResult(reason));
+    }
     hear(Event::End(&ended));
     Ok(ended)
 }
@@ -176,10 +201,6 @@ pub fn run(
 fn user(options: &Options) -> Result<Option<User>, Problem> {
     let read = options.user.as_ref().map(|(name, key)| User::read(name, key));
     Ok(read.transpose()?)
-}
-
-fn begin(test: &mut Iperf3Test) -> Result<(), Problem> {
-    Ok(test.begin()?)
 }
 
 /// Ends the streams.
@@ -245,6 +266,12 @@ struct Run<'a> {
     stop: &'a AtomicBool,
     test: &'a mut Iperf3Test,
     phase: &'a Phase,
+    /// The CPU time of the figures.
+    cpu: CpuShare,
+    /// Before the server could know of the last stream, and send.
+    opened: Instant,
+    /// When the streams had sent the amount of the test.
+    spent_at: Option<Instant>,
 }
 
 impl Run<'_> {
@@ -256,40 +283,36 @@ impl Run<'_> {
     ) -> Result<Measured, Problem> {
         let asked = self.asked;
         let mut sampler = Sampler::new(streams, asked.transport == Transport::Udp);
+        let most = asked.amount();
+        let receives = streams.iter().any(|stream| !stream.sends);
         let omit = f64::from(asked.omit_seconds);
+        self.test.begin()?;
+        let mut begun = Instant::now();
         if omit > 0.0 {
             self.phase.begin();
-            self.intervals(&mut sampler, streams, Some(omit), true, hear)?;
-        }
-        // meters take their time, in which nothing is counted
-        hear(Event::Begun);
-        let cpu = CpuShare::start();
-        if omit > 0.0 {
+            self.intervals(&mut sampler, streams, begun, Some(omit), true, hear)?;
+            // meters take their time, in which nothing is counted
+            hear(Event::Begun);
+            self.cpu = CpuShare::start();
             sampler.leave_out();
+            self.phase.limit_to(most);
+            begun = Instant::now();
         } else {
+            self.phase.limit_to(most);
             self.phase.begin();
+            if most.is_some() && receives {
+                // a small amount may be here before this thread hears of the beginning
+                begun = self.opened;
+            }
         }
-        let most = match asked.blocks {
-            0 => asked.bytes,
-            blocks => blocks.saturating_mul(asked.block.into()),
-        };
-        if most > 0 {
-            self.phase.limit(most);
-        }
-        let length = (most == 0).then_some(f64::from(asked.seconds));
-        let seconds = self.intervals(&mut sampler, streams, length, false, hear)?;
-        let cpu_percent = cpu.percent();
+        let length = most.is_none().then_some(f64::from(asked.seconds));
+        let seconds = self.intervals(&mut sampler, streams, begun, length, false, hear)?;
+        let cpu_percent = self.cpu.percent();
         self.phase.end();
         hear(Event::Over);
         let is_interrupted = self.stop.load(Ordering::Relaxed);
-        if most > 0 && asked.transport == Transport::Tcp {
+        if most.is_some() && streams.iter().any(|stream| stream.sends) {
             // the server counts nothing after the end
-            let deadline = Instant::now() + ACKNOWLEDGED;
-            while !sampler.is_acknowledged() && Instant::now() < deadline {
-                std::thread::sleep(SHORT_GLANCE);
-            }
-        }
-        if most > 0 {
             std::thread::sleep(match asked.transport {
                 Transport::Tcp => READ,
                 // nothing tells when the server has them
@@ -315,11 +338,13 @@ impl Run<'_> {
         })
     }
 
-    /// Tells of one interval after the other, for `length` seconds or until octets end the test. Returns the time.
+    /// Tells of one interval after the other, for `length` seconds behind `begun` or until octets end the test. Returns the
+    /// time.
     fn intervals(
         &mut self,
         sampler: &mut Sampler<'_>,
         streams: &[Stream],
+        begun: Instant,
         length: Option<f64>,
         is_omitted: bool,
         hear: &mut dyn FnMut(Event<'_>),
@@ -328,7 +353,6 @@ impl Run<'_> {
             0.0 => f64::INFINITY,
             step => step,
         };
-        let begun = Instant::now();
         let (mut told, mut count) = (0.0, 0.0);
         loop {
             let tick = step * (count + 1.0);
@@ -349,6 +373,18 @@ impl Run<'_> {
         }
     }
 
+    /// Whether the amount of the test is sent, and acknowledged where it is TCP's, or has arrived here.
+    fn is_through(&mut self, sampler: &Sampler<'_>) -> bool {
+        if self.asked.amount().is_some_and(|most| sampler.received() >= most) {
+            return true;
+        }
+        if !self.phase.is_spent() {
+            return false;
+        }
+        let spent_at = *self.spent_at.get_or_insert_with(Instant::now);
+        sampler.is_acknowledged() || spent_at.elapsed() > ACKNOWLEDGED
+    }
+
     /// Waits until `due` seconds after the beginning. False if the test ends before.
     fn wait(
         &mut self,
@@ -358,16 +394,11 @@ impl Run<'_> {
         sampler: &Sampler<'_>,
         streams: &[Stream],
     ) -> Result<bool, Problem> {
-        let most = if self.asked.blocks > 0 {
-            self.asked.blocks.saturating_mul(self.asked.block.into())
-        } else {
-            self.asked.bytes
-        };
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);
             }
-            if has_limit && (self.phase.is_spent() || sampler.received() >= most) {
+            if has_limit && self.is_through(sampler) {
                 return Ok(false);
             }
             if let Some(reason) = streams.iter().find_map(Stream::failure) {
@@ -415,6 +446,8 @@ fn exchange(
     own_congestion: Option<String>,
 ) -> Result<End, Problem> {
     let is_udp = asked.transport == Transport::Udp;
+    // all of it was acknowledged at the end of this end's time
+    let is_amount = asked.amount().is_some() && !is_udp;
     let own = (0..).zip(&measured.streams).zip(&measured.totals).map(
         |((index, (_, sends)), [from, to])| StreamResult {
             id: stream_id(index),
@@ -467,7 +500,11 @@ fn exchange(
                 sent_bytes: sent.bytes,
                 received_bytes: received.bytes,
                 sent_seconds: time(sent.seconds, measured.seconds),
-                received_seconds: time(received.seconds, measured.seconds),
+                received_seconds: match *sends && is_amount && their.bytes == own.bytes {
+                    // the server's goes on until it hears of the end
+                    true => measured.seconds,
+                    false => time(received.seconds, measured.seconds),
+                },
                 retransmits: sent.retransmits,
                 spread: *spread,
                 received: is_udp.then_some(received_datagrams),

@@ -16,13 +16,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a wait looks at the time.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// Opens stream `index` of the test with this cookie.
+/// Opens stream `index` of the test with this cookie. Returns it with the time before its first octets: the server cannot
+/// know of it earlier.
 pub(super) fn stream(
     server: SocketAddr,
     options: &Options,
     index: u32,
     cookie: &[u8],
-) -> io::Result<Socket> {
+) -> io::Result<(Socket, Instant)> {
     let mut socket = options.socket.clone();
     if socket.from_port != 0 {
         // one port each, as iperf3 does
@@ -31,13 +32,15 @@ pub(super) fn stream(
     match options.transport {
         Transport::Tcp => {
             let mut stream = dial::tcp(server, &socket, options.patience())?;
+            let before = Instant::now();
             stream.write_all(cookie)?;
-            Ok(Socket::Tcp(stream))
+            Ok((Socket::Tcp(stream), before))
         }
         Transport::Udp => {
             let socket = dial::udp(server, &socket)?;
+            let before = Instant::now();
             greet(&socket)?;
-            Ok(Socket::Udp(socket))
+            Ok((Socket::Udp(socket), before))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use linkrate_interop::iperf3::{Parameters, Transport, Ways};
+use linkrate_interop::serve::InterfaceReport;
 
 /// A stream that is open.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,10 +186,78 @@ impl Datagrams {
 }
 
 impl End {
+    /// Why the figures cannot be a result; `None` where they can. `link` is the interface of this end.
+    #[must_use]
+    pub fn defect(&self, link: Option<&InterfaceReport>) -> Option<String> {
+        if self.is_interrupted {
+            return None;
+        }
+        [true, false].into_iter().find_map(|sends| {
+            let streams: Vec<_> =
+                self.streams.iter().filter(|stream| stream.sends == sends).collect();
+            let bytes: u64 = streams.iter().map(|stream| stream.received_bytes).sum();
+            let seconds = streams.iter().map(|stream| stream.received_seconds).reduce(f64::max)?;
+            if bytes == 0 || seconds <= 0.0 {
+                return Some(format!("the receiver has {bytes} octets in {seconds} s"));
+            }
+            link?.refutes(bytes as f64 * 8.0 / seconds)
+        })
+    }
+
     /// Congestion control of the sender and of the receiver; with both ways this end is the sender.
     #[must_use]
     pub fn congestion(&self, ways: Ways) -> [Option<&str>; 2] {
         let (own, remote) = (self.own_congestion.as_deref(), self.remote_congestion.as_deref());
         if ways == Ways::Reverse { [remote, own] } else { [own, remote] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_that_cannot_be_right_are_no_result() {
+        let link = InterfaceReport {
+            name: "eth0".to_owned(),
+            mtu: 1500,
+            link_bits_per_second: Some(1e9),
+            limit_bits_per_second: Some(941.5e6),
+            limit_unknown: None,
+            is_bounded: true,
+        };
+        let stream = |sends, received_bytes, received_seconds| StreamEnd {
+            socket: 5,
+            sends,
+            sent_bytes: received_bytes,
+            received_bytes,
+            sent_seconds: 1.0,
+            received_seconds,
+            retransmits: None,
+            spread: Spread::default(),
+            received: None,
+            sent_packets: 0,
+        };
+        let end = |streams| End {
+            streams,
+            own_cpu_percent: [0.0; 3],
+            remote_cpu_percent: [0.0; 3],
+            own_congestion: None,
+            remote_congestion: None,
+            is_interrupted: false,
+        };
+        let second = 117_000_000;
+        let good = end(vec![stream(true, second, 1.0), stream(false, second, 1.0)]);
+        assert_eq!(good.defect(Some(&link)), None);
+        let slow = end(vec![stream(true, second, 1.0), stream(false, 262_144, 3.5e-7)]);
+        assert_eq!((slow.defect(None), slow.defect(Some(&link)).is_some()), (None, true));
+        for (bytes, seconds, said) in [
+            (0, 1.0, "the receiver has 0 octets in 1 s"),
+            (5, 0.0, "the receiver has 5 octets in 0 s"),
+        ] {
+            let wrong = end(vec![stream(true, second, 1.0), stream(false, bytes, seconds)]);
+            assert_eq!(wrong.defect(None).as_deref(), Some(said));
+            assert_eq!(End { is_interrupted: true, ..wrong }.defect(None), None);
+        }
     }
 }

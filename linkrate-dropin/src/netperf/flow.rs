@@ -24,6 +24,10 @@ const GLANCE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A UDP transaction without a response for so long ends the test, as a lost datagram would end netperf's.
 const SILENCE: Duration = Duration::from_secs(5);
+/// An interval that is not named.
+const INTERVAL: Duration = Duration::from_millis(1);
+/// Empty datagrams that tell a server of the end, as netperf sends them: some may be lost.
+const FAREWELLS: usize = 3;
 /// The largest datagram of IPv4.
 const MOST_DATAGRAM: u32 = 65_507;
 /// Latencies are kept with three digits, up to a minute, in ns.
@@ -45,6 +49,10 @@ pub(super) struct Tally {
     pub(super) failed_calls: u64,
     pub(super) transactions: u64,
     pub(super) seconds: f64,
+    /// Part of it in which the next interval was waited for.
+    pub(super) paused_seconds: f64,
+    /// This end of the data connection; of several, of the last one.
+    pub(super) local: Option<SocketAddr>,
     /// Latencies of transactions, ns.
     pub(super) latencies: Option<Histogram<u64>>,
     /// SO_SNDBUF and SO_RCVBUF at the beginning, and at the end.
@@ -71,6 +79,41 @@ impl Clock<'_> {
     }
 }
 
+/// A bound of the calls in each interval.
+#[derive(Debug)]
+struct Pace {
+    burst: u32,
+    interval: Duration,
+    /// Calls that are left in this one.
+    left: u32,
+    /// When the next one begins.
+    next: Instant,
+}
+
+impl Pace {
+    fn of(burst: u32, interval: Option<Duration>) -> Self {
+        let interval = interval.unwrap_or(INTERVAL);
+        Self { burst, interval, left: burst, next: Instant::now() + interval }
+    }
+
+    /// Takes a call. Where it was the last one of its interval, this is how long the next one is to be waited for. An
+    /// interval that the calls outlast is left out, as by a timer that fires meanwhile.
+    fn take(&mut self) -> Duration {
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 {
+            return Duration::ZERO;
+        }
+        self.left = self.burst;
+        let now = Instant::now();
+        while self.next <= now {
+            self.next += self.interval;
+        }
+        let pause = self.next - now;
+        self.next += self.interval;
+        pause
+    }
+}
+
 /// Moves the payload of a test until it is over, and until the far end has closed.
 ///
 /// # Errors
@@ -92,7 +135,7 @@ pub(super) fn run(
     let transacts = !matches!(options.test.shape, Shape::Stream | Shape::Maerts);
     let calls = match transacts {
         true => options.sizes(),
-        false => [choice(options.message[0], before.0), choice(options.message[1], before.1)],
+        false => [choice(options.message[0][0], before.0), choice(options.message[0][1], before.1)],
     };
     let latencies = match transacts {
         true => Some(Histogram::new_with_bounds(1, LONGEST_NS, 3).map_err(io::Error::other)?),
@@ -106,6 +149,8 @@ pub(super) fn run(
         failed_calls: 0,
         transactions: 0,
         seconds: 0.0,
+        paused_seconds: 0.0,
+        local: None,
         latencies,
         buffers: [before; 2],
         calls,
@@ -118,7 +163,8 @@ pub(super) fn run(
         Length::Units(units) => (None, Some(units)),
     };
     let clock = Clock { begun, until, units, stop };
-    let mut flow = Flow { options, progress, clock, tally: &mut tally };
+    let pace = options.interval_burst.map(|burst| Pace::of(burst, options.interval));
+    let mut flow = Flow { options, progress, clock, pace, tally: &mut tally };
     match (options.test.udp, options.test.shape) {
         (true, shape) => {
             socket::connect(&socket, far_end)?;
@@ -167,12 +213,29 @@ struct Flow<'a> {
     options: &'a Options,
     progress: &'a Progress,
     clock: Clock<'a>,
+    pace: Option<Pace>,
     tally: &'a mut Tally,
 }
 
 impl Flow<'_> {
     fn count(&self, units: u64) {
         self.progress.units.store(units, Ordering::Relaxed);
+    }
+
+    /// Waits for the next interval where this one has had its calls, and no longer than the test lasts.
+    fn pause(&mut self) {
+        let Some(pace) = &mut self.pace else { return };
+        let until = Instant::now() + pace.take();
+        let until = self.clock.until.map_or(until, |end| until.min(end));
+        let begun = Instant::now();
+        while !self.clock.stop.load(Ordering::Relaxed) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(GLANCE));
+        }
+        self.tally.paused_seconds += begun.elapsed().as_secs_f64();
     }
 
     fn end(&mut self) {
@@ -193,6 +256,7 @@ impl Flow<'_> {
                 self.transact(&mut stream)?;
             }
         }
+        self.tally.local = stream.local_addr().ok();
         self.tally.info = tcp_info(&stream).ok();
         self.tally.congestion = socket::congestion(&stream).ok();
         self.tally.buffers[1] = socket::buffers(&stream)?;
@@ -272,6 +336,7 @@ impl Flow<'_> {
                     self.tally.sent_bytes += octets as u64;
                     self.tally.send_calls += 1;
                     self.count(self.tally.sent_bytes);
+                    self.pause();
                 }
                 Err(error) if is_passing(&error) => {}
                 // the end of the test, and not of the connection
@@ -353,6 +418,7 @@ impl Flow<'_> {
                 break;
             }
             self.completed(begun.pop_front());
+            self.pause();
         }
         self.end();
         Ok(())
@@ -436,6 +502,8 @@ impl Flow<'_> {
             self.completed(Some(begun));
             self.tally.buffers[1] = socket::buffers(&stream)?;
             self.tally.congestion = socket::congestion(&stream).ok();
+            self.tally.local = stream.local_addr().ok();
+            self.pause();
         }
         self.end();
         if self.clock.units.is_none() {
@@ -448,10 +516,16 @@ impl Flow<'_> {
     }
 
     fn datagrams(&mut self, socket: &UdpSocket, shape: Shape) -> io::Result<()> {
+        self.tally.local = socket.local_addr().ok();
         match shape {
             Shape::Stream => self.send_datagrams(socket),
             _ => self.transact_datagrams(socket),
+        }?;
+        for _ in 0..FAREWELLS {
+            // without it the server waits some seconds longer
+            let _ = socket.send(&[]);
         }
+        Ok(())
     }
 
     fn send_datagrams(&mut self, socket: &UdpSocket) -> io::Result<()> {
@@ -462,6 +536,7 @@ impl Flow<'_> {
                     self.tally.sent_bytes += octets as u64;
                     self.tally.send_calls += 1;
                     self.count(self.tally.sent_bytes);
+                    self.pause();
                 }
                 Err(error) if is_passing(&error) => {}
                 Err(error) if socket::is_out_of_buffers(&error) => self.tally.failed_calls += 1,
@@ -493,6 +568,7 @@ impl Flow<'_> {
                     self.tally.received_bytes += octets as u64;
                     self.tally.receive_calls += 1;
                     self.completed(begun.pop_front());
+                    self.pause();
                 }
                 Err(error) if is_passing(&error) && heard.elapsed() < silence => {}
                 Err(error) if is_passing(&error) && self.options.socket_timeout.is_some() => {

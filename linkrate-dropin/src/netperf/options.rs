@@ -7,18 +7,25 @@ use std::time::Duration;
 use linkrate_interop::netperf::{PORT, Shape};
 
 use super::selectors;
+use value::{Value, cpus, local, types_of_service};
+
+mod value;
 
 /// Options of all tests that take a value.
-const WITH_VALUE: &str = "aAbBDfFHiIlLnpPtTvwWYZ";
+const WITH_VALUE: &str = "aAbBDfFHiIkKlLnoOpPtTvwWYZ";
 /// Options of all tests that take none.
 const WITHOUT_VALUE: &str = "cCdjNrV46";
 /// Options of a test that take a value.
 const TEST_WITH_VALUE: &str = "bdeHKLmMpPrRsStT";
 /// Options of a test that take none.
 const TEST_WITHOUT_VALUE: &str = "cCDj46";
+/// Options of a test that name results, or none for the usual ones.
+const SELECTORS: &str = "koO";
 
 /// Most seconds of a test, and most requests that are outstanding.
 const MOST: u32 = 86_400;
+/// Most octets of a passphrase: what a message has room for.
+const MOST_PASSPHRASE: usize = 647;
 /// Most octets of a call.
 const MOST_CALL: u32 = 64 << 20;
 
@@ -74,6 +81,8 @@ pub enum Question {
         /// At the far end.
         far: bool,
     },
+    /// The version of the client (`-V`).
+    Version,
 }
 
 /// How long a test lasts.
@@ -140,8 +149,8 @@ pub struct Options {
     pub on_cpu: [Option<u32>; 2],
     /// Socket buffers of both ends, octets: send and receive of each.
     pub buffers: [[Option<u32>; 2]; 2],
-    /// Octets of a send call, and of a receive call.
-    pub message: [Option<u32>; 2],
+    /// Octets of the calls of a stream, of both ends: send and receive of each.
+    pub message: [[Option<u32>; 2]; 2],
     /// Octets of a request and of a response, where the test has them.
     pub transaction: [u32; 2],
     /// TCP_NODELAY.
@@ -154,6 +163,14 @@ pub struct Options {
     pub tos: [Option<u8>; 2],
     /// Whether packets of the test may go by a router, where it is told.
     pub routed: Option<bool>,
+    /// The host or address of the server that the data connection goes to; `None` for that of the control connection.
+    pub data_host: Option<String>,
+    /// The passphrase that the server waits for.
+    pub passphrase: Option<String>,
+    /// Calls that send at the beginning of each interval; `None` for as many as can be.
+    pub interval_burst: Option<u32>,
+    /// The interval; `None` for 1 ms.
+    pub interval: Option<Duration>,
     /// The address of the data connection at this end.
     pub local: Option<Ipv4Addr>,
     /// How long a transaction of datagrams may take before another one takes its place.
@@ -186,13 +203,17 @@ impl Default for Options {
             confidence: None,
             on_cpu: [None; 2],
             buffers: [[None; 2]; 2],
-            message: [None; 2],
+            message: [[None; 2]; 2],
             transaction: [1; 2],
             nodelay: false,
             burst: 0,
             congestion: [None, None],
             tos: [None; 2],
             routed: None,
+            data_host: None,
+            passphrase: None,
+            interval_burst: None,
+            interval: None,
             local: None,
             socket_timeout: None,
             data_ports: [0; 2],
@@ -207,11 +228,13 @@ impl Default for Options {
 /// One letter and its value.
 type Given = (char, Option<String>);
 
-/// Takes options apart as getopt(3) does. `-k`, `-o` and `-O` may have a value behind them.
+/// Takes options apart as getopt(3) does. Options that are in neither list may have a value behind them where they are
+/// those of `selectors`.
 fn apart(
     words: &[String],
     with: &str,
     without: &str,
+    selectors: &str,
     place: &'static str,
 ) -> Result<Vec<Given>, OptionsError> {
     let mut given = Vec::new();
@@ -227,7 +250,7 @@ fn apart(
         };
         let mut letters = letters.chars();
         while let Some(letter) = letters.next() {
-            if "koO".contains(letter) {
+            if selectors.contains(letter) {
                 let rest = letters.as_str();
                 let value = match rest.is_empty() {
                     false => Some(rest.to_owned()),
@@ -266,112 +289,6 @@ fn apart(
     Ok(given)
 }
 
-/// A size with netperf's letters: K, M, G for powers of 1024, k, m, g for those of 1000.
-fn size(text: &str) -> Option<u64> {
-    let (digits, unit) = match text.char_indices().last()? {
-        (at, 'K') => (&text[..at], 1 << 10),
-        (at, 'M') => (&text[..at], 1 << 20),
-        (at, 'G') => (&text[..at], 1 << 30),
-        (at, 'k') => (&text[..at], 1000),
-        (at, 'm') => (&text[..at], 1_000_000),
-        (at, 'g') => (&text[..at], 1_000_000_000),
-        _ => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
-}
-
-/// A value with its letter.
-struct Value<'a>(char, &'a str);
-
-impl Value<'_> {
-    fn wrong<T>(&self, expected: &'static str) -> Result<T, OptionsError> {
-        Err(OptionsError::Value { option: self.0, found: self.1.to_owned(), expected })
-    }
-
-    fn whole(&self, least: u32, most: u32, expected: &'static str) -> Result<u32, OptionsError> {
-        match self.1.parse() {
-            Ok(number) if (least..=most).contains(&number) => Ok(number),
-            _ => self.wrong(expected),
-        }
-    }
-
-    /// Both halves of `first,second`. One value alone is both, and an empty half is open.
-    fn halves(&self) -> [&str; 2] {
-        match self.1.split_once(',') {
-            Some((first, second)) => [first, second],
-            None => [self.1; 2],
-        }
-    }
-
-    fn sizes(&self, most: u32) -> Result<[Option<u32>; 2], OptionsError> {
-        let mut sizes = [None; 2];
-        for (half, text) in sizes.iter_mut().zip(self.halves()) {
-            // a negative one is open, as an empty one
-            if text.is_empty() || text.starts_with('-') && size(&text[1..]).is_some() {
-                continue;
-            }
-            *half = match size(text).and_then(|size| u32::try_from(size).ok()) {
-                // a size of zero is open, as in netperf
-                Some(0) => None,
-                Some(size) if size <= most => Some(size),
-                _ => return self.wrong("a size such as 16K, or two with a comma, up to 64 MiB"),
-            };
-        }
-        Ok(sizes)
-    }
-
-    fn seconds(&self) -> Result<Duration, OptionsError> {
-        let text = self.1.split_once(',').map_or(self.1, |(first, _)| first);
-        // a negative one makes netperf look at the clock after each call, which is done here anyway
-        match text.trim_start_matches('-').parse::<f64>() {
-            Ok(seconds) if (0.01..=3600.0).contains(&seconds) => {
-                Ok(Duration::from_secs_f64(seconds))
-            }
-            _ => self.wrong("seconds from 0.01 to 3600"),
-        }
-    }
-
-    fn length(&self) -> Result<Length, OptionsError> {
-        match self.1.strip_prefix('-') {
-            Some(units) => match size(units) {
-                Some(units) if (1..=1 << 31).contains(&units) => Ok(Length::Units(units)),
-                _ => self.wrong("a negative number of bytes or transactions up to 2^31"),
-            },
-            None => self.whole(1, MOST, "seconds from 1 to 86400").map(Length::Seconds),
-        }
-    }
-
-    fn test(&self) -> Result<Test, OptionsError> {
-        let plain = |shape, udp| Test { shape, udp, sends_files: false, omni: false };
-        Ok(match self.1.to_ascii_uppercase().as_str() {
-            "TCP_STREAM" => plain(Shape::Stream, false),
-            "TCP_SENDFILE" => Test { sends_files: true, ..plain(Shape::Stream, false) },
-            "TCP_MAERTS" => plain(Shape::Maerts, false),
-            "TCP_RR" => plain(Shape::RequestResponse, false),
-            "TCP_CRR" => plain(Shape::ConnectRequestResponse, false),
-            "TCP_CC" => plain(Shape::Connect, false),
-            "UDP_STREAM" => plain(Shape::Stream, true),
-            "UDP_RR" => plain(Shape::RequestResponse, true),
-            "OMNI" => Test { omni: true, ..plain(Shape::Stream, false) },
-            _ => {
-                return self.wrong(
-                    "one of TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, TCP_CC, UDP_STREAM, UDP_RR, \
-                     OMNI, TCP_MSS, LOC_CPU, REM_CPU",
-                );
-            }
-        })
-    }
-
-    fn question(&self) -> Option<Question> {
-        match self.1.to_ascii_uppercase().as_str() {
-            "TCP_MSS" => Some(Question::Mss),
-            "LOC_CPU" => Some(Question::CpuRate { far: false }),
-            "REM_CPU" => Some(Question::CpuRate { far: true }),
-            _ => None,
-        }
-    }
-}
-
 impl Options {
     /// Octets of a request and of a response; none in streams, and where connections are all that is counted.
     pub(super) fn sizes(&self) -> [u32; 2] {
@@ -396,11 +313,18 @@ impl Options {
             Some(at) => (&words[..at], &words[at + 1..]),
             None => (words, &[][..]),
         };
-        for (letter, value) in apart(global, WITH_VALUE, WITHOUT_VALUE, "")? {
-            options.take(letter, value.as_deref().unwrap_or_default(), value.as_deref())?;
+        for (letter, value) in apart(global, WITH_VALUE, WITHOUT_VALUE, "", "")? {
+            options.take(letter, value.as_deref().unwrap_or_default())?;
         }
-        for (letter, value) in apart(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, " behind --")? {
+        let own = apart(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, SELECTORS, " behind --")?;
+        for (letter, value) in own {
             options.take_own(letter, value.as_deref().unwrap_or_default(), value.as_deref())?;
+        }
+        if options.interval_burst.is_some() && options.test.shape == Shape::Maerts {
+            return Value('b', "").wrong("a test in which this end sends");
+        }
+        if options.interval.is_some() && options.interval_burst.is_none() {
+            options.without_effect.push('w');
         }
         if options.test.omni && options.output == Output::Classic {
             options.output = Output::Columns(selectors::usual(&options));
@@ -408,12 +332,7 @@ impl Options {
         Ok(options)
     }
 
-    fn take(
-        &mut self,
-        letter: char,
-        text: &str,
-        selectors: Option<&str>,
-    ) -> Result<(), OptionsError> {
+    fn take(&mut self, letter: char, text: &str) -> Result<(), OptionsError> {
         let value = Value(letter, text);
         match letter {
             'H' => text.split(',').next().unwrap_or_default().clone_into(&mut self.host),
@@ -447,7 +366,13 @@ impl Options {
             // the control connection needs no address of its own
             'L' => self.local = self.local.or(local(&value)?),
             'j' => self.latencies = true,
-            'k' | 'o' | 'O' => self.select(letter, selectors)?,
+            'V' => self.question = Some(Question::Version),
+            'Z' if text.is_empty() || text.len() > MOST_PASSPHRASE => {
+                return value.wrong("a passphrase of 1 to 647 octets");
+            }
+            'Z' => self.passphrase = Some(text.to_owned()),
+            'b' => self.interval_burst = value.interval_burst()?,
+            'w' => self.interval = Some(value.interval()?),
             '6' => return value.wrong("IPv4; data connections of IPv6 are not there yet"),
             // they choose what netperf does anyway here, or fill memory with something else
             '4' | 'd' => {}
@@ -466,8 +391,9 @@ impl Options {
         match letter {
             's' => self.buffers[0] = value.sizes(u32::MAX)?,
             'S' => self.buffers[1] = value.sizes(u32::MAX)?,
-            'm' => self.message[0] = value.sizes(MOST_CALL)?[0],
-            'M' => self.message[1] = value.sizes(MOST_CALL)?[0],
+            'm' => [self.message[0][0], self.message[1][0]] = value.sizes_apart(MOST_CALL)?,
+            'M' => [self.message[1][1], self.message[0][1]] = value.sizes_apart(MOST_CALL)?,
+            'H' => self.data_host = value.data_host()?.or(self.data_host.take()),
             'r' => {
                 let sizes = value.sizes(MOST_CALL)?;
                 self.transaction = sizes.map(|size| size.unwrap_or(1));
@@ -548,18 +474,19 @@ impl Options {
         }
     }
 
+    /// `most,fewest`, where one value is both; from 3 to 30 tests, and never fewer than the fewest, as in netperf.
     fn iterations(&mut self, value: &Value<'_>) -> Result<(), OptionsError> {
-        const EXPECTED: &str = "most tests from 2 to 1000, and the fewest with a comma";
-        let [most, least] = value.halves().map(str::parse);
-        let least = if value.1.contains(',') { least } else { Ok(3) };
-        match (most, least) {
-            (Ok(most), Ok(least)) if (2..=1000).contains(&most) && least >= 2 => {
-                let before = self.confidence.unwrap_or(Confidence::USUAL);
-                self.confidence = Some(Confidence { most, least: least.min(most), ..before });
-                Ok(())
-            }
-            _ => value.wrong(EXPECTED),
-        }
+        let before = self.confidence.unwrap_or(Confidence::USUAL);
+        let [most, least] = value.halves().map(|half| match half {
+            "" => None,
+            half => Some(half.parse::<u32>()),
+        });
+        let (Ok(most), Ok(least)) = (most.unwrap_or(Ok(1)), least.unwrap_or(Ok(1))) else {
+            return value.wrong("most tests, and the fewest with a comma");
+        };
+        let [most, least] = [most.max(least), least].map(|tests| tests.clamp(3, 30));
+        self.confidence = Some(Confidence { most, least, ..before });
+        Ok(())
     }
 
     fn select(&mut self, letter: char, names: Option<&str>) -> Result<(), OptionsError> {
@@ -598,71 +525,6 @@ impl fmt::Display for Confidence {
     }
 }
 
-/// Types of service of both ends: numbers, or names of RFC 2474, 2597, 3246 and 1349.
-fn types_of_service(value: &Value<'_>) -> Result<[Option<u8>; 2], OptionsError> {
-    let mut both = [None; 2];
-    for (tos, text) in both.iter_mut().zip(value.halves()) {
-        if text.is_empty() {
-            continue;
-        }
-        *tos = match type_of_service(text) {
-            Some(found) => Some(found),
-            None => return value.wrong("a number up to 0xff, or a name such as EF, CS5, AF21"),
-        };
-    }
-    Ok(both)
-}
-
-fn type_of_service(text: &str) -> Option<u8> {
-    let text = text.to_ascii_lowercase();
-    if let Some(digits) = text.strip_prefix("0x") {
-        return u8::from_str_radix(digits, 16).ok();
-    }
-    let digit = |name: &str| name.parse::<u8>().ok();
-    match text.as_str() {
-        "ef" => Some(46 << 2),
-        "lowdelay" => Some(0x10),
-        "throughput" => Some(0x08),
-        "reliability" => Some(0x04),
-        name => match (name.strip_prefix("cs"), name.strip_prefix("af")) {
-            (Some(class), _) => digit(class).filter(|class| *class < 8).map(|class| class << 5),
-            (_, Some(numbers)) => {
-                let number = digit(numbers)?;
-                let (class, drop) = (number / 10, number % 10);
-                ((1..=4).contains(&class) && (1..=3).contains(&drop))
-                    .then_some((class << 5) | (drop << 3))
-            }
-            _ => digit(name),
-        },
-    }
-}
-
-/// An address of this host, without the family behind it; `None` for any.
-fn local(value: &Value<'_>) -> Result<Option<Ipv4Addr>, OptionsError> {
-    match value.1.split(',').next().unwrap_or_default() {
-        "" => Ok(None),
-        text => match text.parse() {
-            Ok(address) => Ok(Some(address)),
-            Err(_) => value.wrong("an IPv4 address of this host"),
-        },
-    }
-}
-
-/// `N`: both programs on CPU N; `N,`: this one; `,N`: the server.
-fn cpus(value: &Value<'_>) -> Result<[Option<u32>; 2], OptionsError> {
-    let mut cpus = [None; 2];
-    for (cpu, text) in cpus.iter_mut().zip(value.halves()) {
-        *cpu = match text {
-            "" => None,
-            text => match text.parse() {
-                Ok(number) => Some(number),
-                Err(_) => return value.wrong("the number of a CPU, or two with a comma"),
-            },
-        };
-    }
-    Ok(cpus)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -687,6 +549,16 @@ mod tests {
         assert_eq!(options.unit, Some('m'));
         assert_eq!(options.interim, Some(Duration::from_millis(250)));
         let confidence = Confidence { level: 0.95, width: 0.1, most: 8, least: 4 };
+        for (tests, expected) in [
+            ("10", (10, 10)),
+            ("5,10", (10, 10)),
+            ("1", (3, 3)),
+            ("100", (30, 30)),
+            ("12,", (12, 3)),
+        ] {
+            let asked = parsed(&format!("-i {tests}")).unwrap().confidence.unwrap();
+            assert_eq!((asked.most, asked.least), expected, "-i {tests}");
+        }
         assert_eq!(options.confidence, Some(confidence));
         assert_eq!(options.on_cpu, [Some(1), None]);
         assert_eq!(options.transaction, [64, 1024]);
@@ -705,10 +577,38 @@ mod tests {
         }
         let script = parsed("-c 100 -C 99.5 -l 5 -- -s -1 -S -1,-1 -m 4096").unwrap();
         assert_eq!((script.cpu, script.length), ([true; 2], Length::Seconds(5)));
-        assert_eq!((script.buffers, script.message), ([[None; 2]; 2], [Some(4096), None]));
+        assert_eq!(
+            (script.buffers, script.message),
+            ([[None; 2]; 2], [[Some(4096), None], [None; 2]])
+        );
+        for (line, [here, there]) in [
+            ("-m 1K", [[Some(1024), None], [None; 2]]),
+            ("-m ,1K", [[None; 2], [Some(1024), None]]),
+            ("-M 2K", [[None; 2], [None, Some(2048)]]),
+            ("-m 1K,2K -M ,4K", [[Some(1024), Some(4096)], [Some(2048), None]]),
+        ] {
+            assert_eq!(parsed(&format!("-- {line}")).unwrap().message, [here, there], "{line}");
+        }
+        let elsewhere = |line: &str| parsed(line).unwrap().data_host;
+        assert_eq!(elsewhere("-H a -- -H 192.0.2.9/24,4").as_deref(), Some("192.0.2.9"));
+        assert_eq!(elsewhere("-H a -- -H ,inet"), None);
+        let paced = parsed("-b 3 -w 10 -Z secret").unwrap();
+        assert_eq!(
+            (paced.interval_burst, paced.interval),
+            (Some(3), Some(Duration::from_millis(10)))
+        );
+        assert_eq!(paced.passphrase.as_deref(), Some("secret"));
+        assert_eq!(parsed("-w 200u").unwrap().interval, Some(Duration::from_micros(200)));
+        // in front of `--` they are alignments
+        let offsets = parsed("-o 8,8 -k 1,1 -O 8").unwrap();
+        assert_eq!(
+            (offsets.output, offsets.without_effect),
+            (Output::Classic, vec!['o', 'k', 'O'])
+        );
         let question = |line: &str| parsed(line).unwrap().question;
         assert_eq!(question("-t REM_CPU"), Some(Question::CpuRate { far: true }));
         assert_eq!(question("-t tcp_mss -P 0"), Some(Question::Mss));
+        assert_eq!(question("-V"), Some(Question::Version));
         assert_eq!(question("-t TCP_RR"), None);
         let omni = parsed("-t OMNI -- -d recv -T tcp -k THROUGHPUT,direction").unwrap();
         assert_eq!(omni.test.shape, Shape::Maerts);
@@ -738,7 +638,11 @@ mod tests {
             ("-l", "option -l is \"\", expected a value"),
             ("-p 0", "option -p is \"0\", expected a TCP port"),
             ("-I 90", "option -I is \"90\", expected 95 or 99"),
-            ("-i 1", "option -i is \"1\", expected most tests"),
+            ("-i x", "option -i is \"x\", expected most tests"),
+            ("-b 1,1", "option -b is \"1,1\", expected a number of calls"),
+            ("-t TCP_MAERTS -b 1", "option -b is \"\", expected a test in which this end sends"),
+            ("-w 1,1", "option -w is \"1,1\", expected a time"),
+            ("-- -H a,6", "option -H is \"a,6\", expected a host and a family of IPv4"),
             ("-f z", "option -f is \"z\", expected one of k"),
             ("-Y af44", "option -Y is \"af44\", expected a number up to 0xff"),
             ("-- -L here", "option -L is \"here\", expected an IPv4 address"),
@@ -756,15 +660,6 @@ mod tests {
         #[test]
         fn any_words_are_options_or_an_error(words in prop::collection::vec("[ -~]{0,8}", 0..8)) {
             let _ = Options::parse(&words);
-        }
-
-        #[test]
-        fn a_size_reads_back(number in 0_u64..1 << 20, unit in "[KMGkmg]?") {
-            let factor = match unit.as_str() {
-                "K" => 1 << 10, "M" => 1 << 20, "G" => 1 << 30,
-                "k" => 1000, "m" => 1_000_000, "g" => 1_000_000_000, _ => 1,
-            };
-            prop_assert_eq!(size(&format!("{number}{unit}")), Some(number * factor));
         }
     }
 }

@@ -9,6 +9,9 @@ use super::options::{Options, Output};
 use super::selectors;
 use super::test::Report;
 
+/// The least part of a stream that is told to be lost: that of one digit of per cents.
+const LEAST_LOST: f64 = 0.001;
+
 /// A unit of throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Unit {
@@ -122,7 +125,11 @@ pub(super) fn text(options: &Options, report: &Report) -> String {
         Output::Commas(names) => commas(names, options, report),
         Output::Columns(names) => columns(names, options, report),
         Output::Classic if options.verbosity == 0 => {
-            format!("{:.2}\n", Unit::of(options).convert(report.rate))
+            let rate = match is_udp_stream(options) {
+                true => sent(report),
+                false => report.rate,
+            };
+            format!("{:.2}\n", Unit::of(options).convert(rate))
         }
         Output::Classic => classic(options, report),
     };
@@ -197,6 +204,15 @@ impl Cpu {
             ],
         }
     }
+}
+
+fn is_udp_stream(options: &Options) -> bool {
+    options.test.udp && options.test.shape == Shape::Stream
+}
+
+/// Octets that this end sent in a second, of which some may be lost.
+fn sent(report: &Report) -> f64 {
+    report.tally.sent_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE)
 }
 
 fn classic(options: &Options, report: &Report) -> String {
@@ -335,7 +351,6 @@ fn datagrams(options: &Options, report: &Report) -> String {
         );
     }
     let (tally, results) = (&report.tally, &report.results);
-    let there = results.received_bytes as f64 / tally.seconds.max(f64::MIN_POSITIVE);
     let of_cpu = |figures: [f64; 2]| match with_cpu {
         true => format!("     {:<6.2}   {:<6.3}", figures[0], figures[1]),
         false => String::new(),
@@ -348,12 +363,12 @@ fn datagrams(options: &Options, report: &Report) -> String {
         tally.seconds,
         tally.send_calls,
         tally.failed_calls,
-        unit.convert(report.rate),
+        unit.convert(sent(report)),
         of_cpu(cpu.here),
         report.response.receive_buffer,
         tally.seconds,
         results.receive_calls,
-        unit.convert(there),
+        unit.convert(report.rate),
         of_cpu(cpu.there),
     );
     text
@@ -362,11 +377,18 @@ fn datagrams(options: &Options, report: &Report) -> String {
 /// What netperf gets wrong, or does not say.
 pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
-    if options.cpu != [false; 2] && is_of_this_host((*report.server.ip()).into()) {
+    if options.cpu != [false; 2] && is_of_this_host(report.data.into()) {
         notes.push(
             "both ends are on this host: its CPU time is that of both, and each service demand contains the other"
                 .to_owned(),
         );
+    }
+    let lost = 1.0 - report.rate / sent(report);
+    if is_udp_stream(options) && lost >= LEAST_LOST {
+        notes.push(format!(
+            "{:.1} % of what was sent did not arrive; netperf's -v 0 names what was sent, and THROUGHPUT what arrived",
+            lost * 100.0
+        ));
     }
     if let Some(cpu) = &report.cpu {
         let steal = cpu.unsure_seconds * 100.0 / cpu.seconds.max(f64::MIN_POSITIVE);

@@ -20,7 +20,11 @@ pub(super) fn answer(
         // netperf ends neither of them with a new line
         Question::CpuRate { far: false } => ticks_per_second().to_string(),
         Question::CpuRate { far: true } => {
-            NetperfTest::cpu_rate(server(options)?, stop)?.to_string()
+            let passphrase = options.passphrase.as_deref();
+            NetperfTest::cpu_rate(server(options)?, passphrase, stop)?.to_string()
+        }
+        Question::Version => {
+            format!("Netperf version 2.7.1 (linkrate {})\n", env!("CARGO_PKG_VERSION"))
         }
         Question::Mss => {
             // -1 where the kernel does not tell

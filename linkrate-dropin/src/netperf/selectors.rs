@@ -137,11 +137,19 @@ const ALL: &[(&str, &str, Value)] = &[
     }),
     ("LOCAL_SEND_SIZE", "Local Send Size", |_, report| number(report.tally.calls[0])),
     ("LOCAL_RECV_SIZE", "Local Recv Size", |_, report| number(report.tally.calls[1])),
-    ("REMOTE_SEND_SIZE", "Remote Send Size", |_, report| number(report.response.send_size)),
-    ("REMOTE_RECV_SIZE", "Remote Recv Size", |_, report| number(report.response.receive_size)),
-    ("REMOTE_SEND_WIDTH", "Remote Send Width", |_, report| number(report.response.send_width)),
-    ("REMOTE_RECV_WIDTH", "Remote Recv Width", |_, report| number(report.response.receive_width)),
-    ("DEST_ADDR", "Destination Address", |_, report| number(report.server.ip())),
+    ("REMOTE_SEND_SIZE", "Remote Send Size", |_, report| {
+        number(report.response.send_size.cast_signed())
+    }),
+    ("REMOTE_RECV_SIZE", "Remote Recv Size", |_, report| {
+        number(report.response.receive_size.cast_signed())
+    }),
+    ("REMOTE_SEND_WIDTH", "Remote Send Width", |_, report| {
+        number(report.response.send_width.cast_signed())
+    }),
+    ("REMOTE_RECV_WIDTH", "Remote Recv Width", |_, report| {
+        number(report.response.receive_width.cast_signed())
+    }),
+    ("DEST_ADDR", "Destination Address", |_, report| number(report.data)),
     ("DEST_PORT", "Destination Port", |_, report| number(report.response.data_port)),
     // AF_INET, by its number in Linux
     ("DEST_FAMILY", "Destination Family", |_, _| number(2)),
@@ -250,8 +258,11 @@ const ALL: &[(&str, &str, Value)] = &[
     }),
     ("RT_LATENCY", "Round Trip Latency usec/tran", |options, report| {
         let outstanding = f64::from(options.burst) + 1.0;
-        (transacts(options) && report.rate > 0.0)
-            .then(|| format!("{:.3}", outstanding * 1e6 / report.rate))
+        // pauses between intervals are no part of a round trip
+        let seconds = report.tally.seconds - report.tally.paused_seconds;
+        let transactions = report.tally.transactions;
+        (transacts(options) && transactions > 0)
+            .then(|| format!("{:.3}", outstanding * 1e6 * seconds / transactions as f64))
     }),
     ("BURST_SIZE", "Initial Burst Requests", |options, _| number(options.burst)),
     ("MIN_LATENCY", "Minimum Latency Microseconds", |_, report| {

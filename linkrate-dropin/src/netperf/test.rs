@@ -1,13 +1,15 @@
 //! One test, from its request to its results.
 
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linkrate_interop::client::NetperfTest;
+use linkrate_interop::iperf3::Transport;
 use linkrate_interop::netperf::{OmniRequest, OmniResponse, OmniResults, Shape};
+use linkrate_interop::serve::InterfaceReport;
 
 use super::NetperfError;
 use super::flow::{self, Progress, Tally};
@@ -24,7 +26,8 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 /// What a test has shown.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
-    pub(super) server: SocketAddrV4,
+    /// The address of the server that the data connection went to.
+    pub(super) data: Ipv4Addr,
     pub(super) tally: Tally,
     pub(super) response: OmniResponse,
     pub(super) results: OmniResults,
@@ -37,10 +40,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Octets of a stream, or transactions, in a second.
-    pub(super) fn rate_of(options: &Options, tally: &Tally) -> f64 {
+    /// Octets of a stream that its receiver has, or transactions, in a second.
+    fn rate_of(options: &Options, tally: &Tally, results: &OmniResults) -> f64 {
         let units = match options.test.shape {
-            Shape::Stream => tally.sent_bytes,
+            Shape::Stream => results.received_bytes,
             Shape::Maerts => tally.received_bytes,
             _ => tally.transactions,
         };
@@ -50,17 +53,27 @@ impl Report {
 
 /// The address of the server.
 pub(super) fn server(options: &Options) -> Result<SocketAddrV4, NetperfError> {
-    let found = (options.host.as_str(), options.port).to_socket_addrs();
+    address(&options.host, options.port)
+}
+
+fn address(host: &str, port: u16) -> Result<SocketAddrV4, NetperfError> {
+    let found = (host, port).to_socket_addrs();
     let found = found.ok().and_then(|mut all| {
         all.find_map(|address| match address {
             SocketAddr::V4(address) => Some(address),
             SocketAddr::V6(_) => None,
         })
     });
-    found.ok_or_else(|| NetperfError::Host(options.host.clone()))
+    found.ok_or_else(|| NetperfError::Host(host.to_owned()))
 }
 
-fn request(options: &Options) -> OmniRequest {
+/// The address that the data connection goes to, where it is not that of the control connection.
+fn data_address(options: &Options) -> Result<Option<Ipv4Addr>, NetperfError> {
+    let named = options.data_host.as_ref();
+    named.map(|host| address(host, 0).map(|address| *address.ip())).transpose()
+}
+
+fn request(options: &Options, data: Option<Ipv4Addr>) -> OmniRequest {
     let [[_, _], [send_buffer, receive_buffer]] = options.buffers;
     let [request_size, response_size] = options.sizes();
     let of_stream = |shape, size: Option<u32>| size.filter(|_| options.test.shape == shape);
@@ -71,14 +84,15 @@ fn request(options: &Options) -> OmniRequest {
     OmniRequest {
         send_buffer,
         receive_buffer,
-        send_size: of_stream(Shape::Maerts, options.message[0]),
-        receive_size: of_stream(Shape::Stream, options.message[1]),
+        send_size: of_stream(Shape::Maerts, options.message[1][0]),
+        receive_size: of_stream(Shape::Stream, options.message[1][1]),
         request_size,
         response_size,
         nodelay: options.nodelay,
         measures_cpu: options.cpu[1],
         data_port: options.data_ports[1],
-        client_address: options.local,
+        data_address: data.map(IpAddr::from),
+        client_address: options.local.map(IpAddr::from),
         tos: options.tos[1],
         congestion: options.congestion[1].clone().unwrap_or_default(),
         may_be_routed: options.may_be_routed(),
@@ -93,8 +107,11 @@ pub(super) fn run(
     stop: &Arc<AtomicBool>,
     print: &(impl Fn(&str) + Sync),
 ) -> Result<Report, NetperfError> {
-    let asked = request(options);
-    let test = NetperfTest::ask_on(server, &asked, options.on_cpu[1], stop)?;
+    let named = data_address(options)?;
+    let data = named.unwrap_or(*server.ip());
+    let asked = request(options, named);
+    let passphrase = options.passphrase.as_deref();
+    let test = NetperfTest::ask_on(server, &asked, options.on_cpu[1], passphrase, stop)?;
     let response = test.response().clone();
     let meter = options.cpu[0].then(HostCpu::start).transpose()?;
     let progress = Progress::default();
@@ -105,14 +122,14 @@ pub(super) fn run(
             let sample = move || interim::run(options, every, progress, over, print);
             std::thread::Builder::new().name("interim".to_owned()).spawn_scoped(scope, sample)
         });
-        let tally = flow::run(options, *server.ip(), &response, &progress, stop);
+        let tally = flow::run(options, data, &response, &progress, stop);
         over.store(true, Ordering::Relaxed);
         if let Some(Ok(sampler)) = sampler {
             sampler.thread().unpark();
         }
         tally
     });
-    let during = || format!("data connection to {}:{}", server.ip(), response.data_port);
+    let during = || format!("data connection to {data}:{}", response.data_port);
     let tally = tally.map_err(|reason| {
         let off_the_link = reason.kind() == io::ErrorKind::NetworkUnreachable;
         match off_the_link && !options.may_be_routed() {
@@ -129,6 +146,38 @@ pub(super) fn run(
         Length::Units(_) => LONGEST,
     };
     let results = test.end(patience)?;
-    let rate = Report::rate_of(options, &tally);
-    Ok(Report { server, tally, response, results, cpu, tests: 1, width: None, rate })
+    let rate = Report::rate_of(options, &tally, &results);
+    let transport = if options.test.udp { Transport::Udp } else { Transport::Tcp };
+    let link = tally.local.and_then(|here| InterfaceReport::of(here.ip(), data.into(), transport));
+    if let Some(reason) = defect(options, rate, link.as_ref()) {
+        return Err(NetperfError::NoResult(reason));
+    }
+    Ok(Report { data, tally, response, results, cpu, tests: 1, width: None, rate })
+}
+
+/// Why a rate cannot be right, octets of a stream or transactions a second; `None` where it can. `link` is the interface
+/// of the data connection.
+fn defect(options: &Options, rate: f64, link: Option<&InterfaceReport>) -> Option<String> {
+    let is_stream = matches!(options.test.shape, Shape::Stream | Shape::Maerts);
+    if rate <= 0.0 {
+        let missing = if is_stream { "no payload arrived" } else { "no transaction was made" };
+        return Some(missing.to_owned());
+    }
+    link.filter(|_| is_stream)?.refutes(rate * 8.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_zero_is_no_result() {
+        let of = |line: &str, rate| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            defect(&Options::parse(&words).unwrap(), rate, None)
+        };
+        assert_eq!(of("-t UDP_STREAM", 0.0).as_deref(), Some("no payload arrived"));
+        assert_eq!(of("-t UDP_RR", 0.0).as_deref(), Some("no transaction was made"));
+        assert_eq!((of("-t UDP_STREAM", 1.0), of("-t TCP_CC", 1.0)), (None, None));
+    }
 }

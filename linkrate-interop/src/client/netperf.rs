@@ -36,10 +36,10 @@ impl NetperfTest {
         asked: &OmniRequest,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
-        Self::ask_on(server, asked, None, stop)
+        Self::ask_on(server, asked, None, None, stop)
     }
 
-    /// The same with the CPU that the server's program is to run on.
+    /// The same with the CPU that the server's program is to run on, and the passphrase that a server of `-Z` waits for.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -47,11 +47,12 @@ impl NetperfTest {
         server: impl Into<SocketAddr>,
         asked: &OmniRequest,
         cpu: Option<u32>,
+        passphrase: Option<&str>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
         let server = server.into();
-        let mut control = Control::connect(server, stop)?;
-        let mut message = asked.message_for(server.is_ipv6());
+        let mut control = connect(server, passphrase, stop)?;
+        let mut message = asked.message(server.is_ipv6());
         message.set_cpu(cpu);
         control.send(message.octets(), ASKING)?;
         let answer = answer(&mut control, MESSAGE_BYTES, None, ASKING)?;
@@ -115,10 +116,11 @@ impl NetperfTest {
     /// [`ClientError`].
     pub fn cpu_rate(
         server: impl Into<SocketAddr>,
+        passphrase: Option<&str>,
         stop: &Arc<AtomicBool>,
     ) -> Result<f32, ClientError> {
         const DURING: &str = "asking for the rate of the CPU";
-        let mut control = Control::connect(server, stop)?;
+        let mut control = connect(server.into(), passphrase, stop)?;
         control.send(Message::new(Kind::CpuCalibrate).octets(), DURING)?;
         let mut octets = [0; MESSAGE_BYTES];
         control.fill(&mut octets, DURING)?;
@@ -157,6 +159,19 @@ impl NetperfTest {
         let message = answer(&mut self.control, SHORT_MESSAGE_BYTES, Some(patience), DURING)?;
         Ok(test.read_results(&message, asked)?)
     }
+}
+
+/// A control connection, on which the passphrase is said first.
+fn connect(
+    server: SocketAddr,
+    passphrase: Option<&str>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Control, ClientError> {
+    let mut control = Control::connect(server, stop)?;
+    if let Some(passphrase) = passphrase {
+        control.send(Message::passphrase(passphrase).octets(), "saying the passphrase")?;
+    }
+    Ok(control)
 }
 
 /// The next message of a server, of `length` octets, that is no refusal.

@@ -67,8 +67,12 @@ pub struct Parameters {
     pub block: u32,
     /// Bits per second of each stream.
     pub bandwidth: u64,
+    /// Bits per second of each stream that the kernel is to hold it to (SO_MAX_PACING_RATE); 0 for none.
+    pub pacing_rate: u64,
     /// Messages that are sent at once before the rate counts.
     pub burst: u32,
+    /// Sends out of a file with sendfile(2).
+    pub zero_copy: bool,
     /// TCP_MAXSEG.
     pub mss: Option<u32>,
     /// TCP_NODELAY.
@@ -105,7 +109,9 @@ impl Default for Parameters {
             window: None,
             block: 128 << 10,
             bandwidth: 0,
+            pacing_rate: 0,
             burst: 1,
+            zero_copy: false,
             mss: None,
             nodelay: false,
             congestion: None,
@@ -167,7 +173,9 @@ impl Parameters {
             }),
             // a client without a bound leaves it out
             bandwidth: whole("bandwidth", MOST_NUMBER)?.unwrap_or(0),
+            pacing_rate: whole("fqrate", MOST_NUMBER)?.unwrap_or(0),
             burst: small("burst", 1, MOST_BURST)?.unwrap_or(1),
+            zero_copy: fields.switch("zerocopy"),
             mss: small("MSS", 0, MOST_MSS)?.filter(|mss| *mss > 0),
             nodelay: fields.switch("nodelay"),
             congestion: fields.text("congestion", MOST_TEXT)?,
@@ -188,6 +196,16 @@ impl Parameters {
             }),
             false => Ok(parsed),
         }
+    }
+
+    /// Octets that end the test, of all streams each way together; `None` where its time does.
+    #[must_use]
+    pub fn amount(&self) -> Option<u64> {
+        let octets = match self.blocks {
+            0 => self.bytes,
+            blocks => blocks.saturating_mul(self.block.into()),
+        };
+        Some(octets).filter(|octets| *octets > 0)
     }
 
     /// The document that a client sends.
@@ -219,6 +237,12 @@ impl Parameters {
         }
         if self.bandwidth > 0 {
             set("bandwidth", json!(self.bandwidth));
+        }
+        if self.pacing_rate > 0 {
+            set("fqrate", json!(self.pacing_rate));
+        }
+        if self.zero_copy {
+            set("zerocopy", json!(1));
         }
         if self.burst > 1 {
             set("burst", json!(self.burst));
@@ -315,7 +339,7 @@ mod tests {
             bytes in 0_u64..=1 << 53, blocks in 0_u64..1000, parallel in 1_u32..=128,
             ways in prop::sample::select(vec![Ways::Forward, Ways::Reverse, Ways::Both]),
             window in prop::option::of(1_u32..=512 << 20), block in 16_u32..=65_507,
-            bandwidth in 0_u64..=1 << 53, burst in 1_u32..=1000,
+            bandwidth in 0_u64..=1 << 53, pacing_rate in 0_u64..=1 << 53, burst in 1_u32..=1000,
             mss in prop::option::of(1_u32..=32_767),
             nodelay: bool, wide: bool, wants_server_output: bool, tos: u8,
             texts in prop::array::uniform4(prop::option::of("[ -~]{0,20}")),
@@ -324,7 +348,8 @@ mod tests {
             Parameters {
                 transport: if udp { Transport::Udp } else { Transport::Tcp },
                 counters: if wide { CounterWidth::Wide } else { CounterWidth::Narrow },
-                seconds, omit_seconds, bytes, blocks, parallel, ways, window, block, bandwidth, burst, mss,
+                seconds, omit_seconds, bytes, blocks, parallel, ways, window, block, bandwidth, pacing_rate, burst, mss,
+                zero_copy: nodelay,
                 nodelay, wants_server_output, tos, congestion, title, authentication,
                 client_version,
                 server_cpu: wide.then_some(u32::from(tos)),

@@ -112,6 +112,14 @@ impl Message {
         message
     }
 
+    /// What a client says first to a server that waits for a passphrase: a text of at most 647 octets.
+    #[must_use]
+    pub fn passphrase(text: &str) -> Self {
+        let mut message = Self::new(Kind::Passphrase);
+        message.put_text(0, MESSAGE_BYTES - 4 * HEAD, text);
+        message
+    }
+
     /// The rate that an answer to [`CpuCalibrate`](Kind::CpuCalibrate) tells.
     #[must_use]
     pub fn cpu_rate(&self) -> f32 {

@@ -1,6 +1,6 @@
 //! The test of kind OMNI: request, response and results.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::message::{Kind, Message, MessageError};
 
@@ -131,10 +131,10 @@ pub struct OmniRequest {
     pub measures_cpu: bool,
     /// The port that the server is to listen on; 0 for any.
     pub data_port: u16,
-    /// The address that it is to listen on, where the client names one of IPv4.
-    pub data_address: Option<Ipv4Addr>,
-    /// The address that the client's end of the data has, where it names one of IPv4.
-    pub client_address: Option<Ipv4Addr>,
+    /// The address that it is to listen on, where the client names one. The data connection has its family.
+    pub data_address: Option<IpAddr>,
+    /// The address that the client's end of the data has, where it names one, of the same family.
+    pub client_address: Option<IpAddr>,
     /// Type of service of the server's packets; `None` leaves it.
     pub tos: Option<u8>,
     /// The congestion control of the server's sockets; empty leaves it.
@@ -257,6 +257,39 @@ fn with(flag: u32, on: bool) -> u32 {
     if on { flag } else { 0 }
 }
 
+/// The four words of an address of IPv6. netperf turns each of them, as if its octets were a number, by the order of its
+/// host: that of x86 and ARM is taken.
+fn ipv6_of_words(words: [u32; 4]) -> Ipv6Addr {
+    let mut octets = [0; 16];
+    for (octets, word) in octets.chunks_exact_mut(4).zip(words) {
+        octets.copy_from_slice(&word.to_le_bytes());
+    }
+    octets.into()
+}
+
+/// The address whose words begin at `index`; `None` where none is named.
+fn address(message: &Message, family: u32, index: usize) -> Option<IpAddr> {
+    let word = |place| message.word(index + place);
+    let found: IpAddr = match family {
+        IPV4 => Ipv4Addr::from_bits(word(0)).into(),
+        IPV6 => ipv6_of_words([word(0), word(1), word(2), word(3)]).into(),
+        _ => return None,
+    };
+    Some(found).filter(|address| !address.is_unspecified())
+}
+
+fn put_address(message: &mut Message, index: usize, address: Option<IpAddr>) {
+    match address {
+        None => {}
+        Some(IpAddr::V4(address)) => message.put(index, address.to_bits()),
+        Some(IpAddr::V6(address)) => {
+            for (word, octets) in (index..).zip(address.octets().as_chunks().0) {
+                message.put(word, u32::from_le_bytes(*octets));
+            }
+        }
+    }
+}
+
 impl OmniRequest {
     /// A request that leaves all choices to the server, for a test of this length, without octets of a
     /// transaction.
@@ -310,10 +343,8 @@ impl OmniRequest {
             UDP => true,
             other => return Err(refused("protocol", other, "6 (TCP) or 17 (UDP)")),
         };
-        let address = |index| {
-            let named = message.word(21) == IPV4 && message.word(index) != 0;
-            named.then(|| Ipv4Addr::from_bits(message.word(index)))
-        };
+        let family = message.word(21);
+        let address = |index| address(message, family, index);
         let test_length = message.signed(14);
         if test_length > MOST_SECONDS {
             return Err(refused("test_length", test_length, "at most 86400 s"));
@@ -341,17 +372,10 @@ impl OmniRequest {
         })
     }
 
-    /// The message for a server at an address of either family, which its data connection has too.
+    /// The message that a client sends. `ipv6` is the family of its control connection, which the data connection has
+    /// too where no address is named.
     #[must_use]
-    pub fn message_for(&self, ipv6: bool) -> Message {
-        let mut message = self.message();
-        message.put(21, if ipv6 { IPV6 } else { IPV4 });
-        message
-    }
-
-    /// The message that a client sends. The data connection is of IPv4.
-    #[must_use]
-    pub fn message(&self) -> Message {
+    pub fn message(&self, ipv6: bool) -> Message {
         let mut message = Message::new(Kind::Omni);
         message.set_cpu(None);
         // by a size of zero a netserver would divide
@@ -381,7 +405,9 @@ impl OmniRequest {
         (17..20).for_each(|index| message.put_signed(index, -1));
         message.put(20, self.data_port.into());
         // streams and datagrams by netperf's own numbers
-        message.put(21, IPV4);
+        let named = self.data_address.or(self.client_address);
+        let ipv6 = named.map_or(ipv6, |address| address.is_ipv6());
+        message.put(21, if ipv6 { IPV6 } else { IPV4 });
         message.put(22, if self.udp { 2 } else { 1 });
         message.put(23, if self.udp { UDP } else { TCP });
         message.put(
@@ -393,8 +419,8 @@ impl OmniRequest {
                 Shape::Connect => 0,
             },
         );
-        message.put(28, self.client_address.map_or(0, Ipv4Addr::to_bits));
-        message.put(32, self.data_address.map_or(0, Ipv4Addr::to_bits));
+        put_address(&mut message, 28, self.client_address);
+        put_address(&mut message, 32, self.data_address);
         // the priority of packets is left
         message.put_signed(36, -1);
         message.put_signed(37, self.tos.map_or(-1, i32::from));
@@ -557,8 +583,8 @@ mod tests {
             nodelay: true,
             measures_cpu: true,
             data_port: 0,
-            data_address: Some(Ipv4Addr::new(192, 0, 2, 1)),
-            client_address: Some(Ipv4Addr::new(192, 0, 2, 7)),
+            data_address: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
+            client_address: Some(Ipv4Addr::new(192, 0, 2, 7).into()),
             tos: Some(0xb8),
             congestion: "cubic".to_owned(),
         }
@@ -576,15 +602,26 @@ mod tests {
         for shape in shapes {
             for udp in [false, true] {
                 let asked = OmniRequest { shape, udp, ..stream() };
-                assert_eq!(OmniRequest::parse(&asked.message()), Ok(asked));
+                assert_eq!(OmniRequest::parse(&asked.message(false)), Ok(asked));
             }
         }
+        let [data, client] = ["fd77::2", "2001:db8::1:7"].map(|text| text.parse().ok());
+        let asked = OmniRequest { data_address: data, client_address: client, ..stream() };
+        // over a control connection of IPv4
+        assert_eq!(OmniRequest::parse(&asked.message(false)), Ok(asked));
+    }
+
+    #[test]
+    fn an_address_of_ipv6_has_the_words_of_netperf() {
+        let mut message = Message::new(Kind::Omni);
+        put_address(&mut message, 32, Some("fd77::2".parse().unwrap()));
+        assert_eq!([32, 33, 34, 35].map(|word| message.word(word)), [0x77fd, 0, 0, 0x0200_0000]);
     }
 
     #[test]
     fn a_server_may_send_by_a_router_except_datagrams_at_any_rate() {
         let may = |udp, shape| {
-            let message = OmniRequest::of(shape, udp, 10).message();
+            let message = OmniRequest::of(shape, udp, 10).message(false);
             // priority and what to touch are the server's own choice
             assert_eq!([17, 18, 19, 36, 37].map(|word| message.signed(word)), [-1; 5]);
             message.word(12) & flags::ROUTING_ALLOWED != 0
@@ -599,7 +636,7 @@ mod tests {
     #[test]
     fn what_no_server_can_do_is_refused_by_its_name() {
         let wrong = |index, word| {
-            let mut message = stream().message();
+            let mut message = stream().message(false);
             message.put(index, word);
             OmniRequest::parse(&message).unwrap_err().to_string()
         };

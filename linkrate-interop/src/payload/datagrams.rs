@@ -22,28 +22,30 @@ pub(super) fn send(
     let pace = Pace::of(work);
     let (mut bytes, mut number) = (0, 0);
     while !phase.is_over() {
-        if phase.is_spent() {
-            std::thread::sleep(PACE);
-            continue;
-        }
         if pace.holds(bytes) {
             continue;
         }
         for _ in 0..work.burst {
-            if phase.is_spent() {
-                break;
+            // the last one is whole too
+            let taken = phase.take(work.block);
+            if taken == 0 {
+                std::thread::sleep(PACE);
+                if !work.makes_up_for_loss {
+                    break;
+                }
             }
             number += 1;
             Datagram { sent_us: time_of_day_us(), number }.emit(work.counters, &mut buffer);
             match socket.send(&buffer) {
                 Ok(count) => {
                     bytes += count as u64;
-                    phase.spend(count as u64);
+                    phase.spend(taken, count);
                     counters.sent(bytes, number);
                 }
                 // the same number goes out again, so that only the network loses datagrams
                 Err(error) if is_momentary(&error) => {
                     number -= 1;
+                    phase.spend(taken, 0);
                     std::thread::sleep(PACE);
                     break;
                 }

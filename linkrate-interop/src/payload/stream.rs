@@ -20,6 +20,9 @@ use crate::iperf3::{Arrivals, COOKIE_BYTES, CounterWidth, Datagram};
 /// A stream that cannot go on looks again after this time. iperf3 has the same pause.
 pub(crate) const PACE: Duration = Duration::from_millis(1);
 
+/// Octets of a test that its time ends.
+const NO_BOUND: u64 = u64::MAX;
+
 /// How long a call may wait before it looks whether the test has ended.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -65,6 +68,9 @@ pub struct Work {
     pub counters: CounterWidth,
     /// Sends out of a file with sendfile(2); of a connection.
     pub zero_copy: bool,
+    /// Sends one datagram each millisecond when the amount of the test is sent. Its receiver ends the test, and waits for
+    /// the whole amount although some of it may be lost.
+    pub makes_up_for_loss: bool,
 }
 
 /// How far a test is.
@@ -72,10 +78,12 @@ pub struct Work {
 pub struct Phase {
     runs: AtomicBool,
     is_over: AtomicBool,
-    /// Octets that all streams together have sent.
+    /// Octets that all streams together have sent since they have a bound.
     sent: AtomicU64,
     /// Octets after which they send no more.
     most: AtomicU64,
+    /// Part of it that no call has taken yet.
+    left: AtomicU64,
 }
 
 impl Default for Phase {
@@ -84,7 +92,8 @@ impl Default for Phase {
             runs: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             sent: AtomicU64::new(0),
-            most: AtomicU64::new(u64::MAX),
+            most: AtomicU64::new(NO_BOUND),
+            left: AtomicU64::new(NO_BOUND),
         }
     }
 }
@@ -105,10 +114,13 @@ impl Phase {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Lets all streams together send `bytes` more, and then wait for the end. Each may send one message too many.
-    pub fn limit(&self, bytes: u64) {
-        let sent = self.sent.load(Ordering::Relaxed);
-        self.most.store(sent.saturating_add(bytes), Ordering::Relaxed);
+    /// Lets all streams together send `bytes` more, and then wait for the end. What is within a call at this moment counts.
+    /// `None` sets no bound.
+    pub fn limit_to(&self, bytes: Option<u64>) {
+        let Some(bytes) = bytes else { return };
+        self.sent.store(0, Ordering::Relaxed);
+        self.left.store(bytes, Ordering::Relaxed);
+        self.most.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether the streams have sent what they may.
@@ -116,9 +128,23 @@ impl Phase {
         self.sent.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed)
     }
 
-    /// Counts octets of a stream.
-    pub(crate) fn spend(&self, bytes: u64) {
-        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    /// Octets of a message that a stream may send: fewer at the end of the amount, none behind it.
+    pub(crate) fn take(&self, message: usize) -> usize {
+        if self.left.load(Ordering::Relaxed) == NO_BOUND {
+            return message;
+        }
+        let less = |left: u64| Some(left.saturating_sub(message as u64));
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let left = left.unwrap_or_else(|left| left);
+        usize::try_from(left).map_or(message, |left| left.min(message))
+    }
+
+    /// Counts octets of a stream, of so many that it has taken.
+    pub(crate) fn spend(&self, taken: usize, sent: usize) {
+        if self.left.load(Ordering::Relaxed) != NO_BOUND {
+            self.left.fetch_add(taken.saturating_sub(sent) as u64, Ordering::Relaxed);
+        }
+        self.sent.fetch_add(sent as u64, Ordering::Relaxed);
     }
 
     /// Waits until the streams may send: a client counts nothing before it knows that the test runs.
@@ -204,6 +230,8 @@ pub struct Stream {
     /// Whether it sends; otherwise it receives.
     pub sends: bool,
     socket: Socket,
+    /// Octets that TCP had taken before: a client's cookie.
+    before: u64,
     counters: Arc<Counters>,
     thread: JoinHandle<()>,
 }
@@ -216,6 +244,10 @@ impl Stream {
     pub fn start(socket: Socket, work: Work, phase: &Arc<Phase>) -> io::Result<Self> {
         set_receive_timeout(&socket, GLANCE)?;
         set_send_timeout(&socket, Some(GLANCE))?;
+        let before = match &socket {
+            Socket::Tcp(stream) => tcp_info(stream)?.taken_bytes,
+            Socket::Udp(_) => 0,
+        };
         let counters = Arc::new(Counters::default());
         let (here, theirs, phase) = (socket.try_clone()?, Arc::clone(&counters), Arc::clone(phase));
         let body = move || {
@@ -235,13 +267,20 @@ impl Stream {
             theirs.cpu_ns.store(used, Ordering::Relaxed);
         };
         let thread = std::thread::Builder::new().name("stream".to_owned()).spawn(body)?;
-        Ok(Self { sends: work.sends, socket, counters, thread })
+        Ok(Self { sends: work.sends, socket, before, counters, thread })
     }
 
-    /// Octets and datagrams so far.
+    /// Octets and datagrams so far. Of a sender over TCP, octets count when TCP has sent them: a link does not carry what
+    /// waits in the send buffer.
     pub fn count(&self) -> Count {
-        let datagrams = self.counters.datagrams();
-        Count { bytes: self.counters.bytes.load(Ordering::Relaxed), datagrams: *datagrams }
+        let datagrams = *self.counters.datagrams();
+        let bytes = self.counters.bytes.load(Ordering::Relaxed);
+        let sent = self.tcp_info().filter(|_| self.sends).and_then(|info| {
+            let taken = info.taken_bytes.checked_sub(self.before)?;
+            // a connection that was moved does not know of what it had sent before
+            (taken >= bytes).then(|| taken.saturating_sub(info.notsent_bytes.into()))
+        });
+        Count { bytes: sent.unwrap_or(bytes), datagrams }
     }
 
     /// Forgets the jitter of the beginning that is left out, and counts what it has carried.
@@ -309,30 +348,123 @@ fn carry(
     let pace = Pace::of(work);
     let mut bytes = 0;
     while !phase.is_over() {
-        if work.sends && phase.is_spent() {
-            std::thread::sleep(PACE);
-            continue;
-        }
         if work.sends && pace.holds(bytes) {
             continue;
         }
+        let taken = if work.sends { phase.take(work.block) } else { work.block };
+        if taken == 0 {
+            std::thread::sleep(PACE);
+            continue;
+        }
         let moved = match (work.sends, &file) {
-            (true, None) => socket.write(&buffer),
-            (true, Some(file)) => sendfile(&*socket, file, 0, work.block),
+            (true, None) => socket.write(&buffer[..taken]),
+            (true, Some(file)) => sendfile(&*socket, file, 0, taken),
             (false, _) => socket.read(&mut buffer),
         };
+        let count = *moved.as_ref().unwrap_or(&0);
+        bytes += count as u64;
+        counters.bytes.store(bytes, Ordering::Relaxed);
+        if work.sends {
+            phase.spend(taken, count);
+        }
         match moved {
             Ok(0) => break,
-            Ok(count) => {
-                bytes += count as u64;
-                counters.bytes.store(bytes, Ordering::Relaxed);
-                if work.sends {
-                    phase.spend(count as u64);
-                }
-            }
+            Ok(_) => {}
             Err(error) if is_passing(&error) => {}
             Err(_) => break,
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn an_amount_is_shared_by_streams_to_the_octet() {
+        let phase = Phase::default();
+        assert_eq!(phase.take(1000), 1000);
+        phase.limit_to(Some(2500));
+        assert_eq!(
+            [1000, 1000, 1000, 1000].map(|message| phase.take(message)),
+            [1000, 1000, 500, 0]
+        );
+        // of the second message a part was sent
+        phase.spend(1000, 1000);
+        phase.spend(1000, 300);
+        assert!(!phase.is_spent());
+        assert_eq!(phase.take(1000), 700);
+        phase.spend(500, 500);
+        phase.spend(700, 700);
+        assert!(phase.is_spent());
+        assert_eq!(phase.take(1000), 0);
+    }
+
+    #[test]
+    fn a_server_goes_on_slowly_for_a_client_that_has_lost_datagrams() {
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for makes_up_for_loss in [true, false] {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect(far.local_addr().unwrap()).unwrap();
+            let phase = Arc::new(Phase::default());
+            phase.limit_to(Some(2500));
+            let work = Work {
+                sends: true,
+                block: 1000,
+                bandwidth: 0,
+                burst: 1,
+                counters: CounterWidth::Narrow,
+                zero_copy: false,
+                makes_up_for_loss,
+            };
+            let stream = Stream::start(Socket::Udp(socket), work, &phase).unwrap();
+            phase.begin();
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let enough = || match makes_up_for_loss {
+                true => stream.count().datagrams.highest > 5,
+                false => phase.is_spent(),
+            };
+            while !enough() {
+                assert!(Instant::now() < deadline, "{:?}", stream.count());
+                std::thread::sleep(PACE);
+            }
+            let sent = stream.count();
+            phase.end();
+            assert!(makes_up_for_loss || sent.bytes == 3000, "{sent:?}");
+            stream.join();
+        }
+    }
+
+    #[test]
+    fn octets_of_a_sender_count_when_tcp_has_sent_them() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        // nobody reads
+        let (_far, _) = listener.accept().unwrap();
+        (&near).write_all(b"cookie").unwrap();
+        let phase = Arc::new(Phase::default());
+        let work = Work {
+            sends: true,
+            block: 1 << 20,
+            bandwidth: 0,
+            burst: 1,
+            counters: CounterWidth::Narrow,
+            zero_copy: false,
+            makes_up_for_loss: false,
+        };
+        let stream = Stream::start(Socket::Tcp(near), work, &phase).unwrap();
+        phase.begin();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while stream.tcp_info().is_none_or(|info| info.notsent_bytes == 0) {
+            assert!(Instant::now() < deadline, "{:?}", stream.tcp_info());
+            std::thread::sleep(PACE);
+        }
+        let (sent, info) = (stream.count().bytes, stream.tcp_info().unwrap());
+        assert!(sent > 0 && sent + 6 < info.taken_bytes, "{sent} {info:?}");
+        phase.end();
+        stream.join();
+    }
 }

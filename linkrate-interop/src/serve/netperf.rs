@@ -15,7 +15,7 @@ mod test;
 mod watch;
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -57,8 +57,8 @@ mod refusal {
 #[derive(Debug)]
 struct Shared<'a> {
     grants: &'a Grants,
-    /// Whether the server listens on all addresses of the host.
-    everywhere: bool,
+    /// The address that the server listens on.
+    address: IpAddr,
     sessions: AtomicU32,
     stop: &'a AtomicBool,
 }
@@ -73,8 +73,8 @@ pub fn netperf(
     stop: &AtomicBool,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
-    let everywhere = listener.local_addr()?.ip().is_unspecified();
-    let shared = Shared { grants, everywhere, sessions: AtomicU32::new(0), stop };
+    let address = listener.local_addr()?.ip();
+    let shared = Shared { grants, address, sessions: AtomicU32::new(0), stop };
     let refused = |client| ended(&SessionReport::not_admitted("netperf", client));
     accept_each(listener, grants, stop, &refused, &|accepted: Accepted| {
         let place = shared.sessions.fetch_add(1, Ordering::Relaxed);

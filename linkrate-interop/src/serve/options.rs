@@ -2,7 +2,9 @@
 
 use std::io;
 
-use linkrate_sys::socket::{ask_for_buffers, set_congestion, set_nodelay, set_type_of_service};
+use linkrate_sys::socket::{
+    ask_for_buffers, set_congestion, set_max_pacing_rate, set_nodelay, set_type_of_service,
+};
 
 use crate::iperf3::{Parameters, Transport};
 use crate::payload::Socket;
@@ -13,6 +15,7 @@ mod number {
     pub(super) const BUFFER: u32 = 124;
     pub(super) const TYPE_OF_SERVICE: u32 = 125;
     pub(super) const CONGESTION: u32 = 134;
+    pub(super) const PACING: u32 = 140;
     pub(super) const OTHER_BUFFER: u32 = 141;
 }
 
@@ -39,6 +42,11 @@ pub(super) fn set(socket: &Socket, asked: &Parameters) -> Result<(), Refused> {
         let option = format!("type of service {}", asked.tos);
         set_type_of_service(socket, asked.tos).map_err(failed(number::TYPE_OF_SERVICE, option))?;
     }
+    if asked.pacing_rate > 0 {
+        let option = format!("a pacing rate of {} bit/s", asked.pacing_rate);
+        set_max_pacing_rate(socket, asked.pacing_rate / 8)
+            .map_err(failed(number::PACING, option))?;
+    }
     if asked.transport == Transport::Udp {
         return Ok(());
     }
@@ -56,7 +64,7 @@ pub(super) fn set(socket: &Socket, asked: &Parameters) -> Result<(), Refused> {
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
-    use linkrate_sys::socket::{buffers, congestion, nodelay};
+    use linkrate_sys::socket::{buffers, congestion, max_pacing_rate, nodelay};
 
     use super::*;
 
@@ -76,9 +84,12 @@ mod tests {
             nodelay: true,
             congestion: Some("reno".to_owned()),
             tos: 16,
+            pacing_rate: 100_000_000,
             ..Parameters::default()
         };
+        assert_eq!(max_pacing_rate(&socket).unwrap(), None);
         set(&socket, &asked).unwrap();
+        assert_eq!(max_pacing_rate(&socket).unwrap(), Some(12_500_000));
         assert_eq!(buffers(&socket).unwrap(), (40_000, 40_000));
         assert!(nodelay(&socket).unwrap());
         assert_eq!(congestion(&socket).unwrap(), "reno");

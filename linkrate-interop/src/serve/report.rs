@@ -109,6 +109,8 @@ pub struct SessionReport {
     pub ways: Option<&'static str>,
     /// `tcp` or `udp`; absent before it asked for a test.
     pub transport: Option<&'static str>,
+    /// What the client asked for and the server has not done, by the names of the program's fields.
+    pub ignored: Vec<&'static str>,
     /// Streams.
     pub streams: u32,
     /// Length of the streams without the beginning that is left out, s.
@@ -149,6 +151,7 @@ impl SessionReport {
             client_version: None,
             ways: None,
             transport: None,
+            ignored: Vec::new(),
             streams: 0,
             seconds: 0.0,
             received_bytes: 0,
@@ -170,8 +173,75 @@ impl SessionReport {
         Self { ending: Ending::Refused(reason), ..Self::of(program, Some(client)) }
     }
 
+    /// Takes how the session ended. One that ended as it should and has figures that cannot be right has failed.
+    pub(super) fn end(&mut self, ended: Result<(), Ending>) {
+        let complete = || self.defect().map_or(Ending::Complete, Ending::Failed);
+        self.ending = ended.err().unwrap_or_else(complete);
+    }
+
+    /// Why the figures cannot be a result; `None` where they can.
+    fn defect(&self) -> Option<String> {
+        if self.seconds <= 0.0 {
+            return Some("the test has no time".to_owned());
+        }
+        if self.bits_per_second <= 0.0 && self.transactions.unwrap_or(0) == 0 {
+            return Some(match self.transactions {
+                Some(_) => "no transaction was made".to_owned(),
+                None => "no payload arrived".to_owned(),
+            });
+        }
+        self.interface.as_ref()?.refutes(self.bits_per_second)
+    }
+
     /// Whether it had transactions and no stream.
     pub(super) fn transacts(&self) -> bool {
         self.transactions.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(report: &SessionReport) -> Ending {
+        let mut report = report.clone();
+        report.end(Ok(()));
+        report.ending
+    }
+
+    #[test]
+    fn figures_that_cannot_be_right_are_no_result() {
+        let interface = InterfaceReport {
+            name: "eth0".to_owned(),
+            mtu: 1500,
+            link_bits_per_second: Some(1e9),
+            limit_bits_per_second: Some(941.5e6),
+            limit_unknown: None,
+            is_bounded: true,
+        };
+        let good = SessionReport {
+            seconds: 1.0,
+            bits_per_second: 941e6,
+            interface: Some(interface),
+            ..SessionReport::of("iperf3", None)
+        };
+        assert_eq!(ended(&good), Ending::Complete);
+        let connections =
+            SessionReport { transactions: Some(7), bits_per_second: 0.0, ..good.clone() };
+        assert_eq!(ended(&connections), Ending::Complete);
+        for (wrong, said) in [
+            (SessionReport { seconds: 0.0, ..good.clone() }, "the test has no time"),
+            (SessionReport { bits_per_second: 0.0, ..good.clone() }, "no payload arrived"),
+            (SessionReport { transactions: Some(0), ..connections }, "no transaction was made"),
+            (
+                SessionReport { bits_per_second: 1e9, ..good.clone() },
+                "1.000 Gb/s of payload arrived, expected at most the 941.5 Mb/s that the link can carry",
+            ),
+        ] {
+            assert_eq!(ended(&wrong), Ending::Failed(said.to_owned()));
+        }
+        let mut left = SessionReport { seconds: 0.0, ..good };
+        left.end(Err(Ending::ClientLeft));
+        assert_eq!(left.ending, Ending::ClientLeft);
     }
 }

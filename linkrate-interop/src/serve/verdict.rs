@@ -114,6 +114,7 @@ mod tests {
                 link_bits_per_second: Some(1e9),
                 limit_bits_per_second: Some(941e6),
                 limit_unknown: None,
+                is_bounded: true,
             }),
             ..SessionReport::of("iperf3", None)
         }

@@ -89,10 +89,10 @@ pub struct Iperf3Args {
     #[arg(short, long, value_name = "UNIT", value_parser = format)]
     pub format: Option<Format>,
     /// Print one JSON document
-    #[arg(short = 'J', long)]
+    #[arg(short = 'J', long, conflicts_with = "server")]
     pub json: bool,
     /// Print one JSON object for each line: start, intervals, end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub json_stream: bool,
     /// Say more
     #[arg(short = 'V', long)]
@@ -139,7 +139,7 @@ pub struct Iperf3Args {
 }
 
 /// Options of iperf3 that are not taken.
-pub const NOT_TAKEN: [&str; 38] = [
+pub const NOT_TAKEN: [&str; 36] = [
     "-D",
     "--daemon",
     "-I",
@@ -165,8 +165,6 @@ pub const NOT_TAKEN: [&str; 38] = [
     "--no-fq-socket-pacing",
     "--dont-fragment",
     "--skip-rx-copy",
-    "--username",
-    "--rsa-public-key-path",
     "--rsa-private-key-path",
     "--authorized-users-path",
     "--time-skew-threshold",

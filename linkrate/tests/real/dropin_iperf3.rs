@@ -133,6 +133,48 @@ fn both_ends_tell_of_the_same_octets() {
     });
 }
 
+/// The time of a small amount is that in which it can have moved: octets that are there before the client hears of the
+/// beginning are no reason for a rate of terabits.
+#[test]
+fn a_small_amount_has_a_rate_that_can_be() {
+    let test = "a_small_amount_has_a_rate_that_can_be";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    // more than memory copies
+    const MOST: f64 = 150e9;
+    let cases =
+        ["-R -n 256K", "-R -k 2", "-R -n 40K", "-n 256K", "--bidir -n 200M", "-R -n 4M -P 8"];
+    for is_ours in [true, false] {
+        for options in cases {
+            let (server, port) = match is_ours {
+                false => iperf3_server(),
+                true => {
+                    let port = free_port();
+                    let words = format!("iperf3 -s -1 -p {port}");
+                    (Running::start(&mut command(LINKRATE, &words)), port)
+                }
+            };
+            await_listener(port);
+            let document = client(port, &format!("-J {options}")).wait().expect_code(0).json();
+            server.wait().expect_code(0);
+            let sums = document["end"].as_object().expect("sums");
+            let rates = sums.iter().filter(|(name, _)| name.starts_with("sum_"));
+            for (name, sum) in rates {
+                let rate = sum["bits_per_second"].as_f64().expect("a rate");
+                assert!(rate > 0.0 && rate < MOST, "{options}: {name} {sum:#}");
+                if is_ours && options.starts_with("-R -n 256K") {
+                    assert_eq!(sum["bytes"], 262_144, "{options}: {name} {sum:#}");
+                }
+            }
+            for interval in document["intervals"].as_array().expect("intervals") {
+                let rate = interval["sum"]["bits_per_second"].as_f64().expect("a rate");
+                assert!(rate < MOST, "{options}: {interval:#}");
+            }
+        }
+    }
+}
+
 #[test]
 fn linkrate_serves_its_own_client() {
     let port = free_port();

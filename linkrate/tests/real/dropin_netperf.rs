@@ -4,7 +4,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::ends::{await_listener, free_port};
 use crate::common::machines::Machine;
@@ -326,4 +326,92 @@ fn scripts_that_come_with_netperf_run_as_they_are() {
         assert!(found >= tests, "{script}: {found} results, expected {tests}: {printed}");
     }
     drop(server);
+}
+
+/// Of datagrams that were lost, netperf's throughput is that of the receiver.
+#[test]
+fn throughput_is_that_of_the_receiver() {
+    let test = "throughput_is_that_of_the_receiver";
+    if !has_or_skips(test, "netserver", "netperf") {
+        return;
+    }
+    const NAMES: &str = "THROUGHPUT,LOCAL_SEND_THROUGHPUT,REMOTE_RECV_THROUGHPUT";
+    for server in [Server::netserver(), Server::serve()] {
+        // a receive buffer of some datagrams, which overflows
+        let begun = Instant::now();
+        let words = "-P 0 -t UDP_STREAM -l 1 -- -m 1000 -S 4K";
+        let printed = server.client(&format!("{words} -k {NAMES}")).stdout;
+        // the server was told of the end
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        let value = |name: &str| {
+            let line = printed.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+            line.expect("a value").parse::<f64>().expect("a number")
+        };
+        let [throughput, sent, received] =
+            ["THROUGHPUT", "LOCAL_SEND_THROUGHPUT", "REMOTE_RECV_THROUGHPUT"].map(value);
+        assert!(received < 0.99 * sent, "nothing is lost: {printed}");
+        assert_eq!(throughput, received, "{printed}");
+        // the number alone is netperf's too: what was sent
+        let finished = server.client("-P 0 -v 0 -t UDP_STREAM -l 1 -- -m 1000 -S 4K");
+        assert!(
+            finished.stderr.contains("% of what was sent did not arrive"),
+            "{}",
+            finished.stderr
+        );
+    }
+}
+
+#[test]
+fn data_goes_to_the_address_that_is_named() {
+    let test = "data_goes_to_the_address_that_is_named";
+    if !has_or_skips(test, "netserver", "netperf") {
+        return;
+    }
+    let server = Server::netserver();
+    for kind in ["TCP_STREAM", "TCP_MAERTS", "TCP_CRR", "UDP_RR"] {
+        let words = format!("-t {kind} -l 1 -- -H 127.0.0.2 -k DEST_ADDR,THROUGHPUT");
+        let printed = server.client(&words).stdout;
+        assert!(printed.contains("DEST_ADDR=127.0.0.2\n"), "{kind}: {printed}");
+    }
+    // it listens at one address alone
+    let server = Server::serve();
+    let words = format!("netperf -H 127.0.0.1 -p {} -l 1 -- -H 127.0.0.2", server.port);
+    let refused = linkrate(&words).expect_code(1);
+    assert!(refused.stderr.contains("Cannot assign requested address"), "{}", refused.stderr);
+}
+
+#[test]
+fn intervals_bound_the_calls_of_this_end() {
+    let server = Server::serve();
+    for (words, names, most) in [
+        // 1,472 octets in 10 ms
+        ("-t UDP_STREAM -l 2 -b 1 -w 10 -- -m 1472", "THROUGHPUT", 1.1776),
+        ("-t TCP_RR -l 2 -b 2 -w 10", "TRANSACTION_RATE", 200.0),
+        ("-t TCP_CRR -l 2 -b 1 -w 10m", "TRANSACTION_RATE", 100.0),
+    ] {
+        let words = match words.contains(" -- ") {
+            true => format!("-P 0 {words} -k {names}"),
+            false => format!("-P 0 {words} -- -k {names}"),
+        };
+        let printed = server.client(&words).stdout;
+        let rate: f64 =
+            printed.split('=').nth(1).and_then(|rate| rate.trim().parse().ok()).expect("a rate");
+        // a busy machine misses some intervals
+        assert!((0.5 * most..1.02 * most).contains(&rate), "{words}: {printed}");
+    }
+}
+
+#[test]
+fn a_server_that_waits_for_a_passphrase_gets_it() {
+    let test = "a_server_that_waits_for_a_passphrase_gets_it";
+    if !has_or_skips(test, "netserver", "netperf") {
+        return;
+    }
+    let server = Server::start(&|port| ("netserver", format!("-D -4 -p {port} -Z secret")));
+    let said = |words: &str| {
+        linkrate(&format!("netperf -H 127.0.0.1 -p {} -P 0 -v 0 -l 1 {words}", server.port))
+    };
+    let rate: f64 = said("-Z secret").expect_code(0).stdout.trim().parse().expect("one number");
+    assert!(rate > 1000.0, "{rate}");
+    said("-Z other").expect_code(1);
 }

@@ -296,3 +296,43 @@ fn clients_that_ask_for_too_much_or_vanish_cost_their_own_session() {
     let reasons: Vec<&str> = lines.iter().filter_map(|line| line["reason"].as_str()).collect();
     assert_eq!(reasons, ["a test of 6 s, expected at most 5 s"; 2]);
 }
+
+/// A sender sends as much as the client asks for, and no faster than it asks for.
+#[test]
+fn the_server_sends_what_its_client_asks_for() {
+    let test = "the_server_sends_what_its_client_asks_for";
+    if !has_or_skips(test, "iperf3", "iperf3") {
+        return;
+    }
+    let server = Served::start("iperf3", "");
+    let document = |options: &str| {
+        let words = format!("-J -c 127.0.0.1 -p {} {options}", server.port);
+        Running::start(&mut command("iperf3", &words)).wait().expect_code(0).json()
+    };
+    let amounts = [
+        ("-n 256K", 256 << 10),
+        ("-n 40K", 40 << 10),
+        ("-k 3 -l 64K", 192 << 10),
+        ("-n 4M -P 8", 4 << 20),
+    ];
+    for (options, octets) in amounts {
+        let end = &document(&format!("-R {options}"))["end"];
+        for sum in ["sum_sent", "sum_received"] {
+            assert_eq!(end[sum]["bytes"], octets, "{options}: {sum} {end:#}");
+        }
+    }
+    let end = &document("-R --fq-rate 100M -t 2 -O 1")["end"];
+    let rate = end["sum_received"]["bits_per_second"].as_f64().expect("a rate");
+    assert!((50e6..115e6).contains(&rate), "{end:#}");
+    document("-R -t 1 -b 10M --repeating-payload");
+    let lines = server.end();
+    for (line, (options, octets)) in lines.iter().zip(amounts) {
+        assert_eq!(line["sent_bytes"], octets, "{options}: {line:#}");
+        assert_eq!(
+            (&line["ended"], &line["ignored"]),
+            (&"complete".into(), &Value::Array(Vec::new()))
+        );
+    }
+    let last = lines.last().expect("a line");
+    assert_eq!(last["ignored"], serde_json::json!(["repeating_payload"]), "{last:#}");
+}

@@ -100,3 +100,47 @@ fn clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone() {
     assert_eq!(of("TCP_RR", "complete"), 4, "{lines:#?}");
     assert_eq!(of("TCP_STREAM", "client-left"), 1, "{lines:#?}");
 }
+
+/// The data of a test may come from another address than its control connection, and have another family.
+#[test]
+fn data_may_take_another_way_than_the_control_connection() {
+    let test = "data_may_take_another_way_than_the_control_connection";
+    if !has_or_skips(test, "netperf", "netperf") {
+        return;
+    }
+    let server = Served::start("netperf", "--bind ::");
+    let mut tests = vec!["-t UDP_RR -l 1 -- -L 127.0.0.3", "-t UDP_RR -l 1 -- -H 127.0.0.2"];
+    if std::path::Path::new("/proc/net/if_inet6").exists() {
+        tests.extend(["-t TCP_RR -l 1 -- -H ::1,6", "-t UDP_RR -l 1 -- -H ::1,6"]);
+    }
+    for options in &tests {
+        let output = client(&server, options).wait().expect_code(0).stdout;
+        let rate = output.split_whitespace().nth(5).and_then(|rate| rate.parse::<f64>().ok());
+        assert!(rate.is_some_and(|rate| rate > 100.0), "{options}: {output}");
+    }
+    // a false address could have others flooded
+    let refused = client(&server, "-t UDP_RR -l 1 -- -L 127.0.0.3 -r 1,1000").wait();
+    assert_ne!(refused.code(), Some(0), "{}", refused.stdout);
+    let lines = tests_of(server);
+    let (last, others) = lines.split_last().expect("lines");
+    assert!(others.len() == tests.len(), "{lines:#?}");
+    assert!(others.iter().all(|line| line["ended"] == "complete"), "{lines:#?}");
+    assert_eq!(last["ended"], "refused", "{last:#}");
+    let reason = last["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with("requests from 127.0.0.3, whose responses are longer"), "{reason}");
+}
+
+#[test]
+fn the_wait_of_a_client_before_its_payload_is_no_time_of_the_test() {
+    let test = "the_wait_of_a_client_before_its_payload_is_no_time_of_the_test";
+    if !has_or_skips(test, "netperf", "netperf") {
+        return;
+    }
+    for name in ["TCP_STREAM", "TCP_MAERTS", "UDP_RR"] {
+        let server = Served::start("netperf", "");
+        client(&server, &format!("-s 2 -l 1 -t {name}")).wait().expect_code(0);
+        let [line] = &tests_of(server)[..] else { panic!("{name}: one line for one test") };
+        let seconds = line["seconds"].as_f64().expect("a time");
+        assert!((0.9..1.9).contains(&seconds), "{name}: {line:#}");
+    }
+}

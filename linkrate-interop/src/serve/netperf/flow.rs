@@ -1,7 +1,7 @@
 //! Payload and connections of a test.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use linkrate_sys::socket::is_out_of_buffers;
 
@@ -85,6 +85,9 @@ impl Flow {
                 Ok((accepted, client)) => {
                     // that of a stranger is closed
                     *stream = self.source.admits(client.ip(), watch.grants()).then_some(accepted);
+                    if stream.is_some() {
+                        watch.begin();
+                    }
                 }
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(failed(error)),
@@ -230,18 +233,34 @@ impl Flow {
         Ok(Moved::All(have))
     }
 
-    /// Runs over datagrams. Those of the first sender that may count do, and an answer goes to the address of the
-    /// control connection alone.
+    /// Why a test has nothing to tell whose datagrams all came from `address`.
+    fn strange(&self, address: IpAddr, multiplies: bool) -> Ending {
+        Ending::Refused(match multiplies {
+            true => format!(
+                "requests from {address}, whose responses are longer; expected the address of the control connection"
+            ),
+            false => format!(
+                "datagrams from {address}, expected the address of the control connection, or one that -- -L names"
+            ),
+        })
+    }
+
+    /// Runs over datagrams. Those of the first sender that may count do. Its address may be false, except that of the
+    /// control connection, so an answer that is longer than its question goes there alone.
     pub(super) fn datagrams(
         &mut self,
         socket: &UdpSocket,
         watch: &mut Watch<'_, '_>,
     ) -> Result<Ended, Ending> {
         let answers = self.shape == Shape::RequestResponse;
-        let mut peer: Option<SocketAddr> = None;
+        let multiplies = answers && self.send.call() > self.receive.call();
+        let (mut peer, mut stranger) = (None::<SocketAddr>, None);
         while self.units != Some(0) {
             if !watch.goes_on_with(self.tally.bytes())? {
-                return Ok(Ended::TimeUp);
+                return match (peer, stranger) {
+                    (None, Some(stranger)) => Err(self.strange(stranger, multiplies)),
+                    _ => Ok(Ended::TimeUp),
+                };
             }
             let (octets, sender) = match socket.recv_from(self.receive.next_buffer()) {
                 Ok(received) => received,
@@ -250,12 +269,16 @@ impl Flow {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(failed(error)),
             };
-            let wrong = match answers {
-                // the sender's address is one of IPv6 where the server listens on all of both families
-                true => sender.ip().to_canonical() != self.source.control(),
-                false => !self.source.admits(sender.ip(), watch.grants()),
-            };
-            if wrong || *peer.get_or_insert(sender) != sender {
+            let is_admitted = self.source.admits(sender.ip(), watch.grants())
+                && (!multiplies || self.source.is_control(sender.ip()));
+            if !is_admitted {
+                stranger = Some(sender.ip().to_canonical());
+                continue;
+            }
+            if peer.is_none() {
+                watch.begin();
+            }
+            if *peer.get_or_insert(sender) != sender {
                 continue;
             }
             // the client's sign of the end

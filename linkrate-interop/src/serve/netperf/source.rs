@@ -3,7 +3,7 @@
 //! A netperf says on its control connection where it wants its data (`-- -H`), and which address of its own it has
 //! bound (`-- -L`). Data from anywhere else is of a stranger who has found the port of the test.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use super::super::Grants;
 
@@ -26,18 +26,18 @@ impl Source {
         client: SocketAddr,
         control: SocketAddr,
         data: SocketAddr,
-        named: Option<Ipv4Addr>,
+        named: Option<IpAddr>,
     ) -> Self {
         Self {
             control: client.ip().to_canonical(),
-            named: named.map(IpAddr::from),
+            named,
             is_open: data.ip().to_canonical() != control.ip().to_canonical(),
         }
     }
 
-    /// Where the control connection comes from.
-    pub(super) fn control(&self) -> IpAddr {
-        self.control
+    /// Where the control connection comes from, which is an address of the client for certain.
+    pub(super) fn is_control(&self, address: IpAddr) -> bool {
+        address.to_canonical() == self.control
     }
 
     /// Whether data from `address` is of this test, in the networks that are granted.

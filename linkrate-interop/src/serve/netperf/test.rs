@@ -20,7 +20,7 @@ use super::cpu::{METHOD, Meter};
 use super::flow::{Ended, Flow, Tally};
 use super::source::Source;
 use super::watch::{PAD, Watch};
-use super::{Control, Shared, cpus, failed, rate, refusal};
+use super::{BETWEEN, Control, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
 use crate::netperf::{
     Form, Kind, MOST_CALL, Message, OmniRequest, OmniResponse, OmniResults, Ring, Shape,
@@ -41,7 +41,7 @@ pub(super) fn serve(
 ) -> SessionReport {
     let mut evidence = Evidence::default();
     let ended = run(shared, control, form, message, &mut report, &mut evidence);
-    report.ending = ended.err().unwrap_or(Ending::Complete);
+    report.end(ended);
     report.verdict = verdict(&report, evidence);
     report
 }
@@ -74,7 +74,8 @@ fn run(
         let _ = set_affinity(current_thread(), &[cpu].into_iter().collect());
     }
     let transport = if asked.udp { Transport::Udp } else { Transport::Tcp };
-    report.interface = InterfaceReport::of(address, transport);
+    let far = report.client.unwrap_or(address);
+    report.interface = InterfaceReport::of(address.ip(), far.ip(), transport);
     measure(control, form, &asked, &sockets, source, report)?;
     // the thread of the session is the only one
     evidence.busiest_percent = report.cpu_percent;
@@ -141,9 +142,13 @@ fn address(shared: &Shared, control: &Control, asked: &OmniRequest) -> Result<So
     let here = control.stream.local_addr().map_err(|error| {
         (refusal::INVALID, format!("address of the control connection: {error}"))
     })?;
-    let address = match asked.data_address.map(IpAddr::from) {
+    // a listener of all addresses of IPv6 has those of IPv4 too
+    let is_everywhere = |named: IpAddr| {
+        shared.address.is_unspecified() && (shared.address.is_ipv6() || named.is_ipv4())
+    };
+    let address = match asked.data_address {
         None => here.ip(),
-        Some(named) if shared.everywhere || named == here.ip().to_canonical() => named,
+        Some(named) if is_everywhere(named) || named == here.ip().to_canonical() => named,
         Some(named) => {
             let reason = format!("data connection to {named}, expected {}", here.ip());
             return Err((refusal::NOT_HERE, reason));
@@ -262,7 +267,9 @@ fn measure(
     let pad = if receives { PAD } else { Duration::ZERO };
     let timer = u64::try_from(asked.test_length).ok().filter(|seconds| *seconds > 0);
     let timer = timer.map(|seconds| Duration::from_secs(seconds) + pad);
-    let mut watch = Watch::start(control, timer, pad, meter);
+    // a lost datagram is not waited for
+    let wait = if asked.udp { Duration::ZERO } else { BETWEEN };
+    let mut watch = Watch::start(control, timer, pad, wait, meter);
     let mut flow = Flow {
         shape: asked.shape,
         source,

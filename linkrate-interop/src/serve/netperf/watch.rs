@@ -22,6 +22,10 @@ pub(super) const PAD: Duration = Duration::from_secs(4);
 pub(super) struct Watch<'a, 'b> {
     control: &'a Control<'b>,
     begun: Instant,
+    /// Whether the payload has begun.
+    carries: bool,
+    /// How much later than the test it may begin.
+    wait: Duration,
     timer: Option<Instant>,
     granted: Instant,
     /// When to look next after client and server.
@@ -34,23 +38,44 @@ pub(super) struct Watch<'a, 'b> {
 
 impl<'a, 'b> Watch<'a, 'b> {
     /// Starts to count. Without a `timer`, of which the end is the `pad`, the test ends by the client or by its
-    /// bound.
+    /// bound. The payload may begin `wait` later than the test.
     pub(super) fn start(
         control: &'a Control<'b>,
         timer: Option<Duration>,
         pad: Duration,
+        wait: Duration,
         meter: Option<Meter>,
     ) -> Self {
         let begun = Instant::now();
+        let latest = begun + wait;
         let granted = Duration::from_secs(control.shared.grants.seconds.into()) + PAD;
         Self {
             control,
             begun,
-            timer: timer.map(|timer| begun + timer),
-            granted: begun + granted.max(timer.unwrap_or_default()),
+            carries: false,
+            timer: timer.map(|timer| latest + timer),
+            granted: latest + granted.max(timer.unwrap_or_default()),
             next: begun + GLANCE,
-            over: timer.map(|timer| begun + timer.saturating_sub(pad)),
+            over: timer.map(|timer| latest + timer.saturating_sub(pad)),
+            wait,
             meter,
+        }
+    }
+
+    /// Takes the first of the payload for the beginning: a client may wait between its request and that (`-s`). Later
+    /// calls change nothing.
+    pub(super) fn begin(&mut self) {
+        if std::mem::replace(&mut self.carries, true) {
+            return;
+        }
+        let waited = self.begun.elapsed();
+        self.begun += waited;
+        for end in [&mut self.timer, &mut self.over].into_iter().flatten() {
+            *end = *end + waited - self.wait;
+        }
+        self.granted = self.granted + waited - self.wait;
+        if let Some(meter) = &mut self.meter {
+            meter.begin();
         }
     }
 
