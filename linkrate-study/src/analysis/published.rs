@@ -98,7 +98,8 @@ fn one(
     let all: Vec<usize> =
         if published.step().is_some() { pairs().collect() } else { cells.clone() };
     let is_limited = |cell: &usize| of_adapter.get(*cell).copied().unwrap_or(false);
-    let is_kept = measure.is_rate() && !all.is_empty() && all.iter().all(is_limited);
+    let all_limited = !all.is_empty() && all.iter().all(is_limited);
+    let is_kept = measure.is_rate() && (left_out > 0 || all_limited);
     let is_virtual = matches!(study.testbed.adapter, Adapter::Model(_));
     let step = published.step();
     let combinations = if step.is_some() { published.pairs(&levels).len() } else { cells.len() };
