@@ -144,7 +144,8 @@ impl SessionReport {
     pub(super) fn of(program: &'static str, client: Option<SocketAddr>) -> Self {
         Self {
             program,
-            client,
+            // an address of IPv4 as such, where the server listens on those of IPv6 too
+            client: client.map(|client| SocketAddr::new(client.ip().to_canonical(), client.port())),
             user: None,
             interface: None,
             test: None,

@@ -21,7 +21,7 @@ pub struct Iperf3Args {
     /// Measure with the server at this host
     #[arg(short, long, value_name = "HOST", required_unless_present_any = ["server", "version"])]
     pub client: Option<String>,
-    /// Serve, as `linkrate serve` does, on the loopback address unless --bind names another one
+    /// Serve, as `linkrate serve` does, on all addresses unless --bind names one
     #[arg(short, long, conflicts_with = "client")]
     pub server: bool,
     /// Print the version

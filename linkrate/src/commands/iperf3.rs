@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -149,15 +149,27 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
     Ok(if error.is_none() { Exit::Success } else { Exit::Failure })
 }
 
-fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
-    let address = arguments.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    if arguments.bind.is_none() {
-        tell::line(
-            "note: only clients of this host are served; --bind 0.0.0.0 serves those of the network, \
-             without any authentication",
-        );
+/// Listens on all addresses, as iperf3 does: those of IPv6 with those of IPv4, or of IPv4 alone.
+fn everywhere(arguments: &Iperf3Args) -> Result<TcpListener, Failure> {
+    tell::line(
+        "note: clients of the network are served, without any authentication; --bind 127.0.0.1 serves those of \
+         this host alone",
+    );
+    let on = |address: IpAddr| listen(address, arguments.port, "iperf3");
+    let (ipv4, ipv6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
+    match (arguments.version4, arguments.version6) {
+        (true, _) => on(ipv4),
+        (_, true) => on(ipv6),
+        // a host may have no IPv6
+        _ => on(ipv6).or_else(|_| on(ipv4)),
     }
-    let listener = listen(address, arguments.port, "iperf3")?;
+}
+
+fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
+    let listener = match arguments.bind {
+        Some(address) => listen(address, arguments.port, "iperf3"),
+        None => everywhere(arguments),
+    }?;
     let output = Output(arguments);
     let ended = |session: &SessionReport| {
         if let Ok(line) = serde_json::to_string(session) {

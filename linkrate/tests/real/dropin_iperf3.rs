@@ -197,7 +197,9 @@ fn linkrate_serves_its_own_client() {
     assert!(text.stderr.contains("note: 3 intervals: mean "), "{}", text.stderr);
     server.signal(Signal::INT);
     let finished = server.wait().expect_code(0);
-    assert!(finished.stderr.contains("only clients of this host"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("listening on [::]:"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("without any authentication"), "{}", finished.stderr);
+    assert!(finished.stdout.contains("\"client\":\"127.0.0.1:"), "{}", finished.stdout);
     assert_eq!(finished.stdout.lines().count(), 7);
 }
 
