@@ -79,8 +79,9 @@ impl InterfaceReport {
     }
 }
 
-/// Whether whatever goes by an interface crosses its link. It does not where the interface is software, in a virtual
-/// machine, whose driver names a rate that nobody keeps, and where the adapter switches between functions of its own.
+/// Whether whatever goes by an interface crosses its link. It does not where the interface is software, nor where the
+/// adapter switches between functions of its own. In a virtual machine the hypervisor need not keep the rate that a
+/// driver names.
 fn crosses_its_link(entry: &LinkEntry) -> bool {
     let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let is_virtual_machine = flags.split_whitespace().any(|flag| flag == "hypervisor");
