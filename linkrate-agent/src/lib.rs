@@ -8,13 +8,14 @@
 //! creates the interfaces of virtual adapters and passes their descriptors on. [`existing`]
 //! describes, keeps and lends interfaces that linkrate did not create; [`watch`] restores them when
 //! the agent ends, and [`duty`] refuses what an agent was not started for. [`profile`] samples the
-//! CPUs, `send_buffers` checks whether senders wait for room. [`toe`] moves connections between the
+//! CPUs, `send_buffers` checks whether senders wait for room, [`absence`] whether the process stood still. [`toe`] moves connections between the
 //! sockets of flows and a TCP offload engine, on either side.
 
 #![forbid(unsafe_code)]
 // printing panics when nobody reads: lines to the person go through linkrate_sys::tell
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod absence;
 pub mod cpu_meter;
 pub mod duty;
 pub mod existing;

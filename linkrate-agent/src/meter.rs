@@ -23,8 +23,11 @@ use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::netstat;
 use linkrate_sys::on_cpu::Worked;
 use linkrate_sys::other_programs::ProgramTimes;
+use linkrate_sys::processes;
+use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::TcpInfo;
+use linkrate_terms::CpuSet;
 use linkrate_terms::cpu_parts::CpuParts;
 use linkrate_terms::discipline::Discipline;
 use linkrate_terms::failure::Resent;
@@ -69,6 +72,8 @@ pub struct Slow {
     senders_at_ns: u64,
     senders: Senders,
     disciplines: Vec<Discipline>,
+    /// Processes and threads that were started on this machine since it was; 0 where that cannot be read.
+    forks: u64,
 }
 
 /// TCP_INFO of the flows that send, by flow number.
@@ -193,6 +198,7 @@ impl<'a> Meters<'a> {
             senders_at_ns: monotonic_ns(),
             senders: self.read_senders(),
             disciplines,
+            forks: processes::forks().unwrap_or(0),
         })
     }
 
@@ -230,6 +236,7 @@ impl<'a> Meters<'a> {
         WindowReport {
             started_ns: before.at_ns,
             ended_ns: after.at_ns,
+            absent_ns: 0,
             received_bytes: moved.all.received_bytes,
             sent_bytes: moved.all.sent_bytes,
             transactions: moved.all.transactions,
@@ -253,6 +260,7 @@ impl<'a> Meters<'a> {
             zerocopy_copied: moved.zerocopy_copied,
             zerocopy_completed: moved.zerocopy_completed,
             disciplines: [opened, closed].map(|reading| reading.slow.disciplines.clone()),
+            forks: closed.slow.forks.saturating_sub(opened.slow.forks),
             profile: None,
             intervals: Vec::new(),
             record: None,
@@ -278,20 +286,23 @@ impl<'a> Meters<'a> {
             Some((parts, others)) => (Some(parts), others),
             None => (None, closed.others.clone()),
         };
-        let cpus = opened.cpus.iter().zip(&closed.cpus).map(|(a, b)| {
-            let (a, b) = (&a.times, &b.times);
-            // threads are read before the window of the CPU opens and after it closes
-            let threads_ns = closed.threads_at_ns.saturating_sub(opened.threads_at_ns);
-            let beside_ns = threads_ns.saturating_sub(b.at_ns.saturating_sub(a.at_ns));
-            at_least(known_ns(&threads, a.cpu, beside_ns), busy(source, a, b))
-        });
+        // threads are read before the window of the CPU opens and after it closes
+        let threads_ns = closed.threads_at_ns.saturating_sub(opened.threads_at_ns);
+        let beside_ns =
+            |a: &CpuTimes, b: &CpuTimes| threads_ns.saturating_sub(b.at_ns.saturating_sub(a.at_ns));
+        let times =
+            || opened.cpus.iter().map(|r| &r.times).zip(closed.cpus.iter().map(|r| &r.times));
+        let cpus = times()
+            .map(|(a, b)| at_least(known_ns(&threads, a.cpu, beside_ns(a, b)), busy(source, a, b)));
+        let own_threads_ns =
+            of_threads_here(&threads, &self.spec.cpus, times().map(|(a, b)| beside_ns(a, b)).sum());
         CpuUse {
             cpus: cpus.collect(),
             threads,
             source,
             shared: false,
             others,
-            own_threads_ns: 0,
+            own_threads_ns,
             parts,
         }
     }
@@ -306,6 +317,7 @@ impl<'a> Meters<'a> {
         let own = parts::Own {
             flows: self.flows.iter().map(|flow| flow.thread_id as u32).collect(),
             drivers: &self.spec.drivers,
+            napi: &self.spec.napi_threads,
             processes: [std::process::id(), std::os::unix::process::parent_id()]
                 .into_iter()
                 .chain(self.spec.agents.iter().copied())
@@ -321,6 +333,16 @@ fn known_ns(threads: &[ThreadTime], cpu: u32, beside_ns: u64) -> u64 {
     let alone = [cpu].into_iter().collect();
     let there = threads.iter().filter(|thread| thread.affinity == alone);
     there.map(|thread| thread.cpu_ns).sum::<u64>().saturating_sub(beside_ns)
+}
+
+/// Certain CPU time of threads that may run on `cpus` only, if together they may have run for `beside_ns` outside of the
+/// window.
+fn of_threads_here(threads: &[ThreadTime], cpus: &CpuSet, beside_ns: u64) -> u64 {
+    let is_here = |thread: &&ThreadTime| {
+        !thread.affinity.is_empty() && thread.affinity.iter().all(|cpu| cpus.contains(cpu))
+    };
+    let here = threads.iter().filter(is_here);
+    here.map(|thread| thread.cpu_ns).sum::<u64>().saturating_sub(beside_ns)
 }
 
 /// The differences of counters, without those that are zero.
@@ -382,6 +404,8 @@ mod tests {
         };
         let threads = [thread(&[1], 500), thread(&[1], 300), thread(&[0, 1], 90), thread(&[0], 7)];
         assert_eq!([0, 1, 2].map(|cpu| known_ns(&threads, cpu, 10)), [0, 790, 0]);
+        let here = |cpus: &[u32]| of_threads_here(&threads, &cpus.iter().copied().collect(), 10);
+        assert_eq!([here(&[1]), here(&[0, 1]), here(&[2])], [790, 887, 0]);
     }
 
     #[test]
@@ -438,6 +462,7 @@ mod tests {
                 senders_at_ns: 0,
                 senders: senders([(5000, 5), (9000, 7)]),
                 disciplines: Vec::new(),
+                forks: 0,
             },
             others: Vec::new(),
         };

@@ -20,6 +20,7 @@ use linkrate_terms::existing_aggregate::ExistingAggregate;
 use linkrate_terms::interfaces::InterfaceAddress;
 use linkrate_terms::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
 use linkrate_terms::profile::Profile;
+use linkrate_terms::stack::Stack;
 use linkrate_terms::{
     BitRate, CpuMeter, CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, Workload,
 };
@@ -33,7 +34,7 @@ pub use text::cleaned;
 use toe::{ToeReply, ToeRequest};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 10;
+pub const PROTOCOL_VERSION: u32 = 11;
 
 /// The number of [`Request::Hello`] and its reply, which are sent without a number: two versions
 /// can so refuse each other whatever their other messages look like.
@@ -211,6 +212,13 @@ pub enum Request {
     ReadKnobs {
         /// The interfaces.
         interfaces: Vec<String>,
+    },
+    /// Read what the network stack is made of beside the knobs.
+    ReadStack {
+        /// The interfaces of a run.
+        interfaces: Vec<String>,
+        /// The far ends of its connections.
+        far_ends: Vec<IpAddr>,
     },
     /// Prepare for the connections of a workload.
     Listen(ListenSpec),
@@ -423,9 +431,16 @@ pub struct MeasureSpec {
     /// Driver threads of virtual adapters on these CPUs, by thread id.
     #[serde(default)]
     pub drivers: Vec<u32>,
+    /// NAPI threads of these adapters, by thread id; empty where they are not known.
+    #[serde(default)]
+    pub napi_threads: Vec<u32>,
     /// Agents of this run that read their counters on the CPUs of this one, itself included.
     #[serde(default)]
     pub readers: u32,
+    /// Whether this agent looks often if it stood still. Each look costs some CPU time, so that of the system under test does
+    /// not, unless it has no CPUs of its own.
+    #[serde(default)]
+    pub looks_often: bool,
     /// When the event of the run comes, ns; records tell gaps before it from those after it.
     #[serde(default)]
     pub event_ns: Option<u64>,
@@ -477,6 +492,8 @@ pub enum Reply {
     Done,
     /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back, by interface.
     Knobs(BTreeMap<String, InterfaceKnobs>),
+    /// To [`Request::ReadStack`].
+    Stack(Box<Stack>),
     /// To [`Request::Listen`].
     Listening {
         /// The ports for each client, in the order of their numbers.
@@ -633,6 +650,9 @@ pub struct WindowReport {
     pub started_ns: u64,
     /// When they were read again.
     pub ended_ns: u64,
+    /// How long the agent, and the flows in its process, stood still in between, ns, as far as it was late for what was due.
+    #[serde(default)]
+    pub absent_ns: u64,
     /// Payload bytes this host's flows received. Of bulk receivers over TCP, bytes count when TCP
     /// receives them, whether their program has read them or not.
     pub received_bytes: u64,
@@ -662,6 +682,9 @@ pub struct WindowReport {
     /// The queue disciplines of the interfaces, when the window opened and when it closed.
     #[serde(default)]
     pub disciplines: [Vec<Discipline>; 2],
+    /// Processes and threads that began on this machine meanwhile.
+    #[serde(default)]
+    pub forks: u64,
     /// The profile of the CPUs, if it was requested.
     #[serde(default)]
     pub profile: Option<Box<Profile>>,

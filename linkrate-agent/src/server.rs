@@ -13,10 +13,12 @@ use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::host_settings::{self, network_sysctls};
 use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
 use linkrate_sys::sched::Ahead;
+use linkrate_sys::stack::StackReader;
 use linkrate_sys::tree::Tree;
 use linkrate_sys::{cpus, host, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
+use crate::absence::Absences;
 use crate::cpu_meter::{self, CpuMeter};
 use crate::duty::Duty;
 use crate::existing::{self, Holdings};
@@ -75,6 +77,7 @@ pub fn serve(
         taps: Taps::default(),
         toe: toe::Shared::default(),
         profiler: None,
+        stack: StackReader::default(),
     };
     while let Some(frame) = read_frame(input)? {
         let (number, request) = decode_request(&frame);
@@ -113,6 +116,7 @@ struct Agent<'a> {
     toe: toe::Shared,
     /// `Some` after prepare-profile.
     profiler: Option<Profiler>,
+    stack: StackReader,
 }
 
 /// The knobs of an interface before the first run changed it.
@@ -234,6 +238,9 @@ impl Agent<'_> {
                 let read = |name: String| Ok((name.clone(), knobs::read(&name)?));
                 let all: Result<_, knobs::KnobError> = interfaces.into_iter().map(read).collect();
                 all.map(Reply::Knobs).map_err(|error| refusal(error.to_string()))
+            }
+            Request::ReadStack { interfaces, far_ends } => {
+                Ok(Reply::Stack(Box::new(self.stack.read(&interfaces, &far_ends))))
             }
             Request::Listen(spec) => {
                 let ports = self.session_beside(spec.beside).listen(&spec)?;
@@ -413,8 +420,12 @@ impl Agent<'_> {
         }
         let mut buffers = SendBuffers::of(flows);
         let mut sampler = Sampler::of(flows, spec.start_ns, spec.end_ns, send_buffers::EVERY_NS);
-        let at_event = self.watch(spec, &meters, sampling.as_mut(), &mut buffers, &mut sampler)?;
+        let mut absences = Absences::from_now(spec.readers);
+        let looks = (&mut buffers, &mut sampler, &mut absences);
+        let at_event = self.watch(spec, &meters, sampling.as_mut(), looks)?;
+        let asleep_until_ns = spec.end_ns.max(monotonic_ns());
         self.sleep_until(spec.end_ns)?;
+        absences.woke(asleep_until_ns);
         let broken = self.session.as_ref().and_then(Session::broken);
         if let Some(control) = control {
             control.close_window();
@@ -430,6 +441,7 @@ impl Agent<'_> {
         });
         report.senders.buffer_looks = buffers.looks;
         report.senders.buffer_full_looks = buffers.full;
+        report.absent_ns = absences.sum_ns();
         report.intervals = intervals;
         if let Some(sampling) = sampling {
             report.profile = Some(Box::new(sampling.closed(&closed, flows)?));
@@ -437,26 +449,29 @@ impl Agent<'_> {
         Ok(Reply::Window(Box::new(report)))
     }
 
-    /// Looks at the send buffers and at the counters of the flows while the window is open, and reads
-    /// samples in a long one. Returns the reading at the event, if there is one.
+    /// Looks at the send buffers and at the counters of the flows while the window is open, and if this process stood still;
+    /// reads samples in a long one. Returns the reading at the event, if there is one.
     fn watch(
         &self,
         spec: &MeasureSpec,
         meters: &Meters<'_>,
         mut sampling: Option<&mut Sampling<'_>>,
-        buffers: &mut SendBuffers<'_>,
-        sampler: &mut Sampler<'_>,
+        (buffers, sampler, absences): (&mut SendBuffers<'_>, &mut Sampler<'_>, &mut Absences),
     ) -> Result<Option<meter::Event>, Refusal> {
         let due_ns = |sampling: &Sampling<'_>| monotonic_ns().saturating_add(sampling.lasts_ns());
         let mut rings_ns = sampling.as_deref().map(due_ns);
         let (mut event_ns, mut at_event) = (spec.event_ns, None);
         loop {
-            let looks = [buffers.next_ns(), sampler.next_ns()];
+            let presence = spec.looks_often.then(|| absences.next_ns());
+            let looks = [buffers.next_ns(), sampler.next_ns(), presence];
             let due = [event_ns, rings_ns].into_iter().chain(looks).flatten().min();
             let Some(next_ns) = due.filter(|next_ns| *next_ns < spec.end_ns) else {
                 return Ok(at_event);
             };
+            // what is overdue already was kept by the look before
+            let asleep_until_ns = next_ns.max(monotonic_ns());
             self.sleep_until(next_ns)?;
+            absences.woke(asleep_until_ns);
             if event_ns.take_if(|event_ns| *event_ns == next_ns).is_some() {
                 at_event = Some(meters.at_event());
             }
@@ -481,10 +496,8 @@ impl Agent<'_> {
     fn sleep_until(&self, deadline_ns: u64) -> Result<(), Refusal> {
         /// To look now and then whether the controller is there would wake the SUT's CPU each time.
         const NEAR_NS: u64 = 20_000_000;
-        let now = monotonic_ns();
-        if let Some(wait_ns) = deadline_ns.checked_sub(now + NEAR_NS)
-            && socket::wait_ready(self.carrier, false, Duration::from_nanos(wait_ns))?
-        {
+        let wait_ns = deadline_ns.saturating_sub(monotonic_ns() + NEAR_NS);
+        if socket::wait_ready(self.carrier, false, Duration::from_nanos(wait_ns))? {
             return Err(refusal("request or end of input before the window closed"));
         }
         sleep_until_ns(deadline_ns);

@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use linkrate_agent::protocol::{Reply, Request, Strangers};
-use linkrate_study::belief::{self, Belief, Observed, Purpose};
+use linkrate_study::belief::stack::{FirstStacks, StackChanged};
+use linkrate_study::belief::{self, Belief, Observed, Purpose, Refusal};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_sys::sched;
 use linkrate_terms::knobs::Toe;
@@ -39,6 +40,7 @@ use crate::testbed::{Host, Testbed};
 
 use event::Missed;
 use measured::Measured;
+pub(crate) use sockets::ends;
 use window::Windows;
 
 /// A lab: a testbed that is built anew when a run has lost it.
@@ -52,6 +54,8 @@ pub struct Lab {
     facts: Facts,
     /// What was measured of the machine before the first run.
     measured: Measured,
+    /// What the network stacks were made of in the first runs.
+    stacks: FirstStacks,
     seat: Seat,
 }
 
@@ -75,7 +79,8 @@ impl Lab {
             );
         }
         let (spec, built) = (spec.clone(), spec.clone());
-        Ok(Self { spec, options, testbed: Some(testbed), built, facts, measured, seat })
+        let (testbed, stacks) = (Some(testbed), FirstStacks::default());
+        Ok(Self { spec, options, testbed, built, facts, measured, stacks, seat })
     }
 
     /// The testbed, if it is up.
@@ -117,17 +122,23 @@ impl Executor for Lab {
                 self.built = on.into_owned();
                 let placement = &self.seat.placement;
                 Testbed::build(&self.built, placement, &self.options).map_err(|error| {
-                    RunFailure { stage: Stage::Testbed, reason: error.to_string(), fatal: true }
+                    RunFailure {
+                        stage: Stage::Testbed,
+                        reason: error.to_string(),
+                        fatal: true,
+                        disturbed: false,
+                    }
                 })?
             }
         };
         self.measured.complete(&mut testbed, self.options.purpose);
-        let outcome = believed(&mut testbed, &self.built, spec, self.options.purpose);
+        let purpose = self.options.purpose;
+        let outcome = believed(&mut testbed, &self.built, spec, purpose, &mut self.stacks);
         // after any failure except the refusal of a knob, agents may be in the middle of a run, and
-        // a new testbed is quicker than making sure
+        // a new testbed is quicker than making sure; and so it is where others changed something
         let usable = match &outcome {
             Ok(_) => true,
-            Err(failure) => failure.stage == Stage::Knob,
+            Err(failure) => failure.stage == Stage::Knob && !failure.disturbed,
         };
         if usable {
             self.testbed = Some(testbed);
@@ -147,7 +158,7 @@ pub(crate) fn failure(stage: Stage, error: impl Into<LabError>) -> RunFailure {
         LabError::Agent(error) => agent_failure(stage, error),
         error => {
             let hint = error.hint().map(|hint| format!(" (hint: {hint})")).unwrap_or_default();
-            RunFailure { stage, reason: format!("{error}{hint}"), fatal: false }
+            RunFailure { stage, reason: format!("{error}{hint}"), fatal: false, disturbed: false }
         }
     }
 }
@@ -165,7 +176,7 @@ fn agent_failure(stage: Stage, error: AgentError) -> RunFailure {
         },
         _ => error.to_string(),
     };
-    RunFailure { stage, reason, fatal: false }
+    RunFailure { stage, reason, fatal: false, disturbed: false }
 }
 
 /// Carries out one run and judges its figures.
@@ -174,20 +185,27 @@ fn believed(
     on: &TestbedSpec,
     spec: &RunSpec,
     purpose: Purpose,
+    first: &mut FirstStacks,
 ) -> Result<Measurement, RunFailure> {
-    let (mut measured, observed) = run_on(testbed, spec)?;
+    let (mut measured, observed) = run_on(testbed, spec, purpose, first)?;
     let run = belief::Run { testbed: on, spec, purpose, measured: &measured, observed: &observed };
     match belief::judge(&run) {
         Belief::Believed { remarks } => {
             measured.remarks.extend(remarks);
             Ok(measured)
         }
+        Belief::Disturbed(refusal) => Err(refusal.disturbance()),
         Belief::Refused(refusal) => Err(refusal.into()),
     }
 }
 
 /// Carries out one run. Its figures count only if [`belief`] says so.
-fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observed), RunFailure> {
+fn run_on(
+    testbed: &mut Testbed,
+    spec: &RunSpec,
+    purpose: Purpose,
+    first: &mut FirstStacks,
+) -> Result<(Measurement, Observed), RunFailure> {
     let clients = (spec.clients as usize).clamp(1, testbed.most_clients().max(1));
     if spec.profile {
         profile::prepare(testbed).map_err(|error| failure(Stage::Measure, error))?;
@@ -212,6 +230,10 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         // test sockets choose their congestion control themselves
         testbed.reach_over_ipv6(clients, None).map_err(|error| failure(Stage::Knob, error))?;
     }
+    let stacks = recheck::stacks(testbed, spec, clients, purpose)?;
+    let changes = stacks.iter().flat_map(|seen| first.changes(spec, seen));
+    let changes: Vec<_> = changes.collect();
+    changes.iter().try_for_each(StackChanged::check).map_err(Refusal::disturbance)?;
     recheck::link_rates(testbed, clients)?;
     let links = recheck::links(testbed, clients)?;
     if testbed.placement.apart {
@@ -300,7 +322,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     }
     testbed.ground.adapters().map_or(Ok(()), Adapters::forget_connections).map_err(moves)?;
     if let Some(reason) = broken {
-        return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
+        return Err(RunFailure { stage: Stage::Measure, reason, fatal: false, disturbed: false });
     }
     let told = match workload {
         Some(_) => {
@@ -312,10 +334,11 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         // of datagrams, what arrived is known only now
         far_ends = vec![FarEndReport::Traffic(TrafficReport::of_programs(&sut, &told))];
     }
-    let mut begun = Begun { knobs: interface, links, is_bound };
-    let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, clients, windows)?;
+    let mut begun = Begun { knobs: interface, links, is_bound, stacks };
+    let asked = (spec, clients, purpose);
+    let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, asked, windows)?;
     if let Some(reason) = testbed.ground.broken() {
-        return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
+        return Err(RunFailure { stage: Stage::Agent, reason, fatal: false, disturbed: false });
     }
     let reports = Reports {
         sut,

@@ -166,9 +166,15 @@ fn own_threads_ns(cpu: &CpuUse, threads: &[ThreadTime]) -> u64 {
     let is_here = |thread: &&ThreadTime| {
         !thread.affinity.is_empty() && thread.affinity.iter().all(|cpu| cpus.contains(cpu))
     };
-    let here = cpu.threads.iter().chain(threads).filter(is_here);
-    let sum = here.fold(0, |sum: u64, thread| sum.saturating_add(thread.cpu_ns));
-    sum.saturating_sub(EDGES_NS * cpus.len() as u64)
+    let sum = |threads: &[ThreadTime]| {
+        let here = threads.iter().filter(is_here);
+        here.fold(0, |sum: u64, thread| sum.saturating_add(thread.cpu_ns))
+    };
+    let edges_ns = EDGES_NS * cpus.len() as u64;
+    let (of_agents, of_adapters) = (sum(&cpu.threads), sum(threads));
+    // an agent knows its own edges
+    let told = cpu.own_threads_ns.saturating_add(of_adapters.saturating_sub(edges_ns));
+    told.max(of_agents.saturating_add(of_adapters).saturating_sub(edges_ns))
 }
 
 fn empty_like(cpu: &CpuUse) -> CpuUse {
@@ -336,6 +342,7 @@ pub(crate) mod tests {
         WindowReport {
             started_ns: 0,
             ended_ns: 1_000_000_000,
+            absent_ns: 0,
             received_bytes,
             sent_bytes,
             transactions: 0,
@@ -362,6 +369,7 @@ pub(crate) mod tests {
             zerocopy_copied: 0,
             zerocopy_completed: 0,
             disciplines: Default::default(),
+            forks: 0,
             profile: None,
             intervals: Vec::new(),
             record: None,
@@ -385,6 +393,11 @@ pub(crate) mod tests {
         assert_eq!(own_threads_ns(&cpu, &[]), 42_000_000);
         let drivers = [thread(&[3], 70_000_000), thread(&[0], 900_000_000)];
         assert_eq!(own_threads_ns(&cpu, &drivers), 112_000_000);
+        // an agent that knows how far its readings are apart
+        cpu.own_threads_ns = 49_900_000;
+        assert_eq!(own_threads_ns(&cpu, &[]), 49_900_000);
+        assert_eq!(own_threads_ns(&cpu, &[thread(&[3], 7_000_000)]), 49_900_000);
+        cpu.own_threads_ns = 0;
         cpu.threads.truncate(1);
         cpu.threads[0].cpu_ns = 1;
         assert_eq!(own_threads_ns(&cpu, &[]), 0);

@@ -3,15 +3,22 @@
 //! Another program may change a knob while a run is measured, and step a clock. The observations go
 //! to [`linkrate_study::belief`], which decides whether the run counts.
 
-use linkrate_agent::protocol::{AGENT_THREAD, WindowReport};
+use std::net::IpAddr;
+
+use linkrate_agent::protocol::{AGENT_THREAD, Reply, Request, WindowReport};
+use linkrate_study::belief::stack::{StackChanged, StackSeen};
 use linkrate_study::belief::{
-    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, WindowSeen,
+    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, Purpose, RateSeen, WindowSeen,
 };
 use linkrate_study::executor::{RunFailure, Stage};
+use linkrate_sys::tree::Tree;
+use linkrate_sys::{host_settings, stack};
 use linkrate_terms::measurement::{LinkEvidence, ThreadTime};
-use linkrate_terms::{InterfaceKnobs, discipline};
+use linkrate_terms::stack::Stack;
+use linkrate_terms::{InterfaceKnobs, RunSpec, discipline};
 
-use crate::executor::{failure, participants};
+use crate::connection::PATIENCE;
+use crate::executor::{ends, failure, participants};
 use crate::far_end::FarEndReport;
 use crate::host::read_clock;
 use crate::placement::{strayed, strayed_from_one};
@@ -26,6 +33,8 @@ pub struct Begun {
     pub links: Vec<LinkEvidence>,
     /// The flows of the system under test have a CPU each.
     pub is_bound: bool,
+    /// The network stacks of the hosts.
+    pub stacks: Vec<StackSeen>,
 }
 
 /// Observes what has become of the state in which a run began; its windows were observed already.
@@ -37,9 +46,15 @@ pub fn observe(
     begun: &mut Begun,
     sut: &WindowReport,
     far_ends: &[FarEndReport],
-    clients: usize,
+    (spec, clients, purpose): (&RunSpec, usize, Purpose),
     windows: Vec<WindowSeen>,
 ) -> Result<Observed, RunFailure> {
+    let ended = stacks(testbed, spec, clients, purpose)?;
+    let changes = begun.stacks.iter().zip(&ended);
+    let mut stack: Vec<_> =
+        changes.flat_map(|(began, ended)| StackChanged::during(began, ended)).collect();
+    // an event takes a link away
+    stack.retain(|change| spec.event.is_none() || !change.is_of_a_link());
     let mut rates = model_rates(testbed, clients);
     rates.extend(existing_rates(testbed, &mut begun.links, clients)?);
     let steered = testbed.receive_steering == ReceiveSteering::Rps;
@@ -68,8 +83,67 @@ pub fn observe(
         clocks: clocks(testbed, clients)?,
         windows,
         disciplines,
+        stack,
+        untraced_forks: sut.cpu.parts.is_none().then_some(sut.forks),
         steered_to: steered.then(|| testbed.placement.sut.clone()),
     })
+}
+
+/// The name of the machine that this process runs on.
+const THIS_MACHINE: &str = "this machine";
+
+/// What the network stacks of the hosts of a run are made of, the system under test's first; and the settings of this machine, if
+/// the run is for figures and the system under test is on it. Programs of others at far ends do not tell.
+///
+/// # Errors
+/// When an agent does not answer.
+pub fn stacks(
+    testbed: &mut Testbed,
+    spec: &RunSpec,
+    clients: usize,
+    purpose: Purpose,
+) -> Result<Vec<StackSeen>, RunFailure> {
+    let family = spec.socket.family;
+    let ends = testbed.clients.iter().take(clients).map(|client| ends(client, family));
+    let (clients_at, suts_at): (Vec<IpAddr>, Vec<IpAddr>) =
+        ends.map(|ends| (ends.client, ends.listener)).unzip();
+    let programs = testbed.programs.iter().take(clients);
+    let far_ends = clients_at.into_iter().chain(programs.filter_map(|far| far.address(family)));
+    let of_sut = Request::ReadStack {
+        interfaces: testbed.sut_interfaces(clients),
+        far_ends: far_ends.collect(),
+    };
+    let of_clients = testbed.clients.iter().take(clients).zip(suts_at);
+    let of_clients = of_clients.map(|(client, sut)| Request::ReadStack {
+        interfaces: vec![client.interface.clone()],
+        far_ends: vec![sut],
+    });
+    let requests: Vec<Request> = std::iter::once(of_sut).chain(of_clients).collect();
+    let sysctls = testbed.sut.hello.sysctls.clone();
+    let boot_id = Tree::of_this_host().text("/proc/sys/kernel/random/boot_id");
+    let here = boot_id.as_ref() == Some(&testbed.sut.hello.boot_id);
+    let mut seen = Vec::new();
+    let failed = |error| failure(Stage::Testbed, error);
+    for (host, request) in participants(testbed, clients).zip(&requests) {
+        host.connection.send(request).map_err(failed)?;
+    }
+    for (number, host) in participants(testbed, clients).enumerate() {
+        let stack = match host.connection.receive(PATIENCE).map_err(failed)? {
+            Reply::Stack(stack) => *stack,
+            _ => return Err(failed(host.connection.unexpected("read-stack"))),
+        };
+        let host = if number == 0 { "the system under test" } else { &host.name };
+        seen.push(StackSeen { host: host.to_owned(), stack });
+    }
+    if here && purpose != Purpose::Functions {
+        let mut machine = stack::of_machine();
+        // those of its own namespaces are told by the agents
+        let shared = host_settings::network_sysctls(&Tree::of_this_host()).into_iter();
+        machine.extend(shared.filter(|(name, _)| !sysctls.contains_key(name)));
+        let stack = Stack { host: machine, ..Stack::default() };
+        seen.push(StackSeen { host: THIS_MACHINE.to_owned(), stack });
+    }
+    Ok(seen)
 }
 
 fn knobs(

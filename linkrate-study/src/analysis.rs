@@ -207,6 +207,7 @@ fn cell_result(
         levels: cell.levels.clone(),
         runs: count(good),
         failed: count(of_cell.len() - good),
+        left_out: runs.left_out(index),
         shared_cpus: (!stored.plan.is_imported())
             .then(|| measured.iter().any(|measurement| measurement.sut_cpu.shared)),
         throughput: quantity(Measure::Throughput).map(|rate| within_limit(rate, limit)),

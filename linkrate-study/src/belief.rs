@@ -9,6 +9,7 @@
 //! - `parts`: what ran on the CPUs beside their busy time
 //! - [`observed`]: threads, knobs, queue disciplines, link rates, clocks and windows
 //!   beside the expected ones
+//! - [`stack`]: what the network stacks are made of, at both ends of the run and in earlier runs
 //! - `event`: the event of a run at its moment, and every byte of the streams in its place
 //! - `sockets`: socket options beside the requested ones
 //! - `told`: what a program of others counted beside what the system under test counted
@@ -37,6 +38,7 @@ mod offloaded;
 mod parts;
 pub mod programs;
 mod sockets;
+pub mod stack;
 mod told;
 
 pub use observed::{
@@ -51,7 +53,9 @@ pub enum Belief {
         /// Usually empty.
         remarks: Vec<String>,
     },
-    /// It does not.
+    /// It does not, because something from outside spoiled it.
+    Disturbed(Refusal),
+    /// It does not, because of what it is itself.
     Refused(Refusal),
 }
 
@@ -68,7 +72,14 @@ pub struct Refusal {
 
 impl From<Refusal> for RunFailure {
     fn from(refusal: Refusal) -> Self {
-        Self { stage: refusal.stage, reason: refusal.reason, fatal: false }
+        Self { stage: refusal.stage, reason: refusal.reason, fatal: false, disturbed: false }
+    }
+}
+
+impl Refusal {
+    /// The failure of a run that something from outside spoiled.
+    pub fn disturbance(self) -> RunFailure {
+        RunFailure { disturbed: true, ..self.into() }
     }
 }
 
@@ -128,27 +139,30 @@ pub struct Run<'a> {
 
 /// Decides whether a run can be believed.
 pub fn judge(run: &Run<'_>) -> Belief {
-    match refusal(run) {
-        Err(refusal) => Belief::Refused(refusal),
-        Ok(()) => {
-            Belief::Believed { remarks: run.observed.steering(run.measured).into_iter().collect() }
-        }
+    match (disturbance(run), contradiction(run)) {
+        (Err(refusal), _) => Belief::Disturbed(refusal),
+        (_, Err(refusal)) => Belief::Refused(refusal),
+        _ => Belief::Believed { remarks: run.observed.remarks(run.measured, run.spec.window) },
     }
 }
 
-/// The first reason to refuse the run.
-fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
-    let Run { testbed, spec, purpose, measured, observed } = run;
-    observed.check()?;
-    if *purpose != Purpose::Functions {
-        observed.check_windows(spec.window)?;
+/// The first thing from outside that spoiled the run.
+fn disturbance(run: &Run<'_>) -> Result<(), Refusal> {
+    run.observed.check()?;
+    if run.purpose != Purpose::Functions {
+        run.observed.check_windows(run.spec.window)?;
     }
+    programs::check(run)?;
+    parts::check(run)
+}
+
+/// The first reason in the run itself to refuse it.
+fn contradiction(run: &Run<'_>) -> Result<(), Refusal> {
+    let Run { testbed, spec, purpose, measured, .. } = run;
     sockets::check(spec, measured)?;
     traffic(spec, measured)?;
     told::check(measured)?;
     event::check(spec, measured, *purpose == Purpose::Functions)?;
-    programs::check(run)?;
-    parts::check(run)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
     loss::check(spec, measured)?;

@@ -125,6 +125,10 @@ pub struct RunFailure {
     pub reason: String,
     /// Whether the testbed is lost, so that no further run can succeed.
     pub fatal: bool,
+    /// Whether something from outside spoiled the run, such as another program, which could as well have met another run of the
+    /// block.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
 }
 
 /// The step of a run at which it failed.

@@ -133,6 +133,8 @@ pub struct CellResult {
     pub runs: u32,
     /// Runs that failed.
     pub failed: u32,
+    /// Good runs that are left out, because something from outside spoiled another run of their block.
+    pub left_out: u32,
     /// Whether the SUT and its clients ran on the same CPUs, so that `cpu` and `service_demand`
     /// are of both together. Not known of imported runs.
     pub shared_cpus: Option<bool>,

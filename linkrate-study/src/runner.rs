@@ -4,7 +4,9 @@
 //! not run again, and the order of the other runs comes from the study's seed alone, so that an
 //! interrupted study, resumed, makes exactly the runs it would have made.
 //!
-//! A failed run is a result like any other: stored, and not tried again. A retry would hide that
+//! A block of which something from outside spoiled a run falls as a whole, and another one is run in its place.
+//!
+//! Any other failed run is a result: stored, and not tried again. A retry would hide that
 //! it failed, and a cell that always fails would hold up the others. A cell that fails in every
 //! block is therefore asked once per block until the stop rule, which ignores it, ends the study.
 
@@ -15,7 +17,7 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::{InterfaceKnobs, RunSpec, SocketKnobs};
 
 use crate::analysis::effects::{Comparison, comparisons};
-use crate::analysis::measures::RunsByCell;
+use crate::analysis::measures::{RunsByCell, fallen_blocks};
 use crate::analysis::watched::{self, CellPrecision};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
 use crate::levels::Levels;
@@ -253,7 +255,17 @@ impl<'a> Session<'a> {
             store.runs().iter().map(|run| (run.block, run.cell)).collect();
         let last_block = store.runs().iter().map(|run| run.block).max();
         let mut used = false;
-        for block in 0..self.study.method.max_blocks {
+        let max_blocks = self.study.method.max_blocks;
+        // a block that falls is repeated
+        for block in 0..self.study.most_turns() {
+            let fallen = fallen_blocks(self.study, store.runs());
+            let whole = block.saturating_sub(number(fallen.range(..block).count()));
+            if whole >= max_blocks {
+                return Ok(Ended::Rule(StopReason::MaxBlocks { blocks: whole }));
+            }
+            if fallen.contains(&block) {
+                continue;
+            }
             let order = block_order(self.study, block);
             let missing = order.iter().filter(|slot| !stored.contains(&(block, slot.cell))).count();
             if missing == 0 && last_block.is_some_and(|last| last > block) {
@@ -279,13 +291,20 @@ impl<'a> Session<'a> {
                 if let Some(ended) = self.one_run(executor, store, stop, observer, &place, slot)? {
                     return Ok(ended);
                 }
+                // its other runs would be left out
+                if store.runs().last().is_some_and(is_disturbed)
+                    && fallen_blocks(self.study, store.runs()).contains(&block)
+                {
+                    break;
+                }
             }
             self.block_took(self.clock.elapsed().saturating_sub(began), missing, order.len());
             if let Some(reason) = self.after_block(store, observer, block, missing > 0) {
                 return Ok(Ended::Rule(reason));
             }
         }
-        Ok(Ended::Rule(StopReason::MaxBlocks { blocks: self.study.method.max_blocks }))
+        let blocks = RunsByCell::of(self.study, store.runs()).complete_blocks(self.study);
+        Ok(Ended::Rule(StopReason::MaxBlocks { blocks }))
     }
 
     /// Makes and stores one run; gives back why the study must end, if it must.
@@ -353,21 +372,22 @@ impl<'a> Session<'a> {
         ran: bool,
     ) -> Option<StopReason> {
         let runs = RunsByCell::of(self.study, store.runs());
-        let watched = watched::watched(self.study, &self.comparisons, &runs, block + 1);
+        let blocks = (block + 1).saturating_sub(number(runs.fallen().range(..=block).count()));
+        let watched = watched::watched(self.study, &self.comparisons, &runs, blocks);
         let mut rule = self.study.method.stop_rule();
         if !ran {
             rule.budget = None;
         }
-        let decision = stop::decide(&rule, &self.progress(block + 1), &watched);
-        self.expect(block + 1, &watched);
+        let decision = stop::decide(&rule, &self.progress(blocks), &watched);
+        self.expect(blocks, &watched);
         if ran {
             let remaining = match &decision {
-                Decision::Continue(_) => self.time_for(0, self.blocks_to_go, block + 1),
+                Decision::Continue(_) => self.time_for(0, self.blocks_to_go, blocks),
                 Decision::Stop(_) => Remaining { likely: Duration::ZERO, at_most: Duration::ZERO },
             };
             observer.event(&Event::BlockEnded {
                 block,
-                cells: &watched::precisions(self.study, &runs, block + 1),
+                cells: &watched::precisions(self.study, &runs, blocks),
                 decision: &decision,
                 remaining,
             });
@@ -427,6 +447,11 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Whether something from outside spoiled a run.
+fn is_disturbed(run: &StoredRun) -> bool {
+    run.failure().is_some_and(|failure| failure.disturbed)
+}
+
 /// Where in a study a run stands.
 struct Place {
     block: u32,
@@ -480,6 +505,7 @@ pub(crate) fn store_run(store: &mut dyn RunStore, mut run: StoredRun) -> Result<
                 stage: Stage::Measure,
                 reason: format!("a figure is not a number ({reason})"),
                 fatal: false,
+                disturbed: false,
             });
             store.append(&run)
         }

@@ -77,9 +77,10 @@ impl Study {
         }
     }
 
-    /// How many numbers of blocks the store may have: turns in a study of a fleet, see [`crate::fleet`].
+    /// How many numbers of blocks the store may have: turns in a study of a fleet, see [`crate::fleet`]. In others, blocks that
+    /// [fall](crate::analysis::measures::fallen_blocks) have numbers too, at most as many as there are blocks.
     pub fn most_turns(&self) -> u32 {
-        let turns = self.fleet.as_ref().map_or(1, Fleet::turns);
+        let turns = self.fleet.as_ref().map_or(2, Fleet::turns);
         self.method.max_blocks.saturating_mul(turns)
     }
 

@@ -8,6 +8,7 @@ use std::mem::size_of;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+pub(crate) mod loaded;
 pub(crate) mod per_cpu;
 pub(crate) mod per_cpu_hash;
 
@@ -143,7 +144,14 @@ struct ProgramLoad {
     log_buffer: u64,
     kernel_version: u32,
     flags: u32,
+    name: [u8; NAME_BYTES],
 }
+
+/// `BPF_OBJ_NAME_LEN`, linux/bpf.h.
+const NAME_BYTES: usize = 16;
+
+/// The name of each program of linkrate.
+const NAME: [u8; NAME_BYTES] = *b"linkrate\0\0\0\0\0\0\0\0";
 
 /// `union bpf_attr` for BPF_RAW_TRACEPOINT_OPEN.
 #[repr(C)]
@@ -224,6 +232,7 @@ impl Program {
             instruction_count: instructions.len() as u32,
             instructions: instructions.as_ptr() as u64,
             license: c"MIT".as_ptr() as u64,
+            name: NAME,
             ..ProgramLoad::default()
         };
         // SAFETY: the attributes are those of this command; the instructions and the licence they

@@ -12,6 +12,16 @@ const CPUS: &str = "/sys/devices/system/cpu";
 /// What a reading of the clock costs depends on it.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
+/// Settings of the kernel that change what all of its code costs, by name and file.
+const CHANGEABLE: [(&str, &str); 6] = [
+    ("transparent-hugepages", "/sys/kernel/mm/transparent_hugepage/enabled"),
+    ("numa-balancing", "/proc/sys/kernel/numa_balancing"),
+    ("timer-migration", "/proc/sys/kernel/timer_migration"),
+    ("nmi-watchdog", "/proc/sys/kernel/nmi_watchdog"),
+    ("scheduler-of-bpf", "/sys/kernel/sched_ext/state"),
+    ("tracer", "/sys/kernel/tracing/current_tracer"),
+];
+
 /// Sysctls that are no settings: secrets, one-way switches, and what modules have registered.
 const NO_SETTINGS: [&str; 6] = [
     "net.core.netdev_rss_key",
@@ -105,12 +115,20 @@ fn command_line(tree: &Tree) -> Option<String> {
 /// of single interfaces: of `conf` and `neigh` the ones for all interfaces and for new ones, and those of
 /// `route`. A namespace of its own does not show the ones that hold for the whole host.
 pub fn network_sysctls(tree: &Tree) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
     let families = ["ipv4", "ipv6"].into_iter().flat_map(|family| {
         let below = BELOW_A_FAMILY.map(|part| format!("{family}/{part}"));
         std::iter::once(family.to_owned()).chain(below)
     });
-    for part in std::iter::once("core".to_owned()).chain(families) {
+    sysctls_in(tree, std::iter::once("core".to_owned()).chain(families))
+}
+
+/// The sysctls in these directories below `/proc/sys/net` (`ipv4/conf/eth0`), without those below them.
+pub fn sysctls_in(
+    tree: &Tree,
+    directories: impl IntoIterator<Item = String>,
+) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for part in directories {
         let directory = format!("/proc/sys/net/{part}");
         let prefix = format!("net.{}", part.replace('/', "."));
         for name in tree.names(&directory) {
@@ -128,6 +146,20 @@ pub fn network_sysctls(tree: &Tree) -> BTreeMap<String, String> {
         }
     }
     found
+}
+
+/// Settings of CPUs and kernel that can change while the machine runs, by name.
+pub fn changeable(tree: &Tree) -> BTreeMap<String, String> {
+    let found = [
+        ("cpu-governor", governor(tree)),
+        ("cpu-turbo", turbo(tree)),
+        ("smt", tree.text(format!("{CPUS}/smt/control"))),
+        ("online-cpus", tree.text(format!("{CPUS}/online"))),
+        ("clock-source", tree.text(CLOCK_SOURCE)),
+    ];
+    let files = CHANGEABLE.iter().map(|(name, path)| (*name, tree.text(path)));
+    let known = found.into_iter().chain(files);
+    known.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// Whether a sysctl is an identity of the namespace, made when it began, or no setting at all: writing it
@@ -182,6 +214,23 @@ mod tests {
             ("smt", "off"),
         ];
         assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn settings_that_can_change_are_read_by_themselves() {
+        let (_root, tree) = tree(&[
+            ("sys/devices/system/cpu/online", "0-1"),
+            ("sys/kernel/tracing/current_tracer", "function"),
+            ("proc/sys/net/ipv4/conf/eth0/rp_filter", "1"),
+            ("proc/sys/net/ipv4/tcp_rmem", "1\t2\t3"),
+        ]);
+        let expected = [("online-cpus", "0-1"), ("tracer", "function")];
+        let found: Vec<(String, String)> = changeable(&tree).into_iter().collect();
+        assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let of = |directory: &str| sysctls_in(&tree, [directory.to_owned()]);
+        let rp_filter = ("net.ipv4.conf.eth0.rp_filter".to_owned(), "1".to_owned());
+        assert_eq!(of("ipv4/conf/eth0"), BTreeMap::from([rp_filter]));
+        assert_eq!(of("ipv4").len(), 1, "not what is below");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!
 //! - [`host`]: child processes in separate namespaces; programs that join them
 //! - [`host_settings`]: settings of CPUs, kernel and network that change what traffic costs
+//! - [`stack`]: what the network stack of a namespace is made of
 //! - [`network_namespace`]: which one this is, and one that lives on without a process
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`irq_affinity`]: the interrupts of an adapter, and the CPUs that handle them
@@ -77,6 +78,7 @@ pub mod socket;
 pub mod socket_calls;
 pub mod softirq_spin;
 pub mod splice;
+pub mod stack;
 pub mod standstill;
 pub mod sysfs;
 pub mod tap;

@@ -20,6 +20,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::error::{SysError, SysResult};
 
 mod address;
+mod attached;
 mod dependents;
 mod discipline;
 mod dump;
@@ -31,6 +32,7 @@ mod neighbour;
 mod raw;
 mod relocation;
 
+pub use attached::{CARRIER_CHANGES, nf_tables_generation};
 pub use dependents::netfilter_on;
 pub use discipline::{DatagramLimit, Disciplines};
 pub use dump::{LinkEntry, RouteEntry};

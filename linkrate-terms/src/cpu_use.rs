@@ -61,10 +61,13 @@ pub struct CpuUse {
     pub own_threads_ns: u64,
 }
 
+/// The process id of [processes](OtherProgram) that have ended.
+pub const ENDED: u32 = 0;
+
 /// A program other than linkrate, over the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherProgram {
-    /// Process id.
+    /// Process id; [`ENDED`] for all processes of that name together that ended before the report.
     pub pid: u32,
     /// Its name, at most 15 bytes.
     pub name: String,
@@ -125,6 +128,11 @@ impl CpuUse {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.window_ns))
     }
 
+    /// Time that may be of other programs in per cent of the window: how much they spoil a run of any cost.
+    pub fn unsure_window_percent(&self) -> f64 {
+        self.percent_of(self.others_unsure_ns())
+    }
+
     /// Nanoseconds that programs other than linkrate used.
     pub fn others_ns(&self) -> u64 {
         if let Some(parts) = &self.parts {
@@ -133,20 +141,33 @@ impl CpuUse {
         self.others.iter().fold(0, |sum, other| sum.saturating_add(other.cpu_ns))
     }
 
-    /// Part of [`others_ns`](Self::others_ns) that is known to be in [`busy_ns`](Self::busy_ns), ns.
+    /// Part of [`others_ns`](Self::others_ns) that is taken to be in [`busy_ns`](Self::busy_ns), ns: no more than
+    /// linkrate's own threads left. What ran is known from a trace; without one, the time of other programs is known between two
+    /// readings around the window, and a burst right before it is not in the busy time.
     pub fn others_bound_ns(&self) -> u64 {
-        if let Some(parts) = &self.parts {
-            return parts.others_ns.min(self.busy_ns());
+        match &self.parts {
+            Some(parts) => parts.others_ns.min(self.busy_ns()),
+            None => self.others_told_ns().min(self.busy_ns().saturating_sub(self.own_threads_ns)),
         }
+    }
+
+    /// What the readings around the window say of programs that may run on these CPUs only, ns.
+    fn others_told_ns(&self) -> u64 {
         let bound = self.others.iter().map(|other| other.bound_ns.min(other.cpu_ns));
-        bound.fold(0, u64::saturating_add).min(self.busy_ns())
+        bound.fold(0, u64::saturating_add)
     }
 
     /// Part of [`others_ns`](Self::others_ns) that may be in [`busy_ns`](Self::busy_ns), or not, ns: at most what was
     /// busy, and at most what linkrate's own threads left of these CPUs. A thread's time may contain steal, and ticks of
-    /// 10 ms say too little of what is left.
+    /// 10 ms say too little of what is left. What the readings around the window say beyond that contradicts the clocks of
+    /// these threads, and is unsure too.
     pub fn others_unsure_ns(&self) -> u64 {
-        let unsure_ns = self.others_ns().saturating_sub(self.others_bound_ns());
+        if self.parts.is_some() {
+            return 0;
+        }
+        let told_ns = self.others_told_ns();
+        let beyond_ns = told_ns.saturating_sub(self.others_bound_ns());
+        let unsure_ns = self.others_ns().saturating_sub(told_ns);
         let at_most_ns = match self.source {
             IdleSource::ProcStat => self.own_busy_ns(),
             IdleSource::TimerList | IdleSource::IdleCounter => {
@@ -157,7 +178,7 @@ impl CpuUse {
                 taken_ns.saturating_sub(self.own_threads_ns).min(self.own_busy_ns())
             }
         };
-        unsure_ns.min(at_most_ns)
+        unsure_ns.min(at_most_ns).saturating_add(beyond_ns).min(self.own_busy_ns())
     }
 
     /// The most that other programs used of these CPUs, ns: the part that is known, and all that is unsure.
@@ -270,6 +291,42 @@ mod tests {
         assert_eq!(ticks.others_unsure_ns(), 600);
         let both = CpuUse { own_threads_ns: 400, ..with(&[other(150, 120), other(900, 0)]) };
         assert_eq!((both.others_unsure_ns(), both.others_at_most_ns()), (80, 200));
+    }
+
+    /// Busy 11.5 ms, of which threads of linkrate had 9.2 ms by their clocks. Another program used 8 ms just before the
+    /// window, of which its share of the time between the readings is 7.5 ms.
+    #[test]
+    fn a_burst_right_before_the_window_is_no_cost_that_is_taken_out() {
+        let burst = CpuUse {
+            cpus: vec![CpuTime {
+                cpu: 0,
+                window_ns: 400_000_000,
+                busy_ns: 11_500_000,
+                steal_ns: 0,
+                unsure_ns: 0,
+            }],
+            threads: Vec::new(),
+            source: IdleSource::TimerList,
+            shared: false,
+            others: vec![OtherProgram {
+                pid: 7,
+                name: "process_api".to_owned(),
+                cpu_ns: 8_000_000,
+                bound_ns: 7_500_000,
+            }],
+            own_threads_ns: 9_200_000,
+            parts: None,
+        };
+        assert_eq!((burst.others_bound_ns(), burst.own_busy_ns()), (2_300_000, 9_200_000));
+        // 5.2 ms beyond what was left, and 0.5 ms that may have been elsewhere
+        assert_eq!(burst.others_unsure_ns(), 5_200_000);
+        // threads that left more take nothing back
+        let left = CpuUse { own_threads_ns: 3_000_000, ..burst.clone() };
+        assert_eq!((left.own_busy_ns(), left.others_unsure_ns()), (4_000_000, 500_000));
+        // a trace knows what ran in the window
+        let parts = CpuParts { others_ns: 100_000, ..CpuParts::default() };
+        let traced = CpuUse { parts: Some(parts), ..burst };
+        assert_eq!((traced.own_busy_ns(), traced.others_unsure_ns()), (11_400_000, 0));
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! - [`latency`]: latency of which a part may not be known
 //! - [`imported`]: a run that another program measured
 //! - [`discipline`]: queue disciplines of interfaces
+//! - [`stack`]: what the network stack of a host is made of
 //! - [`driver_counts`]: what the driver threads of virtual adapters count
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
@@ -61,6 +62,7 @@ pub mod model;
 pub mod nearest;
 pub mod profile;
 pub mod spec;
+pub mod stack;
 pub mod told;
 pub mod topology;
 pub mod units;

@@ -17,7 +17,7 @@ use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
 use crate::told::Told;
 
-pub use crate::cpu_use::{CpuTime, CpuUse, IdleSource, OtherProgram, ThreadTime};
+pub use crate::cpu_use::{CpuTime, CpuUse, ENDED, IdleSource, OtherProgram, ThreadTime};
 pub use crate::interface_counts::InterfaceCounts;
 pub use crate::latency::Latency;
 pub use crate::link::LinkEvidence;

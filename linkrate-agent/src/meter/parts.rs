@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linkrate_sys::on_cpu::{ThreadOnCpu, Worked};
 use linkrate_sys::other_programs::{busiest, kind_of};
 use linkrate_terms::cpu_parts::CpuParts;
-use linkrate_terms::measurement::OtherProgram;
+use linkrate_terms::measurement::{ENDED, OtherProgram};
 
 /// Which threads and processes are linkrate's.
 #[derive(Debug, Default)]
@@ -14,8 +14,16 @@ pub struct Own<'a> {
     pub flows: Vec<u32>,
     /// Driver threads of virtual adapters.
     pub drivers: &'a [u32],
+    /// NAPI threads of virtual adapters. Where there are none, all NAPI threads are taken to be of the run's interfaces.
+    pub napi: &'a [u32],
     /// Processes: agents and their controller.
     pub processes: Vec<u32>,
+}
+
+impl Own<'_> {
+    fn has_napi(&self, thread: u32) -> bool {
+        self.napi.is_empty() || self.napi.contains(&thread)
+    }
 }
 
 /// How the kernel names the NAPI threads of interfaces (`napi_kthread_create`, net/core/dev.c).
@@ -35,7 +43,8 @@ fn divide_with(
     kind_of: impl Fn(u32) -> KindOf,
 ) -> (CpuParts, Vec<OtherProgram>) {
     let mut parts = CpuParts::default();
-    let mut others: BTreeMap<u32, (String, u64)> = BTreeMap::new();
+    // those that have ended are told together, by their name
+    let mut others: BTreeMap<(u32, String), u64> = BTreeMap::new();
     let mut kinds: BTreeMap<u32, KindOf> = BTreeMap::new();
     for cpu in worked {
         parts.softirq_ns += cpu.softirq_ns.iter().sum::<u64>();
@@ -49,14 +58,18 @@ fn divide_with(
                 &mut parts.linkrate_ns
             } else {
                 match kinds.entry(*process).or_insert_with(|| kind_of(*process)) {
-                    Some((_, true)) if name.starts_with(NAPI) => &mut parts.napi_ns,
-                    Some((_, true)) => &mut parts.kernel_ns,
+                    Some((_, true)) if name.starts_with(NAPI) && own.has_napi(*thread) => {
+                        &mut parts.napi_ns
+                    }
+                    Some((_, true)) if !name.starts_with(NAPI) => &mut parts.kernel_ns,
                     kind => {
-                        let now = kind.as_ref().map(|(name, _)| name);
-                        let program = others
-                            .entry(*process)
-                            .or_insert_with(|| (now.unwrap_or(name).clone(), 0));
-                        program.1 += ns;
+                        let key = match kind {
+                            // of an interface of others, such as that of another lab
+                            Some((_, true)) => (*process, name.clone()),
+                            Some((now, _)) => (*process, now.clone()),
+                            None => (ENDED, name.clone()),
+                        };
+                        *others.entry(key).or_default() += ns;
                         &mut parts.others_ns
                     }
                 }
@@ -64,7 +77,7 @@ fn divide_with(
             *part += ns;
         }
     }
-    let others = others.into_iter().map(|(pid, (name, ns))| OtherProgram {
+    let others = others.into_iter().map(|((pid, name), ns)| OtherProgram {
         pid,
         name,
         cpu_ns: ns,
@@ -99,19 +112,22 @@ mod tests {
                 thread(40, 40, "sh", 31),
                 thread(40, 41, "sh", 37),
                 thread(50, 50, "true", 41),
+                thread(51, 51, "true", 3),
+                // of another lab
+                thread(32, 32, "napi/eth0-8197", 45),
                 // its name does not make it a thread of the kernel
                 thread(60, 60, "napi/x", 43),
             ],
         };
-        let own = Own { flows: vec![12], drivers: &[21], processes: vec![10, 20] };
+        let own = Own { flows: vec![12], drivers: &[21], napi: &[30], processes: vec![10, 20] };
         let kind_of = |process| match process {
-            30 | 31 => Some(("k".to_owned(), true)),
+            30..=32 => Some(("k".to_owned(), true)),
             40 => Some(("make".to_owned(), false)),
             60 => Some(("napi/x".to_owned(), false)),
             // it has ended
             _ => None,
         };
-        let (parts, others) = divide_with(&[cpu.clone(), cpu], &own, kind_of);
+        let (parts, others) = divide_with(&[cpu.clone(), cpu.clone()], &own, kind_of);
         // on two CPUs
         let expected = CpuParts {
             application_ns: 2 * 13,
@@ -121,11 +137,20 @@ mod tests {
             interrupt_ns: 2 * 7,
             kernel_ns: 2 * 29,
             linkrate_ns: 2 * (11 + 19),
-            others_ns: 2 * (31 + 37 + 41 + 43),
+            others_ns: 2 * (31 + 37 + 41 + 3 + 43 + 45),
         };
         assert_eq!(parts, expected);
         let found: Vec<(u32, &str, u64)> =
             others.iter().map(|one| (one.pid, &*one.name, one.bound_ns)).collect();
-        assert_eq!(found, [(40, "make", 136), (60, "napi/x", 86), (50, "true", 82)]);
+        let expected = [
+            (40, "make", 136),
+            (32, "napi/eth0-8197", 90),
+            (ENDED, "true", 88),
+            (60, "napi/x", 86),
+        ];
+        assert_eq!(found, expected);
+        // nobody says which NAPI threads are those of the run
+        let (parts, _) = divide_with(&[cpu], &Own { napi: &[], ..own }, kind_of);
+        assert_eq!((parts.napi_ns, parts.others_ns), (23 + 45, 31 + 37 + 41 + 3 + 43));
     }
 }

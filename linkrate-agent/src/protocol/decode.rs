@@ -51,6 +51,8 @@ pub mod bounds {
     pub const LATENCIES: usize = 1 << 16;
     /// Addresses of strangers in a report.
     pub const STRANGERS: usize = 8;
+    /// Settings and objects of a network stack: sysctls, and some files of each queue.
+    pub const STACK: usize = 1 << 16;
     /// Queue disciplines in a report: each interface may have one for each of 256 queues.
     pub const DISCIPLINES: usize = 1 << 16;
     /// Interrupts of one interface.
@@ -198,6 +200,9 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
             })
         }
         Reply::Route { interface, .. } => check_name(interface),
+        Reply::Stack(stack) => {
+            at_most("entries of a stack", stack.all().count() as u64, bounds::STACK as u64)
+        }
         Reply::Knobs(knobs) => {
             at_most("interfaces", knobs.len() as u64, bounds::INTERFACES as u64)?;
             knobs.keys().try_for_each(|name| check_name(name))
@@ -344,6 +349,10 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         | Request::ReleaseTap { name } => check_name(name),
         Request::SetKnobs { interfaces, .. } | Request::ReadKnobs { interfaces } => {
             check_names(interfaces)
+        }
+        Request::ReadStack { interfaces, far_ends } => {
+            check_names(interfaces)?;
+            at_most("far-ends", far_ends.len() as u64, bounds::ADDRESSES as u64)
         }
         Request::Keep { names } => check_names(names),
         Request::Toe(request) => request.interface().map_or(Ok(()), check_name),

@@ -17,6 +17,7 @@ use linkrate_agent::protocol::{
     decode_request, write_message,
 };
 use linkrate_study::belief::Purpose;
+use linkrate_study::belief::stack::FirstStacks;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::open_file_limit;
@@ -126,6 +127,7 @@ impl Fake {
                 let knobs = interfaces.into_iter().map(|name| (name, self.knobs.clone()));
                 Reply::Knobs(knobs.collect())
             }
+            Request::ReadStack { .. } => Reply::Stack(Box::default()),
             Request::Listen(spec) => {
                 Reply::Listening { ports: vec![vec![5001]; spec.clients.len()] }
             }
@@ -307,7 +309,8 @@ fn a_thousand_agents_cost_little_memory_and_little_time() {
     let fakes = std::thread::spawn(move || serve(fakes));
     let ((mut testbed, errors), built) = timed(|| testbed(streams, &spec));
     let held = resident() - before;
-    let (outcome, ran) = timed(|| believed(&mut testbed, &spec, &run, Purpose::Costs));
+    let (outcome, ran) =
+        timed(|| believed(&mut testbed, &spec, &run, Purpose::Costs, &mut FirstStacks::default()));
     let measured = outcome.unwrap_or_else(|failure| panic!("{failure}"));
     let memory = resident() - before;
     let (_, ended) = timed(|| drop((errors, testbed)));

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use linkrate_agent::protocol::HELLO_NUMBER;
 use linkrate_study::belief::Purpose;
+use linkrate_study::belief::stack::FirstStacks;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_terms::topology::Topology;
 use linkrate_terms::{
@@ -97,10 +98,11 @@ fn carry_out(
         stage: Stage::Testbed,
         reason: error.to_string(),
         fatal: true,
+        disturbed: false,
     };
     let (_ends, mut testbed, on) = testbed(sut, client).map_err(failed)?;
     *facts = Some(facts::facts(&testbed, &on, &Measured::default()));
-    believed(&mut testbed, &on, spec, Purpose::Costs)
+    believed(&mut testbed, &on, spec, Purpose::Costs, &mut FirstStacks::default())
 }
 
 /// The other ends of the streams, the testbed, and its specification.

@@ -130,7 +130,7 @@ fn by_address(
 }
 
 /// The addresses between which a client and the SUT exchange packets.
-fn ends(client: &Client, family: Family) -> Ends {
+pub(crate) fn ends(client: &Client, family: Family) -> Ends {
     let [client, listener] = [client.address, client.sut_address].map(|address| match family {
         Family::Ipv4 => IpAddr::V4(address),
         Family::Ipv6 => IpAddr::V6(ipv6_address(address)),

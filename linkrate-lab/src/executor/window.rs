@@ -1,8 +1,10 @@
 //! The window of a run: all hosts and adapters count over the same time.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use linkrate_agent::absence::Absences;
 use linkrate_agent::protocol::{MeasureSpec, Reply, Request, WindowReport};
 use linkrate_study::belief::WindowSeen;
 use linkrate_sys::clock::monotonic_ns;
@@ -73,6 +75,8 @@ pub(super) fn measure(
     let agents = agents_by_machine(testbed, clients);
     let drivers: Vec<u32> =
         testbed.ground.adapters().into_iter().flat_map(Adapters::driver_ids).collect();
+    let napi_threads: Vec<u32> =
+        testbed.ground.adapters().into_iter().flat_map(Adapters::napi_ids).collect();
     let shared = testbed.placement.is_shared();
     let machines: Vec<String> =
         participants(testbed, clients).map(|host| host.hello.boot_id.clone()).collect();
@@ -92,11 +96,14 @@ pub(super) fn measure(
             agents: agents.get(&host.hello.boot_id).cloned().unwrap_or_default(),
             readers,
             drivers: if number == 0 { drivers.clone() } else { Vec::new() },
+            napi_threads: if number == 0 { napi_threads.clone() } else { Vec::new() },
+            looks_often: number > 0 || shared,
             event_ns: spec.event.map(|event| start_ns + event.at.as_nanos() as u64),
         }))?;
     }
     let (connection, adapters) = (&testbed.sut.connection, testbed.ground.adapters());
-    let wait = |at_ns| connection.sleep_until(at_ns);
+    let absences = RefCell::new(Absences::from_now(1));
+    let wait = |at_ns| wait_watching(&absences, at_ns, |at_ns| connection.sleep_until(at_ns));
     let (window_ns, sleep_until) = ((start_ns, end_ns), |at_ns| tend_until(adapters, at_ns, wait));
     let (adapter, event) = match (spec.event, testbed.ground.adapters()) {
         (Some(event), Some(adapters)) => {
@@ -107,6 +114,15 @@ pub(super) fn measure(
     };
     let patience = spec.window + PATIENCE;
     let mut seen = Vec::new();
+    if adapters.is_some() {
+        // its threads are the drivers and the devices
+        let absent_ns = absences.borrow().sum_ns();
+        seen.push(WindowSeen {
+            host: "the process of the adapters".to_owned(),
+            absent_ns,
+            ..WindowSeen::default()
+        });
+    }
     let mut reports = participants(testbed, clients)
         .map(|host| match host.connection.receive(patience)? {
             Reply::Window(report) => {
@@ -114,6 +130,7 @@ pub(super) fn measure(
                     host: host.name.clone(),
                     opened_off_ns: report.started_ns.abs_diff(local(start_ns, host)),
                     closed_off_ns: report.ended_ns.abs_diff(local(end_ns, host)),
+                    absent_ns: report.absent_ns,
                 });
                 Ok(*report)
             }
@@ -129,6 +146,23 @@ pub(super) fn measure(
         clients.push(FarEndReport::Traffic(TrafficReport::of_programs(&sut, &[])));
     }
     Ok(Windows { sut, clients, adapter, event, unsteady_flows, seen })
+}
+
+/// Waits until `deadline_ns` with `wait`, and looks now and then if this process stood still.
+fn wait_watching(
+    absences: &RefCell<Absences>,
+    deadline_ns: u64,
+    wait: impl Fn(u64) -> Result<(), AgentError>,
+) -> Result<(), AgentError> {
+    loop {
+        let next_ns = absences.borrow().next_ns().min(deadline_ns);
+        let due_ns = next_ns.max(monotonic_ns());
+        wait(next_ns)?;
+        absences.borrow_mut().woke(due_ns);
+        if next_ns == deadline_ns {
+            return Ok(());
+        }
+    }
 }
 
 /// Waits until `deadline_ns` with `wait`, and moves connections to and from TCP offload engines meanwhile.

@@ -185,6 +185,11 @@ impl FarProgram {
     }
 
     /// Its place of an address family.
+    /// Its address of this family.
+    pub(crate) fn address(&self, family: Family) -> Option<IpAddr> {
+        self.place(family).ok().map(|place| place.server.ip())
+    }
+
     fn place(&self, family: Family) -> Result<Place, LabError> {
         let of_family = |place: &&Place| place.server.is_ipv4() == family.is_ipv4();
         self.places.iter().find(of_family).copied().ok_or_else(|| {

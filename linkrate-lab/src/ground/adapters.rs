@@ -348,6 +348,11 @@ impl Adapters {
         threads.map(|id| id as u32).collect()
     }
 
+    /// Kernel ids of the system under test's NAPI threads.
+    pub(crate) fn napi_ids(&self) -> Vec<u32> {
+        self.napi.ids()
+    }
+
     /// The threads that may run on other CPUs than their own.
     pub fn strayed(&self, placement: &Placement) -> Vec<Strayed> {
         let mut found = strayed_from_one(&self.driver_times(), &placement.sut);

@@ -204,6 +204,7 @@ fn no_field_is_a_formula_and_numbers_stay() {
             stage: Stage::Agent,
             reason: reason.to_owned(),
             fatal: false,
+            disturbed: false,
         });
         results.runs.push(failed.clone());
     }

@@ -256,6 +256,7 @@ pub fn stream() -> StudyResults {
             levels: levels(&[("offload", text(offload.name())), ("direction", text(direction))]),
             runs: if index == 5 { 4 } else { 5 },
             failed: u32::from(index == 5),
+            left_out: 0,
             throughput: Some(relative(gigabits * 1e9, wobble, Unit::BitsPerSecond)),
             limit: None,
             ways: Vec::new(),
@@ -331,7 +332,12 @@ pub fn stream() -> StudyResults {
             let drift = 1.0 + f64::from(block) * 0.004 - 0.008;
             let outcome = if (block, cell) == (3, 5) {
                 let reason = failure.to_owned();
-                Outcome::Failed(RunFailure { stage: Stage::Knob, reason, fatal: false })
+                Outcome::Failed(RunFailure {
+                    stage: Stage::Knob,
+                    reason,
+                    fatal: false,
+                    disturbed: false,
+                })
             } else {
                 let offload = offloads[cell as usize / 2];
                 Outcome::Measured(Box::new(measurement(gigabits * drift, cpu / 100.0, offload)))
@@ -409,6 +415,7 @@ pub fn request_response() -> StudyResults {
         levels: levels(&[("connections", Level::Number(connections))]),
         runs: 5,
         failed: 0,
+        left_out: 0,
         throughput: Some(relative(rate * 16.0, 0.012, Unit::BitsPerSecond)),
         limit: None,
         ways: Vec::new(),

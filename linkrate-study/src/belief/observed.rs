@@ -6,6 +6,7 @@ use linkrate_terms::discipline::Discipline;
 use linkrate_terms::{BitRate, CpuSet, InterfaceKnobs, Measurement};
 
 use super::Refusal;
+use super::stack::StackChanged;
 use crate::executor::Stage;
 
 /// How far a host's clock may have moved against the controller's since it was measured, in ns.
@@ -17,6 +18,10 @@ pub const CLOCK_NS: u64 = 5_000_000;
 /// an agent that gets no CPU for longer has measured another part of the traffic. With a dozen flows
 /// on its CPU it waits for some tens of milliseconds to read its counters.
 pub const WINDOW: Duration = Duration::from_millis(100);
+
+/// The part of a window for which a host may stand still, and that from which it is told.
+const MOST_ABSENT: f64 = 0.05;
+const TOLD_ABSENT: f64 = 0.01;
 
 /// Received packets from which their CPUs are compared with the SUT's: a few packets of the host
 /// itself prove nothing.
@@ -39,6 +44,10 @@ pub struct Observed {
     pub windows: Vec<WindowSeen>,
     /// Interfaces of the SUT and of clients whose queue disciplines are other ones at the end of the window.
     pub disciplines: Vec<DisciplinesSeen>,
+    /// Processes and threads that began on the system under test's machine in the window; `None` where a trace tells what ran.
+    pub untraced_forks: Option<u64>,
+    /// What has changed of the hosts' network stacks.
+    pub stack: Vec<StackChanged>,
     /// CPUs to which receive processing was steered; `None` where it was not steered.
     pub steered_to: Option<CpuSet>,
 }
@@ -108,7 +117,7 @@ pub struct ClockSeen {
 }
 
 /// The window of one host beside the common one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WindowSeen {
     /// The host.
     pub host: String,
@@ -116,6 +125,8 @@ pub struct WindowSeen {
     pub opened_off_ns: u64,
     /// Distance of its end from that of the common window, ns.
     pub closed_off_ns: u64,
+    /// How long it stood still meanwhile, ns.
+    pub absent_ns: u64,
 }
 
 impl Observed {
@@ -125,11 +136,18 @@ impl Observed {
         self.rescheduled.iter().try_for_each(Rescheduled::check)?;
         self.knobs.iter().try_for_each(KnobsSeen::check)?;
         self.disciplines.iter().try_for_each(DisciplinesSeen::check)?;
+        self.stack.iter().try_for_each(StackChanged::check)?;
         self.rates.iter().try_for_each(RateSeen::check)?;
         self.clocks.iter().try_for_each(ClockSeen::check)
     }
 
-    /// Refuses a run whose hosts did not count over the common window.
+    /// What a reader must know of the hosts of a run that is believed.
+    pub(super) fn remarks(&self, run: &Measurement, window: Duration) -> Vec<String> {
+        let absent = self.windows.iter().filter_map(|seen| seen.remark(window));
+        self.steering(run).into_iter().chain(absent).collect()
+    }
+
+    /// Refuses a run whose hosts did not count over the common window, or did not run for a part of it.
     pub(super) fn check_windows(&self, window: Duration) -> Result<(), Refusal> {
         self.windows.iter().try_for_each(|seen| seen.check(window))
     }
@@ -137,7 +155,7 @@ impl Observed {
     /// Steering that is set may have no effect: the packets that the SUT's CPUs processed must be
     /// those that its interfaces received, within a twentieth. A remark, since the counters are of
     /// the whole host.
-    pub(super) fn steering(&self, run: &Measurement) -> Option<String> {
+    fn steering(&self, run: &Measurement) -> Option<String> {
         let cpus = self.steered_to.as_ref()?;
         let handled = run
             .evidence
@@ -285,14 +303,39 @@ impl ClockSeen {
     }
 }
 
+fn ms(ns: u64) -> u64 {
+    ns / 1_000_000
+}
+
 impl WindowSeen {
+    /// A host that stood still for a part of the window, too short to refuse the run for.
+    fn remark(&self, window: Duration) -> Option<String> {
+        let told = Duration::from_nanos(self.absent_ns) >= window.mul_f64(TOLD_ABSENT);
+        told.then(|| {
+            format!("{} stood still for {} ms of the window", self.host, ms(self.absent_ns))
+        })
+    }
+
     fn check(&self, window: Duration) -> Result<(), Refusal> {
+        let most = window.mul_f64(MOST_ABSENT);
+        if Duration::from_nanos(self.absent_ns) > most {
+            return Err(Refusal {
+                stage: Stage::Measure,
+                named: self.host.clone(),
+                reason: format!(
+                    "{} stood still for {} ms of the window, expected at most {} ms: somebody stopped it, or its \
+                     machine did not run",
+                    self.host,
+                    ms(self.absent_ns),
+                    most.as_millis()
+                ),
+            });
+        }
         let most = WINDOW.max(window / 10);
         let off = Duration::from_nanos(self.opened_off_ns.max(self.closed_off_ns));
         if off <= most {
             return Ok(());
         }
-        let ms = |ns: u64| ns / 1_000_000;
         Err(Refusal {
             stage: Stage::Measure,
             named: self.host.clone(),

@@ -282,8 +282,12 @@ fn repeats_an_interrupted_run() {
     let directory = tempfile::tempdir().unwrap();
     let clock = FakeClock::default();
     let mut store = create(directory.path(), &fixture::ladder());
-    let interrupted =
-        RunFailure { stage: Stage::Interrupted, reason: "Ctrl-C".to_owned(), fatal: false };
+    let interrupted = RunFailure {
+        stage: Stage::Interrupted,
+        reason: "Ctrl-C".to_owned(),
+        fatal: false,
+        disturbed: false,
+    };
     let mut testbed = FakeTestbed::new(&clock, move |_| Err(interrupted.clone()));
     let ended = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
     assert_eq!((ended, store.runs().len(), testbed.runs), (Ended::Interrupted, 0, 1));
@@ -293,7 +297,12 @@ fn repeats_an_interrupted_run() {
     let press = Rc::clone(&pressed);
     let mut testbed = FakeTestbed::new(&clock, move |_| {
         press.set(true);
-        Err(RunFailure { stage: Stage::Agent, reason: "gone".to_owned(), fatal: true })
+        Err(RunFailure {
+            stage: Stage::Agent,
+            reason: "gone".to_owned(),
+            fatal: true,
+            disturbed: false,
+        })
     });
     let ended =
         run_study(&mut testbed, &mut store, &clock, &|| pressed.get(), &mut Silent).unwrap();
@@ -311,6 +320,89 @@ fn runs_a_failing_cell_once_per_block() {
     let failed: Vec<_> = runs.iter().filter(|run| run.failure().is_some()).collect();
     assert_eq!(failed.len(), 5);
     assert!(failed.iter().all(|run| run.cell == Some(2)));
+}
+
+/// The failure of a run that another program spoiled.
+fn disturbed() -> RunFailure {
+    RunFailure { stage: Stage::Measure, disturbed: true, ..fixture::failed("\"make\" used 40 %") }
+}
+
+#[test]
+fn a_block_that_falls_is_left_out_as_a_whole_and_repeated() {
+    let mut study = fixture::ladder();
+    (study.method.min_blocks, study.method.max_blocks) = (3, 3);
+    let made = Cell::new(0);
+    // the third run of the second block
+    let answer = move |spec: &RunSpec| {
+        made.set(made.get() + 1);
+        if made.get() == 7 { Err(disturbed()) } else { noisy(0.001)(spec) }
+    };
+    let (ended, runs) = fresh(&study, answer);
+    assert_eq!(ended, Ended::Rule(StopReason::MaxBlocks { blocks: 3 }));
+    let of_block = |block| runs.iter().filter(|run| run.block == block).count();
+    assert_eq!([0, 1, 2, 3, 4].map(of_block), [4, 3, 4, 4, 0], "the rest of the block is not run");
+    let by_cell = RunsByCell::of(&study, &runs);
+    assert_eq!((by_cell.complete_blocks(&study), by_cell.fallen().len()), (3, 1));
+    // pairs are not lost by level
+    for cell in 0..3 {
+        let good = by_cell.cell(cell).iter().filter(|run| run.is_good());
+        assert_eq!(good.map(|run| run.block).collect::<Vec<_>>(), [0, 2, 3], "cell {cell}");
+    }
+    let left_out: u32 = (0..3).map(|cell| by_cell.left_out(cell)).sum();
+    assert_eq!(left_out, 1, "the idle run is the other one");
+}
+
+#[test]
+fn a_cell_that_is_always_disturbed_lets_no_block_fall() {
+    let mut study = fixture::ladder();
+    (study.method.min_blocks, study.method.max_blocks) = (3, 3);
+    let (ended, runs) = fresh(&study, |spec| match spec.interface.offload {
+        Some(linkrate_terms::Offload::Tso) => Err(disturbed()),
+        _ => noisy(0.001)(spec),
+    });
+    assert_eq!(ended, Ended::Rule(StopReason::MaxBlocks { blocks: 3 }));
+    assert_eq!(runs.len(), 12);
+    assert!(RunsByCell::of(&study, &runs).fallen().is_empty());
+}
+
+#[test]
+fn a_machine_that_is_always_disturbed_ends_the_study() {
+    let mut study = fixture::ladder();
+    (study.method.min_blocks, study.method.max_blocks) = (3, 3);
+    let made = Cell::new(0);
+    let answer = move |spec: &RunSpec| {
+        made.set(made.get() + 1);
+        if made.get() > 4 { Err(disturbed()) } else { noisy(0.001)(spec) }
+    };
+    let (ended, runs) = fresh(&study, answer);
+    assert_eq!(ended, Ended::Rule(StopReason::MaxBlocks { blocks: 1 }));
+    assert_eq!(runs.len(), 4 + 5, "one run of each block that fell");
+}
+
+#[test]
+fn a_study_with_a_fallen_block_is_resumed_as_it_would_have_gone_on() {
+    let mut study = fixture::ladder();
+    (study.method.min_blocks, study.method.max_blocks) = (3, 3);
+    let directory = tempfile::tempdir().unwrap();
+    let clock = FakeClock::default();
+    let mut store = create(directory.path(), &study);
+    let made = Cell::new(0);
+    let answer = move |spec: &RunSpec| {
+        made.set(made.get() + 1);
+        if made.get() == 6 { Err(disturbed()) } else { noisy(0.001)(spec) }
+    };
+    let mut testbed = FakeTestbed::new(&clock, answer);
+    let stop = RefCell::new(0);
+    let interrupts = || {
+        *stop.borrow_mut() += 1;
+        *stop.borrow() == 9
+    };
+    let ended = run_study(&mut testbed, &mut store, &clock, &interrupts, &mut Silent).unwrap();
+    assert_eq!(ended, Ended::Interrupted);
+    let ended = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
+    assert_eq!(ended, Ended::Rule(StopReason::MaxBlocks { blocks: 3 }));
+    let of_block = |block| store.runs().iter().filter(|run| run.block == block).count();
+    assert_eq!([0, 1, 2, 3, 4].map(of_block), [4, 2, 4, 4, 0]);
 }
 
 #[test]
@@ -362,7 +454,12 @@ fn on_failure_stop_stops() {
 
 #[test]
 fn a_lost_testbed_stops_any_study() {
-    let lost = RunFailure { stage: Stage::Agent, reason: "client 0 died".to_owned(), fatal: true };
+    let lost = RunFailure {
+        stage: Stage::Agent,
+        reason: "client 0 died".to_owned(),
+        fatal: true,
+        disturbed: false,
+    };
     let answer = lost.clone();
     let (ended, runs) = fresh(&fixture::ladder(), move |_| Err(answer.clone()));
     assert_eq!(ended, Ended::TestbedLost(lost));

@@ -12,6 +12,7 @@ use super::{RouteSocket, check_name, quoted};
 use crate::error::SysResult;
 
 pub use configured::Disciplines;
+pub(super) use configured::HOOKS;
 pub use datagrams::DatagramLimit;
 
 /// The discipline without a queue: packets go to the driver at once.

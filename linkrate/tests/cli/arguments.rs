@@ -464,6 +464,8 @@ fn an_agent_refuses_invalid_requests_and_continues() {
         agents: Vec::new(),
         readers: 1,
         drivers: Vec::new(),
+        napi_threads: Vec::new(),
+        looks_often: false,
         event_ns: None,
     };
     for (message, reason) in [
@@ -538,6 +540,8 @@ fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
         agents: Vec::new(),
         readers: 1,
         drivers: Vec::new(),
+        napi_threads: Vec::new(),
+        looks_often: false,
         event_ns: None,
     };
     agent.post(&Request::Measure(window));

@@ -43,6 +43,7 @@ impl Growing {
                 stage: Stage::Connect,
                 reason: "nobody listens".to_owned(),
                 fatal: false,
+                disturbed: false,
             };
             let run = StoredRun {
                 pair: None,

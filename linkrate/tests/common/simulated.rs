@@ -138,7 +138,12 @@ impl Set<'_> {
             let reason = "read back tx-tcp-segmentation: off, asked for on".to_owned();
             return (
                 spec,
-                Outcome::Failed(RunFailure { stage: Stage::Knob, reason, fatal: false }),
+                Outcome::Failed(RunFailure {
+                    stage: Stage::Knob,
+                    reason,
+                    fatal: false,
+                    disturbed: false,
+                }),
             );
         }
         let name = levels.to_string();

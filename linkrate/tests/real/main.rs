@@ -43,6 +43,7 @@ mod self_test;
 mod serve;
 mod signals;
 mod slurm;
+mod stack;
 mod study;
 mod sweep;
 #[path = "../common/tap_host.rs"]

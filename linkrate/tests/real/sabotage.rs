@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use crate::common::lab::{SUT_INTERFACE, inside, lab, lab_for, lab_of, run_spec};
 use crate::common::small::SmallStudy;
-use crate::common::{Running, has_or_skips, is_root_or_skips, kill};
+use crate::common::{LINKRATE, Running, has_or_skips, is_root_or_skips, kill, wait_until};
 use linkrate_lab::Lab;
-use linkrate_study::belief::Purpose;
+use linkrate_lab::placement::Placement;
+use linkrate_study::belief::{Purpose, programs};
 use linkrate_study::executor::{Executor, RunFailure, Stage};
+use linkrate_sys::processes;
 use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::measurement::{ENDED, OtherProgram};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
-    BitRate, InterfaceKnobs, Offload, RunSpec, Task, TestbedSpec, Workload, model,
+    BitRate, InterfaceKnobs, Measurement, Offload, RunSpec, Task, TestbedSpec, Workload, model,
 };
 use rustix::process::Signal;
 
@@ -125,6 +128,129 @@ fn a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic() {
     panic!("{calm}, {own}, {raw}, (without others, with them, the program's per cent): {runs:?}");
 }
 
+/// A run beside a disturbance sees its programs on the CPUs of the system under test. They used so much that a run for costs is
+/// refused, or the cost is that of calm runs: a disturbance costs the traffic caches and changes of thread beside its own
+/// time. The runs are for functions, so that work of others refuses none.
+#[track_caller]
+fn seen_and_refused_or_as_cheap(
+    disturb: &dyn Fn(&Placement) -> Running,
+    its: &dyn Fn(&OtherProgram) -> bool,
+) {
+    const TRIES: usize = 10;
+    const AGREE: f64 = 0.25;
+    let mut lab = lab_for(Purpose::Functions, &gigabit(), None);
+    let placement = lab.testbed().expect("a testbed").placement.clone();
+    let spec = run_of(Some(Offload::Tso));
+    let mut measured = || lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    let demand = |run: &Measurement| run.service_demand_us_per_kb().expect("traffic");
+    // other work on the machine only adds to a cost
+    let [mut calm, mut beside] = [f64::INFINITY; 2];
+    for _ in 0..TRIES {
+        calm = calm.min(demand(&measured()));
+        let disturbance = disturb(&placement);
+        let run = measured();
+        drop(disturbance);
+        let cpu = &run.sut_cpu;
+        let seen_ns: u64 = cpu.others.iter().filter(|one| its(one)).map(|one| one.bound_ns).sum();
+        assert!(cpu.percent_of(seen_ns) > 1.0, "not seen: {:?}", cpu.others);
+        assert!(seen_ns <= cpu.others_bound_ns(), "taken out as a whole");
+        beside = beside.min(demand(&run));
+        let percent = cpu.percent_of(cpu.others_at_most_ns());
+        if percent >= programs::REFUSED_PERCENT || beside / calm < 1.0 + AGREE {
+            return;
+        }
+    }
+    panic!("neither refused nor as cheap: {calm} µs/KB, {beside} µs/KB beside the disturbance");
+}
+
+/// Each of them lives too short to be found in a table of processes.
+#[test]
+fn processes_that_come_and_go_are_no_cost_of_the_traffic() {
+    let test = "processes_that_come_and_go_are_no_cost_of_the_traffic";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let disturb = |placement: &Placement| {
+        let cpu = placement.sut.iter().next().expect("a CPU").to_string();
+        let mut command = Command::new("taskset");
+        command.args(["-c", &cpu, "sh", "-c", "while :; do /bin/true; sleep 0.004; done"]);
+        Running::start(&mut command)
+    };
+    seen_and_refused_or_as_cheap(&disturb, &|one| one.pid == ENDED);
+}
+
+/// Its NAPI threads are threads of the kernel as those of this lab are.
+#[test]
+fn another_lab_on_the_same_cpus_is_no_cost_of_the_traffic() {
+    let test = "another_lab_on_the_same_cpus_is_no_cost_of_the_traffic";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let disturb = |placement: &Placement| {
+        let Placement { sut, clients, .. } = placement;
+        // this process has bound itself to the CPUs of the clients
+        let mut command = Command::new("taskset");
+        command.args(["-c", &format!("{sut},{clients}"), LINKRATE]);
+        command.args(["measure", "--adapter", "gigabit", "--runs", "1", "--purpose", "functions"]);
+        command.args(["--direction", "receive", "--time", "20 s"]);
+        command.args(["--sut-cpu", &sut.to_string(), "--client-cpu", &clients.to_string()]);
+        let running = Running::start(&mut command);
+        let flows = wait_until(Duration::from_secs(60), || {
+            let threads = processes::threads_of(running.pid()).into_iter();
+            let is_driver =
+                |id| processes::program_of(id).is_ok_and(|name| name.starts_with("drv"));
+            threads.filter(|one| is_driver(one.id)).map(|one| one.cpu_ns).sum::<u64>() > 50_000_000
+        });
+        assert!(flows, "no traffic of the other lab");
+        running
+    };
+    seen_and_refused_or_as_cheap(&disturb, &|one| one.name.starts_with("napi/"));
+}
+
+/// A program that has a third of the CPU on which devices and clients run slows the traffic.
+#[test]
+fn a_program_on_the_cpu_of_the_devices_is_seen() {
+    let test = "a_program_on_the_cpu_of_the_devices_is_seen";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let mut lab = lab_for(Purpose::Functions, &gigabit(), None);
+    let cpu = lab.testbed().and_then(|testbed| testbed.placement.clients.iter().next());
+    let hog = hog(cpu.expect("a CPU"));
+    let measured = lab.run(&run_of(None)).unwrap_or_else(|failure| panic!("{failure}"));
+    let cpu = &measured.client_cpu;
+    let of_hog = cpu.others.iter().find(|other| other.pid == hog.pid()).expect("the program");
+    assert_eq!(of_hog.bound_ns, of_hog.cpu_ns.min(of_hog.bound_ns));
+    let percent = cpu.percent_of(cpu.others_bound_ns());
+    assert!(percent >= programs::REFUSED_PERCENT, "{percent} %: {cpu:?}");
+}
+
+#[test]
+fn a_host_that_is_stopped_for_a_while_is_named() {
+    if !is_root_or_skips("a_host_that_is_stopped_for_a_while_is_named") {
+        return;
+    }
+    let spec = RunSpec { window: WINDOW * 2, ..run_of(None) };
+    for named in ["client 0", "sut", "the process of the adapters"] {
+        let mut lab = lab_for(Purpose::Rates, &gigabit(), None);
+        let testbed = lab.testbed().expect("a testbed");
+        let pid = match named {
+            "sut" => testbed.sut.pid(),
+            "client 0" => testbed.clients[0].host.pid(),
+            _ => std::process::id(),
+        };
+        let pause = format!("sleep 1.3; kill -STOP {pid}; sleep 0.3; kill -CONT {pid}");
+        let pause = Running::start(Command::new("sh").args(["-c", &pause]));
+        let failure = refused(&mut lab, &spec);
+        assert!(pause.wait().status.success());
+        assert!(failure.disturbed, "{failure}");
+        assert!(failure.reason.starts_with(&format!("{named} stood still for ")), "{failure}");
+        // on a busy machine the next one may be refused for other programs
+        let next = lab.run(&spec).err().map_or_else(String::new, |failure| failure.reason);
+        assert!(!next.contains("stood still"), "{next}");
+    }
+}
+
 #[test]
 fn an_offload_that_is_switched_back_is_named() {
     let test = "an_offload_that_is_switched_back_is_named";
@@ -157,34 +283,49 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
         return;
     }
     let mut lab = lab_of(&gigabit(), None);
-    let pid = lab.testbed().expect("a testbed").sut.pid();
     let spec = run_of(None);
     believed(&mut lab, &spec);
-    let tc = move |words: &str| {
-        assert!(inside(pid, "tc").args(words.split(' ')).status().expect("run tc").success());
+    let tc_of = |lab: &mut Lab| {
+        let pid = lab.testbed().expect("a testbed").sut.pid();
+        move |words: &str| {
+            assert!(inside(pid, "tc").args(words.split(' ')).status().expect("run tc").success());
+        }
     };
-    let saboteur = |words: &'static str| {
+    let saboteur = |lab: &mut Lab, words: &'static str| {
+        let tc = tc_of(lab);
         thread::spawn(move || {
             thread::sleep(WINDOW * 7 / 10);
             tc(words);
         })
     };
-    let sabotage = saboteur("qdisc replace dev eth0 root tbf rate 500mbit burst 64kb latency 20ms");
+    let limits = "qdisc replace dev eth0 root tbf rate 500mbit burst 64kb latency 20ms";
+    let sabotage = saboteur(&mut lab, limits);
     let failure = refused(&mut lab, &spec);
     sabotage.join().expect("the saboteur");
     assert_eq!(failure.stage, Stage::Knob);
     assert!(failure.reason.starts_with("queue discipline of eth0: "), "{failure}");
     assert!(failure.reason.contains(" at root when the window opened, tbf "), "{failure}");
     assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
+    // one that is replaced between two runs would be in all later ones
+    believed(&mut lab, &spec);
+    let tc = tc_of(&mut lab);
+    tc("qdisc replace dev eth0 root handle 7: htb default 10");
+    let failure = refused(&mut lab, &spec);
+    assert!(
+        failure.reason.starts_with("queue disciplines of eth0 of the system under test: "),
+        "{failure}"
+    );
     // a discipline that is there from the begin is part of the run, with its classes
+    let mut lab = lab_of(&gigabit(), None);
+    let tc = tc_of(&mut lab);
+    tc("qdisc replace dev eth0 root handle 7: htb default 10");
+    tc("class add dev eth0 parent 7: classid 7:10 htb rate 800mbit");
     believed(&mut lab, &spec);
-    tc("qdisc replace dev eth0 root handle 1: htb default 10");
-    tc("class add dev eth0 parent 1: classid 1:10 htb rate 800mbit");
-    believed(&mut lab, &spec);
-    let sabotage = saboteur("class change dev eth0 parent 1: classid 1:10 htb rate 700mbit");
+    let sabotage =
+        saboteur(&mut lab, "class change dev eth0 parent 7: classid 7:10 htb rate 700mbit");
     let failure = refused(&mut lab, &spec);
     sabotage.join().expect("the saboteur");
-    let changed = "htb 1: at root with other parameters or classes when it closed";
+    let changed = "htb 7: at root with other parameters or classes when it closed";
     assert!(failure.reason.contains(changed), "{failure}");
 }
 

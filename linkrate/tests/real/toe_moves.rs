@@ -119,6 +119,8 @@ fn finish(testbed: &mut Testbed) {
         agents: Vec::new(),
         readers: 1,
         drivers: Vec::new(),
+        napi_threads: Vec::new(),
+        looks_often: false,
         event_ns: Some(start_ns + 10_000_000),
     };
     let mut hosts = [&mut testbed.sut, &mut testbed.clients[0].host];

@@ -161,6 +161,8 @@ fn an_interface_is_named_once() {
             agents: Vec::new(),
             readers: 1,
             drivers: Vec::new(),
+            napi_threads: Vec::new(),
+            looks_often: false,
             event_ns: None,
         }))
     };

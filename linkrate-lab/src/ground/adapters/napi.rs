@@ -82,6 +82,11 @@ impl Napi {
         !self.threads.is_empty()
     }
 
+    /// Their kernel ids.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        self.threads.iter().map(|thread| thread.id as u32).collect()
+    }
+
     /// The threads that may run on other CPUs than their own.
     pub(super) fn strayed(&self, role: &CpuSet) -> Vec<Strayed> {
         let astray = self.threads.iter().filter_map(|thread| {

@@ -29,7 +29,8 @@ pub(super) const ROOT: u32 = u32::MAX;
 pub(super) const INGRESS: u32 = 0xffff_fff1;
 
 /// The parents of filters on ingress and egress (`TC_H_MIN_INGRESS`, `TC_H_MIN_EGRESS`).
-const HOOKS: [(u32, &str); 2] = [(0xffff_fff2, "ingress"), (0xffff_fff3, "egress")];
+pub(in crate::netlink) const HOOKS: [(u32, &str); 2] =
+    [(0xffff_fff2, "ingress"), (0xffff_fff3, "egress")];
 
 /// Disciplines that are the same after they were removed and made again from what the kernel told.
 /// `fq_codel` is not one of them: each time it rounds its times.
@@ -142,7 +143,7 @@ impl RouteSocket {
     }
 
     /// What the kernel tells of the traffic control of an interface: a dump of this kind.
-    pub(super) fn traffic_control(
+    pub(in crate::netlink) fn traffic_control(
         &mut self,
         name: &str,
         kind: u16,

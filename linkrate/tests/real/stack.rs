@@ -1,0 +1,220 @@
+//! What the network stacks of the hosts are made of changes while a run is measured, or between two runs: the run is refused,
+//! and what has changed is named.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::lab::{SUT_INTERFACE, lab, run_spec};
+use crate::common::{has_or_skips, is_root_or_skips};
+use linkrate_lab::Lab;
+use linkrate_study::executor::{Executor, Stage};
+use linkrate_terms::{InterfaceKnobs, RunSpec, Task, Workload};
+
+const WINDOW: Duration = Duration::from_millis(800);
+
+fn spec() -> RunSpec {
+    run_spec(Task::Workload(Workload::default()), InterfaceKnobs::default(), WINDOW)
+}
+
+/// A shell with these words in the namespaces of a host, with its sysfs.
+fn shell(pid: u32, words: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    let pid = pid.to_string();
+    command.args(["--target", &pid, "--net", "--mount", "sh", "-ec", words]).stdin(Stdio::null());
+    command
+}
+
+fn change(pid: u32, words: &str) {
+    assert!(shell(pid, words).status().expect("run nsenter").success(), "{words}");
+}
+
+fn pid_of_sut(lab: &mut Lab) -> u32 {
+    lab.testbed().expect("a testbed").sut.pid()
+}
+
+#[track_caller]
+fn believed(lab: &mut Lab) {
+    if let Err(failure) = lab.run(&spec()) {
+        panic!("a sound run was refused: {failure}");
+    }
+}
+
+/// The reason why a run is refused in whose window `sabotage` is called.
+#[track_caller]
+fn refused(lab: &mut Lab, sabotage: impl FnOnce() + Send) -> String {
+    let outcome = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(WINDOW / 2);
+            sabotage();
+        });
+        lab.run(&spec())
+    });
+    let failure = outcome.expect_err("a spoiled run was believed");
+    assert_eq!(failure.stage, Stage::Testbed, "{failure}");
+    failure.reason
+}
+
+#[test]
+fn a_change_of_the_stack_refuses_the_run_by_name() {
+    let test = "a_change_of_the_stack_refuses_the_run_by_name";
+    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
+        return;
+    }
+    let of_sut = " of the system under test: ";
+    let mut lab = lab(None);
+    believed(&mut lab);
+    for (words, named, after) in [
+        (
+            "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_rmem",
+            "net.ipv4.tcp_rmem",
+            "4096 16384 16384",
+        ),
+        (
+            "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_wmem",
+            "net.ipv4.tcp_wmem",
+            "4096 16384 16384",
+        ),
+        ("echo 0 > /proc/sys/net/ipv4/tcp_sack", "net.ipv4.tcp_sack", "0"),
+        ("echo 2 > /proc/sys/net/ipv4/conf/eth0/rp_filter", "net.ipv4.conf.eth0.rp_filter", "2"),
+        ("echo 2 > /sys/class/net/eth0/queues/rx-0/rps_cpus", "rps_cpus, queue rx-0 of eth0", "2"),
+        (
+            "echo 64 > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt",
+            "rps_flow_cnt, queue rx-0 of eth0",
+            "64",
+        ),
+        (
+            "ip route change $(ip route show dev eth0) dev eth0 initcwnd 2",
+            "route to ",
+            "initcwnd 2",
+        ),
+        ("ip link set eth0 promisc on", "promiscuity of eth0", "1"),
+        ("ip link set eth0 gro_max_size 30000", "gro_", "30000"),
+        ("ethtool -K eth0 tx-nocache-copy on", "features of eth0", "tx-nocache-copy"),
+    ] {
+        let pid = pid_of_sut(&mut lab);
+        let reason = refused(&mut lab, || change(pid, words));
+        assert!(reason.starts_with(named) && reason.contains(of_sut), "{words}: {reason}");
+        let ended = format!("{after} when it ended: another program changed it");
+        assert!(reason.ends_with(&ended) || reason.contains(after), "{words}: {reason}");
+        // the lab is built anew
+        believed(&mut lab);
+    }
+}
+
+#[test]
+fn a_change_of_a_clients_stack_is_named_with_the_client() {
+    if !is_root_or_skips("a_change_of_a_clients_stack_is_named_with_the_client") {
+        return;
+    }
+    let mut lab = lab(None);
+    believed(&mut lab);
+    let pid = lab.testbed().expect("a testbed").clients[0].host.pid();
+    let reason =
+        refused(&mut lab, || change(pid, "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_rmem"));
+    assert!(reason.starts_with("net.ipv4.tcp_rmem of client 0: "), "{reason}");
+    believed(&mut lab);
+}
+
+#[test]
+fn a_filter_that_is_added_meanwhile_is_named() {
+    let test = "a_filter_that_is_added_meanwhile_is_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
+        return;
+    }
+    let mut lab = lab(None);
+    let pid = pid_of_sut(&mut lab);
+    // a place for filters alone changes nothing
+    change(pid, "tc qdisc add dev eth0 clsact");
+    believed(&mut lab);
+    let filter = "tc filter add dev eth0 ingress protocol ip prio 7 u32 match u32 0 0 flowid :1";
+    let reason = refused(&mut lab, || change(pid, filter));
+    let named = "tc filters at ingress of eth0 of the system under test: absent when the run began, u32, preference 7";
+    assert!(reason.starts_with(named), "{reason}");
+}
+
+/// The capture begins in the window, and is held open until the run has ended.
+#[test]
+fn a_capture_is_named_with_its_program() {
+    let test = "a_capture_is_named_with_its_program";
+    if !is_root_or_skips(test) || !has_or_skips(test, "python3", "python3") {
+        return;
+    }
+    let mut lab = lab(None);
+    believed(&mut lab);
+    let pid = pid_of_sut(&mut lab);
+    let listens = format!(
+        "import socket, sys\nprint('waits', flush=True)\nsys.stdin.read(1)\n\
+         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\n\
+         s.bind(('{SUT_INTERFACE}', 3))\nprint('listens', flush=True)\nsys.stdin.read()"
+    );
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &pid.to_string(), "--net", "python3", "-c", &listens]);
+    let mut capture =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("run nsenter");
+    let (mut begin, mut output) = (capture.stdin.take(), capture.stdout.take());
+    output.as_mut().expect("its output").read_exact(&mut [0; 6]).expect("a line");
+    let reason = refused(&mut lab, || {
+        begin.as_mut().expect("its input").write_all(b"x").expect("a byte");
+        output.as_mut().expect("its output").read_exact(&mut [0; 7]).expect("a word");
+    });
+    drop(begin);
+    capture.wait().expect("its end");
+    let process = format!("(process {}): protocol 0x0003, eth0 when it ended", capture.id());
+    assert!(reason.starts_with("packet sockets of the system under test: absent"), "{reason}");
+    assert!(reason.contains("\"python3") && reason.contains(&process), "{reason}");
+    believed(&mut lab);
+}
+
+#[test]
+fn rules_of_netfilter_are_named() {
+    let test = "rules_of_netfilter_are_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "nft", "nftables") {
+        return;
+    }
+    let mut lab = lab(None);
+    believed(&mut lab);
+    let pid = pid_of_sut(&mut lab);
+    let rules =
+        "nft 'table ip t { chain c { type filter hook input priority 0; tcp dport 1 drop; }; }'";
+    let reason = refused(&mut lab, || change(pid, rules));
+    let named = "netfilter rules of nf_tables of the system under test: generation ";
+    assert!(reason.starts_with(named), "{reason}");
+    believed(&mut lab);
+}
+
+/// What is changed between two runs would be in all runs from then on.
+#[test]
+fn a_change_between_two_runs_refuses_those_behind_it() {
+    if !is_root_or_skips("a_change_between_two_runs_refuses_those_behind_it") {
+        return;
+    }
+    let mut lab = lab(None);
+    believed(&mut lab);
+    let pid = pid_of_sut(&mut lab);
+    change(pid, "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_rmem");
+    let failure = lab.run(&spec()).expect_err("a changed stack was believed");
+    assert!(
+        failure.reason.starts_with("net.ipv4.tcp_rmem of the system under test: "),
+        "{failure}"
+    );
+    let ended = "in the first run, 4096 16384 16384 in this one: another program changed it";
+    assert!(failure.reason.ends_with(ended), "{failure}");
+    believed(&mut lab);
+}
+
+/// The readings are taken in namespaces of their own, and no program is started for them: they cost little.
+#[test]
+fn a_host_that_nobody_changes_is_believed_in_each_run() {
+    if !is_root_or_skips("a_host_that_nobody_changes_is_believed_in_each_run") {
+        return;
+    }
+    let mut lab = lab(None);
+    for run in 0..3 {
+        let mtu = if run == 1 { Some(1400) } else { None };
+        let interface = InterfaceKnobs { mtu, ..InterfaceKnobs::default() };
+        let spec = RunSpec { interface, ..spec() };
+        lab.run(&spec).unwrap_or_else(|failure| panic!("run {run}: {failure}"));
+    }
+}
