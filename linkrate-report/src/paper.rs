@@ -36,6 +36,7 @@ pub mod highlights;
 pub mod imported;
 pub mod line;
 pub mod method;
+pub mod refusals;
 pub mod steps;
 pub mod tables;
 pub mod testbed;
@@ -169,6 +170,8 @@ pub struct Paper<'a> {
     pub testbed: Option<Figure>,
     /// Failed runs.
     pub failures: Vec<Failure<'a>>,
+    /// The runs that count, by level.
+    pub refusals: Option<Numbered>,
     /// Effects that were not shown.
     pub not_shown: Option<Numbered>,
     /// Evidence that is the same in every cell.
@@ -255,6 +258,7 @@ impl<'a> Paper<'a> {
             method: method::paragraphs(results),
             testbed: testbed::figure(results)?,
             failures: failures(results),
+            refusals: refusals::table(results).map(numbered),
             not_shown: tables::effects(results, false).map(numbered),
             common,
             evidence: tables::predicted(results)
@@ -304,6 +308,7 @@ impl<'a> Paper<'a> {
             .chain(&mut self.line)
             .chain(&mut self.attribution)
             .chain(&mut self.cells)
+            .chain(&mut self.refusals)
             .chain(&mut self.not_shown)
             .chain(&mut self.evidence)
     }

@@ -391,6 +391,11 @@ impl Page<'_> {
         if !results.directory.is_empty() {
             table.add_row(["results".to_owned(), clean(&results.directory)]);
         }
+        let left_out: u32 = results.cells.iter().map(|cell| cell.left_out).sum();
+        if left_out > 0 {
+            let why = "good runs of blocks in which something from outside spoiled another run";
+            table.add_row(["left out".to_owned(), format!("{left_out} {why}")]);
+        }
         for failed in &results.failures {
             let who = clean(&words::failed_run(failed));
             let text = format!("block {}, {who}: {}", failed.block + 1, clean(&failed.reason));
