@@ -24,6 +24,7 @@ pub const OF_TESTS: &[Peer] = &[
     Peer::of("iputils-ping", &["ping"]),
     Peer::of("lintian", &["lintian"]),
     NETPERF,
+    Peer::of("nftables", &["nft"]),
     Peer::of("nginx", &["nginx"]),
     Peer::of("openssh-client", &["ssh", "ssh-keygen"]),
     Peer::of("openssh-server", &["sshd"]),
