@@ -10,6 +10,7 @@
 //! - [`transfer`]: a file's worth of bytes, and the word of the far end that it arrived
 //! - [`backup`]: trees of files, and the sink that verifies them at the rate of tape drives
 //! - [`transact`]: request/response on connections that stay open
+//! - [`outstanding`]: requests without a response, and when the next one begins
 //! - [`single`]: one connection for each transaction
 //! - [`datagram`]: UDP streams and transactions
 //! - [`foreign`]: the same with programs of others
@@ -23,6 +24,7 @@ pub mod arrivals;
 pub mod backup;
 pub mod datagram;
 pub mod foreign;
+pub mod outstanding;
 pub mod preamble;
 pub mod record;
 pub mod ring;
@@ -43,9 +45,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use linkrate_sys::sched::{Ahead, ThreadId, current_thread};
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::sched::{Ahead, ThreadId, current_thread, set_timer_slack_ns};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_toe::program::Parking;
+
+use outstanding::{Begun, Outstanding, Pace};
 
 /// How often a flow that is to end is looked at.
 const LOOK: Duration = Duration::from_micros(200);
@@ -61,7 +66,8 @@ pub struct Control {
     stop: AtomicBool,
     sending_ends: AtomicBool,
     recording: AtomicBool,
-    window_closed: AtomicBool,
+    /// When the window closed; 0 before.
+    closed_ns: AtomicU64,
     /// When the window opens and its event comes, for records.
     pub moments: record::Moments,
 }
@@ -92,13 +98,14 @@ impl Control {
 
     /// Opens the window: latencies are recorded from now on.
     pub fn open_window(&self) {
+        self.closed_ns.store(0, Ordering::Relaxed);
         self.recording.store(true, Ordering::Relaxed);
     }
 
-    /// Closes the window: latencies are no longer recorded, and a far end may close first.
+    /// Closes the window: of what ends from now on, the age at this moment is recorded, and a far end may
+    /// close first.
     pub fn close_window(&self) {
-        self.recording.store(false, Ordering::Relaxed);
-        self.window_closed.store(true, Ordering::Relaxed);
+        self.closed_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
 
     /// Whether flows should end.
@@ -113,10 +120,14 @@ impl Control {
         self.stopped() || self.sending_ends.load(Ordering::Relaxed)
     }
 
-    /// Whether latencies are recorded now.
+    /// The window as it is now.
     #[inline]
-    pub fn recording(&self) -> bool {
-        self.recording.load(Ordering::Relaxed)
+    fn window(&self) -> Window {
+        match (self.closed_ns.load(Ordering::Relaxed), self.recording.load(Ordering::Relaxed)) {
+            (0, false) => Window::Awaited,
+            (0, true) => Window::Open,
+            (closed_ns, _) => Window::Closed(closed_ns),
+        }
     }
 
     fn wait_for_begin(&self) {
@@ -125,6 +136,17 @@ impl Control {
             open = self.opened.wait(open).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
+
+/// The window of a run.
+#[derive(Debug, Clone, Copy)]
+enum Window {
+    /// It has not opened.
+    Awaited,
+    /// It is open.
+    Open,
+    /// It closed at that time, ns.
+    Closed(u64),
 }
 
 /// Counters of one flow. Only the thread of the flow writes them, so a plain store suffices, and
@@ -197,8 +219,94 @@ pub struct FlowContext {
     pub counters: Arc<Counters>,
     /// Latencies recorded inside the window.
     pub latency: Histogram<u64>,
+    /// The shortest that ended inside the window, ns.
+    shortest_ns: u64,
+    /// What has begun and not ended.
+    pub(crate) outstanding: Outstanding,
+    /// When requests begin.
+    pace: Pace,
     /// Where its thread stands still while its socket is replaced.
     pub parking: Arc<Parking>,
+}
+
+impl FlowContext {
+    /// Lets requests begin as `pace` says.
+    fn keep(&mut self, pace: Pace) -> io::Result<()> {
+        if pace.is_open() {
+            // otherwise each request would begin 50 µs later
+            set_timer_slack_ns(1)?;
+        }
+        self.pace = pace;
+        Ok(())
+    }
+
+    /// A request, a transfer or a file begins now.
+    fn begin(&mut self) {
+        self.begin_at(monotonic_ns());
+    }
+
+    fn begin_at(&mut self, begun_ns: u64) {
+        self.outstanding.begin(Begun { number: 0, begun_ns, sent_ns: begun_ns });
+    }
+
+    /// Begins a request, if one is due.
+    fn begin_if_due(&mut self) -> bool {
+        let begins = self.pace.next(monotonic_ns(), self.outstanding.len());
+        begins.map(|begun_ns| self.begin_at(begun_ns)).is_some()
+    }
+
+    /// Time until a request is due; `None` where one must end first.
+    fn due_in(&mut self) -> Option<Duration> {
+        self.pace.due_in(monotonic_ns(), self.outstanding.len())
+    }
+
+    /// The oldest transaction has ended: counts it, and keeps its latency.
+    fn completed(&mut self) {
+        self.counters.add_transactions(1);
+        self.ended();
+    }
+
+    /// The oldest of what is outstanding has ended: keeps its time.
+    fn ended(&mut self) {
+        if let Some(begun_ns) = self.outstanding.end_oldest() {
+            self.timed(begun_ns);
+        }
+    }
+
+    /// Keeps the time of what began at `begun_ns` and ended now. What was open when the window closed counts with its
+    /// age at that moment: it takes at least so long, and a stall over the closing edge leaves its trace.
+    fn timed(&mut self, begun_ns: u64) {
+        match self.control.window() {
+            Window::Awaited => {}
+            Window::Open => {
+                let latency_ns = monotonic_ns().saturating_sub(begun_ns).max(1);
+                self.shortest_ns = self.shortest_ns.min(latency_ns);
+                self.latency.saturating_record(latency_ns);
+            }
+            Window::Closed(closed_ns) => self.open_at_close(begun_ns, closed_ns, 1),
+        }
+    }
+
+    /// Keeps the age of so many that began at `begun_ns`, when the window closed.
+    fn open_at_close(&mut self, begun_ns: u64, closed_ns: u64, count: u64) {
+        let age_ns = closed_ns.saturating_sub(begun_ns);
+        // one that is younger than all that ended tells nothing, in Kaplan and Meier's estimate either
+        let tells = self.shortest_ns == u64::MAX || age_ns >= self.shortest_ns;
+        if age_ns > 0 && tells {
+            self.latency.saturating_record_n(age_ns, count);
+        }
+    }
+
+    /// Keeps the ages of what is outstanding, and of what was due and did not begin.
+    fn keep_ages(&mut self) {
+        let Window::Closed(closed_ns) = self.control.window() else { return };
+        while let Some(begun_ns) = self.outstanding.end_oldest() {
+            self.open_at_close(begun_ns, closed_ns, 1);
+        }
+        while let Some((due_ns, count)) = self.pace.overdue(closed_ns) {
+            self.open_at_close(due_ns, closed_ns, count);
+        }
+    }
 }
 
 /// A running flow, for its agent.
@@ -265,6 +373,9 @@ impl Flow {
             control: Arc::clone(control),
             counters: Arc::clone(&counters),
             latency: latency_histogram(),
+            shortest_ns: u64::MAX,
+            outstanding: Outstanding::default(),
+            pace: Pace::default(),
             parking: Arc::clone(&parking),
         };
         let (id_sender, id_receiver) = std::sync::mpsc::sync_channel(1);
@@ -276,9 +387,10 @@ impl Flow {
                 context.control.wait_for_begin();
                 body(&mut context, prepared)
             });
+            context.keep_ages();
             // after the window, errors of closing sockets are ignored
-            let expected =
-                context.control.stopped() || context.control.window_closed.load(Ordering::Relaxed);
+            let window_closed = matches!(context.control.window(), Window::Closed(_));
+            let expected = context.control.stopped() || window_closed;
             let ended = if expected { Ok(()) } else { ended };
             (ended, context.latency)
         })?;

@@ -20,6 +20,7 @@ use linkrate_terms::{CpuSet, Direction, MessageSize, Protocol, ReceivePath, Work
 use crate::flow::arrivals::{Connection, accept_all};
 use crate::flow::backup::drive::Drive;
 use crate::flow::backup::tree::Tree;
+use crate::flow::outstanding::Pace;
 use crate::flow::preamble::{ClientRole, Preamble};
 use crate::flow::record::{Record, RecordReport, RecordSpec};
 use crate::flow::sizes::{ConnectionSizes, Sizes};
@@ -401,9 +402,9 @@ impl Session {
         let transfer = (kind == Protocol::Transfer).then_some(workload.transfer.0);
         let flow = match (preamble.role, udp) {
             (ClientRole::Requests, false) if client => {
-                let exchange = exchange(&workload, seed);
+                let (exchange, pace) = (exchange(&workload, seed), Pace::of(&workload, seed));
                 Flow::spawn(format!("request {number}"), control, shared, sends, move |flow| {
-                    transact::request(flow, &socket, exchange, workload.burst)
+                    transact::request(flow, &socket, exchange, pace)
                 })
             }
             (ClientRole::Requests, false) => {
@@ -413,9 +414,9 @@ impl Session {
                 })
             }
             (ClientRole::Requests, true) if client => {
-                let exchange = exchange(&workload, seed);
+                let (exchange, pace) = (exchange(&workload, seed), Pace::of(&workload, seed));
                 Flow::spawn(format!("request {number}"), control, shared, sends, move |flow| {
-                    datagram::request(flow, &socket, exchange, workload.burst)
+                    datagram::request(flow, &socket, exchange, pace)
                 })
             }
             (ClientRole::Requests, true) => {

@@ -16,7 +16,7 @@ use crate::executor::event::Seen;
 use crate::failure;
 use crate::far_end::{FarEndReport, TrafficReport, agents};
 use crate::intervals;
-use crate::latencies::{encoded, percentiles};
+use crate::latencies;
 
 /// All reports of one run.
 #[derive(Debug)]
@@ -60,8 +60,7 @@ pub fn of_reports(
         .map_or_else(Traffic::default, |workload| traffic_between(workload, &sut, &far_ends));
     let parts = workload.map_or_else(Vec::new, |workload| parts(workload, &reports));
     // times of different things have no percentiles together
-    let timed =
-        workload.is_none_or(|workload| workload.mix.is_empty() || workload.item().is_some());
+    let timed = workload.is_none_or(|workload| workload.timed_item().is_some());
     let mut client_cpu = empty_like(&reports.sut.cpu);
     let mut sut_cpu = reports.sut.cpu.clone();
     for (number, client) in reports.clients.iter().enumerate() {
@@ -100,10 +99,14 @@ pub fn of_reports(
         .then(|| of_clients.fold(InterfaceCounts::default(), InterfaceCounts::plus));
     let client_senders =
         known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
+    let (latency, histogram) = match timed {
+        true => latencies::of_steps(&reports.latency),
+        false => (None, None),
+    };
     Measurement {
         traffic,
-        latency: percentiles(&reports.latency).filter(|_| timed),
-        histogram: encoded(&reports.latency).filter(|_| timed),
+        latency,
+        histogram,
         intervals: intervals::of_reports(&reports.sut, &reports.clients),
         parts,
         sut_cpu,
@@ -242,8 +245,10 @@ fn parts(workload: &Workload, reports: &Reports) -> Vec<PartMeasured> {
         let clients = reports.clients.iter().filter_map(FarEndReport::everything);
         let clients: Vec<_> =
             clients.map(|report| TrafficReport::of_part(report, number)).collect();
-        let latency = reports.parts.get(number).and_then(|latency| percentiles(latency));
-        PartMeasured { traffic: traffic_between(&part.workload, &sut, &clients), latency }
+        let steps = reports.parts.get(number).map_or(&[][..], Vec::as_slice);
+        let (latency, histogram) = latencies::of_steps(steps);
+        let traffic = traffic_between(&part.workload, &sut, &clients);
+        PartMeasured { traffic, latency, histogram }
     };
     workload.mix.iter().enumerate().map(of).collect()
 }

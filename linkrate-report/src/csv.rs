@@ -154,6 +154,9 @@ const REQUESTED: &[Column<RunSpec>] = &[
         Some(separated(&shares.collect::<Vec<_>>()))
     }),
     ("requested_burst", |run| workload(run, transacts).and_then(|w| text(w.burst))),
+    ("requested_request_rate_per_s", |run| {
+        workload(run, transacts).and_then(|w| text(w.request_rate_per_s?))
+    }),
 ];
 
 fn workload(run: &RunSpec, applies: fn(&Workload) -> bool) -> Option<&Workload> {
@@ -204,11 +207,11 @@ const LATENCY: &[Column<Measurement>] = &[
     ("latency_count", |run| run.latency.and_then(|latency| text(latency.count))),
     ("latency_mean_ns", |run| run.latency.and_then(|latency| figure(latency.mean_ns))),
     ("latency_min_ns", |run| run.latency.and_then(|latency| text(latency.min_ns))),
-    ("latency_p50_ns", |run| run.latency.and_then(|latency| text(latency.p50_ns))),
-    ("latency_p90_ns", |run| run.latency.and_then(|latency| text(latency.p90_ns))),
-    ("latency_p99_ns", |run| run.latency.and_then(|latency| text(latency.p99_ns))),
-    ("latency_p99_9_ns", |run| run.latency.and_then(|latency| text(latency.p99_9_ns))),
-    ("latency_p99_99_ns", |run| run.latency.and_then(|latency| text(latency.p99_99_ns))),
+    ("latency_p50_ns", |run| run.latency.and_then(|latency| text(latency.p50_ns?))),
+    ("latency_p90_ns", |run| run.latency.and_then(|latency| text(latency.p90_ns?))),
+    ("latency_p99_ns", |run| run.latency.and_then(|latency| text(latency.p99_ns?))),
+    ("latency_p99_9_ns", |run| run.latency.and_then(|latency| text(latency.p99_9_ns?))),
+    ("latency_p99_99_ns", |run| run.latency.and_then(|latency| text(latency.p99_99_ns?))),
     ("latency_max_ns", |run| run.latency.and_then(|latency| text(latency.max_ns))),
 ];
 
@@ -245,8 +248,12 @@ const FILES: &[Column<Measurement>] = &[
 const MIX: &[Column<Measurement>] = &[
     ("mix_throughput_bit_per_s", |run| of_mix(run, |part| part.traffic.bits_per_second())),
     ("mix_completed_per_s", |run| of_mix(run, |part| part.traffic.transactions_per_second())),
-    ("mix_latency_p50_ns", |run| of_mix(run, |part| part.latency.map_or(0, |l| l.p50_ns))),
-    ("mix_latency_p99_ns", |run| of_mix(run, |part| part.latency.map_or(0, |l| l.p99_ns))),
+    ("mix_latency_p50_ns", |run| {
+        of_mix(run, |part| part.latency.and_then(|l| l.p50_ns).unwrap_or(0))
+    }),
+    ("mix_latency_p99_ns", |run| {
+        of_mix(run, |part| part.latency.and_then(|l| l.p99_ns).unwrap_or(0))
+    }),
 ];
 
 fn of_mix<T: ToString>(run: &Measurement, pick: fn(&PartMeasured) -> T) -> Field {

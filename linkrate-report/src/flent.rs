@@ -3,7 +3,7 @@
 //! Format: version 4, as flent 2.3.0 reads it. The name of the test is that of flent with a variable number of
 //! streams and pings, so that its plots apply: `all`, `upload`, `download`, `ping`.
 //! The rates are those at the sockets of the system under test: an *upload* is what it transmits. Latency of
-//! transactions is their mean in each interval, as flent has it for UDP_RR.
+//! transactions in a closed loop is their mean in each interval, as flent has it for UDP_RR.
 
 use std::io::Write;
 
@@ -14,6 +14,7 @@ use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredRun;
 use linkrate_terms::date::civil_from_days;
 use linkrate_terms::intervals::{Interval, rates};
+use linkrate_terms::workload::Loop;
 use linkrate_terms::{Measurement, Protocol, Task, Workload};
 use serde_json::{Map, Value, json};
 
@@ -107,7 +108,9 @@ fn label(workload: &Workload) -> &'static str {
 
 fn figures(workload: &Workload, measured: &Measurement) -> Vec<Figures> {
     let (intervals, label) = (&measured.intervals, label(workload));
-    if workload.kind.is_transactional() && workload.mix.is_empty() {
+    // how many an open loop has outstanding in an interval is not known, and with it their latency
+    let closed = workload.loop_of_items() == Some(Loop::Closed);
+    if workload.kind.is_transactional() && workload.mix.is_empty() && closed {
         let outstanding = f64::from(workload.connections) * f64::from(workload.burst.max(1));
         let in_ms = |(at, rate): (f64, f64)| (rate > 0.0).then_some((at, outstanding * 1e3 / rate));
         let rates = rates(intervals, |interval| interval.transactions);

@@ -1,18 +1,21 @@
 //! The latencies of all runs as a log of HdrHistogram, one interval for each run.
 //!
 //! Format: version 1.3 of the log, as `HistogramLogProcessor` reads it. Values are nanoseconds, the maximum of
-//! each interval is printed in milliseconds, and the tag is the cell.
+//! each interval is printed in milliseconds, and the tag is the cell, with the workload where several of a mix have
+//! latencies.
 
 use std::time::{Duration, SystemTime};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use linkrate_study::latencies::decoded;
 use linkrate_study::names;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredRun;
+use linkrate_terms::Task;
+use linkrate_terms::measurement::PartMeasured;
+use linkrate_terms::mix::MixPart;
 
 use crate::ReportError;
 
@@ -24,14 +27,14 @@ const MAX_DIVISOR: f64 = 1e6;
 /// # Errors
 /// [`ReportError::NoLatencies`] if no run has a histogram, [`ReportError::Histogram`] for one that does not read.
 pub fn document(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
-    let mut runs: Vec<(&StoredRun, Histogram<u64>)> = Vec::new();
+    let mut runs: Vec<(&StoredRun, String, Histogram<u64>)> = Vec::new();
     for run in &results.runs {
-        if let Some(text) = run.measurement().and_then(|measured| measured.histogram.as_deref()) {
-            let histogram = read(text).ok_or(ReportError::Histogram { run: run.sequence })?;
-            runs.push((run, histogram));
+        for (tag, text) in histograms(results, run) {
+            let histogram = decoded(text).ok_or(ReportError::Histogram { run: run.sequence })?;
+            runs.push((run, tag, histogram));
         }
     }
-    let Some((first, _)) = runs.first() else { return Err(ReportError::NoLatencies) };
+    let Some((first, ..)) = runs.first() else { return Err(ReportError::NoLatencies) };
     let begun = SystemTime::UNIX_EPOCH + Duration::from_millis(first.started_unix_ms);
     let mut log = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
@@ -42,28 +45,39 @@ pub fn document(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
         .with_max_value_divisor(MAX_DIVISOR)
         .begin_log_with(&mut log, &mut serializer)
         .map_err(|_| ReportError::Histogram { run: first.sequence })?;
-    for (run, histogram) in &runs {
-        let tag = tag(results, run);
+    for (run, tag, histogram) in &runs {
         // the window opened after the warm-up
         let opened = Duration::from_millis(run.started_unix_ms) + run.spec.warm_up;
         writer
-            .write_histogram(histogram, opened, run.spec.window, Tag::new(&tag))
+            .write_histogram(histogram, opened, run.spec.window, Tag::new(tag))
             .map_err(|_| ReportError::Histogram { run: run.sequence })?;
     }
     drop(writer);
     Ok(log)
 }
 
-/// The histogram of a stored run; `None` if the text is none.
-fn read(text: &str) -> Option<Histogram<u64>> {
-    let bytes = STANDARD.decode(text).ok()?;
-    Deserializer::new().deserialize(&mut &bytes[..]).ok()
+/// The histograms of a run, each with its tag: that of all transactions, or of each workload of a mix.
+fn histograms<'a>(results: &StudyResults, run: &'a StoredRun) -> Vec<(String, &'a str)> {
+    let Some(measured) = run.measurement() else { return Vec::new() };
+    if let Some(all) = &measured.histogram {
+        return vec![(tag(results, run, ""), all)];
+    }
+    let names: &[MixPart] = match &run.spec.task {
+        Task::Workload(workload) => &workload.mix,
+        Task::Idle => &[],
+    };
+    let parts = names.iter().zip(&measured.parts);
+    let tagged = |(of, part): (&MixPart, &'a PartMeasured)| {
+        Some((tag(results, run, &of.name), part.histogram.as_deref()?))
+    };
+    parts.filter_map(tagged).collect()
 }
 
-/// The cell of a run as one word.
-fn tag(results: &StudyResults, run: &StoredRun) -> String {
+/// The cell of a run and the name of a workload as one word.
+fn tag(results: &StudyResults, run: &StoredRun, workload: &str) -> String {
     let cell = run.cell.and_then(|cell| results.cells.get(cell as usize));
     let label = cell.map_or("idle".to_owned(), |cell| names::cell(&cell.levels));
+    let label = format!("{label} {workload}");
     let words: Vec<&str> = label
         .split(|c: char| c.is_whitespace() || c.is_control() || c == ',')
         .filter(|word| !word.is_empty())

@@ -2,17 +2,18 @@
 
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, MixFigures, StudyResults};
-use linkrate_terms::latency::LatencyFigures;
+use linkrate_terms::latency::Percentile;
 
-use crate::number;
+use crate::{number, words};
 
 /// The titles beside the cell's.
-pub const TITLES: [&str; 7] =
-    ["workload", "share", "throughput", "completed", "p50", "p99", "p99.99"];
+pub const TITLES: [&str; 8] =
+    ["workload", "share", "throughput", "completed", "loop", "p50", "p99", "p99.9"];
 
 /// What the table does not say by itself.
-pub const NOTE: &str = "CPU time and service demand are of all workloads together; p50, p99 and p99.99 \
-                        are percentiles of latency, or of the response time of transfers";
+pub const NOTE: &str = "CPU time and service demand are of all workloads together; p50, p99 and p99.9 \
+                        are percentiles of latency, or of the response time of transfers. Loop: in a closed \
+                        one a request waits for the answer to the one before, in an open one requests have a rate";
 
 /// Every workload of every cell with a mix.
 pub fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &MixFigures)> {
@@ -20,23 +21,25 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &MixFig
 }
 
 /// The fields beside the cell's name.
-pub fn fields(figures: &MixFigures) -> [String; 7] {
+pub fn fields(figures: &MixFigures) -> [String; 8] {
     let with_margin = |quantity: Option<Quantity>| {
         let Some(quantity) = quantity else { return number::ABSENT.to_owned() };
         let margin = number::margin(&quantity).map(|margin| format!(" {margin}"));
         format!("{}{}", number::brief_mean(&quantity), margin.unwrap_or_default())
     };
-    let percentile = |pick: fn(&LatencyFigures) -> Option<u64>| {
-        let ns = figures.latency.as_ref().and_then(pick).map(|ns| number::duration(ns as f64));
-        ns.unwrap_or_else(|| number::ABSENT.to_owned())
+    let percentile = |percentile| {
+        let text = figures.latency.as_ref().and_then(|of| number::percentile(of, percentile));
+        text.unwrap_or_else(|| number::ABSENT.to_owned())
     };
+    let of_loop = figures.of_loop.map_or(number::ABSENT, words::of_loop);
     [
         figures.name.clone(),
         figures.share.to_string(),
         with_margin(figures.throughput),
         with_margin(figures.completed),
-        percentile(|latency| latency.p50_ns),
-        percentile(|latency| latency.p99_ns),
-        percentile(|latency| latency.p99_99_ns),
+        of_loop.to_owned(),
+        percentile(Percentile::P50),
+        percentile(Percentile::P99),
+        percentile(Percentile::P99_9),
     ]
 }

@@ -6,6 +6,7 @@
 //! since a per cent of a per cent would be misread.
 
 use linkrate_study::quantity::{Interval, Quantity, Unit};
+use linkrate_terms::latency::{LatencyFigures, Percentile};
 
 /// The mark for a figure that does not exist.
 pub const ABSENT: &str = "–";
@@ -225,6 +226,18 @@ pub fn duration(nanoseconds: f64) -> String {
         _ => (1.0, "ns"),
     };
     format!("{} {unit}", significant(nanoseconds / divisor, 3))
+}
+
+/// A percentile of latency in the unit that suits it; `None` where it is not told.
+pub fn percentile(latency: &LatencyFigures, percentile: Percentile) -> Option<String> {
+    percentile.of(latency).map(|ns| duration(ns as f64))
+}
+
+/// Half of the interval of a percentile, relative to it: `±1.2 %`; `None` without an interval.
+pub fn percentile_margin(latency: &LatencyFigures, percentile: Percentile) -> Option<String> {
+    let [low, high] = latency.intervals?.of(percentile)?.map(|ns| Some(ns as f64));
+    let interval = Interval { mean: percentile.of(latency)? as f64, low, high };
+    margin(&Quantity { interval, unit: Unit::Nanoseconds })
 }
 
 /// Nanoseconds without digits that only fill up, for labels of axes: `20 µs`, `2.5 ms`.

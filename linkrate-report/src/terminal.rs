@@ -7,6 +7,7 @@
 use comfy_table::{LineStyle, TableStyle};
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
+use linkrate_terms::latency::Percentile;
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
 use crate::{demand, mix, number, predicted, round_trip, ways, words};
@@ -75,22 +76,22 @@ struct Page<'a> {
 /// One column of a table of cells, before it is laid out.
 #[derive(Clone)]
 struct Column {
-    header: &'static str,
+    header: String,
     right: bool,
     fields: Vec<String>,
 }
 
 impl Column {
-    fn figures(
-        header: &'static str,
-        cells: &[&CellResult],
-        field: impl Fn(&CellResult) -> String,
-    ) -> Self {
-        Self { header, right: true, fields: cells.iter().map(|cell| field(cell)).collect() }
+    fn figures(header: &str, cells: &[&CellResult], field: impl Fn(&CellResult) -> String) -> Self {
+        Self {
+            header: header.to_owned(),
+            right: true,
+            fields: cells.iter().map(|cell| field(cell)).collect(),
+        }
     }
 
     fn sentences(
-        header: &'static str,
+        header: &str,
         cells: &[&CellResult],
         field: impl Fn(&CellResult) -> String,
     ) -> Self {
@@ -99,7 +100,7 @@ impl Column {
 
     /// Width of its longest line.
     fn width(&self) -> usize {
-        let lines = self.fields.iter().flat_map(|field| field.lines()).chain([self.header]);
+        let lines = self.fields.iter().flat_map(|field| field.lines()).chain([&*self.header]);
         lines.map(|line| line.chars().count()).max().unwrap_or(0)
     }
 }
@@ -138,7 +139,7 @@ impl Page<'_> {
         if stacked {
             table.load_style(RULED.row_separator(LineStyle::none().fill(' ').junction(' ')));
         }
-        table.set_header(columns.iter().map(|column| column.header));
+        table.set_header(columns.iter().map(|column| &*column.header));
         let rows = columns.first().map_or(0, |column| column.fields.len());
         for row in 0..rows {
             table.add_row(columns.iter().map(|column| column.fields[row].as_str()));
@@ -456,9 +457,10 @@ fn columns(
         columns.push(figure("files", |cell| cell.completed));
     }
     if cells.iter().any(|cell| cell.latency.is_some()) {
-        let header = if transactional { "latency" } else { "response time" };
+        let header = words::time_of_items(cells);
+        let header = words::in_loop(header, cells.iter().map(|cell| cell.of_loop));
         let separator = if separator == "\n" { "\n" } else { ", " };
-        columns.push(Column::figures(header, cells, |cell| latency(cell, separator)));
+        columns.push(Column::figures(&header, cells, |cell| latency(cell, separator)));
     }
     let shared = cells.iter().any(|cell| cell.has_shared_cpus());
     columns.push(figure(if shared { "CPU †" } else { "CPU" }, |cell| cell.cpu));
@@ -484,10 +486,11 @@ fn figure(quantity: Option<Quantity>, separator: &str) -> String {
 
 fn latency(cell: &CellResult, separator: &str) -> String {
     let Some(latency) = &cell.latency else { return number::ABSENT.to_owned() };
-    let all = [("p50", latency.p50_ns), ("p99", latency.p99_ns), ("p99.99", latency.p99_99_ns)];
-    let known: Vec<String> = all
+    let known: Vec<String> = SHOWN
         .into_iter()
-        .filter_map(|(name, ns)| Some(format!("{name} {}", number::duration(ns? as f64))))
+        .filter_map(|(name, percentile)| {
+            Some(format!("{name} {}", number::percentile(latency, percentile)?))
+        })
         .collect();
     match (known.is_empty(), latency.mean_ns) {
         (false, _) => known.join(separator),
@@ -495,6 +498,10 @@ fn latency(cell: &CellResult, separator: &str) -> String {
         (true, None) => number::ABSENT.to_owned(),
     }
 }
+
+/// The percentiles of latency that have room. The highest takes 10,000 transactions.
+const SHOWN: [(&str, Percentile); 3] =
+    [("p50", Percentile::P50), ("p99", Percentile::P99), ("p99.9", Percentile::P99_9)];
 
 /// Runs of each cell in words, when that is one number above 1 and no run failed.
 fn same_runs(results: &StudyResults) -> Option<u32> {

@@ -9,8 +9,11 @@ use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
-use linkrate_study::results::{Effect, FailedRun, PublishedKind, PublishedResult, StudyResults};
+use linkrate_study::results::{
+    CellResult, Effect, FailedRun, PublishedKind, PublishedResult, StudyResults,
+};
 use linkrate_study::study::Method;
+use linkrate_terms::workload::Loop;
 
 use crate::number;
 
@@ -34,6 +37,56 @@ pub fn order(method: &Method) -> String {
                 blocks(&firsts)
             )
         }
+    }
+}
+
+/// What percentiles of latency are, and the loops that the head of their column names.
+pub fn latency_note(cells: &[&CellResult]) -> String {
+    let mut note = "Percentiles are of all runs together, with intervals by bootstrap over runs; one with fewer than ten \
+                    observations beyond it is not told."
+        .to_owned();
+    let loops = [
+        (
+            Loop::Closed,
+            " Closed loop: each request waits for an earlier answer, so few meet a stall.",
+        ),
+        (
+            Loop::Open,
+            " Open loop: requests have a rate, and latency counts from when each was due.",
+        ),
+    ];
+    for (of, text) in loops {
+        if cells.iter().any(|cell| cell.of_loop == Some(of)) {
+            note.push_str(text);
+        }
+    }
+    note
+}
+
+/// The loop in which items begin.
+pub fn of_loop(of: Loop) -> &'static str {
+    match of {
+        Loop::Closed => "closed",
+        Loop::Open => "open",
+    }
+}
+
+/// What the time of a transaction, a transfer or a file is called; the cells of a table have one kind.
+pub fn time_of_items(cells: &[&CellResult]) -> &'static str {
+    match cells.iter().any(|cell| cell.latency.is_some() && cell.completed.is_some()) {
+        true => "response time",
+        false => "latency",
+    }
+}
+
+/// A column's title with the loop of its cells: `latency, closed loop`.
+pub fn in_loop(title: &str, loops: impl Iterator<Item = Option<Loop>>) -> String {
+    let loops: Vec<Loop> = loops.flatten().collect();
+    let has = |of: Loop| loops.contains(&of).then(|| of_loop(of));
+    match (has(Loop::Closed), has(Loop::Open)) {
+        (Some(closed), Some(open)) => format!("{title}, {closed} or {open} loop"),
+        (Some(one), None) | (None, Some(one)) => format!("{title}, {one} loop"),
+        (None, None) => title.to_owned(),
     }
 }
 

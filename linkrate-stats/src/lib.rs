@@ -9,6 +9,7 @@
 //! - [`interval`]: the interval of a mean
 //! - [`normal`]: the distribution of what is a sum of many
 //! - [`mean_test`]: whether a mean lies outside bounds
+//! - [`pool`]: quantiles of what all runs observed together
 //! - [`mirroring`]: what mirrored blocks cost the intervals of effects
 //! - [`paired`]: the ratio of two levels, paired within blocks
 //! - [`quotient`]: the quotient of two figures, paired within blocks
@@ -33,6 +34,7 @@ pub mod mirroring;
 pub mod normal;
 pub mod order;
 pub mod paired;
+pub mod pool;
 pub mod quotient;
 pub mod random;
 pub mod sample;

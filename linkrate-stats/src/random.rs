@@ -26,7 +26,7 @@ pub fn shuffle<T>(items: &mut [T], rng: &mut ChaCha8Rng) {
 
 /// A number below `bound`, each equally likely: draws that would favour small numbers are repeated.
 /// `bound` is at least 1.
-fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
+pub(crate) fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
     // 2^64 mod bound values at the top would make the smallest remainders likelier
     let excess = (u64::MAX % bound + 1) % bound;
     loop {

@@ -10,6 +10,7 @@
 //! - [`knee`]: where a larger window stops to help
 //! - [`limit`]: the limit of a cell's links
 //! - [`mod@line`]: where the time of a cell's lines went
+//! - [`pooled`]: the latency of the runs of a cell
 //! - [`predicted`]: how balancing spreads a cell's flows over the ports of an aggregate
 //! - [`published`]: published figures beside the measured ones
 //! - [`measures`]: the figures of one run, and of the runs of one cell
@@ -24,8 +25,8 @@
 
 use std::time::Duration;
 
-use linkrate_terms::Imported;
 use linkrate_terms::workload::Item;
+use linkrate_terms::{Imported, Task};
 
 use crate::attribution;
 use crate::fleet::{self, absent};
@@ -51,6 +52,7 @@ pub mod line;
 pub mod measures;
 pub mod members;
 mod mix;
+pub mod pooled;
 pub mod predicted;
 pub mod published;
 pub mod round_trip;
@@ -222,11 +224,15 @@ fn cell_result(
             let rate = quantity(Measure::Transactions)?;
             Some(Quantity { unit: Unit::rate_of(item), ..rate })
         }),
-        mix: mix::of_cell(&cell.spec, of_cell, level),
+        mix: mix::of_cell(&cell.spec, of_cell, pooled::Method::of(study, level)),
         service_demand: quantity(Measure::ServiceDemand),
         service_demand_parts: demand::of_cell(of_cell, level),
         cpu: quantity(Measure::Cpu),
-        latency: measures::latency(of_cell),
+        latency: measures::latency(of_cell, pooled::Method::of(study, level)),
+        of_loop: match &cell.spec.task {
+            Task::Workload(workload) => workload.loop_of_items(),
+            Task::Idle => None,
+        },
         round_trip: round_trip::of_cell(of_cell),
         evidence: CellEvidence {
             line: line::of_cell(&cell.spec, &study.testbed, &measured),

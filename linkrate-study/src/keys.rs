@@ -116,6 +116,15 @@ pub enum Values {
         /// Sets one.
         set: fn(&mut Setup, u32),
     },
+    /// A whole number in a range, times a second.
+    Rate {
+        /// Smallest and largest value.
+        range: (u32, u32),
+        /// The word that stands for "no such rate".
+        absent: &'static str,
+        /// Sets one; `None` for the absent word.
+        set: fn(&mut Setup, Option<u32>),
+    },
     /// A number of bytes in a range (`32 KiB`; a bare number is bytes).
     Size {
         /// Smallest and largest value in bytes.
@@ -170,6 +179,7 @@ impl Values {
             Self::Size { absent, .. } | Self::Time { absent, .. } => {
                 absent.iter().copied().collect()
             }
+            Self::Rate { absent, .. } => vec![*absent],
             // a name that no model has is refused with the nearest
             Self::Model(_)
             | Self::Count { .. }
@@ -189,6 +199,10 @@ impl Values {
             Self::Knob(knob) => knob.values.expected(),
             Self::Count { range: (low, high), .. } => {
                 knobs::Values::Number { low: *low, high: *high, unit: Unit::None }.expected()
+            }
+            Self::Rate { range: (low, high), absent, .. } => {
+                let number = knobs::Values::Number { low: *low, high: *high, unit: Unit::None };
+                format!("{} a second, or \"{absent}\"", number.expected())
             }
             Self::Size { range, absent, .. } => {
                 let size = format!("a size from {}", span(*range));
@@ -234,6 +248,7 @@ impl Values {
             Self::Knob(Knob { values: Number { .. }, .. }) => "NUMBER".to_owned(),
             Self::Word(_) | Self::Switch(_) => words(),
             Self::Count { .. } => "NUMBER".to_owned(),
+            Self::Rate { .. } => format!("NUMBER|{}", words()),
             Self::Size { absent: Some(_), .. } => format!("SIZE|{}", words()),
             Self::Time { absent: Some(_), .. } => format!("TIME|{}", words()),
             Self::Time { .. } => "TIME".to_owned(),
@@ -384,6 +399,10 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
             };
             knob.set(&mut setup.interface, value);
         }
+        Values::Rate { range, absent, set } => match level {
+            Level::Text(text) if absent == text => set(setup, None),
+            _ => set(setup, Some(count(level, *range, values)?)),
+        },
         Values::Size { range, absent, set } => match level {
             Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
             _ => set(setup, Some(size(level, *range, values)?)),
@@ -483,6 +502,7 @@ pub fn check_values(setup: &Setup) -> Result<(), String> {
         ("drive-rate", Level::Number(backup.drive_rate.0)),
     ]);
     given.push(("transfer", Level::Number(workload.transfer.0)));
+    given.extend(workload.request_rate_per_s.map(|rate| ("request-rate", number(rate))));
     let percent = f64::from(setup.loss_ppm) / 10_000.0;
     given.push(("loss", Level::Text(format!("{percent} %"))));
     given.extend(workload.udp_segment.map(|size| ("udp-segment", Level::Number(size.0))));

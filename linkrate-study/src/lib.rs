@@ -11,6 +11,7 @@
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`belief`]: whether a run can be believed
 //! - [`schedule`]: the blocks of a study
+//! - [`latencies`]: the latencies of a run
 //! - [`look`]: a study while it runs
 //! - [`names`]: factors, levels and cells by the names that the field has for them
 //! - [`published`]: published figures
@@ -37,6 +38,7 @@ pub mod file;
 pub mod fleet;
 pub mod import;
 pub mod keys;
+pub mod latencies;
 pub mod levels;
 pub mod look;
 pub mod names;

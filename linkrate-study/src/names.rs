@@ -38,6 +38,7 @@ pub fn factor(name: &str) -> String {
         "cache" => "page cache",
         "drive-rate" => "rate of a drive",
         "burst" => "requests outstanding",
+        "request-rate" => "requests a second",
         "udp-gro" => "UDP GRO",
         "cpu-binding" => "CPU binding",
         "socket" => "socket buffer",
@@ -81,6 +82,7 @@ fn counted(name: &str) -> Option<(&'static str, &'static str)> {
         "queues" => ("queue", "queues"),
         "drives" => ("tape drive", "tape drives"),
         "burst" => ("request outstanding", "requests outstanding"),
+        "request-rate" => ("request a second", "requests a second"),
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use linkrate_terms::latency::LatencyFigures;
+use linkrate_terms::workload::Loop;
 use serde::Serialize;
 
 use crate::analysis::claims::Probabilities;
@@ -164,9 +165,11 @@ pub struct CellResult {
     pub service_demand_parts: Option<DemandParts>,
     /// Busy share of the SUT's CPUs.
     pub cpu: Option<Quantity>,
-    /// Latency of the transactions of all runs, or response time of their transfers; percentiles are
-    /// means over the runs.
+    /// Latency of the transactions of all runs together, or response time of their transfers.
     pub latency: Option<LatencyFigures>,
+    /// What made these transactions or transfers begin; absent for other workloads.
+    #[serde(rename = "loop", skip_serializing_if = "Option::is_none")]
+    pub of_loop: Option<Loop>,
     /// The parts of the latency of transactions; absent for other workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round_trip: Option<RoundTripParts>,
@@ -194,9 +197,11 @@ pub struct MixFigures {
     pub throughput: Option<Quantity>,
     /// Transactions or transfers per second; absent for streams.
     pub completed: Option<Quantity>,
-    /// Latency of its transactions, or response time of its transfers; percentiles are means over the
-    /// runs.
+    /// Latency of its transactions of all runs together, or response time of its transfers.
     pub latency: Option<LatencyFigures>,
+    /// What made these transactions or transfers begin; absent for other workloads.
+    #[serde(rename = "loop", skip_serializing_if = "Option::is_none")]
+    pub of_loop: Option<Loop>,
 }
 
 impl CellResult {
@@ -207,7 +212,8 @@ impl CellResult {
 
     /// Whether its unit of work is a transaction, so that it stands beside other figures than streams.
     pub fn is_transactional(&self) -> bool {
-        self.transactions.is_some() || self.latency.is_some() && self.completed.is_none()
+        let timed_alone = self.latency.is_some() && self.mix.is_empty();
+        self.transactions.is_some() || timed_alone && self.completed.is_none()
     }
 }
 

@@ -73,6 +73,10 @@ pub const DEVICE_SHARE_PERCENT: f64 = 50.0;
 /// that is the bound: half the time means that it limited more than anything else did.
 pub const SENDER_LIMITED_PERCENT: f64 = 50.0;
 
+/// Per cent of the requests of an open loop that must be answered in the window, from which their rate is the bound:
+/// as many as were due, less those at the edges of the window.
+pub const REQUEST_RATE_PERCENT: f64 = 99.0;
+
 /// Per cent of the latency of transactions that its parts may leave unexplained, or exceed, where the round
 /// trip is the bound. Host times are CPU times, and a round trip has some microseconds in which threads wake
 /// up and CPUs leave their idle states, which no part has.
@@ -204,6 +208,8 @@ pub struct Shares {
     pub shared_cpus: bool,
     /// Whether the workload is made of transactions.
     pub transactional: bool,
+    /// Answered requests of an open loop, in per cent of those that were due; `None` in a closed one.
+    pub request_rate_percent: Option<f64>,
     /// The parts of their latency.
     pub round_trip: Option<RoundTripParts>,
     /// CPU time of programs other than linkrate on the clients' CPUs, in per cent of one CPU.
@@ -224,6 +230,7 @@ impl Default for Shares {
             client: None,
             shared_cpus: false,
             transactional: false,
+            request_rate_percent: None,
             round_trip: None,
             client_others_percent: 0.0,
         }
@@ -312,6 +319,11 @@ pub enum Bound {
     /// Senders of transfers wait for the word of the far end.
     Word {
         /// Of the window.
+        percent: f64,
+    },
+    /// Requests of an open loop are answered as fast as they come: nothing else limits their number.
+    RequestRate {
+        /// Of the requests that were due.
         percent: f64,
     },
     /// No resource is used up, every request waits for its response, and the parts of the latency explain
@@ -490,6 +502,9 @@ pub fn judge(shares: &Shares) -> Verdict {
 fn bound(shares: &Shares, way: &WayShares) -> Bound {
     let at_least = |value: Option<f64>, threshold| value.filter(|value| *value >= threshold);
     let busy = |cpu: Option<CpuShare>| cpu.filter(|cpu| cpu.percent >= CPU_BOUND_PERCENT);
+    if let Some(percent) = at_least(shares.request_rate_percent, REQUEST_RATE_PERCENT) {
+        return Bound::RequestRate { percent };
+    }
     let links = |threshold: f64| {
         let full = |ports: &PortShares| ports.fullest_percent >= threshold;
         let link = at_least(way.link_percent, threshold).map(|percent| Bound::Link { percent });
@@ -669,6 +684,7 @@ impl Bound {
             Self::SendBuffer { .. } => "send_buffer",
             Self::CongestionWindow { .. } => "congestion_window",
             Self::Word { .. } => "word",
+            Self::RequestRate { .. } => "request_rate",
             Self::RoundTrip { .. } => "round_trip",
             Self::NoSingleResource { .. } => "no_single_resource",
         }
@@ -687,7 +703,8 @@ impl Bound {
             | Self::ReceiverWindow { percent, .. }
             | Self::CongestionWindow { percent, .. }
             | Self::SendBuffer { percent }
-            | Self::Word { percent } => Some(*percent),
+            | Self::Word { percent }
+            | Self::RequestRate { percent } => Some(*percent),
             Self::OnePort { ports } => Some(ports.fullest_percent),
             Self::Discipline { discipline } => discipline.rate_percent,
             Self::SutCpu { sut: cpu }

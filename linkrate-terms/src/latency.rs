@@ -2,7 +2,66 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Latency of transactions in nanoseconds.
+/// Observations that must lie beyond a percentile, so that it is more than one of the largest values.
+pub const LEAST_BEYOND: u64 = 10;
+
+/// The percentiles that are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Percentile {
+    /// Median.
+    P50,
+    /// 90th.
+    P90,
+    /// 99th.
+    P99,
+    /// 99.9th.
+    P99_9,
+    /// 99.99th.
+    P99_99,
+}
+
+impl Percentile {
+    /// All, the smallest first.
+    pub const ALL: [Self; 5] = [Self::P50, Self::P90, Self::P99, Self::P99_9, Self::P99_99];
+
+    /// Observations of 10,000 that are beyond it.
+    fn beyond_of_10_000(self) -> u64 {
+        match self {
+            Self::P50 => 5000,
+            Self::P90 => 1000,
+            Self::P99 => 100,
+            Self::P99_9 => 10,
+            Self::P99_99 => 1,
+        }
+    }
+
+    /// The share of observations that are not beyond it, 0 to 1.
+    #[must_use]
+    pub fn quantile(self) -> f64 {
+        1.0 - self.beyond_of_10_000() as f64 / 10_000.0
+    }
+
+    /// Whether at least [`LEAST_BEYOND`] of `count` observations are beyond it.
+    #[must_use]
+    pub fn is_told(self, count: u64) -> bool {
+        u128::from(count) * u128::from(self.beyond_of_10_000()) >= u128::from(LEAST_BEYOND) * 10_000
+    }
+
+    /// Its value among some figures, ns.
+    #[must_use]
+    pub fn of(self, latency: &LatencyFigures) -> Option<u64> {
+        match self {
+            Self::P50 => latency.p50_ns,
+            Self::P90 => latency.p90_ns,
+            Self::P99 => latency.p99_ns,
+            Self::P99_9 => latency.p99_9_ns,
+            Self::P99_99 => latency.p99_99_ns,
+        }
+    }
+}
+
+/// Latency of transactions in nanoseconds. A percentile with fewer than [`LEAST_BEYOND`] transactions beyond it is
+/// absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Number of transactions.
@@ -12,15 +71,15 @@ pub struct Latency {
     /// Smallest.
     pub min_ns: u64,
     /// Median.
-    pub p50_ns: u64,
+    pub p50_ns: Option<u64>,
     /// 90th percentile.
-    pub p90_ns: u64,
+    pub p90_ns: Option<u64>,
     /// 99th percentile.
-    pub p99_ns: u64,
+    pub p99_ns: Option<u64>,
     /// 99.9th percentile.
-    pub p99_9_ns: u64,
+    pub p99_9_ns: Option<u64>,
     /// 99.99th percentile.
-    pub p99_99_ns: u64,
+    pub p99_99_ns: Option<u64>,
     /// Largest.
     pub max_ns: u64,
 }
@@ -46,12 +105,80 @@ pub struct LatencyFigures {
     pub p99_99_ns: Option<u64>,
     /// Largest.
     pub max_ns: Option<u64>,
+    /// Confidence intervals of the percentiles; absent for one run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<LatencyIntervals>,
+}
+
+/// Confidence intervals of percentiles over runs: low and high end in nanoseconds. Absent where the percentile is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LatencyIntervals {
+    /// Of the median.
+    pub p50_ns: Option<[u64; 2]>,
+    /// Of the 90th percentile.
+    pub p90_ns: Option<[u64; 2]>,
+    /// Of the 99th percentile.
+    pub p99_ns: Option<[u64; 2]>,
+    /// Of the 99.9th percentile.
+    pub p99_9_ns: Option<[u64; 2]>,
+    /// Of the 99.99th percentile.
+    pub p99_99_ns: Option<[u64; 2]>,
+}
+
+impl LatencyIntervals {
+    /// The interval of each percentile by `of`.
+    #[must_use]
+    pub fn each(of: impl Fn(Percentile) -> Option<[u64; 2]>) -> Self {
+        Self {
+            p50_ns: of(Percentile::P50),
+            p90_ns: of(Percentile::P90),
+            p99_ns: of(Percentile::P99),
+            p99_9_ns: of(Percentile::P99_9),
+            p99_99_ns: of(Percentile::P99_99),
+        }
+    }
+
+    /// The interval of `percentile`, ns.
+    #[must_use]
+    pub fn of(&self, percentile: Percentile) -> Option<[u64; 2]> {
+        match percentile {
+            Percentile::P50 => self.p50_ns,
+            Percentile::P90 => self.p90_ns,
+            Percentile::P99 => self.p99_ns,
+            Percentile::P99_9 => self.p99_9_ns,
+            Percentile::P99_99 => self.p99_99_ns,
+        }
+    }
 }
 
 impl LatencyFigures {
     /// Whether anything but the number is known.
     pub fn is_known(&self) -> bool {
         Self { count: None, ..*self } != Self::default()
+    }
+
+    /// The same with the percentiles that `of` knows, and no others.
+    #[must_use]
+    pub fn with_percentiles(self, of: impl Fn(Percentile) -> Option<u64>) -> Self {
+        Self {
+            p50_ns: of(Percentile::P50),
+            p90_ns: of(Percentile::P90),
+            p99_ns: of(Percentile::P99),
+            p99_9_ns: of(Percentile::P99_9),
+            p99_99_ns: of(Percentile::P99_99),
+            ..self
+        }
+    }
+
+    /// The same without percentiles that too few observations are beyond; all of them where the number of
+    /// observations is not known.
+    #[must_use]
+    pub fn told(self) -> Self {
+        let is_told =
+            |percentile: &Percentile| self.count.is_none_or(|count| percentile.is_told(count));
+        self.with_percentiles(|percentile| {
+            Some(percentile).filter(is_told).and_then(|percentile| percentile.of(&self))
+        })
     }
 }
 
@@ -61,12 +188,49 @@ impl From<&Latency> for LatencyFigures {
             count: Some(latency.count),
             mean_ns: Some(latency.mean_ns),
             min_ns: Some(latency.min_ns),
-            p50_ns: Some(latency.p50_ns),
-            p90_ns: Some(latency.p90_ns),
-            p99_ns: Some(latency.p99_ns),
-            p99_9_ns: Some(latency.p99_9_ns),
-            p99_99_ns: Some(latency.p99_99_ns),
+            p50_ns: latency.p50_ns,
+            p90_ns: latency.p90_ns,
+            p99_ns: latency.p99_ns,
+            p99_9_ns: latency.p99_9_ns,
+            p99_99_ns: latency.p99_99_ns,
             max_ns: Some(latency.max_ns),
+            intervals: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_told_with_ten_observations_beyond_it() {
+        let told = |count: u64| Percentile::ALL.map(|percentile| percentile.is_told(count));
+        assert_eq!(told(0), [false; 5]);
+        assert_eq!(told(19), [false; 5]);
+        assert_eq!(told(20), [true, false, false, false, false]);
+        assert_eq!(told(999), [true, true, false, false, false]);
+        // the largest or second largest value of 6,000 is no percentile
+        assert_eq!(told(6000), [true, true, true, false, false]);
+        assert_eq!(told(99_999), [true, true, true, true, false]);
+        assert_eq!(told(100_000), [true; 5]);
+        assert_eq!(told(u64::MAX), [true; 5]);
+    }
+
+    #[test]
+    fn what_others_tell_of_few_observations_is_left_out() {
+        let figures = |count| LatencyFigures {
+            count,
+            p50_ns: Some(1),
+            p99_ns: Some(9),
+            max_ns: Some(10),
+            ..LatencyFigures::default()
+        };
+        let told = |count| {
+            let told = figures(count).told();
+            (told.p50_ns, told.p99_ns, told.max_ns)
+        };
+        assert_eq!(told(Some(500)), (Some(1), None, Some(10)));
+        assert_eq!(told(None), (Some(1), Some(9), Some(10)));
     }
 }

@@ -33,8 +33,7 @@ pub struct Measurement {
     /// Latency of transactions; absent for streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// All latencies in ns, as HdrHistogram logs have them: V2, compressed, as base64. Absent in runs of
-    /// earlier versions.
+    /// All latencies in ns, as HdrHistogram logs have them: V2, compressed, as base64. Absent for streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Box<str>>,
     /// What flowed over time; empty in runs of earlier versions.
@@ -63,13 +62,16 @@ pub struct Measurement {
 }
 
 /// What one workload of a mix did.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PartMeasured {
     /// What flowed, counted by the receivers.
     pub traffic: Traffic,
     /// Latency of its transactions or transfers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// All of these latencies, as [`Measurement::histogram`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<Box<str>>,
 }
 
 /// What flowed in the window.

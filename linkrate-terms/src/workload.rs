@@ -40,6 +40,16 @@ pub enum Protocol {
     Backup,
 }
 
+/// What makes a request, or a transfer, begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loop {
+    /// The response to an earlier one: a far end that stands still stops the requests, so that few see it.
+    Closed,
+    /// The clock: latency counts from the time that it was due.
+    Open,
+}
+
 /// What a workload completes one by one, each with a time of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item {
@@ -178,8 +188,12 @@ pub struct Workload {
     /// Bytes of one transfer, a file's worth. Its last message is as short as it must be.
     #[serde(default = "transfer", skip_serializing_if = "is_default_transfer")]
     pub transfer: ByteSize,
-    /// Requests outstanding per connection.
+    /// Requests outstanding per connection, in a closed loop.
     pub burst: u32,
+    /// Requests that begin on each connection in a second, whatever is outstanding (an open loop); `None` is a closed
+    /// loop, in which a request begins when a response has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_rate_per_s: Option<u32>,
     /// How payload enters the socket.
     pub send_path: SendPath,
     /// How payload leaves the socket.
@@ -230,6 +244,9 @@ const SEND_BUFFER: u64 = 16 << 10;
 /// Receive buffer of a new TCP socket, bytes: the second value of `net.ipv4.tcp_rmem`.
 const RECEIVE_BUFFER: u64 = 128 << 10;
 
+/// The highest rate of an open loop on one connection, requests a second: less than a thread can send.
+pub const MAX_REQUEST_RATE: u32 = 100_000;
+
 /// Most flows of one run. Each is a thread at both ends.
 pub const MAX_FLOWS: u64 = 4096;
 
@@ -241,6 +258,32 @@ impl Workload {
     pub fn item(&self) -> Option<Item> {
         let own = self.kind.item();
         self.mix.iter().all(|part| part.workload.kind.item() == own).then_some(own)?
+    }
+
+    /// What of it takes a time of its own: of a mix the one thing that some of its workloads complete, beside streams;
+    /// `None` for streams, and for a mix of several such things.
+    pub fn timed_item(&self) -> Option<Item> {
+        if self.mix.is_empty() {
+            return self.kind.item();
+        }
+        let mut items = self.mix.iter().filter_map(|part| part.workload.kind.item());
+        let first = items.next()?;
+        items.all(|other| other == first).then_some(first)
+    }
+
+    /// What makes its items begin; `None` for streams, for files of a backup, which wait for no answer, and for a mix
+    /// of both loops.
+    pub fn loop_of_items(&self) -> Option<Loop> {
+        if !self.mix.is_empty() {
+            let mut loops = self.mix.iter().filter_map(|part| part.workload.loop_of_items());
+            let first = loops.next()?;
+            return loops.all(|other| other == first).then_some(first);
+        }
+        match self.kind.item()? {
+            Item::Transaction if self.request_rate_per_s.is_some() => Some(Loop::Open),
+            Item::Transaction | Item::Transfer => Some(Loop::Closed),
+            Item::File => None,
+        }
     }
 
     /// Sets what follows from the kind: files of a backup go to the system under test.
@@ -320,6 +363,7 @@ impl Default for Workload {
             response: one_byte,
             transfer: TRANSFER,
             burst: 1,
+            request_rate_per_s: None,
             send_path: SendPath::Plain,
             receive_path: ReceivePath::Plain,
             udp_segment: None,

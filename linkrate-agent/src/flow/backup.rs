@@ -12,7 +12,6 @@ pub mod drive;
 pub mod header;
 pub mod tree;
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -52,7 +51,7 @@ pub fn send(
     let mut number = 0;
     while !flow.control.stopped() {
         for file in tree.files() {
-            words.begun.push_back(monotonic_ns());
+            flow.begin();
             let header =
                 Header { number, length: file.length, checksum: file.checksum, path: file.path };
             all(flow, socket, &header.to_bytes(), &mut words)?;
@@ -73,10 +72,9 @@ pub fn send(
     Ok(())
 }
 
-/// The files on their way, and the bytes of a word that is incomplete.
+/// The words so far, and the bytes of one that is incomplete.
 #[derive(Debug, Default)]
 struct Words {
-    begun: VecDeque<u64>,
     bytes: [u8; WORD_BYTES],
     have: usize,
     files: u64,
@@ -99,11 +97,11 @@ impl Words {
             self.files += 1;
             let (said, expected) = (u64::from_be_bytes(self.bytes), self.files);
             // the word for a file of which bytes are still to be sent is a lie, which the next tells
-            let begun = self.begun.pop_front().filter(|_| said == expected).ok_or_else(|| {
+            if said != expected || flow.outstanding.is_empty() {
                 let reason = format!("the sink has {said} files, expected {expected}");
-                io::Error::new(io::ErrorKind::InvalidData, reason)
-            })?;
-            flow.timed(begun);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+            flow.ended();
         }
     }
 }

@@ -1,6 +1,5 @@
 //! UDP streams and transactions.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
 
+use super::outstanding::{Begun, Outstanding, Pace};
 use super::preamble::{PREAMBLE_BYTES, Preamble};
 use super::send_path::payload;
 use super::sizes::Sizes;
@@ -127,64 +127,65 @@ pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
 /// have fewer.
 const NUMBER_BYTES: usize = 4;
 
-/// Requests without a response yet, the oldest first.
+/// The numbers of requests, which tell responses apart.
 #[derive(Debug)]
-struct Outstanding {
-    /// Their numbers, and when they were sent.
-    requests: VecDeque<(u32, u64)>,
+struct Numbers {
     next: u32,
     /// Bytes of a number that every request and every response can hold. With one byte, 256 requests
     /// differ, and come around while a lost one still waits.
     bytes: usize,
 }
 
-impl Outstanding {
+impl Numbers {
     fn new(exchange: &Exchange) -> Self {
         let shortest = exchange.requests.smallest().min(exchange.responses.smallest());
-        Self { requests: VecDeque::new(), next: 0, bytes: shortest.min(NUMBER_BYTES) }
+        Self { next: 0, bytes: shortest.min(NUMBER_BYTES) }
+    }
+
+    /// How many there are.
+    fn count(&self) -> usize {
+        1_usize.checked_shl(8 * self.bytes as u32).unwrap_or(usize::MAX)
     }
 
     /// Whether a request with this number still waits, as far as messages hold it.
-    fn waits(&self, number: u32) -> bool {
+    fn waits(&self, outstanding: &Outstanding, number: u32) -> bool {
         let held = |number: u32| number << (8 * (NUMBER_BYTES - self.bytes));
-        self.requests.iter().any(|(of, _)| held(*of) == held(number))
+        outstanding.iter().any(|begun| held(begun.number) == held(number))
     }
 
-    /// Writes the number of the next request, which is sent at `now_ns`. No request that waits has it, unless there
+    /// Writes the number of the next request, and returns it. No request that waits has it, unless there
     /// are more of them than numbers.
-    fn number(&mut self, request: &mut [u8], now_ns: u64) {
+    fn write(&mut self, outstanding: &Outstanding, request: &mut [u8]) -> u32 {
         let is_short = self.bytes > 0 && self.bytes < NUMBER_BYTES;
-        if is_short && self.requests.len() < 1 << (8 * self.bytes) {
-            while self.waits(self.next) {
+        if is_short && outstanding.len() < self.count() {
+            while self.waits(outstanding, self.next) {
                 self.next = self.next.wrapping_add(1);
             }
         }
-        for (to, from) in request.iter_mut().zip(self.next.to_le_bytes()) {
+        let number = self.next;
+        for (to, from) in request.iter_mut().zip(number.to_le_bytes()) {
             *to = from;
         }
-        self.requests.push_back((self.next, now_ns));
-        self.next = self.next.wrapping_add(1);
+        self.next = number.wrapping_add(1);
+        number
     }
 
-    /// When the request of a response was sent; `None` where it was given up, or answered before.
-    fn answered(&mut self, response: &[u8]) -> Option<u64> {
+    /// The request of a response has ended. Returns when it began; `None` where it was given up, or answered before.
+    fn answered(&self, outstanding: &mut Outstanding, response: &[u8]) -> Option<u64> {
         let number = response.get(..self.bytes)?;
-        let is_it = |(of, _): &(u32, u64)| of.to_le_bytes()[..self.bytes] == *number;
-        let at = self.requests.iter().position(is_it)?;
-        self.requests.remove(at).map(|(_, begun_ns)| begun_ns)
-    }
-
-    /// Gives up the oldest request, if it has waited for [`PATIENCE`]. Returns when it was sent.
-    fn overdue(&mut self, now_ns: u64) -> Option<u64> {
-        let (_, begun_ns) = *self.requests.front()?;
-        let waited = Duration::from_nanos(now_ns.saturating_sub(begun_ns));
-        (waited >= PATIENCE).then(|| self.requests.pop_front())?.map(|_| begun_ns)
+        outstanding.end(|begun| begun.number.to_le_bytes()[..self.bytes] == *number)
     }
 }
 
-/// Makes requests with at most `burst` outstanding. Responses repeat the number of their request, so that
-/// one that is lost or late shifts no other. A request without a response in time is counted, with the
-/// time that it waited among the latencies, and another one takes its place; netperf does not do this.
+/// Gives up the oldest request, if it has waited for [`PATIENCE`]. Returns when it began.
+fn overdue(outstanding: &mut Outstanding, now_ns: u64) -> Option<u64> {
+    let waited = Duration::from_nanos(now_ns.saturating_sub(outstanding.oldest()?.sent_ns));
+    (waited >= PATIENCE).then(|| outstanding.end_oldest()).flatten()
+}
+
+/// Makes requests. Responses repeat the number of their request, so that one that is lost or late shifts no
+/// other. A request without a response in time is counted, with the time that it waited among the latencies, and in
+/// a closed loop another one takes its place; netperf does not do this.
 ///
 /// # Errors
 /// Errors of the socket.
@@ -192,37 +193,54 @@ pub fn request(
     flow: &mut FlowContext,
     socket: &OwnedFd,
     mut exchange: Exchange,
-    burst: u32,
+    mut pace: Pace,
 ) -> io::Result<()> {
     socket::set_receive_timeout(socket, PATIENCE)?;
     let mut out = payload(exchange.requests.largest());
     let mut buffer = vec![0; LARGEST_DATAGRAM];
-    let mut outstanding = Outstanding::new(&exchange);
+    let mut numbers = Numbers::new(&exchange);
     drain(socket, &mut buffer);
+    pace.bound(numbers.count());
+    flow.keep(pace)?;
     while !flow.control.stopped() {
-        while outstanding.requests.len() < burst as usize {
+        let mut now_ns = monotonic_ns();
+        while let Some(begun_ns) = flow.pace.next(now_ns, flow.outstanding.len()) {
             let request = &mut out[..exchange.requests.draw()];
-            outstanding.number(request, monotonic_ns());
+            let number = numbers.write(&flow.outstanding, request);
+            flow.outstanding.begin(Begun { number, begun_ns, sent_ns: now_ns });
             let sent = socket::send(socket, request)?;
             flow.counters.add_sent(sent as u64);
+            now_ns = monotonic_ns();
         }
-        match socket::receive(socket, &mut buffer) {
+        match response(flow, socket, &mut buffer) {
             Ok(received) => {
                 flow.counters.add_received(received as u64);
-                if let Some(begun_ns) = outstanding.answered(&buffer[..received]) {
-                    flow.completed(begun_ns);
+                if let Some(begun_ns) = numbers.answered(&mut flow.outstanding, &buffer[..received])
+                {
+                    flow.counters.add_transactions(1);
+                    flow.timed(begun_ns);
                 }
             }
             Err(error) if transient(&error) => {}
             Err(error) => return Err(error),
         }
-        while let Some(begun_ns) = outstanding.overdue(monotonic_ns()) {
+        while let Some(begun_ns) = overdue(&mut flow.outstanding, monotonic_ns()) {
             flow.counters.add_timeouts(1);
             // at least so long: it belongs to the tail
             flow.timed(begun_ns);
         }
     }
     Ok(())
+}
+
+/// Receives the next response; `WouldBlock` when none has come before the next request is due, or in time.
+fn response(flow: &mut FlowContext, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    match flow.due_in() {
+        Some(due) if !socket::wait_ready(socket, false, due.min(PATIENCE))? => {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        _ => socket::receive(socket, buffer),
+    }
 }
 
 /// Answers requests until told to stop.
@@ -277,6 +295,7 @@ mod tests {
 
     use linkrate_terms::{ByteSize, MessageSize, Protocol, SocketKnobs, Workload};
 
+    use super::super::Flow;
     use super::super::preamble::ClientRole;
     use super::*;
     use crate::sockets;
@@ -320,10 +339,16 @@ mod tests {
     }
 
     /// The beginnings of requests that were sent at these times, ms.
-    fn asked(outstanding: &mut Outstanding, length: usize, at_ms: &[u64]) -> Vec<Vec<u8>> {
+    fn asked(
+        numbers: &mut Numbers,
+        outstanding: &mut Outstanding,
+        length: usize,
+        at_ms: &[u64],
+    ) -> Vec<Vec<u8>> {
         let number = |at_ms: &u64| {
             let mut request = vec![0xee; length];
-            outstanding.number(&mut request, at_ms * 1_000_000);
+            let (number, at_ns) = (numbers.write(outstanding, &mut request), at_ms * 1_000_000);
+            outstanding.begin(Begun { number, begun_ns: at_ns, sent_ns: at_ns });
             request
         };
         at_ms.iter().map(number).collect()
@@ -332,43 +357,94 @@ mod tests {
     #[test]
     fn a_lost_response_shifts_no_other() {
         for (request, response) in [(1, 1), (2, 64), (64, 1472)] {
-            let mut outstanding = Outstanding::new(&exchange(request, response));
-            let requests = asked(&mut outstanding, request as usize, &[1, 2, 3, 4]);
+            let mut numbers = Numbers::new(&exchange(request, response));
+            let mut outstanding = Outstanding::default();
+            let requests = asked(&mut numbers, &mut outstanding, request as usize, &[1, 2, 3, 4]);
             // the second is lost, and the fourth overtakes the third
             let of = [&requests[0], &requests[3], &requests[2]];
-            let answered = of.map(|one| outstanding.answered(one).map(|ns| ns / 1_000_000));
+            let answered =
+                of.map(|one| numbers.answered(&mut outstanding, one).map(|ns| ns / 1_000_000));
             assert_eq!(answered, [Some(1), Some(4), Some(3)], "{request}, {response}");
             // twice, or given up
-            assert_eq!(outstanding.answered(&requests[0]), None);
-            assert_eq!(outstanding.overdue(101_999_999), None);
-            assert_eq!(outstanding.overdue(102_000_000), Some(2_000_000));
-            assert_eq!(outstanding.answered(&requests[1]), None);
-            assert_eq!(outstanding.requests.len(), 0);
+            assert_eq!(numbers.answered(&mut outstanding, &requests[0]), None);
+            assert_eq!(overdue(&mut outstanding, 101_999_999), None);
+            assert_eq!(overdue(&mut outstanding, 102_000_000), Some(2_000_000));
+            assert_eq!(numbers.answered(&mut outstanding, &requests[1]), None);
+            assert!(outstanding.is_empty());
         }
     }
 
     /// At 10,000 requests a second, 256 numbers come around four times before a lost one is given up.
     #[test]
     fn a_lost_request_keeps_its_number_from_later_ones() {
-        let mut outstanding = Outstanding::new(&exchange(1, 1));
-        let lost = asked(&mut outstanding, 1, &[0]).remove(0);
+        let mut numbers = Numbers::new(&exchange(1, 1));
+        let mut outstanding = Outstanding::default();
+        let lost = asked(&mut numbers, &mut outstanding, 1, &[0]).remove(0);
         for at_ms in 1..1024 {
-            let later = asked(&mut outstanding, 1, &[at_ms]).remove(0);
+            let later = asked(&mut numbers, &mut outstanding, 1, &[at_ms]).remove(0);
             assert_ne!(later, lost);
-            assert_eq!(outstanding.answered(&later), Some(at_ms * 1_000_000));
+            assert_eq!(numbers.answered(&mut outstanding, &later), Some(at_ms * 1_000_000));
         }
-        assert_eq!(outstanding.overdue(100_000_000), Some(0));
+        assert_eq!(overdue(&mut outstanding, 100_000_000), Some(0));
         // more requests than numbers
-        asked(&mut outstanding, 1, &[1; 300]);
-        assert_eq!(outstanding.requests.len(), 300);
+        asked(&mut numbers, &mut outstanding, 1, &[1; 300]);
+        assert_eq!((outstanding.len(), numbers.count()), (300, 256));
+    }
+
+    /// In an open loop a request may go out long after it was due.
+    #[test]
+    fn the_patience_with_a_request_counts_from_where_it_was_sent() {
+        let mut outstanding = Outstanding::default();
+        outstanding.begin(Begun { number: 0, begun_ns: 5, sent_ns: 900_000_000 });
+        assert_eq!(overdue(&mut outstanding, 999_999_999), None);
+        assert_eq!(overdue(&mut outstanding, 1_000_000_000), Some(5));
     }
 
     #[test]
     fn a_response_that_is_too_short_answers_nothing() {
-        let mut outstanding = Outstanding::new(&exchange(8, 8));
-        asked(&mut outstanding, 8, &[1]);
-        assert_eq!(outstanding.answered(&[0, 0, 0]), None);
-        assert_eq!(outstanding.answered(&[]), None);
+        let mut numbers = Numbers::new(&exchange(8, 8));
+        let mut outstanding = Outstanding::default();
+        asked(&mut numbers, &mut outstanding, 8, &[1]);
+        assert_eq!(numbers.answered(&mut outstanding, &[0, 0, 0]), None);
+        assert_eq!(numbers.answered(&mut outstanding, &[]), None);
+    }
+
+    /// Datagrams in an open loop: all that was due while the far end stood still is late.
+    #[test]
+    fn an_open_loop_sends_on_while_the_far_end_stands_still() {
+        let far = UdpSocket::bind((HERE, 0)).unwrap();
+        far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let workload = Workload { request_rate_per_s: Some(1000), ..Workload::default() };
+        let socket = Arc::new(sockets::udp(&SocketKnobs::default(), &workload, HERE).unwrap());
+        socket::connect(&socket, far.local_addr().unwrap()).unwrap();
+        let control = Arc::new(Control::default());
+        let pace = Pace::of(&workload, 1);
+        let flow = Flow::spawn("request 0.0".to_owned(), &control, None, false, move |flow| {
+            request(flow, &socket, exchange(4, 4), pace)
+        });
+        let flow = flow.unwrap();
+        control.begin();
+        control.open_window();
+        let mut octets = [0; 4];
+        let mut answer = |count: usize| {
+            for _ in 0..count {
+                let (length, from) = far.recv_from(&mut octets).unwrap();
+                far.send_to(&octets[..length], from).unwrap();
+            }
+        };
+        answer(20);
+        // shorter than the patience with a request
+        std::thread::sleep(Duration::from_millis(60));
+        answer(50);
+        while flow.counters.transactions() + flow.counters.timeouts() < 70 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        control.close_window();
+        control.stop();
+        let (reason, latency) = flow.join(Instant::now() + Duration::from_secs(10));
+        assert_eq!(reason, None);
+        let late = latency.count_between(30_000_000, latency.high());
+        assert!(late >= 25, "{late} of {}", latency.len());
     }
 
     #[test]

@@ -149,19 +149,22 @@ pub fn request(
         let begun_ns = monotonic_ns();
         let sent = socket::send(socket, &out[..exchange.requests.draw()]);
         match sent {
-            Ok(sent) => flow.counters.add_sent(sent as u64),
+            Ok(sent) => {
+                flow.begin_at(begun_ns);
+                flow.counters.add_sent(sent as u64);
+            }
             Err(error) if transient(&error) => continue,
             Err(error) => return Err(error),
         }
         match socket::receive(socket, &mut buffer) {
             Ok(received) => {
                 flow.counters.add_received(received as u64);
-                flow.completed(begun_ns);
+                flow.completed();
             }
             Err(error) if transient(&error) => {
                 flow.counters.add_timeouts(1);
                 // at least so long: it belongs to the tail
-                flow.timed(begun_ns);
+                flow.ended();
                 while socket::receive(socket, &mut buffer).is_ok() {}
             }
             Err(error) => return Err(error),

@@ -10,7 +10,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
 use linkrate_terms::SocketKnobs;
 
@@ -58,7 +57,7 @@ pub fn connect_and_request(
     let mut buffer = vec![0; sizes.responses.largest().0 as usize];
     let fixed = sizes.are_fixed().then(|| sizes.of(0));
     while !flow.control.stopped() {
-        let begun = monotonic_ns();
+        flow.begin();
         let socket = sockets::tcp(&target.knobs)?;
         socket::set_send_timeout(&socket, Some(GLANCE))?;
         socket::set_receive_timeout(&socket, GLANCE)?;
@@ -82,7 +81,7 @@ pub fn connect_and_request(
             let reason = "the response is longer than the workload says";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
-        flow.completed(begun);
+        flow.completed();
     }
     if target.nonce.is_none() {
         tell_end(target);

@@ -1,19 +1,22 @@
 //! TCP transactions on connections that stay open (request/response, TCP_RR).
 //!
 //! Clients send requests, the system under test answers. Both ends draw the sizes from the same
-//! seed, so no length is sent.
+//! seed, so no length is sent. Requests begin when responses have come (a closed loop), or at a given rate (an open
+//! loop).
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
 
 use super::FlowContext;
+use super::outstanding::Pace;
 use super::send_path::payload;
 use super::sizes::Sizes;
+
+/// How long a flow waits before it looks for the end of the run.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The sizes of the requests and responses of one flow, equal at both ends.
 #[derive(Debug, Clone)]
@@ -24,23 +27,8 @@ pub struct Exchange {
     pub responses: Sizes,
 }
 
-impl FlowContext {
-    /// Counts a transaction that started at `begun_ns`, and inside the window its latency.
-    pub(super) fn completed(&mut self, begun_ns: u64) {
-        self.counters.add_transactions(1);
-        self.timed(begun_ns);
-    }
-
-    /// Keeps the time of what started at `begun_ns`, if it ends inside the window.
-    pub(super) fn timed(&mut self, begun_ns: u64) {
-        if self.control.recording() {
-            let latency = monotonic_ns().saturating_sub(begun_ns);
-            self.latency.saturating_record(latency.max(1));
-        }
-    }
-}
-
-/// Makes requests with at most `burst` outstanding until told to stop.
+/// Makes requests until told to stop. In an open loop the latency of each counts from the time that it was due, also
+/// where it was sent later.
 ///
 /// # Errors
 /// Errors of the socket; `UnexpectedEof` when the far end closes first.
@@ -48,46 +36,44 @@ pub fn request(
     flow: &mut FlowContext,
     socket: &OwnedFd,
     mut exchange: Exchange,
-    burst: u32,
+    pace: Pace,
 ) -> io::Result<()> {
     let out = payload(exchange.requests.largest());
     let mut buffer = vec![0; exchange.responses.largest()];
-    if burst <= 1 {
+    if let Pace::Closed(0 | 1) = pace {
         while !flow.control.sending_ended() {
-            let begun = monotonic_ns();
+            flow.begin();
             send_all(flow, socket, &out[..exchange.requests.draw()])?;
             receive_exactly(flow, socket, &mut buffer, exchange.responses.draw())?;
-            flow.completed(begun);
+            flow.completed();
         }
         return Ok(());
     }
-    request_burst(flow, socket, exchange, burst, &out, &mut buffer)
+    flow.keep(pace)?;
+    request_several(flow, socket, exchange, &out, &mut buffer)
 }
 
 /// With several outstanding requests, a blocking send could wait for a far end that itself waits to
 /// send a response. So only the poll blocks, and neither direction does.
-fn request_burst(
+fn request_several(
     flow: &mut FlowContext,
     socket: &OwnedFd,
     mut exchange: Exchange,
-    burst: u32,
     out: &[u8],
     buffer: &mut [u8],
 ) -> io::Result<()> {
-    let mut outstanding: VecDeque<u64> = VecDeque::with_capacity(burst as usize);
     let (mut unsent, mut request_length) = (0, 0);
     let mut unreceived = exchange.responses.draw();
     while !flow.control.stopped() {
         let mut moved = false;
         let ended = flow.control.sending_ended();
-        if ended && outstanding.is_empty() {
+        if ended && flow.outstanding.is_empty() {
             break;
         }
-        while unsent > 0 || !ended && outstanding.len() < burst as usize {
+        while unsent > 0 || !ended && flow.begin_if_due() {
             if unsent == 0 {
                 request_length = exchange.requests.draw();
                 unsent = request_length;
-                outstanding.push_back(monotonic_ns());
             }
             let from = request_length - unsent;
             match unless_it_would_block(socket::send_now(socket, &out[from..request_length]))? {
@@ -112,15 +98,14 @@ fn request_burst(
             unreceived -= received;
             if unreceived == 0 {
                 unreceived = exchange.responses.draw();
-                if let Some(begun) = outstanding.pop_front() {
-                    flow.completed(begun);
-                }
+                flow.completed();
                 break;
             }
         }
         if !moved {
-            flow.parking
-                .call(|| socket::wait_ready(socket, unsent > 0, Duration::from_millis(200)))?;
+            let due = flow.due_in().filter(|_| unsent == 0 && !ended);
+            let wait = due.unwrap_or(PATIENCE).min(PATIENCE);
+            flow.parking.call(|| socket::wait_ready(socket, unsent > 0, wait))?;
         }
     }
     Ok(())
@@ -173,5 +158,157 @@ pub(super) fn unless_it_would_block(result: io::Result<usize>) -> io::Result<Opt
         Ok(count) => Ok(Some(count)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::thread::sleep;
+    use std::time::Instant;
+
+    use hdrhistogram::Histogram;
+    use linkrate_terms::{ByteSize, MessageSize, Workload};
+
+    use super::super::{Control, Flow};
+    use super::*;
+
+    const STALL: Duration = Duration::from_millis(100);
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        near.set_nodelay(true).unwrap();
+        far.set_nodelay(true).unwrap();
+        (near, far)
+    }
+
+    fn requesting(stream: TcpStream, control: &Arc<Control>, workload: &Workload) -> Flow {
+        let socket = Arc::new(OwnedFd::from(stream));
+        let shared = Some(Arc::clone(&socket));
+        let pace = Pace::of(workload, 1);
+        Flow::spawn("request 0.0".to_owned(), control, shared, false, move |flow| {
+            let sizes = || Sizes::new(MessageSize::Fixed(ByteSize(1)), 1);
+            request(flow, &socket, Exchange { requests: sizes(), responses: sizes() }, pace)
+        })
+        .unwrap()
+    }
+
+    /// Answers one request after the other, so many.
+    fn answer(far: &mut TcpStream, requests: usize) {
+        let mut octet = [0];
+        for _ in 0..requests {
+            far.read_exact(&mut octet).unwrap();
+            far.write_all(&octet).unwrap();
+        }
+    }
+
+    fn latencies(control: &Control, flow: Flow) -> Histogram<u64> {
+        control.stop();
+        socket::shut_down(flow.socket.as_ref().unwrap());
+        let (reason, latency) = flow.join(Instant::now() + Duration::from_secs(10));
+        assert_eq!(reason, None);
+        latency
+    }
+
+    /// How many took at least half of the stall.
+    fn long(latency: &Histogram<u64>) -> u64 {
+        latency.count_between(STALL.as_nanos() as u64 / 2, latency.high())
+    }
+
+    fn open(rate: u32) -> Workload {
+        Workload { request_rate_per_s: Some(rate), ..Workload::default() }
+    }
+
+    #[test]
+    fn a_stall_over_the_closing_edge_leaves_its_trace() {
+        for (workload, least) in [
+            (Workload::default(), 1),
+            (Workload { burst: 4, ..Workload::default() }, 4),
+            // the requests of the first half of the stall
+            (open(1000), 40),
+        ] {
+            let (near, mut far) = pair();
+            let control = Arc::new(Control::default());
+            let flow = requesting(near, &control, &workload);
+            control.begin();
+            control.open_window();
+            answer(&mut far, 50);
+            sleep(STALL);
+            control.close_window();
+            let latency = latencies(&control, flow);
+            assert!(long(&latency) >= least, "{workload:?}: {}", long(&latency));
+        }
+    }
+
+    /// The far end stands still for a tenth of a second. A closed loop has one request in it.
+    #[test]
+    fn all_that_was_due_in_a_stall_is_late() {
+        for (workload, least, most) in [(Workload::default(), 1, 1), (open(1000), 40, u64::MAX)] {
+            let (near, mut far) = pair();
+            let control = Arc::new(Control::default());
+            let flow = requesting(near, &control, &workload);
+            control.begin();
+            control.open_window();
+            answer(&mut far, 50);
+            sleep(STALL);
+            // in the closed loop one request waits; in the open one at least those of the stall
+            answer(&mut far, least as usize);
+            while flow.counters.transactions() < 50 + least {
+                sleep(Duration::from_millis(1));
+            }
+            control.close_window();
+            let latency = latencies(&control, flow);
+            assert!((least..=most).contains(&long(&latency)), "{workload:?}: {}", long(&latency));
+        }
+    }
+
+    /// A socket that takes nothing more holds requests back. They count with their ages all the same.
+    #[test]
+    fn what_was_due_and_not_sent_is_open_too() {
+        let (near, far) = pair();
+        let control = Arc::new(Control::default());
+        let workload = Workload { request: MessageSize::Fixed(ByteSize(1)), ..open(20_000) };
+        let flow = requesting(near, &control, &workload);
+        control.begin();
+        let begun = Instant::now();
+        control.open_window();
+        // more than may be outstanding
+        sleep(Duration::from_millis(400));
+        control.close_window();
+        let due = begun.elapsed().as_secs_f64() * 20_000.0;
+        let latency = latencies(&control, flow);
+        assert!(latency.len() > 4200, "{} of {due}", latency.len());
+        assert!((latency.len() as f64) <= due + 1.0, "{} of {due}", latency.len());
+        drop(far);
+    }
+
+    /// A request that began behind the close is not of the window, and one that is younger than all that ended tells
+    /// nothing.
+    #[test]
+    fn the_youngest_requests_do_not_count() {
+        let (near, mut far) = pair();
+        let control = Arc::new(Control::default());
+        let flow = requesting(near, &control, &Workload::default());
+        control.begin();
+        control.open_window();
+        for _ in 0..5 {
+            sleep(Duration::from_millis(20));
+            answer(&mut far, 1);
+        }
+        while flow.counters.transactions() < 5 {
+            sleep(Duration::from_millis(1));
+        }
+        control.close_window();
+        sleep(Duration::from_millis(20));
+        answer(&mut far, 3);
+        let latency = latencies(&control, flow);
+        // on a busy machine the sixth may have been open for as long as another
+        assert!((5..=6).contains(&latency.len()), "{}", latency.len());
+        // the age of the sixth was that of a moment
+        assert!(latency.min() >= 5_000_000, "{}", latency.min());
     }
 }

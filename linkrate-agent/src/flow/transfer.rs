@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
 
 use super::FlowContext;
@@ -35,7 +34,7 @@ pub fn transmit(
 ) -> io::Result<()> {
     let mut sent = 0_u64;
     while !flow.control.stopped() {
-        let begun = monotonic_ns();
+        flow.begin();
         let mut left = bytes;
         while left > 0 && !flow.control.stopped() {
             let length = (sizes.draw() as u64).min(left);
@@ -48,7 +47,7 @@ pub fn transmit(
         }
         sent += bytes;
         await_word(flow, socket, sent)?;
-        flow.completed(begun);
+        flow.completed();
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use linkrate_terms::intervals::MOST_INTERVALS;
 use linkrate_terms::mix::MOST_PARTS;
 use linkrate_terms::model::{LARGEST_MTU, SMALLEST_MTU};
 use linkrate_terms::profile::Profile;
-use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
+use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY, MAX_REQUEST_RATE};
 use linkrate_terms::{SocketKnobs, Workload};
 use serde::Deserialize;
 use serde_json::Value;
@@ -422,6 +422,9 @@ fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> 
     at_most("payload memory", workload.payload_memory(clients), MAX_PAYLOAD_MEMORY)?;
     at_least("burst", u64::from(workload.burst), 1)?;
     at_most("burst", u64::from(workload.burst), u64::from(bounds::BURST))?;
+    let rate = u64::from(workload.request_rate_per_s.unwrap_or(1));
+    at_least("request-rate", rate, 1)?;
+    at_most("request-rate", rate, u64::from(MAX_REQUEST_RATE))?;
     for (field, size) in [
         ("message", workload.message),
         ("request", workload.request),

@@ -21,6 +21,7 @@ pub(super) fn field(column: &str, run: &Imported) -> Field {
         "requested_request_min_bytes" | "requested_request_max_bytes" => whole(asked.request),
         "requested_response_min_bytes" | "requested_response_max_bytes" => whole(asked.response),
         "requested_burst" => whole(asked.burst.map(u64::from)),
+        "requested_request_rate_per_s" => None,
         "throughput_bit_per_s" => found.bits_per_second().and_then(figure),
         "service_demand_us_per_kb" => of_stream(found.service_demand_us),
         "transactions_per_s" => found.transactions_per_second.and_then(figure),

@@ -4,14 +4,12 @@
 //! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
 //! series, and each combination of the rest has a figure of its own.
 
-use linkrate_stats::interval::of_mean;
-use linkrate_study::analysis::measures;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::study::PART;
-use linkrate_terms::latency::LatencyFigures;
+use linkrate_terms::latency::Percentile;
 
 use super::figure::{Figure, Picture};
 use super::steps::is_scale;
@@ -388,7 +386,7 @@ impl<'a> Family<'a> {
                         .levels
                         .get(along)
                         .map_or_else(String::new, |l| names::level(along, l)),
-                    points: percentiles(self.results, cell),
+                    points: percentiles(cell),
                 })
                 .collect();
             let title = match key.0.is_empty() {
@@ -414,7 +412,10 @@ impl<'a> Family<'a> {
         let part = self.part.map_or_else(String::new, |part| format!(" ({part})"));
         Ok(Some(Figure {
             number: 0,
-            title: format!("Latency of transactions by percentile{part}"),
+            title: words::in_loop(
+                &format!("Latency of transactions by percentile{part}"),
+                self.cells.iter().map(|cell| cell.of_loop),
+            ),
             note: format!("Less is better. The vertical axis is logarithmic.{}", self.whiskers()),
             panels,
         }))
@@ -460,22 +461,12 @@ fn positions(levels: &[&Level], shape: Shape) -> Positions {
 }
 
 /// Percentiles of a cell in ns, each with its interval over the runs.
-fn percentiles(results: &StudyResults, cell: &CellResult) -> Vec<Option<Point>> {
-    type Percentile = fn(&LatencyFigures) -> Option<u64>;
-    const ALL: [Percentile; 5] =
-        [|l| l.p50_ns, |l| l.p90_ns, |l| l.p99_ns, |l| l.p99_9_ns, |l| l.p99_99_ns];
-    let index = results.cells.iter().position(|other| std::ptr::eq(other, cell));
-    let runs = results.runs.iter().filter(|run| run.cell.map(|c| c as usize) == index);
-    let runs: Vec<LatencyFigures> = runs.filter_map(measures::latency_of_run).collect();
-    let point = |percentile: &Percentile| {
-        let value = percentile(&cell.latency?)? as f64;
-        let values = runs.iter().filter_map(|latency| Some(percentile(latency)? as f64));
-        let values: Vec<f64> = values.collect();
-        let interval = of_mean(&values, results.confidence);
-        let ends = interval.and_then(|interval| interval.low.zip(interval.high));
-        // no latency is below zero, whatever a symmetric interval says
-        let ends = ends.map(|(low, high)| (low.max(0.0), high));
-        Some(Point { value, ends, limit: None })
+fn percentiles(cell: &CellResult) -> Vec<Option<Point>> {
+    let point = |percentile: Percentile| {
+        let latency = cell.latency?;
+        let ends = latency.intervals.and_then(|intervals| intervals.of(percentile));
+        let ends = ends.map(|[low, high]| (low as f64, high as f64));
+        Some(Point { value: percentile.of(&latency)? as f64, ends, limit: None })
     };
-    ALL.iter().map(point).collect()
+    Percentile::ALL.into_iter().map(point).collect()
 }

@@ -155,10 +155,10 @@ fn work(plan: &StoredPlan) -> Option<String> {
         words::count(workload.connections as usize, "connection") + " per client"
     }));
     if transactional {
-        let one = same(&|workload| workload.burst.to_string());
-        parts.extend(one.map(|burst| match burst.as_str() {
-            "1" => "one request outstanding at a time".to_owned(),
-            more => format!("{more} requests outstanding"),
+        parts.extend(same(&|workload| match (workload.request_rate_per_s, workload.burst) {
+            (Some(rate), _) => format!("{rate} requests a second on each (open loop)"),
+            (None, 1) => "one request outstanding at a time (closed loop)".to_owned(),
+            (None, more) => format!("{more} requests outstanding (closed loop)"),
         }));
     }
     let sockets = |get: &dyn Fn(&linkrate_terms::RunSpec) -> String| {

@@ -7,7 +7,7 @@ use linkrate_study::results::{
     AdapterFigures, Attribution, CellResult, DisciplineFigures, Effect, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_terms::latency::LatencyFigures;
+use linkrate_terms::latency::{LatencyFigures, Percentile};
 use linkrate_terms::{BitRate, Task};
 use linkrate_wire::limits::IpVersion;
 use serde::Serialize;
@@ -121,8 +121,10 @@ fn of_cells(
         titles.push(column("Completed", "number"));
     }
     if timed {
-        let first = if transactional { "Latency p50" } else { "Response time p50" };
-        titles.extend(columns(&[(first, "number"), ("p99", "number"), ("p99.99", "number")]));
+        let first = words::capitalised(words::time_of_items(cells));
+        let first = words::in_loop(&first, cells.iter().map(|cell| cell.of_loop));
+        let first = format!("{first}: p50");
+        titles.extend(columns(&[(&first, "number"), ("p99", "number"), ("p99.9", "number")]));
     }
     if limited {
         titles.push(column("Of limit", "number"));
@@ -144,13 +146,16 @@ fn of_cells(
             fields.push(Field::figure(cell.completed));
         }
         if timed {
-            let latency = |pick: fn(&LatencyFigures) -> Option<u64>| {
-                let ns = cell.latency.as_ref().and_then(pick);
-                Field::or_absent(ns.map(|ns| number::duration(ns as f64)))
+            let latency = |percentile: Percentile| {
+                let text = |of: fn(&LatencyFigures, Percentile) -> Option<String>| {
+                    cell.latency.as_ref().and_then(|latency| of(latency, percentile))
+                };
+                Field {
+                    text: text(number::percentile).unwrap_or_else(|| ABSENT.to_owned()),
+                    small: text(number::percentile_margin).unwrap_or_default(),
+                }
             };
-            fields.push(latency(|l| l.p50_ns));
-            fields.push(latency(|l| l.p99_ns));
-            fields.push(latency(|l| l.p99_99_ns));
+            fields.extend([Percentile::P50, Percentile::P99, Percentile::P99_9].map(latency));
         }
         if limited {
             let share = cell.throughput.zip(cell.limit).map(|(rate, limit)| Field {
@@ -175,6 +180,9 @@ fn of_cells(
             "± is the half-width of the {} confidence interval over runs; pp: percentage points.",
             number::percent(results.confidence)
         ));
+    }
+    if timed {
+        notes.push(words::latency_note(cells));
     }
     if !shared.is_empty() {
         notes.push(

@@ -13,7 +13,7 @@ impl Page<'_> {
         }
         let columns = |separator: &str| -> Vec<Column> {
             let named = Column {
-                header: "failure",
+                header: "failure".to_owned(),
                 right: false,
                 fields: cells
                     .iter()
@@ -24,7 +24,7 @@ impl Page<'_> {
                     .collect(),
             };
             let figures = COLUMNS.iter().map(|(header, pick)| Column {
-                header,
+                header: (*header).to_owned(),
                 right: true,
                 fields: cells.iter().map(|(_, of)| joined(pick(of), separator)).collect(),
             });

@@ -12,6 +12,8 @@ use linkrate_report::{ReportError, flent, hdr_log};
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Outcome;
 use linkrate_terms::intervals::Interval;
+use linkrate_terms::measurement::PartMeasured;
+use linkrate_terms::mix::MixPart;
 use linkrate_terms::{Measurement, Protocol, Task};
 use serde_json::Value;
 
@@ -85,6 +87,21 @@ fn transactions_are_pings_of_flent() {
     assert!(stalled.is_null(), "no transaction has no latency");
 }
 
+/// Little's law tells the latency of a closed loop, whose outstanding requests are known.
+#[test]
+fn transactions_of_an_open_loop_have_no_pings() {
+    let intervals = half_seconds(&[(1000, 1000, 5000)]);
+    let mut results = with(of_transactions(), |measured| measured.intervals.clone_from(&intervals));
+    for run in &mut results.runs {
+        if let Task::Workload(workload) = &mut run.spec.task {
+            workload.request_rate_per_s = Some(10_000);
+        }
+    }
+    let (_, file) = first_file(&results);
+    assert_eq!(file["results"]["Ping (ms)::UDP TCP_RR"], Value::Null);
+    assert!(file["results"]["TCP upload::TCP_RR"][0].is_f64(), "{file}");
+}
+
 #[test]
 fn runs_without_figures_over_time_are_refused() {
     assert!(matches!(flent::files(&fixture::stream()), Err(ReportError::NoIntervals)));
@@ -93,16 +110,45 @@ fn runs_without_figures_over_time_are_refused() {
     assert!(matches!(hdr_log::document(&broken), Err(ReportError::Histogram { .. })));
 }
 
+/// Where several workloads of a mix have latencies, each has its own.
 #[test]
-fn a_log_has_each_latency_of_each_run() {
+fn a_log_has_the_workloads_of_a_mix() {
+    let (text, _) = latencies();
+    let mut results = with(fixture::stream(), |measured| {
+        let timed = PartMeasured { histogram: Some(text.clone()), ..PartMeasured::default() };
+        measured.parts = vec![timed.clone(), PartMeasured::default(), timed];
+    });
+    for run in &mut results.runs {
+        if let Task::Workload(workload) = &mut run.spec.task {
+            let part = |name: &str| MixPart {
+                name: name.to_owned(),
+                share: 1,
+                workload: workload.clone(),
+            };
+            workload.mix = ["files", "streams", "small requests"].map(part).into();
+        }
+    }
+    let log = String::from_utf8(hdr_log::document(&results).unwrap()).unwrap();
+    let measured = results.runs.iter().filter(|run| run.cell.is_some() && run.is_good()).count();
+    for (tag, count) in [("-files,", measured), ("-small-requests,", measured), ("-streams,", 0)] {
+        assert_eq!(log.matches(tag).count(), count, "{tag}: {log}");
+    }
+}
+
+/// Some latencies, and how they are stored.
+fn latencies() -> (Box<str>, Histogram<u64>) {
     let mut latencies = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
     latencies.record_n(75_000, 98).unwrap();
     latencies.record_n(4_000_000, 2).unwrap();
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(&latencies, &mut bytes).unwrap();
-    let text = STANDARD.encode(bytes);
-    let results =
-        with(of_transactions(), |measured| measured.histogram = Some(text.as_str().into()));
+    (STANDARD.encode(bytes).into(), latencies)
+}
+
+#[test]
+fn a_log_has_each_latency_of_each_run() {
+    let (text, latencies) = latencies();
+    let results = with(of_transactions(), |measured| measured.histogram = Some(text.clone()));
     let log = hdr_log::document(&results).unwrap();
     let mut found = 0;
     for entry in IntervalLogIterator::new(&log) {

@@ -26,10 +26,12 @@ use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
 use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
+use linkrate_terms::latency::{LatencyFigures, LatencyIntervals};
 use linkrate_terms::measurement::{
     CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
     Traffic,
 };
+use linkrate_terms::workload::Loop;
 use linkrate_terms::{
     Direction, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task,
     Workload,
@@ -268,6 +270,7 @@ pub fn stream() -> StudyResults {
             service_demand_parts: None,
             cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, Unit::Percent)),
             latency: None,
+            of_loop: None,
             round_trip: None,
             evidence: evidence(
                 packet,
@@ -399,11 +402,11 @@ pub fn request_response() -> StudyResults {
         count: 240_000,
         mean_ns: p50 as f64 * 1.06,
         min_ns: p50 / 2,
-        p50_ns: p50,
-        p90_ns: p50 * 5 / 4,
-        p99_ns: p99,
-        p99_9_ns: p99 * 2,
-        p99_99_ns: p99_99,
+        p50_ns: Some(p50),
+        p90_ns: Some(p50 * 5 / 4),
+        p99_ns: Some(p99),
+        p99_9_ns: Some(p99 * 2),
+        p99_99_ns: Some(p99_99),
         max_ns: p99_99 * 3,
     };
     let cell = |connections: u64,
@@ -426,7 +429,14 @@ pub fn request_response() -> StudyResults {
         service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
         service_demand_parts: None,
         cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
-        latency: Some((&latency).into()),
+        latency: Some(LatencyFigures {
+            intervals: Some(LatencyIntervals::each(|percentile| {
+                let of = percentile.of(&(&latency).into())?;
+                Some([of - of / 50, of + of / 25])
+            })),
+            ..(&latency).into()
+        }),
+        of_loop: Some(Loop::Closed),
         round_trip: Some(RoundTripParts {
             latency_us: 60.0,
             moderation_us: Some(21.0),

@@ -14,6 +14,7 @@ use linkrate_study::results::{
 };
 use linkrate_study::verdict::{Missing, OneWay};
 use linkrate_terms::latency::LatencyFigures;
+use linkrate_terms::workload::Loop;
 use serde_json::{Value, json};
 
 use crate::fixture;
@@ -68,6 +69,7 @@ fn every_fixture() -> Vec<StudyResults> {
         throughput: cell.throughput,
         completed: cell.completed,
         latency: cell.latency,
+        of_loop: Some(Loop::Open),
     }];
     let mut imported = fixture::stream();
     (imported.seed, imported.run_seconds, imported.warm_up_seconds) = (None, None, None);
@@ -196,7 +198,9 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "fleet",
                     "hubs",
                     "imported",
+                    "intervals",
                     "line",
+                    "loop",
                     "measured",
                     "members",
                     "mix",

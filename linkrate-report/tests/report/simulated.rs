@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use hdrhistogram::Histogram;
 use linkrate_stats::stop::StopReason;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Facts;
+use linkrate_study::latencies;
 use linkrate_study::results::{Attribution, CategoryShare, StudyResults};
 use linkrate_study::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Study};
-use linkrate_terms::measurement::{Latency, Traffic};
+use linkrate_terms::measurement::Traffic;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Direction, MessageSize, Offload, Task};
 
@@ -163,17 +165,14 @@ fn measure(cell: &Cell, link: f64, wobble: f64) -> linkrate_terms::Measurement {
             ..Traffic::default()
         };
         let p50 = (41_000.0 * wobble * (1.0 + request.0 as f64 / 30_000.0)) as u64;
-        measurement.latency = Some(Latency {
-            count: 48_000,
-            mean_ns: p50 as f64 * 1.1,
-            min_ns: p50 / 2,
-            p50_ns: p50,
-            p90_ns: p50 * 5 / 4,
-            p99_ns: p50 * 2,
-            p99_9_ns: p50 * 5,
-            p99_99_ns: p50 * 40,
-            max_ns: p50 * 90,
-        });
+        let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+        for (count, quarters) in
+            [(24_000, 4), (19_200, 5), (4320, 8), (432, 20), (43, 160), (5, 360)]
+        {
+            histogram.record_n(p50 * quarters / 4, count).unwrap();
+        }
+        measurement.latency = latencies::figures(&histogram);
+        measurement.histogram = latencies::encoded(&histogram);
     }
     measurement
 }

@@ -6,7 +6,7 @@ use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::measurement::{IdleSource, SenderTimes};
 use linkrate_terms::{Imported, Measurement};
 
-use crate::analysis::{adapter, disciplines, members, shares, ways};
+use crate::analysis::{adapter, disciplines, members, pooled, shares, ways};
 use crate::quantity::{Interval, Measure};
 use crate::results::CellEvidence;
 use crate::store::{Outcome, StoredRun};
@@ -194,12 +194,17 @@ pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval
     Some(super::unsure::of_mean(of_mean(&values, confidence)?, unsure))
 }
 
-/// Latency over the runs of a cell: counts are summed, the mean is that of all transactions,
-/// smallest and largest are over all, and percentiles are means over the runs, because the
-/// transactions themselves are not kept. `None` when no run has one.
-pub fn latency(runs: &[&StoredRun]) -> Option<LatencyFigures> {
-    let found: Vec<LatencyFigures> = runs.iter().filter_map(|run| latency_of_run(run)).collect();
-    together(&found)
+/// Latency over the runs of a cell, as [`pooled::latency`]. `None` when no run has one.
+pub fn latency(runs: &[&StoredRun], method: pooled::Method) -> Option<LatencyFigures> {
+    let found: Vec<pooled::Told<'_>> = runs
+        .iter()
+        .filter_map(|run| {
+            let figures = latency_of_run(run)?;
+            let histogram = run.measurement().and_then(|measured| measured.histogram.as_deref());
+            Some(pooled::Told { figures, histogram })
+        })
+        .collect();
+    pooled::latency(&found, method)
 }
 
 /// The latency of one run, as far as it is known.
@@ -209,43 +214,6 @@ pub fn latency_of_run(run: &StoredRun) -> Option<LatencyFigures> {
         Outcome::Imported(imported) => imported.found.latency,
         Outcome::Failed(_) => None,
     }
-}
-
-/// The latencies of several runs, as [`latency`]. A figure that one of them does not have is not known of
-/// all. Where a number of transactions is not known, the mean is that of the runs.
-pub fn together(found: &[LatencyFigures]) -> Option<LatencyFigures> {
-    if found.is_empty() {
-        return None;
-    }
-    let all = |pick: fn(&LatencyFigures) -> Option<u64>| -> Option<Vec<u64>> {
-        found.iter().map(pick).collect()
-    };
-    let percentile = |pick: fn(&LatencyFigures) -> Option<u64>| -> Option<u64> {
-        let values: Vec<f64> = all(pick)?.into_iter().map(|value| value as f64).collect();
-        mean(&values).map(|mean| mean.round() as u64)
-    };
-    let counts = all(|latency| latency.count);
-    let count = counts.as_ref().map(|all| all.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
-    let means: Option<Vec<f64>> = found.iter().map(|latency| latency.mean_ns).collect();
-    let mean_ns = means.and_then(|means| match (&counts, count) {
-        (Some(_), Some(0)) => Some(0.0),
-        (Some(counts), Some(count)) => {
-            let total: f64 = means.iter().zip(counts).map(|(mean, n)| mean * *n as f64).sum();
-            Some(total / count as f64)
-        }
-        _ => mean(&means),
-    });
-    Some(LatencyFigures {
-        count,
-        mean_ns,
-        min_ns: all(|latency| latency.min_ns).and_then(|all| all.into_iter().min()),
-        p50_ns: percentile(|latency| latency.p50_ns),
-        p90_ns: percentile(|latency| latency.p90_ns),
-        p99_ns: percentile(|latency| latency.p99_ns),
-        p99_9_ns: percentile(|latency| latency.p99_9_ns),
-        p99_99_ns: percentile(|latency| latency.p99_99_ns),
-        max_ns: all(|latency| latency.max_ns).and_then(|all| all.into_iter().max()),
-    })
 }
 
 /// What the counters of a cell's good runs prove; means over the runs, each over those runs that

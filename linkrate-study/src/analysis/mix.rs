@@ -5,36 +5,44 @@ use linkrate_terms::measurement::PartMeasured;
 use linkrate_terms::mix::MixPart;
 use linkrate_terms::{RunSpec, Task};
 
-use super::measures;
+use super::pooled;
 use crate::quantity::{Quantity, Unit};
 use crate::results::MixFigures;
 use crate::store::StoredRun;
 use linkrate_stats::interval::of_mean;
 
 /// Each workload, in the order of the study file; empty without a mix.
-pub fn of_cell(spec: &RunSpec, runs: &[&StoredRun], level: f64) -> Vec<MixFigures> {
+pub fn of_cell(spec: &RunSpec, runs: &[&StoredRun], method: pooled::Method) -> Vec<MixFigures> {
     let Task::Workload(workload) = &spec.task else { return Vec::new() };
     let parts = workload.mix.iter().enumerate();
-    parts.map(|(number, part)| of_part(part, number, runs, level)).collect()
+    parts.map(|(number, part)| of_part(part, number, runs, method)).collect()
 }
 
-fn of_part(part: &MixPart, number: usize, runs: &[&StoredRun], level: f64) -> MixFigures {
+fn of_part(
+    part: &MixPart,
+    number: usize,
+    runs: &[&StoredRun],
+    method: pooled::Method,
+) -> MixFigures {
     let good: Vec<&PartMeasured> =
         runs.iter().filter_map(|run| run.measurement()?.parts.get(number)).collect();
     let quantity = |unit, figure: fn(&PartMeasured) -> f64| {
         let values: Vec<f64> = good.iter().map(|part| figure(part)).collect();
-        of_mean(&values, level).map(|interval| Quantity { interval, unit })
+        of_mean(&values, method.confidence).map(|interval| Quantity { interval, unit })
     };
     let completed = part.workload.kind.item().and_then(|item| {
         quantity(Unit::rate_of(item), |part| part.traffic.transactions_per_second())
     });
-    let latencies: Vec<LatencyFigures> =
-        good.iter().filter_map(|part| part.latency.as_ref().map(LatencyFigures::from)).collect();
+    let told = good.iter().filter_map(|part| {
+        let figures = part.latency.as_ref().map(LatencyFigures::from)?;
+        Some(pooled::Told { figures, histogram: part.histogram.as_deref() })
+    });
     MixFigures {
         name: part.name.clone(),
         share: part.share,
         throughput: quantity(Unit::BitsPerSecond, |part| part.traffic.bits_per_second()),
         completed,
-        latency: measures::together(&latencies),
+        latency: pooled::latency(&told.collect::<Vec<_>>(), method),
+        of_loop: part.workload.loop_of_items(),
     }
 }

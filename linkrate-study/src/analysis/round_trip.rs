@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse};
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_terms::{Measurement, RunSpec, Task};
 
 use super::adapter;
 use crate::results::RoundTripParts;
@@ -45,7 +45,9 @@ pub fn of_all(runs: &[RoundTripParts]) -> Option<RoundTripParts> {
 
 /// The parts of one run, µs for each transaction.
 pub fn of_run(spec: &RunSpec, run: &Measurement) -> Option<RoundTripParts> {
-    if !spec.is_transactional() {
+    // in an open loop requests wait for their turn as well
+    let is_open = matches!(&spec.task, Task::Workload(of) if of.request_rate_per_s.is_some());
+    if !spec.is_transactional() || is_open {
         return None;
     }
     let latency_us = run.latency.as_ref()?.mean_ns / 1000.0;
@@ -106,7 +108,7 @@ fn count(counters: &BTreeMap<String, u64>, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use linkrate_terms::measurement::Latency;
-    use linkrate_terms::{Protocol, Task, Workload};
+    use linkrate_terms::{Protocol, Workload};
 
     use super::*;
     use crate::fixture;
@@ -123,11 +125,11 @@ mod tests {
             count: 4000,
             mean_ns: 500_000.0,
             min_ns: 490_000,
-            p50_ns: 500_000,
-            p90_ns: 500_000,
-            p99_ns: 500_000,
-            p99_9_ns: 500_000,
-            p99_99_ns: 500_000,
+            p50_ns: Some(500_000),
+            p90_ns: Some(500_000),
+            p99_ns: Some(500_000),
+            p99_9_ns: Some(500_000),
+            p99_99_ns: Some(500_000),
             max_ns: 500_000,
         });
         let mut counted = fixture::counted(1.0, 1.0);

@@ -72,6 +72,7 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
         client: busiest(&good, |run| &run.client_cpu, |_| None),
         shared_cpus: good.iter().any(|run| run.sut_cpu.shared),
         transactional: good_runs.iter().any(|(spec, _)| spec.is_transactional()),
+        request_rate_percent: mean_of(&|spec, run| request_rate_percent(spec, run)),
         round_trip: {
             let parts = good_runs.iter().map(|(spec, run)| round_trip::of_run(spec, run));
             parts.collect::<Option<Vec<_>>>().and_then(|parts| round_trip::of_all(&parts))
@@ -246,6 +247,14 @@ fn busiest(
     // may seem a little busier than it
     let thread = mean(&threads).filter(|percent| *percent > cpu.percent * THREAD_BUSIER);
     Some(thread.map_or(cpu, |percent| CpuShare { percent: percent.min(100.0), of_thread: true }))
+}
+
+/// Answered requests of an open loop, in per cent of those that were due in the window; `None` of other workloads.
+pub fn request_rate_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
+    let Task::Workload(workload) = &spec.task else { return None };
+    let rate_per_s = f64::from(workload.request_rate_per_s?);
+    let due = rate_per_s * workload.flows(spec.clients) as f64 * run.traffic.transaction_seconds;
+    (due > 0.0).then(|| run.traffic.transactions as f64 * 100.0 / due)
 }
 
 /// How much busier than every CPU a thread must be to have moved over several.

@@ -418,11 +418,11 @@ fn transactions_have_their_own_figures() {
         count,
         mean_ns,
         min_ns: 10_000 - count,
-        p50_ns: 20_000,
-        p90_ns: 30_000,
-        p99_ns,
-        p99_9_ns: 50_000,
-        p99_99_ns: 60_000,
+        p50_ns: Some(20_000),
+        p90_ns: Some(30_000),
+        p99_ns: Some(p99_ns),
+        p99_9_ns: Some(50_000),
+        p99_99_ns: Some(60_000),
         max_ns: 70_000 + count,
     };
     let mut runs = Vec::new();
@@ -430,8 +430,8 @@ fn transactions_have_their_own_figures() {
         let cell = n % 3;
         let mut measurement = fixture::transactions(10_000.0 * f64::from(cell + 1), 0.3);
         measurement.latency = Some(match n / 3 {
-            0 => latency(100, 20_000.0, 40_001),
-            _ => latency(300, 24_000.0, 40_004),
+            0 => latency(1000, 20_000.0, 40_001),
+            _ => latency(3000, 24_000.0, 40_004),
         });
         let mut run = fixture::run(n, n / 3, Some(cell), measurement);
         run.spec = study.cells[cell as usize].spec.clone();
@@ -446,10 +446,10 @@ fn transactions_have_their_own_figures() {
     assert_eq!(demand.unit, Unit::MicrosecondsPerTransaction);
     assert!((demand.interval.mean - 15.0).abs() < 1e-6);
     let latency = cell.latency.unwrap();
-    assert_eq!((latency.count, latency.mean_ns), (Some(400), Some(23_000.0)));
+    assert_eq!((latency.count, latency.mean_ns), (Some(4000), Some(23_000.0)));
     assert_eq!(
         (latency.p99_ns, latency.min_ns, latency.max_ns),
-        (Some(40_003), Some(9_700), Some(70_300))
+        (Some(40_003), Some(7_000), Some(73_000))
     );
     let measures: Vec<Measure> = results.effects.iter().map(|effect| effect.measure).collect();
     assert_eq!(measures[..2], [Measure::ServiceDemand, Measure::Transactions]);

@@ -23,7 +23,7 @@ use crate::names;
 use crate::store::directory::minute_stamp;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
-use crate::verdict::judge;
+use crate::verdict::{REQUEST_RATE_PERCENT, judge};
 use linkrate_stats::paired::FEWEST_TO_CLAIM;
 use linkrate_stats::sample::mean;
 use linkrate_stats::stop::StopReason;
@@ -138,6 +138,7 @@ pub fn warnings(
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
         found.extend(unsteady(&name, runs.cell(index)));
+        found.extend(not_answered(&name, runs.cell(index)));
         found.extend(attributed(&name, runs.cell(index)));
         found.extend(members::uneven(&name, runs.cell(index)));
         found.extend(clients_disturbed(&name, runs.cell(index)));
@@ -343,6 +344,19 @@ fn unsteady(name: &str, runs: &[&StoredRun]) -> Option<String> {
         "{name}: some flows did not move steadily when the window opened, in {}, {most} at most.",
         count(flows.len(), "run")
     ))
+}
+
+/// Where an open loop is not kept up with, requests queue, and what they wait depends on the window.
+fn not_answered(name: &str, runs: &[&StoredRun]) -> Option<String> {
+    let answered =
+        runs.iter().filter_map(|run| shares::request_rate_percent(&run.spec, run.measurement()?));
+    let percent = mean(&answered.collect::<Vec<_>>())?;
+    (percent < REQUEST_RATE_PERCENT).then(|| {
+        format!(
+            "{name}: {percent:.1} % of the requests that were due were answered, so the rest queued, and latency grew \
+             with the window."
+        )
+    })
 }
 
 /// Figures of profiled runs are not to stand beside others unknowingly.

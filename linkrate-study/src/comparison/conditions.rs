@@ -506,6 +506,7 @@ fn run(spec: &RunSpec) -> Values {
                 response,
                 transfer,
                 burst,
+                request_rate_per_s,
                 send_path,
                 receive_path,
                 udp_segment,
@@ -527,6 +528,8 @@ fn run(spec: &RunSpec) -> Values {
                 set("transfer", transfer.to_string());
             }
             set("burst", burst.to_string());
+            let rate = request_rate_per_s.map(|rate| rate.to_string());
+            set("request-rate", rate.unwrap_or_else(|| UNSET.to_owned()));
             set("send-path", word(send_path));
             set("receive-path", word(receive_path));
             set("udp-segment", udp_segment.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));

@@ -319,11 +319,11 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
                 count: 40_000,
                 mean_ns: 42e3,
                 min_ns: 20_000,
-                p50_ns: 40_000 + wobble,
-                p90_ns: 50_000,
-                p99_ns: p99_ns + wobble,
-                p99_9_ns: 200_000,
-                p99_99_ns: 300_000,
+                p50_ns: Some(40_000 + wobble),
+                p90_ns: Some(50_000),
+                p99_ns: Some(p99_ns + wobble),
+                p99_9_ns: Some(200_000),
+                p99_99_ns: Some(300_000),
                 max_ns: 400_000,
             });
             run.outcome = measured.into();

@@ -25,7 +25,7 @@ pub struct HubResult {
     pub rate: Option<Interval>,
     /// CPU time of the node in the middle, µs per KB or per transaction.
     pub service_demand: Option<Interval>,
-    /// Mean 99th percentile of the latency, µs; absent for streams.
+    /// 99th percentile of the latency of all runs together, µs; absent for streams.
     pub p99_us: Option<f64>,
     /// Mean number of segments that all nodes sent again in a run; absent without TCP.
     pub retransmits: Option<f64>,

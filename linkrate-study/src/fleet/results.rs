@@ -12,7 +12,7 @@ use super::shared::{self, Shared};
 use super::two_way::{self, Blocks, FEWEST_BLOCKS, FEWEST_NODES, Search, Standard, Subject};
 use super::{Fleet, Pair, Pattern, absent};
 use crate::analysis::measures::{self, figure};
-use crate::analysis::unsure;
+use crate::analysis::{pooled, unsure};
 use crate::executor::Facts;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure};
@@ -102,7 +102,7 @@ pub struct PairResult {
     pub rate: Option<Interval>,
     /// CPU time of the sender, µs per KB or per transaction.
     pub service_demand: Option<Interval>,
-    /// Mean 99th percentile of the latency, µs; absent for streams.
+    /// 99th percentile of the latency of all runs together, µs; absent for streams.
     pub p99_us: Option<f64>,
     /// Mean number of retransmitted segments of a run; absent without TCP.
     pub retransmits: Option<f64>,
@@ -356,7 +356,8 @@ pub(super) fn pair_result(
         Some(unsure::of_mean(interval, unsure::of_runs(runs, measure)))
     };
     let good = runs.iter().filter(|run| run.is_good()).count();
-    let p99: Option<u64> = measures::latency(runs).and_then(|latency| latency.p99_ns);
+    let method = pooled::Method::of(study, study.method.confidence);
+    let p99 = measures::latency(runs, method).and_then(|latency| latency.p99_ns);
     PairResult {
         sender,
         receiver,

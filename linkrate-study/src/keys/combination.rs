@@ -43,7 +43,9 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
             kind == Protocol::Backup
         }
         "request" | "response" => kind.is_transactional(),
-        "burst" => matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse),
+        "burst" | "request-rate" => {
+            matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse)
+        }
         "send-path" | "receive-path" | "working-set" | "gathering" => {
             matches!(kind, Protocol::Stream | Protocol::Transfer)
         }
@@ -60,7 +62,7 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
 
 /// Whether `key` is one that each workload of a mix may have of its own.
 pub fn is_of_one_workload(key: &str) -> bool {
-    const OWN: [&str; 19] = [
+    const OWN: [&str; 20] = [
         "files",
         "tree",
         "directory",
@@ -74,6 +76,7 @@ pub fn is_of_one_workload(key: &str) -> bool {
         "response",
         "transfer",
         "burst",
+        "request-rate",
         "send-path",
         "receive-path",
         "working-set",
@@ -217,6 +220,23 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
             &workload.burst.to_string(),
             "only request-response and udp-request-response keep several requests outstanding",
         );
+    }
+    if let Some(rate) = workload.request_rate_per_s {
+        if unused("request-rate") {
+            let right = "only request-response and udp-request-response begin requests at a rate";
+            return refuse("request-rate", &rate.to_string(), right);
+        }
+        if workload.burst > 1 {
+            return self::refuse(
+                "request-rate",
+                "burst",
+                format!(
+                    "request-rate {rate} cannot be combined with burst {}; an open loop has as many outstanding \
+                     as its rate takes, so leave burst out",
+                    workload.burst
+                ),
+            );
+        }
     }
     if unused("send-path") && workload.send_path != SendPath::Plain {
         let value = match workload.send_path {

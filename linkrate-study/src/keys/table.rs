@@ -5,6 +5,7 @@ use std::time::Duration;
 use linkrate_terms::backup::FileSizes;
 use linkrate_terms::event::SHORTEST_PART;
 use linkrate_terms::knobs::{KNOBS, Merge};
+use linkrate_terms::workload::MAX_REQUEST_RATE;
 use linkrate_terms::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
 
 use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
@@ -174,6 +175,16 @@ const WORKLOAD: &[Key] = &[
         name: "burst",
         help: "Requests outstanding per connection",
         values: Values::Count { range: (1, 4096), set: |s, n| s.workload.burst = n },
+    },
+    Key {
+        name: "request-rate",
+        help: "Requests that begin on each connection in a second, whatever is outstanding (an open loop), with \
+               latency from the time that each was due; \"off\" is a closed loop",
+        values: Values::Rate {
+            range: (1, MAX_REQUEST_RATE),
+            absent: "off",
+            set: |s, rate| s.workload.request_rate_per_s = rate,
+        },
     },
     Key {
         name: "send-path",

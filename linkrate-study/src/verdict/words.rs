@@ -156,6 +156,7 @@ impl Verdict {
             Bound::Word { .. } => {
                 ("the wait for the far end's word", by_way(Bound::percent, false))
             }
+            Bound::RequestRate { percent } => ("the rate of requests", share_of(None, *percent)),
             Bound::RoundTrip { sut, parts } => ("the round trip", round_trip(parts, *sut, form)),
             Bound::NoSingleResource { sut, client, unexplained, .. } => {
                 let mut shares = parts(&[("SUT CPU", *sut), ("clients", *client)]);
@@ -184,6 +185,7 @@ impl Verdict {
             Bound::Word { .. } => " of the time",
             Bound::Store { .. } => " of the time",
             Bound::Drives { .. } => " of their rate",
+            Bound::RequestRate { .. } => " of it answered",
             Bound::Discipline { .. } | Bound::RoundTrip { .. } | Bound::NoSingleResource { .. } => {
                 ""
             }

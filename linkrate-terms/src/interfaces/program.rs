@@ -104,8 +104,14 @@ impl Program {
             }
             _ => return lacks("such workload", "a stream, or with netperf transactions"),
         }
-        if workload.kind == Protocol::UdpRequestResponse && workload.burst > 1 {
-            return lacks("numbers in its responses, so their requests are not known", "burst 1");
+        if workload.kind == Protocol::UdpRequestResponse {
+            let numbers = "numbers in its responses, so their requests are not known";
+            if workload.burst > 1 {
+                return lacks(numbers, "burst 1");
+            }
+            if workload.request_rate_per_s.is_some() {
+                return lacks(numbers, "request-rate off, or kind request-response");
+            }
         }
         if workload.connections > self.most_connections() {
             return match self {
@@ -189,6 +195,14 @@ mod tests {
         assert_eq!(Program::Netperf.check(&asks), Ok(()));
         let told = said(Program::Netperf, Workload { burst: 4, ..asks.clone() });
         assert!(told.contains("expected burst 1"), "{told}");
+        let open = Workload { request_rate_per_s: Some(100), ..asks.clone() };
+        let told = said(Program::Netperf, open.clone());
+        assert!(
+            told.contains("numbers in its responses") && told.contains("request-rate off"),
+            "{told}"
+        );
+        let over_tcp = Workload { kind: Protocol::RequestResponse, ..open };
+        assert_eq!(Program::Netperf.check(&over_tcp), Ok(()));
         assert!(said(Program::Iperf3, asks).contains("has no transactions"));
     }
 

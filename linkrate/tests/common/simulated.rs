@@ -168,11 +168,11 @@ impl Set<'_> {
                 count: per_second as u64,
                 mean_ns: p50 * 1.1,
                 min_ns: ns(0.5, noise),
-                p50_ns: ns(1.0, noise),
-                p90_ns: ns(1.3, noise),
-                p99_ns: ns(2.0, noise),
-                p99_9_ns: ns(4.0, noise),
-                p99_99_ns: ns(9.0, noise),
+                p50_ns: Some(ns(1.0, noise)),
+                p90_ns: Some(ns(1.3, noise)),
+                p99_ns: Some(ns(2.0, noise)),
+                p99_9_ns: Some(ns(4.0, noise)),
+                p99_99_ns: Some(ns(9.0, noise)),
                 max_ns: ns(30.0, noise),
             });
             measured

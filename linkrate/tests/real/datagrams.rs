@@ -101,12 +101,13 @@ fn lost_datagrams_shift_no_other_latency_and_keep_the_concurrency() {
             let expected = if loss_ppm == 0 { 0.0..0.001 } else { 0.01..0.03 };
             assert!(expected.contains(&(timed_out as f64 / timed as f64)), "{text}");
             // the tail has the time-outs, and the middle knows nothing of them
-            let tail = latency.p99_9_ns as f64 / 1e9;
+            let tail = latency.max_ns as f64 / 1e9;
             assert_eq!(tail >= PATIENCE, loss_ppm > 0, "{text}");
             if loss_ppm == 0 {
-                quick_ns = latency.p90_ns;
+                quick_ns = latency.p90_ns.expect("a hundred transactions");
             } else {
-                assert!(latency.p90_ns < quick_ns * 3 / 2, "without losses {quick_ns}: {text}");
+                let p90_ns = latency.p90_ns.expect("a hundred transactions");
+                assert!(p90_ns < quick_ns * 3 / 2, "without losses {quick_ns}: {text}");
             }
         }
     }

@@ -1,0 +1,170 @@
+//! The latency of the runs of a cell: percentiles of all their transactions together.
+
+use linkrate_stats::pool::Pool;
+use linkrate_stats::sample::mean;
+use linkrate_terms::latency::{LatencyFigures, LatencyIntervals, Percentile};
+
+use crate::latencies::{decoded, steps};
+use crate::study::Study;
+
+/// What a run tells of its latencies.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
+    /// Its figures.
+    pub figures: LatencyFigures,
+    /// All of them, as [`latencies`](crate::latencies) encodes them; other programs tell none.
+    pub histogram: Option<&'a str>,
+}
+
+/// How intervals are made.
+#[derive(Debug, Clone, Copy)]
+pub struct Method {
+    /// Their level, in (0, 1).
+    pub confidence: f64,
+    /// Seed of the samples.
+    pub seed: u64,
+}
+
+impl Method {
+    /// That of a study, for intervals at `confidence`: the same session gives the same ones.
+    pub fn of(study: &Study, confidence: f64) -> Self {
+        Self { confidence, seed: study.method.seed() }
+    }
+}
+
+/// The latency of several runs: counts are summed, the mean is that of all transactions, smallest and largest are
+/// over all. Percentiles are those of all histograms together, with intervals by bootstrap over the runs. Where a run
+/// has no histogram, they are means over the runs, of those figures that all have. `None` without a run.
+pub fn latency(found: &[Told<'_>], method: Method) -> Option<LatencyFigures> {
+    if found.is_empty() {
+        return None;
+    }
+    let figures: Vec<LatencyFigures> = found.iter().map(|told| told.figures).collect();
+    let figures = together(&figures);
+    let runs: Option<Vec<_>> =
+        found.iter().map(|told| Some(steps(&decoded(told.histogram?)?))).collect();
+    let Some(runs) = runs else { return Some(figures.told()) };
+    let pool = Pool::of(&runs);
+    let count = pool.count();
+    let quantiles = Percentile::ALL.map(Percentile::quantile);
+    let intervals = pool.intervals(&quantiles, method.confidence, method.seed);
+    let interval = |percentile: Percentile| {
+        let at = Percentile::ALL.iter().position(|other| *other == percentile)?;
+        percentile.is_told(count).then(|| intervals.get(at).copied().flatten()).flatten()
+    };
+    let pooled = figures.with_percentiles(|percentile| {
+        percentile.is_told(count).then(|| pool.quantile(percentile.quantile())).flatten()
+    });
+    let intervals = Some(LatencyIntervals::each(interval));
+    Some(LatencyFigures {
+        intervals: intervals.filter(|intervals| *intervals != LatencyIntervals::default()),
+        ..pooled
+    })
+}
+
+/// A figure that one of the runs does not have is not known of all. Where a number of transactions is not known, the
+/// mean is that of the runs.
+fn together(found: &[LatencyFigures]) -> LatencyFigures {
+    let all = |pick: fn(&LatencyFigures) -> Option<u64>| -> Option<Vec<u64>> {
+        found.iter().map(pick).collect()
+    };
+    let counts = all(|latency| latency.count);
+    let count = counts.as_ref().map(|all| all.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
+    let means: Option<Vec<f64>> = found.iter().map(|latency| latency.mean_ns).collect();
+    let mean_ns = means.and_then(|means| match (&counts, count) {
+        (Some(_), Some(0)) => Some(0.0),
+        (Some(counts), Some(count)) => {
+            let total: f64 = means.iter().zip(counts).map(|(mean, n)| mean * *n as f64).sum();
+            Some(total / count as f64)
+        }
+        _ => mean(&means),
+    });
+    let known = LatencyFigures {
+        count,
+        mean_ns,
+        min_ns: all(|latency| latency.min_ns).and_then(|all| all.into_iter().min()),
+        max_ns: all(|latency| latency.max_ns).and_then(|all| all.into_iter().max()),
+        ..LatencyFigures::default()
+    };
+    known.with_percentiles(|percentile| {
+        let values = found.iter().map(|latency| Some(percentile.of(latency)? as f64));
+        mean(&values.collect::<Option<Vec<f64>>>()?).map(|mean| mean.round() as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::Histogram;
+
+    use super::*;
+    use crate::latencies::{encoded, figures};
+
+    const METHOD: Method = Method { confidence: 0.95, seed: 5 };
+
+    /// A run in which these latencies occurred so often.
+    fn run(steps: &[(u64, u64)]) -> (LatencyFigures, Box<str>) {
+        let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+        for (value, count) in steps {
+            histogram.record_n(*value, *count).unwrap();
+        }
+        ((&figures(&histogram).unwrap()).into(), encoded(&histogram).unwrap())
+    }
+
+    fn of(runs: &[(LatencyFigures, Box<str>)]) -> LatencyFigures {
+        let told =
+            |(figures, histogram): &'_ (LatencyFigures, Box<str>)| (*figures, histogram.clone());
+        let owned: Vec<_> = runs.iter().map(told).collect();
+        let told: Vec<Told<'_>> = owned
+            .iter()
+            .map(|(figures, histogram)| Told { figures: *figures, histogram: Some(histogram) })
+            .collect();
+        latency(&told, METHOD).unwrap()
+    }
+
+    /// Twenty runs of 6,000 transactions, of which one had a stall that met 20 of them. No run can tell p99.99. The
+    /// mean of their p99.9, 1.1 ms, is the p99.9 of no transactions.
+    #[test]
+    fn a_percentile_is_that_of_all_transactions_and_not_a_mean_of_percentiles() {
+        let mut runs = vec![run(&[(150_000, 6000)]); 19];
+        runs.push(run(&[(150_000, 5980), (20_000_000, 20)]));
+        assert!(runs.iter().all(|(figures, _)| figures.p99_9_ns.is_none()));
+        let all = of(&runs);
+        assert_eq!(all.count, Some(120_000));
+        let near =
+            |ns: Option<u64>, expected: u64| ns.unwrap().abs_diff(expected) <= expected / 500;
+        assert!(near(all.p99_9_ns, 150_000) && near(all.p99_99_ns, 20_000_000), "{all:?}");
+        // whether a run with a stall is among the runs is what p99.99 depends on
+        let [low, high] = all.intervals.unwrap().p99_99_ns.unwrap();
+        assert!(near(Some(low), 150_000) && near(Some(high), 20_000_000), "{all:?}");
+        assert_eq!(of(&runs), all, "not the same twice");
+    }
+
+    #[test]
+    fn few_transactions_have_no_high_percentiles_and_one_run_no_interval() {
+        let one = of(&[run(&[(1000, 100)])]);
+        assert_eq!((one.p90_ns.is_some(), one.p99_ns, one.intervals), (true, None, None));
+        let two = of(&[run(&[(1000, 600)]), run(&[(2000, 600)])]);
+        let intervals = two.intervals.unwrap();
+        assert!(two.p99_ns.is_some() && two.p99_9_ns.is_none());
+        assert!(intervals.p99_ns.is_some() && intervals.p99_9_ns.is_none());
+    }
+
+    #[test]
+    fn without_histograms_percentiles_are_means_of_what_all_tell() {
+        let figures = |p50, count| LatencyFigures {
+            p50_ns: Some(p50),
+            p99_ns: Some(9000),
+            count,
+            ..LatencyFigures::default()
+        };
+        let told = |figures| Told { figures, histogram: None };
+        let of = |count| {
+            let found = [told(figures(1000, count)), told(figures(3000, count))];
+            latency(&found, METHOD).unwrap()
+        };
+        assert_eq!((of(None).p50_ns, of(None).p99_ns), (Some(2000), Some(9000)));
+        // too few for the 99th percentile, whoever tells it
+        assert_eq!((of(Some(100)).p50_ns, of(Some(100)).p99_ns), (Some(2000), None));
+        assert_eq!(latency(&[], METHOD), None);
+    }
+}
