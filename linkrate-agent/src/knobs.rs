@@ -12,6 +12,7 @@
 //! | threaded, napi-defer-hard-irqs, gro-flush-timeout | the files of sysfs |
 //! | gro, tx-checksum, rx-checksum | features `rx-gro`, `tx-checksum-ip-generic` or the per-protocol ones, `rx-checksum` |
 //! | mtu, gso-max-size | `IFLA_MTU`, `IFLA_GSO_MAX_SIZE` with `IFLA_GSO_IPV4_MAX_SIZE` |
+//! | txqueuelen | `IFLA_TXQLEN` |
 //! | queues | ethtool channels |
 //!
 //! A TAP is such an interface too, with these differences. Its features can be switched as far as
@@ -155,6 +156,7 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
             .map(|feature| feature.active),
         mtu: Some(link.mtu),
         gso_max_size: Some(ipv4_superframe(link)),
+        txqueuelen: Some(link.tx_queue_length),
         queues: Some(queues),
         // settings of NAPI, which are not here, and of the adapter, which the kernel of its host does not know
         ..InterfaceKnobs::default()
@@ -172,6 +174,9 @@ fn set(interface: &str, knobs: &InterfaceKnobs, segments: Option<u32>) -> Result
     check_fixed(interface, knobs, &features)?;
     if let Some(mtu) = knobs.mtu.filter(|mtu| *mtu != link.mtu) {
         route.set_mtu(interface, mtu).map_err(refuse("mtu"))?;
+    }
+    if let Some(packets) = knobs.txqueuelen.filter(|packets| *packets != link.tx_queue_length) {
+        route.set_tx_queue_length(interface, packets).map_err(refuse("txqueuelen"))?;
     }
     if let Some(queues) = knobs.queues {
         set_queues(&mut ethtool, interface, queues).map_err(refuse("queues"))?;

@@ -169,6 +169,7 @@ fn knobs_of_a_tap_read_back() {
         let knobs = InterfaceKnobs {
             mtu: Some(9000),
             gso_max_size: Some(32160),
+            txqueuelen: Some(300),
             gro: Some(false),
             tx_checksum: Some(false),
             ..Default::default()
@@ -178,6 +179,7 @@ fn knobs_of_a_tap_read_back() {
         let expected = InterfaceKnobs {
             mtu: knobs.mtu,
             gso_max_size: knobs.gso_max_size,
+            txqueuelen: knobs.txqueuelen,
             gro: knobs.gro,
             tx_checksum: knobs.tx_checksum,
             ..without

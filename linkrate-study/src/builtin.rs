@@ -61,6 +61,10 @@ pub fn all() -> &'static [Builtin] {
             name: "request-response",
             text: include_str!("../../studies/request-response.toml"),
         },
+        Builtin {
+            name: "latency-under-load",
+            text: include_str!("../../studies/latency-under-load.toml"),
+        },
         Builtin { name: "far-end", text: include_str!("../../studies/far-end.toml") },
         Builtin { name: "zero-copy", text: include_str!("../../studies/zero-copy.toml") },
         Builtin { name: "a-a", text: include_str!("../../studies/a-a.toml") },
@@ -276,6 +280,27 @@ mod tests {
         assert!(compared.iter().all(|comparison| comparison.factor == "toe"));
         // three levels are compared in three pairs, two in one
         assert_eq!(compared.len(), 2 * 3 + 17);
+    }
+
+    #[test]
+    fn the_study_of_latency_under_load_has_the_same_requests_alone_and_beside_streams() {
+        let text = find("latency-under-load").unwrap().text;
+        let study = parse("latency-under-load", "studies/latency-under-load.toml", text).unwrap();
+        assert_eq!(study.cells.len(), 8);
+        let requests = |cell: &Cell| {
+            let Task::Workload(workload) = &cell.spec.task else { panic!("idle cell") };
+            let by_client = workload.by_client(cell.spec.clients);
+            let mut all = by_client.concat();
+            all.retain(|part| part.kind == Protocol::RequestResponse);
+            (all, by_client.len())
+        };
+        let (idle, loaded) = study.cells.split_at(4);
+        for (idle, loaded) in idle.iter().zip(loaded) {
+            let ((alone, one), (beside, two)) = (requests(idle), requests(loaded));
+            assert_eq!((alone.len(), one, two), (1, 1, 2), "{}", loaded.levels);
+            assert_eq!(alone, beside);
+            assert!(alone[0].request_rate_per_s.is_some());
+        }
     }
 
     #[test]

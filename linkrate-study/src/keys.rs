@@ -54,6 +54,8 @@ pub struct Setup {
     pub event: EventRequest,
     /// Share of frames or ATM cells that the links lose, in millionths.
     pub loss_ppm: u32,
+    /// The streams of a mix are left out, and its transactions are alone.
+    pub idle: bool,
     /// A name that changes nothing, so that two cells may have the same settings.
     pub repeat: Option<String>,
 }
@@ -69,6 +71,7 @@ impl Default for Setup {
             adapter: None,
             event: EventRequest::default(),
             loss_ppm: 0,
+            idle: false,
             repeat: None,
         }
     }

@@ -75,6 +75,7 @@ fn switch(name: &str) -> String {
 /// Things that are counted: `1 port`, `4 ports`.
 fn counted(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
+        "txqueuelen" => ("packet of transmit queue", "packets of transmit queue"),
         "ports" => ("port", "ports"),
         "aggregate" => ("port in the aggregate", "ports in the aggregate"),
         "connections" => ("connection", "connections"),
@@ -121,6 +122,8 @@ pub fn level(name: &str, level: &Level) -> String {
         ("message", Level::Text(text)) if MessageSize::named(text).is_some() => named(text),
         ("cache", level) => format!("{level} page cache"),
         ("direction" | "kind" | "congestion" | "adapter" | PART, level) => level.to_string(),
+        ("load", level) => level.to_string(),
+        ("request-rate", Level::Text(text)) if text == "off" => "closed loop".to_owned(),
         ("vlan", Level::Number(0)) => "no VLAN tag".to_owned(),
         ("socket", Level::Text(text)) if text == "auto" => "autotuned socket buffers".to_owned(),
         ("socket", level) => format!("socket buffers of {}", short(level)),

@@ -112,6 +112,11 @@ knobs! {
         "gso-max-size" gso_max_size: u32;
         Kernel, bytes(1500, 524_280), Live, One, "largest superframe";
 
+        // on a TAP it is also the length of the queue to its reader
+        /// Packets that a transmit queue of the interface holds at most; a superframe is one
+        "txqueuelen" txqueuelen: u32;
+        Kernel, number(1, 1_000_000), Live, One, "transmit queue length";
+
         /// Pairs of receive and transmit queues in use
         "queues" queues: u32;
         Driver, number(1, 64), Live, One, "queues";

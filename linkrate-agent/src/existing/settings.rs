@@ -27,6 +27,7 @@ pub struct Settings {
     gso_max_segs: u32,
     gso_max_size: u32,
     gso_ipv4_max_size: u32,
+    tx_queue_length: u32,
     /// The wanted state of the features that can be changed, by name.
     features: BTreeMap<String, bool>,
     /// Receive, transmit and combined channels; `None` where the driver has no channels, or they
@@ -81,6 +82,7 @@ impl Settings {
             gso_max_segs: link.gso_max_segs,
             gso_max_size: link.gso_max_size,
             gso_ipv4_max_size: link.gso_ipv4_max_size,
+            tx_queue_length: link.tx_queue_length,
             features: features
                 .iter()
                 .filter(|(_, feature)| feature.changeable)
@@ -137,6 +139,9 @@ impl Settings {
         }
         if now.mtu != self.mtu {
             note(route.set_mtu(name, self.mtu));
+        }
+        if now.tx_queue_length != self.tx_queue_length {
+            note(route.set_tx_queue_length(name, self.tx_queue_length));
         }
         let napi = |off| sysfs::set_napi_where_it_differs(name, self.napi, off);
         napi(true).for_each(|(_, error)| note(Err(error)));

@@ -1,9 +1,10 @@
 //! `[[mix]]`: several workloads at once in every cell.
 //!
-//! Each is what `[workload]` and the factors say, with its own settings in their place.
+//! Each is what `[workload]` and the factors say, with its own settings in their place. In cells with `load = "idle"`
+//! the transactions of the mix are alone, on as many connections as beside the streams.
 
-use linkrate_terms::TestbedSpec;
 use linkrate_terms::mix::{MOST_PARTS, MOST_SHARE, MixPart};
+use linkrate_terms::{TestbedSpec, Workload};
 
 use super::cells::used;
 use super::question::{self, Choice, Question, Setting};
@@ -122,7 +123,17 @@ pub(super) fn apply(
             for (kinds, part) in kinds.iter_mut().zip(&parts) {
                 kinds.push(part.workload.kind);
             }
-            setup.workload = setup.workload.of_mix(parts);
+            setup.workload = match std::mem::take(&mut setup.idle) {
+                false => setup.workload.of_mix(parts),
+                true => match alone(&setup.workload, parts) {
+                    Ok(workload) => workload,
+                    Err(message) => {
+                        let hint = Some("leave out load, or change the mix".to_owned());
+                        reader.error(mix[0].at, "mix", message, hint);
+                        return false;
+                    }
+                },
+            };
         }
         for (mixed, kinds) in mix.iter().zip(&kinds) {
             for setting in &mixed.settings {
@@ -131,6 +142,31 @@ pub(super) fn apply(
         }
     }
     sound
+}
+
+/// The transactions of a mix without its streams, or what is wrong with that.
+fn alone(common: &Workload, mut parts: Vec<MixPart>) -> Result<Workload, String> {
+    let shares = |parts: &[MixPart]| parts.iter().map(|part| part.share).sum::<u32>().max(1);
+    let all = shares(&parts);
+    parts.retain(|part| part.workload.kind.is_transactional());
+    if parts.is_empty() {
+        return Err(
+            "load idle leaves transactions alone, and no workload of the mix has any".to_owned()
+        );
+    }
+    let theirs = common.connections.saturating_mul(shares(&parts));
+    if theirs % all != 0 {
+        return Err(format!(
+            "connections {} are not divided by the shares of each client, as load idle needs; make it a multiple of \
+             {all}",
+            common.connections
+        ));
+    }
+    let connections = theirs / all;
+    Ok(match &parts[..] {
+        [one] => Workload { connections, ..one.workload.clone() },
+        _ => Workload { connections, ..common.clone() }.of_mix(parts),
+    })
 }
 
 #[cfg(test)]

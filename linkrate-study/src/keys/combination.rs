@@ -100,6 +100,10 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
         return refuse("adapter", "adapter", sentence);
     }
     mixed(setup, testbed)?;
+    if setup.idle {
+        let sentence = "load idle leaves out the streams of a mix, and there is none; add [[mix]]";
+        return refuse("load", "kind", sentence.to_owned());
+    }
     against_kind(setup)?;
     backup(setup)?;
     datagrams(setup)?;

@@ -52,6 +52,10 @@ pub fn misplaced(key: &str, testbed: &TestbedSpec) -> Option<(String, String)> {
             "only virtual adapters can differ between cells".to_owned(),
             "leave it out, or set a model for the adapter of [testbed]".to_owned(),
         )),
+        Adapter::Veth if key == "txqueuelen" => Some((
+            "a veth pair has no transmit queue".to_owned(),
+            "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),
+        )),
         Adapter::Veth if key == "ports" || is_of_a_port(key) => Some((
             format!("a veth pair has no {key}"),
             "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),

@@ -242,6 +242,12 @@ const WORKLOAD: &[Key] = &[
         values: Values::Switch(|s, on| s.workload.cpu_binding = on),
     },
     Key {
+        name: "load",
+        help: "Whether the streams of a mix flow beside its transactions (loaded), or its transactions are alone \
+               (idle)",
+        values: Values::Word(&[("loaded", |s| s.idle = false), ("idle", |s| s.idle = true)]),
+    },
+    Key {
         name: "loss",
         help: "Share of frames, or of ATM cells, that the links lose while traffic flows, both ways",
         values: Values::Share { range: (0, MOST_LOSS), set: |s, ppm| s.loss_ppm = ppm },

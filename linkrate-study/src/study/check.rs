@@ -280,6 +280,8 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         adapter: spec.adapter.clone(),
         event: spec.event.map(EventRequest::from).unwrap_or_default(),
         loss_ppm: spec.loss_ppm,
+        // the workload says so itself
+        idle: false,
         repeat: None,
     };
     keys::check_values(&setup)?;

@@ -99,6 +99,7 @@ impl Machine {
              ip neighbour show proxy dev {interface}
              ethtool -k {interface}
              ethtool -l {interface} || true
+             cat /sys/class/net/{interface}/tx_queue_len
              cat /sys/class/net/{interface}/queues/rx-*/rps_cpus"
         ))
     }

@@ -203,6 +203,7 @@ fn a_knob_that_is_left_out_returns_to_its_first_value() {
         rx_checksum: fresh.rx_checksum.map(|on| !on),
         mtu: Some(4000),
         gso_max_size: Some(16_000),
+        txqueuelen: fresh.txqueuelen.map(|packets| packets / 2),
         queues: Some(2),
         // a veth has NAPI where it has GRO, which it has not at first
         threaded: fresh.threaded.map(|on| !on),

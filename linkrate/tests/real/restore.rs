@@ -23,7 +23,7 @@ const RESTORED: Duration = Duration::from_secs(20);
 const GIVEN_UP: Duration = Duration::from_secs(45);
 
 /// Changes the MTU and the offloads of both interfaces.
-const CHANGES: &str = "--time 300ms --offload none --mtu 1300";
+const CHANGES: &str = "--time 300ms --offload none --mtu 1300 --txqueuelen 77";
 
 fn needs(test: &str) -> bool {
     let programs = ready(test, &["ethtool"]) && has_or_skips(test, "ip", "iproute2");

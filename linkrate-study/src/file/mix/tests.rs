@@ -66,6 +66,53 @@ fn each_workload_is_the_common_one_with_its_own_settings() {
     study.check().unwrap();
 }
 
+const LOAD: &str = r#"title = "t"
+[testbed]
+adapter = "veth"
+[factors]
+load = ["idle", "loaded"]
+[workload]
+kind = "stream"
+connections = 4
+[[mix]]
+name = "streams"
+share = 3
+[[mix]]
+name = "requests"
+kind = "request-response"
+request-rate = 500
+"#;
+
+#[test]
+fn without_load_the_transactions_of_a_mix_are_alone() {
+    let study = study(LOAD);
+    let (idle, loaded) = (workload(&study, 0), workload(&study, 1));
+    let expected = Workload {
+        kind: Protocol::RequestResponse,
+        request_rate_per_s: Some(500),
+        ..Workload::default()
+    };
+    assert_eq!(idle, &expected);
+    assert_eq!(loaded.mix[1].workload, Workload { connections: 4, ..expected });
+    assert_eq!(loaded.loop_of_items(), Some(linkrate_terms::workload::Loop::Open));
+    study.check().unwrap();
+}
+
+#[test]
+fn load_is_that_of_a_mix_with_transactions() {
+    let refused = |from: &str, to: &str| errors(&LOAD.replace(from, to)).join("\n");
+    assert!(refused("share = 3", "share = 4").contains("make it a multiple of 5"));
+    let streams = "kind = \"request-response\"\nrequest-rate = 500\n";
+    let told = refused(streams, "message = \"1 KiB\"\n");
+    assert!(told.contains("no workload of the mix has any"), "{told}");
+    let mix = &LOAD[LOAD.find("[[mix]]").unwrap()..];
+    let told = refused(mix, "");
+    assert!(
+        told.contains("load idle leaves out the streams of a mix, and there is none"),
+        "{told}"
+    );
+}
+
 #[test]
 fn a_mix_that_is_none_is_refused() {
     let two = "[[mix]]\nname = \"a\"\n[[mix]]\nname = \"b\"\n";
