@@ -11,7 +11,8 @@ use crate::quantity::Measure;
 use crate::results::Effect;
 use crate::study::{Factor, PART, Study};
 use linkrate_stats::paired;
-use linkrate_terms::RunSpec;
+use linkrate_terms::workload::Item;
+use linkrate_terms::{RunSpec, Task};
 
 /// Two cells that differ in one factor only.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +34,8 @@ pub struct Comparison {
 }
 
 /// Every comparison of a study: for each factor whose effects are asked the first level, its baseline, with each other
-/// one, and each level with the next; at every combination of the other factors. Cells whose
-/// figures have different units (a stream and transactions) are not compared, and neither are
+/// one, and each level with the next; at every combination of the other factors. Streams and transactions have nothing
+/// that can be compared, and neither have
 /// cells of different parts, which differ in more than a level.
 pub fn comparisons(study: &Study) -> Vec<Comparison> {
     let cells: HashMap<&Levels, usize> =
@@ -64,8 +65,8 @@ fn within(
                 }
                 let counterpart = cell.levels.with(&factor.name, to);
                 let Some(&to_cell) = cells.get(&counterpart) else { continue };
-                let transactional = cell.spec.is_transactional();
-                if transactional != study.cells[to_cell].spec.is_transactional() {
+                let measures = measures(&cell.spec, &study.cells[to_cell].spec);
+                if measures.is_empty() {
                     continue;
                 }
                 found.push(Comparison {
@@ -75,7 +76,7 @@ fn within(
                     at: cell.levels.without(&factor.name),
                     from_cell,
                     to_cell,
-                    measures: measures(&cell.spec, &study.cells[to_cell].spec),
+                    measures,
                 });
             }
         }
@@ -83,10 +84,15 @@ fn within(
     found
 }
 
-/// What can be compared between two cells that are both of streams or both of transactions.
+/// What can be compared between two cells. Of transactions and of transactions beside streams that is their latency.
 fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
     let both = |holds: fn(&RunSpec) -> bool| holds(from) && holds(to);
-    if both(RunSpec::is_transactional) {
+    if from.is_transactional() != to.is_transactional() {
+        let latency = both(has_transactions).then_some(&[Measure::LatencyP50, Measure::LatencyP99]);
+        latency.map_or(&[], |measures| measures)
+    } else if both(has_transactions) && !from.is_transactional() {
+        &[Measure::ServiceDemand, Measure::Throughput, Measure::LatencyP50, Measure::LatencyP99]
+    } else if from.is_transactional() {
         &[Measure::ServiceDemand, Measure::Transactions, Measure::LatencyP50, Measure::LatencyP99]
     } else if both(ways::is_bidirectional) {
         // a sum hides what one direction loses to the other
@@ -94,6 +100,12 @@ fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
     } else {
         &[Measure::ServiceDemand, Measure::Throughput]
     }
+}
+
+/// Whether there are transactions, alone or in a mix.
+fn has_transactions(spec: &RunSpec) -> bool {
+    let Task::Workload(workload) = &spec.task else { return false };
+    workload.timed_item() == Some(Item::Transaction)
 }
 
 /// First with each, then each with its next; every pair once.
