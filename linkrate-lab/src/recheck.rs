@@ -92,8 +92,9 @@ pub fn observe(
 /// The name of the machine that this process runs on.
 const THIS_MACHINE: &str = "this machine";
 
-/// What the network stacks of the hosts of a run are made of, the system under test's first; and the settings of this machine, if
-/// the run is for figures and the system under test is on it. Programs of others at far ends do not tell.
+/// What the network stacks of the hosts of a run for figures are made of, the system under test's first; and the settings of this
+/// machine, if the system under test is on it. Programs of others at far ends do not tell. Runs for functions go on whatever
+/// changes.
 ///
 /// # Errors
 /// When an agent does not answer.
@@ -103,6 +104,9 @@ pub fn stacks(
     clients: usize,
     purpose: Purpose,
 ) -> Result<Vec<StackSeen>, RunFailure> {
+    if purpose == Purpose::Functions {
+        return Ok(Vec::new());
+    }
     let family = spec.socket.family;
     let ends = testbed.clients.iter().take(clients).map(|client| ends(client, family));
     let (clients_at, suts_at): (Vec<IpAddr>, Vec<IpAddr>) =
@@ -135,7 +139,7 @@ pub fn stacks(
         let host = if number == 0 { "the system under test" } else { &host.name };
         seen.push(StackSeen { host: host.to_owned(), stack });
     }
-    if here && purpose != Purpose::Functions {
+    if here {
         let mut machine = stack::of_machine();
         // those of its own namespaces are told by the agents
         let shared = host_settings::network_sysctls(&Tree::of_this_host()).into_iter();

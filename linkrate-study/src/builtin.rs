@@ -132,11 +132,11 @@ mod tests {
         let study = parse("tso", "studies/tso.toml", find("tso").unwrap().text).unwrap();
         assert_eq!(study.paper.as_deref(), Some("tso"));
         assert_eq!((study.testbed.ports, study.testbed.clients), (4, 8));
-        assert_eq!((study.cells.len(), study.published.len()), (18, 14));
-        assert_eq!(study.cells[17].levels.to_string(), "tso, bidirectional, ports 4");
-        // three pairs of rungs at six combinations of direction and ports, and nothing else
+        assert_eq!((study.cells.len(), study.published.len()), (27, 14));
+        assert_eq!(study.cells[26].levels.to_string(), "tso, bidirectional, ports 4");
+        // three pairs of rungs at nine combinations of direction and ports, and nothing else
         let comparisons = crate::analysis::effects::comparisons(&study);
-        assert_eq!(comparisons.len(), 18);
+        assert_eq!(comparisons.len(), 27);
         assert!(comparisons.iter().all(|comparison| comparison.factor == "offload"));
         assert!(
             study

@@ -7,6 +7,8 @@ mod fleet;
 mod hostile;
 #[path = "fixture/parts.rs"]
 mod parts;
+#[path = "fixture/requests.rs"]
+mod requests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,6 +41,7 @@ use linkrate_terms::{
 
 pub use self::fleet::{fleet, incast};
 pub use self::hostile::hostile;
+pub use self::requests::request_response;
 
 fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
     let interval = Interval { mean, low: Some(mean - half), high: Some(mean + half) };
@@ -393,137 +396,6 @@ pub fn stream() -> StudyResults {
         ],
         runs,
         plan: None,
-    }
-}
-
-/// Transactions on one and on eight connections, stopped before the end.
-pub fn request_response() -> StudyResults {
-    let latency = |p50: u64, p99: u64, p99_99: u64| Latency {
-        count: 240_000,
-        mean_ns: p50 as f64 * 1.06,
-        min_ns: p50 / 2,
-        p50_ns: Some(p50),
-        p90_ns: Some(p50 * 5 / 4),
-        p99_ns: Some(p99),
-        p99_9_ns: Some(p99 * 2),
-        p99_99_ns: Some(p99_99),
-        max_ns: p99_99 * 3,
-    };
-    let cell = |connections: u64,
-                rate: f64,
-                cpu: f64,
-                demand: f64,
-                latency: linkrate_terms::measurement::Latency,
-                bound: Bound| CellResult {
-        levels: levels(&[("connections", Level::Number(connections))]),
-        runs: 5,
-        failed: 0,
-        left_out: 0,
-        throughput: Some(relative(rate * 16.0, 0.012, Unit::BitsPerSecond)),
-        limit: None,
-        ways: Vec::new(),
-        predicted: Vec::new(),
-        transactions: Some(relative(rate, 0.012, Unit::TransactionsPerSecond)),
-        completed: None,
-        mix: Vec::new(),
-        service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
-        service_demand_parts: None,
-        cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
-        latency: Some(LatencyFigures {
-            intervals: Some(LatencyIntervals::each(|percentile| {
-                let of = percentile.of(&(&latency).into())?;
-                Some([of - of / 50, of + of / 25])
-            })),
-            ..(&latency).into()
-        }),
-        of_loop: Some(Loop::Closed),
-        round_trip: Some(RoundTripParts {
-            latency_us: 60.0,
-            moderation_us: Some(21.0),
-            device_us: Some(2.5),
-            wire_us: Some(1.4),
-            sut_us: demand,
-            clients_us: Some(11.0),
-            unexplained_us: 24.1 - demand,
-        }),
-        evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
-        shared_cpus: Some(false),
-        verdict: verdict(&[(None, bound)]),
-        attribution: None,
-        failure: None,
-    };
-    let cells = vec![
-        cell(
-            1,
-            24_130.0,
-            41.3,
-            17.1,
-            latency(40_100, 61_900, 402_000),
-            Bound::RoundTrip {
-                sut: Some(share(41.3)),
-                parts: RoundTripParts {
-                    latency_us: 60.0,
-                    moderation_us: Some(21.0),
-                    device_us: Some(2.5),
-                    wire_us: Some(1.4),
-                    sut_us: 17.1,
-                    clients_us: Some(11.0),
-                    unexplained_us: 7.0,
-                },
-            },
-        ),
-        cell(
-            8,
-            58_420.0,
-            99.4,
-            17.0,
-            latency(131_000, 212_000, 1_840_000),
-            Bound::SutCpu { sut: share(99.4) },
-        ),
-    ];
-    let effect = |measure, mean, low, high, claimed| Effect {
-        factor: "connections".to_owned(),
-        from: Level::Number(1),
-        to: Level::Number(8),
-        at: Levels::default(),
-        measure,
-        ratio: Interval { mean, low: Some(low), high: Some(high) },
-        pairs: 5,
-        probabilities: Probabilities {
-            p: Some(if claimed { 1e-4 } else { 0.4 }),
-            adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
-            p_beyond: Some(if claimed { 2e-4 } else { 1.0 }),
-            adjusted_p_beyond: Some(if claimed { 2e-3 } else { 1.0 }),
-        },
-        claimed,
-        different: false,
-        excluded: false,
-        host_limited: false,
-        same_as: None,
-        equal_mix: None,
-        without_driver: None,
-    };
-    StudyResults {
-        study: "rr".to_owned(),
-        title: "One-byte transactions on one and on eight connections".to_owned(),
-        results: "rr-20231114-2213".to_owned(),
-        directory: "results/rr".to_owned(),
-        complete: false,
-        stopped: "Interrupted in block 6.".to_owned(),
-        blocks: 5,
-        cells,
-        effects: vec![
-            effect(Measure::Transactions, 2.421, 2.38, 2.46, true),
-            effect(Measure::ServiceDemand, 0.994, 0.97, 1.02, false),
-        ],
-        windows: Vec::new(),
-        worth: None,
-        fleet: None,
-        background_cpu: None,
-        failures: Vec::new(),
-        warnings: vec!["Five blocks are too few for a narrow interval.".to_owned()],
-        runs: Vec::new(),
-        ..stream()
     }
 }
 

@@ -221,7 +221,7 @@ fn the_document_of_a_plan_has_the_same_values() {
         |words: &str| -> serde_json::Value { serde_json::from_str(&printed(words)).unwrap() };
     let (full, quick) =
         (document("study show tso --json"), document("study show tso --quick --json"));
-    for (plan, cells, ports) in [(&full, 18, 4), (&quick, 3, 2)] {
+    for (plan, cells, ports) in [(&full, 27, 4), (&quick, 3, 2)] {
         assert_eq!((&plan["format"], &plan["study"]), (&1.into(), &"tso".into()));
         assert_eq!(plan["cells"].as_array().unwrap().len(), cells);
         assert_eq!((&plan["adapter"], &plan["ports"]), (&"gigabit".into(), &ports.into()));

@@ -1,16 +1,18 @@
 //! What the network stacks of the hosts are made of changes while a run is measured, or between two runs: the run is refused,
 //! and what has changed is named.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::lab::{SUT_INTERFACE, lab, run_spec};
-use crate::common::{has_or_skips, is_root_or_skips};
+use crate::common::lab::{SUT_INTERFACE, inside, lab_for, run_spec};
+use crate::common::{has_or_skips, is_root_or_skips, kill};
 use linkrate_lab::Lab;
+use linkrate_study::belief::Purpose;
 use linkrate_study::executor::{Executor, Stage};
-use linkrate_terms::{InterfaceKnobs, RunSpec, Task, Workload};
+use linkrate_terms::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload};
+use rustix::process::Signal;
 
 const WINDOW: Duration = Duration::from_millis(800);
 
@@ -28,6 +30,11 @@ fn shell(pid: u32, words: &str) -> Command {
 
 fn change(pid: u32, words: &str) {
     assert!(shell(pid, words).status().expect("run nsenter").success(), "{words}");
+}
+
+/// A lab whose runs are for figures: of those for functions the stack may change.
+fn figures() -> Lab {
+    lab_for(Purpose::Rates, &TestbedSpec::default(), None)
 }
 
 fn pid_of_sut(lab: &mut Lab) -> u32 {
@@ -63,7 +70,7 @@ fn a_change_of_the_stack_refuses_the_run_by_name() {
         return;
     }
     let of_sut = " of the system under test: ";
-    let mut lab = lab(None);
+    let mut lab = figures();
     believed(&mut lab);
     for (words, named, after) in [
         (
@@ -108,7 +115,7 @@ fn a_change_of_a_clients_stack_is_named_with_the_client() {
     if !is_root_or_skips("a_change_of_a_clients_stack_is_named_with_the_client") {
         return;
     }
-    let mut lab = lab(None);
+    let mut lab = figures();
     believed(&mut lab);
     let pid = lab.testbed().expect("a testbed").clients[0].host.pid();
     let reason =
@@ -123,7 +130,7 @@ fn a_filter_that_is_added_meanwhile_is_named() {
     if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
         return;
     }
-    let mut lab = lab(None);
+    let mut lab = figures();
     let pid = pid_of_sut(&mut lab);
     // a place for filters alone changes nothing
     change(pid, "tc qdisc add dev eth0 clsact");
@@ -134,36 +141,31 @@ fn a_filter_that_is_added_meanwhile_is_named() {
     assert!(reason.starts_with(named), "{reason}");
 }
 
-/// The capture begins in the window, and is held open until the run has ended.
+/// The capture begins in the window, and goes on until the run has ended.
 #[test]
 fn a_capture_is_named_with_its_program() {
     let test = "a_capture_is_named_with_its_program";
-    if !is_root_or_skips(test) || !has_or_skips(test, "python3", "python3") {
+    if !is_root_or_skips(test) || !has_or_skips(test, "tshark", "tshark") {
         return;
     }
-    let mut lab = lab(None);
+    let mut lab = figures();
     believed(&mut lab);
-    let pid = pid_of_sut(&mut lab);
-    let listens = format!(
-        "import socket, sys\nprint('waits', flush=True)\nsys.stdin.read(1)\n\
-         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\n\
-         s.bind(('{SUT_INTERFACE}', 3))\nprint('listens', flush=True)\nsys.stdin.read()"
-    );
-    let mut command = Command::new("nsenter");
-    command.args(["--target", &pid.to_string(), "--net", "python3", "-c", &listens]);
-    let mut capture =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("run nsenter");
-    let (mut begin, mut output) = (capture.stdin.take(), capture.stdout.take());
-    output.as_mut().expect("its output").read_exact(&mut [0; 6]).expect("a line");
+    let mut tshark = inside(pid_of_sut(&mut lab), "tshark");
+    tshark.args(["-i", SUT_INTERFACE, "-w", "/dev/null"]);
+    tshark.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut capture = None;
     let reason = refused(&mut lab, || {
-        begin.as_mut().expect("its input").write_all(b"x").expect("a byte");
-        output.as_mut().expect("its output").read_exact(&mut [0; 7]).expect("a word");
+        let mut child = tshark.spawn().expect("start tshark");
+        let told = BufReader::new(child.stderr.take().expect("stderr is a pipe")).lines();
+        let begins = told.map_while(Result::ok).any(|line| line.contains("Capturing on"));
+        assert!(begins, "tshark captures nothing");
+        capture = Some(child);
     });
-    drop(begin);
+    let mut capture = capture.expect("a capture");
+    kill(capture.id(), Signal::INT);
     capture.wait().expect("its end");
-    let process = format!("(process {}): protocol 0x0003, eth0 when it ended", capture.id());
     assert!(reason.starts_with("packet sockets of the system under test: absent"), "{reason}");
-    assert!(reason.contains("\"python3") && reason.contains(&process), "{reason}");
+    assert!(reason.contains("\"dumpcap\" (process "), "{reason}");
     believed(&mut lab);
 }
 
@@ -173,7 +175,7 @@ fn rules_of_netfilter_are_named() {
     if !is_root_or_skips(test) || !has_or_skips(test, "nft", "nftables") {
         return;
     }
-    let mut lab = lab(None);
+    let mut lab = figures();
     believed(&mut lab);
     let pid = pid_of_sut(&mut lab);
     let rules =
@@ -190,7 +192,7 @@ fn a_change_between_two_runs_refuses_those_behind_it() {
     if !is_root_or_skips("a_change_between_two_runs_refuses_those_behind_it") {
         return;
     }
-    let mut lab = lab(None);
+    let mut lab = figures();
     believed(&mut lab);
     let pid = pid_of_sut(&mut lab);
     change(pid, "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_rmem");
@@ -210,7 +212,7 @@ fn a_host_that_nobody_changes_is_believed_in_each_run() {
     if !is_root_or_skips("a_host_that_nobody_changes_is_believed_in_each_run") {
         return;
     }
-    let mut lab = lab(None);
+    let mut lab = figures();
     for run in 0..3 {
         let mtu = if run == 1 { Some(1400) } else { None };
         let interface = InterfaceKnobs { mtu, ..InterfaceKnobs::default() };

@@ -247,8 +247,8 @@ fn a_small_send_buffer_over_a_long_wire_is_the_verdict() {
 }
 
 #[test]
-fn losses_leave_no_single_bound() {
-    let test = "losses_leave_no_single_bound";
+fn losses_keep_the_congestion_window_small() {
+    let test = "losses_keep_the_congestion_window_small";
     if !is_root_or_skips(test) {
         return;
     }
@@ -258,7 +258,7 @@ fn losses_leave_no_single_bound() {
     else {
         return;
     };
-    assert!(matches!(bound, Bound::NoSingleResource { .. }), "{sentence}");
+    assert!(matches!(bound, Bound::CongestionWindow { .. }), "{sentence}");
 }
 
 #[test]
