@@ -37,7 +37,7 @@ pub const OF_TESTS: &[Peer] = &[
     ),
     // a virtual environment for programs from PyPI needs pip too, which this package brings
     Peer::of("python3-venv", &["python3"]),
-    Peer::of("tshark", &["tshark"]),
+    Peer::of("tshark", &["dumpcap", "tshark"]),
     Peer::of("zsh", &["zsh"]),
 ];
 

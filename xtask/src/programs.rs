@@ -59,6 +59,7 @@ const NAMELESS: &[(&str, &str)] = &[
     // the linkrate of another commit, which the caller builds
     ("linkrate/benches/against.rs", "measure"),
     // a copy of the test itself
+    ("linkrate-agent/src/absence.rs", "a_process_that_was_stopped_knows_it"),
     ("linkrate-sys/tests/it/hosts.rs", "an_ordinary_user_can_do_it_all"),
 ];
 

@@ -282,7 +282,7 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
     if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
         return;
     }
-    let mut lab = lab_of(&gigabit(), None);
+    let mut lab = lab_for(Purpose::Rates, &gigabit(), None);
     let spec = run_of(None);
     believed(&mut lab, &spec);
     let tc_of = |lab: &mut Lab| {
@@ -316,7 +316,7 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
         "{failure}"
     );
     // a discipline that is there from the begin is part of the run, with its classes
-    let mut lab = lab_of(&gigabit(), None);
+    let mut lab = lab_for(Purpose::Rates, &gigabit(), None);
     let tc = tc_of(&mut lab);
     tc("qdisc replace dev eth0 root handle 7: htb default 10");
     tc("class add dev eth0 parent 7: classid 7:10 htb rate 800mbit");

@@ -145,25 +145,30 @@ fn a_filter_that_is_added_meanwhile_is_named() {
 #[test]
 fn a_capture_is_named_with_its_program() {
     let test = "a_capture_is_named_with_its_program";
-    if !is_root_or_skips(test) || !has_or_skips(test, "tshark", "tshark") {
+    if !is_root_or_skips(test) || !has_or_skips(test, "dumpcap", "tshark") {
         return;
     }
     let mut lab = figures();
     believed(&mut lab);
-    let mut tshark = inside(pid_of_sut(&mut lab), "tshark");
-    tshark.args(["-i", SUT_INTERFACE, "-w", "/dev/null"]);
-    tshark.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut dumpcap = inside(pid_of_sut(&mut lab), "dumpcap");
+    // it removes a file in which it has written no packet
+    let file = tempfile::NamedTempFile::new().expect("make a temporary file");
+    dumpcap.args(["-q", "-i", SUT_INTERFACE, "-w"]).arg(file.path());
+    dumpcap.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut capture = None;
     let reason = refused(&mut lab, || {
-        let mut child = tshark.spawn().expect("start tshark");
-        let told = BufReader::new(child.stderr.take().expect("stderr is a pipe")).lines();
-        let begins = told.map_while(Result::ok).any(|line| line.contains("Capturing on"));
-        assert!(begins, "tshark captures nothing");
-        capture = Some(child);
+        let mut child = dumpcap.spawn().expect("start dumpcap");
+        let mut told = BufReader::new(child.stderr.take().expect("stderr is a pipe")).lines();
+        // the next line is told once the socket is open
+        let begins = told.by_ref().map_while(Result::ok).any(|line| line.contains("File: "));
+        assert!(begins, "dumpcap captures nothing");
+        // a pipe that nobody reads would end it
+        capture = Some((child, told));
     });
-    let mut capture = capture.expect("a capture");
+    let (mut capture, told) = capture.expect("a capture");
     kill(capture.id(), Signal::INT);
     capture.wait().expect("its end");
+    drop(told);
     assert!(reason.starts_with("packet sockets of the system under test: absent"), "{reason}");
     assert!(reason.contains("\"dumpcap\" (process "), "{reason}");
     believed(&mut lab);
