@@ -122,12 +122,7 @@ impl Executor for Lab {
                 self.built = on.into_owned();
                 let placement = &self.seat.placement;
                 Testbed::build(&self.built, placement, &self.options).map_err(|error| {
-                    RunFailure {
-                        stage: Stage::Testbed,
-                        reason: error.to_string(),
-                        fatal: true,
-                        disturbed: false,
-                    }
+                    RunFailure { fatal: true, ..RunFailure::at(Stage::Testbed, error.to_string()) }
                 })?
             }
         };
@@ -158,7 +153,7 @@ pub(crate) fn failure(stage: Stage, error: impl Into<LabError>) -> RunFailure {
         LabError::Agent(error) => agent_failure(stage, error),
         error => {
             let hint = error.hint().map(|hint| format!(" (hint: {hint})")).unwrap_or_default();
-            RunFailure { stage, reason: format!("{error}{hint}"), fatal: false, disturbed: false }
+            RunFailure::at(stage, format!("{error}{hint}"))
         }
     }
 }
@@ -176,7 +171,7 @@ fn agent_failure(stage: Stage, error: AgentError) -> RunFailure {
         },
         _ => error.to_string(),
     };
-    RunFailure { stage, reason, fatal: false, disturbed: false }
+    RunFailure::at(stage, reason)
 }
 
 /// Carries out one run and judges its figures.
@@ -322,7 +317,7 @@ fn run_on(
     }
     testbed.ground.adapters().map_or(Ok(()), Adapters::forget_connections).map_err(moves)?;
     if let Some(reason) = broken {
-        return Err(RunFailure { stage: Stage::Measure, reason, fatal: false, disturbed: false });
+        return Err(RunFailure::at(Stage::Measure, reason));
     }
     let told = match workload {
         Some(_) => {
@@ -338,7 +333,7 @@ fn run_on(
     let asked = (spec, clients, purpose);
     let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, asked, windows)?;
     if let Some(reason) = testbed.ground.broken() {
-        return Err(RunFailure { stage: Stage::Agent, reason, fatal: false, disturbed: false });
+        return Err(RunFailure::at(Stage::Agent, reason));
     }
     let reports = Reports {
         sut,

@@ -159,12 +159,7 @@ impl FleetExecutor for LabFleet {
     }
 
     fn pair(&self, pair: &Pair, absent: &[u32]) -> Result<Box<dyn Executor + '_>, RunFailure> {
-        let refused = |reason: String| RunFailure {
-            stage: Stage::Testbed,
-            reason,
-            fatal: false,
-            disturbed: false,
-        };
+        let refused = |reason: String| RunFailure::at(Stage::Testbed, reason);
         let on = self.fleet.interfaces(pair, absent);
         let on = on.map_err(|error| refused(error.to_string()))?;
         let spec = TestbedSpec { adapter: Adapter::Interfaces(on), ..self.spec.clone() };

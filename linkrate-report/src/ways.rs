@@ -60,7 +60,6 @@ pub fn notes(results: &StudyResults) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_study::analysis::claims::Probabilities;
     use linkrate_study::levels::{Level, Levels};
     use linkrate_study::quantity::{Interval, Quantity, Unit};
     use linkrate_study::results::WayRate;
@@ -87,23 +86,9 @@ mod tests {
             cell.ways = vec![way(OneWay::Transmit, transmit), way(OneWay::Receive, 1e9 - transmit)];
         }
         let offload = |level: &str| Level::Text(level.to_owned());
-        results.effects = vec![Effect {
-            factor: "offload".to_owned(),
-            from: offload("none"),
-            to: offload("tso"),
-            at: Levels::default(),
-            measure: Measure::ServiceDemand,
-            ratio: exactly(0.755),
-            equal_mix: None,
-            without_driver: None,
-            pairs: 1,
-            probabilities: Probabilities::default(),
-            claimed: false,
-            different: false,
-            host_limited: false,
-            same_as: None,
-            excluded: false,
-        }];
+        let ends = [offload("none"), offload("tso")];
+        let (measure, ratio) = (Measure::ServiceDemand, exactly(0.755));
+        results.effects = vec![Effect::of("offload", ends, Levels::default(), measure, ratio, 1)];
         results
     }
 

@@ -301,7 +301,6 @@ pub fn failed_run(failed: &FailedRun) -> String {
 #[cfg(test)]
 mod tests {
     use linkrate_stats::order::Order;
-    use linkrate_study::analysis::claims::Probabilities;
     use linkrate_study::levels::Levels;
 
     use super::*;
@@ -316,22 +315,12 @@ mod tests {
     }
 
     fn effects(ratios: &[(f64, bool)]) -> Vec<Effect> {
-        let effect = |(index, (mean, claimed)): (usize, &(f64, bool))| Effect {
-            factor: "ports".to_owned(),
-            from: Level::Number(1),
-            to: Level::Number(4),
-            at: Levels(vec![("mtu".to_owned(), Level::Number(index as u64))]),
-            measure: Measure::ServiceDemand,
-            ratio: Interval { mean: *mean, low: Some(mean * 0.9), high: Some(mean * 1.1) },
-            pairs: 5,
-            probabilities: Probabilities::default(),
-            claimed: *claimed,
-            different: false,
-            excluded: false,
-            host_limited: false,
-            same_as: None,
-            equal_mix: None,
-            without_driver: None,
+        let effect = |(index, (mean, claimed)): (usize, &(f64, bool))| {
+            let ends = [1, 4].map(Level::Number);
+            let at = Levels(vec![("mtu".to_owned(), Level::Number(index as u64))]);
+            let ratio = Interval { mean: *mean, low: Some(mean * 0.9), high: Some(mean * 1.1) };
+            let effect = Effect::of("ports", ends, at, Measure::ServiceDemand, ratio, 5);
+            Effect { claimed: *claimed, ..effect }
         };
         ratios.iter().enumerate().map(effect).collect()
     }

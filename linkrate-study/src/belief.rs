@@ -72,7 +72,7 @@ pub struct Refusal {
 
 impl From<Refusal> for RunFailure {
     fn from(refusal: Refusal) -> Self {
-        Self { stage: refusal.stage, reason: refusal.reason, fatal: false, disturbed: false }
+        Self::at(refusal.stage, refusal.reason)
     }
 }
 

@@ -27,7 +27,6 @@ pub(crate) mod set;
 
 pub use conditions::Difference;
 use sessions::SessionScatter;
-use set::Set;
 
 /// Version of the comparison's JSON document.
 pub const COMPARISON_FORMAT: u32 = 1;
@@ -365,17 +364,21 @@ pub fn compare(
     }
     warnings.extend(rows::together(&overall));
     // sysctls and disciplines stand beside the facts where they differ
-    let summary = |set: &StoredStudy| {
-        let mut summary = Set::of(set).summary();
+    let [before, after] = rows.summaries();
+    let told = |(mut summary, set): (SetSummary, &&StoredStudy)| {
         let host = conditions::host(set);
         let differing = differences.iter().map(|one| &one.name);
         let told = differing.filter_map(|name| Some((name.clone(), host.get(name)?.clone())));
         summary.facts.extend(told);
         summary
     };
-    let (of_baseline, of_candidate) = (summary(baseline), summary(candidate));
-    let further = [&baselines[1..], &candidates[1..]]
-        .map(|sets| sets.iter().map(|set| summary(set)).collect());
+    let mut baseline_sets = before.into_iter().zip(baselines).map(told);
+    let mut candidate_sets = after.into_iter().zip(candidates).map(told);
+    let (Some(of_baseline), Some(of_candidate)) = (baseline_sets.next(), candidate_sets.next())
+    else {
+        return Err(ComparisonError::NothingToCompare);
+    };
+    let further = [baseline_sets.collect(), candidate_sets.collect()];
     Ok(StudyComparison {
         format: COMPARISON_FORMAT,
         study: study.name.clone(),

@@ -131,6 +131,13 @@ pub struct RunFailure {
     pub disturbed: bool,
 }
 
+impl RunFailure {
+    /// A failure of this run alone, which nothing from outside has spoiled.
+    pub fn at(stage: Stage, reason: impl Into<String>) -> Self {
+        Self { stage, reason: reason.into(), fatal: false, disturbed: false }
+    }
+}
+
 /// The step of a run at which it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

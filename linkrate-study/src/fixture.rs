@@ -244,7 +244,7 @@ pub(crate) fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
 
 /// Why a run has no figures.
 pub(crate) fn failed(reason: &str) -> RunFailure {
-    RunFailure { stage: Stage::Knob, reason: reason.to_owned(), fatal: false, disturbed: false }
+    RunFailure::at(Stage::Knob, reason)
 }
 
 /// A stored run of [`ladder`].

@@ -563,6 +563,36 @@ pub struct Effect {
     pub same_as: Option<Measure>,
 }
 
+impl Effect {
+    /// An effect that is not judged: the ratio of `pairs` pairs between two levels of `factor`.
+    pub fn of(
+        factor: &str,
+        [from, to]: [Level; 2],
+        at: Levels,
+        measure: Measure,
+        ratio: Interval,
+        pairs: u32,
+    ) -> Self {
+        Self {
+            factor: factor.to_owned(),
+            from,
+            to,
+            at,
+            measure,
+            ratio,
+            equal_mix: None,
+            without_driver: None,
+            pairs,
+            probabilities: Probabilities::default(),
+            claimed: false,
+            different: false,
+            excluded: false,
+            host_limited: false,
+            same_as: None,
+        }
+    }
+}
+
 impl StudyResults {
     /// Whether an effect is more than a part of another one: that of a single direction is where the sum of both
     /// directions does not go the same way.

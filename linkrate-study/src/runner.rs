@@ -501,12 +501,10 @@ pub(crate) fn asked(study: &Study, slot: &Slot) -> (Levels, RunSpec) {
 pub(crate) fn store_run(store: &mut dyn RunStore, mut run: StoredRun) -> Result<(), StoreError> {
     match (store.append(&run), &run.outcome) {
         (Err(StoreError::Unreadable { reason, .. }), Outcome::Measured(_)) => {
-            run.outcome = Outcome::Failed(RunFailure {
-                stage: Stage::Measure,
-                reason: format!("a figure is not a number ({reason})"),
-                fatal: false,
-                disturbed: false,
-            });
+            run.outcome = Outcome::Failed(RunFailure::at(
+                Stage::Measure,
+                format!("a figure is not a number ({reason})"),
+            ));
             store.append(&run)
         }
         (result, _) => result,

@@ -122,6 +122,21 @@ fn limit(rate: BitRate, mtu: u32, here: IpAddr, transport: Transport) -> Option<
 }
 
 #[cfg(test)]
+impl InterfaceReport {
+    /// One that all traffic crosses.
+    pub fn gigabit() -> Self {
+        Self {
+            name: "eth0".to_owned(),
+            mtu: 1500,
+            link_bits_per_second: Some(1e9),
+            limit_bits_per_second: Some(941.5e6),
+            limit_unknown: None,
+            is_bounded: true,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -149,14 +164,7 @@ mod tests {
 
     #[test]
     fn more_than_a_link_carries_is_wrong_where_the_link_is_crossed() {
-        let link = InterfaceReport {
-            name: "eth0".to_owned(),
-            mtu: 1500,
-            link_bits_per_second: Some(1e9),
-            limit_bits_per_second: Some(941.5e6),
-            limit_unknown: None,
-            is_bounded: true,
-        };
+        let link = InterfaceReport::gigabit();
         // segments without timestamps
         assert_eq!(link.refutes(949e6), None);
         assert!(

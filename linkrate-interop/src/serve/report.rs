@@ -212,14 +212,7 @@ mod tests {
 
     #[test]
     fn figures_that_cannot_be_right_are_no_result() {
-        let interface = InterfaceReport {
-            name: "eth0".to_owned(),
-            mtu: 1500,
-            link_bits_per_second: Some(1e9),
-            limit_bits_per_second: Some(941.5e6),
-            limit_unknown: None,
-            is_bounded: true,
-        };
+        let interface = InterfaceReport::gigabit();
         let good = SessionReport {
             seconds: 1.0,
             bits_per_second: 941e6,

@@ -109,12 +109,8 @@ mod tests {
             ending: Ending::Complete,
             tcp: Some(TcpReport { busy_us: 1000, ..TcpReport::default() }),
             interface: Some(InterfaceReport {
-                name: "eth0".to_owned(),
-                mtu: 1500,
-                link_bits_per_second: Some(1e9),
                 limit_bits_per_second: Some(941e6),
-                limit_unknown: None,
-                is_bounded: true,
+                ..InterfaceReport::gigabit()
             }),
             ..SessionReport::of("iperf3", None)
         }

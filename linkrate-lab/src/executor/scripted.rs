@@ -95,10 +95,8 @@ fn carry_out(
     facts: &mut Option<Facts>,
 ) -> Result<Measurement, RunFailure> {
     let failed = |error: LabError| RunFailure {
-        stage: Stage::Testbed,
-        reason: error.to_string(),
         fatal: true,
-        disturbed: false,
+        ..RunFailure::at(Stage::Testbed, error.to_string())
     };
     let (_ends, mut testbed, on) = testbed(sut, client).map_err(failed)?;
     *facts = Some(facts::facts(&testbed, &on, &Measured::default()));

@@ -374,8 +374,6 @@ pub fn question(source: &str) -> Option<(String, Vec<String>)> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_study::analysis::claims::Probabilities;
-
     use super::*;
 
     #[test]
@@ -405,23 +403,10 @@ mod tests {
             |results: &StudyResults| statistics(results).contains("A rhythm of two blocks");
         results.blocks = 4;
         assert!(!warned(&results), "no effects");
-        results.effects = vec![Effect {
-            factor: "offload".to_owned(),
-            from: Level::Text("none".to_owned()),
-            to: Level::Text("tso".to_owned()),
-            at: Levels(Vec::new()),
-            measure: Measure::ServiceDemand,
-            ratio: Interval { mean: 0.9, low: Some(0.8), high: Some(0.99) },
-            pairs: 4,
-            probabilities: Probabilities::default(),
-            claimed: false,
-            different: false,
-            excluded: false,
-            host_limited: false,
-            same_as: None,
-            equal_mix: None,
-            without_driver: None,
-        }];
+        let ends = ["none", "tso"].map(|level| Level::Text(level.to_owned()));
+        let ratio = Interval { mean: 0.9, low: Some(0.8), high: Some(0.99) };
+        let (at, measure) = (Levels::default(), Measure::ServiceDemand);
+        results.effects = vec![Effect::of("offload", ends, at, measure, ratio, 4)];
         assert!(warned(&results));
         results.blocks = 5;
         assert!(!warned(&results));

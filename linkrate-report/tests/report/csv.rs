@@ -201,12 +201,7 @@ fn no_field_is_a_formula_and_numbers_stay() {
     let mut failed = results.runs[0].clone();
     results.runs.retain(|run| run.cell == Some(0));
     for reason in reasons {
-        failed.outcome = Outcome::Failed(RunFailure {
-            stage: Stage::Agent,
-            reason: reason.to_owned(),
-            fatal: false,
-            disturbed: false,
-        });
+        failed.outcome = Outcome::Failed(RunFailure::at(Stage::Agent, reason));
         results.runs.push(failed.clone());
     }
     let rows = rows(&results);

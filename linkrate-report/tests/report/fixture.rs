@@ -43,6 +43,18 @@ pub use self::fleet::{fleet, incast};
 pub use self::hostile::hostile;
 pub use self::requests::request_response;
 
+/// The effect as it was judged.
+fn judged(effect: Effect, claimed: bool) -> Effect {
+    let p = |claimed_p, other_p| Some(if claimed { claimed_p } else { other_p });
+    let probabilities = Probabilities {
+        p: p(1e-4, 0.4),
+        adjusted_p: p(1e-3, 1.0),
+        p_beyond: p(2e-4, 1.0),
+        adjusted_p_beyond: p(2e-3, 1.0),
+    };
+    Effect { probabilities, claimed, ..effect }
+}
+
 fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
     let interval = Interval { mean, low: Some(mean - half), high: Some(mean + half) };
     Quantity { interval, unit }
@@ -292,27 +304,10 @@ pub fn stream() -> StudyResults {
             failure: None,
         });
     }
-    let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| Effect {
-        factor: "offload".to_owned(),
-        from: text("none"),
-        to: text(to),
-        at: levels(&[("direction", text(at))]),
-        measure,
-        ratio: Interval { mean, low: Some(low), high: Some(high) },
-        pairs: 5,
-        probabilities: Probabilities {
-            p: Some(if claimed { 1e-4 } else { 0.4 }),
-            adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
-            p_beyond: Some(if claimed { 2e-4 } else { 1.0 }),
-            adjusted_p_beyond: Some(if claimed { 2e-3 } else { 1.0 }),
-        },
-        claimed,
-        different: false,
-        excluded: false,
-        host_limited: false,
-        same_as: None,
-        equal_mix: None,
-        without_driver: None,
+    let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| {
+        let ratio = Interval { mean, low: Some(low), high: Some(high) };
+        let (ends, at) = ([text("none"), text(to)], levels(&[("direction", text(at))]));
+        judged(Effect::of("offload", ends, at, measure, ratio, 5), claimed)
     };
     let effects = vec![
         effect("gso", names[0], Measure::Throughput, [2.164, 2.12, 2.21], true),
@@ -338,12 +333,7 @@ pub fn stream() -> StudyResults {
             let drift = 1.0 + f64::from(block) * 0.004 - 0.008;
             let outcome = if (block, cell) == (3, 5) {
                 let reason = failure.to_owned();
-                Outcome::Failed(RunFailure {
-                    stage: Stage::Knob,
-                    reason,
-                    fatal: false,
-                    disturbed: false,
-                })
+                Outcome::Failed(RunFailure::at(Stage::Knob, reason))
             } else {
                 let offload = offloads[cell as usize / 2];
                 Outcome::Measured(Box::new(measurement(gigabits * drift, cpu / 100.0, offload)))

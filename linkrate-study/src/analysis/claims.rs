@@ -135,22 +135,11 @@ mod tests {
     fn effect(pairs: impl IntoIterator<Item = (f64, f64)>, part: &str, minimum: f64) -> Effect {
         let pairs = pairs.into_iter().map(|(from, to)| (Some(from), Some(to)));
         let found = paired::ratio(pairs, 0.95).unwrap();
+        let ends = ["none", "tso"].map(|level| Level::Text(level.to_owned()));
+        let at = Levels(vec![(PART.to_owned(), Level::Text(part.to_owned()))]);
         Effect {
-            factor: "offload".to_owned(),
-            from: Level::Text("none".to_owned()),
-            to: Level::Text("tso".to_owned()),
-            at: Levels(vec![(PART.to_owned(), Level::Text(part.to_owned()))]),
-            measure: Measure::Throughput,
-            ratio: found.ratio,
-            pairs: found.pairs,
             probabilities: Probabilities::of(found.test, Reach::of_ratio([0.0; 2]), minimum),
-            claimed: false,
-            different: false,
-            excluded: false,
-            host_limited: false,
-            same_as: None,
-            equal_mix: None,
-            without_driver: None,
+            ..Effect::of("offload", ends, at, Measure::Throughput, found.ratio, found.pairs)
         }
     }
 

@@ -135,22 +135,11 @@ pub fn compare(
             let unsure = [comparison.from_cell, comparison.to_cell]
                 .map(|cell| unsure::of_cell(runs, cell, *measure));
             let reach = Reach::of_ratio(unsure);
+            let ends = [comparison.from.clone(), comparison.to.clone()];
+            let (at, ratio) = (comparison.at.clone(), reach.widen(found.ratio));
             Some(Effect {
-                factor: comparison.factor.clone(),
-                from: comparison.from.clone(),
-                to: comparison.to.clone(),
-                at: comparison.at.clone(),
-                measure: *measure,
-                ratio: reach.widen(found.ratio),
-                pairs: found.pairs,
                 probabilities: Probabilities::of(found.test, reach, minimum),
-                claimed: false,
-                different: false,
-                excluded: false,
-                host_limited: false,
-                same_as: None,
-                equal_mix: None,
-                without_driver: None,
+                ..Effect::of(&comparison.factor, ends, at, *measure, ratio, found.pairs)
             })
         })
         .collect()

@@ -288,21 +288,11 @@ fn a_study_whose_end_was_not_planned_is_marked() {
     };
     assert_eq!(marked(6, budget(), true), by_hand, "another budget");
     assert_eq!(marked(6, budget(), false), None, "as it was planned");
-    let lost = RunFailure {
-        stage: Stage::Measure,
-        reason: "it ended".to_owned(),
-        fatal: true,
-        disturbed: false,
-    };
+    let lost = RunFailure { fatal: true, ..RunFailure::at(Stage::Measure, "it ended") };
     let lost = Some(Ended::TestbedLost(lost));
     let said = marked(6, lost, false);
     assert_eq!(said.as_deref(), Some("The study lost its testbed after 6 blocks."));
-    let failed = RunFailure {
-        stage: Stage::Measure,
-        reason: "it did".to_owned(),
-        fatal: false,
-        disturbed: false,
-    };
+    let failed = RunFailure::at(Stage::Measure, "it did");
     let said = marked(6, Some(Ended::RunFailed(failed)), false);
     assert_eq!(said.as_deref(), Some("The study was ended by a run that failed after 6 blocks."));
     let said = marked(6, None, false);

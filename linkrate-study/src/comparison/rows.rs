@@ -10,6 +10,7 @@ use crate::comparison::sessions::SessionScatter;
 use crate::comparison::set::{Ends, Set, Side, align, measures, number};
 use crate::comparison::{
     CellComparison, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure,
+    SetSummary,
 };
 use crate::quantity::{Interval, Measure, Unit};
 use crate::store::StoredStudy;
@@ -47,6 +48,11 @@ impl<'a> Rows<'a> {
         align(&mut sets, &baselines[0].plan.study);
         let candidate = Side::of(sets.split_off(baselines.len()));
         Self { baseline: Side::of(sets), candidate, confidence, minimum_effect, sessions }
+    }
+
+    /// The sets of each side as a whole, the baseline's first.
+    pub fn summaries(&self) -> [Vec<SetSummary>; 2] {
+        [self.baseline.summaries(), self.candidate.summaries()]
     }
 
     /// Pairs of the same cell in both, in the order of the baseline.

@@ -206,6 +206,11 @@ impl<'a> Side<'a> {
         self.sets.len()
     }
 
+    /// Each set as a whole.
+    pub fn summaries(&self) -> Vec<SetSummary> {
+        self.sets.iter().map(Set::summary).collect()
+    }
+
     /// The sets with the indices of this cell of the first one; those without it are left out.
     fn with_cell(&self, cell: usize) -> impl Iterator<Item = (&Set<'a>, usize)> + '_ {
         let levels = &self.first().stored.plan.study.cells[cell].levels;

@@ -499,7 +499,7 @@ impl TurnOf<'_> {
 }
 
 fn failed(reason: String) -> RunFailure {
-    RunFailure { stage: Stage::Testbed, reason, fatal: false, disturbed: false }
+    RunFailure::at(Stage::Testbed, reason)
 }
 
 /// Asks nodes whether they can take part, at most [`ASKED_AT_ONCE`] at the same time.

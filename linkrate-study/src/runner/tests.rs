@@ -282,12 +282,7 @@ fn repeats_an_interrupted_run() {
     let directory = tempfile::tempdir().unwrap();
     let clock = FakeClock::default();
     let mut store = create(directory.path(), &fixture::ladder());
-    let interrupted = RunFailure {
-        stage: Stage::Interrupted,
-        reason: "Ctrl-C".to_owned(),
-        fatal: false,
-        disturbed: false,
-    };
+    let interrupted = RunFailure::at(Stage::Interrupted, "Ctrl-C");
     let mut testbed = FakeTestbed::new(&clock, move |_| Err(interrupted.clone()));
     let ended = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
     assert_eq!((ended, store.runs().len(), testbed.runs), (Ended::Interrupted, 0, 1));
@@ -297,12 +292,7 @@ fn repeats_an_interrupted_run() {
     let press = Rc::clone(&pressed);
     let mut testbed = FakeTestbed::new(&clock, move |_| {
         press.set(true);
-        Err(RunFailure {
-            stage: Stage::Agent,
-            reason: "gone".to_owned(),
-            fatal: true,
-            disturbed: false,
-        })
+        Err(RunFailure { fatal: true, ..RunFailure::at(Stage::Agent, "gone") })
     });
     let ended =
         run_study(&mut testbed, &mut store, &clock, &|| pressed.get(), &mut Silent).unwrap();
@@ -454,12 +444,7 @@ fn on_failure_stop_stops() {
 
 #[test]
 fn a_lost_testbed_stops_any_study() {
-    let lost = RunFailure {
-        stage: Stage::Agent,
-        reason: "client 0 died".to_owned(),
-        fatal: true,
-        disturbed: false,
-    };
+    let lost = RunFailure { fatal: true, ..RunFailure::at(Stage::Agent, "client 0 died") };
     let answer = lost.clone();
     let (ended, runs) = fresh(&fixture::ladder(), move |_| Err(answer.clone()));
     assert_eq!(ended, Ended::TestbedLost(lost));

@@ -39,12 +39,7 @@ impl Growing {
     fn block(&mut self, block: u32, count: usize) {
         let study = self.store.plan().study.clone();
         for slot in block_order(&study, block).into_iter().take(count) {
-            let failure = RunFailure {
-                stage: Stage::Connect,
-                reason: "nobody listens".to_owned(),
-                fatal: false,
-                disturbed: false,
-            };
+            let failure = RunFailure::at(Stage::Connect, "nobody listens");
             let run = StoredRun {
                 pair: None,
                 absent: Vec::new(),

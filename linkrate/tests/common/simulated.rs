@@ -136,15 +136,7 @@ impl Set<'_> {
         let (spec, levels) = (cell.spec.clone(), &cell.levels);
         if (self.fails)(block, levels) {
             let reason = "read back tx-tcp-segmentation: off, asked for on".to_owned();
-            return (
-                spec,
-                Outcome::Failed(RunFailure {
-                    stage: Stage::Knob,
-                    reason,
-                    fatal: false,
-                    disturbed: false,
-                }),
-            );
+            return (spec, Outcome::Failed(RunFailure::at(Stage::Knob, reason)));
         }
         let name = levels.to_string();
         let base = if name.contains("bidirectional") { 1.6 } else { 0.94 };

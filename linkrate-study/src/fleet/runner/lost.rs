@@ -64,7 +64,7 @@ impl Executor for Around<'_> {
     fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure> {
         if self.needs_it && self.nodes.is_lost() {
             let reason = "the agent is silent".to_owned();
-            return Err(RunFailure { stage: Stage::Agent, reason, fatal: false, disturbed: false });
+            return Err(RunFailure::at(Stage::Agent, reason));
         }
         let _ = self.nodes.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(left.saturating_sub(1))
