@@ -608,7 +608,7 @@ fn header(factors: &[&str]) -> Vec<String> {
 }
 
 fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String> {
-    let cell = run.cell.and_then(|cell| results.cells.get(cell as usize));
+    let cell = results.cell_of(run);
     let level = |factor: &&str| cell.and_then(|cell| cell.levels.get(factor)).and_then(text);
     let mut fields: Vec<Field> = RUN.iter().map(|(_, value)| value(run)).collect();
     fields.extend(factors.iter().map(level));

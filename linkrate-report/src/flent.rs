@@ -63,7 +63,7 @@ pub fn files(results: &StudyResults) -> Result<Vec<DataFile>, ReportError> {
 }
 
 fn title(results: &StudyResults, run: &StoredRun) -> String {
-    let cell = run.cell.and_then(|cell| results.cells.get(cell as usize));
+    let cell = results.cell_of(run);
     cell.map_or(String::new(), |cell| names::cell(&cell.levels))
 }
 

@@ -75,7 +75,7 @@ fn histograms<'a>(results: &StudyResults, run: &'a StoredRun) -> Vec<(String, &'
 
 /// The cell of a run and the name of a workload as one word.
 fn tag(results: &StudyResults, run: &StoredRun, workload: &str) -> String {
-    let cell = run.cell.and_then(|cell| results.cells.get(cell as usize));
+    let cell = results.cell_of(run);
     let label = cell.map_or("idle".to_owned(), |cell| names::cell(&cell.levels));
     let label = format!("{label} {workload}");
     let words: Vec<&str> = label

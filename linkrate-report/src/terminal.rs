@@ -378,6 +378,9 @@ impl Page<'_> {
             let text = format!("{figure} of the SUT's CPUs without load");
             table.add_row(["idle".to_owned(), text]);
         }
+        if let Some(found) = words::aa(results) {
+            table.add_row(["A/A".to_owned(), clean(&found)]);
+        }
         if !results.stopped.is_empty() {
             let word = match (results.imported.is_empty(), results.complete) {
                 (false, _) => "origin",

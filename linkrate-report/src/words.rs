@@ -293,6 +293,18 @@ pub fn imported_files(results: &StudyResults) -> Vec<(&str, String)> {
     files.into_iter().map(said).collect()
 }
 
+/// What the A/A test found: `message 64 B, measured twice in each block: throughput +0.1 % (−0.4 to +0.6 %)`.
+pub fn aa(results: &StudyResults) -> Option<String> {
+    let found = results.aa.as_ref()?;
+    let ratios = found.ratios.iter().map(|of| {
+        let change = number::change(&of.ratio);
+        let ends = change.ends.map_or_else(String::new, |ends| format!(" ({ends})"));
+        format!("{} {}{ends}", of.measure.word(), change.mean)
+    });
+    let ratios: Vec<String> = ratios.collect();
+    Some(format!("{}, measured twice in each block: {}", cell(&found.levels), ratios.join("; ")))
+}
+
 /// Which run of its block has failed.
 pub fn failed_run(failed: &FailedRun) -> String {
     if failed.idle { "idle run".to_owned() } else { names::cell(&failed.levels) }

@@ -39,6 +39,7 @@ use linkrate_stats::interval::of_mean;
 use linkrate_stats::mirroring;
 use linkrate_stats::stop::{self, StopReason};
 
+pub mod aa;
 pub mod adapter;
 pub mod claims;
 pub mod demand;
@@ -102,6 +103,9 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         true => imported::of_all(stored, told),
         false => Some(planned.as_secs_f64()),
     };
+    let aa = aa::of(study, &runs, level_of_effects);
+    let mut warnings = warnings::warnings(stored, &runs, background.map(|interval| interval.mean));
+    warnings.extend(aa.as_ref().and_then(|found| aa::warning(found, method.minimum_effect)));
     StudyResults {
         format: RESULTS_FORMAT,
         study: study.name.clone(),
@@ -132,6 +136,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         fleet: fleet::results::of(stored),
         imported: imported::runs(stored),
         windows: knee::of(&cells),
+        aa,
         worth: worth::of(study, &runs, &effects, level, level_of_effects),
         cells,
         effects,
@@ -139,7 +144,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         background_cpu: background.map(|interval| Quantity { interval, unit: Unit::Percent }),
         facts: stored.plan.facts.clone(),
         failures: failures(stored),
-        warnings: warnings::warnings(stored, &runs, background.map(|interval| interval.mean)),
+        warnings,
         directory: stored.directory.display().to_string(),
         runs: stored.runs.clone(),
         plan: Some(Box::new(stored.plan.clone())),
@@ -259,7 +264,6 @@ fn cell_result(
 }
 
 fn failures(stored: &StoredStudy) -> Vec<FailedRun> {
-    let cells = &stored.plan.study.cells;
     stored
         .runs
         .iter()
@@ -269,7 +273,7 @@ fn failures(stored: &StoredStudy) -> Vec<FailedRun> {
                 idle: run.cell.is_none(),
                 levels: run
                     .cell
-                    .and_then(|cell| cells.get(cell as usize))
+                    .and_then(|cell| stored.plan.study.cell(cell))
                     .map_or_else(Levels::default, |cell| cell.levels.clone()),
                 reason: run.failure()?.to_string(),
             })

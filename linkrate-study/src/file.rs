@@ -234,6 +234,11 @@ fn read<'t>(
     if fleet.is_some() {
         // rounds have a random order of their own
         method.method.order = Order::Independent;
+        // pairs with the same levels are a fleet's own repetition
+        if let Some(entry) = method.aa_at.take() {
+            reader.refuse(&entry, "a fleet has no A/A test".to_owned(), "leave out aa");
+        }
+        method.method.aa = false;
     }
     top.finish(reader);
     let mut cells = cells::read(reader, tables, &testbed, &method.method)?;

@@ -70,6 +70,7 @@ pub(crate) fn ladder() -> Study {
             order: Order::Mirrored,
             seed: Some(1),
             rebuild: false,
+            aa: false,
             on_failure: OnFailure::Continue,
             purpose: crate::belief::Purpose::default(),
             family: Family::default(),
@@ -247,16 +248,17 @@ pub(crate) fn failed(reason: &str) -> RunFailure {
     RunFailure::at(Stage::Knob, reason)
 }
 
-/// A stored run of [`ladder`].
+/// A stored run of [`ladder`], or of its A/A test.
 pub(crate) fn run(
     sequence: u32,
     block: u32,
     cell: Option<u32>,
     outcome: impl Into<Outcome>,
 ) -> StoredRun {
-    let study = ladder();
-    let spec = match cell {
-        Some(cell) => study.cells[cell as usize].spec.clone(),
+    let mut study = ladder();
+    study.method.aa = true;
+    let spec = match cell.and_then(|cell| study.cell(cell)) {
+        Some(cell) => cell.spec.clone(),
         None => RunSpec { task: Task::Idle, ..study.cells[0].spec.clone() },
     };
     let started_unix_ms = 1_795_273_920_000 + 3000 * u64::from(sequence);

@@ -355,6 +355,7 @@ fn method(window: Duration, blocks: u32) -> Method {
         purpose: crate::belief::Purpose::default(),
         family: Family::Study,
         rebuild: false,
+        aa: false,
     }
 }
 

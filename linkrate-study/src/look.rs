@@ -204,7 +204,7 @@ impl Timing {
     fn of(stored: &StoredStudy, blocks: u32, now_unix_ms: u64) -> Self {
         let (plan, study) = (&stored.plan, &stored.plan.study);
         let idle = u32::from(!study.method.idle.is_zero());
-        let runs_per_block = count(study.cells.len()).saturating_add(idle);
+        let runs_per_block = study.runs_of_cells().saturating_add(idle);
         let whole = blocks.saturating_mul(runs_per_block);
         let began = session_began(plan, u64::MAX);
         let gaps: Vec<u64> = stored

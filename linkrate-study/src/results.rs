@@ -79,6 +79,9 @@ pub struct StudyResults {
     /// Where a larger window stops to help, for each sweep of `socket` that shows it; absent without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Knee>,
+    /// The first cell measured twice; absent without an A/A test.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aa: Option<Aa>,
     /// Whether hand-overs to a TCP offload engine pay; absent unless the study compares TOE on with off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worth: Option<Worth>,
@@ -104,6 +107,35 @@ pub struct StudyResults {
     /// from made-up results. Not in the document: `plan.json` lies beside it.
     #[serde(skip)]
     pub plan: Option<Box<StoredPlan>>,
+}
+
+impl StudyResults {
+    /// The cell of a run; `None` for an idle one.
+    pub fn cell_of(&self, run: &StoredRun) -> Option<&CellResult> {
+        let number = run.cell? as usize;
+        let is_aa = self.aa.is_some() && number == self.cells.len();
+        self.cells.get(if is_aa { 0 } else { number })
+    }
+}
+
+/// An A/A test: one cell measured twice in each block. Its ratios are 1 but for what moves figures beside the levels.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Aa {
+    /// The levels of the cell.
+    pub levels: Levels,
+    /// Second runs over first ones, by measure.
+    pub ratios: Vec<AaRatio>,
+}
+
+/// One figure of an A/A test.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AaRatio {
+    /// What is measured.
+    pub measure: Measure,
+    /// The ratio of the means, with its interval.
+    pub ratio: Interval,
+    /// Blocks that have both runs.
+    pub blocks: u32,
 }
 
 /// Where an imported run comes from, and what is not known of it.

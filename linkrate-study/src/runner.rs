@@ -474,8 +474,7 @@ pub(crate) fn ends_it(study: &Study, failure: &RunFailure) -> Option<Ended> {
 
 /// What a slot asks for.
 pub(crate) fn asked(study: &Study, slot: &Slot) -> (Levels, RunSpec) {
-    let cell = slot.cell.and_then(|cell| study.cells.get(cell as usize));
-    match cell {
+    match slot.cell.and_then(|cell| study.cell(cell)) {
         Some(cell) => (cell.levels.clone(), RunSpec { seed: slot.seed, ..cell.spec.clone() }),
         None => (
             Levels::default(),

@@ -1,6 +1,6 @@
 //! The order of runs, and the time that they take: randomised complete blocks.
 //!
-//! A block runs every cell once. Whatever drifts over minutes (temperature, other tenants of the
+//! A block runs every cell once, and with an A/A test the first cell a second time. Whatever drifts over minutes (temperature, other tenants of the
 //! machine) then hits all cells of a block alike, and effects are compared within blocks. Inside a
 //! block the order is random, so that no cell always runs first or always after the same one.
 //!
@@ -21,7 +21,7 @@ use crate::study::{Cell, Study};
 /// One run of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Index of the cell in the study; `None` for the idle run.
+    /// [Number of the cell](Study::cell); `None` for the idle run.
     pub cell: Option<u32>,
     /// Seed for what is random inside the run; another one for each run of a study.
     pub seed: u64,
@@ -31,8 +31,7 @@ pub struct Slot {
 /// one.
 pub fn block_order(study: &Study, block: u32) -> Vec<Slot> {
     let method = &study.method;
-    let count = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
-    let (cells, mut rng) = method.order.of_block(method.seed(), block, count);
+    let (cells, mut rng) = method.order.of_block(method.seed(), block, study.runs_of_cells());
     let idle = (!study.method.idle.is_zero()).then_some(None);
     idle.into_iter()
         .chain(cells.into_iter().map(Some))
@@ -71,10 +70,11 @@ pub struct Estimate {
 /// fit into it, and to at least one block.
 pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
     let method = &study.method;
-    let cells = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
+    let cells = study.runs_of_cells();
     let idle = if method.idle.is_zero() { 0 } else { 1 };
     let run = method.run.saturating_add(method.warm_up).saturating_add(overhead_per_run);
-    let mut block = run.saturating_mul(cells).saturating_add(after_events(study.cells.iter()));
+    let own = (0..cells).filter_map(|cell| study.cell(cell));
+    let mut block = run.saturating_mul(cells).saturating_add(after_events(own));
     if idle == 1 {
         block = block.saturating_add(method.idle).saturating_add(overhead_per_run);
     }
@@ -105,7 +105,7 @@ mod tests {
     fn study(levels: usize, method: &str) -> Study {
         let sizes: Vec<String> = (1..=levels).map(|size| size.to_string()).collect();
         let text = format!(
-            "title = \"t\"\n[factors]\nmessage = [{}]\n[method]\n{method}",
+            "title = \"t\"\n[factors]\nmessage = [{}]\n[method]\naa = false\n{method}",
             sizes.join(", ")
         );
         crate::file::parse("t", "t.toml", &text).unwrap_or_else(|errors| panic!("{errors}"))
@@ -126,6 +126,26 @@ mod tests {
             cells.sort_unstable();
             assert_eq!(cells, [0, 1, 2, 3, 4, 5]);
         }
+    }
+
+    /// An A/A test is one more run of a block, at a place as random as the others.
+    #[test]
+    fn the_first_cell_comes_twice_in_an_a_a_test() {
+        let mut study = study(3, "seed = 7");
+        let alone = estimate(&study, Duration::ZERO);
+        study.method.aa = true;
+        let mut places = HashSet::new();
+        for block in 0..60 {
+            let order = cells(&study, block);
+            let twice = order.iter().filter_map(|cell| study.cell(*cell));
+            assert_eq!(twice.filter(|cell| cell.levels == study.cells[0].levels).count(), 2);
+            places.insert(order.iter().position(|cell| study.aa_cell() == Some(*cell)));
+        }
+        assert_eq!(places.len(), 4);
+        let twice = estimate(&study, Duration::ZERO);
+        assert_eq!(twice.runs_per_block, alone.runs_per_block + 1);
+        assert_eq!(twice.block, alone.block + study.method.run + study.method.warm_up);
+        assert!(study.cell(4).is_none());
     }
 
     #[test]

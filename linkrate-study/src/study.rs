@@ -77,6 +77,23 @@ impl Study {
         }
     }
 
+    /// Runs of a block beside its idle run: one of each cell, and that of the A/A test.
+    pub fn runs_of_cells(&self) -> u32 {
+        u32::try_from(self.cells.len()).unwrap_or(u32::MAX).saturating_add(self.method.aa.into())
+    }
+
+    /// The number that the second runs of the first cell have in the store, one past those of the cells; `None` without an
+    /// A/A test.
+    pub fn aa_cell(&self) -> Option<u32> {
+        self.method.aa.then(|| self.runs_of_cells() - 1)
+    }
+
+    /// The cell of a number in the store.
+    pub fn cell(&self, number: u32) -> Option<&Cell> {
+        let index = if self.aa_cell() == Some(number) { 0 } else { number as usize };
+        self.cells.get(index)
+    }
+
     /// How many numbers of blocks the store may have: turns in a study of a fleet, see [`crate::fleet`]. In others, blocks that
     /// [fall](crate::analysis::measures::fallen_blocks) have numbers too, at most as many as there are blocks.
     pub fn most_turns(&self) -> u32 {
@@ -178,6 +195,9 @@ pub struct Method {
     /// memory) then differs from block to block, and is in the intervals.
     #[serde(default)]
     pub rebuild: bool,
+    /// Whether each block runs the study's first cell [twice](Study::aa_cell), an A/A test.
+    #[serde(default)]
+    pub aa: bool,
 }
 
 impl Method {

@@ -273,13 +273,13 @@ mod tests {
         let control = Arc::new(Control::default());
         let workload = Workload { request: MessageSize::Fixed(ByteSize(1)), ..open(20_000) };
         let flow = requesting(near, &control, &workload);
+        let before = Instant::now();
         control.begin();
-        let begun = Instant::now();
         control.open_window();
         // more than may be outstanding
         sleep(Duration::from_millis(400));
         control.close_window();
-        let due = begun.elapsed().as_secs_f64() * 20_000.0;
+        let due = before.elapsed().as_secs_f64() * 20_000.0;
         let latency = latencies(&control, flow);
         assert!(latency.len() > 4200, "{} of {due}", latency.len());
         assert!((latency.len() as f64) <= due + 1.0, "{} of {due}", latency.len());

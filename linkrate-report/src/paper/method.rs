@@ -58,8 +58,12 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         true => String::new(),
         false => format!(", and one idle run of {}", format_duration(method.idle)),
     };
+    let twice = match method.aa {
+        true => " and a second one of the first cell (A/A test)",
+        false => "",
+    };
     text.push_str(&format!(
-        " A block is one run of every cell {} (seed {}){idle}, so that drift over time affects \
+        " A block is one run of every cell{twice} {} (seed {}){idle}, so that drift over time affects \
          all cells alike. A run is {} of warm-up and one window of {} in which both ends count. Before each run linkrate sets the knobs and reads them back; a knob that differs fails the run and is named.",
         words::order(method),
         method.seed(),
@@ -285,6 +289,9 @@ fn statistics(results: &StudyResults) -> String {
                  blocks.",
             );
         }
+    }
+    if let Some(found) = words::aa(results) {
+        text.push_str(&format!(" The A/A test: {found}."));
     }
     text.push_str(
         " Failed runs are in no figure and are listed with their reasons; no run is \

@@ -726,7 +726,7 @@ pub fn runs(results: &StudyResults) -> Option<Table> {
 }
 
 fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
-    let levels = run.cell.and_then(|cell| results.cells.get(cell as usize)).map(|c| &c.levels);
+    let levels = results.cell_of(run).map(|cell| &cell.levels);
     let cell = match (run.cell, levels) {
         (None, _) => "idle".to_owned(),
         (Some(index), levels) => levels.map_or_else(|| format!("cell {index}"), names::cell),

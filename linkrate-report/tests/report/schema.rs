@@ -8,9 +8,9 @@ use boon::{Compiler, Schemas};
 use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, document};
 use linkrate_study::analysis::knee::Knee;
 use linkrate_study::levels::{Level, Levels};
-use linkrate_study::quantity::{Interval, Quantity, Unit};
+use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    Attribution, CategoryShare, ImportedRun, MixFigures, StudyResults, WayRate,
+    Aa, AaRatio, Attribution, CategoryShare, ImportedRun, MixFigures, StudyResults, WayRate,
 };
 use linkrate_study::verdict::{Missing, OneWay};
 use linkrate_terms::latency::LatencyFigures;
@@ -63,6 +63,14 @@ fn every_fixture() -> Vec<StudyResults> {
     cell.completed =
         cell.throughput.map(|rate| Quantity { unit: Unit::TransfersPerSecond, ..rate });
     cell.latency = fixture::request_response().cells[0].latency;
+    transfers.aa = Some(Aa {
+        levels: cell.levels.clone(),
+        ratios: vec![AaRatio {
+            measure: Measure::Throughput,
+            ratio: Interval { mean: 1.001, low: Some(0.99), high: Some(1.01) },
+            blocks: 5,
+        }],
+    });
     cell.mix = vec![MixFigures {
         name: "small".to_owned(),
         share: 2,
@@ -184,6 +192,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                 object["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
             for (key, of) in object["properties"].as_object().unwrap() {
                 let optional = [
+                    "aa",
                     "acknowledgements_per_segment",
                     "attribution",
                     "client_disciplines",

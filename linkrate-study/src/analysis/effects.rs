@@ -85,7 +85,7 @@ fn within(
 }
 
 /// What can be compared between two cells. Of transactions and of transactions beside streams that is their latency.
-fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
+pub(crate) fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
     let both = |holds: fn(&RunSpec) -> bool| holds(from) && holds(to);
     if from.is_transactional() != to.is_transactional() {
         let latency = both(has_transactions).then_some(&[Measure::LatencyP50, Measure::LatencyP99]);

@@ -45,10 +45,11 @@ pub fn fallen_blocks(study: &Study, runs: &[StoredRun]) -> BTreeSet<u32> {
 impl<'a> RunsByCell<'a> {
     /// Sorts `runs`. Runs of cells that `study` does not have are left out; a store has none.
     pub fn of(study: &Study, runs: &'a [StoredRun]) -> Self {
+        let cells = study.runs_of_cells() as usize;
         let mut sorted = Self {
-            cells: vec![Vec::new(); study.cells.len()],
+            cells: vec![Vec::new(); cells],
             idle: Vec::new(),
-            left_out: vec![0; study.cells.len()],
+            left_out: vec![0; cells],
             fallen: fallen_blocks(study, runs),
         };
         for run in runs {

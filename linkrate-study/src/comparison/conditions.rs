@@ -582,6 +582,7 @@ fn method(method: &Method) -> Values {
         family: _,
         // it changes what the intervals cover, which a warning tells
         rebuild: _,
+        aa: _,
     } = method;
     Values::from([("purpose".into(), purpose.word().to_owned())])
 }

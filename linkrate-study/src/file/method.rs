@@ -18,6 +18,8 @@ pub(super) struct MethodRead<'t> {
     pub(super) method: Method,
     /// The factors whose effects are asked.
     pub(super) effects: Option<Entry<'t>>,
+    /// The A/A test, where it is asked for.
+    pub(super) aa_at: Option<Entry<'t>>,
     budget_at: usize,
 }
 
@@ -40,6 +42,7 @@ fn default_method() -> Method {
         purpose: Purpose::default(),
         family: Family::default(),
         rebuild: false,
+        aa: true,
     }
 }
 
@@ -47,7 +50,9 @@ fn default_method() -> Method {
 pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> MethodRead<'t> {
     let mut method = default_method();
     let mut budget_at = 0;
-    let Some(mut table) = table else { return MethodRead { method, effects: None, budget_at } };
+    let Some(mut table) = table else {
+        return MethodRead { method, effects: None, aa_at: None, budget_at };
+    };
     if let Some(entry) = table.take("confidence") {
         method.confidence = confidence(reader, &entry).unwrap_or(method.confidence);
     }
@@ -101,9 +106,16 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
     if let Some(entry) = table.take("rebuild") {
         method.rebuild = reader.switch(&entry).unwrap_or(method.rebuild);
     }
+    // a rate or a cost is what the first cell twice says something about
+    method.aa = method.purpose != Purpose::Functions;
+    let mut aa_at = table.take("aa");
+    if let Some(entry) = &aa_at {
+        method.aa = reader.switch(entry).unwrap_or(method.aa);
+    }
+    aa_at = aa_at.filter(|_| method.aa);
     let effects = table.take("effects");
     table.finish(reader);
-    MethodRead { method, effects, budget_at }
+    MethodRead { method, effects, aa_at, budget_at }
 }
 
 /// The confidence level: a fraction such as 0.95.
@@ -161,7 +173,7 @@ fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
 
 /// The length of one block: idle time, warm-up and windows, without anything else.
 fn bare_block(method: &Method, cells: usize) -> Duration {
-    let cells = u32::try_from(cells).unwrap_or(u32::MAX);
+    let cells = u32::try_from(cells).unwrap_or(u32::MAX).saturating_add(method.aa.into());
     (method.run + method.warm_up).saturating_mul(cells).saturating_add(method.idle)
 }
 

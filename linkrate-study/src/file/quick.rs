@@ -157,7 +157,7 @@ mod tests {
             ),
             (
                 "run = \"1 s\"",
-                "t.toml:5:2: quick: 5 blocks of 9 cells take 1 min 11 s, expected at most 50 s (runs \
+                "t.toml:5:2: quick: 5 blocks of 9 cells take 1 min 19 s, expected at most 50 s (runs \
                  of 1.3 s with warm-up); name fewer cells in at, or shorten run or warm-up",
             ),
         ] {

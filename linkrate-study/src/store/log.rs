@@ -189,7 +189,7 @@ fn check(
     if run.block >= blocks {
         return Err(format!("block {} of a study with {blocks} blocks", run.block));
     }
-    if let Some(cell) = run.cell.filter(|cell| *cell as usize >= study.cells.len()) {
+    if let Some(cell) = run.cell.filter(|cell| study.cell(*cell).is_none()) {
         return Err(format!("cell {cell} of a study with {} cells", study.cells.len()));
     }
     if !slots.insert((run.block, run.cell)) {

@@ -134,6 +134,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             order: Order::Mirrored,
             seed: None,
             rebuild: false,
+            aa: false,
             on_failure: OnFailure::Continue,
             purpose: arguments.purpose,
             family: Family::default(),

@@ -1,0 +1,120 @@
+//! The A/A test: the first cell of a study, measured twice in each block.
+//!
+//! The two runs are alike in all that the study sets, and come at random places of the block. What their ratio differs from
+//! 1 by, beyond its interval, is no effect of a level: an order that matters, a testbed that drifts within blocks, intervals
+//! that are too narrow. An effect of that size is then no news.
+
+use crate::analysis::effects::{self, Comparison};
+use crate::analysis::measures::RunsByCell;
+use crate::levels::Level;
+use crate::names;
+use crate::results::{Aa, AaRatio};
+use crate::study::Study;
+
+/// The ratios, with intervals of the given level; `None` without an A/A test, or a pair of good runs.
+pub fn of(study: &Study, runs: &RunsByCell<'_>, level: f64) -> Option<Aa> {
+    let cell = study.cells.first()?;
+    let run = |number: u64| Level::Number(number);
+    let twice = Comparison {
+        factor: "run".to_owned(),
+        from: run(1),
+        to: run(2),
+        at: cell.levels.clone(),
+        from_cell: 0,
+        to_cell: study.aa_cell()? as usize,
+        measures: effects::measures(&cell.spec, &cell.spec),
+    };
+    let ratios: Vec<AaRatio> = effects::compare(&twice, runs, level, study.method.minimum_effect)
+        .into_iter()
+        .map(|effect| AaRatio {
+            measure: effect.measure,
+            ratio: effect.ratio,
+            blocks: effect.pairs,
+        })
+        .collect();
+    (!ratios.is_empty()).then(|| Aa { levels: cell.levels.clone(), ratios })
+}
+
+/// A warning where the two runs differ by more than the smallest effect that is claimed, a fraction.
+pub fn warning(found: &Aa, minimum: f64) -> Option<String> {
+    let beyond = found.ratios.iter().filter(|ratio| ratio.is_beyond(minimum));
+    let beyond: Vec<String> = beyond
+        .map(|of| {
+            let percent = (of.ratio.mean - 1.0) * 100.0;
+            format!("{percent:+.1} % of {}", of.measure.word())
+        })
+        .collect();
+    (!beyond.is_empty()).then(|| {
+        format!(
+            "The same cell measured twice in each block differs by {}. Effects of this size may be none of the levels.",
+            names::listed(&beyond)
+        )
+    })
+}
+
+impl AaRatio {
+    /// Whether the interval lies beyond the smallest effect that is claimed, a fraction, on one side.
+    pub fn is_beyond(&self, minimum: f64) -> bool {
+        self.ratio.low.is_some_and(|low| low > 1.0 + minimum)
+            || self.ratio.high.is_some_and(|high| high < 1.0 / (1.0 + minimum))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use crate::analysis::analyse;
+    use crate::fixture;
+    use crate::quantity::Measure;
+    use crate::store::StoredStudy;
+
+    /// Five blocks of three cells, in which the first cell's second run is `factor` times as fast as its first.
+    fn study(factor: f64) -> StoredStudy {
+        let mut study = fixture::ladder();
+        (study.method.aa, study.method.idle) = (true, std::time::Duration::ZERO);
+        let mut runs = Vec::new();
+        for block in 0..5 {
+            // blocks drift, the two runs of each with them
+            let base = 1e9 * (1.0 + 0.1 * f64::from(block));
+            for (cell, rate) in [(0, base), (1, base * 2.0), (2, base * 3.0), (3, base * factor)] {
+                let measured = fixture::stream(rate * (1.0 + 1e-4 * f64::from(block)), 0.5);
+                runs.push(fixture::run(runs.len() as u32, block, Some(cell), measured));
+            }
+        }
+        fixture::stored(study, runs, 1)
+    }
+
+    #[test]
+    fn the_second_runs_are_in_no_cell_and_in_no_effect() {
+        let (twice, three) = (analyse(&study(2.0)), analyse(&study(1.0)));
+        assert_eq!((twice.cells.len(), twice.blocks), (3, 5));
+        assert_eq!(twice.cells, three.cells);
+        assert_eq!(twice.effects, three.effects);
+        let names: Vec<_> = twice.runs.iter().map(|run| twice.cell_of(run).unwrap()).collect();
+        assert_eq!(names[3].levels, names[0].levels);
+    }
+
+    #[test]
+    fn the_ratio_of_the_two_is_paired_and_one_beyond_the_minimum_is_a_warning() {
+        let of = |results: &crate::results::StudyResults| {
+            let found = results.aa.as_ref().unwrap();
+            let throughput = found.ratios.iter().find(|of| of.measure == Measure::Throughput);
+            throughput.unwrap().clone()
+        };
+        let warned = |results: &crate::results::StudyResults| {
+            results.warnings.iter().filter(|text| text.contains("measured twice")).count()
+        };
+        let alike = analyse(&study(1.0));
+        assert!((of(&alike).ratio.mean - 1.0).abs() < 1e-9);
+        assert_eq!((of(&alike).blocks, warned(&alike)), (5, 0));
+        // the minimum is 2 %
+        for (factor, warnings) in [(1.019, 0), (1.03, 1), (0.985, 0), (0.97, 1)] {
+            let found = analyse(&study(factor));
+            assert!((of(&found).ratio.mean - factor).abs() < 1e-6, "{factor}");
+            assert_eq!(warned(&found), warnings, "{factor}: {:?}", found.warnings);
+        }
+        let mut without = study(1.0);
+        without.plan.study.method.aa = false;
+        assert_eq!(analyse(&without).aa, None);
+    }
+}
