@@ -95,7 +95,7 @@ impl Ground {
             Adapter::Interfaces(on) => existing::build(spec, on, topology, placement, options),
             Adapter::Unknown => Err(LabError::Invalid {
                 what: "the testbed of imported runs is not known".to_owned(),
-                hint: "measure with a study file: linkrate study run".to_owned(),
+                hint: "measure with a study file: linkrate run".to_owned(),
             }),
         }
     }

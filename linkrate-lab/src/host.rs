@@ -86,13 +86,13 @@ fn doubt(name: &str, pid: u32, held: &[String], ended: &io::Result<ExitStatus>) 
             "warning: the connection to the agent of {name} has ended ({status}) before the agent \
              said that it restored {interfaces}: {LEFT}\n\
              hint: the agent restores them when it goes on; if it was killed, the next run on them \
-             does, or `linkrate doctor --restore` on its machine"
+             does, or `linkrate restore` on its machine"
         )),
         Err(_) => Some(format!(
             "warning: the agent of {name} (process {pid}) does not end, and has not restored \
              {interfaces}: {LEFT}\n\
              hint: it restores them when it goes on (`kill -CONT {pid}`); otherwise end it with \
-             `kill -KILL {pid}`, then `linkrate doctor --restore`"
+             `kill -KILL {pid}`, then `linkrate restore`"
         )),
     }
 }
@@ -411,7 +411,7 @@ mod tests {
             [(9, "signal: 9"), (255 << 8, "exit status: 255"), (137 << 8, "exit status: 137")]
         {
             let said = of(raw).unwrap();
-            let all = [part, "agent of ssh:lab2", "eth1, eth2", "`linkrate doctor --restore`"];
+            let all = [part, "agent of ssh:lab2", "eth1, eth2", "`linkrate restore`"];
             assert!(all.iter().all(|part| said.contains(part)), "{said}");
         }
         let given_up = Err(io::ErrorKind::TimedOut.into());

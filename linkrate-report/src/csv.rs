@@ -59,11 +59,14 @@ type Field = Option<String>;
 /// A column: its name and where its value comes from.
 type Column<T> = (&'static str, fn(&T) -> Field);
 
+/// What a run is for.
+const KIND: &str = "kind";
+
 const RUN: &[Column<StoredRun>] = &[
     ("sequence", |run| text(run.sequence)),
     // imported runs are in no blocks
     ("block", |run| text(run.block).filter(|_| run.imported().is_none())),
-    ("kind", |run| text(if run.cell.is_none() { "idle" } else { "workload" })),
+    (KIND, |run| text(if run.cell.is_none() { "idle" } else { "workload" })),
     ("cell", |run| run.cell.and_then(text)),
 ];
 
@@ -610,7 +613,12 @@ fn header(factors: &[&str]) -> Vec<String> {
 fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String> {
     let cell = results.cell_of(run);
     let level = |factor: &&str| cell.and_then(|cell| cell.levels.get(factor)).and_then(text);
-    let mut fields: Vec<Field> = RUN.iter().map(|(_, value)| value(run)).collect();
+    let of_run = RUN.iter().map(|(name, value)| match *name {
+        // whoever groups by levels leaves them out
+        KIND if results.is_aa(run) => text("a-a"),
+        _ => value(run),
+    });
+    let mut fields: Vec<Field> = of_run.collect();
     fields.extend(factors.iter().map(level));
     fields.extend(OUTCOME.iter().map(|(_, value)| value(run)));
     fields.extend(TESTBED.iter().map(|(_, value)| value(results, run)));

@@ -1,6 +1,7 @@
 //! What would be run: a study's plan, and the list of studies, as text and as JSON.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use linkrate_study::schedule::Estimate;
 use linkrate_study::study::{Factor, PART, Study};
@@ -204,21 +205,50 @@ fn testbed(testbed: &TestbedSpec) -> String {
     format!("{}{others}, {most}{ports} with {clients}{each}{scale}", model.name)
 }
 
-/// The studies, a line each.
-pub fn list(studies: &[Study]) -> String {
-    let widest = studies.iter().map(|study| study.name.chars().count()).max().unwrap_or(0);
-    studies.iter().fold(String::new(), |mut text, study| {
+/// A study with the most time that it takes.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The study.
+    pub study: Study,
+    /// In full.
+    pub full: Duration,
+    /// With `--quick`; `None` where it has no quick form.
+    pub quick: Option<Duration>,
+}
+
+/// The studies, a line each: those of today, then those after the papers.
+pub fn list(studies: &[Listed]) -> String {
+    let widest = studies.iter().map(|one| one.study.name.chars().count()).max().unwrap_or(0);
+    let time = |time: Duration| {
+        let seconds = time.as_secs();
+        match seconds {
+            0..=89 => format!("{seconds} s"),
+            _ => format!("{} min", (seconds + 30) / 60),
+        }
+    };
+    let mut text = format!("{:<widest$}  {:>5}  {:>5}  QUESTION\n", "NAME", "QUICK", "FULL");
+    for (heading, of_paper) in [("today", false), ("after the five papers", true)] {
         // writing to a String does not fail
-        let _ = writeln!(text, "{:<widest$}  {}", study.name, study.title);
-        text
-    })
+        let _ = writeln!(text, "\n{heading}");
+        for one in studies.iter().filter(|one| one.study.paper.is_some() == of_paper) {
+            let quick = one.quick.map_or_else(|| "–".to_owned(), time);
+            let _ = writeln!(
+                text,
+                "{:<widest$}  {quick:>5}  {:>5}  {}",
+                one.study.name,
+                time(one.full),
+                one.study.title
+            );
+        }
+    }
+    text
 }
 
 /// The studies as one JSON document.
-pub fn list_document(studies: &[Study]) -> String {
+pub fn list_document(studies: &[Listed]) -> String {
     let studies: Vec<_> = studies
         .iter()
-        .map(|study| {
+        .map(|Listed { study, .. }| {
             let (name, title, paper) = (&study.name, &study.title, &study.paper);
             json!({ "study": name, "title": title, "paper": paper, "cells": study.cells.len() })
         })

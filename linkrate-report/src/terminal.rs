@@ -1,4 +1,4 @@
-//! The table that a person reads at a glance.
+//! What a person reads at a terminal: the [answer](answer()), and behind it every table.
 //!
 //! Streams and transactions have tables of their own, since they have different figures. In a
 //! narrow terminal verdicts have a table of their own and intervals stand below figures. Without
@@ -12,23 +12,71 @@ use linkrate_terms::latency::Percentile;
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
 use crate::{demand, mix, number, predicted, round_trip, ways, words};
 
+mod answer;
 mod attribution;
+mod checks;
 mod failure;
 mod fleet;
 mod worth;
 
 pub use crate::layout::Style;
+pub use answer::{answer, has_answer};
+
+/// The report beside the results.
+pub const REPORT_FILE: &str = "report.html";
+
+/// A part of all that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The figures of cells.
+    Cells,
+    /// The effects.
+    Effects,
+    /// What service demand and latency are made of.
+    Parts,
+    /// Published figures beside the measured ones.
+    Published,
+    /// Notes, failed runs and warnings.
+    Warnings,
+}
+
+impl Detail {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [Self; 5] =
+        [Self::Cells, Self::Parts, Self::Effects, Self::Published, Self::Warnings];
+
+    /// Its word on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cells => "cells",
+            Self::Effects => "effects",
+            Self::Parts => "parts",
+            Self::Published => "published",
+            Self::Warnings => "warnings",
+        }
+    }
+}
 
 /// Below this width a column of sentences is a ladder of single words.
 const SENTENCE: usize = 28;
 /// Most effects without an interval that have a row each.
 const MOST_BARE: usize = 8;
 
-/// Everything that `study run` and `measure` say about results: figures by cell, effects, what
-/// stopped the study, warnings and failures. `width` is the terminal's in columns; `None` when
-/// there is none.
+/// Everything that is known of results: figures by cell, effects, what stopped the study, warnings and failures. `width` is
+/// the terminal's in columns; `None` when there is none.
 pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String {
+    details(results, &Detail::ALL, width, style)
+}
+
+/// Some parts of it.
+pub fn details(
+    results: &StudyResults,
+    parts: &[Detail],
+    width: Option<u16>,
+    style: Style,
+) -> String {
     let page = Page { results, paper: Paper::new(width, style) };
+    let has = |part| parts.contains(&part);
     let (transactional, streams): (Vec<&CellResult>, Vec<&CellResult>) =
         results.cells.iter().partition(|cell| cell.is_transactional());
     let mut heading = page.paper.bold(&clean(&results.title));
@@ -36,28 +84,36 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
         heading = format!("{heading}\n{}", page.paper.bold(&words::capitalised(&scaled)));
     }
     let mut sections = vec![heading];
-    if !streams.is_empty() {
-        sections.push(page.cells(&streams, false));
+    if has(Detail::Cells) {
+        if !streams.is_empty() {
+            sections.push(page.cells(&streams, false));
+        }
+        if !transactional.is_empty() {
+            sections.push(page.cells(&transactional, true));
+        }
+        sections.extend(page.fleet());
+        sections.extend(page.mix());
+        sections.extend(page.ways());
+        sections.extend(page.failure());
+        sections.extend(page.predicted());
     }
-    if !transactional.is_empty() {
-        sections.push(page.cells(&transactional, true));
+    if has(Detail::Parts) {
+        sections.extend(page.demand());
+        sections.extend(page.round_trip());
+        sections.extend(page.attribution());
     }
-    sections.extend(page.fleet());
-    sections.extend(page.demand());
-    sections.extend(page.round_trip());
-    sections.extend(page.mix());
-    sections.extend(page.ways());
-    sections.extend(page.failure());
-    sections.extend(page.predicted());
-    if !results.effects.is_empty() {
-        sections.push(page.effects());
+    if has(Detail::Effects) {
+        if !results.effects.is_empty() {
+            sections.push(page.effects());
+        }
+        sections.extend(page.worth());
     }
-    if !results.published.is_empty() {
+    if has(Detail::Published) && !results.published.is_empty() {
         sections.push(page.published());
     }
-    sections.extend(page.worth());
-    sections.extend(page.attribution());
-    sections.push(page.notes());
+    if has(Detail::Warnings) {
+        sections.push(page.notes());
+    }
     sections.retain(|section| !section.is_empty());
     let mut text = sections.join("\n\n");
     text.push('\n');
@@ -178,7 +234,7 @@ impl Page<'_> {
 
     fn effect_rows(&self, effects: &[&Effect]) -> String {
         let mut table = self.paper.new_table();
-        table.set_header(["effect", "change", "interval", "claimed"]);
+        table.set_header(["effect", "change", "interval", "significant"]);
         let mut longest = 0;
         for measure in words::measures(effects.iter().copied()) {
             table.add_row([measure.word()]);
@@ -299,7 +355,7 @@ impl Page<'_> {
     /// Published figures beside the measured ones, under the name of their measure.
     fn published(&self) -> String {
         let mut table = self.paper.new_table();
-        table.set_header(["beside the paper", "published", "measured", "interval"]);
+        table.set_header(["published vs measured", "published", "measured", "interval"]);
         let mut measure = None;
         for published in &self.results.published {
             if measure != Some(published.measure) {

@@ -178,8 +178,8 @@ pub fn beside(published: &PublishedResult) -> [String; 3] {
 }
 
 /// What a reader must know of figures beside published ones.
-pub const OF_ANOTHER_MACHINE: &str = "rates and costs are those of another machine: compare the \
-                                      changes";
+pub const OF_ANOTHER_MACHINE: &str =
+    "absolute values are from other hardware: compare relative changes";
 
 /// How a scaled testbed is marked; `None` at full rate.
 pub fn scaled(results: &StudyResults) -> Option<String> {
@@ -200,22 +200,22 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     Some(match (effect.ratio.low, effect.ratio.high) {
         (Some(_), Some(_)) if effect.pairs < FEWEST_TO_CLAIM => too_few(),
         (Some(_), Some(_)) if effect.excluded => {
-            format!("excluded: within the {minimum} minimum")
+            format!("no relevant change (< {minimum})")
         }
         (Some(_), Some(_)) if effect.different => DIFFERENT.to_owned(),
         (Some(_), Some(_)) if effect.same_as.is_some() => {
             "the same fact as the service demand: the CPU is full".to_owned()
         }
         (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => {
-            "open: includes no change".to_owned()
+            "inconclusive: may be none".to_owned()
         }
-        (Some(_), Some(_)) => "open: may be chance".to_owned(),
+        (Some(_), Some(_)) => "inconclusive: may be chance".to_owned(),
         _ => "too few runs for an interval".to_owned(),
     })
 }
 
 /// What is said of a difference that is shown, and may be smaller than the minimum.
-pub const DIFFERENT: &str = "differs: size open";
+pub const DIFFERENT: &str = "significant, may be small";
 
 /// The measures of which there are effects, in the order of the effects.
 pub fn measures<'e>(effects: impl IntoIterator<Item = &'e Effect>) -> Vec<Measure> {
@@ -356,16 +356,16 @@ mod tests {
     fn an_unclaimed_effect_has_a_reason() {
         let mut effect = effects(&[(0.985, false)]).remove(0);
         let reason = |effect: &Effect| not_claimed(effect, 0.02);
-        assert_eq!(reason(&effect).as_deref(), Some("open: includes no change"));
+        assert_eq!(reason(&effect).as_deref(), Some("inconclusive: may be none"));
         effect.ratio.high = Some(0.99);
         effect.different = true;
         let said = reason(&effect);
-        assert_eq!(said.as_deref(), Some("differs: size open"));
+        assert_eq!(said.as_deref(), Some("significant, may be small"));
         (effect.different, effect.excluded) = (false, true);
-        assert_eq!(reason(&effect).as_deref(), Some("excluded: within the 2 % minimum"));
+        assert_eq!(reason(&effect).as_deref(), Some("no relevant change (< 2 %)"));
         (effect.excluded, effect.ratio.mean) = (false, 0.97);
         let said = reason(&effect);
-        assert_eq!(said.as_deref(), Some("open: may be chance"));
+        assert_eq!(said.as_deref(), Some("inconclusive: may be chance"));
         effect.ratio.low = None;
         assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("too few runs for an interval"));
         effect.claimed = true;

@@ -155,7 +155,7 @@ impl fmt::Display for StopReason {
             }
             Self::Budget { blocks, budget } => write!(
                 f,
-                "budget of {} spent after {}: the next block would have exceeded it",
+                "stopped by the time limit of {} after {}",
                 format_duration(*budget),
                 count(blocks)
             ),
@@ -383,10 +383,7 @@ mod tests {
     #[test]
     fn reasons_are_sentences() {
         let budget = StopReason::Budget { blocks: 1, budget: Duration::from_secs(270) };
-        assert_eq!(
-            budget.to_string(),
-            "budget of 4 min 30 s spent after 1 block: the next block would have exceeded it"
-        );
+        assert_eq!(budget.to_string(), "stopped by the time limit of 4 min 30 s after 1 block");
         let precision = StopReason::Precision { blocks: 7, half_width: 0.02134 };
         assert_eq!(
             precision.to_string(),

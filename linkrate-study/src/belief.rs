@@ -186,7 +186,7 @@ fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Refusal> {
         Err(Refusal { stage: Stage::Measure, named: named.to_owned(), reason })
     };
     if !arrived {
-        return refusal("traffic", "nothing arrived in the window".to_owned());
+        return refusal("traffic", "no data received during the measurement".to_owned());
     }
     let Task::Workload(workload) = &spec.task else { return Ok(()) };
     if run.parts.len() != workload.mix.len() {

@@ -173,6 +173,15 @@ pub enum Values {
 }
 
 impl Values {
+    /// Whether it is `on` or `off`.
+    pub fn is_switch(&self) -> bool {
+        match self {
+            Self::Switch(_) => true,
+            Self::Knob(knob) => matches!(knob.values, knobs::Values::Switch),
+            _ => false,
+        }
+    }
+
     /// The words it takes, empty for numbers and sizes.
     pub fn words(&self) -> Vec<&'static str> {
         match self {

@@ -50,7 +50,7 @@ pub struct StudyResults {
     /// The level at which their t intervals were computed: higher than `confidence` if the study
     /// stopped because its figures were precise, which favours small scatter.
     pub interval_confidence: f64,
-    /// The same for figures that are paired within blocks, measured effects and those beside the paper:
+    /// The same for figures that are paired within blocks, measured effects and those published vs measured:
     /// higher than `interval_confidence` if blocks are mirrored, which has a price.
     pub effect_interval_confidence: f64,
     /// Smallest effect that is claimed, as a fraction, for example 0.02.
@@ -112,9 +112,14 @@ pub struct StudyResults {
 impl StudyResults {
     /// The cell of a run; `None` for an idle one.
     pub fn cell_of(&self, run: &StoredRun) -> Option<&CellResult> {
-        let number = run.cell? as usize;
-        let is_aa = self.aa.is_some() && number == self.cells.len();
-        self.cells.get(if is_aa { 0 } else { number })
+        let number = run.cell?;
+        self.cells.get(if self.is_aa(run) { 0 } else { number as usize })
+    }
+
+    /// Whether a run is the second one of an A/A test, which is behind no figure of its cell.
+    pub fn is_aa(&self, run: &StoredRun) -> bool {
+        let of_plan = self.plan.as_ref().and_then(|plan| plan.study.aa_cell());
+        of_plan.is_some() && run.cell == of_plan
     }
 }
 
@@ -123,7 +128,7 @@ impl StudyResults {
 pub struct Aa {
     /// The levels of the cell.
     pub levels: Levels,
-    /// Second runs over first ones, by measure.
+    /// Later runs over earlier ones, by measure.
     pub ratios: Vec<AaRatio>,
 }
 

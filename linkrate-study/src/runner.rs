@@ -119,6 +119,8 @@ pub enum Event<'a> {
         block: u32,
         /// How precise each cell is.
         cells: &'a [CellPrecision],
+        /// The figures that the stop rule looks at.
+        watched: &'a [Watched],
         /// What the stop rule says.
         decision: &'a Decision,
         /// Time left.
@@ -147,7 +149,7 @@ pub enum RunnerError {
     #[error("cannot store the study's runs")]
     Store(#[from] StoreError),
     /// The study has no nodes.
-    #[error("the study is none of a fleet")]
+    #[error("this is not a fleet study")]
     NoFleet,
 }
 
@@ -388,6 +390,7 @@ impl<'a> Session<'a> {
             observer.event(&Event::BlockEnded {
                 block,
                 cells: &watched::precisions(self.study, &runs, blocks),
+                watched: &watched,
                 decision: &decision,
                 remaining,
             });

@@ -157,7 +157,7 @@ knobs! {
         "snap" snap: bool = false;
         Port, Values::Switch, Live, Both, "SNAP framing";
 
-        /// Which TCP has the connections: that of the host, or that of the adapter (TCP offload
+        /// Where TCP runs: on the host, or on the adapter (TOE) (TCP offload
         /// engine)
         "toe" toe: Toe = Toe::Off;
         Port, Values::Words(Toe::WORDS), Live, One, "TOE";
@@ -171,7 +171,7 @@ knobs! {
         "toe-age" toe_age: u32 = 1000;
         Port, milliseconds(0, MOST_TOE_TIME), Live, One, "age before TOE";
 
-        /// Most connections at the adapter; 0 is as many as its table holds
+        /// Maximum number of offloaded connections; 0: the size of the adapter's table
         "toe-most" toe_most: u32 = 0;
         Port, number(0, MOST_TOE_CONNECTIONS), Live, One, "most connections at the adapter";
 

@@ -57,7 +57,7 @@ fn main() -> Result<(), Failed> {
 /// judged, and the study names them.
 fn session(directory: &Path) -> Result<(), Failed> {
     let status = Command::new(env!("CARGO_BIN_EXE_linkrate"))
-        .args(["study", "run", STUDY, "--output"])
+        .args(["run", STUDY, "--output"])
         .arg(directory)
         .stdout(Stdio::null())
         .status()?;

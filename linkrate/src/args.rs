@@ -26,8 +26,8 @@ use linkrate_sys::tell;
 use crate::exit::{EXIT_CODES, Exit};
 use crate::program;
 use crate::version;
-use adapter::AdapterCommand;
-use doctor::DoctorArgs;
+use adapter::{AdapterCommand, ModelsArgs};
+use doctor::{DoctorArgs, RestoreArgs};
 use iperf3::Iperf3Args;
 use lab::LabCommand;
 use limit::LimitArgs;
@@ -55,28 +55,34 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run studies: a question, its runs, its report
-    #[command(subcommand)]
+    #[command(flatten)]
     Study(StudyCommand),
-    /// Measure one workload in a lab on this machine
+    /// The same as run, list, show, ...
+    #[command(subcommand, name = "study", hide = true)]
+    OfStudy(StudyCommand),
+    /// Run one test, like iperf3 or netperf
     Measure(MeasureArgs),
-    /// Keep a lab up and run any program over its virtual adapters
+    /// Compute the theoretical maximum throughput of a link
+    Limit(LimitArgs),
+    /// Start a virtual test network and run any program in it
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Show models of virtual adapters; show and change the ports of a lab that is up
+    /// Inspect and change the adapters of a running lab
     #[command(subcommand)]
     Adapter(AdapterCommand),
-    /// Compute the highest payload rate that a link can carry
-    Limit(LimitArgs),
-    /// Check what this host can measure, and how it could be tuned
+    /// List the emulated adapters, or check and show the model in a file
+    Models(ModelsArgs),
+    /// Check this host and suggest tuning
     Doctor(DoctorArgs),
+    /// Undo changes of interfaces that a killed process has left behind
+    Restore(RestoreArgs),
     /// Serve clients of iperf3 and netperf
     Serve(ServeArgs),
-    /// Measure as a client of netperf: its options, its output, linkrate's instrument
+    /// Drop-in client in place of netperf, with linkrate's CPU meters
     Netperf(NetperfArgs),
-    /// Measure as iperf3 does, with its options and its output
+    /// Drop-in client and server in place of iperf3
     Iperf3(Box<Iperf3Args>),
-    /// Print what a shell needs to complete the words of linkrate
+    /// Generate shell completions
     Completions(CompletionsArgs),
     /// Write the manual pages into a directory
     #[command(hide = true)]

@@ -9,6 +9,7 @@ pub mod limit;
 pub mod measure;
 pub mod netperf;
 pub mod package;
+pub mod restore;
 pub mod serve;
 pub mod study;
 mod testbed;

@@ -24,15 +24,17 @@ use crate::exit::{Exit, Failure};
 fn main() -> std::process::ExitCode {
     let cli = Cli::try_parse_from(program::words()).unwrap_or_else(|error| args::refuse(&error));
     let result = match cli.command {
-        Command::Study(command) => commands::study::run(command),
+        Command::Study(command) | Command::OfStudy(command) => commands::study::run(command),
         Command::Measure(arguments) => commands::measure::run(&arguments),
         // the exit code of the program, not one of linkrate's
         Command::Lab(command) => {
             return commands::lab::run(command).unwrap_or_else(|failure| failure.print().into());
         }
         Command::Adapter(command) => commands::adapter::run(command),
+        Command::Models(arguments) => commands::adapter::models(&arguments),
         Command::Limit(command) => commands::limit::run(&command),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Restore(arguments) => commands::restore::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
         // its words are read as netperf reads them
         Command::Netperf(_) => commands::netperf::run(),

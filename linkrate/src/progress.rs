@@ -1,11 +1,14 @@
-//! Progress on stderr, when it is a terminal; otherwise silence.
+//! Progress on stderr: a bar on a terminal, else a line at the beginning and at each tenth.
 
 mod terminal;
 
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use linkrate_stats::stop::{Decision, Wanting};
+use linkrate_report::number;
+use linkrate_stats::stop::{Decision, Wanting, Watched};
+use linkrate_study::analysis::watched::OVER;
 use linkrate_study::names;
 use linkrate_study::runner::{Event, Observer, Remaining};
 use linkrate_sys::tell;
@@ -23,6 +26,10 @@ pub struct StudyProgress {
     precision: f64,
     /// The widest figure after the last block, as a clause; empty without one.
     widest: String,
+    /// The largest effect so far, as a clause; empty without one.
+    effect: String,
+    /// Tenths that have their line; `None` where there is a bar, or no one to read lines.
+    tenths: Option<u32>,
 }
 
 impl StudyProgress {
@@ -30,7 +37,25 @@ impl StudyProgress {
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(Some(1), terminal::draw_target());
         bar.set_style(style("[{bar:24}] {elapsed} {prefix} {wide_msg}"));
-        Self { bar, precision: 0.0, widest: String::new() }
+        Self { bar, precision: 0.0, widest: String::new(), effect: String::new(), tenths: None }
+    }
+
+    /// The same, with lines where stderr is no terminal.
+    pub fn with_lines() -> Self {
+        let tenths = (!io::stderr().is_terminal()).then_some(0);
+        Self { tenths, ..Self::new() }
+    }
+
+    /// A line where another tenth of the time has passed.
+    fn tell_tenth(&mut self, spent: Duration, remaining: Remaining) {
+        let Some(told) = self.tenths else { return };
+        let all = (spent + remaining.likely).as_secs_f64();
+        let tenths = if all > 0.0 { (spent.as_secs_f64() / all * 10.0) as u32 } else { 0 };
+        if tenths > told && tenths < 10 {
+            self.tenths = Some(tenths);
+            let left = whole_seconds(remaining.likely);
+            tell::line(format_args!("note: {} %, {left} left{}", tenths * 10, self.effect));
+        }
     }
 
     /// Takes the bar away.
@@ -38,8 +63,9 @@ impl StudyProgress {
         self.bar.finish_and_clear();
     }
 
-    fn show_time(&self, remaining: Remaining) {
+    fn show_time(&mut self, remaining: Remaining) {
         let spent = self.bar.elapsed();
+        self.tell_tenth(spent, remaining);
         self.bar.set_length(millis(spent + remaining.likely).max(1));
         self.bar.set_position(millis(spent));
         let most = if remaining.at_most > remaining.likely {
@@ -56,6 +82,11 @@ impl Observer for StudyProgress {
         match event {
             Event::SessionStarted { study, changed_facts, remaining, .. } => {
                 self.precision = study.method.precision;
+                if self.tenths.is_some() {
+                    let cells = linkrate_report::words::count(study.cells.len(), "cell");
+                    let time = whole_seconds(remaining.likely);
+                    tell::line(format_args!("note: {}: {cells}, about {time}", study.name));
+                }
                 for fact in changed_facts {
                     self.bar.suspend(|| tell::line(format_args!("warning: {fact}")));
                 }
@@ -72,9 +103,10 @@ impl Observer for StudyProgress {
                     None => what,
                 };
                 self.bar.set_message(format!(
-                    "block {}, run {} of {of}: {what}{}",
+                    "block {}, run {} of {of}: {what}{}{}",
                     block + 1,
                     position + 1,
+                    self.effect,
                     self.widest
                 ));
             }
@@ -85,7 +117,8 @@ impl Observer for StudyProgress {
                 }
                 self.show_time(*remaining);
             }
-            Event::BlockEnded { decision, remaining, .. } => {
+            Event::BlockEnded { decision, remaining, watched, .. } => {
+                self.effect = largest_effect(watched).unwrap_or_default();
                 if let Decision::Continue(Wanting::Precision { name, half_width }) = decision {
                     let [now, asked] = [half_width, &self.precision].map(|width| width * 100.0);
                     self.widest = format!("; waits for {name}, ±{now:.1} % of ±{asked:.1} %");
@@ -95,6 +128,16 @@ impl Observer for StudyProgress {
             Event::SessionEnded { .. } => {}
         }
     }
+}
+
+/// The largest effect with an interval so far: `; service demand of TSO over no offload −63 % (−70 to −55 %)`.
+fn largest_effect(watched: &[Watched]) -> Option<String> {
+    let effects = watched.iter().filter(|one| one.name.contains(OVER));
+    let size = |one: &&Watched| one.interval.mean.ln().abs();
+    let known = effects.filter(|one| one.interval.low.is_some());
+    let largest = known.max_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let change = number::change(&largest.interval);
+    Some(format!("; {} {} ({})", largest.name, change.mean, change.ends?))
 }
 
 fn style(template: &str) -> ProgressStyle {

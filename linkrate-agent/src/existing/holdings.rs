@@ -80,7 +80,7 @@ impl Holdings {
             if let Some(error) = refused.into_iter().find(|error| !error.is_missing_device()) {
                 return Err(Refusal {
                     reason: format!("{interface} has settings of {}: {error}", found.holder),
-                    hint: Some("linkrate doctor --restore".to_owned()),
+                    hint: Some("linkrate restore".to_owned()),
                 });
             }
         }
@@ -173,7 +173,7 @@ impl Holdings {
             for error in refused {
                 tell::line(format_args!(
                     "warning: {interface}: a setting is not restored: {error}\n\
-                     hint: linkrate doctor --restore"
+                     hint: linkrate restore"
                 ));
             }
         }

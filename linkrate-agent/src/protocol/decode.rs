@@ -81,7 +81,7 @@ pub mod bounds {
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// It is no JSON of the expected shape.
-    #[error("message is not understood: {0}")]
+    #[error("cannot decode agent message: {0}")]
     Malformed(#[from] serde_json::Error),
     /// A value is out of bounds.
     #[error("{field} is {value}, expected {expected}")]

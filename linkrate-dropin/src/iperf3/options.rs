@@ -39,7 +39,7 @@ pub struct Options {
     pub bytes: u64,
     /// Messages that end it; 0 for none.
     pub blocks: u64,
-    /// Seconds at the beginning that are in no figure.
+    /// Omit the first N seconds from the results.
     pub omit_seconds: u32,
     /// Seconds between two reports; 0 for none.
     pub interval_seconds: f64,

@@ -22,7 +22,7 @@ const TEST_WITHOUT_VALUE: &str = "cCDj46";
 /// Options of a test that name results, or none for the usual ones.
 const SELECTORS: &str = "koO";
 
-/// Most seconds of a test, and most requests that are outstanding.
+/// Maximum duration of a test, seconds, and most requests that are outstanding.
 const MOST: u32 = 86_400;
 /// Most octets of a passphrase: what a message has room for.
 const MOST_PASSPHRASE: usize = 647;
@@ -133,7 +133,7 @@ pub struct Options {
     pub question: Option<Question>,
     /// How long it lasts.
     pub length: Length,
-    /// Whether to measure the CPU here, and there.
+    /// Whether to measure local (-c) and remote (-C) CPU utilization.
     pub cpu: [bool; 2],
     /// Whether to print headings.
     pub banner: bool,

@@ -51,7 +51,7 @@ pub struct Parameters {
     pub transport: Transport,
     /// Length of the test, s; 0 where octets or blocks end it.
     pub seconds: u32,
-    /// Seconds at the beginning that are in no figure.
+    /// Omit the first N seconds from the results.
     pub omit_seconds: u32,
     /// Octets after which it ends.
     pub bytes: u64,

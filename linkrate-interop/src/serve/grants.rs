@@ -42,7 +42,7 @@ impl FromStr for Network {
 pub struct Grants {
     /// Most tests at once.
     pub sessions: u32,
-    /// Most seconds of a test, its beginning that is left out included.
+    /// Maximum duration of a test, seconds, its beginning that is left out included.
     pub seconds: u32,
     /// Most seconds from the first octet of a client of netperf to its last request.
     pub session_seconds: u32,

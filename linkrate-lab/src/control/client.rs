@@ -33,7 +33,7 @@ pub enum ControlError {
         tail: String,
     },
     /// No lab is up.
-    #[error("no lab is up here")]
+    #[error("no running lab")]
     None,
     /// Several labs are up, and the command names no lab.
     #[error("{} labs are up here: {}", .names.len(), .names.join(", "))]

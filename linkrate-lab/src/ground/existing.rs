@@ -201,7 +201,7 @@ pub(crate) fn elsewhere(
             hint: "use ssh:HOST or slurm:NODE for another machine".to_owned(),
         }),
         FarEnd::Program { .. } => Err(LabError::Invalid {
-            what: format!("{end} is a program of others, which has no agent"),
+            what: format!("{end} is a plain iperf3 or netperf server; this needs a linkrate agent"),
             hint: "use ssh:HOST or slurm:NODE for an agent".to_owned(),
         }),
     }

@@ -204,7 +204,7 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
 }
 
 fn below(comparison: &StudyComparison) -> String {
-    format!("excluded: within the {} minimum", number::percent(comparison.minimum_effect))
+    format!("no relevant change: within the {} minimum", number::percent(comparison.minimum_effect))
 }
 
 fn effects(comparison: &StudyComparison) -> Vec<Group> {

@@ -150,8 +150,15 @@ fn one(
     let say = format!("{prefix}{verb} {}.", names::at_least(factor, best, or_more));
     let gain = format!("{} {}.", words::capitalised(&subject.text), told(true).join(", and "));
     let losses = told(false);
-    let mut cost = if losses.is_empty() {
-        format!("No adverse effect on {} was found.", names::listed(&compared(&of_step)))
+    let doubtful: Vec<String> = of_step
+        .iter()
+        .filter(|step| step.has_adverse_difference())
+        .map(|step| step.measured().to_owned())
+        .collect();
+    let mut cost = if losses.is_empty() && doubtful.is_empty() {
+        format!("No measured downside in {}.", names::listed(&compared(&of_step)))
+    } else if losses.is_empty() {
+        format!("Adverse effect of open size: on {}.", names::listed(&doubtful))
     } else {
         format!("Adverse effect: {it} {}.", losses.join(", and "))
     };
@@ -206,14 +213,17 @@ fn without_gain(
         measures.retain(|measure| !measure.is_empty());
         measures.sort();
         measures.dedup();
+        let differs = from_first.iter().any(|step| step.differs());
+        let what = if differs { "a difference of open size" } else { "no difference" };
         let say = format!(
-            "{prefix}{} {}: no difference was shown.",
+            "{prefix}{} {}: {what} was shown.",
             if prefix.is_empty() { "Between" } else { "between" },
             names::listed(&all)
         );
-        let cost = match measures.is_empty() {
-            true => "Too few blocks had runs of each.".to_owned(),
-            false => format!("No difference in {} favours one of them.", measures.join(" or ")),
+        let cost = match (measures.is_empty(), differs) {
+            (true, _) => "Too few blocks had runs of each.".to_owned(),
+            (_, true) => format!("It may be too small to matter: {}.", measures.join(" or ")),
+            _ => format!("No difference in {} favors one of them.", measures.join(" or ")),
         };
         let effects = from_first.iter().flat_map(|step| step.effects.iter().copied()).collect();
         return Advice { heading: "", say, gain: String::new(), cost, bound, effects };

@@ -55,9 +55,9 @@ fn failures(results: &StudyResults) -> Option<Sentence> {
     };
     let (shortest, longest) = (with_gap().min_by(order)?, with_gap().max_by(order)?);
     let text = match with_gap().count() {
-        1 => format!("The failure interrupts all flows together for {} at most.", told(longest)),
+        1 => format!("The failure interrupts all flows together for {} (median).", told(longest)),
         _ => format!(
-            "A failure interrupts all flows together for {} to {}.",
+            "A failure interrupts all flows together for {} to {} (medians).",
             told(shortest),
             told(longest)
         ),
@@ -140,21 +140,20 @@ fn not_shown_by(results: &StudyResults, group: &[&Step<'_>]) -> Sentence {
     let Some(step) = group.first() else {
         return Sentence { text: String::new(), effects: Vec::new() };
     };
-    let from = names::level(step.factor, step.from);
-    let to = names::level(step.factor, step.to);
     let effects: Vec<usize> = group.iter().flat_map(|step| step.effects.iter().copied()).collect();
     let of = |index: &usize| &results.effects[*index];
     let minimum = number::percent(results.minimum_effect);
+    let subject = step.subject();
+    let name = words::capitalised(&subject.text);
+    let verb =
+        |one: &str, many: &str| if subject.plural { many.to_owned() } else { one.to_owned() };
     let mut text = if effects.iter().all(|index| of(index).excluded) {
-        format!(
-            "A difference in {measures} of more than {minimum} is excluded between {from} and {to}"
-        )
+        let does = verb("does", "do");
+        format!("{name} {does} not change {measures} (difference below {minimum})")
     } else if effects.iter().any(|index| of(index).different) {
-        format!(
-            "A difference in {measures} is shown between {from} and {to}, and it may be less than {minimum}"
-        )
+        format!("{name} {} {measures}, perhaps by less than {minimum}", verb("changes", "change"))
     } else {
-        format!("No difference in {measures} was shown between {from} and {to}")
+        format!("No change of {measures} by {} was shown", subject.text)
     };
     if let ([only], Some(span)) = (group, step.span()) {
         let within = if only.effects.len() > 1 { "intervals within " } else { "interval " };
@@ -167,7 +166,10 @@ fn not_shown_by(results: &StudyResults, group: &[&Step<'_>]) -> Sentence {
             (full, all) if full == all => String::new(),
             (full, all) => format!(" in {full} of {all} cases"),
         };
-        text = format!("{text}; the links were full either way{cases}");
+        text = format!("{text}: the links are full either way{cases}");
+    }
+    if group.iter().any(|step| step.is_of_this_machine()) {
+        text = format!("{text}, on this machine");
     }
     text = format!("{text}{}.", in_part(results, step));
     Sentence { text, effects }

@@ -103,6 +103,26 @@ impl<'a> Step<'a> {
         self.claimed().into_iter().filter(|index| is_better(index) == better).collect()
     }
 
+    /// Whether an effect is shown to exist, with its size open.
+    pub fn differs(&self) -> bool {
+        self.effects.iter().any(|index| self.effect(*index).different)
+    }
+
+    /// Whether such an effect is for the worse.
+    pub fn has_adverse_difference(&self) -> bool {
+        let more_is_better = self.measure.more_is_better();
+        let is_adverse =
+            |effect: &Effect| effect.different && (effect.ratio.mean > 1.0) != more_is_better;
+        self.effects.iter().any(|index| is_adverse(self.effect(*index)))
+    }
+
+    /// Whether something other than the adapter limited a cell of any of its effects.
+    pub fn is_of_this_machine(&self) -> bool {
+        let marked =
+            |index: &usize| !marks::of_effect(self.results, self.effect(*index)).is_empty();
+        self.effects.iter().any(marked)
+    }
+
     /// The cell at one end of an effect.
     pub fn cell(&self, index: usize, end: &Level) -> Option<&'a CellResult> {
         let effect = self.effect(index);

@@ -597,7 +597,10 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         ("queue disciplines", |cell| by_discipline(&cell.evidence.disciplines)),
         ("queue disciplines of clients", |cell| by_discipline(&cell.evidence.client_disciplines)),
         ("discipline drops per run", discipline_drops),
-        ("adapter drops per run", |cell| Some(plain(counted(cell)?.drops.values().sum()))),
+        // an empty sum of floats is −0
+        ("adapter drops per run", |cell| {
+            Some(plain(counted(cell)?.drops.values().sum::<f64>() + 0.0))
+        }),
         ("wrong checksums per run", |cell| counted(cell)?.checksum_failures.map(plain)),
         ("idle time from", |cell| cell.evidence.idle_source.map(|source| source.name().to_owned())),
     ];
@@ -731,6 +734,7 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
         (None, _) => "idle".to_owned(),
         (Some(index), levels) => levels.map_or_else(|| format!("cell {index}"), names::cell),
     };
+    let cell = if results.is_aa(run) { format!("{cell} (A/A)") } else { cell };
     let block = match run.imported() {
         Some(_) => ABSENT.to_owned(),
         // people count from 1

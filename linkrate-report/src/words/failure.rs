@@ -2,7 +2,7 @@
 
 use linkrate_study::analysis::failure::{FailureFigures, Moment};
 use linkrate_study::names;
-use linkrate_study::quantity::Quantity;
+use linkrate_study::quantity::{Interval, Quantity};
 use linkrate_study::results::{CellResult, StudyResults};
 
 use crate::number::{self, ABSENT};
@@ -14,7 +14,7 @@ const NOT_MOVED: &str = "not within the run";
 /// What stands for a rate that did not come back.
 const NOT_RESTORED: &str = "not within the run";
 
-/// A figure of a failure and the half-width of its interval, or the number of runs that have the figure.
+/// A figure of a failure and the ends of its interval, or the number of runs that have the figure.
 pub type Figure = (String, Option<String>);
 
 /// A head, and the figure of a cell below it.
@@ -72,7 +72,7 @@ pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
         false => format!("Frames that were overtaken, per run: {}.", overtaken.join("; ")),
     };
     format!(
-        "{} Times are from the fault. A gap is a time without a received byte: the longest one of all \
+        "{} Figures are medians over the runs, with the range in which the median lies. Times are from the fault. A gap is a time without a received byte: the longest one of all \
          flows together, of the flow that was hit worst, and of a flow before the fault. Every byte \
          arrived once and in its place: {} were compared. {order}",
         moments(cells),
@@ -80,9 +80,23 @@ pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
     )
 }
 
+/// A median and the ends of its interval, which are order statistics and may lie at any distance from it.
 fn figure(quantity: Option<Quantity>) -> Figure {
     let Some(quantity) = quantity else { return (ABSENT.to_owned(), None) };
-    (number::plain(&quantity), number::margin(&quantity))
+    let at = |mean: f64| {
+        let interval = Interval { mean, low: None, high: None };
+        number::plain(&Quantity { interval, ..quantity })
+    };
+    let ends = quantity.interval.low.zip(quantity.interval.high);
+    let ends = ends.map(|(low, high)| {
+        let (low, high) = (at(low), at(high));
+        // one unit for both
+        match low.split_once(' ').zip(high.split_once(' ')) {
+            Some(((value, unit), (_, other))) if unit == other => format!("{value} to {high}"),
+            _ => format!("{low} to {high}"),
+        }
+    });
+    (number::plain(&quantity), ends)
 }
 
 /// `None` where it could not be: nothing could take over.
@@ -103,7 +117,7 @@ fn moment(moment: &Moment, runs: u32, never: &str) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_study::quantity::{Interval, Unit};
+    use linkrate_study::quantity::Unit;
 
     use super::*;
 
@@ -121,6 +135,9 @@ mod tests {
         assert_eq!(figure(None, 0), (NOT_DETECTED.to_owned(), None));
         let in_two = Some("in 2 of 5 runs".to_owned());
         assert_eq!(figure(Some(3.1e6), 2), ("3.10 ms".to_owned(), in_two));
-        assert_eq!(figure(Some(3.1e6), 5), ("3.10 ms".to_owned(), Some("±10 %".to_owned())));
+        assert_eq!(
+            figure(Some(3.1e6), 5),
+            ("3.10 ms".to_owned(), Some("2.79 to 3.41 ms".to_owned()))
+        );
     }
 }

@@ -32,7 +32,7 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let has = |basis| results.published.iter().any(|one| one.basis == basis);
     let derived = ("derived", "computed from figures that the paper prints".to_owned());
     let parameter =
-        ("parameter", "the model was made from this figure: agreement is no prediction".to_owned());
+        ("parameter", "used to calibrate the model: no independent evidence".to_owned());
     let one_side = results.published.iter().any(|one| one.factor.as_deref() == Some(worth::FACTOR));
     let one_side = one_side.then(|| {
         let meaning = "an emulated driver, whose system calls no real adapter needs, is in the cost without TOE alone";
@@ -100,7 +100,7 @@ fn remedy(results: &StudyResults) -> Option<f64> {
 }
 
 /// What marks a figure of this machine.
-const HOST_LIMITED: &str = " ‡";
+pub(crate) const HOST_LIMITED: &str = " ‡";
 
 /// What marks a mean over several combinations of levels that leaves some out.
 const LEFT_OUT: &str = "left out";

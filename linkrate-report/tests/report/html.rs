@@ -39,7 +39,7 @@ fn figures_verdicts_and_reasons_are_on_the_page() {
         "window (transmit 68.0 %, receive 68.0 % of sending time)",
         "the SUT may do more with stronger clients",
         "−83.8 to −82.8 %",
-        "open: includes no change",
+        "inconclusive: may be none",
         "below the 2 % minimum",
         "read back rx-gro",
         "powersave",
@@ -66,11 +66,11 @@ fn adapter_figures_and_published_ones_are_on_the_page() {
         "+178.63 Mb/s",
         "<dt>frame sent on the wire</dt><dd>1511 B</dd>",
         "eth0 98.9/2.2 %, eth1 98.9/2.2 %",
-        "compare the changes, not the figures",
+        "compare relative changes",
         // drawings have the marks of the table, and their meanings
         "transmit ‡: published +178.63 Mb/s",
         "dot with interval: measured here. ‡: something other than the adapter was the limit",
-        "dot with interval: measured here. Parameter: the model was made from this figure",
+        "dot with interval: measured here. Parameter: used to calibrate the model",
     ] {
         assert!(html.contains(needle), "{needle}");
     }

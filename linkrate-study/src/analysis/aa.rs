@@ -1,38 +1,46 @@
 //! The A/A test: the first cell of a study, measured twice in each block.
 //!
-//! The two runs are alike in all that the study sets, and come at random places of the block. What their ratio differs from
-//! 1 by, beyond its interval, is no effect of a level: an order that matters, a testbed that drifts within blocks, intervals
-//! that are too narrow. An effect of that size is then no news.
+//! The two runs are alike in all that the study sets, and come at random places of the block. The ratio of the later to the
+//! earlier is 1, but for what time does within blocks (drift, a state that one run leaves to the next), and its interval is
+//! what two identical cells differ by: an effect of that size is no news.
 
-use crate::analysis::effects::{self, Comparison};
-use crate::analysis::measures::RunsByCell;
-use crate::levels::Level;
+use std::collections::BTreeMap;
+
+use crate::analysis::effects;
+use crate::analysis::measures::{RunsByCell, figure};
+use crate::analysis::unsure::{self, Reach};
 use crate::names;
+use crate::quantity::Measure;
 use crate::results::{Aa, AaRatio};
+use crate::store::StoredRun;
 use crate::study::Study;
+use linkrate_stats::paired;
 
 /// The ratios, with intervals of the given level; `None` without an A/A test, or a pair of good runs.
 pub fn of(study: &Study, runs: &RunsByCell<'_>, level: f64) -> Option<Aa> {
     let cell = study.cells.first()?;
-    let run = |number: u64| Level::Number(number);
-    let twice = Comparison {
-        factor: "run".to_owned(),
-        from: run(1),
-        to: run(2),
-        at: cell.levels.clone(),
-        from_cell: 0,
-        to_cell: study.aa_cell()? as usize,
-        measures: effects::measures(&cell.spec, &cell.spec),
-    };
-    let ratios: Vec<AaRatio> = effects::compare(&twice, runs, level, study.method.minimum_effect)
-        .into_iter()
-        .map(|effect| AaRatio {
-            measure: effect.measure,
-            ratio: effect.ratio,
-            blocks: effect.pairs,
-        })
-        .collect();
+    let cells = [0, study.aa_cell()? as usize];
+    let measures = effects::measures(&cell.spec, &cell.spec);
+    let ratios = measures.iter().filter_map(|measure| {
+        let [first, second] = cells.map(|cell| in_order(runs, cell, *measure));
+        let pairs = first.iter().filter_map(|(block, one)| {
+            let other = second.get(block)?;
+            let (earlier, later) = if one < other { (one, other) } else { (other, one) };
+            Some((Some(earlier.1), Some(later.1)))
+        });
+        let found = paired::ratio(pairs, level)?;
+        let unsure = cells.map(|cell| unsure::of_cell(runs, cell, *measure));
+        let ratio = Reach::of_ratio(unsure).widen(found.ratio);
+        Some(AaRatio { measure: *measure, ratio, blocks: found.pairs })
+    });
+    let ratios: Vec<AaRatio> = ratios.collect();
     (!ratios.is_empty()).then(|| Aa { levels: cell.levels.clone(), ratios })
+}
+
+/// The figures of a cell by block, each behind the place of its run.
+fn in_order(runs: &RunsByCell<'_>, cell: usize, measure: Measure) -> BTreeMap<u32, (u32, f64)> {
+    let figure = |run: &&StoredRun| Some((run.block, (run.sequence, figure(measure, run)?)));
+    runs.cell(cell).iter().filter_map(figure).collect()
 }
 
 /// A warning where the two runs differ by more than the smallest effect that is claimed, a fraction.
@@ -46,7 +54,7 @@ pub fn warning(found: &Aa, minimum: f64) -> Option<String> {
         .collect();
     (!beyond.is_empty()).then(|| {
         format!(
-            "The same cell measured twice in each block differs by {}. Effects of this size may be none of the levels.",
+            "The same cell measured twice in each block differs by {} from the earlier run to the later. Effects of this size may be none of the levels.",
             names::listed(&beyond)
         )
     })

@@ -84,9 +84,10 @@ fn widened(interval: Interval, not_attributed: f64, share: f64) -> Interval {
     }
 }
 
-/// The parts with intervals of this level; `None` unless all runs have them.
+/// The parts with intervals of this level; `None` unless all good runs have them.
 pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
-    let parts = runs.iter().map(|run| of_run(run)).collect::<Option<Vec<Parts>>>()?;
+    let good = runs.iter().filter(|run| run.is_good());
+    let parts = good.map(|run| of_run(run)).collect::<Option<Vec<Parts>>>()?;
     let values = |of: &dyn Fn(&Parts) -> f64| -> Vec<f64> { parts.iter().map(of).collect() };
     let not_attributed = mean(&values(&|parts| parts.not_attributed))?;
     let excess = mean(&values(&|parts| parts.excess))?;
@@ -128,7 +129,8 @@ pub fn without_driver(
     let cells = [comparison.from_cell, comparison.to_cell];
     let [from, to] = cells.map(|cell| {
         let part = |run: &&StoredRun| Some((run.block, of_run(run)?));
-        runs.cell(cell).iter().map(part).collect::<Option<BTreeMap<u32, Parts>>>()
+        let good = runs.cell(cell).iter().filter(|run| run.is_good());
+        good.map(part).collect::<Option<BTreeMap<u32, Parts>>>()
     });
     let parts = [from?, to?];
     if !parts.iter().flat_map(BTreeMap::values).all(|parts| parts.has_driver) {

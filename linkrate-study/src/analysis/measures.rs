@@ -27,6 +27,8 @@ pub struct RunsByCell<'a> {
     /// Good runs of each cell in blocks that fell.
     left_out: Vec<u32>,
     fallen: BTreeSet<u32>,
+    /// Cells of the study, without that of an A/A test.
+    of_figures: usize,
 }
 
 /// Blocks in which something from outside spoiled a run of a cell that has good ones, or an idle run.
@@ -51,6 +53,7 @@ impl<'a> RunsByCell<'a> {
             idle: Vec::new(),
             left_out: vec![0; cells],
             fallen: fallen_blocks(study, runs),
+            of_figures: study.cells.len(),
         };
         for run in runs {
             let falls = run.is_good() && sorted.fallen.contains(&run.block);
@@ -89,9 +92,9 @@ impl<'a> RunsByCell<'a> {
         &self.idle
     }
 
-    /// Every run, cell by cell, the idle runs last.
+    /// Every run behind a cell's figures, cell by cell, the idle runs last. The second runs of an A/A test are behind none.
     pub fn all(&self) -> impl Iterator<Item = &'a StoredRun> + '_ {
-        self.cells.iter().chain([&self.idle]).flatten().copied()
+        self.cells.iter().take(self.of_figures).chain([&self.idle]).flatten().copied()
     }
 
     /// Blocks of which every run is stored. A block of a fleet has the turns of all pairs.

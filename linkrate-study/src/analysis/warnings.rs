@@ -56,7 +56,7 @@ pub const LOST_PERCENT: f64 = 0.1;
 pub const UNKNOWN_PERCENT: f64 = 5.0;
 
 /// The mark of a study that did not end as it was planned: who ends a study when a claim appears finds
-/// effects that do not exist. A budget that was set anew with `study resume` is such an end too, and so are
+/// effects that do not exist. A budget that was set anew with `resume` is such an end too, and so are
 /// the death of linkrate or of its testbed and a run that failed, which someone may have caused.
 pub fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
     let end = match &stored.ended {
@@ -75,7 +75,7 @@ pub fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<Stri
             "The study {end} after {blocks} blocks. If its figures are the reason for this end, its \
              claims are wrong more often than its confidence says: of simulated studies of one \
              effect that were ended at the first claim, a fifth claimed an effect that does not \
-             exist. `linkrate study resume` completes the study."
+             exist. `linkrate resume` completes the study."
         )
     })
 }

@@ -11,6 +11,9 @@ use linkrate_stats::interval::{of_mean, relative_half_width};
 use linkrate_stats::mirroring;
 use linkrate_stats::stop::{self, Watched};
 
+/// What stands between the levels in the name of an effect.
+pub const OVER: &str = " over ";
+
 /// How precise a cell is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CellPrecision {
@@ -53,7 +56,7 @@ pub fn watched(
             };
             found.push(Watched {
                 name: format!(
-                    "{} of {} over {}{place}",
+                    "{} of {}{OVER}{}{place}",
                     effect.measure.word(),
                     names::level(&effect.factor, &effect.to),
                     names::level(&effect.factor, &effect.from)

@@ -84,7 +84,7 @@ pub struct Payback {
     pub outcome: Outcome,
     /// The bytes that a connection must carry after its hand-over; absent unless it pays.
     pub bytes: Option<Quantity>,
-    /// The same by what is saved beside the emulated driver; absent unless it pays so, and where the parts of the service
+    /// The same by what is saved beside the emulated driver; absent unless it pays, and where the parts of the service
     /// demands are not known.
     pub bytes_without_driver: Option<Quantity>,
     /// Blocks with all runs.
@@ -256,7 +256,10 @@ fn paybacks(
         let at_corners = corners.iter().map(|saved| Some(paid_after(saved)?.quotient));
         let bytes = unsure::with_corners(found.quotient, at_corners);
         let is_bounded = |bytes: &Interval| bytes.low.is_some_and(|low| low > 0.0);
-        let bounded = is_bounded(&bytes);
+        // what pays by the emulated driver alone may not pay on hardware
+        let beside = without_driver.as_ref().map(|saved| Some(paid_after(saved)?.quotient));
+        let beside = beside.map(|bytes| bytes.filter(&is_bounded));
+        let bounded = is_bounded(&bytes) && beside != Some(None);
         let outcome = match (effect.claimed, effect.ratio.mean < 1.0) {
             (true, true) if bounded => Outcome::Pays,
             (true, false) => Outcome::Never,
@@ -271,10 +274,9 @@ fn paybacks(
             saved: Quantity { interval, unit: Unit::MicrosecondsPerKb },
             outcome,
             bytes: pays.then_some(Quantity { interval: bytes, unit: Unit::Bytes }),
-            bytes_without_driver: without_driver
-                .as_ref()
-                .and_then(|saved| Some(paid_after(saved)?.quotient))
-                .filter(|bytes| pays && is_bounded(bytes))
+            bytes_without_driver: beside
+                .flatten()
+                .filter(|_| pays)
                 .map(|interval| Quantity { interval, unit: Unit::Bytes }),
             pairs: found.pairs,
         })

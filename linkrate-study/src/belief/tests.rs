@@ -284,7 +284,10 @@ fn refuses_payload_that_the_interface_did_not_carry() {
 #[test]
 fn a_run_without_traffic_has_no_figures() {
     let nothing = fixture::stream(0.0, 0.5);
-    assert_eq!(refused(&TestbedSpec::default(), &nothing), "nothing arrived in the window");
+    assert_eq!(
+        refused(&TestbedSpec::default(), &nothing),
+        "no data received during the measurement"
+    );
     let idle = RunSpec { task: Task::Idle, ..fixture::ladder().cells[0].spec.clone() };
     let (testbed, observed) = (TestbedSpec::default(), Observed::default());
     let run = Run {

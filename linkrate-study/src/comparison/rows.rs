@@ -25,6 +25,15 @@ pub const FEWEST_SETS: u32 = 3;
 /// A cell's figure by block, or by set.
 type ByBlock = BTreeMap<u32, f64>;
 
+/// How far figures may be off beside their scatter.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    /// The share by which those of each set may be too high.
+    unsure: [f64; 2],
+    /// The measure whose scatter between sessions they have.
+    scatters_as: Measure,
+}
+
 /// Both sets with their runs sorted into cells.
 pub struct Rows<'a> {
     baseline: Side<'a>,
@@ -78,7 +87,7 @@ impl<'a> Rows<'a> {
                 if untold(&self.baseline, &first) || untold(&self.candidate, &second) {
                     return None;
                 }
-                self.row(*measure, *unit, [&first, &second], self.unsure((a, b), *measure))
+                self.row((*measure, *unit), [&first, &second], self.doubt((a, b), *measure))
             });
             CellComparison {
                 levels: cells[a].levels.clone(),
@@ -102,7 +111,8 @@ impl<'a> Rows<'a> {
             let pairs = ends.into_iter().filter_map(|ends| {
                 let first = first.remove(&ends).unwrap_or_default();
                 let second = second.remove(&ends).unwrap_or_default();
-                let row = self.row(measure, unit, [&first, &second], [0.0; 2])?;
+                let doubt = Doubt { unsure: [0.0; 2], ..self.doubt((a, b), measure) };
+                let row = self.row((measure, unit), [&first, &second], doubt)?;
                 let (sender, receiver) = ends;
                 Some(PairComparison { sender, receiver, levels: cells[a].levels.clone(), row })
             });
@@ -111,19 +121,33 @@ impl<'a> Rows<'a> {
         self.pairs().flat_map(of_cell).collect()
     }
 
-    /// The share by which the figures of each set may be too high, in a pair of cells.
-    fn unsure(&self, (a, b): (usize, usize), measure: Measure) -> [f64; 2] {
-        [self.baseline.unsure(a, measure), self.candidate.unsure(b, measure)]
+    /// How far the figures of a pair of cells may be off.
+    fn doubt(&self, (a, b): (usize, usize), measure: Measure) -> Doubt {
+        Doubt {
+            unsure: [self.baseline.unsure(a, measure), self.candidate.unsure(b, measure)],
+            scatters_as: self.scatters_as([(&self.baseline, a), (&self.candidate, b)], measure),
+        }
     }
 
-    /// A row that is not judged yet; `None` when neither set has a figure. `unsure` is the share by which
-    /// the figures of each set may be too high.
+    /// The measure whose scatter between sessions is that of this one in some cells: a rate that something other than the
+    /// adapter limited is as sure as a cost.
+    fn scatters_as<'s, const N: usize>(
+        &self,
+        cells: [(&'s Side<'a>, usize); N],
+        measure: Measure,
+    ) -> Measure {
+        match cells.into_iter().all(|(side, cell)| side.is_limited_by_the_adapter(cell)) {
+            true => measure,
+            false => Measure::ServiceDemand,
+        }
+    }
+
+    /// A row that is not judged yet; `None` when neither set has a figure.
     fn row(
         &self,
-        measure: Measure,
-        unit: Unit,
+        (measure, unit): (Measure, Unit),
         [first, second]: [&[f64]; 2],
-        unsure: [f64; 2],
+        Doubt { unsure, scatters_as }: Doubt,
     ) -> Option<MeasureRow> {
         let figure = |values: &[f64], share: f64| {
             let interval = unsure::of_mean(of_mean(values, self.confidence)?, share);
@@ -138,7 +162,7 @@ impl<'a> Rows<'a> {
         };
         let found = independent::ratio(first, second, self.confidence);
         let found =
-            found.map(|found| self.between_sessions(found, measure, false, self.confidence));
+            found.map(|found| self.between_sessions(found, scatters_as, false, self.confidence));
         let test = found.and_then(|found| found.test).filter(|_| self.enough(first, second));
         let reach = Reach::of_ratio(unsure);
         Some(MeasureRow {
@@ -170,13 +194,13 @@ impl<'a> Rows<'a> {
             let of_unit = |a: &usize| {
                 measures(cells[*a].spec.is_transactional()).contains(&(*measure, *unit))
             };
-            let (figures, unsure): (Vec<(ByBlock, ByBlock)>, Vec<[f64; 2]>) = self
+            let (figures, doubts): (Vec<(ByBlock, ByBlock)>, Vec<Doubt>) = self
                 .pairs()
                 .filter(|(a, _)| of_unit(a))
                 .map(|(a, b)| {
                     let figures =
                         (self.baseline.by_unit(a, *measure), self.candidate.by_unit(b, *measure));
-                    (figures, self.unsure((a, b), *measure))
+                    (figures, self.doubt((a, b), *measure))
                 })
                 .filter(|((a, b), _)| !a.is_empty() && !b.is_empty())
                 .unzip();
@@ -184,11 +208,13 @@ impl<'a> Rows<'a> {
                 continue;
             }
             let unsure =
-                [0, 1].map(|set| mean(&unsure.iter().map(|of| of[set]).collect::<Vec<_>>()));
+                [0, 1].map(|set| mean(&doubts.iter().map(|of| of.unsure[set]).collect::<Vec<_>>()));
             let unsure = unsure.map(|share| share.unwrap_or(0.0));
+            let other = doubts.iter().map(|of| of.scatters_as).find(|of| of != measure);
+            let doubt = Doubt { unsure, scatters_as: other.unwrap_or(*measure) };
             let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
             let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
-            let row = self.row(*measure, *unit, [&first, &second], unsure);
+            let row = self.row((*measure, *unit), [&first, &second], doubt);
             rows.extend(row.map(|row| MeasureRow { baseline: None, candidate: None, ..row }));
         }
         rows
@@ -253,7 +279,14 @@ impl<'a> Rows<'a> {
                 let Some(found) = independent::ratio(&first, &second, level) else {
                     continue;
                 };
-                let found = self.between_sessions(found, measure, true, level);
+                let ends = [
+                    (&self.baseline, comparison.from_cell),
+                    (&self.baseline, comparison.to_cell),
+                    (&self.candidate, from),
+                    (&self.candidate, to),
+                ];
+                let scatters_as = self.scatters_as(ends, measure);
+                let found = self.between_sessions(found, scatters_as, true, level);
                 let test = found.test.filter(|_| self.enough(&first, &second));
                 let reach = Reach::of_change(before, after);
                 rows.push(EffectRow {

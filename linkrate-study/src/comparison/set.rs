@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::measures::{self, RunsByCell};
-use crate::analysis::unsure;
+use crate::analysis::{shares, unsure};
 use crate::comparison::SetSummary;
 use crate::comparison::conditions::find;
 use crate::quantity::{Measure, Unit};
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
+use crate::verdict::judge;
 use linkrate_stats::sample::mean;
 
 /// A sender and a receiver of a fleet, by their names.
@@ -143,6 +144,12 @@ impl<'a> Set<'a> {
         }
     }
 
+    /// Whether the adapter is what limited a cell.
+    pub fn is_limited_by_the_adapter(&self, cell: usize) -> bool {
+        let scale = self.stored.plan.study.testbed.scale;
+        judge(&shares::of_runs(self.runs.cell(cell).iter().copied(), scale)).is_of_the_adapter()
+    }
+
     /// Runs of a cell without figures.
     pub fn failed(&self, cell: usize) -> u32 {
         number(self.runs.cell(cell).iter().filter(|run| run.failure().is_some()).count())
@@ -260,6 +267,11 @@ impl<'a> Side<'a> {
         let shares: Vec<f64> =
             self.with_cell(cell).map(|(set, cell)| set.unsure(cell, measure)).collect();
         mean(&shares).unwrap_or(0.0)
+    }
+
+    /// Whether the adapter is what limited a cell in all sets.
+    pub fn is_limited_by_the_adapter(&self, cell: usize) -> bool {
+        self.with_cell(cell).all(|(set, cell)| set.is_limited_by_the_adapter(cell))
     }
 
     /// Runs of a cell without figures, in all sets.

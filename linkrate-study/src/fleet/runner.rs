@@ -330,6 +330,7 @@ impl Session<'_> {
             observer.event(&Event::BlockEnded {
                 block,
                 cells: &[],
+                watched: &[],
                 decision: &decision,
                 remaining,
             });

@@ -68,6 +68,10 @@ fn a_comparison_wants_the_word_that_the_conditions_were_the_same() {
     let ComparisonError::Different(differences) = &refused else { panic!("{refused}") };
     assert_eq!(differences.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["imported"]);
     let allowed = Criteria { allow: vec!["imported".to_owned()], ..Criteria::default() };
+    // what limited the rate is not known, so that it may scatter as a cost does
+    let found = compare(&[&slow], &[&fast], &allowed).unwrap();
+    assert_eq!(found.cells[0].rows[0].verdict, Finding::NotShown);
+    let allowed = Criteria { session_scatter: Some(0.002), ..allowed };
     let found = compare(&[&slow], &[&fast], &allowed).unwrap();
     assert_eq!(found.cells[0].rows[0].verdict, Finding::Better);
     assert_eq!((found.cells[0].rows.len(), found.overall.len(), found.effects.len()), (1, 0, 0));

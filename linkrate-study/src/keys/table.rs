@@ -45,7 +45,7 @@ const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
 const WORKLOAD: &[Key] = &[
     Key {
         name: "kind",
-        help: "Shape of the exchange (netperf: TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR; \
+        help: "Type of traffic (netperf: TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR; \
                Chariot: transfers; Data Protector: backup)",
         values: Values::Word(&[
             ("stream", |s| s.workload.kind = Protocol::Stream),
@@ -98,8 +98,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "message",
-        help: "Bytes that a stream or a transfer hands to the kernel in one call, or payload of one \
-               datagram",
+        help: "Bytes per send call of a stream or a transfer, or payload of one datagram",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.message = size },
     },
     Key {
@@ -114,7 +113,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "transfer",
-        help: "Bytes of one transfer, which ends with the word of the far end that they arrived",
+        help: "Size of one transfer, which is complete when the receiver acknowledges it",
         values: Values::Size {
             range: (1, 1 << 40),
             absent: None,
@@ -144,7 +143,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "directory",
-        help: "Directory in whose file system the clients of a backup have their files",
+        help: "Directory for the files of a backup's clients",
         values: Values::Directory(|s, name| s.workload.backup.directory = name),
     },
     Key {
@@ -206,8 +205,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "working-set",
-        help: "Memory of each end of a flow that plain payload is sent from and received into; \"auto\" \
-               is that of netperf: two messages or more to send, 256 KiB to receive",
+        help: "Size of the buffer rings that plain payload is sent from and received into; \"auto\": as netperf, two messages or more to send, 256 KiB to receive",
         values: Values::Size {
             range: (4096, 1 << 30),
             absent: Some("auto"),
@@ -216,13 +214,12 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "gathering",
-        help: "Receivers at the clients sleep for 10 \u{b5}s while much data arrives, and take it in large \
-               pieces",
+        help: "Clients batch receives: they sleep for 10 \u{b5}s under load and read in large pieces",
         values: Values::Switch(|s, on| s.workload.gathering = on),
     },
     Key {
         name: "udp-segment",
-        help: "UDP_SEGMENT: the kernel cuts a message into datagrams with this much payload",
+        help: "UDP_SEGMENT: the kernel segments a message into datagrams of this payload",
         values: Values::Size {
             range: (1, MAX_DATAGRAM),
             absent: Some("off"),
@@ -236,9 +233,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "cpu-binding",
-        help: "Bind each flow of the system under test to the CPU that takes the interrupts of its \
-               interface (netperf -T), instead of leaving it to the scheduler; needs two CPUs of the \
-               system under test",
+        help: "Bind each flow of the system under test to the CPU that handles its interface's interrupts (netperf -T); needs at least two SUT CPUs",
         values: Values::Switch(|s, on| s.workload.cpu_binding = on),
     },
     Key {
@@ -254,7 +249,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "event",
-        help: "What fails inside the window: the link, silently or not, a switch, or a port of \
+        help: "What fails during the measurement: the link, silently or not, a switch, or a port of \
                an aggregate is removed",
         values: Values::Word(&[
             ("none", |s| s.event.fault = None),
@@ -268,12 +263,12 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "event-at",
-        help: "When it fails, from the opening of the window; a quarter of the window if not given",
+        help: "When it fails, from the beginning of the measurement; default: after a quarter of it",
         values: Values::Time { range: MOMENTS, absent: None, set: |s, at| s.event.at = at },
     },
     Key {
         name: "event-recover",
-        help: "When it recovers, from the opening of the window; never if not given",
+        help: "When it recovers, from the beginning of the measurement; default: never",
         values: Values::Time {
             range: MOMENTS,
             absent: Some("never"),

@@ -82,7 +82,7 @@ pub enum StoreError {
         reason: String,
     },
     /// A value would not read back from the disk, so it was not written.
-    #[error("{} cannot hold this: {reason}", path.display())]
+    #[error("{} cannot write to this: {reason}", path.display())]
     Unreadable {
         /// The file it was meant for.
         path: PathBuf,
@@ -109,16 +109,16 @@ impl StoreError {
         let fixed = match self {
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "free some space, then run `linkrate study resume`; every finished run is kept"
+                    "free some space, then run `linkrate resume`; every finished run is kept"
                 }
                 _ => return None,
             },
-            Self::NotAStore { .. } => "`linkrate study run` creates a results directory",
+            Self::NotAStore { .. } => "`linkrate run` creates a results directory",
             Self::NotEmpty { .. } => {
-                "name another directory, or continue this study with `linkrate study resume`"
+                "name another directory, or continue this study with `linkrate resume`"
             }
             Self::Imported { .. } => {
-                "import all files again, with the new ones: linkrate study import FILE..."
+                "import all files again, with the new ones: linkrate import FILE..."
             }
             Self::Locked { .. } => "wait for that process or end it; its end releases the lock",
             Self::Newer { written_by, .. } => {
@@ -132,9 +132,9 @@ impl StoreError {
             }
             Self::Unreadable { .. } => return None,
             Self::Gone { .. } => {
-                "put the directory back and continue with `linkrate study resume`, or run the study again"
+                "put the directory back and continue with `linkrate resume`, or run the study again"
             }
-            Self::Torn { .. } => "end this session; `linkrate study resume` repairs the file",
+            Self::Torn { .. } => "end this session; `linkrate resume` repairs the file",
         };
         Some(fixed.to_owned())
     }

@@ -41,6 +41,17 @@ impl Verdict {
         text
     }
 
+    /// What limited the cell, in a word or two for each direction that differs: `link`, `SUT CPU`, `link, send buffer`.
+    pub fn limited_by(&self) -> String {
+        let mut names: Vec<&str> = self.ways.iter().map(|way| way.bound.short()).collect();
+        names.dedup();
+        match names.is_empty() {
+            true if self.imported => "unknown".to_owned(),
+            true => "no good run".to_owned(),
+            false => names.join(", "),
+        }
+    }
+
     /// The verdict as a sentence without its full stop, with the facts that a reader needs beside
     /// it: how far the links were filled where they are not the bound, and which roles share CPUs.
     pub fn sentence(&self) -> String {
@@ -232,6 +243,30 @@ impl OneWay {
 }
 
 impl Bound {
+    /// Its name where there is no room for more.
+    fn short(&self) -> &'static str {
+        match self {
+            Self::Link { .. } => "link",
+            Self::OnePort { .. } => "one port",
+            Self::Store { .. } => "adapter store",
+            Self::Bus { .. } => "bus",
+            Self::Drives { .. } => "tape drives",
+            Self::Discipline { .. } => "qdisc",
+            Self::SutCpu { .. } => "SUT CPU",
+            Self::ClientCpu { .. } => "client CPU",
+            Self::BothCpus { .. } => "both CPUs",
+            Self::SharedCpu { .. } => "shared CPU",
+            Self::DeviceCpu { .. } => "device CPU",
+            Self::ReceiverWindow { .. } => "receive window",
+            Self::CongestionWindow { .. } => "congestion window",
+            Self::SendBuffer { .. } => "send buffer",
+            Self::Word { .. } => "acknowledgements",
+            Self::RequestRate { .. } => "request rate",
+            Self::RoundTrip { .. } => "round trip",
+            Self::NoSingleResource { .. } => "unclear",
+        }
+    }
+
     /// The window's share where no single resource is the bound.
     fn window(&self) -> Option<f64> {
         match self {

@@ -9,17 +9,19 @@ use linkrate_terms::knobs::{Change, Ends, KNOBS, Knob, Owner};
 
 use super::lab::Which;
 
+/// `linkrate models`
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// Name of a built-in model, or path of a model that ends in .toml
+    pub model: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `linkrate adapter ...`
 #[derive(Debug, Subcommand)]
 pub enum AdapterCommand {
-    /// Show the built-in models, or check and show the model in a file
-    Models {
-        /// Name of a built-in model, or path of a model that ends in .toml
-        model: Option<String>,
-        /// Print one JSON document
-        #[arg(long)]
-        json: bool,
-    },
     /// Show the knobs of ports, as read back, and their counters
     Show {
         /// Port: eth0, or client-0 for the port of a client [default: all ports of the system under
@@ -38,7 +40,7 @@ pub enum AdapterCommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Show the traffic of ports again and again
+    /// Live traffic by port
     Top(TopArgs),
     /// Change knobs of a port while traffic flows
     #[command(long_about = set_help())]

@@ -10,14 +10,14 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Args)]
 pub struct CpuArgs {
     /// CPUs of the system under test, for example 0 or 0-3
-    #[arg(long, value_name = "CPUS")]
+    #[arg(long, hide_short_help = true, value_name = "CPUS")]
     pub sut_cpu: Option<String>,
     /// CPUs of the clients and of linkrate itself
-    #[arg(long, value_name = "CPUS")]
+    #[arg(long, hide_short_help = true, value_name = "CPUS")]
     pub client_cpu: Option<String>,
     /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
     /// [default: auto, the idle time where the kernel keeps it exactly]
-    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    #[arg(long, hide_short_help = true, value_name = "METER", value_parser = cpu_meters())]
     pub cpu_meter: Option<CpuMeter>,
 }
 

@@ -5,14 +5,14 @@ use clap::Args;
 /// `linkrate doctor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The doctor changes nothing, except with --restore. Each finding under \"How it could be tuned\" names the values and \
+    after_help = "The doctor changes nothing. Each finding under \"How it could be tuned\" names the values and \
                         their source, the likely cost, and the command that changes the setting."
 )]
 pub struct DoctorArgs {
-    /// Print only whether this host can measure
+    /// Run only the capability checks
     #[arg(long, conflicts_with_all = ["tuning", "interface", "round_trip"])]
     pub measure: bool,
-    /// Print only how this host could be tuned; faster, since it builds no testbed
+    /// Print only the tuning advice; builds no testbed
     #[arg(long)]
     pub tuning: bool,
     /// Tuning: examine this interface only [default: all that are up]
@@ -25,10 +25,18 @@ pub struct DoctorArgs {
     /// meter; takes half a minute
     #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip"])]
     pub self_test: bool,
-    /// Restore the settings of existing interfaces that a killed linkrate process has left changed,
-    /// and bring back those that it had lent to a client
-    #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip", "self_test"])]
-    pub restore: bool,
+    /// Print one JSON document and nothing else on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linkrate restore`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Restores the settings of existing interfaces that a killed linkrate process has left changed, and brings \
+                  back those that it had moved into a client's namespace."
+)]
+pub struct RestoreArgs {
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,

@@ -14,17 +14,16 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Existing interfaces")]
 pub struct ExistingArgs {
-    /// Existing interface of this host to measure; repeat the option for several, each of which is a
-    /// port
+    /// Interface of this host to measure; repeat the option for several
     #[arg(long, value_name = "NAME", requires = "client")]
     pub interface: Vec<String>,
-    /// Client at the far end: ssh:HOST, ssh:USER@HOST, slurm:NODE for a node of an allocation of Slurm,
-    /// or interface:NAME for another interface of this host; with ,ADDRESS if the client has several addresses; or a program of others:
+    /// Peer: ssh:HOST, ssh:USER@HOST, slurm:NODE for a node of an allocation of Slurm,
+    /// or interface:NAME for another interface of this host; with ,ADDRESS if the client has several addresses; or a plain iperf3 or netperf server:
     /// iperf3:HOST, netperf:HOST, with :PORT if it has another port, iperf3:USER@HOST,KEY where it asks
     /// for a user (password in IPERF3_PASSWORD); repeat the option for several clients
     #[arg(long, value_name = "CLIENT", requires = "interface")]
     pub client: Vec<FarEnd>,
-    /// The linkrate program at the far end of ssh or Slurm; another one is not copied there [default:
+    /// Path of linkrate on the remote host; nothing is copied there then [default:
     /// linkrate; on nodes of Slurm this program, at the same path]
     #[arg(long, value_name = "PROGRAM", requires = "interface")]
     pub agent: Option<String>,
@@ -46,14 +45,13 @@ impl ExistingArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Clients on other machines")]
 pub struct DeployArgs {
-    /// The program file for clients that have no linkrate of this version, for their architecture; static, so that it runs on any
-    /// Linux [default: this program]
+    /// Static binary to copy to remote hosts without a matching linkrate [default: this program]
     #[arg(long, value_name = "FILE", conflicts_with = "no_deploy")]
     pub deploy: Option<PathBuf>,
-    /// Copy no program to such clients, and refuse to run
+    /// Copy nothing to remote hosts; refuse to run instead
     #[arg(long)]
     pub no_deploy: bool,
-    /// Options for srun, divided at blanks; srun starts the agents of slurm:NODE. With them, and
+    /// Extra options for srun, space-separated; srun starts the agents of slurm:NODE. With them, and
     /// outside of salloc and sbatch, each agent is a job of its own
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     pub slurm_options: Option<String>,

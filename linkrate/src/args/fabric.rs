@@ -10,17 +10,17 @@ use crate::exit::{Exit, Failure};
 pub struct FabricArgs {
     /// Switches before an aggregate: with 2, ports eth0, eth2, ... are on the first, and eth1, eth3,
     /// ... and the clients on the second; a link joins the switches
-    #[arg(long, value_name = "NUMBER", requires = "aggregate", value_parser = clap::value_parser!(u32).range(1..=2))]
+    #[arg(long, hide_short_help = true, value_name = "NUMBER", requires = "aggregate", value_parser = clap::value_parser!(u32).range(1..=2))]
     pub switches: Option<u32>,
-    /// Put clients on both switches in turn
-    #[arg(long, requires = "switches")]
+    /// Alternate clients between the two switches
+    #[arg(long, hide_short_help = true, requires = "switches")]
     pub spread_clients: bool,
     /// Put the clients of an aggregate behind a router, in a network of their own
-    #[arg(long, requires = "aggregate", conflicts_with = "switches")]
+    #[arg(long, hide_short_help = true, requires = "aggregate", conflicts_with = "switches")]
     pub router: bool,
     /// Put so many clients of each port, the last ones, on Ethernet behind a bridge into the emulated LAN
     /// of the others: with a model such as atm-155-lane-1516
-    #[arg(long, value_name = "NUMBER", conflicts_with = "aggregate", value_parser = clap::value_parser!(u32).range(0..=16))]
+    #[arg(long, hide_short_help = true, value_name = "NUMBER", conflicts_with = "aggregate", value_parser = clap::value_parser!(u32).range(0..=16))]
     pub bridged_clients: Option<u32>,
 }
 

@@ -79,7 +79,7 @@ pub struct Iperf3Args {
     /// Type of service of each packet
     #[arg(short = 'S', long, value_name = "NUMBER", value_parser = tos)]
     pub tos: Option<u8>,
-    /// Seconds at the beginning that are in no figure
+    /// Omit the first N seconds from the results
     #[arg(short = 'O', long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=600))]
     pub omit: u32,
     /// Seconds between two reports, 0.1 to 60; 0 has none
@@ -94,7 +94,7 @@ pub struct Iperf3Args {
     /// Print one JSON object for each line: start, intervals, end
     #[arg(long, conflicts_with = "server")]
     pub json_stream: bool,
-    /// Say more
+    /// Verbose output
     #[arg(short = 'V', long)]
     pub verbose: bool,
     /// Text before each line, and in JSON

@@ -1,6 +1,6 @@
 //! Arguments of `linkrate measure`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use linkrate_study::belief::Purpose;
 
 use super::cpus::CpuArgs;
@@ -8,41 +8,75 @@ use super::existing::{DeployArgs, ExistingArgs};
 use super::fabric::FabricArgs;
 use super::settings::Settings;
 
+/// Examples, which stand first in the help.
+const EXAMPLES: &str = "\
+Examples:
+  linkrate measure                            send over an emulated Gigabit adapter
+  linkrate measure -R -P 4 -t 10s             receive on four connections for ten seconds
+  linkrate measure --test TCP_RR              request/response, as netperf
+  linkrate measure --adapter ten-gigabit --offload none
+  linkrate measure --interface eth1 --client ssh:lab2";
+
 /// `linkrate measure`
 #[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
 pub struct MeasureArgs {
     /// Adapter between the system under test and its clients: a model, the file of a model, or veth
     /// [default: gigabit]
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
     /// Clients behind each port of a model [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16), hide_short_help = true)]
     pub clients_per_port: Option<u32>,
     /// Share of the model's rates at which links and bus run [default: 1]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", hide_short_help = true)]
     pub scale: Option<f64>,
     #[command(flatten)]
     pub fabric: FabricArgs,
     #[command(flatten)]
     pub cpus: CpuArgs,
-    /// Send by splice and receive with MSG_TRUNC: no copy at either end
+    /// Receive at the system under test, instead of sending
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    pub reverse: bool,
+    /// Send and receive at the same time
     #[arg(long)]
+    pub bidir: bool,
+    /// UDP in place of TCP
+    #[arg(short, long, conflicts_with = "test")]
+    pub udp: bool,
+    /// netperf's name of the test: TCP_STREAM, TCP_MAERTS, TCP_RR, TCP_CRR, UDP_STREAM or UDP_RR
+    #[arg(long, value_name = "NAME")]
+    pub test: Option<NetperfTest>,
+    /// IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6", hide_short_help = true)]
+    pub ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', long, hide_short_help = true)]
+    pub ipv6: bool,
+    /// Zero copy: send by splice(2), receive with MSG_TRUNC
+    #[arg(short = 'Z', long, hide_short_help = true)]
     pub zero_copy: bool,
     /// Sample where the CPU time goes; sampling costs CPU time
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub profile: bool,
     /// Number of runs
     #[arg(long, default_value_t = 3, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
-    /// Length of the window of a run
-    #[arg(long, default_value = "2 s", value_name = "TIME")]
+    /// Duration of each run
+    #[arg(short, long, visible_alias = "duration", default_value = "2s", value_name = "TIME")]
     pub time: String,
-    /// Length of the traffic before the window
-    #[arg(long, default_value = "300 ms", value_name = "TIME")]
+    /// Warm-up before each run
+    #[arg(
+        long,
+        alias = "warmup",
+        default_value = "300ms",
+        value_name = "TIME",
+        hide_short_help = true
+    )]
     pub warm_up: String,
     /// What the figures are for: costs, rates or functions. A run for functions counts whatever other
     /// programs do, and its figures say little
-    #[arg(long, default_value = "costs", value_name = "PURPOSE")]
+    #[arg(long, default_value = "costs", value_name = "PURPOSE", hide_short_help = true)]
     pub purpose: Purpose,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
@@ -53,4 +87,59 @@ pub struct MeasureArgs {
     pub deploy: DeployArgs,
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// Tests by netperf's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum NetperfTest {
+    /// Send
+    TcpStream,
+    /// Receive
+    TcpMaerts,
+    /// Request/response on an open connection
+    TcpRr,
+    /// A connection for each request
+    TcpCrr,
+    /// Datagrams one way
+    UdpStream,
+    /// Request/response by datagrams
+    UdpRr,
+}
+
+impl MeasureArgs {
+    /// The settings: those by name, and those that letters and names of other programs stand for. Two of the same kind
+    /// are refused later, as two options of one name are.
+    pub fn given(&self) -> Vec<(&'static str, String)> {
+        let mut given = self.settings.0.clone();
+        let mut add = |key, word: &str| given.push((key, word.to_owned()));
+        if self.reverse {
+            add("direction", "receive");
+        }
+        if self.bidir {
+            add("direction", "bidirectional");
+        }
+        if self.udp {
+            add("kind", "udp-stream");
+        }
+        match self.test {
+            None => {}
+            Some(NetperfTest::TcpStream) => add("kind", "stream"),
+            Some(NetperfTest::TcpMaerts) => {
+                add("kind", "stream");
+                add("direction", "receive");
+            }
+            Some(NetperfTest::TcpRr) => add("kind", "request-response"),
+            Some(NetperfTest::TcpCrr) => add("kind", "connect-request-response"),
+            Some(NetperfTest::UdpStream) => add("kind", "udp-stream"),
+            Some(NetperfTest::UdpRr) => add("kind", "udp-request-response"),
+        }
+        if self.ipv4 {
+            add("family", "ipv4");
+        }
+        if self.ipv6 {
+            add("family", "ipv6");
+        }
+        given
+    }
 }

@@ -10,7 +10,7 @@ use clap::Args;
   -t TEST           TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, TCP_CC, UDP_STREAM,
                     UDP_RR, OMNI [default: TCP_STREAM]; TCP_MSS, LOC_CPU, REM_CPU only answer
   -l LENGTH         seconds, or minus bytes or transactions [default: 10]
-  -c, -C            measure the CPU here, and there
+  -c, -C            measure local (-c) and remote (-C) CPU utilization
   -D SECONDS        results while a test lasts
   -I 95|99[,WIDTH]  repeat until the interval of the mean is so narrow: full width, per cent
   -i MOST[,LEAST]   most and fewest tests of -I [default: 10,3]

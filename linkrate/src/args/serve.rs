@@ -40,10 +40,10 @@ pub struct ServeArgs {
         hide_possible_values = true
     )]
     pub programs: Vec<Program>,
-    /// Most tests at once of each program; a client beyond them is told that the server is busy
+    /// Maximum number of concurrent tests of each program; further clients get "server busy"
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub sessions: u32,
-    /// Most seconds of a test
+    /// Maximum duration of a test, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: u32,
     /// Most seconds of a connection of netperf, which asks for tests one after another; the test that runs then ends as usual
@@ -65,7 +65,7 @@ pub struct ServeArgs {
     /// Expect names and passwords as iperf3 before 3.17 pads them
     #[arg(long, requires = "users")]
     pub pkcs1_padding: bool,
-    /// Most seconds by which the clock of a user may differ
+    /// Maximum clock skew of a user, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "users", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub time_skew: u32,
 }

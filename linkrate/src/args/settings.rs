@@ -1,4 +1,5 @@
-//! Every setting of a cell as an option of its own, from the table that study files use.
+//! Every setting of a cell as an option of its own, from the table that study files use, with the letters that users of
+//! iperf3 and netperf know.
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use linkrate_study::keys::{KEYS, Key, Values};
@@ -9,6 +10,134 @@ fn is_setting(key: &Key) -> bool {
     !matches!(key.values, Values::Label(_) | Values::Model(_))
 }
 
+/// Headings of the help, each with its settings.
+const HEADINGS: [(&str, &[&str]); 8] = [
+    (
+        "Traffic",
+        &[
+            "kind",
+            "direction",
+            "connections",
+            "clients",
+            "ports",
+            "message",
+            "request",
+            "response",
+            "transfer",
+            "burst",
+            "request-rate",
+            "files",
+            "tree",
+            "directory",
+            "cache",
+            "drives",
+            "drive-rate",
+            "load",
+            "loss",
+        ],
+    ),
+    (
+        "Sockets and calls",
+        &[
+            "socket",
+            "congestion",
+            "nodelay",
+            "family",
+            "send-path",
+            "receive-path",
+            "working-set",
+            "gathering",
+            "udp-segment",
+            "udp-gro",
+            "cpu-binding",
+        ],
+    ),
+    (
+        "Offloads and queues",
+        &[
+            "offload",
+            "merge",
+            "gro",
+            "gro-list",
+            "udp-gro-forwarding",
+            "lro",
+            "client-lro",
+            "tx-checksum",
+            "rx-checksum",
+            "mtu",
+            "gso-max-size",
+            "txqueuelen",
+            "queues",
+            "steering",
+            "vlan",
+            "snap",
+        ],
+    ),
+    (
+        "Interrupts",
+        &[
+            "rx-usecs",
+            "rx-frames",
+            "tx-usecs",
+            "adaptive-rx",
+            "threaded",
+            "napi-defer-hard-irqs",
+            "gro-flush-timeout",
+        ],
+    ),
+    ("Failure within the run", &["event", "event-at", "event-recover"]),
+    (
+        "Aggregates",
+        &[
+            "aggregate",
+            "mode",
+            "balance",
+            "switch-balance",
+            "lacp-rate",
+            "marker",
+            "system-priority",
+            "most-active",
+            "preferred-port",
+            "revert",
+            "poll-interval",
+            "dead-count",
+            "bfd",
+            "bfd-interval",
+            "bfd-multiplier",
+            "aggregate-tso",
+        ],
+    ),
+    ("ATM", &["peak-rate", "early-discard", "partial-discard"]),
+    ("TCP offload engine", &["toe", "toe-after", "toe-age", "toe-most", "toe-idle"]),
+];
+
+/// The letters of iperf3 and netperf.
+const LETTERS: [(&str, char); 5] = [
+    ("connections", 'P'),
+    ("message", 'l'),
+    ("socket", 'w'),
+    ("congestion", 'C'),
+    ("nodelay", 'N'),
+];
+
+/// What most people use: the others are in `--help` alone.
+const COMMON: [&str; 9] = [
+    "kind",
+    "direction",
+    "connections",
+    "ports",
+    "message",
+    "offload",
+    "mtu",
+    "socket",
+    "congestion",
+];
+
+fn heading(name: &str) -> &'static str {
+    let of = HEADINGS.iter().find(|(_, keys)| keys.contains(&name));
+    of.map_or("Settings", |(heading, _)| heading)
+}
+
 /// Every setting of a cell as an option of its own, from the table that study files use.
 #[derive(Debug, Default)]
 pub struct Settings(pub Vec<(&'static str, String)>);
@@ -17,15 +146,21 @@ impl Args for Settings {
     fn augment_args(mut command: clap::Command) -> clap::Command {
         for key in KEYS.iter().filter(|key| is_setting(key)) {
             let expected = key.values.expected();
-            command = command.arg(
-                clap::Arg::new(key.name)
-                    .long(key.name)
-                    // refused with what would be right, not taken for an option
-                    .allow_negative_numbers(true)
-                    .help(format!("{} [{expected}]", key.help))
-                    .value_name(key.values.placeholder())
-                    .help_heading("Settings"),
-            );
+            let mut option = clap::Arg::new(key.name)
+                .long(key.name)
+                // refused with what would be right, not taken for an option
+                .allow_negative_numbers(true)
+                .help(format!("{} [{expected}]", key.help))
+                .value_name(key.values.placeholder())
+                .hide_short_help(!COMMON.contains(&key.name))
+                .help_heading(heading(key.name));
+            if let Some((_, letter)) = LETTERS.iter().find(|(name, _)| *name == key.name) {
+                option = option.short(*letter);
+            }
+            if key.values.is_switch() {
+                option = option.num_args(0..=1).default_missing_value("on");
+            }
+            command = command.arg(option);
         }
         command
     }
@@ -47,5 +182,22 @@ impl FromArgMatches for Settings {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_a_heading_and_every_name_is_one() {
+        for key in KEYS.iter().filter(|key| is_setting(key)) {
+            assert_ne!(heading(key.name), "Settings", "{}", key.name);
+        }
+        let named = HEADINGS.iter().flat_map(|(_, keys)| keys.iter());
+        let named = named.chain(LETTERS.iter().map(|(name, _)| name)).chain(&COMMON);
+        for name in named {
+            assert!(KEYS.iter().any(|key| key.name == *name), "{name}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use linkrate_report::terminal::Detail;
 
 use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};
@@ -17,7 +18,7 @@ pub enum StudyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show the plan of a study, its cells and its duration, and run nothing
+    /// Show the plan of a study and its duration, and run nothing
     Show {
         /// A built-in study's name, or the path of a study file
         study: String,
@@ -27,12 +28,15 @@ pub enum StudyCommand {
         /// Print one JSON document
         #[arg(long)]
         json: bool,
+        /// Print the study file, to begin one of your own
+        #[arg(long, conflicts_with_all = ["json", "quick"])]
+        toml: bool,
         #[command(flatten)]
         existing: ExistingArgs,
         #[command(flatten)]
         fleet: FleetArgs,
     },
-    /// Run a study and report its results
+    /// Run a study and report the results
     Run(StudyRunArgs),
     /// Continue a study that was interrupted
     Resume {
@@ -41,7 +45,7 @@ pub enum StudyCommand {
         /// Print one JSON document and nothing else on stdout
         #[arg(long)]
         json: bool,
-        /// List of nodes, as of study run --fleet: those that the study has not take the places of nodes that are
+        /// List of nodes, as of run --fleet: those that the study has not take the places of nodes that are
         /// not in it. The nodes of an allocation of Slurm do so without this option
         #[arg(long, value_name = "FILE")]
         fleet: Option<PathBuf>,
@@ -50,13 +54,13 @@ pub enum StudyCommand {
     },
     /// Watch a running study: the intervals of its cells, the time left
     Watch(WatchArgs),
-    /// Print the results of a study again, and write its report or one document
+    /// Print or export stored results
     Report(StudyReportArgs),
-    /// Make a result set of what netperf, iperf3 and flent measured
+    /// Import netperf, iperf3 or flent results
     Import(StudyImportArgs),
-    /// Compare two result sets of the same study: improvements and regressions
+    /// Compare two result sets of the same study; exit status 5 on a regression
     Compare(StudyCompareArgs),
-    /// Show result sets of one study over time, and where the level of a figure changed
+    /// Show results over time and find change points
     Trend(StudyTrendArgs),
     /// Print the JSON Schema of a document
     Schema {
@@ -66,7 +70,7 @@ pub enum StudyCommand {
     },
 }
 
-/// `linkrate study watch`
+/// `linkrate watch`
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// The results directory
@@ -76,7 +80,7 @@ pub struct WatchArgs {
     pub json: bool,
 }
 
-/// `linkrate study import`
+/// `linkrate import`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files are recognised by their content:
@@ -99,7 +103,7 @@ pub struct StudyImportArgs {
     pub json: bool,
 }
 
-/// `linkrate study compare`
+/// `linkrate compare`
 #[derive(Debug, Args)]
 pub struct StudyCompareArgs {
     /// The results directory to compare with
@@ -144,11 +148,11 @@ pub enum CompareFormat {
     Table,
     /// Markdown, for a pull request
     Md,
-    /// The document that `linkrate study schema comparison` describes
+    /// The document that `linkrate schema comparison` describes
     Json,
 }
 
-/// `linkrate study trend`
+/// `linkrate trend`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Sets are taken in order of their beginning. Conditions of the host may differ between sets, and are told where
@@ -183,28 +187,32 @@ pub enum TrendFormat {
     Md,
     /// One page with a chart for each cell and effect, which needs no network
     Html,
-    /// The document that `linkrate study schema trend` describes
+    /// The document that `linkrate schema trend` describes
     Json,
 }
 
 /// Documents with a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum SchemaOf {
-    /// The document of study run, study resume, study report and measure
+    /// The document of run, resume, report and measure
     #[default]
     Results,
-    /// The document of study compare
+    /// The document of compare
     Comparison,
-    /// The document of study trend
+    /// The document of trend
     Trend,
 }
 
-/// `linkrate study report`
+/// `linkrate report`
 #[derive(Debug, Args)]
 pub struct StudyReportArgs {
     /// The results directory
     pub directory: PathBuf,
-    /// Write one document of this format instead of the table, and nothing into the directory
+    /// Print all that is known instead of the answer, or some of its parts
+    #[arg(long, value_name = "PARTS", value_enum, num_args = 0..=1, value_delimiter = ',',
+        default_missing_value = "all", conflicts_with_all = ["format", "output", "json"])]
+    pub details: Vec<Details>,
+    /// Write one document of this format instead of the answer, and nothing into the directory
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<ReportFormat>,
     /// File for the document [default: standard output]; its ending may replace --format. For flent, the
@@ -216,6 +224,38 @@ pub struct StudyReportArgs {
     pub json: bool,
 }
 
+/// Parts of all that is known of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Details {
+    /// All of them
+    All,
+    /// Every cell
+    Cells,
+    /// Every effect
+    Effects,
+    /// What service demand and latency are made of
+    Parts,
+    /// Published figures beside the measured ones
+    Published,
+    /// Notes, failed runs, warnings
+    Warnings,
+}
+
+impl Details {
+    /// The parts that were asked for; empty where the answer is.
+    pub fn chosen(asked: &[Self]) -> Vec<Detail> {
+        let of = |one: &Self| match one {
+            Self::All => Detail::ALL.to_vec(),
+            Self::Cells => vec![Detail::Cells],
+            Self::Effects => vec![Detail::Effects],
+            Self::Parts => vec![Detail::Parts],
+            Self::Published => vec![Detail::Published],
+            Self::Warnings => vec![Detail::Warnings],
+        };
+        asked.iter().flat_map(of).collect()
+    }
+}
+
 /// Formats of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
@@ -225,7 +265,7 @@ pub enum ReportFormat {
     Md,
     /// One row for each run, one column for each variable
     Csv,
-    /// The document that `linkrate study schema` describes
+    /// The document that `linkrate schema` describes
     Json,
     /// Data files of flent, one for each run, with the figures over time; --output names a directory
     Flent,
@@ -233,7 +273,7 @@ pub enum ReportFormat {
     HdrLog,
 }
 
-/// `linkrate study run`
+/// `linkrate run`
 #[derive(Debug, Args)]
 pub struct StudyRunArgs {
     /// A built-in study's name, or the path of a study file
@@ -258,6 +298,10 @@ pub struct StudyRunArgs {
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,
+    /// Print all that is known instead of the answer, or some of its parts
+    #[arg(long, value_name = "PARTS", value_enum, num_args = 0..=1, value_delimiter = ',',
+        default_missing_value = "all", conflicts_with = "json")]
+    pub details: Vec<Details>,
     #[command(flatten)]
     pub existing: ExistingArgs,
     #[command(flatten)]

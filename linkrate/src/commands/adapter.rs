@@ -3,13 +3,17 @@
 mod change;
 mod look;
 
-use crate::args::adapter::{AdapterCommand, AggregateCommand, ToeCommand};
+use crate::args::adapter::{AdapterCommand, AggregateCommand, ModelsArgs, ToeCommand};
 use crate::exit::{Exit, Failure};
+
+/// Lists the models of virtual adapters, or shows one.
+pub fn models(arguments: &ModelsArgs) -> Result<Exit, Failure> {
+    look::models(arguments.model.as_deref(), arguments.json)
+}
 
 /// Carries out an adapter command.
 pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
     match command {
-        AdapterCommand::Models { model, json } => look::models(model.as_deref(), json),
         AdapterCommand::Show { port, common } => look::show(port.as_deref(), &common),
         AdapterCommand::Aggregate { command: Some(command), .. } => aggregate(command),
         AdapterCommand::Aggregate { command: None, aggregate, common } => {

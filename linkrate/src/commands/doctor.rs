@@ -1,7 +1,6 @@
 //! `linkrate doctor`: what this host can measure, how it could be tuned (`tuning`), and how exactly
-//! its CPU meters measure (`self_test`). `restore` restores interfaces that were left changed.
+//! its CPU meters measure (`self_test`).
 
-mod restore;
 mod self_test;
 mod tuning;
 mod wrap;
@@ -41,9 +40,6 @@ struct Document<'a> {
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
     if arguments.self_test {
         return self_test::run(arguments.json);
-    }
-    if arguments.restore {
-        return restore::run(arguments.json);
     }
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;

@@ -193,7 +193,16 @@ fn with_aggregate(arguments: &MeasureArgs, testbed: TestbedSpec) -> Result<Testb
 fn setup_of(arguments: &MeasureArgs, testbed: &TestbedSpec) -> Result<Setup, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let mut setup = Setup::default();
-    let given = &arguments.settings.0;
+    let given = &arguments.given();
+    let twice = given
+        .iter()
+        .enumerate()
+        .find(|(at, (key, _))| given[..*at].iter().any(|(earlier, _)| earlier == key));
+    if let Some((_, (key, _))) = twice {
+        return Err(usage(format!(
+            "{key} is set twice; give --{key}, or one of the letters that set it"
+        )));
+    }
     let names = |key: &str| given.iter().any(|(name, _)| *name == key);
     if arguments.zero_copy {
         for (key, word) in [("send-path", "splice"), ("receive-path", "truncate")] {

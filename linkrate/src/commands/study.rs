@@ -20,7 +20,11 @@ use crate::output::print;
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
         StudyCommand::List { json } => preview::list(json),
-        StudyCommand::Show { study, quick, json, existing, fleet } => {
+        StudyCommand::Show { study, toml: true, .. } => {
+            print(&source::load(&study)?.source)?;
+            Ok(Exit::Success)
+        }
+        StudyCommand::Show { study, quick, json, existing, fleet, .. } => {
             preview::show(&study, quick, json, &existing, &fleet)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),

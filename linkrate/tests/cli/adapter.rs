@@ -30,9 +30,8 @@ fn help_names_every_command() {
 
 #[test]
 fn models_are_listed_with_their_source() {
-    assert_snapshot!("adapter_models", printed("adapter models"));
-    let document: serde_json::Value =
-        serde_json::from_str(&printed("adapter models --json")).unwrap();
+    assert_snapshot!("adapter_models", printed("models"));
+    let document: serde_json::Value = serde_json::from_str(&printed("models --json")).unwrap();
     let names: Vec<&str> = document["models"]
         .as_array()
         .unwrap()
@@ -41,7 +40,7 @@ fn models_are_listed_with_their_source() {
         .collect();
     assert_eq!(names, ["gigabit", "gigabit-store", "ten-gigabit", "toe", "atm-155", "atm-622"]);
     for name in names {
-        assert!(printed(&format!("adapter models {name}")).starts_with(name));
+        assert!(printed(&format!("models {name}")).starts_with(name));
     }
 }
 
@@ -50,7 +49,7 @@ fn checks_and_shows_a_model_file() {
     let directory = tempfile::tempdir().unwrap();
     let said = |text: &str, code: i32| {
         fs::write(directory.path().join("mine.toml"), text).unwrap();
-        let mut models = command(LINKRATE, "adapter models mine.toml");
+        let mut models = command(LINKRATE, "models mine.toml");
         let finished = Running::start(models.current_dir(directory.path())).wait();
         let finished = finished.expect_code(code);
         format!("{}{}", finished.stdout, finished.stderr)
@@ -61,10 +60,10 @@ fn checks_and_shows_a_model_file() {
     assert_snapshot!("own_model", said(model, 0));
     let wrong = model.replace("queues = 2", "queues = 0");
     assert_eq!(said(&wrong, 2), "error: mine.toml: line 5: queues is 0, expected 1 to 64\n");
-    let wrong = refused("adapter models gigabti", 2);
+    let wrong = refused("models gigabti", 2);
     assert_eq!(wrong, "error: unknown adapter \"gigabti\"; did you mean \"gigabit\"?\n");
-    assert!(refused("adapter models absent.toml", 2).contains("absent.toml"));
-    assert!(refused("adapter models veth", 2).contains("veth"));
+    assert!(refused("models absent.toml", 2).contains("absent.toml"));
+    assert!(refused("models veth", 2).contains("veth"));
 }
 
 #[test]

@@ -22,11 +22,11 @@ fn refusal(words: &str) -> String {
     linkrate(words).refusal()
 }
 
-/// What `study show` and `study run`, which must agree, say to a study file.
+/// What `show` and `run`, which must agree, say to a study file.
 fn refusal_of_study(text: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("asked.toml"), text).unwrap();
-    let said = ["study show asked.toml", "study run asked.toml --output results"].map(|words| {
+    let said = ["show asked.toml", "run asked.toml --output results"].map(|words| {
         Running::start(command(LINKRATE, words).current_dir(directory.path())).wait().refusal()
     });
     assert_eq!(said[0], said[1]);
@@ -38,10 +38,10 @@ fn refusal_of_study(text: &str) -> String {
 fn help_names_every_command_and_exit_code() {
     assert_snapshot!("help", printed("--help"));
     assert_snapshot!("help_study", printed("study --help"));
-    assert_snapshot!("help_study_show", printed("study show --help"));
-    assert_snapshot!("help_study_run", printed("study run --help"));
-    assert_snapshot!("help_study_resume", printed("study resume --help"));
-    assert_snapshot!("help_study_report", printed("study report --help"));
+    assert_snapshot!("help_study_show", printed("show --help"));
+    assert_snapshot!("help_study_run", printed("run --help"));
+    assert_snapshot!("help_study_resume", printed("resume --help"));
+    assert_snapshot!("help_study_report", printed("report --help"));
     assert_snapshot!("help_measure", printed("measure --help"));
     assert_snapshot!("help_netperf", printed("netperf --help"));
     assert_snapshot!("help_serve", printed("serve --help"));
@@ -114,19 +114,19 @@ fn each_command_has_a_manual_page() {
 
 #[test]
 fn studies_are_listed_for_people_and_scripts() {
-    assert_snapshot!("study_list", printed("study list"));
-    assert_snapshot!("study_list_json", printed("study list --json"));
-    let document: serde_json::Value = serde_json::from_str(&printed("study list --json")).unwrap();
+    assert_snapshot!("study_list", printed("list"));
+    assert_snapshot!("study_list_json", printed("list --json"));
+    let document: serde_json::Value = serde_json::from_str(&printed("list --json")).unwrap();
     for study in document["studies"].as_array().unwrap() {
-        printed(&format!("study show {}", study["study"].as_str().unwrap()));
+        printed(&format!("show {}", study["study"].as_str().unwrap()));
     }
 }
 
 #[test]
 fn a_plan_is_shown_without_running_anything() {
-    assert_snapshot!("study_show", printed("study show tso"));
-    assert_snapshot!("study_show_quick", printed("study show tso --quick"));
-    assert_snapshot!("study_show_parts", printed("study show ten-gigabit"));
+    assert_snapshot!("study_show", printed("show tso"));
+    assert_snapshot!("study_show_quick", printed("show tso --quick"));
+    assert_snapshot!("study_show_parts", printed("show ten-gigabit"));
 }
 
 #[test]
@@ -144,17 +144,17 @@ fn a_model_lies_beside_the_study_that_names_it() {
         fs::write(path("study.toml"), text).unwrap();
     };
     study(4000);
-    let output = linkrate_with("study show", &[&path("study.toml")]);
+    let output = linkrate_with("show", &[&path("study.toml")]);
     let plan = output.stdout;
     assert!(plan.contains("mine, 1 port with 1 client, links at 0.5 of their rate"), "{plan}");
     study(9000);
-    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
+    let said = linkrate_with("show", &[&path("study.toml")]).refusal();
     assert!(
         said.contains("mtu 9000 is above the maximum of adapter mine; set at most 4000"),
         "{said}"
     );
     fs::write(path("mine.toml"), model.replace("ports = 1", "prots = 1")).unwrap();
-    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
+    let said = linkrate_with("show", &[&path("study.toml")]).refusal();
     assert!(
         said.contains("study.toml:3:11: testbed.adapter: mine.toml: line 4: unknown"),
         "{said}"
@@ -162,20 +162,20 @@ fn a_model_lies_beside_the_study_that_names_it() {
     let said = linkrate_with("measure --adapter", &[&path("mine.toml")]).refusal();
     assert!(said.contains("mine.toml: line 4: unknown field"), "{said}");
     fs::remove_file(path("mine.toml")).unwrap();
-    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
+    let said = linkrate_with("show", &[&path("study.toml")]).refusal();
     assert!(said.contains("mine.toml: No such file"), "{said}");
 }
 
 #[test]
 fn a_plan_on_existing_interfaces_names_both_ends() {
     let on = "--interface eth1 --interface eth2 --client ssh:lab2 --client ssh:me@lab3,10.0.0.3";
-    let plan = printed(&format!("study show offload-ladder {on}"));
+    let plan = printed(&format!("show offload-ladder {on}"));
     assert!(
         plan.contains("eth1, eth2 of this host, with ssh:lab2, ssh:me@lab3,10.0.0.3"),
         "{plan}"
     );
     let document: serde_json::Value =
-        serde_json::from_str(&printed(&format!("study show offload-ladder --json {on}"))).unwrap();
+        serde_json::from_str(&printed(&format!("show offload-ladder --json {on}"))).unwrap();
     assert_eq!(document["adapter"], "interface");
     assert_eq!(document["interfaces"], serde_json::json!(["eth1", "eth2"]));
     assert_eq!(document["far_ends"], serde_json::json!(["ssh:lab2", "ssh:me@lab3,10.0.0.3"]));
@@ -208,7 +208,7 @@ fn refuses_interfaces_that_make_no_testbed() {
             "the number of clients follows from the ports",
         ),
         ("measure --interface e1 --client ssh:a --ports 2", "more than the number of interfaces"),
-        ("study run tso --interface e1 --client ssh:a", "more than the number of interfaces"),
+        ("run tso --interface e1 --client ssh:a", "more than the number of interfaces"),
     ] {
         let said = common::linkrate(words).refusal();
         assert!(said.contains(part), "{words}: {said}");
@@ -219,8 +219,7 @@ fn refuses_interfaces_that_make_no_testbed() {
 fn the_document_of_a_plan_has_the_same_values() {
     let document =
         |words: &str| -> serde_json::Value { serde_json::from_str(&printed(words)).unwrap() };
-    let (full, quick) =
-        (document("study show tso --json"), document("study show tso --quick --json"));
+    let (full, quick) = (document("show tso --json"), document("show tso --quick --json"));
     for (plan, cells, ports) in [(&full, 27, 4), (&quick, 3, 2)] {
         assert_eq!((&plan["format"], &plan["study"]), (&1.into(), &"tso".into()));
         assert_eq!(plan["cells"].as_array().unwrap().len(), cells);
@@ -239,10 +238,10 @@ fn the_document_of_a_plan_has_the_same_values() {
 
 #[test]
 fn refuses_a_missing_study() {
-    assert_snapshot!("unknown_study", refusal("study show tos"));
-    assert_eq!(refusal("study run tos"), refusal("study show tos"));
-    assert_snapshot!("missing_file", refusal("study show absent/study.toml"));
-    assert_eq!(refusal("study run absent/study.toml"), refusal("study show absent/study.toml"));
+    assert_snapshot!("unknown_study", refusal("show tos"));
+    assert_eq!(refusal("run tos"), refusal("show tos"));
+    assert_snapshot!("missing_file", refusal("show absent/study.toml"));
+    assert_eq!(refusal("run absent/study.toml"), refusal("show absent/study.toml"));
 }
 
 #[test]
@@ -291,19 +290,18 @@ fn does_not_read_a_huge_study_file() {
     let path = directory.path().join("huge.toml");
     // sparse: nothing of it is on the disk
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-    let said = linkrate_with("study show", &[path.to_str().unwrap()]).refusal();
+    let said = linkrate_with("show", &[path.to_str().unwrap()]).refusal();
     assert!(said.contains("huge.toml: 1099511627776 bytes, expected a study file of at most"));
 }
 
 #[test]
 fn refuses_a_study_path_that_is_not_a_file() {
     let directory = tempfile::tempdir().unwrap();
-    let said =
-        linkrate_with("study show", &[&format!("{}/", directory.path().display())]).refusal();
+    let said = linkrate_with("show", &[&format!("{}/", directory.path().display())]).refusal();
     assert!(said.contains("directory"), "{said}");
     let binary = directory.path().join("binary.toml");
     fs::write(&binary, [0xff; 64]).unwrap();
-    let said = linkrate_with("study show", &[binary.to_str().unwrap()]).refusal();
+    let said = linkrate_with("show", &[binary.to_str().unwrap()]).refusal();
     assert!(said.contains("binary.toml: ") && said.contains("UTF-8"), "{said}");
 }
 
@@ -391,7 +389,7 @@ fn refuses_a_missing_cpu() {
     for words in [
         "measure --sut-cpu 4000",
         "measure --client-cpu 4000",
-        "study run tso --output absent/results --sut-cpu 4000",
+        "run tso --output absent/results --sut-cpu 4000",
     ] {
         let said = refusal(words);
         assert!(said.contains("CPU 4000, which this process may not use"), "{said}");
@@ -404,7 +402,7 @@ fn refuses_a_directory_without_results() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let absent = format!("{path}/absent");
-    for words in ["study report", "study resume"] {
+    for words in ["report", "resume"] {
         for there in [path, &absent] {
             let said = linkrate_with(words, &[there]).refusal();
             assert!(said.contains("is not a results directory"), "{said}");
@@ -421,10 +419,10 @@ fn refuses_agent_without_stdio() {
 
 #[test]
 fn a_closed_pipe_is_not_a_failure() {
-    // as `linkrate study list | head -0`
+    // as `linkrate list | head -0`
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let status = command(LINKRATE, "study list").stdout(writer).status().unwrap();
+    let status = command(LINKRATE, "list").stdout(writer).status().unwrap();
     assert_eq!(status.code(), Some(0));
 }
 
@@ -474,8 +472,8 @@ fn an_agent_refuses_invalid_requests_and_continues() {
         event_ns: None,
     };
     for (message, reason) in [
-        (json!("no-such-request"), "message is not understood: unknown variant"),
-        (json!({"hello": {"version": -1}}), "message is not understood: invalid value"),
+        (json!("no-such-request"), "cannot decode agent message: unknown variant"),
+        (json!({"hello": {"version": -1}}), "cannot decode agent message: invalid value"),
         (json!({"await-link": {"name": "../etc"}}), "interface name is"),
         (json!({"await-link": {"name": "a name of more than fifteen bytes"}}), "interface name is"),
         (json!({"place": {"cpus": "4000"}}), "4000"),

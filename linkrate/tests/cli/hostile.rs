@@ -62,13 +62,13 @@ fn two_sets() -> tempfile::TempDir {
 
 /// Every command that reads a results directory and runs nothing.
 const READERS: [&str; 7] = [
-    "study report bad",
-    "study report bad --json",
-    "study report bad --format csv",
-    "study compare good bad",
-    "study compare bad good --json",
-    "study watch bad",
-    "study show bad/study.toml",
+    "report bad",
+    "report bad --json",
+    "report bad --format csv",
+    "compare good bad",
+    "compare bad good --json",
+    "watch bad",
+    "show bad/study.toml",
 ];
 
 #[test]
@@ -83,7 +83,7 @@ fn planted_links_are_not_written_through() {
             // a link from the round before was replaced by a file
             let _ = fs::remove_file(&at);
             symlink(&victim, &at).expect("plant a link");
-            bounded(home.path(), "study report bad");
+            bounded(home.path(), "report bad");
             let kept = fs::read_to_string(&victim).expect("read");
             assert_eq!(kept, "precious", "written through {planted}");
             let written = fs::symlink_metadata(bad.join(name)).expect("a file");
@@ -94,7 +94,7 @@ fn planted_links_are_not_written_through() {
     for planted in ["out.csv", "out.csv.new"] {
         fs::write(&victim, "precious").expect("write");
         symlink(&victim, bad.join(planted)).expect("plant a link");
-        bounded(home.path(), "study report bad -o bad/out.csv");
+        bounded(home.path(), "report bad -o bad/out.csv");
         assert_eq!(fs::read_to_string(&victim).expect("read"), "precious", "{planted}");
         let _ = fs::remove_file(bad.join(planted));
     }
@@ -102,7 +102,7 @@ fn planted_links_are_not_written_through() {
     let outside = home.path().join("outside");
     fs::create_dir(&outside).expect("a directory");
     symlink(&outside, bad.join("out_figures")).expect("plant a link");
-    bounded(home.path(), "study report bad -o bad/out.md");
+    bounded(home.path(), "report bad -o bad/out.md");
     assert_eq!(fs::read_dir(&outside).expect("list").count(), 0, "figures left the directory");
 }
 
@@ -145,7 +145,7 @@ fn a_study_file_and_a_model_must_be_regular_files() {
         plants::Plant::Sparse,
     ] {
         for (name, words) in
-            [("study.toml", "study show ./study.toml"), ("model.toml", "study show ./good.toml")]
+            [("study.toml", "show ./study.toml"), ("model.toml", "show ./good.toml")]
         {
             let at = home.path().join(name);
             plant.put(&at);
@@ -161,7 +161,7 @@ fn plans_beyond_what_a_study_file_may_ask_are_refused_before_anything_is_run() {
     for (name, change) in values::BEYOND {
         let home = two_sets();
         values::edit_plan(&home.path().join("bad"), *change);
-        for words in ["study report bad", "study watch bad", "study resume bad"] {
+        for words in ["report bad", "watch bad", "resume bad"] {
             let finished = bounded(home.path(), words).expect_code(1);
             assert!(finished.stderr.contains("plan.json is damaged: "), "{name}: {words}");
         }
@@ -173,7 +173,7 @@ fn blocks_and_counts_beyond_the_plan_are_damage() {
     for (name, change) in values::RUNS_BEYOND {
         let home = two_sets();
         values::edit_first_run(&home.path().join("bad"), *change);
-        for words in ["study report bad", "study watch bad"] {
+        for words in ["report bad", "watch bad"] {
             let finished = bounded(home.path(), words).expect_code(1);
             assert!(finished.stderr.contains("runs.jsonl:1: damaged run"), "{name}: {words}");
         }
@@ -201,9 +201,9 @@ fn what_a_far_end_says_reaches_terminal_csv_and_page_only_cleaned() {
         bounded(home.path(), words);
     }
     for format in ["html", "md", "csv", "json"] {
-        bounded(home.path(), &format!("study report bad --format {format}"));
+        bounded(home.path(), &format!("report bad --format {format}"));
     }
-    let text = bounded(home.path(), "study report bad --format csv").expect_code(0).stdout;
+    let text = bounded(home.path(), "report bad --format csv").expect_code(0).stdout;
     let mut rows = csv::Reader::from_reader(text.as_bytes());
     for row in rows.records() {
         for field in row.expect("a row").iter() {
@@ -218,7 +218,7 @@ fn what_a_far_end_says_reaches_terminal_csv_and_page_only_cleaned() {
 fn a_pipe_named_as_output_without_a_reader_is_refused() {
     let home = two_sets();
     plants::Plant::Fifo.put(&home.path().join("out.csv"));
-    bounded(home.path(), "study report good -o out.csv").expect_code(1);
+    bounded(home.path(), "report good -o out.csv").expect_code(1);
     // standard output by its other name is still a place to write to
     let mut report = Command::new(LINKRATE);
     report.args(["study", "report", "good", "--format", "csv", "-o", "/dev/stdout"]);

@@ -59,28 +59,28 @@ fn a_format_goes_to_standard_output_or_to_a_file_and_nowhere_else() {
     let sets = one_set();
     let before = listing(&sets.path("set"));
     for format in FORMATS {
-        let printed = sets.text(&format!("study report set --format {format}"));
+        let printed = sets.text(&format!("report set --format {format}"));
         assert!(!printed.is_empty());
         if format == "md" {
             continue;
         }
-        let words = format!("study report set --format {format} -o out.{format}");
+        let words = format!("report set --format {format} -o out.{format}");
         assert_eq!(sets.text(&words), "");
         assert_eq!(fs::read_to_string(sets.path(&format!("out.{format}"))).unwrap(), printed);
         // the ending says the format, and what was there is replaced
         fs::write(sets.path(&format!("out.{format}")), "old").unwrap();
-        sets.text(&format!("study report set -o out.{format}"));
+        sets.text(&format!("report set -o out.{format}"));
         assert_eq!(fs::read_to_string(sets.path(&format!("out.{format}"))).unwrap(), printed);
         assert!(!sets.path(&format!("out.{format}.new")).exists());
     }
-    assert_eq!(sets.text("study report set --json"), sets.text("study report set --format json"));
+    assert_eq!(sets.text("report set --json"), sets.text("report set --format json"));
     assert_eq!(listing(&sets.path("set")), before, "a document was asked for, not new files");
 }
 
 #[test]
 fn flent_gets_a_data_file_for_each_run() {
     let sets = one_set();
-    let finished = sets.linkrate("study report set --format flent -o flent").expect_code(0);
+    let finished = sets.linkrate("report set --format flent -o flent").expect_code(0);
     assert_eq!(finished.stdout, "");
     let files = listing(&sets.path("flent"));
     let wanted = format!("note: {} data files of flent in flent\n", files.len());
@@ -89,31 +89,31 @@ fn flent_gets_a_data_file_for_each_run() {
     // what is written reads back
     let imported = sets.path("flent").read_dir().unwrap().map(|file| file.unwrap().path());
     let words: Vec<String> = imported.map(|path| path.display().to_string()).collect();
-    let text = sets.text(&format!("study import {} -o back", words.join(" ")));
+    let text = sets.text(&format!("import {} -o back", words.join(" ")));
     assert!(text.contains("rrul_var"), "{text}");
     // the same runs are the same bytes
-    sets.linkrate("study report set --format flent -o again").expect_code(0);
+    sets.linkrate("report set --format flent -o again").expect_code(0);
     assert_eq!(listing(&sets.path("again")), files);
 }
 
 #[test]
 fn what_a_format_needs_is_said() {
     let sets = one_set();
-    let refused = sets.linkrate("study report set --format flent").expect_code(2);
+    let refused = sets.linkrate("report set --format flent").expect_code(2);
     assert!(refused.stderr.contains("expected --output DIRECTORY"), "{}", refused.stderr);
-    let refused = sets.linkrate("study report set --format hdr-log").expect_code(2);
+    let refused = sets.linkrate("report set --format hdr-log").expect_code(2);
     assert!(refused.stderr.starts_with("error: no run has latencies\n"), "{}", refused.stderr);
 }
 
 #[test]
 fn a_report_without_a_format_renews_the_files_of_the_directory() {
     let sets = one_set();
-    let finished = sets.linkrate("study report set").expect_code(0);
+    let finished = sets.linkrate("report set").expect_code(0);
     assert!(finished.stdout.contains("Simulated streams"), "{}", finished.stdout);
     assert_eq!(finished.stderr, "report   set/report.html\n");
     for (name, format) in [("results.json", "json"), ("runs.csv", "csv"), ("report.html", "html")] {
         let kept = fs::read_to_string(sets.path("set").join(name)).unwrap();
-        assert_eq!(kept, sets.text(&format!("study report set --format {format}")));
+        assert_eq!(kept, sets.text(&format!("report set --format {format}")));
     }
 }
 
@@ -122,13 +122,13 @@ fn the_same_runs_give_the_same_bytes_wherever_they_lie() {
     let sets = one_set();
     let absolute = sets.path("set").display().to_string();
     for format in FORMATS {
-        let first = sets.text(&format!("study report set --format {format}"));
-        assert_eq!(sets.text(&format!("study report ./set/ --format {format}")), first);
-        assert_eq!(sets.text(&format!("study report {absolute} --format {format}")), first);
+        let first = sets.text(&format!("report set --format {format}"));
+        assert_eq!(sets.text(&format!("report ./set/ --format {format}")), first);
+        assert_eq!(sets.text(&format!("report {absolute} --format {format}")), first);
         assert!(!first.contains(&absolute));
         fs::create_dir_all(sets.path("elsewhere")).unwrap();
         fs::rename(sets.path("set"), sets.path("elsewhere/moved")).unwrap();
-        assert_eq!(sets.text(&format!("study report elsewhere/moved --format {format}")), first);
+        assert_eq!(sets.text(&format!("report elsewhere/moved --format {format}")), first);
         fs::rename(sets.path("elsewhere/moved"), sets.path("set")).unwrap();
     }
 }
@@ -139,7 +139,7 @@ fn markdown_has_its_figures_beside_it() {
     fs::create_dir(sets.path("my notes")).unwrap();
     let file = sets.path("my notes/the report.md");
     let words = ["set", "--format", "md", "--output"].map(str::to_owned);
-    let mut report = command(LINKRATE, "study report");
+    let mut report = command(LINKRATE, "report");
     let report = report.args(words).arg(&file).current_dir(sets.0.path());
     common::Running::start(report).wait().expect_code(0);
     let text = fs::read_to_string(&file).unwrap();
@@ -151,9 +151,9 @@ fn markdown_has_its_figures_beside_it() {
     }
     assert_eq!(text.matches("the%20report_figures/").count(), names.len());
     // without a file there is no beside, and one line says so
-    let printed = sets.linkrate("study report set --format md").expect_code(0);
+    let printed = sets.linkrate("report set --format md").expect_code(0);
     assert_eq!(printed.stderr.contains("hint: --output report.md"), !names.is_empty());
-    sets.text("study report set -o report.md");
+    sets.text("report set -o report.md");
     assert_eq!(fs::read_to_string(sets.path("report.md")).unwrap(), printed.stdout);
 }
 
@@ -161,23 +161,23 @@ fn markdown_has_its_figures_beside_it() {
 fn a_failed_write_is_reported_and_keeps_the_old_file() {
     let sets = one_set();
     let said = |words: &str, code: i32| sets.linkrate(words).expect_code(code).stderr;
-    let nearest = said("study report set --format htlm", 2);
+    let nearest = said("report set --format htlm", 2);
     assert!(nearest.contains("a similar value exists: 'html'"), "{nearest}");
-    let ending = said("study report set -o report.txt", 2);
+    let ending = said("report set -o report.txt", 2);
     assert!(ending.contains("names no format") && ending.contains("hint: "), "{ending}");
-    let missing = said("study report set -o absent/x.csv", 2);
+    let missing = said("report set -o absent/x.csv", 2);
     assert!(missing.contains("hint: mkdir -p absent"), "{missing}");
     assert!(!sets.path("absent").exists());
-    let own = said("study report set --format json -o set/plan.json", 2);
+    let own = said("report set --format json -o set/plan.json", 2);
     assert!(own.contains("set/plan.json is a file of the store"), "{own}");
-    sets.text("study report set --format json -o set/mine.json");
-    let directory = said("study report set --format json -o set", 2);
+    sets.text("report set --format json -o set/mine.json");
+    let directory = said("report set --format json -o set", 2);
     assert!(directory.contains("write set: "), "{directory}");
     // a device that is always full
-    let full = said("study report set --format csv -o /dev/full", 1);
+    let full = said("report set --format csv -o /dev/full", 1);
     assert!(full.contains("write /dev/full: No space left"), "{full}");
     assert!(Path::new("/dev/full").exists());
-    let both = said("study report set --json --format csv", 2);
+    let both = said("report set --json --format csv", 2);
     assert!(both.contains("cannot be used with"), "{both}");
 }
 
@@ -187,7 +187,7 @@ fn a_closed_pipe_is_not_a_failure() {
     for format in FORMATS {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut report = command(LINKRATE, &format!("study report set --format {format}"));
+        let mut report = command(LINKRATE, &format!("report set --format {format}"));
         let status =
             report.current_dir(sets.0.path()).stdout(writer).stderr(std::process::Stdio::null());
         assert_eq!(status.status().unwrap().code(), Some(0), "{format}");
@@ -204,8 +204,8 @@ fn the_csv_is_sufficient_for_the_statistics() {
             ..Set::default()
         },
     );
-    let text = sets.text("study report set --format csv");
-    let document: Value = serde_json::from_str(&sets.text("study report set --json")).unwrap();
+    let text = sets.text("report set --format csv");
+    let document: Value = serde_json::from_str(&sets.text("report set --json")).unwrap();
     let rows: Vec<BTreeMap<String, String>> =
         csv::Reader::from_reader(text.as_bytes()).deserialize().map(Result::unwrap).collect();
     let number = |row: &BTreeMap<String, String>, name: &str| row[name].parse::<f64>().unwrap();
@@ -282,11 +282,11 @@ fn documents_match_their_schemas() {
         .with("single", &Set { blocks: 1, ..Set::default() });
     let mut document = Value::Null;
     for set in ["set", "rr", "single"] {
-        document = serde_json::from_str(&sets.text(&format!("study report {set} --json"))).unwrap();
+        document = serde_json::from_str(&sets.text(&format!("report {set} --json"))).unwrap();
         schema::check("results", &document);
     }
     for words in ["set later", "rr rr-later"] {
-        let found = sets.linkrate(&format!("study compare {words} --json"));
+        let found = sets.linkrate(&format!("compare {words} --json"));
         schema::check("comparison", &found.json());
     }
     // and nothing but that
@@ -310,7 +310,7 @@ fn two_sets(later: &Set<'_>) -> Sets {
 #[test]
 fn equal_sets_have_no_regression() {
     let sets = two_sets(&later());
-    assert_snapshot!("compare_same", sets.text("study compare set later"));
+    assert_snapshot!("compare_same", sets.text("compare set later"));
 }
 
 #[test]
@@ -319,24 +319,24 @@ fn a_regression_has_an_exit_code_of_its_own() {
         if levels.to_string() == "tso, transmit" { 0.95 } else { 1.0 }
     };
     let sets = two_sets(&Set { rate: slower, ..later() });
-    let finished = sets.linkrate("study compare set later").expect_code(5);
+    let finished = sets.linkrate("compare set later").expect_code(5);
     assert_snapshot!("compare_regression", finished.stdout);
     assert_eq!(finished.stderr, "");
-    let markdown = sets.linkrate("study compare set later --format md").expect_code(5).stdout;
+    let markdown = sets.linkrate("compare set later --format md").expect_code(5).stdout;
     assert_snapshot!("compare_regression_md", markdown);
-    let finished = sets.linkrate("study compare set later --format md -o pr.md").expect_code(5);
+    let finished = sets.linkrate("compare set later --format md -o pr.md").expect_code(5);
     assert_eq!(
         (finished.stdout.as_str(), fs::read_to_string(sets.path("pr.md")).unwrap()),
         ("", markdown)
     );
-    let document = sets.linkrate("study compare set later --json").expect_code(5).json();
+    let document = sets.linkrate("compare set later --json").expect_code(5).json();
     assert_eq!(document["baseline"]["results"], "simulated-20261121-1512");
     assert_eq!(document["candidate"]["results"], "simulated-20261122-1512");
     // the other way round it is an improvement, and a large enough minimum forgives it
-    sets.linkrate("study compare later set").expect_code(0);
+    sets.linkrate("compare later set").expect_code(0);
     let forgiven = ["set", "later", "--minimum-effect", "10 %"];
     let forgiven = linkrate_with(
-        "study compare",
+        "compare",
         &forgiven
             .map(|word| {
                 if ["set", "later"].contains(&word) {
@@ -356,7 +356,7 @@ fn a_regression_has_an_exit_code_of_its_own() {
 #[test]
 fn fewer_than_five_blocks_are_shown_without_a_verdict() {
     let sets = two_sets(&Set { blocks: 4, ..later() });
-    let finished = sets.linkrate("study compare set later").expect_code(2);
+    let finished = sets.linkrate("compare set later").expect_code(2);
     assert_eq!(
         finished.stderr,
         "error: no row is judged: fewer than 5 blocks of both sets\n\
@@ -366,7 +366,7 @@ fn fewer_than_five_blocks_are_shown_without_a_verdict() {
     let verdicts = finished.stdout.matches("fewer than 5 blocks").count();
     // ten rows of cells, eight of effects, the result
     assert_eq!(verdicts, 19, "{}", finished.stdout);
-    let document = sets.linkrate("study compare set later --json").expect_code(2).json();
+    let document = sets.linkrate("compare set later --json").expect_code(2).json();
     schema::check("comparison", &document);
     assert_eq!(document["cells"][0]["rows"][0]["verdict"], "too_few");
 }
@@ -376,7 +376,7 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
     let sets = Sets::new()
         .with("rr", &Set { study: TRANSACTIONS, ..Set::default() })
         .with("rr-later", &Set { study: TRANSACTIONS, ..later() });
-    assert_snapshot!("compare_transactions", sets.text("study compare rr rr-later"));
+    assert_snapshot!("compare_transactions", sets.text("compare rr rr-later"));
 }
 
 #[test]
@@ -418,13 +418,13 @@ fn refuses_incomparable_sets_with_the_reason() {
         "set absent",
     ]
     .map(|words| {
-        let finished = sets.linkrate(&format!("study compare {words}")).expect_code(2);
+        let finished = sets.linkrate(&format!("compare {words}")).expect_code(2);
         assert_eq!(finished.stdout, "", "{words}");
         format!("{words}\n{}\n", finished.stderr)
     })
     .concat();
     assert_snapshot!("compare_refusals", refusals);
-    let allowed = sets.text("study compare set later --allow kernel");
+    let allowed = sets.text("compare set later --allow kernel");
     assert!(allowed.contains("6.18.1") && allowed.contains("← under test"), "{allowed}");
 }
 
@@ -438,7 +438,7 @@ fn output_of_other_programs_becomes_a_result_set_that_names_what_it_lacks() {
     let sets = Sets::new();
     let files = ["tcp_stream.txt", "tcp_stream_cpu.txt", "omni_rr_all.keyval", "iperf3_tcp.json"];
     let files = files.map(recorded).join(" ");
-    let document = sets.text(&format!("study import {files} --out old --json"));
+    let document = sets.text(&format!("import {files} --out old --json"));
     let document: Value = serde_json::from_str(&document).unwrap();
     schema::check("results", &document);
     let cells = document["cells"].as_array().unwrap();
@@ -450,13 +450,13 @@ fn output_of_other_programs_becomes_a_result_set_that_names_what_it_lacks() {
     assert_eq!(cells[0]["service_demand"]["mean"], json!(0.96));
     assert_eq!(cells[1]["latency"]["p99_9_ns"], Value::Null);
     assert_eq!((&document["seed"], &document["effects"]), (&Value::Null, &json!([])));
-    let page = sets.text("study report old --format md");
+    let page = sets.text("report old --format md");
     for name in
         ["iperf3\\_tcp.json", "omni\\_rr\\_all.keyval", "service demand", "nothing is claimed"]
     {
         assert!(page.contains(name), "{name}: {page}");
     }
-    let csv = sets.text("study report old --format csv");
+    let csv = sets.text("report old --format csv");
     assert!(csv.contains("tcp_stream_cpu.txt") && csv.contains(",imported,"), "{csv}");
 }
 
@@ -469,7 +469,7 @@ fn a_file_that_does_not_fit_is_named_and_nothing_is_imported() {
         (recorded("omni_recv_default.csv"), "line 1: no PROTOCOL"),
         (good.clone(), "the same content as"),
     ] {
-        let refused = sets.linkrate(&format!("study import {good} {bad} --out new"));
+        let refused = sets.linkrate(&format!("import {good} {bad} --out new"));
         let refused = refused.expect_code(2);
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
         assert!(refused.stderr.contains("nothing was imported"), "{}", refused.stderr);
@@ -499,20 +499,20 @@ fn a_trend_tells_the_change_its_set_and_the_condition_that_changed_there() {
     let sets = days();
     let all: Vec<String> = (0..12).rev().map(|day| format!("day-{day}")).collect();
     let all = all.join(" ");
-    let finished = sets.linkrate(&format!("study trend {all}")).expect_code(5);
+    let finished = sets.linkrate(&format!("trend {all}")).expect_code(5);
     assert_snapshot!("trend", finished.stdout);
     assert_eq!(finished.stderr, "");
-    let markdown = sets.linkrate(&format!("study trend {all} -o trend.md")).expect_code(5);
+    let markdown = sets.linkrate(&format!("trend {all} -o trend.md")).expect_code(5);
     assert_eq!(markdown.stdout, "");
     assert_snapshot!("trend_md", fs::read_to_string(sets.path("trend.md")).unwrap());
     // history does not fail a job for ever, and a large enough minimum forgives
-    sets.linkrate(&format!("study trend {all} --recent 3")).expect_code(0);
-    sets.linkrate(&format!("study trend {all} --minimum-effect 20%")).expect_code(0);
-    let document = sets.linkrate(&format!("study trend {all} --json")).expect_code(5).json();
+    sets.linkrate(&format!("trend {all} --recent 3")).expect_code(0);
+    sets.linkrate(&format!("trend {all} --minimum-effect 20%")).expect_code(0);
+    let document = sets.linkrate(&format!("trend {all} --json")).expect_code(5).json();
     schema::check("trend", &document);
     assert_eq!(document["worse"], 2);
     assert_eq!(document["sets"][8]["changed"][0]["name"], "kernel");
-    let page = sets.linkrate(&format!("study trend {all} -o trend.html")).expect_code(5);
+    let page = sets.linkrate(&format!("trend {all} -o trend.html")).expect_code(5);
     assert_eq!(page.stdout, "");
     let page = fs::read_to_string(sets.path("trend.html")).unwrap();
     let charts = page.matches("<svg class=\"wide\"").count();
@@ -525,8 +525,7 @@ fn a_trend_tells_the_change_its_set_and_the_condition_that_changed_there() {
 #[test]
 fn what_is_no_trend_is_said() {
     let sets = one_set().with("rr", &Set { study: TRANSACTIONS, ..later() });
-    let refused =
-        |words: &str| sets.linkrate(&format!("study trend {words}")).expect_code(2).stderr;
+    let refused = |words: &str| sets.linkrate(&format!("trend {words}")).expect_code(2).stderr;
     assert_snapshot!(
         "trend_refused",
         [

@@ -85,7 +85,7 @@ fn results_of_the_program_are_judged() {
     let document = |seed: u64| -> Value {
         let directory = folder.path().join(format!("session-{seed}"));
         Set { study: LADDER, seed, ..Set::default() }.store(&directory);
-        let words = format!("study report {} --json", directory.display());
+        let words = format!("report {} --json", directory.display());
         serde_json::from_str(&common::linkrate(&words).expect_code(0).stdout).unwrap()
     };
     let judged = Judgement::of(&[1, 2, 3].map(document)).unwrap();

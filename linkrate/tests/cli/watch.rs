@@ -1,4 +1,4 @@
-//! `study watch` over a store that grows, breaks off and ends. No traffic: the runs have failed.
+//! `watch` over a store that grows, breaks off and ends. No traffic: the runs have failed.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -60,7 +60,7 @@ impl Growing {
 }
 
 fn watch(path: &Path, options: &str) -> Running {
-    Running::start(command(LINKRATE, "study watch").args(options.split_whitespace()).arg(path))
+    Running::start(command(LINKRATE, "watch").args(options.split_whitespace()).arg(path))
 }
 
 /// Twelve cells and the idle run.
@@ -125,7 +125,7 @@ fn does_not_wait_for_a_killed_study() {
     drop(store);
     assert!(!Store::is_running(&path).expect("a store"));
     let finished = watch(&path, "").wait().expect_code(1);
-    let hint = format!("hint: linkrate study resume {}\n", path.display());
+    let hint = format!("hint: linkrate resume {}\n", path.display());
     assert!(finished.stderr.ends_with(&hint), "{}", finished.stderr);
 }
 
@@ -133,5 +133,5 @@ fn does_not_wait_for_a_killed_study() {
 fn refuses_a_directory_that_is_not_a_store() {
     let home = tempfile::tempdir().expect("a directory");
     let finished = watch(home.path(), "").wait().expect_code(2);
-    assert!(finished.stderr.contains("linkrate study run"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("linkrate run"), "{}", finished.stderr);
 }

@@ -188,7 +188,7 @@ pub fn measure_the_loop(machine: &Machine, program: &Path, more: &str) -> Comman
     measure
 }
 
-/// `linkrate study run` of a long study on the same interfaces. Its file and its results are in
+/// `linkrate run` of a long study on the same interfaces. Its file and its results are in
 /// `directory`.
 pub fn study_of_the_loop(machine: &Machine, program: &Path, directory: &Path) -> Command {
     let file = directory.join("loop.toml");
@@ -198,7 +198,7 @@ pub fn study_of_the_loop(machine: &Machine, program: &Path, directory: &Path) ->
                 [method]\nrun = \"150 ms\"\nwarm-up = \"100 ms\"\npurpose = \"functions\"\n\
                 blocks = { min = 500, max = 500 }\n";
     fs::write(&file, text).expect("a study file");
-    let mut study = command(program, "study run");
+    let mut study = command(program, "run");
     machine.on(study.arg(&file).arg("--output").arg(directory.join("results")));
     study
 }

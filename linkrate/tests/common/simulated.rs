@@ -128,7 +128,7 @@ impl Set<'_> {
         noise: &mut Noise,
     ) -> (RunSpec, Outcome) {
         let on_adapter = matches!(study.testbed.adapter, Adapter::Model(_));
-        let Some(cell) = cell.map(|cell| &study.cells[cell as usize]) else {
+        let Some(cell) = cell.and_then(|cell| study.cell(cell)) else {
             let spec = RunSpec { task: Task::Idle, ..study.cells[0].spec.clone() };
             let idle = measurement(Traffic::default(), 0.004, on_adapter);
             return (spec, Outcome::Measured(Box::new(idle)));

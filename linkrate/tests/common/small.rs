@@ -69,9 +69,9 @@ impl SmallStudy {
         self.own.beside("results")
     }
 
-    /// `linkrate study run --json`.
+    /// `linkrate run --json`.
     pub fn run(&self) -> Command {
-        let mut run = command(self.own.program(), "study run --json --output");
+        let mut run = command(self.own.program(), "run --json --output");
         run.arg(self.results()).arg(self.file());
         run
     }

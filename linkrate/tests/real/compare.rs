@@ -47,7 +47,7 @@ impl Sets {
     /// Measures a set, which must end with one of these exit codes.
     #[track_caller]
     fn measure(&self, name: &str, codes: &[i32]) -> Value {
-        let mut run = command(self.0.program(), "study run --json --output");
+        let mut run = command(self.0.program(), "run --json --output");
         run.arg(self.path(name)).arg(self.path("two.toml"));
         let finished = Running::start(&mut run).wait();
         assert!(finished.code().is_some_and(|code| codes.contains(&code)), "{}", finished.stderr);
@@ -57,7 +57,7 @@ impl Sets {
     }
 
     fn compare(&self, baseline: &str, candidate: &str) -> Finished {
-        let mut compare = command(self.0.program(), "study compare --json --minimum-effect");
+        let mut compare = command(self.0.program(), "compare --json --minimum-effect");
         compare.arg(MINIMUM).arg(self.path(baseline)).arg(self.path(candidate));
         Running::start(&mut compare).wait()
     }

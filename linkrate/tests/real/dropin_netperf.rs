@@ -231,7 +231,7 @@ fn the_import_reads_what_is_printed() {
         files.push(file.display().to_string());
     }
     let store = directory.path().join("store");
-    let words = format!("study import -o {} {}", store.display(), files.join(" "));
+    let words = format!("import -o {} {}", store.display(), files.join(" "));
     let finished = linkrate(&words);
     assert_eq!(finished.code(), Some(0), "{}{}", finished.stdout, finished.stderr);
 }

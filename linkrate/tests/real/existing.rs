@@ -68,7 +68,7 @@ seed = 7
 }
 
 fn study(lab: &Lab, own: &OwnCopy) -> Command {
-    let mut run = lab.command(&own.program(), "study run --json --output");
+    let mut run = lab.command(&own.program(), "run --json --output");
     run.arg(lab.beside("results")).arg(lab.beside("two.toml"));
     run
 }
@@ -81,7 +81,7 @@ fn runs_a_study_between_two_machines_and_restores_them() {
     write_study(&lab, &own, cpus, 3);
     let before = lab.settings();
 
-    let mut show = lab.command(&own.program(), "study show");
+    let mut show = lab.command(&own.program(), "show");
     let shown = Running::start(show.arg(lab.beside("two.toml"))).wait().expect_code(0).stdout;
     assert!(shown.contains("eth1 of this host, with ssh:lab2"), "{shown}");
 
@@ -229,12 +229,12 @@ fn a_far_agent_that_is_killed_is_named_with_its_interface() {
     let running = Running::start(&mut lab.command(&own.program(), &words));
     kill(own.await_traffic(2)[1], Signal::KILL);
     let stderr = running.wait().stderr;
-    for part in ["the agent of ssh:lab2", "restored eth1", "`linkrate doctor --restore`"] {
+    for part in ["the agent of ssh:lab2", "restored eth1", "`linkrate restore`"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     assert_ne!(lab.settings(), before, "something is to be restored");
     let mut doctor = lab.command("ssh".as_ref(), "-o BatchMode=yes lab2");
-    let doctor = doctor.arg(format!("{} doctor --restore", own.program().display()));
+    let doctor = doctor.arg(format!("{} restore", own.program().display()));
     Running::start(doctor).wait().expect_code(0);
     assert_eq!(lab.settings(), before);
     own.expect_nothing_left();

@@ -181,7 +181,7 @@ fn detected(count: usize, event: &str, workload: &str) -> [Option<f64>; 2] {
     );
     fs::write(&file, text).unwrap();
     let output = directory.path().join("out");
-    linkrate(&format!("study run {} --output {}", file.display(), output.display())).expect_code(0);
+    linkrate(&format!("run {} --output {}", file.display(), output.display())).expect_code(0);
     let runs = fs::read_to_string(output.join("runs.jsonl")).unwrap();
     let runs: Vec<Value> = runs.lines().map(|run| serde_json::from_str(run).unwrap()).collect();
     let failures: Vec<&Value> = runs.iter().filter_map(|run| find(run, "failure")).collect();

@@ -60,12 +60,7 @@ fn study(
 
 fn words(cluster: &Cluster, study: &std::path::Path) -> String {
     let (list, results) = (cluster.list(), cluster.beside("results"));
-    format!(
-        "study run {} --fleet {} --output {}",
-        study.display(),
-        list.display(),
-        results.display()
-    )
+    format!("run {} --fleet {} --output {}", study.display(), list.display(), results.display())
 }
 
 #[test]
@@ -109,7 +104,7 @@ fn settings_of_all_nodes_are_told(cluster: &Cluster) {
 fn incast(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2], options: &str) -> Finished {
     let file = study(cluster, own, cpus, "pattern = \"ring\"", 2, "\"64 KiB\"");
     let words = format!(
-        "study run {} --fleet {} --fleet-pattern incast --output {} {options}",
+        "run {} --fleet {} --fleet-pattern incast --output {} {options}",
         file.display(),
         cluster.list().display(),
         cluster.beside("incast").display()
@@ -286,7 +281,7 @@ fn a_study_that_was_killed_goes_on() {
     running.wait();
     own.expect_nothing_left();
     let before = stored(&cluster.beside("results")).len();
-    let resume = format!("study resume {}", cluster.beside("results").display());
+    let resume = format!("resume {}", cluster.beside("results").display());
     Running::start(&mut cluster.command(&own.program(), &resume)).wait().expect_end();
     own.expect_nothing_left();
     let runs = stored(&cluster.beside("results"));

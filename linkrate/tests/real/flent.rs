@@ -137,7 +137,7 @@ fn measures(test: &str, cases: &[Case]) {
     let files: Vec<String> =
         data_files(&flent).iter().map(|file| file.display().to_string()).collect();
     let set = flent.directory().join("set");
-    let words = format!("study import {} --output {}", files.join(" "), set.display());
+    let words = format!("import {} --output {}", files.join(" "), set.display());
     let imported = linkrate(&words).expect_code(0).stdout;
     for (words, ..) in cases {
         let test = words.split_whitespace().next().unwrap_or_default();
@@ -170,9 +170,9 @@ fn flent_draws_the_runs_of_a_study() {
     fs::write(&study, STUDY).expect("write the study");
     let set = flent.directory().join("set");
     let (study, set) = (study.display().to_string(), set.display().to_string());
-    linkrate(&format!("study run {study} --output {set}")).expect_code(0);
+    linkrate(&format!("run {study} --output {set}")).expect_code(0);
     let files = flent.directory().join("files").display().to_string();
-    linkrate(&format!("study report {set} --format flent --output {files}")).expect_code(0);
+    linkrate(&format!("report {set} --format flent --output {files}")).expect_code(0);
     let entries = fs::read_dir(&files).expect("list the files");
     let mut names: Vec<String> =
         entries.map(|entry| entry.expect("an entry").path().display().to_string()).collect();
@@ -180,7 +180,7 @@ fn flent_draws_the_runs_of_a_study() {
     let (streams, transactions): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.ends_with(".stream.flent.gz"));
     assert!(!streams.is_empty() && !transactions.is_empty(), "{names:?}");
-    let results = linkrate(&format!("study report {set} --json")).expect_code(0).json();
+    let results = linkrate(&format!("report {set} --json")).expect_code(0).json();
     let cell = |at: usize| results["cells"][at].clone();
     let printed = flent.with(&format!("-i {} -f summary", streams[0])).stdout;
     let told = summary(&printed);
@@ -189,6 +189,6 @@ fn flent_draws_the_runs_of_a_study() {
     assert!((upload / mean - 1.0).abs() < 0.5, "{upload} Mbit/s, of all runs {mean}\n{printed}");
     assert!(plot(&flent, streams[0], "upload") > 20_000);
     assert!(plot(&flent, transactions[0], "ping") > 20_000);
-    let log = linkrate(&format!("study report {set} --format hdr-log")).expect_code(0).stdout;
+    let log = linkrate(&format!("report {set} --format hdr-log")).expect_code(0).stdout;
     assert_eq!(log.matches("Tag=request-response,").count(), transactions.len(), "{log}");
 }

@@ -64,7 +64,7 @@ fn expect_everything(machine: &Machine, before: &str, when: &str) {
 
 #[track_caller]
 fn doctor_restores(machine: &Machine, own: &OwnCopy) -> Finished {
-    let mut doctor = command(own.program(), "doctor --restore");
+    let mut doctor = command(own.program(), "restore");
     machine.on(&mut doctor);
     Running::start(&mut doctor).wait().expect_code(0)
 }
@@ -195,7 +195,7 @@ fn an_agent_that_holds_interfaces_is_never_killed() {
         format!("the agent of sut (process {}) does not end", agents[0]),
         "has not restored eth1, eth2".to_owned(),
         format!("`kill -CONT {}`", agents[0]),
-        "`linkrate doctor --restore`".to_owned(),
+        "`linkrate restore`".to_owned(),
     ] {
         assert!(stderr.contains(&part), "{part}: {stderr}");
     }

@@ -117,7 +117,7 @@ fn a_study_ends_in_order_on_each_signal() {
         running.signal(signal);
         let finished = running.wait().expect_code(130);
         assert_eq!(finished.json()["complete"], false, "{signal:?}");
-        assert!(finished.stderr.contains("hint: linkrate study resume"), "{}", finished.stderr);
+        assert!(finished.stderr.contains("hint: linkrate resume"), "{}", finished.stderr);
         study.own.expect_nothing_left();
     }
     // SIGPIPE is a write that fails, and never an end

@@ -86,7 +86,7 @@ fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path) {
          blocks = {{ min = 2, max = 2 }}\n"
     );
     fs::write(cluster.place("nodes.toml"), text).expect("write the study");
-    let fleet = format!("study run {} --fleet slurm", cluster.place("nodes.toml").display());
+    let fleet = format!("run {} --fleet slurm", cluster.place("nodes.toml").display());
     let results = cluster.place("nodes-results");
     let words = format!(
         "{fleet} --fleet-interface eth1 --fleet-pattern ring --output {} --json",
@@ -114,7 +114,7 @@ fn a_study_goes_on_in_the_next_allocation(cluster: &Cluster, program: &Path) {
     let text = text.replace("min = 2, max = 2", "min = 6, max = 6");
     fs::write(cluster.place("moved.toml"), text).expect("write the study");
     let words = format!(
-        "study run {} --fleet slurm --fleet-interface eth1 --fleet-pattern ring --output {}",
+        "run {} --fleet slurm --fleet-interface eth1 --fleet-pattern ring --output {}",
         cluster.place("moved.toml").display(),
         results.display()
     );
@@ -128,7 +128,7 @@ fn a_study_goes_on_in_the_next_allocation(cluster: &Cluster, program: &Path) {
     assert!((4..18).contains(&before.len()) && failed < 4, "{} runs: {}", before.len(), cut.stderr);
     cluster.expect_no_step();
 
-    let words = format!("study resume {} --json", results.display());
+    let words = format!("resume {} --json", results.display());
     let mut salloc = cluster.salloc("--nodelist=n[1-3]", program, &words);
     let resumed = Running::start(&mut salloc).wait();
     let note = "note: node n1 takes the place of n4";

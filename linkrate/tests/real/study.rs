@@ -121,7 +121,7 @@ fn a_study_runs_to_its_report_and_the_report_can_be_made_again() {
     }
     let again = Running::start(&mut study.again("report")).wait().expect_code(0);
     assert_eq!(again.stdout, finished.stdout);
-    let mut report = common::command(study.own.program(), "study report");
+    let mut report = common::command(study.own.program(), "report");
     Running::start(report.arg(&results)).wait().expect_code(0);
     for (name, bytes) in before {
         assert_eq!(read(name), bytes, "{name} is another when made again");
@@ -147,7 +147,7 @@ fn ctrl_c_keeps_finished_runs_and_resume_makes_the_others() {
         (&false.into(), &"interrupted".into())
     );
     assert_eq!(document["failures"], Value::Array(Vec::new()), "an interruption is no failure");
-    let hint = format!("hint: linkrate study resume {}\n", study.results().display());
+    let hint = format!("hint: linkrate resume {}\n", study.results().display());
     assert!(finished.stderr.ends_with(&hint), "{}", finished.stderr);
     let (kept, plan) = (study.slots(), planned(&study.results()));
     assert!((5..RUNS).contains(&kept.len()), "{kept:?}");
@@ -219,7 +219,7 @@ fn a_quick_run_claims_the_saving_of_tso() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = directory.path().join("quick");
     let output = output.to_str().expect("a path");
-    let words = format!("study run tso --quick --json --output {output}");
+    let words = format!("run tso --quick --json --output {output}");
     let document: Value = common::linkrate(&words).expect_code(0).json();
     let cells = document["cells"].as_array().expect("cells");
     let offloads: Vec<&str> =
@@ -240,7 +240,7 @@ fn people_get_a_table_and_a_path() {
         return;
     }
     let study = SmallStudy::new();
-    let mut run = common::command(study.own.program(), "study run");
+    let mut run = common::command(study.own.program(), "run");
     // without --output the results have a directory of their own below this one
     let home = study.own.beside("");
     let finished = Running::start(run.arg(study.file()).current_dir(&home)).wait().expect_code(0);

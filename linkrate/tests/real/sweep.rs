@@ -152,11 +152,11 @@ fn run(event: Event, machine: &Machine, own: &OwnCopy, before: &str) -> Result<(
         return Err(format!("processes are left: {:?}\n{}", own.processes(), ended.stderr));
     }
     if event.target == Target::SystemUnderTest && event.act == Act::Kill {
-        let mut doctor = command(own.program(), "doctor --restore");
+        let mut doctor = command(own.program(), "restore");
         machine.on(&mut doctor);
         let restored = Running::start(&mut doctor).wait();
         if restored.code() != Some(0) {
-            return Err(format!("doctor --restore: {restored:?}"));
+            return Err(format!("restore: {restored:?}"));
         }
     }
     if wait_until(SETTLED, || settings(machine) == before) {

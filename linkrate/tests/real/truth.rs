@@ -61,7 +61,7 @@ fn claims_real_differences_only() {
     }
     let own = OwnCopy::new();
     std::fs::write(own.beside("same.toml"), STUDY).expect("write the study file");
-    let mut run = command(own.program(), "study run --json --output");
+    let mut run = command(own.program(), "run --json --output");
     run.arg(own.beside("results")).arg(own.beside("same.toml"));
     let watched = Running::start(&mut run);
     let finished = watched.wait();

@@ -138,14 +138,14 @@ fn a_user_runs_a_study_and_resumes_it() {
         chown(&home, Some(USER), Some(USER)).expect("give the directory away");
     }
     let results = home.join("results");
-    let mut run = as_user(study.own.program(), "study run --json --output");
+    let mut run = as_user(study.own.program(), "run --json --output");
     let running = Running::start(run.arg(&results).arg(study.file()));
     study.own.await_traffic(2);
     running.signal(Signal::INT);
     let interrupted = running.wait().expect_code(130).json();
     assert_eq!(interrupted["complete"], false);
     study.own.expect_nothing_left();
-    let mut resume = as_user(study.own.program(), "study resume --json");
+    let mut resume = as_user(study.own.program(), "resume --json");
     let document = Running::start(resume.arg(&results)).wait().expect_code(0).json();
     check_facts(&document);
     assert_eq!(document["complete"], true);

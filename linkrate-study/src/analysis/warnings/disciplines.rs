@@ -35,8 +35,8 @@ pub fn warnings<'a>(cells: impl Iterator<Item = &'a [&'a StoredRun]>) -> Vec<Str
         });
         let kinds: Vec<String> = kinds.collect();
         Some(format!(
-            "The queue disciplines of {interface} were not the same in all runs of a cell: {}. The figures of \
-             such a cell are of both.",
+            "The queue disciplines of {interface} were not the same in all runs of a cell: {}. Results of \
+             such a cell mix both settings.",
             kinds.join("; ")
         ))
     });
@@ -89,7 +89,7 @@ mod tests {
             told(&[&[&before, &before, &after]]),
             [
                 "The queue disciplines of eth0 were not the same in all runs of a cell: fq_codel at root in 2 \
-                 runs; tbf at root, 500.0 Mb/s in 1 run. The figures of such a cell are of both."
+                 runs; tbf at root, 500.0 Mb/s in 1 run. Results of such a cell mix both settings."
             ]
         );
         // a factor may set one

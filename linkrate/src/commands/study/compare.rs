@@ -1,4 +1,4 @@
-//! `study compare`: result sets against others of the same study.
+//! `compare`: result sets against others of the same study.
 
 use std::path::{Path, PathBuf};
 
@@ -113,7 +113,7 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs) -> Failure {
             "name several sets of the other side too: --baseline DIR, --candidate DIR".to_owned(),
         ),
         ComparisonError::NothingToCompare => {
-            Some("linkrate study resume adds blocks to a study that was interrupted".to_owned())
+            Some("linkrate resume adds blocks to a study that was interrupted".to_owned())
         }
         ComparisonError::UnknownAllowance { .. } | ComparisonError::NeverAllowed { .. } => None,
     };

@@ -10,7 +10,7 @@ use linkrate_study::store::files::Files;
 use crate::exit::{Exit, Failure};
 
 /// The report's file name.
-pub const REPORT: &str = "report.html";
+use linkrate_report::terminal::REPORT_FILE;
 
 /// Writes `results.json`, `runs.csv` and `report.html` into the results directory. All of them
 /// can be made again from the stored runs, so a failure here loses nothing.
@@ -22,7 +22,7 @@ pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
         let remedy =
             if full { "free some space" } else { "remove the object with the name of the file" };
         Failure::from_error(Exit::Failure, &error).with_hint(Some(format!(
-            "the runs are kept; {remedy}, then: linkrate study report {}",
+            "the runs are kept; {remedy}, then: linkrate report {}",
             directory.display()
         )))
     };
@@ -31,7 +31,7 @@ pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
     let page = linkrate_report::html::page(results).map_err(|error| failed(&error))?;
     let json = linkrate_report::json::document(results);
     for (name, content) in
-        [("results.json", json.as_bytes()), ("runs.csv", &csv), (REPORT, page.as_bytes())]
+        [("results.json", json.as_bytes()), ("runs.csv", &csv), (REPORT_FILE, page.as_bytes())]
     {
         files.write_whole(name, content).map_err(not_written)?;
     }

@@ -1,4 +1,4 @@
-//! `study import`: output of other programs becomes a result set.
+//! `import`: output of other programs becomes a result set.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,9 @@ use linkrate_study::store::files::read_named;
 use linkrate_study::store::{Store, directory, write_imported};
 use linkrate_terms::Imported;
 
+use super::files;
+use super::output::{self, Wanted};
 use super::run::RESULTS;
-use super::{files, output};
 use crate::args::study::StudyImportArgs;
 use crate::exit::{Exit, Failure};
 
@@ -53,7 +54,7 @@ pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
     write_imported(&path, &set, now_unix_ms)?;
     let results = analyse(&Store::read(&path)?);
     files::write(&path, &results)?;
-    output::present(&results, arguments.json)?;
+    output::present(&results, &Wanted { json: arguments.json, ..Wanted::default() })?;
     Ok(Exit::Success)
 }
 
@@ -69,7 +70,7 @@ fn content(path: &Path) -> Result<Vec<u8>, Failure> {
 fn read(path: &Path, bytes: &[u8]) -> Result<Vec<Imported>, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     import::read(&name, bytes).map_err(|error| {
-        let hint = format!("{NOTHING}; linkrate study import --help lists the formats");
+        let hint = format!("{NOTHING}; linkrate import --help lists the formats");
         refused(path, &error).with_hint(Some(hint))
     })
 }

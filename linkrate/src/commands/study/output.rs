@@ -4,13 +4,14 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use linkrate_report::terminal::{self, Detail};
+use linkrate_study::results::StudyResults;
 use linkrate_study::store::files::Files;
 use linkrate_study::store::{ENDED_FILE, PLAN_FILE, RUNS_FILE, STUDY_FILE, StoreError, TORN_FILE};
 use linkrate_sys::tell;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::files;
 use crate::exit::{Exit, Failure};
 use crate::output::{print, print_bytes, terminal_style};
 
@@ -126,16 +127,35 @@ pub fn refused(path: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// Prints results as a table, or as the one document that `--json` promises.
-pub fn present(results: &linkrate_study::results::StudyResults, json: bool) -> Result<(), Failure> {
-    if json {
+/// What is printed of results.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// The one document that `--json` promises.
+    pub json: bool,
+    /// Parts of all that is known, in place of the answer.
+    pub details: Vec<Detail>,
+    /// A command worth running next, and what it adds.
+    pub next: Option<(String, String)>,
+}
+
+/// Prints results as an answer, in detail, or as a document.
+pub fn present(results: &StudyResults, wanted: &Wanted) -> Result<(), Failure> {
+    if wanted.json {
         print(&linkrate_report::json::document(results))?;
         // the document does not say where it was written
         tell::line(format_args!("results  {}", results.directory));
         return Ok(());
     }
     let (width, style) = terminal_style();
-    print(&linkrate_report::terminal::table(results, width, style))?;
-    tell::line(format_args!("report   {}/{}", results.directory, files::REPORT));
+    if wanted.details.is_empty() && terminal::has_answer(results) {
+        let next = wanted.next.as_ref().map(|(command, why)| (command.as_str(), why.as_str()));
+        return print(&terminal::answer(results, next, width, style));
+    }
+    let details = match wanted.details.is_empty() {
+        true => &Detail::ALL[..],
+        false => &wanted.details,
+    };
+    print(&terminal::details(results, details, width, style))?;
+    tell::line(format_args!("report   {}/{}", results.directory, terminal::REPORT_FILE));
     Ok(())
 }

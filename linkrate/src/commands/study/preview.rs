@@ -1,8 +1,9 @@
-//! `study list` and `study show`: studies, and the plan of one, without a run.
+//! `list` and `show`: studies, and the plan of one, without a run.
 
-use linkrate_report::preview::{self, Preview};
+use linkrate_report::preview::{self, Listed, Preview};
 use linkrate_study::builtin;
 use linkrate_study::schedule::{RUN_OVERHEAD, estimate};
+use linkrate_study::study::Study;
 
 use super::source;
 use crate::args::existing::ExistingArgs;
@@ -12,8 +13,14 @@ use crate::output::{print, terminal_style};
 
 /// Lists the built-in studies.
 pub fn list(json: bool) -> Result<Exit, Failure> {
+    let longest = |study: &Study| estimate(study, RUN_OVERHEAD).longest;
+    let listed = |name: &str| -> Result<Listed, Failure> {
+        let study = source::load(name)?;
+        let quick = source::quick_form(study.clone()).ok();
+        Ok(Listed { full: longest(&study), quick: quick.as_ref().map(longest), study })
+    };
     let studies: Result<Vec<_>, Failure> =
-        builtin::all().iter().map(|study| source::load(study.name)).collect();
+        builtin::all().iter().map(|study| listed(study.name)).collect();
     let studies = studies?;
     print(&if json { preview::list_document(&studies) } else { preview::list(&studies) })?;
     Ok(Exit::Success)

@@ -1,4 +1,4 @@
-//! `study report`: the results again, as a table or as one document.
+//! `report`: the results again, as a table or as one document.
 
 use std::path::Path;
 
@@ -9,8 +9,9 @@ use linkrate_study::results::StudyResults;
 use linkrate_study::store::Store;
 use linkrate_sys::tell;
 
-use super::{files, output};
-use crate::args::study::{ReportFormat, StudyReportArgs};
+use super::files;
+use super::output::{self, Wanted};
+use crate::args::study::{Details, ReportFormat, StudyReportArgs};
 use crate::exit::{Exit, Failure};
 
 /// Prints the table and writes the directory's files again, or writes only the requested document.
@@ -23,7 +24,8 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
     let results = analyse(&Store::read(directory)?);
     let Some(format) = format else {
         // the table first: a directory that cannot be written to can still be read
-        output::present(&results, false)?;
+        let details = Details::chosen(&arguments.details);
+        output::present(&results, &Wanted { details, ..Wanted::default() })?;
         files::write(directory, &results)?;
         return Ok(Exit::Success);
     };

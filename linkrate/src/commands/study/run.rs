@@ -1,4 +1,4 @@
-//! `study run` and `study resume`.
+//! `run` and `resume`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
 use linkrate_sys::tell;
 
-use super::{files, nodes, output, source};
+use super::output::{self, Wanted};
+use super::{files, nodes, source};
 use crate::args::existing::DeployArgs;
-use crate::args::study::StudyRunArgs;
+use crate::args::study::{Details, StudyRunArgs};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::program::this_program;
@@ -40,7 +41,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
         && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
     {
         let message = format!("--output: {} is not empty", path.display());
-        let hint = format!("name a new directory, or: linkrate study resume {}", path.display());
+        let hint = format!("name a new directory, or: linkrate resume {}", path.display());
         return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
     }
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
@@ -52,7 +53,17 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
         None => directory::fresh(Path::new(RESULTS), &study.name, clock.unix_ms())?,
     };
     let mut store = Store::create(&path, &study, ground.facts(), clock.unix_ms())?;
-    conduct(&mut ground, &mut store, &clock, &stop, arguments.json)
+    let wanted = Wanted {
+        json: arguments.json,
+        details: Details::chosen(&arguments.details),
+        next: arguments.quick.then(|| {
+            (
+                format!("linkrate run {}", arguments.study),
+                "every cell, narrower intervals".to_owned(),
+            )
+        }),
+    };
+    conduct(&mut ground, &mut store, &clock, &stop, &wanted)
 }
 
 /// Continues a study, on other nodes of a fleet where some are not there.
@@ -76,7 +87,8 @@ pub fn resume(
     if let Some(fleet) = moved {
         store.set_fleet(fleet)?;
     }
-    conduct(&mut ground, &mut store, &SystemClock::start(), &stop, json)
+    let wanted = Wanted { json, ..Wanted::default() };
+    conduct(&mut ground, &mut store, &SystemClock::start(), &stop, &wanted)
 }
 
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
@@ -124,10 +136,13 @@ fn conduct(
     store: &mut Store,
     clock: &(dyn Clock + Sync),
     stop: &Arc<AtomicBool>,
-    json: bool,
+    wanted: &Wanted,
 ) -> Result<Exit, Failure> {
     let directory = store.directory().to_owned();
-    let mut progress = StudyProgress::new();
+    let mut progress = match wanted.json {
+        true => StudyProgress::new(),
+        false => StudyProgress::with_lines(),
+    };
     let asked = || stop.load(Ordering::Relaxed);
     let outcome = match ground {
         Ground::Lab(lab) => run_study(&mut **lab, store, clock, &asked, &mut progress),
@@ -136,7 +151,7 @@ fn conduct(
     progress.finish();
     let ended = outcome.map_err(|error| {
         let resume = format!(
-            "every finished run is kept; to continue: linkrate study resume {}",
+            "every finished run is kept; to continue: linkrate resume {}",
             directory.display()
         );
         let hint = error.hint().map_or(resume.clone(), |hint| format!("{hint}; {resume}"));
@@ -146,9 +161,9 @@ fn conduct(
     let failed = stored.runs.iter().any(|run| run.failure().is_some());
     let results = analyse(&stored);
     files::write(&directory, &results)?;
-    output::present(&results, json)?;
+    output::present(&results, wanted)?;
     if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
-        tell::line(format_args!("hint: linkrate study resume {}", directory.display()));
+        tell::line(format_args!("hint: linkrate resume {}", directory.display()));
     }
     Ok(match ended {
         Ended::Interrupted => Exit::Interrupted,

@@ -39,7 +39,7 @@ fn load_on(given: &str, on: Ground<'_>) -> Result<Study, Failure> {
     // a name has neither a slash nor an ending; anything else is meant as a file
     if path.extension().is_none() && !given.contains('/') {
         let found = builtin::find(given).map_err(|error| {
-            Failure::new(Exit::Usage, error.to_string()).with_hint(Some("linkrate study list"))
+            Failure::new(Exit::Usage, error.to_string()).with_hint(Some("linkrate list"))
         })?;
         return parse(found.name, &found.path(), found.text, Path::new(""), on);
     }

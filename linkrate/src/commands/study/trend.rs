@@ -1,4 +1,4 @@
-//! `study trend`: result sets of one study over time.
+//! `trend`: result sets of one study over time.
 
 use linkrate_report::trend as report;
 use linkrate_study::store::{Store, StoredStudy};

@@ -1,4 +1,4 @@
-//! `study watch`: the progress of a study that another process runs.
+//! `watch`: the progress of a study that another process runs.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -55,7 +55,7 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
                 "{}: no process runs this study, and it did not record why it ended",
                 directory.display()
             );
-            let hint = format!("linkrate study resume {}", directory.display());
+            let hint = format!("linkrate resume {}", directory.display());
             return Err(Failure::new(Exit::Failure, message).with_hint(Some(hint)));
         }
         seen = Some((state, stored));

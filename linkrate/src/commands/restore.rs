@@ -1,10 +1,11 @@
-//! `linkrate doctor --restore`: restores existing interfaces that a killed process has left changed.
+//! `linkrate restore`: restores existing interfaces that a killed process has left changed.
 
 use std::fmt::Write as _;
 
 use linkrate_agent::existing::{Left, Outcome, PATIENCE, restore_all};
 use serde::Serialize;
 
+use crate::args::doctor::RestoreArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 
@@ -42,12 +43,12 @@ impl From<Left> for Restored {
 }
 
 /// Restores all interfaces of this network namespace, and prints what became of each.
-pub(super) fn run(json: bool) -> Result<Exit, Failure> {
+pub fn run(arguments: &RestoreArgs) -> Result<Exit, Failure> {
     let left = restore_all(PATIENCE)
         .map_err(|error| Failure::new(Exit::Failure, error.to_string()).with_hint(error.hint()))?;
     let interfaces: Vec<Restored> = left.into_iter().map(Restored::from).collect();
     let is_refused = interfaces.iter().any(|restored| restored.outcome == "refused");
-    if json {
+    if arguments.json {
         let document = Document { format: RESTORE_FORMAT, interfaces };
         let text = serde_json::to_string_pretty(&document)
             .map_err(|error| Failure::new(Exit::Failure, format!("outcome as JSON: {error}")))?;

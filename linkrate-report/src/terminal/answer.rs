@@ -1,0 +1,503 @@
+//! The answer of a study: what it found, in as few lines as carry it.
+//!
+//! Title and testbed; at most three sentences; one table in which the compared levels stand side by side; at most four
+//! lines on how far to trust it; where the rest is. [`super::details`] has the rest.
+
+use linkrate_study::levels::{Level, Levels};
+use linkrate_study::names;
+use linkrate_study::quantity::{Interval, Measure, Quantity};
+use linkrate_study::results::{CellResult, Effect, StudyResults};
+use linkrate_study::study::PART;
+
+use super::checks::{self, Check};
+use super::{Column, GAP, Page, Style, clean, total};
+use crate::layout::Paper;
+use crate::number;
+use crate::paper::highlights;
+use crate::words::{self, marks};
+
+/// Most sentences.
+const MOST_SENTENCES: usize = 3;
+/// Of a study with few cells, whose table says the rest.
+const FEW_SENTENCES: usize = 2;
+/// Most cells that have a row each, with all that is known of them.
+const MOST_CELLS: usize = 8;
+/// Most rows of a table that compares.
+const MOST_ROWS: usize = 12;
+/// What a level without its cell has.
+const NONE: &str = number::ABSENT;
+/// Columns, where a terminal is wider: lines that the eye follows.
+const WIDEST: u16 = 100;
+/// What stands before sentences and tables.
+const INDENT: &str = "  ";
+
+/// What `run` and `report` print. `next` is a command worth running next, and why.
+pub fn answer(
+    results: &StudyResults,
+    next: Option<(&str, &str)>,
+    width: Option<u16>,
+    style: Style,
+) -> String {
+    let paper = Paper::new(Some(width.unwrap_or(WIDEST).min(WIDEST)), style);
+    let page = Page { results, paper };
+    let inner = Paper { width: paper.width.saturating_sub(INDENT.len() as u16), ..paper };
+    let inside = Page { results, paper: inner };
+    let mut sections = vec![together([page.heading(), inside.sentences()])];
+    sections.extend(inside.compared().into_iter().map(|table| indented(&table)));
+    sections.push(together([page.checks(), page.links(next)]));
+    sections.retain(|section| !section.is_empty());
+    let mut text = sections.join("\n\n");
+    text.push('\n');
+    text
+}
+
+/// Whether the results have an answer of this form: something is compared on one pair of hosts.
+pub fn has_answer(results: &StudyResults) -> bool {
+    results.fleet.is_none() && results.imported.is_empty() && !results.effects.is_empty()
+}
+
+/// Lines without a blank one between them.
+fn together(sections: [String; 2]) -> String {
+    let lines: Vec<&str> =
+        sections.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    lines.join("\n")
+}
+
+/// A table behind the indent, without the rule below its head.
+fn indented(text: &str) -> String {
+    text.lines()
+        .filter(|line| !line.starts_with('─'))
+        .map(|line| format!("{INDENT}{line}").trim_end().to_owned() + "\n")
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
+}
+
+/// The cells of one part by the levels of one factor.
+struct Grid<'r> {
+    factor: &'r str,
+    levels: Vec<&'r Level>,
+    rows: Vec<Row<'r>>,
+}
+
+/// The cells that differ in the factor alone.
+struct Row<'r> {
+    at: Levels,
+    cells: Vec<Option<&'r CellResult>>,
+}
+
+impl<'r> Grid<'r> {
+    /// By the first factor that is compared, for each part.
+    fn all(results: &'r StudyResults) -> Vec<Self> {
+        let mut parts: Vec<Option<&Level>> = Vec::new();
+        for cell in &results.cells {
+            let part = cell.levels.get(PART);
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        parts.into_iter().filter_map(|part| Self::of(results, part)).collect()
+    }
+
+    fn of(results: &'r StudyResults, part: Option<&Level>) -> Option<Self> {
+        let of_part = |levels: &Levels| levels.get(PART) == part;
+        let effect = results.effects.iter().find(|effect| of_part(&effect.at))?;
+        let factor = effect.factor.as_str();
+        let mut grid = Self { factor, levels: Vec::new(), rows: Vec::new() };
+        for cell in results.cells.iter().filter(|cell| of_part(&cell.levels)) {
+            let Some(level) = cell.levels.get(factor) else { continue };
+            if !grid.levels.contains(&level) {
+                grid.levels.push(level);
+            }
+            let at = cell.levels.without(factor);
+            if !grid.rows.iter().any(|row| row.at == at) {
+                grid.rows.push(Row { at, cells: Vec::new() });
+            }
+        }
+        for row in &mut grid.rows {
+            let cell_at = |level: &&Level| {
+                let levels = |cell: &&CellResult| {
+                    cell.levels.get(factor) == Some(level) && cell.levels.without(factor) == row.at
+                };
+                results.cells.iter().find(levels)
+            };
+            row.cells = grid.levels.iter().map(cell_at).collect();
+        }
+        Some(grid)
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &'r CellResult> + '_ {
+        self.rows.iter().flat_map(|row| row.cells.iter().copied().flatten())
+    }
+
+    /// The factors that differ between rows, in their order.
+    fn varied(&self) -> Vec<&str> {
+        let Some(first) = self.rows.first() else { return Vec::new() };
+        let names = first.at.0.iter().map(|(name, _)| name.as_str()).filter(|name| *name != PART);
+        let differs =
+            |name: &&str| self.rows.iter().any(|row| row.at.get(name) != first.at.get(name));
+        names.filter(differs).collect()
+    }
+
+    /// What all rows have in common: `transmit, ports 2`; empty where that is nothing.
+    fn common(&self) -> String {
+        let varied = self.varied();
+        let Some(first) = self.rows.first() else { return String::new() };
+        let same = first.at.0.iter().filter(|(name, _)| !varied.contains(&name.as_str()));
+        let texts: Vec<String> = same
+            .map(|(name, level)| match name.as_str() {
+                PART => level.to_string(),
+                name => names::level(name, level),
+            })
+            .collect();
+        texts.join(", ")
+    }
+}
+
+impl Page<'_> {
+    /// Title and testbed.
+    fn heading(&self) -> String {
+        let mut title = clean(&self.results.title);
+        if let [only] = &Grid::all(self.results)[..] {
+            let common = clean(&only.common());
+            title = if common.is_empty() { title } else { format!("{title}: {common}") };
+        }
+        let mut lines = self.filled(&title, "", "");
+        lines.iter_mut().for_each(|line| *line = self.paper.bold(line));
+        lines.extend(self.filled(&clean(&checks::testbed(self.results)), "", ""));
+        lines.join("\n")
+    }
+
+    /// What the study shows.
+    fn sentences(&self) -> String {
+        let few = self.results.cells.len() <= MOST_CELLS;
+        let most = if few { FEW_SENTENCES } else { MOST_SENTENCES };
+        let sentences = highlights::all(self.results).into_iter().take(most);
+        let lines = sentences.flat_map(|one| self.filled(&clean(&one.text), INDENT, "    "));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Text in lines, each behind an indent.
+    fn filled(&self, text: &str, first: &str, next: &str) -> Vec<String> {
+        let room = usize::from(self.paper.width);
+        let mut lines: Vec<String> = vec![first.to_owned()];
+        let mut empty = true;
+        for word in text.split(' ').filter(|word| !word.is_empty()) {
+            let length = lines.last().map_or(0, |line| line.chars().count());
+            if !empty && length + 1 + word.chars().count() > room {
+                lines.push(next.to_owned());
+                empty = true;
+            }
+            if let Some(line) = lines.last_mut() {
+                if !empty {
+                    line.push(' ');
+                }
+                line.push_str(word);
+                empty = false;
+            }
+        }
+        lines
+    }
+
+    /// The tables, one for each part.
+    fn compared(&self) -> Vec<String> {
+        if let Some(failures) = self.failure() {
+            return vec![failures];
+        }
+        let grids = Grid::all(self.results);
+        let cells: usize = grids.iter().map(|grid| grid.cells().count()).sum();
+        let tables = grids.iter().map(|grid| {
+            let table = match cells <= MOST_CELLS {
+                true => self.by_cell(grid),
+                false => self.side_by_side(grid).unwrap_or_else(|| self.steps(grid, grids.len())),
+            };
+            // a study of one part has it in its heading
+            let common = grid.common();
+            match common.is_empty() || grids.len() == 1 {
+                true => table,
+                false => format!("{}\n{table}", clean(&words::capitalised(&common))),
+            }
+        });
+        let mut tables: Vec<String> = tables.collect();
+        let is_marked = |text: &String| text.contains(marks::HOST_LIMITED);
+        if tables.iter().any(is_marked)
+            && let Some(last) = tables.last_mut()
+        {
+            last.push_str(&format!(
+                "\n{} limited by this host, not by the adapter",
+                marks::HOST_LIMITED.trim()
+            ));
+        }
+        tables
+    }
+
+    /// A row for each cell.
+    fn by_cell(&self, grid: &Grid<'_>) -> String {
+        let mut rows: Vec<(&Row<'_>, usize, &CellResult)> = Vec::new();
+        for row in &grid.rows {
+            let cells = row.cells.iter().enumerate();
+            rows.extend(cells.filter_map(|(index, cell)| Some((row, index, (*cell)?))));
+        }
+        let column =
+            |header: &str, right: bool, field: &dyn Fn(&Row<'_>, usize, &CellResult) -> String| {
+                Column {
+                    header: header.to_owned(),
+                    right,
+                    fields: rows
+                        .iter()
+                        .map(|(row, index, cell)| clean(&field(row, *index, cell)))
+                        .collect(),
+                }
+            };
+        let mut columns = self.places(grid, rows.iter().map(|(row, ..)| *row));
+        let name = |level: &Level| names::short_level(grid.factor, level);
+        columns.push(column(&names::factor(grid.factor), false, &|_, index, _| {
+            name(grid.levels[index])
+        }));
+        let is_transactional = grid.cells().any(CellResult::is_transactional);
+        let rate = if is_transactional { "transactions" } else { "throughput" };
+        columns.push(column(rate, true, &|_, _, cell| self.rate(cell)));
+        if grid.cells().any(|cell| cell.limit.is_some()) && !is_transactional {
+            columns.push(column("of max.", true, &|_, _, cell| of_limit(cell)));
+        }
+        if grid.cells().any(|cell| cell.latency.is_some()) {
+            let p99 = |cell: &CellResult| {
+                number::percentile(cell.latency.as_ref()?, linkrate_terms::latency::Percentile::P99)
+            };
+            columns.push(column("p99", true, &|_, _, cell| {
+                p99(cell).unwrap_or_else(|| NONE.to_owned())
+            }));
+        }
+        columns.push(column("CPU", true, &|_, _, cell| {
+            cell.cpu.as_ref().map_or_else(|| NONE.to_owned(), number::mean)
+        }));
+        columns.push(column("service demand", true, &|_, _, cell| {
+            cell.service_demand.as_ref().map_or_else(
+                || NONE.to_owned(),
+                |demand| {
+                    let margin = number::margin(demand).unwrap_or_default();
+                    format!("{} {margin}", number::brief_mean(demand)).trim_end().to_owned()
+                },
+            )
+        }));
+        let first = grid.levels.first().map(|level| name(level)).unwrap_or_default();
+        columns.push(column(&format!("vs {first}"), false, &|row, index, _| match index {
+            0 => String::new(),
+            _ => self.change(grid, row, index, Measure::ServiceDemand),
+        }));
+        columns.push(column("limited by", false, &|_, _, cell| cell.verdict.limited_by()));
+        self.fitted(columns, &["CPU", "of max.", "limited by"])
+    }
+
+    /// A row for each combination of the other factors, with the levels beside each other; `None` where that is too wide.
+    fn side_by_side(&self, grid: &Grid<'_>) -> Option<String> {
+        if grid.rows.len() > MOST_ROWS || grid.cells().any(CellResult::is_transactional) {
+            return None;
+        }
+        let mut columns = self.places(grid, grid.rows.iter());
+        let mut group = |title: &str, field: &dyn Fn(&CellResult) -> String| {
+            for (index, level) in grid.levels.iter().enumerate() {
+                let above = if index == 0 { title } else { "" };
+                let cells = grid.rows.iter().map(|row| row.cells[index]);
+                columns.push(Column {
+                    header: format!("{above}\n{}", names::short_level(grid.factor, level)),
+                    right: true,
+                    fields: cells.map(|cell| cell.map_or_else(|| NONE.to_owned(), field)).collect(),
+                });
+            }
+        };
+        group("µs/KB", &|cell| {
+            cell.service_demand.as_ref().map_or_else(|| NONE.to_owned(), number::mean_without_unit)
+        });
+        let largest =
+            grid.cells().filter_map(|cell| cell.throughput).map(|rate| rate.interval.mean);
+        let scale = number::Scale::of(
+            linkrate_study::quantity::Unit::BitsPerSecond,
+            largest.fold(0.0, f64::max),
+        );
+        let rate =
+            |quantity: &Quantity| number::significant(quantity.interval.mean / scale.divisor, 3);
+        group(scale.unit, &|cell| {
+            let mark = marks::of_cell(self.results, cell);
+            cell.throughput
+                .as_ref()
+                .map_or_else(|| NONE.to_owned(), |of| format!("{}{mark}", rate(of)))
+        });
+        let limits = grid.rows.iter().map(|row| {
+            let limit = row.cells.iter().flatten().find_map(|cell| cell.limit);
+            limit.as_ref().map_or_else(|| NONE.to_owned(), rate)
+        });
+        let limits: Vec<String> = limits.collect();
+        if limits.iter().any(|limit| limit != NONE) {
+            columns.push(Column { header: "\nmax.".to_owned(), right: true, fields: limits });
+        }
+        let last = grid.levels.len().checked_sub(1).filter(|last| *last > 0)?;
+        let [from, to] = [0, last].map(|index| names::short_level(grid.factor, grid.levels[index]));
+        let changes =
+            grid.rows.iter().map(|row| self.change(grid, row, last, Measure::ServiceDemand));
+        let changes = Column {
+            header: format!("{to} vs {from}\nµs/KB"),
+            right: false,
+            fields: changes.collect(),
+        };
+        let at = grid.varied().len() + grid.levels.len();
+        columns.insert(at.min(columns.len()), changes);
+        (total(&columns) <= usize::from(self.paper.width) + GAP)
+            .then(|| self.lay_out(columns, false))
+    }
+
+    /// A row for each step from the first level to another one.
+    fn steps(&self, grid: &Grid<'_>, parts: usize) -> String {
+        let most = (MOST_ROWS / parts.max(1)).max(3);
+        let mut steps: Vec<(&Row<'_>, usize)> = Vec::new();
+        for row in &grid.rows {
+            let levels = 1..row.cells.len();
+            steps.extend(
+                levels.filter(|index| row.cells[*index].is_some()).map(|index| (row, index)),
+            );
+        }
+        let hidden = steps.len().saturating_sub(most);
+        steps.truncate(most);
+        let first = grid.levels.first().map(|level| names::short_level(grid.factor, level));
+        let column =
+            |header: &str, right: bool, field: &dyn Fn(&Row<'_>, usize) -> String| Column {
+                header: header.to_owned(),
+                right,
+                fields: steps.iter().map(|(row, index)| clean(&field(row, *index))).collect(),
+            };
+        let mut columns = self.places(grid, steps.iter().map(|(row, _)| *row));
+        let header = format!("{}, vs {}", names::factor(grid.factor), first.unwrap_or_default());
+        columns.push(column(&header, false, &|_, index| {
+            names::short_level(grid.factor, grid.levels[index])
+        }));
+        columns.push(column("service demand", false, &|row, index| {
+            self.change(grid, row, index, Measure::ServiceDemand)
+        }));
+        let is_transactional = grid.cells().any(CellResult::is_transactional);
+        let (title, measure) = match is_transactional {
+            true => ("transactions", Measure::Transactions),
+            false => ("throughput", Measure::Throughput),
+        };
+        columns.push(column(title, false, &|row, index| self.change(grid, row, index, measure)));
+        columns.push(column("limited by", false, &|row, index| {
+            row.cells[index].map(|cell| cell.verdict.limited_by()).unwrap_or_default()
+        }));
+        let mut text = self.fitted(columns, &["limited by"]);
+        if hidden > 0 {
+            text.push_str(&format!("\n… {hidden} more"));
+        }
+        text
+    }
+
+    /// The table without the named columns, as many of them as it takes to fit the page.
+    fn fitted(&self, mut columns: Vec<Column>, dispensable: &[&str]) -> String {
+        for title in dispensable {
+            if total(&columns) <= usize::from(self.paper.width) + GAP {
+                break;
+            }
+            columns.retain(|column| column.header != *title);
+        }
+        self.lay_out(columns, false)
+    }
+
+    /// The levels of the other factors; one that repeats is printed once.
+    fn places<'g>(
+        &self,
+        grid: &'g Grid<'_>,
+        rows: impl Iterator<Item = &'g Row<'g>> + Clone,
+    ) -> Vec<Column> {
+        let column = |name: &str| {
+            let mut last = String::new();
+            let fields = rows.clone().map(|row| {
+                let level = row.at.get(name).map(|level| names::short_level(name, level));
+                let level = clean(&level.unwrap_or_default());
+                if level == last {
+                    return String::new();
+                }
+                last.clone_from(&level);
+                level
+            });
+            Column { header: names::factor(name), right: false, fields: fields.collect() }
+        };
+        grid.varied().into_iter().map(column).collect()
+    }
+
+    fn rate(&self, cell: &CellResult) -> String {
+        let rate = if cell.is_transactional() { cell.transactions } else { cell.throughput };
+        let mark = marks::of_cell(self.results, cell);
+        rate.as_ref()
+            .map_or_else(|| NONE.to_owned(), |rate| format!("{}{mark}", number::brief_mean(rate)))
+    }
+
+    /// The change from the first level: `−62 % (−66 to −58)`, or that there is none that matters.
+    fn change(&self, grid: &Grid<'_>, row: &Row<'_>, to: usize, measure: Measure) -> String {
+        let is_it = |effect: &&Effect| {
+            (effect.measure, effect.factor.as_str(), &effect.from, &effect.to)
+                == (measure, grid.factor, grid.levels[0], grid.levels[to])
+                && effect.at == row.at
+        };
+        let Some(effect) = self.results.effects.iter().find(is_it) else { return NONE.to_owned() };
+        let mark = marks::of_effect(self.results, effect);
+        let (change, ends) = change_of(&effect.ratio);
+        let text = match (effect.claimed, effect.excluded) {
+            (true, _) => format!("{change}{ends}"),
+            (_, true) => "no change".to_owned(),
+            _ if effect.same_as.is_some() => change,
+            _ => format!("unclear{ends}"),
+        };
+        format!("{text}{mark}")
+    }
+
+    /// How far to trust it.
+    fn checks(&self) -> String {
+        let checks = checks::all(self.results);
+        let name = |check: &Check| check.name.chars().count();
+        let wide = checks.iter().map(name).max().unwrap_or(0).max(9);
+        let lines = checks.iter().flat_map(|check| {
+            let flag = if check.is_bad { '!' } else { ' ' };
+            let first = format!("{INDENT}{flag} {:wide$}", check.name);
+            let next = " ".repeat(first.chars().count() + 2);
+            let mut lines = self.filled(&clean(&check.text), &format!("{first}  "), &next);
+            if check.is_bad && self.paper.style.color {
+                lines
+                    .iter_mut()
+                    .take(1)
+                    .for_each(|line| *line = line.replacen('!', "\u{1b}[1;33m!\u{1b}[0m", 1));
+            }
+            lines
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Where the rest is.
+    fn links(&self, next: Option<(&str, &str)>) -> String {
+        let mut lines = Vec::new();
+        if !self.results.directory.is_empty() {
+            let directory = clean(&self.results.directory);
+            lines.push(format!("{INDENT}  Report     {directory}/{}", super::REPORT_FILE));
+            let warnings = checks::warnings(self.results);
+            let warnings = warnings.map_or_else(String::new, |text| format!("    {text}"));
+            lines.push(format!(
+                "{INDENT}  Details    linkrate report {directory} --details{warnings}"
+            ));
+        }
+        lines.extend(next.map(|(command, why)| format!("{INDENT}  Next       {command}    {why}")));
+        lines.join("\n")
+    }
+}
+
+/// The share of the theoretical maximum.
+fn of_limit(cell: &CellResult) -> String {
+    let share = |cell: &CellResult| {
+        Some(cell.throughput?.interval.mean / cell.limit?.interval.mean * 100.0)
+    };
+    share(cell).map_or_else(|| NONE.to_owned(), |percent| format!("{percent:.0} %"))
+}
+
+/// `−62 %` and ` (−66 to −58)`.
+pub(super) fn change_of(ratio: &Interval) -> (String, String) {
+    let change = number::change(ratio);
+    let ends =
+        change.ends.map_or_else(String::new, |ends| format!(" ({})", ends.trim_end_matches(" %")));
+    (change.mean, ends)
+}
