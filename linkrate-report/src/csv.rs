@@ -563,21 +563,53 @@ impl Group {
     }
 }
 
-const MEASURED: &[(Group, Applies)] = &[
-    (Group::Measured(TRAFFIC), |task| matches!(task, Task::Workload(_))),
-    (Group::Measured(TRANSACTIONS), |task| item(task) == Some(Item::Transaction)),
-    (Group::Measured(LATENCY), |task| item(task).is_some()),
-    (Group::Measured(TRANSFERS), |task| item(task) == Some(Item::Transfer)),
-    (Group::Measured(FILES), |task| item(task) == Some(Item::File)),
-    (Group::Measured(MIX), |_| true),
-    (Group::Measured(DATAGRAMS), |task| matches!(task, Task::Workload(w) if w.kind.is_udp())),
-    (Group::Measured(CPU), |_| true),
-    (Group::Knobs, |_| true),
-    (Group::Measured(ADAPTER), |_| true),
-    (Group::Measured(SOCKETS), |task| matches!(task, Task::Workload(_))),
-    (Group::Measured(FAILURE), |_| true),
-    (Group::Measured(INTERFACE), |_| true),
+const MEASURED: &[(&str, Group, Applies)] = &[
+    ("payload", Group::Measured(TRAFFIC), |task| matches!(task, Task::Workload(_))),
+    ("transactions", Group::Measured(TRANSACTIONS), |task| item(task) == Some(Item::Transaction)),
+    (
+        "latency of transactions, response time of transfers and files",
+        Group::Measured(LATENCY),
+        |task| item(task).is_some(),
+    ),
+    ("transfers", Group::Measured(TRANSFERS), |task| item(task) == Some(Item::Transfer)),
+    ("files of a backup", Group::Measured(FILES), |task| item(task) == Some(Item::File)),
+    ("workloads of a mix", Group::Measured(MIX), |_| true),
+    (
+        "UDP",
+        Group::Measured(DATAGRAMS),
+        |task| matches!(task, Task::Workload(w) if w.kind.is_udp()),
+    ),
+    ("CPU time", Group::Measured(CPU), |_| true),
+    (SETTINGS, Group::Knobs, |_| true),
+    ("emulated adapters", Group::Measured(ADAPTER), |_| true),
+    ("sockets", Group::Measured(SOCKETS), |task| matches!(task, Task::Workload(_))),
+    ("failure", Group::Measured(FAILURE), |_| true),
+    ("interfaces of the SUT", Group::Measured(INTERFACE), |_| true),
 ];
+
+/// The title of the columns that settings have.
+pub const SETTINGS: &str = "settings as read back";
+
+/// The columns of every file in their order, by group, each group with its title. Those of factors
+/// follow the first group.
+pub fn groups() -> Vec<(&'static str, Vec<String>)> {
+    fn names<T>(columns: &[(&'static str, T)]) -> Vec<String> {
+        columns.iter().map(|(name, _)| (*name).to_owned()).collect()
+    }
+    let mut groups = vec![
+        ("run", names(RUN)),
+        ("outcome", names(OUTCOME)),
+        ("results", names(TESTBED)),
+        ("requested workload", names(REQUESTED)),
+    ];
+    groups.extend(MEASURED.iter().map(|(title, group, _)| (*title, group.names())));
+    groups.extend([
+        ("flows on the ports of an aggregate", names(PREDICTED)),
+        ("parts of the latency of transactions", names(ROUND_TRIP)),
+        ("imported runs", names(IMPORTED)),
+    ]);
+    groups
+}
 
 fn item(task: &Task) -> Option<Item> {
     match task {
@@ -587,27 +619,20 @@ fn item(task: &Task) -> Option<Item> {
 }
 
 fn header(factors: &[&str]) -> Vec<String> {
-    let run = RUN.iter().map(|(name, _)| (*name).to_owned());
-    let testbed = TESTBED.iter().map(|(name, _)| *name);
-    let requested = REQUESTED.iter().map(|(name, _)| *name);
-    let outcome = OUTCOME.iter().map(|(name, _)| *name).chain(testbed).chain(requested);
-    let outcome = outcome.map(str::to_owned);
-    let predicted = PREDICTED.iter().map(|(name, _)| (*name).to_owned());
-    let measured = MEASURED.iter().flat_map(|(group, _)| group.names());
-    let round_trip = ROUND_TRIP.iter().map(|(name, _)| (*name).to_owned());
-    let imported = IMPORTED.iter().map(|(name, _)| (*name).to_owned());
-    let measured = measured.chain(predicted).chain(round_trip).chain(imported);
-    let measured: Vec<String> = measured.collect();
-    let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
-    let factors = factors.iter().map(|factor| {
-        // a factor `clients` stands beside the column of that name
-        if taken.iter().any(|name| name == factor) {
-            format!("factor_{factor}")
-        } else {
-            (*factor).to_owned()
-        }
-    });
-    run.chain(factors).chain(outcome).chain(measured).collect()
+    let mut columns: Vec<String> = groups().into_iter().flat_map(|(_, names)| names).collect();
+    let factors: Vec<String> = factors
+        .iter()
+        .map(|factor| {
+            // a factor `clients` stands beside the column of that name
+            if columns.iter().any(|name| name == factor) {
+                format!("factor_{factor}")
+            } else {
+                (*factor).to_owned()
+            }
+        })
+        .collect();
+    columns.splice(RUN.len()..RUN.len(), factors);
+    columns
 }
 
 fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String> {
@@ -627,7 +652,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
         Some(_) => imported(name),
         None => value(&run.spec),
     }));
-    for (group, applies) in MEASURED {
+    for (_, group, applies) in MEASURED {
         let measured = match &run.outcome {
             Outcome::Measured(measurement) if applies(&run.spec.task) => Some(measurement.as_ref()),
             _ => None,

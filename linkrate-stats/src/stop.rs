@@ -26,7 +26,7 @@ pub const FIRST_LOOK: u32 = 5;
 
 /// The permitted error of an interval that remains after the cost of looking. At 0.6 a
 /// 95 % interval is computed as one of 97 %, and simulated coverage is 94.2 % or more whatever the
-/// scatter (see the tests, and `docs/src/concepts/method.md` for what else was tried).
+/// scatter (see the tests, and `docs/internals/simulations.md` for what else was tried).
 const LEFT_AFTER_LOOKING: f64 = 0.6;
 
 /// What the study file asks for.

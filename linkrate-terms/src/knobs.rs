@@ -3,7 +3,8 @@
 //! The table below is the only list of knobs. From each row come the field of the request and of
 //! the effective values, the key in study files, stored runs and models, the option of `measure`
 //! with its help, what `adapter set` takes, the column in `runs.csv` and the name in reports. To
-//! add a knob, add a row, let its owner obey it, and add a line to the book's list of knobs.
+//! add a knob, add a row, let its owner obey it, and write the book's table of settings anew
+//! (`LINKRATE_UPDATE=1 cargo test -p linkrate-study --test reference`).
 //!
 //! A request leaves a knob `None` that stays as the testbed made it. A knob that is `Some` is read
 //! back after it was set, and a difference fails the run by the knob's key.
@@ -62,8 +63,7 @@ const fn frames(low: u32, high: u32) -> Values {
 knobs! {
     /// Knobs of an interface of the system under test.
     InterfaceKnobs {
-        /// Transmit offload: no superframes, superframes that the kernel cuts (GSO), or that the
-        /// adapter cuts (TSO)
+        /// Transmit offload: none, GSO (the kernel segments) or TSO (the adapter segments)
         "offload" offload: Offload;
         Kernel, Values::Words(Offload::WORDS), Live, One, "offload";
 
@@ -72,25 +72,24 @@ knobs! {
         Kernel, Values::Switch, Live, One, "GRO";
 
         // Documentation/networking/segmentation-offloads.rst, net/ipv4/tcp_offload.c
-        /// GRO keeps packets that no socket of the host waits for as a list of packets, to forward them
+        /// GRO keeps packets to be forwarded as a list
         "gro-list" gro_list: bool;
         Kernel, Values::Switch, Live, One, "GRO by fraglist";
 
-        /// GRO merges UDP datagrams that are forwarded as well
+        /// GRO merges forwarded UDP datagrams, too
         "udp-gro-forwarding" udp_gro_forwarding: bool;
         Kernel, Values::Switch, Live, One, "GRO of forwarded UDP";
 
         // Documentation/networking/napi.rst, as the next two
-        /// Threads of the kernel poll the interface in place of softirqs (threaded NAPI)
+        /// Kernel threads poll the interface instead of softirqs (threaded NAPI)
         "threaded" threaded: bool;
         Kernel, Values::Switch, Live, One, "threaded NAPI";
 
-        /// Polls without a packet after which the interface gets its interrupts again
+        /// Empty polls before interrupts are enabled again
         "napi-defer-hard-irqs" napi_defer_hard_irqs: u32;
         Kernel, number(0, i32::MAX.unsigned_abs()), Live, One, "napi-defer-hard-irqs";
 
-        /// Time after which a poll that was deferred takes place, and GRO passes on what it holds, in
-        /// nanoseconds; 0 does neither
+        /// Delay of a deferred poll and of the GRO flush; 0 = off
         "gro-flush-timeout" gro_flush_timeout: u32;
         Kernel, nanoseconds(0, 1_000_000_000), Live, One, "gro-flush-timeout";
 
@@ -103,21 +102,21 @@ knobs! {
         Driver, Values::Switch, Live, One, "receive checksum offload";
 
         // RFC 791 lets no link have less; the total length field ends at 65535
-        /// Largest IP packet; both ends of the link get the same
+        /// Largest IP packet, at both ends of the link
         "mtu" mtu: u32;
         Kernel, bytes(SMALLEST_MTU, LARGEST_MTU), Live, Both, "MTU";
 
         // GSO_MAX_SIZE, include/linux/netdevice.h: 8 * 65535
-        /// Largest superframe that TCP builds (the virtual MTU)
+        /// Largest GSO/TSO packet (virtual MTU)
         "gso-max-size" gso_max_size: u32;
         Kernel, bytes(1500, 524_280), Live, One, "largest superframe";
 
         // on a TAP it is also the length of the queue to its reader
-        /// Packets that a transmit queue of the interface holds at most; a superframe is one
+        /// Maximum packets in a transmit queue; a GSO/TSO packet is one
         "txqueuelen" txqueuelen: u32;
         Kernel, number(1, 1_000_000), Live, One, "transmit queue length";
 
-        /// Pairs of receive and transmit queues in use
+        /// Receive and transmit queue pairs
         "queues" queues: u32;
         Driver, number(1, 64), Live, One, "queues";
     }
@@ -129,7 +128,7 @@ knobs! {
     PortRequest,
     /// The effective values of a virtual adapter's port.
     PortKnobs with rx_checksum: bool = true {
-        /// Large receive offload: the adapter merges received TCP segments (packet reassembly)
+        /// Large receive offload: the adapter merges received segments
         "lro" lro: bool = false;
         Port, Values::Switch, Live, One, "LRO";
 
@@ -137,56 +136,52 @@ knobs! {
         "steering" steering: Steering = Steering::Rss;
         Port, Values::Words(Steering::WORDS), Live, One, "steering";
 
-        /// Period of the timer of receive interrupts, in microseconds; 0 interrupts at once
+        /// Receive interrupt timer; 0 = at once
         "rx-usecs" rx_usecs: u32 = 20;
         Port, microseconds(0, MOST_USECS), Live, One, "rx-usecs";
 
-        /// Waiting frames that raise a receive interrupt before the timer; 0 waits for the timer
+        /// Frames that raise a receive interrupt before the timer; 0 = timer only
         "rx-frames" rx_frames: u32 = 64;
         Port, frames(0, 16_384), Live, One, "rx-frames";
 
-        /// Delay of the interrupt that completes sent frames, in microseconds
+        /// Delay of the transmit completion interrupt
         "tx-usecs" tx_usecs: u32 = 50;
         Port, microseconds(0, MOST_USECS), Live, One, "tx-usecs";
 
-        /// 802.1Q VLAN of the frames on the link; 0 sends them without a tag
+        /// 802.1Q VLAN on the link; 0 = untagged
         "vlan" vlan: u16 = 0;
         Port, number(0, 4094), Live, Both, "VLAN";
 
-        /// 802.3 frames with LLC/SNAP on the link instead of Ethernet II
+        /// 802.3 frames with LLC/SNAP instead of Ethernet II
         "snap" snap: bool = false;
         Port, Values::Switch, Live, Both, "SNAP framing";
 
-        /// Where TCP runs: on the host, or on the adapter (TOE) (TCP offload
-        /// engine)
+        /// Where TCP runs: host stack or adapter (TOE)
         "toe" toe: Toe = Toe::Off;
         Port, Values::Words(Toe::WORDS), Live, One, "TOE";
 
-        /// With toe = auto: bytes that a connection has carried when it goes to the adapter
+        /// With toe auto: bytes after which a connection is offloaded
         "toe-after" toe_after: u32 = 65_536;
         Port, bytes(0, 1 << 30), Live, One, "bytes before TOE";
 
-        /// With toe = auto: age at which a connection goes to the adapter, whatever it has carried,
-        /// in milliseconds; 0 is never
+        /// With toe auto: age at which a connection is offloaded; 0 = never
         "toe-age" toe_age: u32 = 1000;
         Port, milliseconds(0, MOST_TOE_TIME), Live, One, "age before TOE";
 
-        /// Maximum number of offloaded connections; 0: the size of the adapter's table
+        /// Maximum offloaded connections; 0 = table size
         "toe-most" toe_most: u32 = 0;
         Port, number(0, MOST_TOE_CONNECTIONS), Live, One, "most connections at the adapter";
 
-        /// Time without a byte after which a connection at the adapter returns to the host, in
-        /// milliseconds; 0 is never
+        /// Idle time after which a connection returns to the host; 0 = never
         "toe-idle" toe_idle: u32 = 0;
         Port, milliseconds(0, MOST_TOE_TIME), Live, One, "idle time at the adapter";
 
-        /// Adaptive interrupt moderation: rx-usecs delays receive interrupts of bulk traffic only
+        /// Adaptive interrupt moderation: rx-usecs applies to bulk traffic only
         "adaptive-rx" adaptive_rx: bool = false;
         Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
 
         // Linux merges what it receives by itself since 2.6.29 (GRO), and so does a typical far end
-        /// Large receive offload at the clients' ports: without it they acknowledge every second segment,
-        /// as hosts without LRO and GRO do
+        /// LRO at the clients' ports; without it they acknowledge every second segment
         "client-lro" client_lro: bool = true;
         Port, Values::Switch, Live, One, "LRO at the clients";
     }
@@ -201,37 +196,36 @@ knobs! {
         "aggregate" aggregate: u32 = 1;
         Aggregate, number(1, MOST_PORTS), Live, One, "ports of the aggregate";
 
-        /// Which ports of an aggregate carry traffic: those whose link is up, those that the
-        /// partner has agreed to, or one alone
+        /// Active ports: all with link (manual), those agreed by LACP, or one (failover)
         "mode" mode: AggregateMode = AggregateMode::Manual;
         Aggregate, Values::Words(AggregateMode::WORDS), Live, One, "mode";
 
-        /// How an aggregate chooses the port for a packet of the host
+        /// How the host chooses the port for a packet
         "balance" balance: Balance = Balance::Port;
         Aggregate, Values::Words(Balance::WORDS), Live, One, "balancing";
 
-        /// How the switch chooses the port for a packet to an aggregate
+        /// How the switch chooses the port for a packet
         "switch-balance" switch_balance: Balance = Balance::Port;
         Aggregate, Values::Words(Balance::WORDS), Live, One, "balancing at the switch";
 
-        /// How often the partner is to send LACPDUs: each second, or every 30 seconds
+        /// LACPDU interval of the partner: 1 s (fast) or 30 s (slow)
         "lacp-rate" lacp_rate: LacpRate = LacpRate::Fast;
         Aggregate, Values::Words(LacpRate::WORDS), Live, One, "LACP rate";
 
-        /// With LACP, flows leave a port for another one only when the partner has answered a Marker
+        /// With LACP: flows change port only after a Marker response
         "marker" marker: bool = false;
         Aggregate, Values::Switch, Live, One, "Marker";
 
         // 802.1AX-2020, 6.3.2: the lower value has the higher priority
-        /// Priority of the host in LACP; the end with the lower value chooses the active ports
+        /// LACP priority of the host; the end with the lower value chooses the active ports
         "system-priority" system_priority: u16 = 0x8000;
         Aggregate, number(0, 65_535), Live, One, "system priority";
 
-        /// Most ports that carry traffic with LACP, others stand by; 0 is all
+        /// Maximum active ports with LACP, others are standby; 0 = all
         "most-active" most_active: u32 = 0;
         Aggregate, number(0, MOST_PORTS), Live, One, "most active ports";
 
-        /// The port that LACP with most-active and failover choose before the others, by number
+        /// Number of the port that LACP (with most-active) and failover prefer
         "preferred-port" preferred_port: u32 = 0;
         Aggregate, number(0, MOST_PORTS - 1), Live, One, "preferred port";
 
@@ -240,30 +234,30 @@ knobs! {
         Aggregate, Values::Switch, Live, One, "return to the preferred port";
 
         // HP Auto Port Aggregation: a poll each 10 s, dead count 3
-        /// Time between two polls of a failover group, in milliseconds
+        /// Poll interval of a failover group
         "poll-interval" poll_interval: u32 = 10_000;
         Aggregate, milliseconds(10, 60_000), Live, One, "poll interval";
 
-        /// Polls that a port of a failover group may miss before another one takes its place
+        /// Missed polls before a port of a failover group is replaced
         "dead-count" dead_count: u32 = 3;
         Aggregate, number(1, 100), Live, One, "dead count";
 
-        /// BFD on each link of an aggregate (RFC 7130), which finds silent failures
+        /// BFD on each link (RFC 7130): detects silent failures
         "bfd" bfd: bool = false;
         Aggregate, Values::Switch, Live, One, "BFD";
 
         // three packets in 40 ms each: a failure is found after 120 ms, and within 150 ms with the
         // turns of the threads
-        /// Time between two BFD packets, at both ends, in milliseconds
+        /// Interval of BFD packets, both ends
         "bfd-interval" bfd_interval: u32 = 40;
         Aggregate, milliseconds(5, 10_000), Live, One, "BFD interval";
 
         // RFC 5880, 4.1: one octet, and not 0
-        /// BFD packets in sequence that may be missed before a link counts as failed
+        /// Missed BFD packets before a link counts as failed
         "bfd-multiplier" bfd_multiplier: u32 = 3;
         Aggregate, number(1, 255), Live, One, "BFD multiplier";
 
-        /// TSO on an aggregate, which switches it off by itself otherwise
+        /// TSO on the aggregate, which is off otherwise
         "aggregate-tso" aggregate_tso: bool = false;
         Aggregate, Values::Switch, Live, One, "TSO on the aggregate";
     }
@@ -275,15 +269,15 @@ knobs! {
     /// The effective values of an ATM port.
     AtmKnobs {
         // ITU-T I.371, GCRA(T, 0)
-        /// Peak rate of each connection of an ATM port, in kbit/s of cells; 0 leaves it to the line
+        /// Peak rate of a connection, kbit/s of cells; 0 = line rate
         "peak-rate" peak_rate: u32 = 0;
         Atm, number(0, 10_000_000), Live, One, "peak rate of a connection";
 
-        /// The ATM switch takes no cell of a new packet while its queue is three quarters full
+        /// Early packet discard: no new packets while the switch's queue is 75 % full
         "early-discard" early_discard: bool = false;
         Atm, Values::Switch, Live, One, "early packet discard";
 
-        /// The ATM switch drops the rest of a packet of which a cell found no room
+        /// Partial packet discard: drop the remaining cells of a packet after one was dropped
         "partial-discard" partial_discard: bool = false;
         Atm, Values::Switch, Live, One, "partial packet discard";
     }

@@ -37,8 +37,9 @@ fn is_searchable(built: &Path) -> io::Result<bool> {
     })
 }
 
-/// Checks that the links of the manual and of the pages beside it lead to a file, and to a heading
-/// where they name one. What is on other sites is left alone: a test must not depend on it.
+/// Checks that the links of the manual, of `docs/internals` and of the pages in the root lead to a
+/// file, and to a heading where they name one. What is on other sites is left alone: a test must not
+/// depend on it.
 ///
 /// # Errors
 /// A page cannot be read.
@@ -46,7 +47,11 @@ pub fn links() -> io::Result<Outcome> {
     if !book().join("SUMMARY.md").is_file() {
         return Ok(Outcome::failed("docs/src/SUMMARY.md is missing: mdBook's table of contents\n"));
     }
-    let pages = pages()?;
+    let mut pages = pages()?;
+    let beside = root().join("docs/internals");
+    if beside.is_dir() {
+        pages.extend(pages_in(&beside, true)?);
+    }
     let broken: Vec<String> = pages
         .iter()
         .map(|page| broken_links(page))

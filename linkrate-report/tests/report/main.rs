@@ -2,6 +2,8 @@
 //! `INSTA_UPDATE=always` and read the difference.
 
 mod adapter;
+#[path = "../../../linkrate-study/tests/book/mod.rs"]
+mod book;
 mod browser;
 mod chromium;
 mod csv;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use boon::{Compiler, Schemas};
-use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, document};
+use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, TREND_SCHEMA, document};
 use linkrate_study::analysis::knee::Knee;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
@@ -17,6 +17,7 @@ use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::workload::Loop;
 use serde_json::{Value, json};
 
+use crate::book;
 use crate::fixture;
 
 fn every_fixture() -> Vec<StudyResults> {
@@ -272,4 +273,43 @@ fn the_schema_has_no_key_that_no_document_has() {
     named(&serde_json::from_str(RESULTS_SCHEMA).unwrap(), &mut in_schema);
     let missing: Vec<_> = in_schema.difference(&in_documents).collect();
     assert_eq!(missing, [""; 0]);
+}
+
+#[test]
+fn the_page_has_the_keys_of_the_schemas() {
+    let mut text = String::new();
+    for (title, schema, definition) in [
+        ("Results", RESULTS_SCHEMA, None),
+        ("A cell of results", RESULTS_SCHEMA, Some("cell")),
+        ("An effect of results", RESULTS_SCHEMA, Some("effect")),
+        ("Comparison", COMPARISON_SCHEMA, None),
+        ("A row of a comparison", COMPARISON_SCHEMA, Some("row")),
+        ("Trend", TREND_SCHEMA, None),
+    ] {
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let object = definition.map_or(&schema, |name| &schema["$defs"][name]);
+        let table = book::table(["key", "meaning"], keys_of(&schema, object));
+        text.push_str(&format!("### {title}\n\n{table}\n"));
+    }
+    book::check("reference/results.md", "linkrate-report/tests/report/schema.rs", &text);
+}
+
+/// Each key of an object with the first clause of its description, required ones in their order first.
+fn keys_of(schema: &Value, object: &Value) -> Vec<[String; 2]> {
+    let properties = object["properties"].as_object().unwrap();
+    let required = object["required"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let mut keys: Vec<&str> = required.collect();
+    let others = properties.keys().map(String::as_str).filter(|key| !keys.contains(key));
+    keys.extend(others.collect::<Vec<_>>());
+    let meaning = |key: &str| {
+        let property = &properties[key];
+        let referred = || {
+            let name = property["$ref"].as_str()?.strip_prefix("#/$defs/")?;
+            schema["$defs"][name]["description"].as_str()
+        };
+        let description = property["description"].as_str().or_else(referred).unwrap_or_default();
+        let clause = description.split("; ").next().unwrap_or_default();
+        clause.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned()
+    };
+    keys.into_iter().map(|key| [format!("`{key}`"), meaning(key)]).collect()
 }

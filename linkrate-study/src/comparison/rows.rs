@@ -30,8 +30,8 @@ type ByBlock = BTreeMap<u32, f64>;
 struct Doubt {
     /// The share by which those of each set may be too high.
     unsure: [f64; 2],
-    /// The measure whose scatter between sessions they have.
-    scatters_as: Measure,
+    /// The measure whose scatter between sessions those of each side have.
+    scatters_as: [Measure; 2],
 }
 
 /// Both sets with their runs sorted into cells.
@@ -125,20 +125,10 @@ impl<'a> Rows<'a> {
     fn doubt(&self, (a, b): (usize, usize), measure: Measure) -> Doubt {
         Doubt {
             unsure: [self.baseline.unsure(a, measure), self.candidate.unsure(b, measure)],
-            scatters_as: self.scatters_as([(&self.baseline, a), (&self.candidate, b)], measure),
-        }
-    }
-
-    /// The measure whose scatter between sessions is that of this one in some cells: a rate that something other than the
-    /// adapter limited is as sure as a cost.
-    fn scatters_as<'s, const N: usize>(
-        &self,
-        cells: [(&'s Side<'a>, usize); N],
-        measure: Measure,
-    ) -> Measure {
-        match cells.into_iter().all(|(side, cell)| side.is_limited_by_the_adapter(cell)) {
-            true => measure,
-            false => Measure::ServiceDemand,
+            scatters_as: [
+                scatters_as(&self.baseline, &[a], measure),
+                scatters_as(&self.candidate, &[b], measure),
+            ],
         }
     }
 
@@ -210,8 +200,11 @@ impl<'a> Rows<'a> {
             let unsure =
                 [0, 1].map(|set| mean(&doubts.iter().map(|of| of.unsure[set]).collect::<Vec<_>>()));
             let unsure = unsure.map(|share| share.unwrap_or(0.0));
-            let other = doubts.iter().map(|of| of.scatters_as).find(|of| of != measure);
-            let doubt = Doubt { unsure, scatters_as: other.unwrap_or(*measure) };
+            let scatters_as = [0, 1].map(|side| {
+                let other = doubts.iter().map(|of| of.scatters_as[side]).find(|of| of != measure);
+                other.unwrap_or(*measure)
+            });
+            let doubt = Doubt { unsure, scatters_as };
             let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
             let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
             let row = self.row((*measure, *unit), [&first, &second], doubt);
@@ -231,13 +224,14 @@ impl<'a> Rows<'a> {
     fn between_sessions(
         &self,
         found: IndependentRatio,
-        measure: Measure,
+        measures: [Measure; 2],
         of_effects: bool,
         confidence: f64,
     ) -> IndependentRatio {
         let Some((test, sessions)) = found.test.zip(self.sessions) else { return found };
-        let scatter = sessions.of(measure, of_effects);
-        let test = test.beside(2.0 * scatter * scatter, sessions.degrees);
+        let scatter = measures.map(|measure| sessions.of(measure, of_effects));
+        let variance = scatter.iter().map(|scatter| scatter * scatter).sum();
+        let test = test.beside(variance, sessions.degrees);
         let log = test.interval(confidence);
         let ends = [log.low, log.high].map(|end| end.map(f64::exp));
         let ratio = Interval { mean: found.ratio.mean, low: ends[0], high: ends[1] };
@@ -279,13 +273,11 @@ impl<'a> Rows<'a> {
                 let Some(found) = independent::ratio(&first, &second, level) else {
                     continue;
                 };
-                let ends = [
-                    (&self.baseline, comparison.from_cell),
-                    (&self.baseline, comparison.to_cell),
-                    (&self.candidate, from),
-                    (&self.candidate, to),
+                let own = [comparison.from_cell, comparison.to_cell];
+                let scatters_as = [
+                    scatters_as(&self.baseline, &own, measure),
+                    scatters_as(&self.candidate, &[from, to], measure),
                 ];
-                let scatters_as = self.scatters_as(ends, measure);
                 let found = self.between_sessions(found, scatters_as, true, level);
                 let test = found.test.filter(|_| self.enough(&first, &second));
                 let reach = Reach::of_change(before, after);
@@ -323,6 +315,15 @@ impl<'a> Rows<'a> {
             };
         }
         rows
+    }
+}
+
+/// The measure whose scatter between sessions is that of this one in some cells of a side: a rate that something other than
+/// the adapter limited is as unsure as a cost.
+fn scatters_as(side: &Side<'_>, cells: &[usize], measure: Measure) -> Measure {
+    match cells.iter().all(|cell| side.is_limited_by_the_adapter(*cell)) {
+        true => measure,
+        false => Measure::ServiceDemand,
     }
 }
 

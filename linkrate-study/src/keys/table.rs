@@ -45,8 +45,8 @@ const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
 const WORKLOAD: &[Key] = &[
     Key {
         name: "kind",
-        help: "Type of traffic (netperf: TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR; \
-               Chariot: transfers; Data Protector: backup)",
+        help: "Traffic type; the first five are netperf's TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM \
+               and UDP_RR",
         values: Values::Word(&[
             ("stream", |s| s.workload.kind = Protocol::Stream),
             ("request-response", |s| s.workload.kind = Protocol::RequestResponse),
@@ -59,7 +59,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "direction",
-        help: "Direction of the payload of streams and transfers, seen from the system under test",
+        help: "Direction of streams and transfers, seen from the system under test",
         values: Values::Word(&[
             ("transmit", |s| s.workload.direction = Direction::Transmit),
             ("receive", |s| s.workload.direction = Direction::Receive),
@@ -73,23 +73,22 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "clients",
-        help: "Number of client hosts that take part",
+        help: "Clients with traffic; veth only",
         values: Values::Count { range: (1, MAX_CLIENTS), set: |s, n| s.clients = n },
     },
     Key {
         name: "ports",
-        help: "Number of ports of virtual adapters, or of existing interfaces, that take part",
+        help: "Ports or real interfaces with traffic, counted from the first",
         values: Values::Count { range: (1, 16), set: |s, n| s.ports = Some(n) },
     },
     Key {
         name: "adapter",
-        help: "Model of the virtual adapters of a cell, instead of the one in [testbed]",
+        help: "Adapter model of a cell, instead of the one in [testbed]",
         values: Values::Model(|s, name| s.adapter = Some(name)),
     },
     Key {
         name: "merge",
-        help: "What merges received TCP segments: nothing, the kernel (gro alone), or the adapter (lro \
-               alone)",
+        help: "What merges received segments: nothing, the kernel (gro) or the adapter (lro)",
         values: Values::Word(&[
             ("none", |s| s.merge(Merge::None)),
             ("gro", |s| s.merge(Merge::Gro)),
@@ -98,22 +97,22 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "message",
-        help: "Bytes per send call of a stream or a transfer, or payload of one datagram",
+        help: "Bytes per send() call of streams, transfers and backups, or payload of a datagram",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.message = size },
     },
     Key {
         name: "request",
-        help: "Bytes of one request",
+        help: "Bytes of a request",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.request = size },
     },
     Key {
         name: "response",
-        help: "Bytes of one response",
+        help: "Bytes of a response",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.response = size },
     },
     Key {
         name: "transfer",
-        help: "Size of one transfer, which is complete when the receiver acknowledges it",
+        help: "Size of one transfer; complete when the receiver acknowledges it",
         values: Values::Size {
             range: (1, 1 << 40),
             absent: None,
@@ -122,8 +121,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "files",
-        help: "Size of the files of a backup; \"mixed\": as many of each from 8 KiB to 128 MiB as the \
-               tree has room for",
+        help: "File size of a backup; mixed: from 8 KiB to 128 MiB, equally many of each",
         values: Values::Size {
             range: (1, 1 << 30),
             absent: Some("mixed"),
@@ -134,7 +132,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "tree",
-        help: "Bytes of files that each client of a backup has; at least one file",
+        help: "Bytes of files per client; at least one file",
         values: Values::Size {
             range: (1, 1 << 32),
             absent: None,
@@ -143,12 +141,12 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "directory",
-        help: "Directory for the files of a backup's clients",
+        help: "Directory for the clients' backup files",
         values: Values::Directory(|s, name| s.workload.backup.directory = name),
     },
     Key {
         name: "cache",
-        help: "Whether files of a backup are read from the page cache (warm) or from the disk (cold)",
+        help: "Whether files are read from the page cache (warm) or from disk (cold)",
         values: Values::Word(&[
             ("warm", |s| s.workload.backup.cold = false),
             ("cold", |s| s.workload.backup.cold = true),
@@ -156,12 +154,12 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "drives",
-        help: "Tape drives that a backup goes to",
+        help: "Tape drives, shared by the clients",
         values: Values::Count { range: (1, 64), set: |s, n| s.workload.backup.drives = n },
     },
     Key {
         name: "drive-rate",
-        help: "Bytes that a tape drive takes in a second",
+        help: "Bytes per second of a tape drive",
         values: Values::Size {
             range: (1 << 10, 1 << 40),
             absent: None,
@@ -172,13 +170,13 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "burst",
-        help: "Requests outstanding per connection",
+        help: "Outstanding requests per connection",
         values: Values::Count { range: (1, 4096), set: |s, n| s.workload.burst = n },
     },
     Key {
         name: "request-rate",
-        help: "Requests that begin on each connection in a second, whatever is outstanding (an open loop), with \
-               latency from the time that each was due; \"off\" is a closed loop",
+        help: "Requests per second and connection, whatever is outstanding (open loop); off is a \
+               closed loop",
         values: Values::Rate {
             range: (1, MAX_REQUEST_RATE),
             absent: "off",
@@ -187,7 +185,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "send-path",
-        help: "How payload enters the socket: copied, pinned, from a file, or from a pipe",
+        help: "How payload enters the socket: send(), MSG_ZEROCOPY, sendfile() or splice()",
         values: Values::Word(&[
             ("plain", |s| s.workload.send_path = SendPath::Plain),
             ("msg-zerocopy", |s| s.workload.send_path = SendPath::MsgZerocopy),
@@ -197,7 +195,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "receive-path",
-        help: "How payload leaves the socket: copied, or discarded in the kernel (MSG_TRUNC)",
+        help: "How payload leaves the socket: recv(), or discarded in the kernel (MSG_TRUNC)",
         values: Values::Word(&[
             ("plain", |s| s.workload.receive_path = ReceivePath::Plain),
             ("truncate", |s| s.workload.receive_path = ReceivePath::Truncate),
@@ -205,7 +203,8 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "working-set",
-        help: "Size of the buffer rings that plain payload is sent from and received into; \"auto\": as netperf, two messages or more to send, 256 KiB to receive",
+        help: "Size of the send and receive buffer rings; auto as in netperf: two messages or \
+               more, and 256 KiB",
         values: Values::Size {
             range: (4096, 1 << 30),
             absent: Some("auto"),
@@ -214,12 +213,12 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "gathering",
-        help: "Clients batch receives: they sleep for 10 \u{b5}s under load and read in large pieces",
+        help: "Clients batch receives (10 \u{b5}s sleep under load)",
         values: Values::Switch(|s, on| s.workload.gathering = on),
     },
     Key {
         name: "udp-segment",
-        help: "UDP_SEGMENT: the kernel segments a message into datagrams of this payload",
+        help: "UDP_SEGMENT: payload of the datagrams into which the kernel segments a message",
         values: Values::Size {
             range: (1, MAX_DATAGRAM),
             absent: Some("off"),
@@ -228,29 +227,29 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "udp-gro",
-        help: "UDP_GRO: the receiver takes coalesced datagrams",
+        help: "UDP_GRO: receive coalesced datagrams",
         values: Values::Switch(|s, on| s.workload.udp_gro = on),
     },
     Key {
         name: "cpu-binding",
-        help: "Bind each flow of the system under test to the CPU that handles its interface's interrupts (netperf -T); needs at least two SUT CPUs",
+        help: "Bind each flow to the CPU that handles its interface's interrupts (netperf -T); \
+               needs at least two SUT CPUs",
         values: Values::Switch(|s, on| s.workload.cpu_binding = on),
     },
     Key {
         name: "load",
-        help: "Whether the streams of a mix flow beside its transactions (loaded), or its transactions are alone \
-               (idle)",
+        help: "In a mix: streams next to transactions (loaded), or transactions alone (idle)",
         values: Values::Word(&[("loaded", |s| s.idle = false), ("idle", |s| s.idle = true)]),
     },
     Key {
         name: "loss",
-        help: "Share of frames, or of ATM cells, that the links lose while traffic flows, both ways",
+        help: "Share of frames or ATM cells that links lose, both ways",
         values: Values::Share { range: (0, MOST_LOSS), set: |s, ppm| s.loss_ppm = ppm },
     },
     Key {
         name: "event",
-        help: "What fails during the measurement: the link, silently or not, a switch, or a port of \
-               an aggregate is removed",
+        help: "What fails during the run: the link, silently or not, a switch, or a port is \
+               removed",
         values: Values::Word(&[
             ("none", |s| s.event.fault = None),
             ("carrier", |s| s.event.fault = Some(Fault::Carrier)),
@@ -263,12 +262,12 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "event-at",
-        help: "When it fails, from the beginning of the measurement; default: after a quarter of it",
+        help: "When it fails, from the start of the measurement interval; default: after 25 %",
         values: Values::Time { range: MOMENTS, absent: None, set: |s, at| s.event.at = at },
     },
     Key {
         name: "event-recover",
-        help: "When it recovers, from the beginning of the measurement; default: never",
+        help: "When it recovers, from the start of the measurement interval",
         values: Values::Time {
             range: MOMENTS,
             absent: Some("never"),
@@ -281,7 +280,7 @@ const WORKLOAD: &[Key] = &[
 const SOCKETS: &[Key] = &[
     Key {
         name: "socket",
-        help: "Size of the socket buffers; \"auto\" leaves it to the kernel's autotuning",
+        help: "SO_SNDBUF and SO_RCVBUF; auto: kernel autotuning",
         values: Values::Size {
             range: (4096, 1 << 30),
             absent: Some("auto"),
@@ -290,17 +289,17 @@ const SOCKETS: &[Key] = &[
     },
     Key {
         name: "congestion",
-        help: "Congestion control of every test socket",
+        help: "Congestion control",
         values: Values::Congestion(|s, name| s.socket.congestion = name),
     },
     Key {
         name: "nodelay",
-        help: "TCP_NODELAY: send small segments without waiting for acknowledgements",
+        help: "TCP_NODELAY: send small segments at once",
         values: Values::Switch(|s, on| s.socket.nodelay = on),
     },
     Key {
         name: "family",
-        help: "Address family of every test socket: the IP that carries the traffic",
+        help: "Address family",
         values: Values::Word(&[
             ("ipv4", |s| s.socket.family = Family::Ipv4),
             ("ipv6", |s| s.socket.family = Family::Ipv6),
@@ -308,8 +307,7 @@ const SOCKETS: &[Key] = &[
     },
     Key {
         name: "repeat",
-        help: "A factor that changes nothing: its levels differ only in name, so that an effect which \
-               a study claims between them is false",
+        help: "Factor that changes nothing: its levels differ in name only",
         values: Values::Label(|s, name| s.repeat = Some(name)),
     },
 ];

@@ -1,4 +1,4 @@
-//! Arguments of `linkrate study`.
+//! Arguments of the commands on studies and their results.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};
 use super::fleet::FleetArgs;
 
-/// `linkrate study ...`
+/// The commands on studies and their results.
 #[derive(Debug, Subcommand)]
 pub enum StudyCommand {
     /// List the built-in studies

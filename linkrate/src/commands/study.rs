@@ -1,4 +1,4 @@
-//! `linkrate study`: list, show, run, resume, watch, report, import, compare, trend, schema.
+//! Commands on studies and their results: list, show, run, resume, watch, report, import, compare, trend, schema.
 
 mod compare;
 mod files;

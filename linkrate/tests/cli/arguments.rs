@@ -76,7 +76,7 @@ fn the_version_tells_commit_and_build() {
 fn completions_are_read_by_their_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let text = printed(&format!("completions {shell}"));
-        for word in ["study", "resume", "--balance", "--switch-balance"] {
+        for word in ["run", "resume", "--balance", "--switch-balance"] {
             // fish names options without hyphens
             assert!(text.contains(word.trim_start_matches('-')), "{shell}: {word}");
         }
@@ -104,7 +104,7 @@ fn each_command_has_a_manual_page() {
     let pages = directory.path().join("man1");
     let mut man = command(LINKRATE, "man");
     Running::start(man.arg(&pages)).wait().expect_code(0);
-    for name in ["linkrate", "linkrate-study", "linkrate-study-run", "linkrate-serve"] {
+    for name in ["linkrate", "linkrate-run", "linkrate-lab-up", "linkrate-serve"] {
         let page = fs::read_to_string(pages.join(format!("{name}.1"))).expect(name);
         assert!(page.contains(&format!(".TH {name} 1")), "{page}");
     }
@@ -225,8 +225,8 @@ fn the_document_of_a_plan_has_the_same_values() {
         assert_eq!(plan["cells"].as_array().unwrap().len(), cells);
         assert_eq!((&plan["adapter"], &plan["ports"]), (&"gigabit".into(), &ports.into()));
         assert_eq!(plan["cells"][0]["offload"], "none");
-        // one idle run in each block
-        assert_eq!(plan["runs_per_block"], cells + 1);
+        // one idle run in each block, and that of the A/A test
+        assert_eq!(plan["runs_per_block"], cells + 2);
         let seconds = |key: &str| plan[key].as_f64().unwrap();
         assert!(seconds("shortest_seconds") <= seconds("longest_seconds"));
     }

@@ -249,7 +249,8 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         window_ns: 1_000_000_000,
         ports: vec![PortEvidence {
             name: "eth0".to_owned(),
-            tx_link_percent: Some(94.7),
+            // full at the usual rate
+            tx_link_percent: Some((traffic.transmit_bytes as f64 * 8.0 / 0.93e7).min(99.8)),
             rx_link_percent: Some(2.1),
             counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
         }],

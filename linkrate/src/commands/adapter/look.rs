@@ -25,7 +25,7 @@ use crate::output::{REDRAW, print, terminal_style};
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
 
-/// `adapter models`
+/// `models`
 pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
     let models = match given {
         None => model::built_in().collect(),
