@@ -17,6 +17,7 @@ mod attribution;
 mod checks;
 mod failure;
 mod fleet;
+mod sentences;
 mod worth;
 
 pub use crate::layout::Style;

@@ -206,10 +206,8 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
         (Some(_), Some(_)) if effect.same_as.is_some() => {
             "the same fact as the service demand: the CPU is full".to_owned()
         }
-        (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => {
-            "inconclusive: may be none".to_owned()
-        }
-        (Some(_), Some(_)) => "inconclusive: may be chance".to_owned(),
+        (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => "inconclusive".to_owned(),
+        (Some(_), Some(_)) => "not significant".to_owned(),
         _ => "too few runs for an interval".to_owned(),
     })
 }
@@ -356,7 +354,7 @@ mod tests {
     fn an_unclaimed_effect_has_a_reason() {
         let mut effect = effects(&[(0.985, false)]).remove(0);
         let reason = |effect: &Effect| not_claimed(effect, 0.02);
-        assert_eq!(reason(&effect).as_deref(), Some("inconclusive: may be none"));
+        assert_eq!(reason(&effect).as_deref(), Some("inconclusive"));
         effect.ratio.high = Some(0.99);
         effect.different = true;
         let said = reason(&effect);
@@ -365,7 +363,7 @@ mod tests {
         assert_eq!(reason(&effect).as_deref(), Some("no relevant change (< 2 %)"));
         (effect.excluded, effect.ratio.mean) = (false, 0.97);
         let said = reason(&effect);
-        assert_eq!(said.as_deref(), Some("inconclusive: may be chance"));
+        assert_eq!(said.as_deref(), Some("not significant"));
         effect.ratio.low = None;
         assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("too few runs for an interval"));
         effect.claimed = true;

@@ -194,17 +194,17 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
         Finding::Worse => ("worse", Mark::Worse),
         Finding::BelowMinimum => return (below(comparison), Mark::None),
         Finding::Different => (words::DIFFERENT, Mark::None),
-        Finding::NotShown if by_chance => ("open: may be chance", Mark::None),
-        Finding::NotShown => ("open: includes no change", Mark::None),
+        Finding::NotShown if by_chance => ("not significant", Mark::None),
+        Finding::NotShown => ("inconclusive", Mark::None),
         Finding::TooFew => return (words::too_few(), Mark::None),
-        Finding::Lost => ("figure lost", Mark::Worse),
-        Finding::Gained => ("new figure", Mark::None),
+        Finding::Lost => ("result lost", Mark::Worse),
+        Finding::Gained => ("new result", Mark::None),
     };
     (text.to_owned(), mark)
 }
 
 fn below(comparison: &StudyComparison) -> String {
-    format!("no relevant change: within the {} minimum", number::percent(comparison.minimum_effect))
+    format!("no relevant change (< {})", number::percent(comparison.minimum_effect))
 }
 
 fn effects(comparison: &StudyComparison) -> Vec<Group> {
@@ -244,7 +244,7 @@ fn effect_verdict(row: &EffectRow, comparison: &StudyComparison) -> (String, Mar
         EffectVerdict::Reversed => ("reversed", Mark::Changed),
         EffectVerdict::BelowMinimum => return (below(comparison), Mark::None),
         EffectVerdict::Different => (words::DIFFERENT, Mark::None),
-        EffectVerdict::NotShown => ("open", Mark::None),
+        EffectVerdict::NotShown => ("inconclusive", Mark::None),
         EffectVerdict::TooFew => return (words::too_few(), Mark::None),
     };
     (text.to_owned(), mark)

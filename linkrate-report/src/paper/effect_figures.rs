@@ -37,7 +37,7 @@ fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, Report
         let change = number::change(&effect.ratio);
         let ends = change.ends.as_ref().map(|ends| format!(" ({ends})")).unwrap_or_default();
         let mark = words::marks::of_effect(results, effect);
-        let claimed = if effect.claimed { "" } else { ", not claimed" };
+        let claimed = if effect.claimed { "" } else { ", not significant" };
         sentences.push(format!("{}: {}{ends}{claimed}", step_at(effect), change.mean));
         let without_others = effect.at.0.is_empty();
         let row = ChartRow {
@@ -57,7 +57,7 @@ fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, Report
         rest => format!(" {rest} more are in the table of all effects."),
     };
     let note = format!(
-        "{}. Filled: claimed; hollow: not claimed. Grey band: below the {} minimum.{left_out}",
+        "{}. Filled: significant; hollow: not significant. Grey band: below the {} minimum.{left_out}",
         words::capitalised(words::better(measure)),
         number::percent(results.minimum_effect)
     );

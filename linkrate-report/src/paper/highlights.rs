@@ -34,7 +34,7 @@ pub fn all(results: &StudyResults) -> Vec<Sentence> {
     if !told.is_empty() || results.cells.is_empty() {
         return told;
     }
-    let text = format!("Nothing is claimed: {}.", words::too_few());
+    let text = format!("Nothing is significant: {}.", words::too_few());
     vec![Sentence { text, effects: Vec::new() }]
 }
 

@@ -272,7 +272,7 @@ fn statistics(results: &StudyResults) -> String {
     if !results.effects.is_empty() {
         text.push_str(&format!(
             " An effect is the geometric mean of the ratios of two cells within each block, so \
-             that drift of the machine cancels. It is claimed only if at least five blocks have it and a test shows that it is larger than {minimum}. {} An effect differs, with its size open, if it is shown to exist and not shown to be larger. One whose whole interval lies within {minimum} is excluded; every other one is open, which does not mean that there is no difference. Where the CPU of the system under test is full in both cells, throughput and service demand are one fact, and the service demand alone is judged.",
+             that drift of the machine cancels. It is significant only if at least five blocks have it and a test shows that it is larger than {minimum}. {} An effect is significant but may be small, if it is shown to exist and not shown to be larger. One whose whole interval lies within {minimum} is no relevant change; every other one is inconclusive, which does not mean that there is no difference. Where the CPU of the system under test is full in both cells, throughput and service demand are one fact, and the service demand alone is judged.",
             adjusted(results),
             minimum = number::percent(results.minimum_effect)
         ));

@@ -203,9 +203,12 @@ impl<'a> Step<'a> {
         let minimum = number::percent(self.results.minimum_effect);
         let is_open = |effect: &Effect| !effect.claimed && !effect.excluded && !effect.different;
         let parts = [
-            (format!("more than {minimum} is excluded"), self.places(|effect| effect.excluded)),
             (
-                "a difference of open size was shown".to_owned(),
+                format!("a change of more than {minimum} is ruled out"),
+                self.places(|effect| effect.excluded),
+            ),
+            (
+                "a change that may be small was shown".to_owned(),
                 self.places(|effect| effect.different),
             ),
             ("no difference was shown".to_owned(), self.places(is_open)),

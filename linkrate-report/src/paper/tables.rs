@@ -246,9 +246,9 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
     };
     let (title, note) = match claimed {
         true => (
-            "Claimed effects",
+            "Significant effects",
             format!(
-                "Ratios are paired within blocks. An effect is claimed if a test shows that it is larger than {}; the section on the \
+                "Ratios are paired within blocks. An effect is significant if a test shows that it is larger than {}; the section on the \
                  method says for how many effects together.",
                 number::percent(results.minimum_effect)
             ),
@@ -256,7 +256,7 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
         false => (
             "Effects that were not shown",
             "Open is not the same as no difference: the interval says how large a difference may \
-             be. A difference is excluded only where the whole interval lies within the minimum."
+             be. There is no relevant change only where the whole interval lies within the minimum."
                 .to_owned(),
         ),
     };

@@ -10,10 +10,10 @@ use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
 
 use super::checks::{self, Check};
+use super::sentences;
 use super::{Column, GAP, Page, Style, clean, total};
 use crate::layout::Paper;
 use crate::number;
-use crate::paper::highlights;
 use crate::words::{self, marks};
 
 /// Most sentences.
@@ -172,8 +172,8 @@ impl Page<'_> {
     fn sentences(&self) -> String {
         let few = self.results.cells.len() <= MOST_CELLS;
         let most = if few { FEW_SENTENCES } else { MOST_SENTENCES };
-        let sentences = highlights::all(self.results).into_iter().take(most);
-        let lines = sentences.flat_map(|one| self.filled(&clean(&one.text), INDENT, "    "));
+        let sentences = sentences::of(self.results, most).into_iter();
+        let lines = sentences.flat_map(|one| self.filled(&clean(&one), INDENT, "    "));
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -219,7 +219,7 @@ impl Page<'_> {
             }
         });
         let mut tables: Vec<String> = tables.collect();
-        let is_marked = |text: &String| text.contains(marks::HOST_LIMITED);
+        let is_marked = |text: &String| text.contains(marks::HOST_LIMITED.trim_start());
         if tables.iter().any(is_marked)
             && let Some(last) = tables.last_mut()
         {
@@ -318,7 +318,7 @@ impl Page<'_> {
         let rate =
             |quantity: &Quantity| number::significant(quantity.interval.mean / scale.divisor, 3);
         group(scale.unit, &|cell| {
-            let mark = marks::of_cell(self.results, cell);
+            let mark = marks::of_cell(self.results, cell).trim_start();
             cell.throughput
                 .as_ref()
                 .map_or_else(|| NONE.to_owned(), |of| format!("{}{mark}", rate(of)))
@@ -342,8 +342,11 @@ impl Page<'_> {
         };
         let at = grid.varied().len() + grid.levels.len();
         columns.insert(at.min(columns.len()), changes);
-        (total(&columns) <= usize::from(self.paper.width) + GAP)
-            .then(|| self.lay_out(columns, false))
+        let fits = |columns: &[Column]| total(columns) <= usize::from(self.paper.width) + GAP;
+        if !fits(&columns) {
+            columns.retain(|column| column.header != "\nmax.");
+        }
+        fits(&columns).then(|| self.lay_out(columns, false))
     }
 
     /// A row for each step from the first level to another one.
@@ -424,7 +427,7 @@ impl Page<'_> {
 
     fn rate(&self, cell: &CellResult) -> String {
         let rate = if cell.is_transactional() { cell.transactions } else { cell.throughput };
-        let mark = marks::of_cell(self.results, cell);
+        let mark = marks::of_cell(self.results, cell).trim_start();
         rate.as_ref()
             .map_or_else(|| NONE.to_owned(), |rate| format!("{}{mark}", number::brief_mean(rate)))
     }
@@ -437,7 +440,7 @@ impl Page<'_> {
                 && effect.at == row.at
         };
         let Some(effect) = self.results.effects.iter().find(is_it) else { return NONE.to_owned() };
-        let mark = marks::of_effect(self.results, effect);
+        let mark = marks::of_effect(self.results, effect).trim_start();
         let (change, ends) = change_of(&effect.ratio);
         let text = match (effect.claimed, effect.excluded) {
             (true, _) => format!("{change}{ends}"),
@@ -494,10 +497,19 @@ fn of_limit(cell: &CellResult) -> String {
     share(cell).map_or_else(|| NONE.to_owned(), |percent| format!("{percent:.0} %"))
 }
 
-/// `−62 %` and ` (−66 to −58)`.
+/// `−62 %` and ` (−66 to −58)`: as many digits as an eye compares.
 pub(super) fn change_of(ratio: &Interval) -> (String, String) {
-    let change = number::change(ratio);
-    let ends =
-        change.ends.map_or_else(String::new, |ends| format!(" ({})", ends.trim_end_matches(" %")));
-    (change.mean, ends)
+    let points = |ratio: f64| (ratio - 1.0) * 100.0;
+    let places = if points(ratio.mean).abs() < 9.95 { 1 } else { 0 };
+    let sign = |value: f64| match format!("{:.places$}", value.abs()) {
+        text if text.trim_matches(['0', '.']).is_empty() => text,
+        text if value < 0.0 => format!("−{text}"),
+        text => format!("+{text}"),
+    };
+    // beyond that an end says no size
+    let end =
+        |ratio: f64| if points(ratio) > 999.0 { "> +999".to_owned() } else { sign(points(ratio)) };
+    let ends = ratio.low.zip(ratio.high);
+    let ends = ends.map(|(low, high)| format!(" ({} to {})", end(low), end(high)));
+    (format!("{} %", sign(points(ratio.mean))), ends.unwrap_or_default())
 }

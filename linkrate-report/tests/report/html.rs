@@ -39,7 +39,7 @@ fn figures_verdicts_and_reasons_are_on_the_page() {
         "window (transmit 68.0 %, receive 68.0 % of sending time)",
         "the SUT may do more with stronger clients",
         "−83.8 to −82.8 %",
-        "inconclusive: may be none",
+        "inconclusive",
         "below the 2 % minimum",
         "read back rx-gro",
         "powersave",

@@ -168,7 +168,7 @@ fn fewer_than_five_blocks_have_neither_highlights_nor_advice() {
     for results in [few, fixture::single()] {
         let paper = Paper::new(&results).unwrap();
         let said: Vec<&str> = paper.highlights.iter().map(|said| said.text.as_str()).collect();
-        assert_eq!(said, ["Nothing is claimed: fewer than 5 blocks."]);
+        assert_eq!(said, ["Nothing is significant: fewer than 5 blocks."]);
         assert!(paper.advice.is_empty() && !paper.claims);
     }
 }

@@ -22,10 +22,19 @@ const BLOCKS: u32 = 5;
 
 /// The results of a built-in study.
 pub fn study(name: &str) -> StudyResults {
+    analyse(&stored(built_in(name)))
+}
+
+/// The same, of its quick form.
+pub fn quick(name: &str) -> StudyResults {
+    analyse(&stored(linkrate_study::quick::form(built_in(name)).unwrap()))
+}
+
+fn built_in(name: &str) -> Study {
     let text = linkrate_study::builtin::find(name).unwrap().text;
     let mut study = linkrate_study::file::parse(name, name, text).unwrap();
     study.method.seed = Some(1);
-    analyse(&stored(study))
+    study
 }
 
 /// The study `tso` with where its CPU time went.

@@ -1,6 +1,6 @@
 //! The table as people see it.
 
-use linkrate_report::terminal::{Style, table};
+use linkrate_report::terminal::{Style, answer, has_answer, table};
 use linkrate_study::levels::Level;
 use linkrate_study::results::StudyResults;
 
@@ -83,7 +83,7 @@ fn many_effects_without_an_interval_are_counted() {
     bare(&mut results, 1);
     let text = plain(&results, 120);
     assert_eq!(text.matches(reason).count(), 1);
-    let line = "  none → tso, bidirectional   −1.5 %    −2.5 to −0.6 %  inconclusive: may be chance\n\
+    let line = "  none → tso, bidirectional   −1.5 %    −2.5 to −0.6 %  not significant\n\
                 9 more effects have too few runs for an interval\n\n";
     assert!(text.contains(line), "{text}");
     let narrow = table(&results, Some(40), Style { color: false });
@@ -130,4 +130,42 @@ fn colour_changes_nothing_but_escape_sequences() {
         colored = colored.replace(&format!("\u{1b}{code}"), "");
     }
     assert_eq!(colored, plain(&results, 80));
+}
+
+/// The answer, which keeps to the page: at most 100 columns, and to as many lines.
+fn answered(results: &StudyResults, width: u16, lines: usize) -> String {
+    assert!(has_answer(results));
+    let next = Some(("linkrate run tso", "every cell"));
+    let text = answer(results, next, Some(width), Style { color: false });
+    for line in text.lines() {
+        assert!(line.chars().count() <= usize::from(width.min(100)), "wider than {width}: {line}");
+    }
+    let count = text.lines().count();
+    assert!(count <= lines, "{count} lines:\n{text}");
+    text
+}
+
+#[test]
+fn the_answer_of_tso_has_25_lines() {
+    insta::assert_snapshot!(answered(&simulated::study("tso"), 120, 25));
+}
+
+#[test]
+fn the_answer_of_a_quick_run_is_short() {
+    // 15 lines, a long name of a CPU that breaks two of them, and what ‡ means
+    insta::assert_snapshot!(answered(&simulated::quick("tso"), 100, 18));
+}
+
+#[test]
+fn answers_of_parts_requests_and_sizes() {
+    for name in ["ten-gigabit", "request-response", "message-size", "atm"] {
+        insta::assert_snapshot!(name, answered(&simulated::study(name), 100, 60));
+    }
+}
+
+#[test]
+fn a_narrow_answer_has_fewer_columns() {
+    insta::assert_snapshot!(answered(&simulated::quick("tso"), 80, 22));
+    let text = answer(&simulated::study("tso"), None, Some(40), Style { color: false });
+    assert!(text.contains("Report"), "{text}");
 }

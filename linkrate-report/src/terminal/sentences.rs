@@ -1,0 +1,172 @@
+//! What a study found, in a sentence for each level that is compared: over all combinations of the other factors.
+
+use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_study::levels::Level;
+use linkrate_study::names;
+use linkrate_study::quantity::{Interval, Measure};
+use linkrate_study::results::{Effect, StudyResults};
+use linkrate_study::study::PART;
+
+use crate::paper::highlights;
+use crate::words::{self, marks};
+
+/// Measures that a sentence tells, in this order.
+const TOLD: [Measure; 3] = [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions];
+
+/// At most so many sentences.
+pub fn of(results: &StudyResults, most: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    // failures and hand-overs have an answer of their own
+    if results.worth.is_some() || results.cells.iter().any(|cell| cell.failure.is_some()) {
+        found.extend(highlights::all(results).into_iter().take(1).map(|one| one.text));
+    }
+    found.extend(steps(results));
+    if found.is_empty() {
+        found.extend(highlights::all(results).into_iter().map(|one| one.text));
+    }
+    found.truncate(most);
+    found
+}
+
+/// A sentence for each step from the first level of what is compared first in a part, the last level first.
+fn steps(results: &StudyResults) -> Vec<String> {
+    let mut parts: Vec<(Option<&Level>, &str)> = Vec::new();
+    for effect in &results.effects {
+        let part = effect.at.get(PART);
+        if !parts.iter().any(|(known, _)| *known == part) {
+            parts.push((part, &effect.factor));
+        }
+    }
+    let mut by_part: Vec<Vec<String>> = Vec::new();
+    for (part, factor) in &parts {
+        let of_factor = |effect: &&Effect| {
+            effect.factor == *factor
+                && effect.at.get(PART) == *part
+                && effect.pairs >= FEWEST_TO_CLAIM
+        };
+        let effects: Vec<&Effect> = results.effects.iter().filter(of_factor).collect();
+        let Some(first) = effects.first().map(|effect| &effect.from) else { continue };
+        let mut levels: Vec<&Level> = Vec::new();
+        for effect in effects.iter().filter(|effect| effect.from == *first) {
+            if !levels.contains(&&effect.to) {
+                levels.push(&effect.to);
+            }
+        }
+        // of a scale its end says most
+        let number = levels.iter().all(|level| names::number(level).is_some());
+        let told = if number { &levels[levels.len().saturating_sub(1)..] } else { &levels[..] };
+        let place = part.filter(|_| parts.len() > 1).map(ToString::to_string);
+        let sentences = told.iter().rev().map(|to| {
+            let between = |effect: &&&Effect| effect.from == *first && effect.to == **to;
+            let some: Vec<&Effect> = effects.iter().filter(between).copied().collect();
+            sentence(results, factor, (first, to), &some, place.as_deref())
+        });
+        by_part.push(sentences.collect());
+    }
+    // the first of each part before the second of any
+    let longest = by_part.iter().map(Vec::len).max().unwrap_or(0);
+    let turn = |index| by_part.iter().filter_map(move |of| of.get(index).cloned());
+    (0..longest).flat_map(turn).collect()
+}
+
+fn sentence(
+    results: &StudyResults,
+    factor: &str,
+    (from, to): (&Level, &Level),
+    effects: &[&Effect],
+    place: Option<&str>,
+) -> String {
+    let subject = names::subject(factor, from, to);
+    let clauses = TOLD.into_iter().filter_map(|measure| {
+        let of = |effect: &&&Effect| effect.measure == measure && effect.same_as.is_none();
+        let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
+        clause(measure, &some, subject.plural)
+    });
+    let clauses: Vec<String> = clauses.collect();
+    let unchanged = |clause: &String| clause.contains(" not change ");
+    let clauses = match clauses.as_slice() {
+        [one, other] if unchanged(one) && unchanged(other) => {
+            let verb = if subject.plural { "change" } else { "changes" };
+            let word =
+                |clause: &String| clause.split_once("change ").map(|(_, word)| word.to_owned());
+            let words = [one, other].map(|clause| word(clause).unwrap_or_default());
+            format!("{verb} neither {} nor {}", words[0], words[1])
+        }
+        all => all.join(" and "),
+    };
+    let of_this_host =
+        effects.iter().filter(|effect| !marks::of_effect(results, effect).is_empty()).count();
+    let host = match of_this_host {
+        0 => "",
+        some if some == effects.len() => " On this host:",
+        _ => " (some cases limited by this host)",
+    };
+    let name = words::capitalised(&subject.text);
+    let place = place.map_or_else(String::new, |place| format!("{}: ", words::capitalised(place)));
+    match host.strip_suffix(':') {
+        Some(host) => format!("{place}{name} {},{}.", clauses, host.to_lowercase()),
+        None => format!("{place}{name} {}{host}.", clauses),
+    }
+}
+
+/// `reduces service demand by 59 to 60 %`.
+fn clause(measure: Measure, effects: &[&Effect], plural: bool) -> Option<String> {
+    let verb = |one: &str, many: &str| if plural { many.to_owned() } else { one.to_owned() };
+    let word = measure.word();
+    let claimed: Vec<&&Effect> = effects.iter().filter(|effect| effect.claimed).collect();
+    if claimed.is_empty() {
+        return Some(match effects {
+            [] => return None,
+            all if all.iter().all(|effect| effect.excluded) => {
+                format!("{} not change {word}", verb("does", "do"))
+            }
+            all if all.iter().any(|effect| effect.different) => {
+                format!("{} {word}, perhaps by too little to matter", verb("changes", "change"))
+            }
+            _ => format!("{} no significant effect on {word}", verb("has", "have")),
+        });
+    }
+    let cases = match (claimed.len(), effects.len()) {
+        (some, all) if some == all => String::new(),
+        (some, all) => format!(" in {some} of {all} cases"),
+    };
+    let falls = claimed.iter().filter(|effect| effect.ratio.mean < 1.0).count();
+    let rises = claimed.len() - falls;
+    if falls > 0 && rises > 0 {
+        return Some(format!(
+            "{} {word} in {falls} and {} it in {rises} of {} cases",
+            verb("reduces", "reduce"),
+            verb("raises", "raise"),
+            effects.len()
+        ));
+    }
+    let action = match falls > 0 {
+        true => verb("reduces", "reduce"),
+        false => verb("raises", "raise"),
+    };
+    let size = |ratio: f64| ((ratio - 1.0) * 100.0).abs();
+    let text = match claimed.as_slice() {
+        [only] => of_one(&only.ratio),
+        all => {
+            let sizes = all.iter().map(|effect| size(effect.ratio.mean));
+            let (low, high) =
+                (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
+            match high - low < 0.95 {
+                true => format!("{high:.0} %"),
+                false => format!("{low:.0} to {high:.0} %"),
+            }
+        }
+    };
+    Some(format!("{action} {word} by {text}{cases}"))
+}
+
+/// `65 % (63 to 67 %)`.
+fn of_one(ratio: &Interval) -> String {
+    let size = |ratio: f64| ((ratio - 1.0) * 100.0).abs();
+    let places = if size(ratio.mean) < 9.95 { 1 } else { 0 };
+    let ends = ratio.low.zip(ratio.high).map(|(low, high)| {
+        let (one, other) = (size(low), size(high));
+        format!(" ({:.places$} to {:.places$} %)", one.min(other), one.max(other))
+    });
+    format!("{:.places$} %{}", size(ratio.mean), ends.unwrap_or_default())
+}
