@@ -28,6 +28,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod adapter;
+pub mod adjusted;
 pub mod analysis;
 pub mod attribution;
 pub mod belief;

@@ -109,8 +109,9 @@ impl Quick {
 pub fn form(study: Study) -> Result<Study, TooLong> {
     let quick = study.quick.clone().unwrap_or_else(|| Quick::of_all(&study));
     let blocks = quick.blocks(&study.method, &study.cells)?;
-    let mut kept = study.clone();
-    kept.quick = None;
+    let chosen: Vec<Cell> =
+        quick.cells.iter().filter_map(|index| study.cells.get(*index as usize).cloned()).collect();
+    let mut kept = with_cells(&study, chosen);
     kept.method = Method {
         run: quick.run,
         warm_up: quick.warm_up,
@@ -120,14 +121,18 @@ pub fn form(study: Study) -> Result<Study, TooLong> {
         budget: None,
         ..study.method.clone()
     };
-    kept.cells =
-        quick.cells.iter().filter_map(|index| study.cells.get(*index as usize).cloned()).collect();
     for cell in &mut kept.cells {
         // at the same part of the window
         let rescaled = |event: Event| event.rescaled(cell.spec.window, quick.run);
         cell.spec.event = cell.spec.event.map(rescaled);
         (cell.spec.window, cell.spec.warm_up) = (quick.run, quick.warm_up);
     }
+    Ok(kept)
+}
+
+/// The study of some of its cells: their levels, parts and published figures.
+pub(crate) fn with_cells(study: &Study, cells: Vec<Cell>) -> Study {
+    let mut kept = Study { cells, quick: None, ..study.clone() };
     let has = |factor: &str, level: &Level, part: Option<&str>| {
         kept.cells.iter().any(|cell| {
             let in_part = part.is_none_or(
@@ -161,7 +166,7 @@ pub fn form(study: Study) -> Result<Study, TooLong> {
     });
     kept.published = published.cloned().collect();
     kept.testbed = kept.fitted(&study.testbed);
-    Ok(kept)
+    kept
 }
 
 #[cfg(test)]

@@ -23,13 +23,14 @@ pub enum Exit {
     RunsFailed = 4,
     /// A comparison found a regression.
     Regression = 5,
-    /// Ended by Ctrl-C or SIGTERM; the runs that were measured are kept.
+    /// Ended by a signal; the runs that were measured are kept. The [code](crate::interrupt::exit_code) is 128 and the
+    /// signal's number.
     Interrupted = 130,
 }
 
 /// The text for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong arguments or study file, \
-    3 cannot measure on this host, 4 some runs failed, 5 regression, 130 interrupted.";
+    3 cannot measure on this host, 4 some runs failed, 5 regression, 128 + N ended by signal N.";
 
 /// A failure on its way to stderr.
 #[derive(Debug)]

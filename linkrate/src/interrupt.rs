@@ -2,17 +2,35 @@
 //! that was ignored when the program began stays ignored.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::exit::Exit;
-
 /// How often a wait looks for Ctrl-C.
 const GLANCE: Duration = Duration::from_millis(50);
+
+/// The last of the signals that came; 0 before one.
+static CAME: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// The exit code after a signal, 128 and its number, as shells have it. Without one, that of Ctrl-C.
+pub fn exit_code() -> u8 {
+    let came = CAME.get().map_or(0, |came| came.load(Ordering::Relaxed));
+    let signal = if came == 0 { SIGINT } else { i32::try_from(came).unwrap_or(SIGINT) };
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+/// Notes that a signal came, for the [exit code](exit_code).
+///
+/// # Errors
+/// When the handler cannot be installed.
+pub fn note(signal: i32) -> io::Result<()> {
+    let came = Arc::clone(CAME.get_or_init(Arc::default));
+    flag::register_usize(signal, came, usize::try_from(signal).unwrap_or(0))?;
+    Ok(())
+}
 
 /// A flag that the first of these signals sets. Agents see none of the terminal's signals: each
 /// leads a session of its own, and lives until the controller has kept what it measured.
@@ -26,7 +44,8 @@ pub fn on_signal() -> io::Result<Arc<AtomicBool>> {
             continue;
         }
         // the order matters: the second signal finds the flag that the first has set
-        flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&asked))?;
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&asked))?;
+        note(signal)?;
         flag::register(signal, Arc::clone(&asked))?;
     }
     Ok(asked)

@@ -48,6 +48,9 @@ fn main() -> std::process::ExitCode {
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        match exit {
+            Exit::Interrupted => Self::from(interrupt::exit_code()),
+            other => Self::from(other as u8),
+        }
     }
 }

@@ -1,13 +1,18 @@
 //! Arguments of the commands on studies and their results.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use linkrate_report::terminal::Detail;
+use linkrate_study::adjusted::Adjusted;
+use linkrate_study::study::Study;
+use linkrate_terms::units::{parse_duration, parse_percent};
 
 use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};
 use super::fleet::FleetArgs;
+use crate::exit::{Exit, Failure};
 
 /// The commands on studies and their results.
 #[derive(Debug, Subcommand)]
@@ -28,6 +33,8 @@ pub enum StudyCommand {
         /// Print one JSON document
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        changes: ChangeArgs,
         /// Print the study file, to begin one of your own
         #[arg(long, conflicts_with_all = ["json", "quick"])]
         toml: bool,
@@ -273,6 +280,56 @@ pub enum ReportFormat {
     HdrLog,
 }
 
+/// Changes of a study on the command line.
+#[derive(Debug, Default, Args)]
+pub struct ChangeArgs {
+    /// Only the cells with this level of a factor, for example ports=4; repeat the option for several
+    #[arg(long, value_name = "FACTOR=LEVEL", value_parser = key_value)]
+    pub only: Vec<(String, String)>,
+    /// Number of blocks, or fewest and most: 10, 5..20
+    #[arg(long, value_name = "MIN..MAX", value_parser = blocks)]
+    pub blocks: Option<(u32, u32)>,
+    /// Time limit: no block begins that would end later
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub budget: Option<Duration>,
+    /// Half-width of intervals to reach, for example 1%
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub precision: Option<f64>,
+    /// Share of the model's rates at which links and bus run, for example 0.3
+    #[arg(long, value_name = "SHARE")]
+    pub scale: Option<f64>,
+}
+
+impl ChangeArgs {
+    /// The study with these changes.
+    pub fn apply(&self, study: Study) -> Result<Study, Failure> {
+        let adjusted = Adjusted {
+            blocks: self.blocks,
+            budget: self.budget,
+            precision: self.precision,
+            scale: self.scale,
+            only: self.only.clone(),
+        };
+        if adjusted.is_empty() {
+            return Ok(study);
+        }
+        adjusted.apply(study).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
+    let (key, value) = parts.ok_or("expected FACTOR=LEVEL, for example ports=4")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn blocks(text: &str) -> Result<(u32, u32), String> {
+    let (low, high) = text.split_once("..").unwrap_or((text, text));
+    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|blocks| *blocks >= 2);
+    let both = number(low).zip(number(high)).filter(|(low, high)| low <= high);
+    both.ok_or_else(|| "expected 2 or more, or a range such as 5..20".to_owned())
+}
+
 /// `linkrate run`
 #[derive(Debug, Args)]
 pub struct StudyRunArgs {
@@ -284,6 +341,8 @@ pub struct StudyRunArgs {
         help = "Run the quick form: the cells in [quick] of the study file, in less than a minute"
     )]
     pub quick: bool,
+    #[command(flatten)]
+    pub changes: ChangeArgs,
     /// Sample where the CPU time goes, in every run; sampling costs CPU time
     #[arg(long)]
     pub profile: bool,

@@ -24,8 +24,8 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
             print(&source::load(&study)?.source)?;
             Ok(Exit::Success)
         }
-        StudyCommand::Show { study, quick, json, existing, fleet, .. } => {
-            preview::show(&study, quick, json, &existing, &fleet)
+        StudyCommand::Show { study, quick, json, existing, fleet, changes, .. } => {
+            preview::show(&study, (quick, &changes), json, &existing, &fleet)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json, fleet, deploy } => {

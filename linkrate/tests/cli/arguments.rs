@@ -552,3 +552,45 @@ fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
     common::kill(agent.pid(), rustix::process::Signal::TERM);
     assert_eq!(agent.ended(std::time::Duration::from_secs(5)), Some(0));
 }
+
+#[test]
+fn a_study_is_changed_on_the_command_line() {
+    let plan = printed(
+        "show tso --only ports=4 --only direction=transmit --blocks 6..8 --budget 1min --precision 5% --scale 0.3 --json",
+    );
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["cells"].as_array().unwrap().len(), 3);
+    assert_eq!((&plan["min_blocks"], &plan["max_blocks"]), (&6.into(), &8.into()));
+    assert_eq!((&plan["budget_seconds"], &plan["precision"]), (&60.0.into(), &0.05.into()));
+    assert_eq!(plan["scale"], 0.3);
+    for (words, told) in [
+        (
+            "--only port=4",
+            "\"port\" is not a factor of this study; expected one of offload, direction, ports",
+        ),
+        ("--only ports=3", "\"3\" is not a level of ports; expected one of 1, 2, 4"),
+        ("--only ports", "expected FACTOR=LEVEL, for example ports=4"),
+        ("--blocks 1", "expected 2 or more, or a range such as 5..20"),
+        ("--scale 3", "3"),
+    ] {
+        let refused = refusal(&format!("show tso {words}"));
+        assert!(refused.contains(told), "{words}: {refused}");
+    }
+}
+
+#[test]
+fn a_built_in_study_is_printed_as_its_file() {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../studies/tso.toml"));
+    assert_eq!(printed("show tso --toml"), text.unwrap());
+}
+
+#[test]
+fn letters_of_other_programs_set_the_same_once() {
+    for words in
+        ["-R --direction transmit", "--test TCP_MAERTS -R", "-u --kind stream", "-4 --family ipv6"]
+    {
+        let refused = refusal(&format!("measure {words}"));
+        assert!(refused.contains("is set twice"), "{words}: {refused}");
+    }
+    assert!(refusal("measure --test TCP_RRR").contains("TCP_RR"));
+}

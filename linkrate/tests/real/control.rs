@@ -275,7 +275,7 @@ fn each_signal_that_ends_a_lab_leaves_nothing() {
         let shown = || linkrate(&format!("lab show --name {name}")).code() == Some(0);
         assert!(wait_until(Duration::from_secs(20), shown));
         up.signal(signal);
-        up.wait().expect_code(130);
+        up.wait().expect_code(128 + signal.as_raw());
         own.expect_nothing_left();
     }
 }

@@ -115,7 +115,7 @@ fn a_study_ends_in_order_on_each_signal() {
         let running = Running::start(&mut study.run());
         study.await_runs(2);
         running.signal(signal);
-        let finished = running.wait().expect_code(130);
+        let finished = running.wait().expect_code(128 + signal.as_raw());
         assert_eq!(finished.json()["complete"], false, "{signal:?}");
         assert!(finished.stderr.contains("hint: linkrate resume"), "{}", finished.stderr);
         study.own.expect_nothing_left();
@@ -145,7 +145,7 @@ fn a_measurement_ends_in_order_on_each_signal() {
         finished.json();
         match signal {
             Signal::PIPE => _ = finished.expect_end(),
-            _ => assert_eq!(finished.code(), Some(130), "{}", finished.stderr),
+            _ => assert_eq!(finished.code(), Some(128 + signal.as_raw()), "{}", finished.stderr),
         }
         own.expect_nothing_left();
     }

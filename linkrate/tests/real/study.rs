@@ -166,7 +166,7 @@ fn an_end_is_clean_before_anything_was_measured() {
     let running = in_its_group(study.run());
     study.await_plan();
     running.signal(Signal::TERM);
-    running.wait().expect_code(130).json();
+    running.wait().expect_code(143).json();
     study.own.expect_nothing_left();
     assert!(study.slots().len() < CELLS);
     resumed(&study);

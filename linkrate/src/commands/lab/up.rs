@@ -27,7 +27,7 @@ use crate::args::cpus::parse_cpus;
 use crate::args::lab::UpArgs;
 use crate::commands::testbed::testbed_of;
 use crate::exit::{Exit, Failure};
-use crate::interrupt::is_ignored;
+use crate::interrupt::{is_ignored, note};
 use crate::program::this_program;
 
 /// The shell where the variable SHELL is not set.
@@ -205,6 +205,9 @@ impl Signals {
         };
         for signal in [SIGTERM, SIGHUP] {
             handle(signal)?;
+            if !is_ignored(signal) {
+                note(signal)?;
+            }
         }
         let interrupt = handle(SIGINT)?;
         Ok(Self { end, interrupt })

@@ -8,6 +8,7 @@ use linkrate_study::study::Study;
 use super::source;
 use crate::args::existing::ExistingArgs;
 use crate::args::fleet::FleetArgs;
+use crate::args::study::ChangeArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{print, terminal_style};
 
@@ -29,7 +30,7 @@ pub fn list(json: bool) -> Result<Exit, Failure> {
 /// Shows a study's plan.
 pub fn show(
     given: &str,
-    quick: bool,
+    (quick, changes): (bool, &ChangeArgs),
     json: bool,
     existing: &ExistingArgs,
     fleet: &FleetArgs,
@@ -38,6 +39,7 @@ pub fn show(
     if quick {
         study = source::quick_form(study)?;
     }
+    study = changes.apply(study)?;
     let preview = Preview { estimate: estimate(&study, RUN_OVERHEAD), study: &study };
     let (width, _) = terminal_style();
     print(&if json { preview.document() } else { preview.text(width) })?;

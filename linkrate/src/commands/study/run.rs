@@ -31,6 +31,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     if arguments.quick {
         study = source::quick_form(study)?;
     }
+    study = arguments.changes.apply(study)?;
     if arguments.profile {
         study.profile_runs();
     }
