@@ -36,8 +36,8 @@ fn compiler() -> String {
     let rustc = env::var_os("RUSTC").expect("cargo names the compiler");
     let output = Command::new(rustc).arg("--version").output().expect("start the compiler");
     // "rustc 1.95.0 (59807616e 2026-04-14)"
-    let told = String::from_utf8_lossy(&output.stdout);
-    told.split(" (").next().unwrap_or_default().trim().to_owned()
+    let reported = String::from_utf8_lossy(&output.stdout);
+    reported.split(" (").next().unwrap_or_default().trim().to_owned()
 }
 
 /// The commit, and whether the sources differ from it. `None` outside a repository.
@@ -46,8 +46,8 @@ fn of_repository() -> Option<String> {
     let workspace = Path::new(&manifest).parent()?;
     let git = |words: &[&str]| {
         let output = Command::new("git").arg("-C").arg(workspace).args(words).output().ok()?;
-        let told = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| told.trim().to_owned())
+        let reported = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| reported.trim().to_owned())
     };
     // a package may lie inside somebody else's repository
     let root = git(&["rev-parse", "--show-toplevel"])?;
@@ -61,7 +61,7 @@ fn of_repository() -> Option<String> {
             println!("cargo::rerun-if-changed={}", workspace.join(path).display());
         }
     }
-    // whatever makes the program anew also asks again whether it is the commit's
+    // whatever makes the program again also asks again whether it is the commit's
     for part in git(&["ls-files", "--", "*Cargo.toml", "Cargo.lock", "*/src", "studies"])?
         .lines()
         .filter_map(source)

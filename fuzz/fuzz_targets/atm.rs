@@ -13,7 +13,7 @@ use linkrate_wire::atm::reassembly::Completed;
 use linkrate_wire::atm::{CELL, Connection, Reassembler, Segmenter};
 use linkrate_wire::control::AtmArp;
 
-const LONGEST: usize = 2000;
+const MAX_LENGTH: usize = 2000;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(message) = AtmArp::parse(bytes) {
@@ -22,20 +22,20 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let (octets, _) = bytes.as_chunks::<CELL>();
     for unit in take(octets) {
-        assert!((1..=LONGEST).contains(&unit.len()));
+        assert!((1..=MAX_LENGTH).contains(&unit.len()));
     }
     // the same octets as a unit
     let mut cells = Vec::new();
     let cut = Segmenter::new(Connection { vpi: 0, vci: 32 }).cut(&[bytes], 0, &mut cells);
     assert_eq!(cut.is_ok(), (1..=65_535).contains(&bytes.len()));
-    let fits = cut.is_ok() && bytes.len() <= LONGEST;
+    let fits = cut.is_ok() && bytes.len() <= MAX_LENGTH;
     assert_eq!(take(&cells), if fits { vec![bytes.to_vec()] } else { Vec::new() });
 });
 
 /// The units that cells of one connection become.
 fn take(cells: &[Cell]) -> Vec<Vec<u8>> {
     let (mut line, mut units) = (Receiver::default(), Vec::new());
-    let mut reassembler = Reassembler::new(LONGEST, Duration::from_millis(1));
+    let mut reassembler = Reassembler::new(MAX_LENGTH, Duration::from_millis(1));
     for (number, octets) in cells.iter().enumerate() {
         let header = match line.check(cell::header(octets)) {
             Found::Right => cell::header(octets),

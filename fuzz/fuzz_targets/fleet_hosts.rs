@@ -9,7 +9,7 @@ use linkrate_study::fleet::hosts::parse;
 use linkrate_terms::clean;
 
 /// A message quotes some words of at most 64 characters.
-const LONGEST: usize = 1024;
+const MAX_LENGTH: usize = 1024;
 
 fuzz_target!(|text: &str| {
     match parse(text) {
@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
         Err(error) => {
             assert!((1..=text.lines().count().max(1)).contains(&error.line));
             let message = error.to_string();
-            assert!(message.len() < LONGEST && clean::line(&message) == message, "{message}");
+            assert!(message.len() < MAX_LENGTH && clean::line(&message) == message, "{message}");
         }
     }
 });

@@ -1,11 +1,11 @@
-//! Every byte sequence of a far end that speaks the protocol of iperf3 or netperf is a message or an error, at
+//! Every byte sequence of a peer that speaks the protocol of iperf3 or netperf is a message or an error, at
 //! either end. A message that is accepted means the same when it is sent on.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use linkrate_interop::iperf3::{
-    Arrivals, COOKIE_BYTES, Cookie, CounterWidth, Datagram, MOST_RESULT_BYTES, Parameters, Results,
+    Arrivals, COOKIE_BYTES, Cookie, CounterWidth, Datagram, MAX_RESULT_BYTES, Parameters, Results,
     State, answer,
 };
 use linkrate_interop::json::{Fields, LENGTH_BYTES, length};
@@ -26,9 +26,9 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn documents(bytes: &[u8]) {
     if let Some(announced) = bytes.first_chunk::<LENGTH_BYTES>() {
-        if let Ok(octets) = length(*announced, MOST_RESULT_BYTES) {
+        if let Ok(octets) = length(*announced, MAX_RESULT_BYTES) {
             assert_eq!(u32::from_be_bytes(*announced) as usize, octets);
-            assert!((1..=MOST_RESULT_BYTES as usize).contains(&octets));
+            assert!((1..=MAX_RESULT_BYTES as usize).contains(&octets));
         }
     }
     let Ok(fields) = Fields::parse(bytes) else { return };

@@ -16,7 +16,7 @@ use linkrate_wire::machine::lacp::{
 
 const PORTS: u16 = 5;
 /// LACPDUs, markers and answers that a port may send in any second.
-const MOST_SENT: usize = 3 + 5 + 5;
+const MAX_SENT: usize = 3 + 5 + 5;
 
 /// Numbers from the input, zeros after its end.
 struct Input<'a>(&'a [u8]);
@@ -121,7 +121,7 @@ impl Bench {
         self.sent.retain(|(at, _)| is_recent(*at));
         for port in 1..=PORTS {
             let count = self.sent.iter().filter(|(_, by)| *by == port).count();
-            assert!(count <= MOST_SENT, "{count} frames in a second");
+            assert!(count <= MAX_SENT, "{count} frames in a second");
         }
         for port in self.system.ports() {
             let bits = port.actor.state;

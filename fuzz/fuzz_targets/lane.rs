@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use linkrate_wire::atm::{AtmAddress, Connection};
-use linkrate_wire::control::lane::{Destination, Flags, FrameSize, Name, Status};
-use linkrate_wire::control::{Data, Lane};
+use linkrate_wire::control::lan_emulation::{Destination, Flags, FrameSize, Name, Status};
+use linkrate_wire::control::{Data, LaneControl};
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::call::{
@@ -51,12 +51,12 @@ struct Machines {
     bus: Bus<Vec<u8>>,
     exchange: Exchange,
     /// The last question of the client, and its call.
-    question: Option<(Call, Lane)>,
+    question: Option<(Call, LaneControl)>,
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(frame) = Lane::parse(bytes) {
-        assert_eq!(Lane::parse(&frame.emit()), Ok(frame));
+    if let Ok(frame) = LaneControl::parse(bytes) {
+        assert_eq!(LaneControl::parse(&frame.emit()), Ok(frame));
     }
     if let Ok(data) = Data::parse(bytes) {
         assert_eq!(data.emit(), bytes);
@@ -131,7 +131,7 @@ impl Machines {
             6 | 7 => {
                 let Some((call, question)) = self.question else { return };
                 let status = Status(if a & 0xc0 == 0xc0 { u16::from(a & 7) } else { 0 });
-                let answer = Lane {
+                let answer = LaneControl {
                     requester: 1,
                     size: SIZE,
                     target_atm: match question.target {
@@ -264,7 +264,7 @@ impl Machines {
         for action in actions {
             match action {
                 ClientAction::Send { call, frame } => {
-                    assert_eq!(Lane::parse(&frame.emit()), Ok(frame));
+                    assert_eq!(LaneControl::parse(&frame.emit()), Ok(frame));
                     if !frame.is_response {
                         self.question = Some((call, frame));
                     }
@@ -286,7 +286,7 @@ fn check_servers(actions: &[ServerAction]) {
     assert!(actions.len() <= 16, "{} actions", actions.len());
     for action in actions {
         if let ServerAction::Send { frame, .. } = action {
-            assert_eq!(Lane::parse(&frame.emit()), Ok(*frame));
+            assert_eq!(LaneControl::parse(&frame.emit()), Ok(*frame));
         }
     }
 }

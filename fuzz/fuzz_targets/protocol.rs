@@ -1,4 +1,4 @@
-//! Every byte sequence of the far end is a message or an error. A message that is accepted means the
+//! Every byte sequence of the peer is a message or an error. A message that is accepted means the
 //! same when it is sent on. No string of an accepted reply drives a terminal or is long.
 
 #![no_main]

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use linkrate_sys::descriptors;
 use linkrate_sys::seccomp::Call;
-use linkrate_toe::call::{Asked, MOST_ADDRESS, MOST_OPTION, address, address_bytes, room};
+use linkrate_toe::call::{Asked, MAX_ADDRESS, MAX_OPTION, address, address_bytes, room};
 
 const CALLS: [Call; 9] = [
     Call::Connect,
@@ -30,8 +30,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let call = CALLS[usize::from(number) % CALLS.len()];
     match Asked::of(call, &arguments) {
-        Some(Asked::Connect { length, .. }) => assert!(length <= MOST_ADDRESS),
-        Some(Asked::SetOption { length, .. }) => assert!(length <= MOST_OPTION),
+        Some(Asked::Connect { length, .. }) => assert!(length <= MAX_ADDRESS),
+        Some(Asked::SetOption { length, .. }) => assert!(length <= MAX_OPTION),
         _ => {}
     }
     if let Some(read) = address(memory) {

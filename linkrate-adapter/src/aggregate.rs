@@ -1,17 +1,17 @@
 //! Aggregates: ports that act as one interface of the host (IEEE 802.1AX; HP Auto Port Aggregation).
 //!
 //! The aggregate is software of the host. It has an interface of its own, and the driver of each of
-//! its queues has the rings of all ports (`team`). The ports keep their devices, links, buses and
+//! its queues has the rings of all ports (`driver`). The ports keep their devices, links, buses and
 //! counters. The driver of the first queue also decides which ports carry traffic (`control`).
 
 pub(crate) mod control;
 mod counters;
 pub mod decisions;
+pub(crate) mod driver;
 mod markers;
 pub(crate) mod membership;
 mod messages;
 mod report;
-pub(crate) mod team;
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::tap::Offloads;
-use linkrate_terms::model::LARGEST_SUPERFRAME;
+use linkrate_terms::model::MAX_SUPERFRAME;
 use linkrate_terms::{AggregateKnobs, Balance, PortKnobs};
 use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::frame::MacAddress;
@@ -28,26 +28,26 @@ use linkrate_wire::frame::MacAddress;
 use crate::AdapterError;
 use crate::counters::Snapshot;
 use crate::interface::InterfaceShared;
-use crate::interface::driver::{Driver, Outlet};
+use crate::interface::doorbell::ThreadDoorbell;
+use crate::interface::driver::{Driver, TxSink};
 use crate::interface::driver_threads::{self, DriverThreads};
-use crate::interface::lane::{LONGEST_QUEUE, Lane, MOST_BYTES};
-use crate::interface::waker::Waker;
+use crate::interface::queue_pair::{MAX_BYTES, MAX_QUEUE, QueuePair};
 use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
 use counters::{AggregateCounters, Departed};
 use decisions::DecisionLog;
+use driver::AggregateDriver;
 use markers::Markers;
 use membership::{Address, Membership, PortState};
 use messages::Messages;
-use team::Team;
 
 /// The longest frame of the models, with its header.
-const LARGEST_FRAME: u32 = 9018;
+const MAX_FRAME: u32 = 9018;
 
-/// How long a port that leaves may have packets left, and the time between two looks.
-const PATIENCE: Duration = Duration::from_secs(1);
-const GLANCE: Duration = Duration::from_millis(2);
+/// How long a port that leaves may have packets left, and the time between two polls.
+const TIMEOUT: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// An aggregate to be made.
 #[derive(Debug)]
@@ -117,14 +117,14 @@ pub struct AggregateShared {
     addresses: Mutex<(u64, Vec<Address>)>,
     /// What ports that have left carried.
     departed: Mutex<Departed>,
-    /// A failover group is to begin anew.
+    /// A failover group is to begin again.
     anew: AtomicBool,
     /// A port came or went, a link changed its state, or settings were requested.
     news: AtomicBool,
     /// Messages of the ports for the control.
     messages: Mutex<Messages>,
     /// Of the drivers; the first one decides.
-    interrupts: Vec<Arc<Waker>>,
+    interrupts: Vec<Arc<ThreadDoorbell>>,
     pub(crate) counters: AggregateCounters,
     /// What the control decided, and when.
     decisions: DecisionLog,
@@ -165,9 +165,9 @@ impl Aggregate {
         let mut drivers = Vec::new();
         for (number, (tap, (thread, _))) in queues.into_iter().zip(places).enumerate() {
             let control = (number == 0).then(|| Box::new(Control::new(&shared)));
-            let team = Team::new(number, Arc::clone(&shared), control);
-            let outlet = Outlet::Aggregate(Box::new(team));
-            let driver = Driver::new(tap, outlet, Arc::clone(&shared.interface));
+            let aggregate_driver = AggregateDriver::new(number, Arc::clone(&shared), control);
+            let sink = TxSink::Aggregate(Box::new(aggregate_driver));
+            let driver = Driver::new(tap, sink, Arc::clone(&shared.interface));
             drivers.push(threads.add(thread, driver));
         }
         Ok(Self { shared, drivers })
@@ -256,14 +256,20 @@ impl Aggregate {
     }
 
     /// The interrupts of its queues, which wake their drivers.
-    pub(crate) fn interrupts(&self) -> impl ExactSizeIterator<Item = &Arc<Waker>> {
+    pub(crate) fn interrupts(&self) -> impl ExactSizeIterator<Item = &Arc<ThreadDoorbell>> {
         self.drivers.iter().map(driver_threads::Polled::interrupt)
     }
 
-    /// Takes port `number` with the lanes of its queues.
-    pub(crate) fn add(&self, number: usize, name: &str, link: Arc<LinkShared>, lanes: Vec<Lane>) {
-        for (driver, lane) in self.drivers.iter().zip(lanes) {
-            driver.add_lane(number, lane);
+    /// Takes port `number` with the queue pairs of its queues.
+    pub(crate) fn add(
+        &self,
+        number: usize,
+        name: &str,
+        link: Arc<LinkShared>,
+        queue_pairs: Vec<QueuePair>,
+    ) {
+        for (driver, queue_pair) in self.drivers.iter().zip(queue_pairs) {
+            driver.add_queue_pair(number, queue_pair);
         }
         let mut members = lock(&self.shared.members);
         if members.len() <= number {
@@ -292,13 +298,13 @@ impl Aggregate {
     pub(crate) fn remove(&self, number: usize) {
         // it is still known meanwhile: flows leave it when it has drained
         self.set_leaving(number, true);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let in_use = || {
             self.shared.collects(number)
                 || self.drivers.iter().any(|driver| !driver.is_drained(number))
         };
         while self.broken().is_none() && in_use() && Instant::now() < deadline {
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let mut members = lock(&self.shared.members);
         if let Some(member) = members.get_mut(number).and_then(Option::take) {
@@ -307,7 +313,7 @@ impl Aggregate {
         drop(members);
         self.shared.notify();
         for driver in &self.drivers {
-            driver.remove_lane(number);
+            driver.remove_queue_pair(number);
         }
     }
 
@@ -333,7 +339,7 @@ impl AggregateShared {
         interface: InterfaceShared,
         address: MacAddress,
         knobs: AggregateKnobs,
-        interrupts: Vec<Arc<Waker>>,
+        interrupts: Vec<Arc<ThreadDoorbell>>,
     ) -> Self {
         Self {
             interface: Arc::new(interface),
@@ -413,12 +419,11 @@ impl AggregateShared {
         let set = |ports: &[usize]| ports.iter().fold(0, |set, port| set | bit(*port));
         let (balance, active) = (membership.knobs().balance, membership.active());
         let packet = match membership.knobs().aggregate_tso {
-            true => LARGEST_SUPERFRAME,
-            false => LARGEST_FRAME,
+            true => MAX_SUPERFRAME,
+            false => MAX_FRAME,
         };
-        // what a lane lets wait before a port, with the packet that passes the limit of bytes
-        let most =
-            (MOST_BYTES as u64 + u64::from(packet)).min(u64::from(packet) * LONGEST_QUEUE as u64);
+        // what a queue pair lets wait before a port, with the packet that passes the limit of bytes
+        let most = (MAX_BYTES as u64 + u64::from(packet)).min(u64::from(packet) * MAX_QUEUE as u64);
         let quiet_ps = membership.quiet_ps(most);
         *lock(&self.decision) = Decision { balance, active, quiet_ps };
         self.collecting.store(set(membership.collecting()), Ordering::Relaxed);

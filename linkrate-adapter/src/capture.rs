@@ -31,8 +31,8 @@ const ENTRY_BYTES: usize = size_of::<Captured>() + 16;
 /// Bytes that are written with one system call.
 const WRITE_BYTES: usize = 16 << 10;
 
-/// How often a writer that waits for room looks whether its packets are still wanted.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How often a writer that waits for room checks whether its packets are still wanted.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a writer may take to notice that they are not.
 const ABANDON: Duration = Duration::from_millis(500);
@@ -240,12 +240,12 @@ impl CaptureSlot {
 }
 
 impl CaptureEnding {
-    /// Waits until the file has all packets, for `patience` and half a second at most. Packets that
+    /// Waits until the file has all packets, for `timeout` and half a second at most. Packets that
     /// it has not taken by then are lost.
-    pub fn wait(self, patience: Duration) -> CaptureTotal {
+    pub fn wait(self, timeout: Duration) -> CaptureTotal {
         let Self { shared, ended } = self;
-        let is_late = |patience| ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
-        if is_late(patience) {
+        let is_late = |timeout| ended.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout);
+        if is_late(timeout) {
             shared.abandoned.store(true, Ordering::Relaxed);
             if is_late(ABANDON) {
                 let _ = shared.failure.set("the file takes no bytes".to_owned());
@@ -321,7 +321,7 @@ impl Writer {
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    open_file::await_room(&self.file, GLANCE)?;
+                    open_file::await_room(&self.file, POLL_INTERVAL)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -340,7 +340,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
     fn ethernet() -> impl ExactSizeIterator<Item = LinkLaw> {
         std::iter::once(LinkLaw::Ethernet)
@@ -377,7 +377,7 @@ mod tests {
         slot.host(1, true, &[&[0; 60]], &counters);
         slot.link(1, 2, true, &frame, &counters);
         slot.link(0, 3, false, &frame, &counters);
-        assert_eq!(slot.stop().unwrap().wait(PATIENCE).packets, 3);
+        assert_eq!(slot.stop().unwrap().wait(TIMEOUT).packets, 3);
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes).unwrap();
         let (types, interfaces) = read(&bytes);
@@ -397,7 +397,7 @@ mod tests {
         put(&slot, 1, 100, &counters);
         slot.start(file.try_clone().unwrap(), "eth0", ethernet()).unwrap();
         put(&slot, 1000, 100, &counters);
-        let total = slot.stop().unwrap().wait(PATIENCE);
+        let total = slot.stop().unwrap().wait(TIMEOUT);
         assert_eq!(total, CaptureTotal { packets: 1000, lost: 0, failure: None });
         assert!(slot.stop().is_none());
         file.rewind().unwrap();
@@ -424,7 +424,7 @@ mod tests {
         let ending = slot.stop().unwrap();
         assert!(began.elapsed() < ABANDON, "stopping does not wait");
         let total = ending.wait(Duration::from_millis(100));
-        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+        assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
         let put = (3 * QUEUE_BYTES / (60 << 10) + QUEUE_BYTES / 100) as u64;
         assert_eq!((total.packets + total.lost, total.failure), (put, None));
     }
@@ -439,7 +439,7 @@ mod tests {
         {
             let (slot, counters) = (CaptureSlot::default(), DeviceCounters::default());
             slot.start(file, "eth0", ethernet()).unwrap();
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TIMEOUT;
             while slot.failure().is_none() {
                 assert!(Instant::now() < deadline);
                 put(&slot, 1, 100, &counters);
@@ -447,7 +447,7 @@ mod tests {
             }
             put(&slot, 10, 100, &counters);
             assert!(counters.capture_lost.get() >= 10);
-            let total = slot.stop().unwrap().wait(PATIENCE);
+            let total = slot.stop().unwrap().wait(TIMEOUT);
             assert!(total.failure.unwrap().contains(reason));
             assert_eq!(total.packets, 0);
         }

@@ -22,12 +22,12 @@ use crate::frame::{Burst, WireFrame};
 pub(crate) const TRAIN_CELLS: u32 = 64;
 
 /// Octets of the longest header of an encapsulation.
-const LONGEST_HEAD: usize = 16;
+const MAX_HEAD: usize = 16;
 
 /// A packet as AAL5 carries it.
 #[derive(Debug)]
 pub(crate) struct Unit {
-    head: [u8; LONGEST_HEAD],
+    head: [u8; MAX_HEAD],
     head_length: usize,
     packet: WireFrame,
     end: End,
@@ -42,7 +42,7 @@ impl Unit {
     pub(crate) fn new(head: &[u8], packet: WireFrame) -> Result<Self, Uncuttable> {
         let end = aal5::end(&[head, packet.head(), packet.tail()], 0)?;
         let cells = aal5::cells(head.len() + packet.len()) as u32;
-        let (mut room, head_length) = ([0; LONGEST_HEAD], head.len());
+        let (mut room, head_length) = ([0; MAX_HEAD], head.len());
         room[..head_length].copy_from_slice(head);
         Ok(Self { head: room, head_length, packet, end, cells })
     }

@@ -7,9 +7,9 @@
 
 pub(crate) mod atm;
 mod host_bus;
-mod host_side;
+mod host_ring;
 pub(crate) mod nic;
-mod posting;
+mod tx_prefetch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use linkrate_terms::model::LinkKind;
 
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
-use crate::fabric::Flight;
+use crate::fabric::InFlight;
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
-use crate::load::Load;
+use crate::pdu::Pdu;
 use crate::port::PortShared;
 use atm::{Atm, AtmLimits};
 use nic::{Nic, NicLimits};
@@ -49,9 +49,9 @@ impl DeviceSpec {
     /// The device at a client's end of a link to such a device. A client must not be the limit: it
     /// sends the largest superframes that there are.
     #[must_use]
-    pub fn far_end(self) -> Self {
+    pub fn peer(self) -> Self {
         match self {
-            Self::Nic(limits) => Self::Nic(limits.far_end()),
+            Self::Nic(limits) => Self::Nic(limits.peer()),
             Self::Atm(limits) => Self::Atm(limits),
         }
     }
@@ -110,7 +110,7 @@ pub(crate) struct Mount {
 
 /// Where a device puts frames: the number of its link, the frames or cells, and the time at which their last
 /// bit is on the link.
-pub(crate) type Outlet<'a> = dyn FnMut(usize, Load, u64) + 'a;
+pub(crate) type FrameSink<'a> = dyn FnMut(usize, Pdu, u64) + 'a;
 
 /// A device. Links have numbers, from 0.
 pub(crate) trait Device: fmt::Debug + Send {
@@ -120,14 +120,14 @@ pub(crate) trait Device: fmt::Debug + Send {
 
     /// Sends what the host has posted, as far ahead as the links' FIFOs reach. Says whether
     /// anything was sent.
-    fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool;
+    fn transmit(&mut self, now_ps: u64, out: &mut FrameSink<'_>) -> bool;
 
     /// Takes frames or cells whose last bit came in by link number `link` at `at_ps`.
-    fn receive(&mut self, link: usize, load: Load, at_ps: u64, now_ps: u64);
+    fn receive(&mut self, link: usize, pdu: Pdu, at_ps: u64, now_ps: u64);
 
     /// Does everything that is due by `now_ps`: interrupts, completions, timers, and frames of the
     /// device's own. Says whether anything was due.
-    fn poll(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool;
+    fn poll(&mut self, now_ps: u64, out: &mut FrameSink<'_>) -> bool;
 
     /// When the device must be called again if nothing arrives and nothing is posted. To be asked
     /// once the device thread has said that it will sleep.
@@ -135,7 +135,7 @@ pub(crate) trait Device: fmt::Debug + Send {
 
     /// When frames that arrive by a link must be taken: their host sees them with its next
     /// interrupt, and not before.
-    fn arrival_due_ps(&self, link: usize, flight: &Flight) -> Option<u64>;
+    fn arrival_due_ps(&self, link: usize, in_flight: &InFlight) -> Option<u64>;
 
     /// The host's interface.
     fn interface(&mut self) -> &mut Interface;
@@ -145,4 +145,4 @@ pub(crate) trait Device: fmt::Debug + Send {
 }
 
 #[cfg(test)]
-mod two_links;
+mod tests;

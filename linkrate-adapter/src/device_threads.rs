@@ -16,7 +16,7 @@ use crate::AdapterError;
 use crate::clock::DeviceClock;
 use crate::engine::{Command, DOORBELL, Engine};
 use crate::fabric;
-use crate::interface::waker::Waker;
+use crate::interface::doorbell::ThreadDoorbell;
 use crate::port::Segment;
 use crate::threads::Thread;
 
@@ -31,7 +31,7 @@ pub(crate) struct DeviceThread {
     cpu: u32,
     pub(crate) clock: DeviceClock,
     commands: Sender<Command>,
-    pub(crate) doorbell: Arc<Waker>,
+    pub(crate) doorbell: Arc<ThreadDoorbell>,
     thread: Thread,
     /// Segments that it serves.
     serves: AtomicUsize,
@@ -41,7 +41,7 @@ pub(crate) struct DeviceThread {
 
 impl DeviceThread {
     fn start(cpu: u32, clock: DeviceClock) -> Result<Self, AdapterError> {
-        let doorbell = Arc::new(Waker::new()?);
+        let doorbell = Arc::new(ThreadDoorbell::new()?);
         let (commands, to_engine) = channel();
         let engine = Engine::new(clock, Arc::clone(&doorbell), to_engine)?;
         let thread = Thread::start(format!("dev {cpu}"), move || {
@@ -64,7 +64,7 @@ impl DeviceThread {
     ///
     /// # Errors
     /// It has ended.
-    pub(crate) fn tell(&self, command: Command) -> Result<(), AdapterError> {
+    pub(crate) fn send_command(&self, command: Command) -> Result<(), AdapterError> {
         self.commands.send(command).map_err(|_| AdapterError::Ended {
             why: self.why_ended().unwrap_or_else(|| format!("thread \"dev {}\" ends", self.cpu)),
         })?;
@@ -133,7 +133,7 @@ impl DeviceThreads {
         };
         thread.serves.fetch_add(1, Ordering::Relaxed);
         let number = thread.segments.fetch_add(1, Ordering::Relaxed);
-        thread.tell(Command::AddSegment(number, fabric::build(fabric, law)))?;
+        thread.send_command(Command::AddSegment(number, fabric::build(fabric, law)))?;
         Ok(Segment::new(fabric, number, thread))
     }
 
@@ -158,9 +158,9 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::engine::Place;
-    use crate::fabric::Flight;
+    use crate::fabric::InFlight;
     use crate::link::LinkSpec;
-    use crate::load::Load;
+    use crate::pdu::Pdu;
 
     /// A fabric that panics when it is served.
     #[derive(Debug)]
@@ -171,11 +171,11 @@ pub(crate) mod tests {
         fn detach(&mut self, _port: usize) {}
         fn set_link(&mut self, _port: usize, _rate: Option<BitRate>, _up: bool) {}
         fn cut(&mut self, _port: usize, _now_ps: u64) {}
-        fn enter(&mut self, _from: usize, _load: Load, _at_ps: u64) {}
+        fn enter(&mut self, _from: usize, _pdu: Pdu, _at_ps: u64) {}
         fn forward(&mut self, _now_ps: u64) -> bool {
             panic!("this fabric is broken")
         }
-        fn to(&mut self, _to: usize) -> Option<&mut Flight> {
+        fn to(&mut self, _to: usize) -> Option<&mut InFlight> {
             None
         }
     }
@@ -185,7 +185,7 @@ pub(crate) mod tests {
         let cpu = sched::affinity(sched::current_thread()).unwrap().iter().next().unwrap();
         let thread = DeviceThread::start(cpu, DeviceClock::start()).unwrap();
         assert_eq!(thread.why_ended(), None);
-        thread.tell(Command::AddSegment(0, Box::new(Broken))).unwrap();
+        thread.send_command(Command::AddSegment(0, Box::new(Broken))).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
         while thread.why_ended().is_none() {
             assert!(Instant::now() < deadline);
@@ -193,7 +193,7 @@ pub(crate) mod tests {
         }
         let why = format!("thread \"dev {cpu}\" has ended: panic: this fabric is broken");
         assert_eq!(thread.why_ended(), Some(why.clone()));
-        let refused = thread.tell(Command::RemoveSegment(0)).unwrap_err();
+        let refused = thread.send_command(Command::RemoveSegment(0)).unwrap_err();
         assert_eq!(refused.to_string(), why);
     }
 
@@ -205,12 +205,12 @@ pub(crate) mod tests {
         for round in 0..20_000 {
             // the second one comes while the thread goes back to sleep after the first one
             let [(first, begun), (second, answered)] = [sync_channel(1), sync_channel(1)];
-            thread.tell(Command::Detach(place, first)).unwrap();
+            thread.send_command(Command::Detach(place, first)).unwrap();
             while begun.try_recv() == Err(TryRecvError::Empty) {
                 std::hint::spin_loop();
             }
             (0..round % 64).for_each(|_| std::hint::spin_loop());
-            thread.tell(Command::Detach(place, second)).unwrap();
+            thread.send_command(Command::Detach(place, second)).unwrap();
             assert!(answered.recv_timeout(Duration::from_secs(5)).is_ok(), "round {round}");
         }
     }

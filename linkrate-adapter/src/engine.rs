@@ -24,17 +24,17 @@ use crate::fabric::bridged::BridgeShared;
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{Discard, End, Fabric, GroupSpec};
-use crate::interface::waker::Waker;
+use crate::interface::doorbell::ThreadDoorbell;
 use crate::link::LinkSpec;
-use crate::moves::{FirstMoves, MoveWatch};
-use crate::order::OrderCount;
+use crate::path_change::{FirstPathChanges, PathChangeWatch};
+use crate::reordering::ReorderingCount;
 use crate::segment::{LeadsTo, Segment, earlier};
 
 /// A wait shorter than this is not worth a system call.
 const SPIN_NS: u64 = 3_000;
 
-/// How long a busy thread goes on before it looks at the TAPs of idle ports.
-const LOOK_PS: u64 = 50 * PS_PER_US;
+/// How long a busy thread continues before it looks at the TAPs of idle ports.
+const POLL_INTERVAL_PS: u64 = 50 * PS_PER_US;
 
 /// Payload after which the thread gives up its CPU to whoever else wants it. Programs that share
 /// the CPU then find what was carried in the cache, from which some megabytes more would drive it.
@@ -57,9 +57,9 @@ pub(crate) enum Command {
     /// The faults of a segment from now on.
     Faults(usize, Box<Faults>),
     /// Where a segment counts frames that come after later ones from now on.
-    WatchOrder(usize, OrderCount),
+    WatchReordering(usize, ReorderingCount),
     /// Where a segment notes that connections change between these ports of the fabric.
-    WatchMoves(usize, FirstMoves, Vec<usize>),
+    WatchPathChanges(usize, FirstPathChanges, Vec<usize>),
     /// The VLANs of a port of a segment's switch, and where it counts.
     Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
     /// A group of the ports of a segment's switch.
@@ -94,7 +94,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Engine {
     clock: DeviceClock,
-    doorbell: Arc<Waker>,
+    doorbell: Arc<ThreadDoorbell>,
     commands: Receiver<Command>,
     /// By number; a segment that was removed leaves its place.
     segments: Vec<Option<Segment>>,
@@ -111,7 +111,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         clock: DeviceClock,
-        doorbell: Arc<Waker>,
+        doorbell: Arc<ThreadDoorbell>,
         commands: Receiver<Command>,
     ) -> linkrate_sys::error::SysResult<Self> {
         let epoll = Epoll::new()?;
@@ -131,7 +131,7 @@ impl Engine {
 
     /// Runs until it is told to end.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        while self.obey()? {
+        while self.handle_commands()? {
             if self.turn()? {
                 if self.carried_bytes >= SERVING_BYTES {
                     self.give_way();
@@ -161,7 +161,7 @@ impl Engine {
     }
 
     /// Carries out what it was told. False at the end.
-    fn obey(&mut self) -> io::Result<bool> {
+    fn handle_commands(&mut self) -> io::Result<bool> {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::AddSegment(number, fabric)) => {
@@ -182,15 +182,15 @@ impl Engine {
                         segment.set_faults(*faults);
                     }
                 }
-                Ok(Command::WatchOrder(segment, count)) => {
+                Ok(Command::WatchReordering(segment, count)) => {
                     if let Some(segment) = self.segment(segment) {
-                        segment.watch_order(count);
+                        segment.count_reordering(count);
                     }
                 }
-                Ok(Command::WatchMoves(segment, moves, ports)) => {
-                    let watch = MoveWatch::new(&moves, ports, self.clock);
+                Ok(Command::WatchPathChanges(segment, moves, ports)) => {
+                    let watch = PathChangeWatch::new(&moves, ports, self.clock);
                     if let Some(segment) = self.segment(segment) {
-                        segment.watch_moves(watch);
+                        segment.watch_path_changes(watch);
                     }
                 }
                 Ok(Command::Vlans(segment, port, vlans, counters)) => {
@@ -289,7 +289,7 @@ impl Engine {
     /// Does everything that is due now. False when there was nothing.
     fn turn(&mut self) -> io::Result<bool> {
         let now_ps = self.clock.now_ps();
-        if now_ps.saturating_sub(self.looked_ps) > LOOK_PS && !self.taps.is_empty() {
+        if now_ps.saturating_sub(self.looked_ps) > POLL_INTERVAL_PS && !self.taps.is_empty() {
             self.wait(now_ps, Some(0))?;
         }
         let Self { segments, carried_bytes, .. } = self;

@@ -4,7 +4,7 @@ pub(crate) mod atm_switch;
 pub(crate) mod bridged;
 mod cable;
 pub(crate) mod faults;
-mod flight;
+mod in_flight;
 mod joined;
 mod ports;
 pub mod router;
@@ -21,7 +21,7 @@ use linkrate_wire::link::LinkLaw;
 pub(crate) use atm_switch::AtmSwitch;
 pub(crate) use bridged::Bridged;
 pub(crate) use cable::Cable;
-pub(crate) use flight::Flight;
+pub(crate) use in_flight::InFlight;
 pub(crate) use joined::Joined;
 pub(crate) use switch::Switch;
 pub use switch::groups::{GroupPort, GroupSpec};
@@ -30,7 +30,7 @@ use crate::counters::{AtmSwitchCounters, ElanCounters, SwitchCounters};
 use crate::device::atm::lane::LaneStation;
 use crate::device::atm::switched::ArpShared;
 use crate::link::LinkSpec;
-use crate::load::Load;
+use crate::pdu::Pdu;
 use atm_switch::servers::ElanSpec;
 use bridged::BridgeShared;
 use vlans::Vlans;
@@ -123,12 +123,12 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     /// Lets a port count cells there. A fabric without such counters ignores it.
     fn count_cells(&mut self, _port: usize, _counters: Arc<AtmSwitchCounters>) {}
 
-    /// Lets switch number `switch` of the fabric go silent, or begin anew with what it was told of
+    /// Lets switch number `switch` of the fabric go silent, or begin again with what it was told of
     /// ports, VLANs and groups. A fabric without that switch ignores it.
     fn set_switch_alive(&mut self, _switch: usize, _alive: bool) {}
 
     /// Takes frames that have left port `from` by `at_ps`.
-    fn enter(&mut self, from: usize, load: Load, at_ps: u64);
+    fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64);
 
     /// Forwards what has come in by `now_ps`. Says whether there was any.
     fn forward(&mut self, _now_ps: u64) -> bool {
@@ -136,10 +136,10 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     }
 
     /// When forwarding is worth it again. `when` says it for the frames that came in by one port.
-    fn due_ps(&self, _when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+    fn due_ps(&self, _when: &dyn Fn(&InFlight) -> Option<u64>) -> Option<u64> {
         None
     }
 
     /// Frames on their way to port `to`.
-    fn to(&mut self, to: usize) -> Option<&mut Flight>;
+    fn to(&mut self, to: usize) -> Option<&mut InFlight>;
 }

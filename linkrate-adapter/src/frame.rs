@@ -3,7 +3,7 @@
 //! A packet that a driver posts lies in one [`Block`]. The device cuts it into a [`Train`]: the
 //! headers of all its frames in one piece, and for each frame the places of its header and payload.
 //! A [`WireFrame`] is one frame of a train; a [`Burst`] is several that travel together. The block is
-//! free again when the far end has taken the last frame of the train.
+//! free again when the peer has taken the last frame of the train.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
 /// Bytes of a block: room for one read of a TAP, and for tags.
 pub const BLOCK_BYTES: usize = 66 << 10;
 
-const _: () = assert!(BLOCK_BYTES >= linkrate_sys::tap::LARGEST_READ);
+const _: () = assert!(BLOCK_BYTES >= linkrate_sys::tap::MAX_READ);
 
 /// Bytes before each packet at a TAP.
 pub const VNET_BYTES: usize = Form::Plain.length();

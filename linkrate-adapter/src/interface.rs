@@ -6,18 +6,18 @@
 //! for its driver as it does with hardware. On a client nothing is measured: there the device
 //! thread itself reads and writes the TAP (`polled`), without a thread to wake.
 
+pub mod doorbell;
 pub(crate) mod driver;
 pub(crate) mod driver_threads;
 pub(crate) mod flow_queue;
-pub(crate) mod lane;
 pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod polled;
-pub mod recall;
+pub(crate) mod queue_pair;
 pub mod rings;
 pub(crate) mod tap_io;
 pub(crate) mod thread_counters;
-pub mod waker;
+pub mod tx_revoke;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -30,11 +30,11 @@ use linkrate_wire::steering::Progress;
 use rtrb::{Consumer, Producer};
 
 pub use driver_threads::DriverThreads;
-use lane::{SteeringUpdate, learns};
 pub use napi::Priority;
 use polled::Polled;
-use recall::Recalls;
+use queue_pair::{SteeringUpdate, learns};
 use rings::{QueueShared, RxDescriptor, TxDescriptor};
+use tx_revoke::Revocations;
 
 /// The state that an interface's drivers and device share with the controller.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct InterfaceShared {
     /// Bytes that a driver posts ahead of the link.
     pub(crate) byte_limit: AtomicU64,
     /// Packets that the device asks back.
-    pub(crate) recalls: Recalls,
+    pub(crate) revocations: Revocations,
     /// A TAP that the device thread serves is gone.
     broken: AtomicBool,
     /// Handles of the TAP's queues, for carrier and attachment.
@@ -66,7 +66,7 @@ impl InterfaceShared {
             steers: AtomicBool::new(learns(knobs.steering, queues)),
             wants_doorbell: AtomicBool::new(true),
             byte_limit: AtomicU64::new(u64::MAX),
-            recalls: Recalls::default(),
+            revocations: Revocations::default(),
             broken: AtomicBool::new(false),
             taps,
         }
@@ -89,7 +89,7 @@ impl InterfaceShared {
     }
 
     /// Takes up the settings of the port, and the rate of its link.
-    pub(crate) fn obey(&self, knobs: &PortKnobs, rate: Option<BitRate>) {
+    pub(crate) fn apply_settings(&self, knobs: &PortKnobs, rate: Option<BitRate>) {
         self.steers.store(learns(knobs.steering, self.queues), Ordering::Relaxed);
         self.byte_limit.store(byte_limit(rate, knobs.tx_usecs), Ordering::Relaxed);
     }
@@ -143,7 +143,7 @@ impl InterfaceShared {
 }
 
 /// The time for which a driver fills a transmit ring at least, µs.
-const LEAST_AHEAD_US: u32 = 1000;
+const MIN_AHEAD_US: u32 = 1000;
 
 /// Bytes that a driver posts ahead of a link: for four completion interrupts, so that the link does not
 /// run dry if one comes late. Everything else waits before the ring, where a packet of another
@@ -151,7 +151,7 @@ const LEAST_AHEAD_US: u32 = 1000;
 /// from the settings, so that it is the same in every run.
 fn byte_limit(rate: Option<BitRate>, tx_usecs: u32) -> u64 {
     let Some(rate) = rate else { return u64::MAX };
-    let ahead_us = tx_usecs.saturating_mul(4).max(LEAST_AHEAD_US);
+    let ahead_us = tx_usecs.saturating_mul(4).max(MIN_AHEAD_US);
     (rate.0 / 8e6 * f64::from(ahead_us)) as u64
 }
 

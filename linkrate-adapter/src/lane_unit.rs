@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use linkrate_wire::atm::aal5::Uncuttable;
-use linkrate_wire::control::{lane, lane_data};
+use linkrate_wire::control::{lan_emulation, lane_data};
 use linkrate_wire::segment::Cut;
 
 use crate::cells::Unit;
@@ -14,7 +14,7 @@ use crate::device::atm::assembly::Received;
 use crate::frame::{Block, Burst, Train, VNET_BYTES, WireFrame};
 
 /// The shortest data frame: machines look at no more octets of one.
-const START: usize = lane_data::SHORTEST;
+const START: usize = lane_data::MIN_LENGTH;
 
 /// A frame of a host up to this length is copied, so that its block is free at once.
 const SHORT: usize = 256;
@@ -56,7 +56,7 @@ impl LaneUnit {
             start[filled..filled + now].copy_from_slice(&piece[..now]);
             filled += now;
         }
-        if filled < START || lane::is_control(&start) {
+        if filled < START || lan_emulation::is_control(&start) {
             return Self::Octets(packet(&unit).concat());
         }
         Self::Whole(start, unit)
@@ -90,7 +90,7 @@ impl LaneUnit {
     ///
     /// # Errors
     /// AAL5 cannot carry it.
-    pub(crate) fn data(&self, lecid: lane::Lecid) -> Result<Unit, Uncuttable> {
+    pub(crate) fn data(&self, lecid: lan_emulation::Lecid) -> Result<Unit, Uncuttable> {
         let frame = match self {
             Self::Posted(block, length) if *length > SHORT => {
                 let payload = 0..(*length - VNET_BYTES) as u32;

@@ -22,7 +22,7 @@
 //! Payload is copied out of one host's kernel and into the other's, and nowhere in between.
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod aggregate;
@@ -30,23 +30,23 @@ pub mod bus;
 pub mod capture;
 mod cells;
 pub mod clock;
-mod connections;
 pub mod counters;
 mod device;
 mod device_threads;
 mod engine;
 mod error;
 pub mod fabric;
+mod flow_steering;
 pub mod frame;
 pub mod interface;
 mod lane_unit;
 pub mod link;
-mod load;
-mod moves;
-mod order;
 pub mod pacing;
+mod path_change;
+mod pdu;
 pub mod pool;
 mod port;
+mod reordering;
 mod segment;
 pub mod settings;
 mod signal;
@@ -56,7 +56,6 @@ pub use aggregate::decisions::{Decision, DecisionLog};
 pub use aggregate::{Aggregate, AggregateSpec};
 pub use bus::Bus;
 pub use capture::{CaptureEnding, CaptureTotal};
-pub use connections::{Asks, ConnectionEnds, Tell};
 pub use counters::{Snapshot, since};
 pub use device::DeviceSpec;
 pub use device::atm::AtmLimits;
@@ -68,13 +67,14 @@ pub use fabric::atm_switch::servers::{ElanSpec, LECS};
 pub use fabric::faults::Faults;
 pub use fabric::vlans::Vlans;
 pub use fabric::{Discard, End};
+pub use flow_steering::{Asks, ConnectionEnds, Notify};
 pub use interface::{DriverThreads, Priority, RingSizes};
 pub use link::LinkSpec;
 pub use linkrate_wire::atm::{AtmAddress, Connection};
-pub use linkrate_wire::balance::MOST_PORTS;
-pub use linkrate_wire::control::lane::FrameSize;
+pub use linkrate_wire::balance::MAX_PORTS;
+pub use linkrate_wire::control::lan_emulation::FrameSize;
 pub use linkrate_wire::frame::MacAddress;
 pub use linkrate_wire::link::{LinkLaw, atm as atm_line};
-pub use moves::{FirstMoves, Way};
-pub use order::OrderCount;
-pub use port::{CAPTURE_PATIENCE, HostSide, Port, PortLink, PortShared, PortSpec, Segment};
+pub use path_change::{FirstPathChanges, FrameDirection};
+pub use port::{CAPTURE_TIMEOUT, HostSide, Port, PortLink, PortShared, PortSpec, Segment};
+pub use reordering::ReorderingCount;

@@ -18,7 +18,6 @@ use linkrate_wire::link::LinkLaw;
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
 use crate::capture::{CaptureEnding, CaptureSlot};
-use crate::connections::Orders;
 use crate::counters::{
     AtmCounters, AtmSwitchCounters, Counter, DefectCounters, DeviceCounters, DriverCounters,
     ElanCounters, Snapshot,
@@ -29,6 +28,7 @@ use crate::device::atm::switched::ArpShared;
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
 use crate::fabric::bridged::BridgeShared;
+use crate::flow_steering::Orders;
 use crate::interface::InterfaceShared;
 use crate::interface::driver_threads;
 use crate::link::{LinkShared, LinkSpec};
@@ -41,10 +41,10 @@ pub(crate) use segment::HostEnd;
 pub use segment::{HostSide, PortSpec, Segment};
 
 /// How long a device thread may take to release a port.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the file of a capture may take for its last packets when the port goes.
-pub const CAPTURE_PATIENCE: Duration = Duration::from_secs(1);
+pub const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state that a port's device and drivers share with the controller.
 #[derive(Debug)]
@@ -354,8 +354,8 @@ impl Port {
         }
         // after its answer, the device thread holds no handle of the TAP
         let (answer, answered) = sync_channel(1);
-        if self.thread.tell(Command::Detach(self.place, answer)).is_ok() {
-            let _ = answered.recv_timeout(PATIENCE);
+        if self.thread.send_command(Command::Detach(self.place, answer)).is_ok() {
+            let _ = answered.recv_timeout(TIMEOUT);
         }
         self.shared.capture.stop()
     }
@@ -364,7 +364,7 @@ impl Port {
 impl Drop for Port {
     fn drop(&mut self) {
         if let Some(ending) = self.detach() {
-            ending.wait(CAPTURE_PATIENCE);
+            ending.wait(CAPTURE_TIMEOUT);
         }
     }
 }
@@ -419,13 +419,13 @@ mod tests {
         let (_segment, port, _reader) = captured(&mut threads);
         let began = Instant::now();
         let ending = port.remove().unwrap();
-        assert!(began.elapsed() < CAPTURE_PATIENCE / 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() < CAPTURE_TIMEOUT / 2, "{:?}", began.elapsed());
         let total = ending.wait(Duration::ZERO);
         assert_eq!((total.packets + total.lost, total.failure), (100, None));
         let (_segment, port, _reader) = captured(&mut threads);
         let began = Instant::now();
         drop(port);
-        assert!(began.elapsed() >= CAPTURE_PATIENCE, "{:?}", began.elapsed());
+        assert!(began.elapsed() >= CAPTURE_TIMEOUT, "{:?}", began.elapsed());
     }
 
     #[test]
@@ -454,7 +454,7 @@ mod tests {
         let mut threads = threads();
         let (_segment, port, _reader) = captured(&mut threads);
         assert_eq!(port.broken(), None);
-        port.thread.tell(Command::AddSegment(7, Box::new(Broken))).unwrap();
+        port.thread.send_command(Command::AddSegment(7, Box::new(Broken))).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
         let why = loop {
             match port.broken() {

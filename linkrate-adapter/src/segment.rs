@@ -6,11 +6,11 @@ use crate::counters::SwitchCounters;
 use crate::device::Device;
 use crate::fabric::faults::{FaultInjector, Faults};
 use crate::fabric::vlans::Vlans;
-use crate::fabric::{Fabric, Flight, GroupSpec};
+use crate::fabric::{Fabric, GroupSpec, InFlight};
 use crate::link::{Link, LinkShared};
-use crate::load::Load;
-use crate::moves::{MoveWatch, Way};
-use crate::order::{OrderCount, OrderWatch};
+use crate::path_change::{FrameDirection, PathChangeWatch};
+use crate::pdu::Pdu;
+use crate::reordering::{ReorderingCount, ReorderingWatch};
 
 /// Frames or cells that a device takes from a link in one turn. Those that came together are taken
 /// whole.
@@ -42,15 +42,15 @@ pub(crate) struct Segment {
     /// By number; a device that was detached leaves its place.
     stations: Vec<Option<Station>>,
     /// Watches the order of frames while somebody wants to know.
-    order: Option<OrderWatch>,
+    reordering: Option<ReorderingWatch>,
     /// Watches the ports of connections while somebody wants to know.
-    moves: Option<MoveWatch>,
+    path_changes: Option<PathChangeWatch>,
 }
 
 impl Segment {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
         let faults = FaultInjector::new(Faults::default());
-        Self { fabric, faults, stations: Vec::new(), order: None, moves: None }
+        Self { fabric, faults, stations: Vec::new(), reordering: None, path_changes: None }
     }
 
     /// Adds a device, whose links lead to these ports of the fabric.
@@ -83,12 +83,12 @@ impl Segment {
         self.faults = FaultInjector::new(faults);
     }
 
-    pub(crate) fn watch_order(&mut self, count: OrderCount) {
-        self.order = Some(OrderWatch::new(&count));
+    pub(crate) fn count_reordering(&mut self, count: ReorderingCount) {
+        self.reordering = Some(ReorderingWatch::new(&count));
     }
 
-    pub(crate) fn watch_moves(&mut self, watch: MoveWatch) {
-        self.moves = Some(watch);
+    pub(crate) fn watch_path_changes(&mut self, watch: PathChangeWatch) {
+        self.path_changes = Some(watch);
     }
 
     /// What joins its devices.
@@ -124,9 +124,9 @@ impl Segment {
     /// Does everything that is due by `now_ps`, and adds the payload that arrived to
     /// `carried_bytes`. False when there was nothing.
     pub(crate) fn turn(&mut self, now_ps: u64, carried_bytes: &mut usize) -> bool {
-        let Self { fabric, faults, stations, order, moves } = self;
-        order.take_if(|watch| !watch.is_wanted());
-        moves.take_if(|watch| !watch.is_wanted());
+        let Self { fabric, faults, stations, reordering, path_changes } = self;
+        reordering.take_if(|watch| !watch.is_wanted());
+        path_changes.take_if(|watch| !watch.is_wanted());
         let mut any = false;
         for Station { device, ports, links } in stations.iter_mut().flatten() {
             device.refresh(&mut |link, state: &Link| {
@@ -135,36 +135,37 @@ impl Segment {
                     fabric.cut(ports[link], now_ps);
                 }
             });
-            let mut into = into(fabric.as_mut(), faults, moves, ports, links);
+            let mut into = into(fabric.as_mut(), faults, path_changes, ports, links);
             any |= device.transmit(now_ps, &mut into);
         }
         any |= fabric.forward(now_ps);
         for Station { device, ports, links } in stations.iter_mut().flatten() {
             for (link, port) in ports.iter().enumerate() {
-                let Some(flight) = fabric.to(*port) else { continue };
+                let Some(in_flight) = fabric.to(*port) else { continue };
                 let silent = links[link].is_silent_in();
-                count_dropped(flight, &device.links()[link]);
+                count_dropped(in_flight, &device.links()[link]);
                 let mut taken = 0;
                 while taken < BUDGET {
-                    let Some((at_ps, load)) = flight.arrived(now_ps) else { break };
-                    taken += load.count();
-                    if silent && !load.is_signal() {
-                        links[link].counters.rx_lost.add(load.count());
+                    let Some((at_ps, pdu)) = in_flight.arrived(now_ps) else { break };
+                    taken += pdu.count();
+                    if silent && !pdu.is_signal() {
+                        links[link].counters.rx_lost.add(pdu.count());
                         any = true;
                         continue;
                     }
-                    if let (Some(watch), Load::Frames(burst)) = (&mut *order, &load) {
+                    if let (Some(watch), Pdu::Frames(burst)) = (&mut *reordering, &pdu) {
                         watch.arrived(burst);
                     }
-                    if let (Some(watch), Load::Frames(burst)) = (&mut *moves, &load) {
-                        watch.passed(*port, Way::In, burst, at_ps);
+                    if let (Some(watch), Pdu::Frames(burst)) = (&mut *path_changes, &pdu) {
+                        watch.passed(*port, FrameDirection::In, burst, at_ps);
                     }
-                    *carried_bytes += load.payload();
-                    device.receive(link, load, at_ps, now_ps);
+                    *carried_bytes += pdu.payload();
+                    device.receive(link, pdu, at_ps, now_ps);
                     any = true;
                 }
             }
-            any |= device.poll(now_ps, &mut into(fabric.as_mut(), faults, moves, ports, links));
+            any |=
+                device.poll(now_ps, &mut into(fabric.as_mut(), faults, path_changes, ports, links));
         }
         any
     }
@@ -177,16 +178,16 @@ impl Segment {
         for Station { device, ports, .. } in stations.iter_mut().flatten() {
             sooner(device.due_ps(now_ps));
             for (link, port) in ports.iter().enumerate() {
-                if let Some(flight) = fabric.to(*port) {
-                    sooner(device.arrival_due_ps(link, flight));
+                if let Some(in_flight) = fabric.to(*port) {
+                    sooner(device.arrival_due_ps(link, in_flight));
                 }
             }
         }
         // a host sees forwarded frames with its next interrupt, and not before
-        sooner(fabric.due_ps(&|flight| {
+        sooner(fabric.due_ps(&|in_flight| {
             let stations = stations.iter().flatten();
             let links = stations.flat_map(|Station { device, ports, .. }| {
-                (0..ports.len()).filter_map(|link| device.arrival_due_ps(link, flight))
+                (0..ports.len()).filter_map(|link| device.arrival_due_ps(link, in_flight))
             });
             links.min()
         }));
@@ -195,8 +196,8 @@ impl Segment {
 }
 
 /// Counts frames that were dropped on the way to a link.
-fn count_dropped(flight: &mut Flight, link: &Link) {
-    match flight.take_dropped() {
+fn count_dropped(in_flight: &mut InFlight, link: &Link) {
+    match in_flight.take_dropped() {
         0 => {}
         dropped => link.shared.counters.rx_drop_in_flight.add(dropped),
     }
@@ -214,19 +215,19 @@ pub(crate) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 fn into<'a>(
     fabric: &'a mut dyn Fabric,
     faults: &'a mut FaultInjector,
-    moves: &'a mut Option<MoveWatch>,
+    path_changes: &'a mut Option<PathChangeWatch>,
     ports: &'a [usize],
     links: &'a [Arc<LinkShared>],
-) -> impl FnMut(usize, Load, u64) + 'a {
-    move |link, load, at_ps| {
-        if links[link].is_silent_out() && !load.is_signal() {
-            links[link].counters.tx_lost.add(load.count());
+) -> impl FnMut(usize, Pdu, u64) + 'a {
+    move |link, pdu, at_ps| {
+        if links[link].is_silent_out() && !pdu.is_signal() {
+            links[link].counters.tx_lost.add(pdu.count());
             return;
         }
-        if let (Some(watch), Load::Frames(burst)) = (&mut *moves, &load) {
-            watch.passed(ports[link], Way::Out, burst, at_ps);
+        if let (Some(watch), Pdu::Frames(burst)) = (&mut *path_changes, &pdu) {
+            watch.passed(ports[link], FrameDirection::Out, burst, at_ps);
         }
-        faults.pass(load, at_ps, |load, at_ps| fabric.enter(ports[link], load, at_ps));
+        faults.pass(pdu, at_ps, |pdu, at_ps| fabric.enter(ports[link], pdu, at_ps));
         match faults.take_lost() {
             0 => {}
             lost => links[link].counters.line_lost.add(lost),

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use linkrate_terms::PortKnobs;
 
 /// How long a device may take to apply a request. It takes some milliseconds on a busy CPU.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time between two looks whether the thread of the device has ended.
-const GLANCE: Duration = Duration::from_millis(50);
+/// Time between two checks whether the thread of the device has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Settings of type `K`.
 #[derive(Debug)]
@@ -84,14 +84,14 @@ impl<K: Clone> Settings<K> {
     /// # Errors
     /// The device does not answer: its thread has ended, or starves for some seconds.
     pub fn applied(&self, ended: impl Fn() -> bool) -> Result<K, NotAcknowledged> {
-        let (latest, deadline) = (self.latest(), Instant::now() + PATIENCE);
+        let (latest, deadline) = (self.latest(), Instant::now() + TIMEOUT);
         let mut applied = lock(&self.applied);
         while applied.request < latest {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || ended() {
                 return Err(NotAcknowledged);
             }
-            let waited = self.acknowledged.wait_timeout(applied, left.min(GLANCE));
+            let waited = self.acknowledged.wait_timeout(applied, left.min(POLL_INTERVAL));
             applied = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(applied.knobs.clone())
@@ -139,6 +139,6 @@ mod tests {
         settings.request(PortKnobs { snap: true, ..PortKnobs::default() });
         let begun = Instant::now();
         assert_eq!(settings.applied(|| true), Err(NotAcknowledged));
-        assert!(begun.elapsed() < PATIENCE / 2);
+        assert!(begun.elapsed() < TIMEOUT / 2);
     }
 }

@@ -39,6 +39,6 @@ pub(crate) enum Signal {
         /// What.
         event: PartyEvent,
     },
-    /// From the switch: it begins anew, without the addresses and calls that it had.
+    /// From the switch: it begins again, without the addresses and calls that it had.
     Restarted,
 }

@@ -14,7 +14,7 @@ use linkrate_terms::measurement::ThreadTime;
 use crate::AdapterError;
 
 /// How long a thread may take to start.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running thread.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Thread {
                 result
             })
             .map_err(|cause| AdapterError::Io { what: format!("start thread {name}"), cause })?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while id.load(Ordering::Acquire) == 0 && Instant::now() < deadline {
             std::thread::yield_now();
         }
@@ -108,7 +108,7 @@ mod tests {
     #[track_caller]
     fn ended(run: impl FnOnce() -> io::Result<()> + Send + 'static) -> String {
         let thread = Thread::start("dev 7".to_owned(), run).unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(why) = thread.why_ended() {
                 return why;

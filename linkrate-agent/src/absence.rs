@@ -1,4 +1,4 @@
-//! How long this process stood still while a window was open: somebody has stopped it (SIGSTOP, a debugger, a frozen cgroup), or
+//! How long this process stalled while a window was open: somebody has stopped it (SIGSTOP, a debugger, a frozen cgroup), or
 //! its whole machine did not run.
 //!
 //! A thread that sleeps until a time, and wakes much later, did not run in between. What it waited for its CPU is told by the
@@ -8,11 +8,11 @@ use std::fs;
 
 use linkrate_sys::clock::monotonic_ns;
 
-/// Time between two looks, ns. A stop is told but for what passes until the next look.
+/// Time between two polls, ns. A stop is told but for what passes until the next look.
 const EVERY_NS: u64 = 30_000_000;
 
 /// Later wake-ups than by this are no jitter of the scheduler, ns.
-const LEAST_NS: u64 = 10_000_000;
+const MIN_NS: u64 = 10_000_000;
 
 /// The absences of the calling thread.
 #[derive(Debug)]
@@ -42,12 +42,12 @@ impl Absences {
 
     fn woke_at(&mut self, due_ns: u64, now_ns: u64, waited_ns: impl Fn() -> u64) {
         let late_ns = now_ns.saturating_sub(due_ns);
-        if late_ns >= LEAST_NS {
+        if late_ns >= MIN_NS {
             let waited_ns = waited_ns();
             let queued_ns = waited_ns.saturating_sub(self.waited_ns);
             self.waited_ns = waited_ns;
             let absent_ns = late_ns.saturating_sub(queued_ns);
-            self.sum_ns += if absent_ns >= LEAST_NS { absent_ns } else { 0 };
+            self.sum_ns += if absent_ns >= MIN_NS { absent_ns } else { 0 };
         }
         if now_ns >= self.next_ns {
             self.next_ns = now_ns + self.every_ns;
@@ -60,7 +60,7 @@ impl Absences {
     }
 }
 
-/// How long the calling thread has waited for a CPU so far, ns; 0 on kernels that do not tell.
+/// How long the calling thread has waited for a CPU so far, ns; 0 on kernels that do not report.
 fn waited_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(every, [1, 1, 1, 2, 5]);
     }
 
-    /// It stops itself by a shell that lets it go on.
+    /// It stops itself by a shell that lets it continue.
     #[test]
     fn a_process_that_was_stopped_knows_it() {
         const CHILD: &str = "LINKRATE_TEST_STOPS_ITSELF";

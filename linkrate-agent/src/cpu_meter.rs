@@ -163,7 +163,7 @@ impl CpuMeter {
             let error = std::io::Error::other(format!("the meter has CPUs {} only", self.cpus));
             SysError::new("read idle counter of CPU", cpu.to_string(), error)
         })?;
-        Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns, steal_ns, awake_ns: None })
+        Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns, steal_ns, cpu_awake_ns: None })
     }
 }
 
@@ -178,11 +178,11 @@ fn visit(cpus: &CpuSet, trace: Option<&OnCpuTrace>) -> Result<Vec<CpuReading>, S
             sched::set_affinity(thread, &there)?;
         }
         let times = procstat::read_precise(cpu)?;
-        let awake_ns = trace.and_then(|trace| trace.awake_ns(cpu, times.at_ns));
+        let cpu_awake_ns = trace.and_then(|trace| trace.cpu_awake_ns(cpu, times.at_ns));
         let on_cpu = trace.map(|trace| trace.on(cpu)).transpose();
         let on_cpu = on_cpu
             .map_err(|error| SysError::new("read the trace of CPU", cpu.to_string(), error))?;
-        Ok(CpuReading { times: CpuTimes { awake_ns, ..times }, on_cpu })
+        Ok(CpuReading { times: CpuTimes { cpu_awake_ns, ..times }, on_cpu })
     });
     let readings: Result<Vec<_>, _> = readings.collect();
     sched::set_affinity(thread, &home)?;
@@ -201,22 +201,22 @@ pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime
     let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
     let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns).min(window_ns);
     let steal_ns = closed.steal_ns.saturating_sub(opened.steal_ns);
-    let watched_ns = closed.awake_ns.zip(opened.awake_ns);
+    let watched_ns = closed.cpu_awake_ns.zip(opened.cpu_awake_ns);
     let watched_ns = watched_ns.map(|(closed, opened)| closed.saturating_sub(opened));
-    let awake_ns = (window_ns - idle_ns).max(watched_ns.unwrap_or(0)).min(window_ns);
-    let idle_ns = window_ns - awake_ns;
+    let cpu_awake_ns = (window_ns - idle_ns).max(watched_ns.unwrap_or(0)).min(window_ns);
+    let idle_ns = window_ns - cpu_awake_ns;
     let (busy_ns, unsure_ns) = match source {
         IdleSource::IdleCounter => {
             let unsure_ns = closed.unsure_ns.saturating_sub(opened.unsure_ns);
-            let busy_ns = awake_ns.saturating_sub(steal_ns);
+            let busy_ns = cpu_awake_ns.saturating_sub(steal_ns);
             (busy_ns, unsure_ns.min(busy_ns))
         }
         IdleSource::TimerList | IdleSource::ProcStat => {
             let steal_ns = steal_ns.min(window_ns);
-            let least = awake_ns.saturating_sub(steal_ns);
-            let most = awake_ns - steal_ns.saturating_sub(idle_ns);
-            let share = awake_ns as f64 / window_ns.max(1) as f64;
-            let busy_ns = awake_ns - (steal_ns as f64 * share) as u64;
+            let least = cpu_awake_ns.saturating_sub(steal_ns);
+            let most = cpu_awake_ns - steal_ns.saturating_sub(idle_ns);
+            let share = cpu_awake_ns as f64 / window_ns.max(1) as f64;
+            let busy_ns = cpu_awake_ns - (steal_ns as f64 * share) as u64;
             let busy_ns = busy_ns.clamp(least, most);
             (busy_ns, (busy_ns - least).max(most - busy_ns))
         }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     fn times(at_ns: u64, idle_ns: u64, steal_ns: u64) -> CpuTimes {
-        CpuTimes { cpu: 3, at_ns, idle_ns, unsure_ns: 0, steal_ns, awake_ns: None }
+        CpuTimes { cpu: 3, at_ns, idle_ns, unsure_ns: 0, steal_ns, cpu_awake_ns: None }
     }
 
     #[test]
@@ -267,14 +267,14 @@ mod tests {
             assert_eq!((time.busy_ns, time.unsure_ns), (busy_ns, unsure_ns), "{case}");
         }
         // a part of a softirq that the kernel counts as idle time
-        for (idle, awake, steal, busy_ns) in
+        for (idle, cpu_awake, steal, busy_ns) in
             [(250, 760, 0, 760), (250, 740, 0, 750), (250, 1003, 0, 1000), (600, 500, 100, 450)]
         {
-            let watched = |awake_ns, times| CpuTimes { awake_ns, ..times };
+            let watched = |cpu_awake_ns, times| CpuTimes { cpu_awake_ns, ..times };
             let opened = watched(Some(50), times(1000, 7, 5));
             let closed = times(2000, 7 + idle, 5 + steal);
-            let time = busy(TimerList, &opened, &watched(Some(50 + awake), closed));
-            assert_eq!(time.busy_ns, busy_ns, "{idle} {awake} {steal}");
+            let time = busy(TimerList, &opened, &watched(Some(50 + cpu_awake), closed));
+            assert_eq!(time.busy_ns, busy_ns, "{idle} {cpu_awake} {steal}");
             // not traced at both ends
             assert_eq!(
                 busy(TimerList, &opened, &closed).busy_ns,
@@ -292,14 +292,14 @@ mod tests {
     /// thread's time.
     #[test]
     fn recorded_steal_is_not_taken_off_twice() {
-        for (awake, steal, thread) in [(56_800, 10_000, 50_400), (68_800, 10_000, 60_000)] {
-            assert!(awake - steal < thread);
+        for (cpu_awake, steal, thread) in [(56_800, 10_000, 50_400), (68_800, 10_000, 60_000)] {
+            assert!(cpu_awake - steal < thread);
             let time = busy(
                 IdleSource::TimerList,
                 &times(0, 0, 0),
-                &times(1_000_000, 1_000_000 - awake, steal),
+                &times(1_000_000, 1_000_000 - cpu_awake, steal),
             );
-            assert!(time.busy_ns >= thread && time.busy_ns <= awake, "{time:?}");
+            assert!(time.busy_ns >= thread && time.busy_ns <= cpu_awake, "{time:?}");
             assert!(time.busy_ns - time.unsure_ns <= thread, "{time:?}");
         }
     }

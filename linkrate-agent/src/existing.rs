@@ -1,11 +1,11 @@
 //! Existing interfaces: interfaces of the host that linkrate did not create.
 //!
-//! [`describe`] reads driver, link and addresses. [`Holdings`] locks an interface, writes its
+//! [`describe`] reads driver, link and addresses. [`Lease`] locks an interface, writes its
 //! settings down (`record`, `settings`), lends it to a client, and restores it. [`restore_all`]
 //! restores what a process that was killed could not.
 
-mod holdings;
-mod obstacle;
+mod lease;
+mod preconditions;
 mod record;
 mod settings;
 
@@ -23,8 +23,8 @@ use linkrate_terms::{BitRate, CpuSet};
 
 use crate::protocol::{InterfaceFacts, bounds};
 
-pub use holdings::{Change, Holdings, Left, Outcome, restore_all};
-pub use record::PATIENCE;
+pub use lease::{Change, Lease, Left, Outcome, restore_all};
+pub use record::TIMEOUT;
 
 /// Describes interface `name`.
 ///
@@ -103,9 +103,9 @@ fn interrupts(tree: &Tree, name: &str) -> String {
     }
     let cpus = numbers.iter().filter_map(|number| irq_affinity::effective(tree, *number));
     let cpus: CpuSet = cpus.flat_map(|cpus| cpus.iter().collect::<Vec<_>>()).collect();
-    let told = format!("{} on CPUs {cpus}", numbers.len());
-    match told.len() <= bounds::WORD_BYTES {
-        true => told,
+    let reported = format!("{} on CPUs {cpus}", numbers.len());
+    match reported.len() <= bounds::WORD_BYTES {
+        true => reported,
         false => format!("{} on {} CPUs", numbers.len(), cpus.len()),
     }
 }

@@ -7,23 +7,22 @@
 //! - [`stream`]: TCP bulk data, sending and receiving
 //! - [`verified`], [`record`]: the same for a run with an event: every byte is verified, and every
 //!   gap is seen
-//! - [`transfer`]: a file's worth of bytes, and the word of the far end that it arrived
+//! - [`transfer`]: a file's worth of bytes, and the word of the peer that it arrived
 //! - [`backup`]: trees of files, and the sink that verifies them at the rate of tape drives
 //! - [`transact`]: request/response on connections that stay open
 //! - [`outstanding`]: requests without a response, and when the next one begins
 //! - [`single`]: one connection for each transaction
 //! - [`datagram`]: UDP streams and transactions
-//! - [`foreign`]: the same with programs of others
+//! - [`third_party`]: the same with third-party programs
 //! - [`ring`]: the memory that plain payload is sent from and received into
 //! - [`send_path`]: the ways to send payload into a socket
-//! - [`arrivals`], [`preamble`]: accepted connections, and their first bytes, which name the flow
-//! - [`strangers`]: connections and datagrams that do not belong to the run
+//! - [`accept`], [`preamble`]: accepted connections, and their first bytes, which name the flow
+//! - [`unexpected_peers`]: connections and datagrams that do not belong to the run
 //! - [`sizes`]: message sizes
 
-pub mod arrivals;
+pub mod accept;
 pub mod backup;
 pub mod datagram;
-pub mod foreign;
 pub mod outstanding;
 pub mod preamble;
 pub mod record;
@@ -31,10 +30,11 @@ pub mod ring;
 pub mod send_path;
 pub mod single;
 pub mod sizes;
-pub mod strangers;
 pub mod stream;
+pub mod third_party;
 pub mod transact;
 pub mod transfer;
+pub mod unexpected_peers;
 pub mod verified;
 
 use std::io;
@@ -53,9 +53,10 @@ use linkrate_toe::program::Parking;
 use outstanding::{Begun, Outstanding, Pace};
 
 /// How often a flow that is to end is looked at.
-const LOOK: Duration = Duration::from_micros(200);
+const END_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// So many flows that hold up no other one on a CPU for long: a turn of each is some milliseconds.
+/// At most this many flows are served in turn on one CPU; each turn takes a few milliseconds, so
+/// none starves the others.
 const FEW_FLOWS: usize = 2;
 
 /// Shared control of the flows of one run: the gate, and the signals.
@@ -102,7 +103,7 @@ impl Control {
         self.recording.store(true, Ordering::Relaxed);
     }
 
-    /// Closes the window: of what ends from now on, the age at this moment is recorded, and a far end may
+    /// Closes the window: of what ends from now on, the age at this moment is recorded, and a peer may
     /// close first.
     pub fn close_window(&self) {
         self.closed_ns.store(monotonic_ns(), Ordering::Relaxed);
@@ -190,12 +191,12 @@ impl Counters {
 }
 
 /// How often the end of the run is checked.
-pub const GLANCE: Duration = Duration::from_millis(100);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long an accepted connection may take to send the number of the run.
 const GREETING: Duration = Duration::from_secs(2);
 
-/// Errors after which accepting or receiving goes on.
+/// Errors after which accepting or receiving continues.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -225,7 +226,7 @@ pub struct FlowContext {
     pub(crate) outstanding: Outstanding,
     /// When requests begin.
     pace: Pace,
-    /// Where its thread stands still while its socket is replaced.
+    /// Where its thread stalls while its socket is replaced.
     pub parking: Arc<Parking>,
 }
 
@@ -325,10 +326,10 @@ pub struct Flow {
     /// Whether all that its TCP receives is payload of a stream, so that what its program has not read
     /// yet counts too.
     pub counts_arrivals: bool,
-    /// Whether its payload counts as sent when the far end has acknowledged it: where a program of others
+    /// Whether its payload counts as sent when the peer has acknowledged it: where a third-party program
     /// receives it, nothing else says what has arrived.
     pub counts_acknowledged: bool,
-    /// Where its thread stands still while its socket is replaced.
+    /// Where its thread stalls while its socket is replaced.
     pub parking: Arc<Parking>,
     /// Whether it discards in the socket what it receives, which TCP sockets alone do.
     pub discards: bool,
@@ -441,7 +442,7 @@ impl Flow {
                 let reason = format!("flow \"{}\" did not end", self.name);
                 return (Some(reason), latency_histogram());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(END_POLL_INTERVAL);
         }
         match self.thread.join() {
             Ok((Ok(()), latency)) => (None, latency),

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 
 /// Longest message, bytes. The largest legitimate message is a histogram of latencies, some hundred
-/// kilobytes; a longer frame is an error of the far end and allocates no memory.
+/// kilobytes; a longer frame is an error of the peer and allocates no memory.
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
 
 /// Writes `message` as one frame and flushes.

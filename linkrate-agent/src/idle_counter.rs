@@ -9,7 +9,7 @@
 //! interrupt a microsecond or more.
 //!
 //! Not every interruption is work. After a long pass, the thread reads its own CPU clock, which
-//! stands still while another thread runs and during reported steal, and the number of interrupts
+//! stalls while another thread runs and during reported steal, and the number of interrupts
 //! ([`InterruptCounts`], where this process may count them). `tally` then distinguishes another
 //! thread; an interrupt; the tick, which runs only because a thread counts; and unreported steal,
 //! which would cost a sleeping CPU nothing. Where interrupts cannot be counted, a long pass in
@@ -49,10 +49,10 @@ const CALIBRATION_SLICE_NS: u64 = 40_000_000;
 
 /// Smallest plausible share. A counter with a smaller one was interrupted all the time, so its
 /// share is not used.
-const LEAST_COUNTED: f64 = 0.95;
+const MIN_COUNTED: f64 = 0.95;
 
 /// Smallest own CPU time of a usable slice, ns.
-const LEAST_OWN_NS: u64 = CALIBRATION_SLICE_NS / 8;
+const MIN_OWN_NS: u64 = CALIBRATION_SLICE_NS / 8;
 
 /// A pass of more than this many usual lengths was disturbed. A slower clock rate or a cache miss
 /// makes it less long, any switch to other work longer.
@@ -60,10 +60,10 @@ const DISTURBED_FACTOR: u64 = 10;
 
 /// Longest usual pass with which short disturbances can be detected, ns. Clocks that need a system
 /// call take longer.
-const LONGEST_PASS_NS: u64 = 150;
+const MAX_PASS_NS: u64 = 150;
 
 /// Longest undisturbed reading of the own CPU clock, ns.
-const LONGEST_LOOK_NS: u64 = 10_000;
+const MAX_POLL_NS: u64 = 10_000;
 
 /// Largest difference of the two clocks between two readings, ns: the clock of the thread follows
 /// the counter of the CPU, CLOCK_MONOTONIC is slewed by up to 500 ppm of the 4 ms between two
@@ -109,9 +109,9 @@ impl IdleCounters {
     /// When a thread cannot be started or bound, or reading the clock takes too long.
     pub fn start(cpus: &CpuSet) -> Result<Self, SysError> {
         let pass_ns = usual_pass_ns();
-        if pass_ns > LONGEST_PASS_NS {
+        if pass_ns > MAX_PASS_NS {
             let error = std::io::Error::other(format!(
-                "reading the clock takes {pass_ns} ns, expected at most {LONGEST_PASS_NS} ns"
+                "reading the clock takes {pass_ns} ns, expected at most {MAX_PASS_NS} ns"
             ));
             return Err(SysError::new("count idle time on CPUs", cpus.to_string(), error)
                 .with_hint("use clock source tsc, which needs no system call"));
@@ -146,7 +146,7 @@ impl IdleCounters {
             let closed: Vec<_> = self.counters.iter().map(read).collect();
             for ((shares, opened), closed) in shares.iter_mut().zip(opened).zip(closed) {
                 let own_ns = closed.0.saturating_sub(opened.0);
-                if own_ns >= LEAST_OWN_NS {
+                if own_ns >= MIN_OWN_NS {
                     shares.push((closed.1 - opened.1) as f64 / own_ns as f64);
                 }
             }
@@ -261,7 +261,7 @@ struct Passes {
 
 fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
     let thread = sched::current_thread();
-    // the own clock can always be read; an error counts as a clock that stood still
+    // the own clock can always be read; an error counts as a clock that stalled
     let own_clock = || sched::thread_cpu_ns(thread).unwrap_or(0);
     let interrupts = || passes.interrupts.as_ref().and_then(|counts| counts.on(passes.cpu));
     let interrupt_began =
@@ -284,7 +284,7 @@ fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
                 let before_ns = interrupt_began().and_then(|began| began.checked_sub(last));
                 let tally = tally(pass, own_ns, seen, before_ns);
                 last = monotonic_ns();
-                let look = (last - now).min(LONGEST_LOOK_NS);
+                let look = (last - now).min(MAX_POLL_NS);
                 idle_ns += tally.idle_ns + look;
                 unsure_ns += tally.unsure_ns;
                 (own_then, interrupts_then, since_ns) = (own_now, interrupts_now, 0);
@@ -310,7 +310,7 @@ struct Tally {
 ///
 /// | own clock | interrupts except the tick | verdict |
 /// |---|---|---|
-/// | stood still | | another thread, or reported steal: not idle |
+/// | stalled | | another thread, or reported steal: not idle |
 /// | advanced | none, and no other thread ran | the tick, or unreported steal: idle |
 /// | advanced | none, and another thread ran | if short, the interrupt that woke it: idle before it |
 /// | advanced | some | if short, idle before it; if long, idle except for the softirqs |
@@ -343,7 +343,7 @@ fn share_of_own_time(shares: &mut [f64], sees_interrupts: bool) -> f64 {
     let at = if sees_interrupts { shares.len().saturating_sub(1) } else { shares.len() / 2 };
     let share = shares.get(at).copied().unwrap_or(0.0);
     // an implausible share is not used; the tick then counts as load
-    if share < LEAST_COUNTED { 1.0 } else { share.min(1.0) }
+    if share < MIN_COUNTED { 1.0 } else { share.min(1.0) }
 }
 
 /// Median length of a pass: disturbed passes are always a small minority.
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_in_between_is_told_apart() {
+    fn what_came_in_between_is_distinguished() {
         const US: u64 = 1000;
         let none = Some(Interrupts::default());
         let softirq = |us: u64| Some(Interrupts { softirq_ns: us * US, softirqs: 1, hardware: 1 });

@@ -1,7 +1,7 @@
 //! Reads the counters of the flows now and then while a window is open.
 
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::intervals::MOST_INTERVALS;
+use linkrate_terms::intervals::MAX_INTERVALS;
 
 use crate::flow::Flow;
 use crate::protocol::{IntervalReport, PartReport};
@@ -22,7 +22,7 @@ impl<'a> Sampler<'a> {
     /// and more seldom in a window of many intervals.
     pub fn of(flows: &'a [Flow], opened_ns: u64, closes_ns: u64, every_ns: u64) -> Self {
         // the last one ends with the window
-        let most = MOST_INTERVALS as u64 - 1;
+        let most = MAX_INTERVALS as u64 - 1;
         let every_ns = every_ns.max(closes_ns.saturating_sub(opened_ns) / most + 1);
         let next_ns = opened_ns + every_ns;
         Self { flows, opened_ns, every_ns, next_ns, before: counts(flows), taken: Vec::new() }
@@ -35,7 +35,7 @@ impl<'a> Sampler<'a> {
 
     /// Ends an interval.
     pub fn take(&mut self) {
-        if self.flows.is_empty() || self.taken.len() == MOST_INTERVALS {
+        if self.flows.is_empty() || self.taken.len() == MAX_INTERVALS {
             return;
         }
         let now_ns = monotonic_ns();

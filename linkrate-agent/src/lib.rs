@@ -6,18 +6,17 @@
 //! window; [`cpu_meter`] uses the idle time of the kernel or the [`idle_counter`]. [`knobs`] sets
 //! an interface and reads it back; [`steering`] confines receive processing to CPUs. [`taps`]
 //! creates the interfaces of virtual adapters and passes their descriptors on. [`existing`]
-//! describes, keeps and lends interfaces that linkrate did not create; [`watch`] restores them when
-//! the agent ends, and [`duty`] refuses what an agent was not started for. [`profile`] samples the
-//! CPUs, `send_buffers` checks whether senders wait for room, [`absence`] whether the process stood still. [`toe`] moves connections between the
+//! describes, keeps and lends interfaces that linkrate did not create; [`lifeline`] restores them when
+//! the agent ends, and [`permissions`] refuses what an agent was not started for. [`profile`] samples the
+//! CPUs, `send_buffers` checks whether senders wait for room, [`absence`] whether the process stalled. [`toe`] moves connections between the
 //! sockets of flows and a TCP offload engine, on either side.
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod absence;
 pub mod cpu_meter;
-pub mod duty;
 pub mod existing;
 pub mod flow;
 pub mod framing;
@@ -25,7 +24,9 @@ pub mod idle_counter;
 mod intervals;
 pub mod ipv6;
 pub mod knobs;
+pub mod lifeline;
 pub mod meter;
+pub mod permissions;
 pub mod profile;
 pub mod protocol;
 mod send_buffers;
@@ -35,4 +36,3 @@ pub mod sockets;
 pub mod steering;
 pub mod taps;
 pub mod toe;
-pub mod watch;

@@ -31,10 +31,10 @@ use linkrate_terms::CpuSet;
 use linkrate_terms::cpu_parts::CpuParts;
 use linkrate_terms::discipline::Discipline;
 use linkrate_terms::failure::Resent;
-use linkrate_terms::gaps::Gaps;
 use linkrate_terms::measurement::{
-    CpuUse, InterfaceCounts, MOST_FLOWS_READ, OtherProgram, SenderPath, SenderTimes, ThreadTime,
+    CpuUse, InterfaceCounts, MAX_FLOWS_READ, OtherProgram, SenderPath, SenderTimes, ThreadTime,
 };
+use linkrate_terms::out_of_order::OutOfOrder;
 
 use crate::cpu_meter::{CpuMeter, CpuReading, at_least, busy};
 use crate::flow::Flow;
@@ -55,7 +55,7 @@ pub struct Reading {
     threads: Vec<(ThreadId, u64, u64)>,
     /// Time of the first reading when the window opens, and of the last when it closes.
     threads_at_ns: u64,
-    /// Payload that far ends had behind a gap.
+    /// Payload that peers had behind a gap.
     gap_bytes: u64,
     slow: Slow,
     /// Other programs that used the accounted CPUs; known after the window.
@@ -113,7 +113,7 @@ pub struct Meters<'a> {
 impl<'a> Meters<'a> {
     /// Meters for `spec` over `flows`, to be read by the calling thread.
     pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], cpu: &'a CpuMeter) -> Self {
-        // a trace tells of other programs too
+        // a trace reports on other programs too
         let reads_programs = !spec.cpus.is_empty() && !cpu.is_tracing();
         let program_times = reads_programs.then(|| ProgramTimes::read_without(&spec.agents));
         Self { spec, flows, cpu, main_thread: sched::current_thread(), program_times }
@@ -212,7 +212,7 @@ impl<'a> Meters<'a> {
     /// Payload of all flows that send which waits behind a gap, bytes; not of more flows than are read at an edge.
     fn gap_bytes(&self) -> u64 {
         let sending = self.flows.iter().filter(|flow| flow.sends);
-        if sending.clone().count() > MOST_FLOWS_READ as usize {
+        if sending.clone().count() > MAX_FLOWS_READ as usize {
             return 0;
         }
         let infos = sending.filter_map(|flow| flow.tcp_info(self.flows.len()));
@@ -245,7 +245,7 @@ impl<'a> Meters<'a> {
             interface: closed.slow.interface.since(opened.slow.interface),
             protocol: map_difference(&opened.slow.protocol, &closed.slow.protocol),
             senders: SenderTimes {
-                gaps: Gaps { opened_bytes: opened.gap_bytes, closed_bytes: closed.gap_bytes },
+                gaps: OutOfOrder { opened_bytes: opened.gap_bytes, closed_bytes: closed.gap_bytes },
                 ..sender_times(
                     &opened.slow.senders,
                     &closed.slow.senders,
@@ -307,7 +307,8 @@ impl<'a> Meters<'a> {
         }
     }
 
-    /// The busy time of the accounted CPUs by what ran, and the programs of others; `None` without a trace.
+    /// The busy time of the accounted CPUs by what ran, and the third-party programs; `None` without a
+    /// trace.
     fn parts(&self, opened: &Reading, closed: &Reading) -> Option<(CpuParts, Vec<OtherProgram>)> {
         let worked =
             opened.cpus.iter().zip(&closed.cpus).map(|(opened, closed)| {
@@ -409,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receivers_window_that_a_queue_fills_is_told_from_one_that_is_small() {
+    fn a_receivers_window_that_a_queue_fills_is_reported_from_one_that_is_small() {
         let at = |rtt_us, rwnd_limited_us| TcpInfo {
             rtt_us,
             min_rtt_us: 1000,
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_after_the_event_is_told_from_what_was_before() {
+    fn what_is_sent_again_after_the_event_is_reported_from_what_was_before() {
         let senders = |resent: [(u64, u32); 2]| {
             let info = |(resent_bytes, total_retrans)| TcpInfo {
                 resent_bytes,

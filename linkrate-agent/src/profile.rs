@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_threads_is_told_as_one() {
+    fn a_crowd_of_threads_is_reported_as_one() {
         let crowd = bounds::TASKS as ThreadId + 50;
         let samples: Vec<_> = (1..=crowd).map(|thread| (0, sample(5, false, thread))).collect();
         let profile = profile(&[(0, 0..10)], &samples);
@@ -319,8 +319,12 @@ mod tests {
             ((u32::MAX, 1), (1, 0)),
         ]));
         name_tasks(&mut tasks, &[]);
-        let told: Vec<_> = tasks.iter().map(|task| (task.owner, task.name.is_empty())).collect();
-        assert_eq!(told, [(Owner::Instrument, false), (Owner::Idle, false), (Owner::Other, false)]);
+        let reported: Vec<_> =
+            tasks.iter().map(|task| (task.owner, task.name.is_empty())).collect();
+        assert_eq!(
+            reported,
+            [(Owner::Instrument, false), (Owner::Idle, false), (Owner::Other, false)]
+        );
         assert_eq!(tasks[2].name, format!("ended ({})", u32::MAX));
     }
 }

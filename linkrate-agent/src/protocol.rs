@@ -217,14 +217,14 @@ pub enum Request {
     ReadStack {
         /// The interfaces of a run.
         interfaces: Vec<String>,
-        /// The far ends of its connections.
+        /// The peers of its connections.
         far_ends: Vec<IpAddr>,
     },
     /// Prepare for the connections of a workload.
     Listen(ListenSpec),
     /// Connect a client's flows to a listening host.
     Connect(ConnectSpec),
-    /// Connect flows to a program of others, which listens at the far end.
+    /// Connect flows to a third-party program, which listens at the peer.
     Dial(DialSpec),
     /// Wait until every flow that [`Request::Listen`] expects has arrived.
     AwaitFlows,
@@ -368,7 +368,7 @@ pub struct ConnectSpec {
     pub beside: bool,
 }
 
-/// The connections that a host makes to a program of others.
+/// The connections that a host makes to a third-party program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DialSpec {
@@ -399,7 +399,7 @@ pub struct DialSpec {
     pub bind: BTreeMap<u16, CpuSet>,
 }
 
-/// What a program of others expects of the datagrams that it receives.
+/// What a third-party program expects of the datagrams that it receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DatagramHabit {
@@ -437,7 +437,7 @@ pub struct MeasureSpec {
     /// Agents of this run that read their counters on the CPUs of this one, itself included.
     #[serde(default)]
     pub readers: u32,
-    /// Whether this agent looks often if it stood still. Each look costs some CPU time, so that of the system under test does
+    /// Whether this agent looks often if it stalled. Each look costs some CPU time, so that of the system under test does
     /// not, unless it has no CPUs of its own.
     #[serde(default)]
     pub looks_often: bool,
@@ -505,7 +505,7 @@ pub enum Reply {
     Progress {
         /// Payload bytes sent and received since the flow began, by flow.
         bytes: Vec<u64>,
-        /// The part of them that a program of others has not acknowledged yet, all flows together.
+        /// The part of them that a third-party program has not acknowledged yet, all flows together.
         #[serde(default)]
         unacknowledged: u64,
     },
@@ -588,7 +588,7 @@ pub struct InterfaceFacts {
     pub hardware_address: Option<[u8; 6]>,
     /// Its IPv4 addresses.
     pub addresses: Vec<InterfaceAddress>,
-    /// What a bond or a team tells of itself; absent for other interfaces.
+    /// What a bond or a team reports on itself; absent for other interfaces.
     #[serde(default)]
     pub aggregate: Option<ExistingAggregate>,
 }
@@ -624,7 +624,7 @@ pub struct FlowFacts {
     /// Sending maximum segment size, bytes; zero for UDP and while there is no connection.
     pub mss_bytes: u32,
     /// The ports of the flows of a client that has connected, in their order: so many as a run keeps
-    /// ([`MOST_FLOWS`](linkrate_terms::measurement::MOST_FLOWS)). Empty where each transaction is a
+    /// ([`MAX_REPORTED_FLOWS`](linkrate_terms::measurement::MAX_REPORTED_FLOWS)). Empty where each transaction is a
     /// connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<FlowPorts>,
@@ -650,7 +650,7 @@ pub struct WindowReport {
     pub started_ns: u64,
     /// When they were read again.
     pub ended_ns: u64,
-    /// How long the agent, and the flows in its process, stood still in between, ns, as far as it was late for what was due.
+    /// How long the agent, and the flows in its process, stalled in between, ns, as far as it was late for what was due.
     #[serde(default)]
     pub absent_ns: u64,
     /// Payload bytes this host's flows received. Of bulk receivers over TCP, bytes count when TCP
@@ -764,13 +764,13 @@ pub struct Finished {
     pub broken: Option<String>,
     /// Connections and datagrams that did not belong to the run.
     #[serde(default)]
-    pub strangers: Strangers,
+    pub strangers: UnexpectedPeers,
 }
 
 /// Connections and datagrams that did not belong to the run, and were refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Strangers {
+pub struct UnexpectedPeers {
     /// How many.
     pub refused: u64,
     /// Where they came from: the first addresses.

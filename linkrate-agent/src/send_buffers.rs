@@ -26,7 +26,7 @@ pub const EVERY_NS: u64 = 161_803_399;
 const SOCKETS: usize = 16;
 
 /// Up to this ratio of the smoothed to the shortest round trip, the path has no significant queue.
-const MOST_QUEUED: u64 = 2;
+const MAX_QUEUED: u64 = 2;
 
 /// Samples of some flows.
 #[derive(Debug)]
@@ -82,9 +82,9 @@ fn binds(queue: SendQueue, info: TcpInfo) -> bool {
 }
 
 /// Whether more waits in queues on a connection's path than is on its way: the smoothed round trip
-/// is more than `MOST_QUEUED` times the shortest. A resource on the path is then used up.
+/// is more than `MAX_QUEUED` times the shortest. A resource on the path is then used up.
 pub fn has_queue(info: &TcpInfo) -> bool {
-    u64::from(info.rtt_us) > MOST_QUEUED.saturating_mul(u64::from(info.min_rtt_us))
+    u64::from(info.rtt_us) > MAX_QUEUED.saturating_mul(u64::from(info.min_rtt_us))
 }
 
 #[cfg(test)]

@@ -20,14 +20,15 @@ use linkrate_terms::{CpuSet, InterfaceKnobs};
 
 use crate::absence::Absences;
 use crate::cpu_meter::{self, CpuMeter};
-use crate::duty::Duty;
-use crate::existing::{self, Holdings};
+use crate::existing::{self, Lease};
 use crate::flow::record::RecordReport;
 use crate::framing::read_frame;
 use crate::intervals::Sampler;
 use crate::ipv6;
 use crate::knobs;
+use crate::lifeline;
 use crate::meter::{self, Meters, SLOW_AHEAD_NS, crossing};
+use crate::permissions::Permissions;
 use crate::profile::{Profiler, Sampling};
 use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
@@ -38,13 +39,12 @@ use crate::session::Session;
 use crate::steering::{steer, steer_queues};
 use crate::taps::{Setup, Taps};
 use crate::toe;
-use crate::watch;
 
 /// What is due within this time is done at once, so that the CPU wakes once for both, ns.
 const SOON_NS: u64 = 1_000_000;
 
 /// The longest window an agent measures.
-const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
+const MAX_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// How long a link may take to come up; the kernel acts on a carrier up to a second later.
 const LINK_UP: Duration = Duration::from_secs(10);
@@ -60,14 +60,14 @@ pub fn serve(
     output: &mut impl Write,
     carrier: BorrowedFd<'_>,
     signals: OwnedFd,
-    duty: Duty,
+    permissions: Permissions,
 ) -> io::Result<()> {
-    let holdings = Holdings::default();
-    watch::start(carrier, signals, &holdings)?;
+    let lease = Lease::default();
+    lifeline::start(carrier, signals, &lease)?;
     let mut agent = Agent {
         carrier,
-        duty,
-        holdings,
+        permissions,
+        lease,
         cpu_meter: CpuMeter::unasked(),
         listening: None,
         session: None,
@@ -99,9 +99,9 @@ pub fn serve(
 
 struct Agent<'a> {
     carrier: BorrowedFd<'a>,
-    duty: Duty,
+    permissions: Permissions,
     /// Existing interfaces, restored when the agent ends.
-    holdings: Holdings,
+    lease: Lease,
     cpu_meter: CpuMeter,
     listening: Option<ListenSpec>,
     session: Option<Session>,
@@ -130,7 +130,7 @@ struct Fresh {
 impl Drop for Agent<'_> {
     fn drop(&mut self) {
         // before anything that can wait
-        self.holdings.give_back();
+        self.lease.give_back();
         self.end_session();
     }
 }
@@ -153,7 +153,7 @@ fn refusal(reason: impl Into<String>) -> Refusal {
 
 impl Agent<'_> {
     fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
-        self.duty.check(&request, &self.holdings)?;
+        self.permissions.check(&request, &self.lease)?;
         match request {
             Request::Hello { version } => self.hello(version),
             Request::Clock => Ok(Reply::Clock { monotonic_ns: monotonic_ns() }),
@@ -213,20 +213,20 @@ impl Agent<'_> {
                 Ok(Reply::Route { interface, source })
             }
             Request::Keep { names } => {
-                let holdings = self.holdings.clone();
-                let _change = holdings.change()?;
-                names.iter().try_for_each(|name| holdings.keep(name))?;
+                let lease = self.lease.clone();
+                let _change = lease.change()?;
+                names.iter().try_for_each(|name| lease.keep(name))?;
                 Ok(Reply::Done)
             }
             Request::Lend { name, pid } => {
-                let holdings = self.holdings.clone();
-                let _change = holdings.change()?;
-                holdings.lend(&name, pid)?;
+                let lease = self.lease.clone();
+                let _change = lease.change()?;
+                lease.lend(&name, pid)?;
                 Ok(Reply::Done)
             }
             Request::SteerInterface { name, cpus } => {
-                let holdings = self.holdings.clone();
-                let _change = holdings.change()?;
+                let lease = self.lease.clone();
+                let _change = lease.change()?;
                 let steered = steer(&name, &cpus)?;
                 if steered.interrupts == 0 && steered.stuck.is_empty() {
                     self.steered.insert(name, cpus);
@@ -340,8 +340,8 @@ impl Agent<'_> {
         interfaces: &[String],
         asked: &InterfaceKnobs,
     ) -> Result<Reply, Refusal> {
-        let holdings = self.holdings.clone();
-        let _change = holdings.change()?;
+        let lease = self.lease.clone();
+        let _change = lease.change()?;
         let mut effective = BTreeMap::new();
         for interface in interfaces {
             let fresh = self.fresh(interface)?;
@@ -385,12 +385,12 @@ impl Agent<'_> {
     }
 
     fn measure_window(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
-        let longest = LONGEST_WINDOW.as_nanos() as u64;
+        let longest = MAX_WINDOW.as_nanos() as u64;
         if spec.end_ns.saturating_sub(monotonic_ns()) > longest {
             return Err(refusal(format!(
                 "window ends in {} s, expected at most {} s",
                 spec.end_ns.saturating_sub(monotonic_ns()) / 1_000_000_000,
-                LONGEST_WINDOW.as_secs()
+                MAX_WINDOW.as_secs()
             )));
         }
         let flows = self.session.as_ref().map_or(&[][..], |session| &session.flows);
@@ -449,7 +449,7 @@ impl Agent<'_> {
         Ok(Reply::Window(Box::new(report)))
     }
 
-    /// Looks at the send buffers and at the counters of the flows while the window is open, and if this process stood still;
+    /// Looks at the send buffers and at the counters of the flows while the window is open, and if this process stalled;
     /// reads samples in a long one. Returns the reading at the event, if there is one.
     fn watch(
         &self,
@@ -494,7 +494,7 @@ impl Agent<'_> {
 
     /// Sleeps, but not through the controller's death: a closed carrier ends the agent at once.
     fn sleep_until(&self, deadline_ns: u64) -> Result<(), Refusal> {
-        /// To look now and then whether the controller is there would wake the SUT's CPU each time.
+        /// Polling for the controller would wake the SUT's CPU each time.
         const NEAR_NS: u64 = 20_000_000;
         let wait_ns = deadline_ns.saturating_sub(monotonic_ns() + NEAR_NS);
         if socket::wait_ready(self.carrier, false, Duration::from_nanos(wait_ns))? {

@@ -1,6 +1,6 @@
 //! The flows of one run at this end, from listening or connecting until the last close.
 
-mod dial;
+mod connect;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,23 +13,23 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::{sched, socket};
-use linkrate_terms::measurement::MOST_FLOWS;
+use linkrate_terms::measurement::MAX_REPORTED_FLOWS;
 use linkrate_terms::workload::MAX_FLOWS;
 use linkrate_terms::{CpuSet, Direction, MessageSize, Protocol, ReceivePath, Workload};
 
-use crate::flow::arrivals::{Connection, accept_all};
+use crate::flow::accept::{Connection, accept_all};
 use crate::flow::backup::drive::Drive;
 use crate::flow::backup::tree::Tree;
 use crate::flow::outstanding::Pace;
 use crate::flow::preamble::{ClientRole, Preamble};
 use crate::flow::record::{Record, RecordReport, RecordSpec};
 use crate::flow::sizes::{ConnectionSizes, Sizes};
-use crate::flow::strangers::Guard;
 use crate::flow::transact::Exchange;
+use crate::flow::unexpected_peers::Guard;
 use crate::flow::verified::{self, Pattern};
 use crate::flow::{
-    Control, Flow, FlowContext, GLANCE, backup, datagram, latency_histogram, send_path, single,
-    stream, transact, transfer,
+    Control, Flow, FlowContext, POLL_INTERVAL, backup, datagram, latency_histogram, send_path,
+    single, stream, transact, transfer,
 };
 use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, ListenSpec};
 use crate::sockets;
@@ -50,7 +50,7 @@ pub struct Session {
     facts: FlowFacts,
     expected: usize,
     guard: Guard,
-    arrivals: Option<Arrivals>,
+    incoming: Option<AcceptChannel>,
     /// CPUs that the flows of a client are bound to, by its number.
     bind: BTreeMap<u16, CpuSet>,
     /// What flows that arrive do, by the number of their workload in a mix.
@@ -64,7 +64,7 @@ pub struct Session {
 }
 
 /// The connections that arrive, and the end at which listeners hand them over.
-type Arrivals = (Sender<io::Result<Connection>>, Receiver<io::Result<Connection>>);
+type AcceptChannel = (Sender<io::Result<Connection>>, Receiver<io::Result<Connection>>);
 
 /// Parameters of all flows of a run.
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +111,7 @@ impl Session {
             facts: FlowFacts::default(),
             expected: 0,
             guard: Guard::default(),
-            arrivals: None,
+            incoming: None,
             bind: BTreeMap::new(),
             workloads: BTreeMap::new(),
             trees: BTreeMap::new(),
@@ -127,8 +127,8 @@ impl Session {
     pub fn listen(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
         let expected = self.expect(spec.workload.flows(spec.clients.len() as u32))?;
         let clients = spec.clients.iter().map(|ends| ends.client).collect();
-        let strangers = Arc::clone(&self.guard.strangers);
-        self.guard = Guard { nonce: spec.nonce, clients: Arc::new(clients), strangers };
+        let unexpected_peers = Arc::clone(&self.guard.unexpected_peers);
+        self.guard = Guard { nonce: spec.nonce, clients: Arc::new(clients), unexpected_peers };
         self.workloads.insert(spec.part, spec.workload.clone());
         self.bind.extend(spec.bind.clone());
         match spec.workload.kind {
@@ -151,7 +151,7 @@ impl Session {
 
     /// Where listeners hand over what arrives.
     fn arrived(&mut self) -> Sender<io::Result<Connection>> {
-        self.arrivals.get_or_insert_with(channel).0.clone()
+        self.incoming.get_or_insert_with(channel).0.clone()
     }
 
     /// One listener for each address, and one responder for each flow.
@@ -226,12 +226,12 @@ impl Session {
     /// `TimedOut` with the number of flows that arrived, or the error of a connection.
     pub fn await_flows(&mut self, spec: &ListenSpec) -> io::Result<FlowFacts> {
         // with the last of the listeners the channel closes
-        let Some((_, arrivals)) = self.arrivals.take() else { return Ok(self.facts.clone()) };
+        let Some((_, incoming)) = self.incoming.take() else { return Ok(self.facts.clone()) };
         let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus, record: spec.record };
         let deadline = Instant::now() + ARRIVAL;
         while self.flows.len() < self.expected {
-            let patience = deadline.saturating_duration_since(Instant::now());
-            let arrival = match arrivals.recv_timeout(patience) {
+            let timeout = deadline.saturating_duration_since(Instant::now());
+            let arrival = match incoming.recv_timeout(timeout) {
                 Ok(arrival) => arrival?,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let message =
@@ -276,14 +276,14 @@ impl Session {
                     role: *role,
                 };
                 let port = port_of(spec, self.flows.len() - before, expected)?;
-                let far_end = SocketAddr::new(spec.ends.listener, port);
+                let peer = SocketAddr::new(spec.ends.listener, port);
                 if workload.kind == Protocol::ConnectRequestResponse {
-                    self.add_connecting_flow(spec, from, far_end, number)?;
+                    self.add_connecting_flow(spec, from, peer, number)?;
                     continue;
                 }
                 let socket = if workload.kind.is_udp() {
                     let socket = sockets::udp(&spec.socket, workload, spec.ends.client)?;
-                    socket::connect(&socket, far_end)?;
+                    socket::connect(&socket, peer)?;
                     datagram::introduce(&socket, preamble)?;
                     socket
                 } else {
@@ -292,12 +292,12 @@ impl Session {
                         socket::bind_address(&socket, from)?;
                     }
                     let left = deadline.saturating_duration_since(Instant::now());
-                    socket::connect_within(&socket, far_end, left)?;
+                    socket::connect_within(&socket, peer, left)?;
                     let mut connection = TcpStream::from(socket);
                     connection.write_all(&preamble.to_bytes())?;
                     connection.into()
                 };
-                self.keep_ports(&socket, far_end, *role)?;
+                self.keep_ports(&socket, peer, *role)?;
                 self.add_flow(Connection { preamble, socket }, workload, run, true)?;
             }
         }
@@ -308,17 +308,17 @@ impl Session {
     fn keep_ports(
         &mut self,
         socket: &OwnedFd,
-        far_end: SocketAddr,
+        peer: SocketAddr,
         role: ClientRole,
     ) -> io::Result<()> {
-        if self.facts.ports.len() < MOST_FLOWS {
+        if self.facts.ports.len() < MAX_REPORTED_FLOWS {
             let direction = match role {
                 ClientRole::Requests => Direction::Bidirectional,
                 ClientRole::Receives => Direction::Transmit,
                 ClientRole::Sends => Direction::Receive,
             };
             let client = socket::local_port(socket)?;
-            self.facts.ports.push(FlowPorts { listener: far_end.port(), client, direction });
+            self.facts.ports.push(FlowPorts { listener: peer.port(), client, direction });
         }
         Ok(())
     }
@@ -332,12 +332,12 @@ impl Session {
         &mut self,
         spec: &ConnectSpec,
         from: Option<IpAddr>,
-        far_end: SocketAddr,
+        peer: SocketAddr,
         number: u32,
     ) -> io::Result<()> {
         let knobs = spec.socket.clone();
         let sizes = connection_sizes(&spec.workload, spec.seed);
-        let target = single::Target { far_end, from, knobs, nonce: Some(spec.nonce) };
+        let target = single::Target { peer, from, knobs, nonce: Some(spec.nonce) };
         self.request_by_connections(target, sizes, number, spec.part)
     }
 
@@ -565,9 +565,9 @@ impl Session {
             let _ = latency.add(&recorded);
             let _ = parts.get_mut(usize::from(part)).map(|part| part.add(recorded));
         }
-        let strangers = self.guard.strangers.report();
+        let unexpected_peers = self.guard.unexpected_peers.report();
         let parts = parts.iter().map(steps).collect();
-        Finished { latency: steps(&latency), parts, broken, strangers }
+        Finished { latency: steps(&latency), parts, broken, strangers: unexpected_peers }
     }
 }
 
@@ -617,8 +617,8 @@ fn ports_of_clients(spec: &ListenSpec, listeners: &Listeners) -> io::Result<Vec<
 /// Bounds how long an accept, or an operation of an accepted connection, waits.
 fn add_timeouts(listeners: &Listeners) -> io::Result<()> {
     for listener in listeners.values().flatten() {
-        socket::set_receive_timeout(listener, GLANCE)?;
-        socket::set_send_timeout(listener, Some(GLANCE))?;
+        socket::set_receive_timeout(listener, POLL_INTERVAL)?;
+        socket::set_send_timeout(listener, Some(POLL_INTERVAL))?;
     }
     Ok(())
 }

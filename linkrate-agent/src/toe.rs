@@ -10,16 +10,16 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use linkrate_sys::handing_over::{bound_unsent, descriptor_of, ends, unsent_bound};
 use linkrate_sys::memory_file::memory_file;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::sched::{Ahead, ThreadId, current_thread, thread_cpu_ns};
+use linkrate_sys::socket_swap::{bound_unsent, descriptor_of, ends, unsent_bound};
 use linkrate_sys::{sock_diag, tcp_repair};
 use linkrate_terms::lab::TcpReport;
-use linkrate_toe::connection::MOST_BYTES;
+use linkrate_toe::connection::MAX_BYTES;
 use linkrate_toe::engine::{self, Status};
 use linkrate_toe::linux::Linux;
-use linkrate_toe::program::{Offered, Parking, Shelf, lower, take_waiting};
+use linkrate_toe::program::{Offered, ParkedSocket, Parking, offload, take_waiting};
 use linkrate_toe::round_trip;
 use linkrate_toe::{Connection, Engine, Refusal as Obstacle};
 
@@ -32,7 +32,7 @@ use crate::protocol::{Refusal, Reply, Request, decode_request, write_message};
 use crate::session::Session;
 
 /// Bytes that a socket takes from its program and does not send at once, before its connection moves. All
-/// of them are copied while the far end's frames wait.
+/// of them are copied while the peer's frames wait.
 const PREPARED: u32 = 64 << 10;
 
 /// Connections that this agent has moved, and the flows whose connections can move.
@@ -80,7 +80,7 @@ struct Movable {
 /// A connection that has left its socket.
 #[derive(Debug)]
 struct Away {
-    shelf: Shelf,
+    parked_socket: ParkedSocket,
     /// Until the adapter has taken it.
     offered: Option<Waiting>,
 }
@@ -147,10 +147,10 @@ fn serve(shared: &Shared, carrier: &UnixStream) {
     while let Ok(Some(frame)) = read_frame(&mut carrier) {
         let began_ns = cpu_ns();
         let (number, request) = decode_request(&frame);
-        let mut lowered = None;
+        let mut offloaded = None;
         let reply = match request {
             Ok(Request::Toe(request)) => {
-                lowered = request.lowers();
+                offloaded = request.offloads();
                 answer(shared, request, None)
             }
             Ok(_) => Err(refusal("this connection is for moves only")),
@@ -159,12 +159,12 @@ fn serve(shared: &Shared, carrier: &UnixStream) {
         let mut reply = reply.unwrap_or_else(Reply::Refused);
         if let Reply::Toe(ToeReply::Taken { cpu_ns: all }) = &mut reply {
             *all += cpu_ns().saturating_sub(began_ns);
-            lowered = None;
+            offloaded = None;
         }
         if write_message(&mut carrier, number, &reply).is_err() {
             return;
         }
-        if let Some(flow) = lowered {
+        if let Some(flow) = offloaded {
             *locked(shared).spent.entry(flow).or_default() += cpu_ns().saturating_sub(began_ns);
         }
     }
@@ -228,7 +228,7 @@ impl Offload {
                 self.prepared.entry(flow).or_insert(bound);
                 Ok(Reply::Toe(ToeReply::Prepared { unsent }))
             }
-            ToeRequest::Lower { flow } => self.lower(flow),
+            ToeRequest::Lower { flow } => self.offload(flow),
             ToeRequest::Taken { flow } => {
                 let Some(away) = self.away.get_mut(&flow) else { return Err(not_away(flow)) };
                 away.offered = None;
@@ -244,9 +244,9 @@ impl Offload {
                 done
             }
             ToeRequest::Raise { flow, state, unsent } => {
-                let raised = self.raise(flow, state, unsent);
+                let reclaimed = self.reclaim(flow, state, unsent);
                 self.flow(flow)?.parking.release();
-                raised?;
+                reclaimed?;
                 done
             }
             ToeRequest::Neighbour { name, address, hardware_address } => {
@@ -361,7 +361,7 @@ impl Offload {
         parked.map_err(still)
     }
 
-    fn lower(&mut self, flow: u32) -> Result<Reply, Refusal> {
+    fn offload(&mut self, flow: u32) -> Result<Reply, Refusal> {
         let of = self.flow(flow)?;
         if self.away.contains_key(&flow) {
             return Err(refusal(format!("the connection of flow {flow} is at the adapter")));
@@ -377,19 +377,19 @@ impl Offload {
         if let Some(bound) = self.prepared.get(&flow) {
             bound_unsent(descriptor, *bound)?;
         }
-        // it goes on at once: what it sends waits in the pair for the adapter
-        let lowered = lower(descriptor).and_then(|lowered| lowered.swap(descriptor));
+        // it continues at once: what it sends waits in the pair for the adapter
+        let offloaded = offload(descriptor).and_then(|offloaded| offloaded.swap(descriptor));
         of.parking.release();
         let stood_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.prepared.remove(&flow);
-        let Offered { connection, adapter, shelf } = match lowered {
-            Ok(lowered) => lowered,
+        let Offered { connection, adapter, parked_socket } = match offloaded {
+            Ok(offloaded) => offloaded,
             Err(obstacle) => return Ok(stays(&obstacle)),
         };
         let (pair, send_next) = (adapter.as_raw_fd(), connection.send_next());
         let state = self.write_state(&connection);
         let offered = Some(Waiting { connection, adapter });
-        self.away.insert(flow, Away { shelf, offered });
+        self.away.insert(flow, Away { parked_socket, offered });
         Ok(Reply::Toe(ToeReply::Lowered { state: state?, pair, send_next, stood_us }))
     }
 
@@ -411,7 +411,7 @@ impl Offload {
         read_over(file, &mut self.buffer)
     }
 
-    fn raise(
+    fn reclaim(
         &mut self,
         flow: u32,
         state: Option<FileOf>,
@@ -429,8 +429,8 @@ impl Offload {
             _ => return Err(refusal(format!("the connection of flow {flow} has another state"))),
         };
         connection.take_back(unsent);
-        let raised = away.shelf.raise(self.flow(flow)?.descriptor()?, connection);
-        raised.map_err(|error| refusal(format!("the connection is lost: {error}")))
+        let reclaimed = away.parked_socket.reclaim(self.flow(flow)?.descriptor()?, connection);
+        reclaimed.map_err(|error| refusal(format!("the connection is lost: {error}")))
     }
 }
 
@@ -458,7 +458,7 @@ fn read_over(mut file: File, buffer: &mut Vec<u8>) -> Result<Connection, Refusal
     file.rewind()?;
     buffer.clear();
     // what is longer does not decode
-    file.take(MOST_BYTES as u64).read_to_end(buffer)?;
+    file.take(MAX_BYTES as u64).read_to_end(buffer)?;
     Connection::decode(buffer).map_err(|error| refusal(format!("state of a connection: {error}")))
 }
 

@@ -218,7 +218,7 @@ mod inside {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    use linkrate_agent::duty::Duty;
+    use linkrate_agent::permissions::Permissions;
 
     use super::common::in_a_host;
 
@@ -236,7 +236,13 @@ mod inside {
         // stdin itself would read ahead
         let mut input = File::from(stdin().as_fd().try_clone_to_owned().unwrap());
         let (carrier, signals) = (stdin(), signals.into());
-        linkrate_agent::server::serve(&mut input, &mut output, carrier.as_fd(), signals, Duty::Lab)
-            .unwrap();
+        linkrate_agent::server::serve(
+            &mut input,
+            &mut output,
+            carrier.as_fd(),
+            signals,
+            Permissions::Lab,
+        )
+        .unwrap();
     }
 }

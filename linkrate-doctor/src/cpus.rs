@@ -21,7 +21,7 @@ use super::Finding;
 const WINDOW: Duration = Duration::from_millis(500);
 
 /// How often the wait checks for an interrupt.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Whether the system under test and its clients have CPUs, and cores, of their own.
 pub(super) fn placement_finding(placement: &Placement) -> Finding {
@@ -127,7 +127,7 @@ fn watch(cpus: &CpuSet, source: IdleSource, stop: &AtomicBool) -> Result<Vec<Loa
     let opened = meter.times(cpus)?;
     let end_ns = monotonic_ns() + WINDOW.as_nanos() as u64;
     while monotonic_ns() < end_ns && !stop.load(Ordering::Relaxed) {
-        sleep_until_ns(end_ns.min(monotonic_ns() + GLANCE.as_nanos() as u64));
+        sleep_until_ns(end_ns.min(monotonic_ns() + POLL_INTERVAL.as_nanos() as u64));
     }
     let closed = meter.times(cpus)?;
     Ok(opened.iter().zip(&closed).map(|(before, after)| load(source, before, after)).collect())
@@ -256,7 +256,7 @@ mod tests {
             idle_ns,
             unsure_ns: 0,
             steal_ns,
-            awake_ns: None,
+            cpu_awake_ns: None,
         };
         let source = IdleSource::TimerList;
         let seen = load(source, &times(1000, 500, 10), &times(2000, 700, 60));

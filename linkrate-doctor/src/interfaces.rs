@@ -13,7 +13,7 @@ pub(super) fn finding() -> Finding {
         Err(_) => Vec::new(),
     };
     names.dedup();
-    let told = names.iter().filter(|name| *name != "lo").filter_map(|name| {
+    let reported = names.iter().filter(|name| *name != "lo").filter_map(|name| {
         let facts = describe(name).ok().filter(|facts| facts.running)?;
         let known = [facts.driver, facts.rate.map_or_else(String::new, |rate| rate.to_string())];
         let known: Vec<String> = known.into_iter().filter(|text| !text.is_empty()).collect();
@@ -23,7 +23,7 @@ pub(super) fn finding() -> Finding {
         })
     });
     let root = linkrate_sys::host::join::user() == 0;
-    judge(&told.collect::<Vec<_>>(), root)
+    judge(&reported.collect::<Vec<_>>(), root)
 }
 
 fn judge(interfaces: &[String], root: bool) -> Finding {

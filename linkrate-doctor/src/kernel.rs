@@ -153,7 +153,7 @@ fn tun(found: SysResult<Abilities>) -> Finding {
 /// allow.
 fn perf(sampling: SysResult<()>, symbols: SysResult<usize>) -> Finding {
     let name = "perf";
-    let told = |what: &str, error: SysError| {
+    let reported = |what: &str, error: SysError| {
         let remedy = error.hint().unwrap_or("run as root").to_owned();
         let detail = format!("{what}: {error}");
         match error.kind() {
@@ -162,8 +162,8 @@ fn perf(sampling: SysResult<()>, symbols: SysResult<usize>) -> Finding {
         }
     };
     match (sampling, symbols) {
-        (Err(error), _) => told("--profile is not available", error),
-        (_, Err(error)) => told(
+        (Err(error), _) => reported("--profile is not available", error),
+        (_, Err(error)) => reported(
             "--profile is not available, since the names of kernel functions cannot be read",
             error,
         ),

@@ -9,7 +9,7 @@
 //! them. [`self_test`] checks the CPU meters against loads of known size.
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cpus;

@@ -56,13 +56,13 @@ const WINDOWS: [Duration; 2] = [Duration::from_millis(300), Duration::from_milli
 const LONG_WINDOW: Duration = Duration::from_millis(1500);
 
 /// The most windows of one load and meter.
-const MOST_WINDOWS: usize = 8;
+const MAX_WINDOWS: usize = 8;
 
 /// A meter fails by a load if it fails so often in a row.
 const TRIES: usize = 3;
 
 /// After this time a disturbed window is not measured again, beyond the minimum.
-const PATIENCE: Duration = Duration::from_secs(45);
+const TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A load, and how it is made on this host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -275,14 +275,14 @@ fn windows(
     under_test.meter.run();
     // let the loads and the meter settle
     sleep_until_ns(monotonic_ns() + 2 * Pace::Slow.period_ns());
-    for number in 1..=MOST_WINDOWS {
+    for number in 1..=MAX_WINDOWS {
         for (windows, window) in windows.iter_mut().zip(window(loads, under_test)?) {
             windows.push(window);
         }
         let is_enough = windows.iter().all(|windows: &Vec<Window>| {
             windows.iter().filter(|window| window.disturbance().is_none()).count() >= ENOUGH
         });
-        let out_of_time = number >= ENOUGH && began.elapsed() > PATIENCE;
+        let out_of_time = number >= ENOUGH && began.elapsed() > TIMEOUT;
         if is_enough || out_of_time || stop.load(Ordering::Relaxed) {
             break;
         }

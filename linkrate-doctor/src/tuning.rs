@@ -16,7 +16,7 @@
 //! | `queues`, `interrupts`, `processes` | the CPUs that do the work |
 //! | `rings`, `pause`, `softnet` | where packets are lost |
 //! | `coalescing`, `power` | delays by waiting interrupts and sleeping CPUs |
-//! | `unseen` | facts that this host does not reveal |
+//! | `unreadable_facts` | facts that this host does not reveal |
 
 mod advice;
 mod aggregate;
@@ -39,7 +39,7 @@ mod round_trip;
 mod softnet;
 #[cfg(test)]
 mod tests;
-mod unseen;
+mod unreadable_facts;
 mod window;
 
 use std::time::Duration;
@@ -87,7 +87,7 @@ pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInt
     all.extend(congestion::advice(host, &subjects));
     all.extend(softnet::advice(host));
     all.extend(power::advice(host));
-    all.extend(unseen::advice(host, &subjects));
+    all.extend(unreadable_facts::advice(host, &subjects));
     all.extend(mtu::of_controllers(host, &subjects));
     for (interface, round_trip) in &paths {
         all.extend(offloads::advice(host, interface));

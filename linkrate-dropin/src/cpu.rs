@@ -30,7 +30,7 @@ pub struct HostCpuUse {
     /// Neither idle nor stolen, CPU seconds, sum of the CPUs.
     pub busy_seconds: f64,
     /// Largest error of the busy time because of steal, CPU seconds.
-    pub unsure_seconds: f64,
+    pub uncertainty_seconds: f64,
     /// The CPU that was busiest, and its use in per cent.
     pub busiest: Option<(u32, f64)>,
     /// Where idle time comes from.
@@ -87,7 +87,7 @@ fn used(source: IdleSource, begun: &[CpuTimes], now: &[CpuTimes]) -> HostCpuUse 
         cpus: begun.len() as u32,
         seconds: 0.0,
         busy_seconds: 0.0,
-        unsure_seconds: 0.0,
+        uncertainty_seconds: 0.0,
         busiest: None,
         source,
     };
@@ -95,7 +95,7 @@ fn used(source: IdleSource, begun: &[CpuTimes], now: &[CpuTimes]) -> HostCpuUse 
         let time = cpu_meter::busy(source, opened, closed);
         all.seconds += time.window_ns as f64 / SECOND_NS / begun.len() as f64;
         all.busy_seconds += time.busy_ns as f64 / SECOND_NS;
-        all.unsure_seconds += time.unsure_ns as f64 / SECOND_NS;
+        all.uncertainty_seconds += time.unsure_ns as f64 / SECOND_NS;
         let percent = time.busy_ns as f64 * 100.0 / time.window_ns.max(1) as f64;
         if all.busiest.is_none_or(|(_, most)| percent > most) {
             all.busiest = Some((opened.cpu, percent));
@@ -116,7 +116,7 @@ mod tests {
             idle_ns,
             unsure_ns: 0,
             steal_ns: 0,
-            awake_ns: None,
+            cpu_awake_ns: None,
         };
         let begun = [times(0, 0, 0), times(1, 0, 0)];
         let now = [times(0, 2_000_000_000, 2_000_000_000), times(1, 2_000_000_000, 500_000_000)];

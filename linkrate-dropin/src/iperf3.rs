@@ -2,10 +2,10 @@
 //!
 //! - [`Options`]: what was asked for
 //! - [`Quantity`](quantity): numbers with the suffixes of iperf3
-//! - [`run`]: the test; it tells of its [`Event`]s as they happen
+//! - [`run`]: the test; it reports on its [`Event`]s as they happen
 //! - [`Text`]: iperf3's text
 //! - [`json`]: iperf3's documents
-//! - [`notes`]: what iperf3 does not tell, for stderr
+//! - [`notes`]: what iperf3 does not report, for stderr
 //!
 //! Facts: the options and output of iperf 3.12 to 3.21; the layout of the documents is that of 3.12.
 

@@ -1,5 +1,5 @@
 //! Clients that take the options of other measuring programs, run with linkrate's instrument, and print what
-//! these programs print, so that scripts go on working.
+//! these programs print, so that scripts continue working.
 //!
 //! - [`cpu`]: the use of this host's CPUs during a test
 //! - [`iperf3`]: a client of iperf3's servers

@@ -6,15 +6,15 @@
 //! - `interim`: results while it lasts
 //! - `confidence`: tests until an interval is narrow enough
 //! - `selectors`: names of results
-//! - `question`: what netperf answers without a test
+//! - `info_options`: what netperf answers without a test
 //! - `print`: the texts that netperf prints
 
 mod confidence;
 mod flow;
+mod info_options;
 mod interim;
 pub mod options;
 mod print;
-mod question;
 mod selectors;
 mod test;
 
@@ -45,7 +45,7 @@ pub enum NetperfError {
         /// The reason of the system.
         reason: std::io::Error,
     },
-    /// The far end is behind a router, which the test may not use.
+    /// The peer is behind a router, which the test may not use.
     #[error("{during}: {reason} without a router; -R 1 behind -- permits routers")]
     Router {
         /// What was tried.
@@ -56,7 +56,7 @@ pub enum NetperfError {
     /// The CPU meter.
     #[error("CPU meter: {0}")]
     Cpu(#[from] linkrate_sys::error::SysError),
-    /// The person interrupted.
+    /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
 }
@@ -72,7 +72,7 @@ pub fn run(
     note: &impl Fn(&str),
 ) -> Result<(), NetperfError> {
     if let Some(question) = options.question {
-        print(&question::answer(options, question, stop)?);
+        print(&info_options::answer(options, question, stop)?);
         return Ok(());
     }
     for name in options.unknown_selectors() {

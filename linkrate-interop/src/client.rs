@@ -1,7 +1,7 @@
 //! The client of other programs' servers: the control connection of a test, from its request to its results.
 //!
 //! The connections that carry payload are opened by somebody else, who has the meters: a test says where to and
-//! with which first octets. Every wait has a bound and ends when the person interrupts.
+//! with which first octets. Every wait has a bound and ends when the user interrupts.
 //!
 //! - [`Iperf3Test`]: a test of an iperf3 server
 //! - [`NetperfTest`]: a test of a netserver, which has one connection
@@ -76,7 +76,7 @@ pub enum ClientError {
     /// It sent a message with a wrong number.
     #[error("message of the server: {0}")]
     Message(#[from] MessageError),
-    /// The person interrupted.
+    /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
 }

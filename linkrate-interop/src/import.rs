@@ -1,7 +1,7 @@
-//! What iperf3, netperf and flent tell of a run, as imported runs.
+//! What iperf3, netperf and flent report on a run, as imported runs.
 //!
 //! A file is recognised by its content, and may be compressed by gzip. Either all runs of a file are read, or none: what does not fit is an
-//! error with its place, its value, and what would be right. What a program does not tell stays unknown.
+//! error with its place, its value, and what would be right. What a program does not report stays unknown.
 //!
 //! - `netperf`: the classic tables of netperf
 //! - `omni`: `-o` and `-k` of netperf's omni tests
@@ -23,13 +23,13 @@ use linkrate_terms::clean::short_line;
 use crate::json::{Fields, JsonError};
 
 /// Most bytes of a file, before and after decompression.
-pub const MOST_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 
 /// Most runs of one file.
-pub const MOST_RUNS: usize = 10_000;
+pub const MAX_RUNS: usize = 10_000;
 
 /// Most characters of a name or a text that is kept.
-const MOST_TEXT: usize = 200;
+const MAX_TEXT: usize = 200;
 
 /// What a file may be.
 const FORMATS: &str = "output of netperf with its banner, JSON of iperf3, or a data file of flent";
@@ -114,8 +114,8 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
 }
 
 fn all(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
-    let bytes = &*plain(bytes, MOST_BYTES)?;
-    let file = short_line(file, MOST_TEXT).into_owned();
+    let bytes = &*plain(bytes, MAX_BYTES)?;
+    let file = short_line(file, MAX_TEXT).into_owned();
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
         // iperf3 may write several documents into one file
         return match Fields::parse(bytes) {

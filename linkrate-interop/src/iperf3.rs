@@ -1,8 +1,8 @@
 //! iperf3: a control connection with states and JSON documents, and a connection or a socket for each stream.
 //!
 //! 1. The client connects and sends its [`Cookie`], which each of its streams repeats.
-//! 2. The server sends a [`State`] whenever the test goes on: it asks for the [`Parameters`], for the streams,
-//!    starts the test and says that it runs. The client sends [`State::TestEnd`] at the end.
+//! 2. The server sends a [`State`] whenever the test continues: it asks for the [`Parameters`], for the
+//!    streams, starts the test and says that it runs. The client sends [`State::TestEnd`] at the end.
 //! 3. Both ends exchange their [`Results`], and the client says that it is done.
 //!
 //! Facts: the behaviour of iperf 3.21. The parts that do not concern a measurement (files, server output, SCTP)
@@ -19,10 +19,10 @@ mod streams;
 pub use authentication::{AuthenticationError, Credentials, Padding, PrivateKey, PublicKey, Users};
 pub use cookie::{COOKIE_BYTES, Cookie};
 pub use datagram::{Arrivals, CounterWidth, Datagram, GREETING, answer};
-pub use parameters::{MOST_CPU, MOST_PARAMETER_BYTES, Parameters, Transport};
-pub use results::{MOST_RESULT_BYTES, Results, StreamResult};
+pub use parameters::{MAX_CPU, MAX_PARAMETER_BYTES, Parameters, Transport};
+pub use results::{MAX_RESULT_BYTES, Results, StreamResult};
 pub use state::State;
-pub use streams::{Role, Ways, stream_id};
+pub use streams::{Directions, Role, stream_id};
 
 /// The port of an iperf3 server, TCP and UDP.
 pub const PORT: u16 = 5201;

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 pub const LENGTH_BYTES: usize = 4;
 
 /// The largest whole number that each JSON number up to it can tell apart: 2^53.
-const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Most characters of a value of the far end in an error.
+/// Most characters of a value of the peer in an error.
 const SHOWN: usize = 64;
 
 /// A document that cannot be used.
@@ -109,7 +109,7 @@ impl Fields {
         let number = match value {
             Value::Number(number) => number.as_u64().or_else(|| {
                 let float = number.as_f64()?;
-                let is_whole = float.fract() == 0.0 && (0.0..=LARGEST_EXACT).contains(&float);
+                let is_whole = float.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&float);
                 is_whole.then_some(float as u64)
             }),
             _ => None,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_the_far_end_is_one_harmless_line() {
+    fn text_of_the_peer_is_one_harmless_line() {
         let all = fields(&json!({"a": "x\u{1b}[2Jy\nz"}));
         assert_eq!(all.text("a", 20).unwrap().unwrap(), "x\u{fffd}[2Jy z");
         assert!(all.text("a", 3).is_err());

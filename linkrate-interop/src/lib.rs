@@ -1,6 +1,6 @@
 //! The protocols of other measuring programs, so that linkrate can talk to them at either end.
 //!
-//! The formats are pure functions of bytes: no socket, no clock, no thread. A message of the far end is
+//! The formats are pure functions of bytes: no socket, no clock, no thread. A message of the peer is
 //! accepted or refused with the field, its value and what would be right. Nothing that it says is taken for
 //! granted: lengths are bounded, numbers have ranges, and text is made harmless.
 //!

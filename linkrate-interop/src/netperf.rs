@@ -9,19 +9,19 @@
 //!
 //! Facts: the behaviour of netperf 2.4.3, 2.4.5, 2.5.0, 2.6.0, 2.7.0 and 2.7.1.
 
-mod asked;
 mod classic;
 mod cpu_method;
 mod message;
 mod omni;
+mod request;
 mod ring;
 
-pub use asked::Dialect;
 pub use classic::{Classic, Form};
 pub use cpu_method::cpu_method;
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError, SHORT_MESSAGE_BYTES};
-pub(crate) use omni::MOST_CALL;
+pub(crate) use omni::MAX_CALL;
 pub use omni::{CpuModes, Layout, OmniRequest, OmniResponse, OmniResults, Shape, flags};
+pub use request::Dialect;
 pub use ring::Ring;
 
 /// The port of a netserver.

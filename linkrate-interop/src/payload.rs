@@ -15,7 +15,7 @@ use linkrate_sys::memory::PageBuffer;
 pub use guarded::guarded;
 pub use stream::{Count, Phase, Socket, Stream, Work};
 
-/// Whether a call failed for its time, and not for its connection. `TimedOut` is what a connection says whose far end does
+/// Whether a call failed for its time, and not for its connection. `TimedOut` is what a connection says whose peer does
 /// not answer any more.
 #[must_use]
 pub fn is_passing(error: &io::Error) -> bool {

@@ -1,10 +1,10 @@
 //! A server for clients of other programs: many tests at once, each with threads of its own.
 //!
 //! - [`session`](self): a test of iperf3, from its cookie to its results
-//! - `door`: where UDP streams begin
+//! - `udp_acceptor`: where UDP streams begin
 //! - `options`: options of the streams' sockets
 //! - [`netperf`]: control connections of netperf, and their tests
-//! - [`grants`](Grants): what is granted, and to whom
+//! - [`limits`](Limits): what is granted, and to whom
 //! - [`report`](SessionReport): what is told of a session that has ended
 //! - [`interface`](InterfaceReport): the interface by which a client came, and its limit
 //! - [`verdict`](Verdict): what bounded a session
@@ -13,13 +13,13 @@
 //! them; otherwise it begins a test. Every wait for a client has a bound, and so has every octet that it is to take: a client that
 //! vanishes or lies costs its own session alone.
 
-mod door;
-mod grants;
 mod interface;
+mod limits;
 mod netperf;
 mod options;
 mod report;
 mod session;
+mod udp_acceptor;
 mod verdict;
 
 use std::collections::HashMap;
@@ -30,15 +30,15 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use grants::{Grants, Network, NetworkError};
 pub use interface::InterfaceReport;
+pub use limits::{Limits, Network, NetworkError};
 pub use netperf::netperf;
 pub use report::{DatagramReport, Ending, SessionReport, TcpReport};
 pub use verdict::Verdict;
 
 use linkrate_sys::socket::wait_ready;
 
-use door::Door;
+use udp_acceptor::UdpAcceptor;
 
 use crate::iperf3::{COOKIE_BYTES, Cookie, State, Users};
 use crate::payload::is_passing;
@@ -46,9 +46,9 @@ use crate::payload::is_passing;
 /// How long a client may take for its cookie.
 const GREETING: Duration = Duration::from_secs(5);
 /// How long it may take for a document and for all its streams, and for taking what it is sent.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often the listener looks whether it is to end.
-const GLANCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the listener checks whether it is to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Most connections beside the sessions that have not said yet what they are for.
 const GREETINGS: u32 = 1024;
 
@@ -65,10 +65,10 @@ struct Accepted {
 /// What all sessions share.
 #[derive(Debug)]
 struct Shared<'a> {
-    grants: &'a Grants,
+    limits: &'a Limits,
     users: Option<&'a Users>,
     waiting: Waiting,
-    door: Door,
+    udp_acceptor: UdpAcceptor,
     sessions: AtomicU32,
     stop: Arc<AtomicBool>,
 }
@@ -80,26 +80,26 @@ struct Shared<'a> {
 /// When the listener cannot be used.
 pub fn iperf3(
     listener: &TcpListener,
-    grants: &Grants,
+    limits: &Limits,
     users: Option<&Users>,
     stop: &Arc<AtomicBool>,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
     let shared = Shared {
-        grants,
+        limits,
         users,
         waiting: Mutex::default(),
         // the same address and port, which iperf3 expects
-        door: Door::open(listener.local_addr()?)?,
+        udp_acceptor: UdpAcceptor::open(listener.local_addr()?)?,
         sessions: AtomicU32::new(0),
         stop: Arc::clone(stop),
     };
     std::thread::scope(|scope| {
-        let door = std::thread::Builder::new().name("door".to_owned());
-        door.spawn_scoped(scope, || shared.door.run(stop))?;
+        let udp_acceptor = std::thread::Builder::new().name("door".to_owned());
+        udp_acceptor.spawn_scoped(scope, || shared.udp_acceptor.run(stop))?;
         let refused = |client| ended(&SessionReport::not_admitted("iperf3", client));
         let serve = |accepted| greet(&shared, accepted, ended);
-        let served = accept_each(listener, grants, stop, &refused, &serve);
+        let served = accept_each(listener, limits, stop, &refused, &serve);
         if served.is_err() {
             // the door ends with it
             stop.store(true, Ordering::Relaxed);
@@ -112,12 +112,12 @@ pub fn iperf3(
 /// ended. Others are closed at once.
 fn accept_each(
     listener: &TcpListener,
-    grants: &Grants,
+    limits: &Limits,
     stop: &AtomicBool,
     refused: &impl Fn(SocketAddr),
     serve: &(impl Fn(Accepted) + Sync),
 ) -> io::Result<()> {
-    let most = grants.sessions.saturating_add(GREETINGS);
+    let most = limits.sessions.saturating_add(GREETINGS);
     let threads = AtomicU32::new(0);
     let threads = &threads;
     listener.set_nonblocking(true)?;
@@ -125,9 +125,9 @@ fn accept_each(
         let mut place = 0;
         while !stop.load(Ordering::Relaxed) {
             // whether there is one is asked for next
-            let _ = wait_ready(listener, false, GLANCE);
+            let _ = wait_ready(listener, false, POLL_INTERVAL);
             match listener.accept() {
-                Ok((_, client)) if !grants.admit(client.ip()) => refused(client),
+                Ok((_, client)) if !limits.admit(client.ip()) => refused(client),
                 // without a thread the client sees its connection close
                 Ok(_) if threads.load(Ordering::Relaxed) >= most => {}
                 Ok((stream, _)) => {
@@ -144,7 +144,7 @@ fn accept_each(
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // one that has gone, or no descriptor for it: the next may fare better
-                Err(_) => std::thread::sleep(GLANCE),
+                Err(_) => std::thread::sleep(POLL_INTERVAL),
             }
         }
     });
@@ -164,11 +164,11 @@ fn greet(shared: &Shared, mut accepted: Accepted, ended: &impl Fn(&SessionReport
         return;
     }
     let place = shared.sessions.fetch_add(1, Ordering::Relaxed);
-    if place < shared.grants.sessions {
+    if place < shared.limits.sessions {
         ended(&session::serve(shared, accepted.stream, cookie));
     } else {
         let _ = session::announce(&mut accepted.stream, State::AccessDenied);
-        let ending = Ending::Refused(shared.grants.full());
+        let ending = Ending::Refused(shared.limits.full());
         let client = accepted.stream.peer_addr().ok();
         ended(&SessionReport { ending, ..SessionReport::of("iperf3", client) });
     }
@@ -179,7 +179,7 @@ fn cookie_of(stream: &mut TcpStream) -> io::Result<Cookie> {
     let deadline = Instant::now() + GREETING;
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut octets = [0; COOKIE_BYTES];
     let mut have = 0;
     while have < octets.len() {

@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
 use linkrate_interop::netperf::{Dialect, OmniRequest, Shape};
-use linkrate_interop::serve::{self, Ending, Grants, SessionReport};
+use linkrate_interop::serve::{self, Ending, Limits, SessionReport};
 use linkrate_sys::socket::{bind_address, ip_socket};
 use linkrate_terms::Family;
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// netperf's number of the method of `/proc/stat`, which all results of these sessions have.
 const PROC_STAT: u32 = 8;
@@ -79,20 +79,20 @@ impl Server {
     fn netperf(address: IpAddr) -> Self {
         Self::start(address, |listener, stop| {
             let networks = vec!["127.0.0.1".parse().expect("a network")];
-            let grants = Grants { networks, ..Grants::default() };
-            serve::netperf(listener, &grants, stop, &|_| {}).expect("a server");
+            let limits = Limits { networks, ..Limits::default() };
+            serve::netperf(listener, &limits, stop, &|_| {}).expect("a server");
         })
     }
 
     fn iperf3() -> Self {
         Self::start(Ipv4Addr::LOCALHOST.into(), |listener, stop| {
-            serve::iperf3(listener, &Grants::default(), None, stop, &|_| {}).expect("a server");
+            serve::iperf3(listener, &Limits::default(), None, stop, &|_| {}).expect("a server");
         })
     }
 
     fn connect(&self, port: u16) -> TcpStream {
         let stream = TcpStream::connect((self.address.ip(), port)).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a time-out");
         stream
     }
 }
@@ -198,7 +198,7 @@ fn move_payload(server: &Server, test: &str, port: u16) {
             let stranger = UdpSocket::bind("127.0.0.2:0").expect("a socket");
             stranger.send_to(b"stranger", (server.address.ip(), port)).expect("a datagram");
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-            socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+            socket.set_read_timeout(Some(TIMEOUT)).expect("a time-out");
             socket.connect((server.address.ip(), port)).expect("a server");
             for _ in 0..3 {
                 socket.send(b"?").expect("a datagram");
@@ -271,7 +271,7 @@ fn connect_from(address: Ipv4Addr, server: SocketAddr) -> TcpStream {
     bind_address(&socket, address.into()).expect("an address of this host");
     linkrate_sys::socket::connect(&socket, server).expect("a connection");
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a time-out");
     stream
 }
 
@@ -281,7 +281,7 @@ fn data_comes_from_the_client_or_from_the_address_that_it_names() {
     let other = Ipv4Addr::new(127, 0, 0, 2);
     for named in [None, Some(other)] {
         let server = Server::start(Ipv4Addr::LOCALHOST.into(), |listener, stop| {
-            serve::netperf(listener, &Grants::default(), stop, &|_| {}).expect("a server");
+            serve::netperf(listener, &Limits::default(), stop, &|_| {}).expect("a server");
         });
         let mut control = server.connect(server.address.port());
         let mut request = asked.octets.clone();
@@ -316,7 +316,7 @@ fn a_client_that_has_left_before_the_server_ends_has_left() {
         let stop = Arc::new(AtomicBool::new(false));
         std::thread::scope(|scope| {
             let ended = move |report: &SessionReport| drop(sender.send(report.ending.clone()));
-            scope.spawn(|| serve::netperf(&listener, &Grants::default(), &stop, &{ ended }));
+            scope.spawn(|| serve::netperf(&listener, &Limits::default(), &stop, &{ ended }));
             let mut control = TcpStream::connect(address).expect("a server");
             control.write_all(&asked.octets).expect("a server");
             let answer = read(&mut control, asked.octets.len());
@@ -347,7 +347,7 @@ fn play_server(
     let recorded = session(name);
     let thread = std::thread::spawn(move || {
         let (mut control, _) = listener.accept().expect("a client");
-        control.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        control.set_read_timeout(Some(TIMEOUT)).expect("a time-out");
         says(&mut control, &recorded);
     });
     (address, thread)
@@ -370,7 +370,7 @@ fn results_of_a_netserver_of_2_6_are_read_by_their_layout() {
         };
         let test = NetperfTest::ask(address, &asked, &Arc::default()).expect("a test");
         assert_ne!(test.response().data_port, 0);
-        let results = test.end(PATIENCE).expect("results");
+        let results = test.end(TIMEOUT).expect("results");
         server.join().expect("a server");
         assert!(results.received_bytes > 0 && results.seconds > 0.9);
         assert_eq!((results.cpu_method, results.cpus), (PROC_STAT, 2));
@@ -428,7 +428,7 @@ fn a_netserver_before_2_6_is_asked_by_classic_tests() {
             let test_of = NetperfTest::ask_in(Dialect::Short, address, &asked, &Arc::default());
             let test_of = test_of.expect("a test");
             assert_ne!(test_of.response().data_port, 0);
-            let results = test_of.end(PATIENCE).expect("results");
+            let results = test_of.end(TIMEOUT).expect("results");
             server.join().expect("a server");
             let octets = results.received_bytes + results.sent_bytes;
             // what the client of the recording had counted
@@ -456,15 +456,15 @@ fn a_session_of_netperf_that_asks_without_end_is_ended() {
     let (ended, endings) = channel();
     let theirs = Arc::clone(&stop);
     let server = std::thread::spawn(move || {
-        let grants = Grants { session_seconds: 1, ..Grants::default() };
+        let limits = Limits { session_seconds: 1, ..Limits::default() };
         let ended = Mutex::new(ended);
-        serve::netperf(&listener, &grants, &theirs, &|report: &SessionReport| {
+        serve::netperf(&listener, &limits, &theirs, &|report: &SessionReport| {
             let _ = ended.lock().expect("a channel").send(report.ending.clone());
         })
         .expect("a server");
     });
     let mut control = TcpStream::connect(address).expect("a connection");
-    control.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    control.set_read_timeout(Some(TIMEOUT)).expect("a time-out");
     let begun = Instant::now();
     // the rate of its CPUs, again and again
     let mut question = [0; 656];
@@ -473,10 +473,10 @@ fn a_session_of_netperf_that_asks_without_end_is_ended() {
     while control.write_all(&question).is_ok() && control.read_exact(&mut [0; 656]).is_ok() {
         answered += 1;
         std::thread::sleep(Duration::from_millis(20));
-        assert!(begun.elapsed() < PATIENCE, "it goes on");
+        assert!(begun.elapsed() < TIMEOUT, "it goes on");
     }
     assert!(answered > 1 && begun.elapsed() >= Duration::from_millis(900), "{answered}");
-    let ending = endings.recv_timeout(PATIENCE).expect("a line");
+    let ending = endings.recv_timeout(TIMEOUT).expect("a line");
     assert_eq!(ending, Ending::Refused("a session of more than 1 s".to_owned()));
     stop.store(true, Ordering::Relaxed);
     server.join().expect("a server");
@@ -525,9 +525,10 @@ fn clients_of_old_iperf3_get_through_their_sessions() {
         let ours = document(&mut control);
         let recorded: serde_json::Value =
             serde_json::from_slice(&theirs.octets[4..theirs.octets.len() - 1]).expect("results");
-        let told = |of: &serde_json::Value| of["streams"].as_array().cloned().unwrap_or_default();
-        assert_eq!(told(&ours).len(), told(&recorded).len(), "{name}");
-        for (stream, recorded) in told(&ours).iter().zip(told(&recorded)) {
+        let reported =
+            |of: &serde_json::Value| of["streams"].as_array().cloned().unwrap_or_default();
+        assert_eq!(reported(&ours).len(), reported(&recorded).len(), "{name}");
+        for (stream, recorded) in reported(&ours).iter().zip(reported(&recorded)) {
             assert_eq!(stream["id"], recorded["id"], "{name}");
             match (is_reverse, stream["bytes"].as_u64()) {
                 (true, octets) => assert!(octets >= Some(PAYLOAD as u64), "{name}: {stream}"),
@@ -582,7 +583,7 @@ fn busy_server(clients: usize) -> (SocketAddr, JoinHandle<()>) {
     let thread = std::thread::spawn(move || {
         let next = || {
             let (mut control, _) = listener.accept().expect("a client");
-            control.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+            control.set_read_timeout(Some(TIMEOUT)).expect("a time-out");
             read(&mut control, recorded[0].octets.len());
             control
         };

@@ -18,10 +18,10 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::{wait_ready, wait_writable};
 
 /// Time that an agent may take for any request except a window.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How often a wait checks whether the user interrupted.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why a request has no usable reply.
 #[derive(Debug, thiserror::Error)]
@@ -92,14 +92,14 @@ impl Connection {
     ///
     /// # Errors
     /// As [`AgentError`] says.
-    pub fn receive(&mut self, patience: Duration) -> Result<Reply, AgentError> {
+    pub fn receive(&mut self, timeout: Duration) -> Result<Reply, AgentError> {
         self.check()?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let frame = match self.arrived.take() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => {
-                    self.await_more(deadline, patience)?;
+                    self.await_more(deadline, timeout)?;
                     continue;
                 }
                 Err(error) => return Err(self.broken(error)),
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Refuses to go on after a loss.
+    /// Refuses to continue after a loss.
     fn check(&self) -> Result<(), AgentError> {
         match &self.lost {
             Some(reason) => {
@@ -133,15 +133,15 @@ impl Connection {
 
     /// An agent that reads nothing must not block the controller in a write.
     fn wait_writable(&mut self) -> Result<(), AgentError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(AgentError::Interrupted);
             }
-            match wait_writable(self.stream.as_fd(), GLANCE) {
+            match wait_writable(self.stream.as_fd(), POLL_INTERVAL) {
                 Ok(true) => return Ok(()),
                 Ok(false) if Instant::now() >= deadline => {
-                    return Err(self.lost(format!("takes no request in {} s", PATIENCE.as_secs())));
+                    return Err(self.lost(format!("takes no request in {} s", TIMEOUT.as_secs())));
                 }
                 Ok(false) => {}
                 Err(error) => return Err(self.lost(error)),
@@ -151,16 +151,16 @@ impl Connection {
 
     /// Waits until more of a frame has arrived. It never blocks inside a frame, so that an agent that
     /// stalls there delays neither an interrupt nor the deadline.
-    fn await_more(&mut self, deadline: Instant, patience: Duration) -> Result<(), AgentError> {
+    fn await_more(&mut self, deadline: Instant, timeout: Duration) -> Result<(), AgentError> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(AgentError::Interrupted);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(self.lost(format!("no answer within {} s", patience.as_secs())));
+                return Err(self.lost(format!("no answer within {} s", timeout.as_secs())));
             }
-            match wait_ready(self.stream.as_fd(), false, left.min(GLANCE)) {
+            match wait_ready(self.stream.as_fd(), false, left.min(POLL_INTERVAL)) {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(error) => return Err(self.lost(error)),
@@ -207,7 +207,7 @@ impl Connection {
         .map(drop)
     }
 
-    /// Calls `wait` for [`GLANCE`] at most, again and again until the deadline, and checks in between
+    /// Calls `wait` for [`POLL_INTERVAL`] at most, again and again until the deadline, and checks in between
     /// whether the user interrupted. Returns the reason of `wait` to end early.
     fn glance_until(
         &self,
@@ -222,7 +222,7 @@ impl Connection {
             if left.is_zero() {
                 return Ok(None);
             }
-            if let Some(reason) = wait(left.min(GLANCE))? {
+            if let Some(reason) = wait(left.min(POLL_INTERVAL))? {
                 return Ok(Some(reason));
             }
         }
@@ -234,7 +234,7 @@ impl Connection {
     /// As [`AgentError`] says.
     pub fn ask(&mut self, request: &Request) -> Result<Reply, AgentError> {
         self.send(request)?;
-        self.receive(PATIENCE)
+        self.receive(TIMEOUT)
     }
 
     /// The error for a reply of the wrong kind, after which the connection is lost.
@@ -297,7 +297,7 @@ mod tests {
         let (mut connection, there) = pair(false);
         connection.send(&Request::Clock).unwrap();
         drop(there);
-        let error = connection.receive(PATIENCE).unwrap_err();
+        let error = connection.receive(TIMEOUT).unwrap_err();
         assert_eq!(error.to_string(), "agent of sut: died");
     }
 
@@ -306,7 +306,7 @@ mod tests {
         let (mut connection, mut there) = pair(false);
         there.write_all(&[0, 0, 0, 9, b'{']).unwrap();
         drop(there);
-        let error = connection.receive(PATIENCE).unwrap_err();
+        let error = connection.receive(TIMEOUT).unwrap_err();
         assert_eq!(error.to_string(), "agent of sut: died");
     }
 
@@ -314,7 +314,7 @@ mod tests {
     fn an_agent_that_lies_about_a_length_is_lost() {
         let (mut connection, mut there) = pair(false);
         there.write_all(&[0xff; 16]).unwrap();
-        let error = connection.receive(PATIENCE).unwrap_err();
+        let error = connection.receive(TIMEOUT).unwrap_err();
         assert!(error.to_string().contains("frame of 4294967295 bytes"), "{error}");
     }
 
@@ -332,7 +332,7 @@ mod tests {
             write_message(&mut there, number, &clock(number)).unwrap();
         }
         // the first is hello, whose number none may repeat
-        let error = connection.receive(PATIENCE).unwrap_err();
+        let error = connection.receive(TIMEOUT).unwrap_err();
         assert_eq!(error.to_string(), "agent of sut: it sent reply 0 to no request");
 
         let (mut connection, mut there) = pair(false);
@@ -341,7 +341,7 @@ mod tests {
         }
         write_message(&mut there, 1, &clock(1)).unwrap();
         write_message(&mut there, 2, &clock(2)).unwrap();
-        assert_eq!(connection.receive(PATIENCE).unwrap(), clock(2));
+        assert_eq!(connection.receive(TIMEOUT).unwrap(), clock(2));
     }
 
     #[test]
@@ -398,6 +398,6 @@ mod tests {
     #[test]
     fn a_wait_ends_when_the_user_interrupts() {
         let (mut connection, _there) = pair(true);
-        assert!(matches!(connection.receive(PATIENCE), Err(AgentError::Interrupted)));
+        assert!(matches!(connection.receive(TIMEOUT), Err(AgentError::Interrupted)));
     }
 }

@@ -2,48 +2,48 @@
 //! after it decide whether the run counts.
 
 mod binding;
+mod calibration;
 mod contention;
 pub(crate) mod event;
 mod facts;
-mod measured;
 mod programs;
 #[cfg(test)]
 mod scale;
 #[cfg(any(test, fuzzing))]
 pub mod scripted;
 mod sockets;
-mod steady;
+mod warm_up;
 mod window;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use linkrate_agent::protocol::{Reply, Request, Strangers};
-use linkrate_study::belief::stack::{FirstStacks, StackChanged};
-use linkrate_study::belief::{self, Belief, Observed, Purpose, Refusal};
+use linkrate_agent::protocol::{Reply, Request, UnexpectedPeers};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
+use linkrate_study::validity::stack::{FirstStacks, StackChanged};
+use linkrate_study::validity::{self, Observed, Purpose, Rejection, Validity};
 use linkrate_sys::sched;
 use linkrate_terms::knobs::Toe;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{Family, Measurement, RunSpec, Task, TestbedSpec};
 
+use crate::backend::adapters::{Adapters, Faults};
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
-use crate::far_end::{FarEndReport, TrafficReport, agents};
-use crate::ground::adapters::{Adapters, Faults};
 use crate::measurement::{self, Reports};
+use crate::observe::{self, Baseline};
 use crate::options::LabOptions;
-use crate::placement::Seat;
-use crate::profile::{self, Crew};
-use crate::recheck::{self, Begun};
+use crate::peer::{PeerMeasurement, TrafficReport, agents};
+use crate::placement::CpuSlot;
+use crate::profile::{self, ProfiledThreads};
 use crate::testbed::{Host, Testbed};
 
+use calibration::Calibration;
 use event::Missed;
-use measured::Measured;
 pub(crate) use sockets::ends;
 use window::Windows;
 
-/// A lab: a testbed that is built anew when a run has lost it.
+/// A lab: a testbed that is built again when a run has lost it.
 #[derive(Debug)]
 pub struct Lab {
     spec: TestbedSpec,
@@ -53,10 +53,10 @@ pub struct Lab {
     built: TestbedSpec,
     facts: Facts,
     /// What was measured of the machine before the first run.
-    measured: Measured,
+    measured: Calibration,
     /// What the network stacks were made of in the first runs.
     stacks: FirstStacks,
-    seat: Seat,
+    slot: CpuSlot,
 }
 
 impl Lab {
@@ -67,9 +67,9 @@ impl Lab {
     /// # Errors
     /// [`LabError`] with the remedy where there is one.
     pub fn build(spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
-        let seat = Seat::take(spec)?;
-        let mut testbed = Testbed::build(spec, &seat.placement, &options)?;
-        let mut measured = Measured::default();
+        let slot = CpuSlot::take(spec)?;
+        let mut testbed = Testbed::build(spec, &slot.placement, &options)?;
+        let mut measured = Calibration::default();
         measured.complete(&mut testbed, options.purpose);
         let mut facts = facts::facts(&testbed, spec, &measured);
         if options.purpose == Purpose::Functions {
@@ -80,7 +80,7 @@ impl Lab {
         }
         let (spec, built) = (spec.clone(), spec.clone());
         let (testbed, stacks) = (Some(testbed), FirstStacks::default());
-        Ok(Self { spec, options, testbed, built, facts, measured, stacks, seat })
+        Ok(Self { spec, options, testbed, built, facts, measured, stacks, slot })
     }
 
     /// The testbed, if it is up.
@@ -120,7 +120,7 @@ impl Executor for Lab {
             Some(testbed) => testbed,
             None => {
                 self.built = on.into_owned();
-                let placement = &self.seat.placement;
+                let placement = &self.slot.placement;
                 Testbed::build(&self.built, placement, &self.options).map_err(|error| {
                     RunFailure { fatal: true, ..RunFailure::at(Stage::Testbed, error.to_string()) }
                 })?
@@ -128,7 +128,7 @@ impl Executor for Lab {
         };
         self.measured.complete(&mut testbed, self.options.purpose);
         let purpose = self.options.purpose;
-        let outcome = believed(&mut testbed, &self.built, spec, purpose, &mut self.stacks);
+        let outcome = validated(&mut testbed, &self.built, spec, purpose, &mut self.stacks);
         // after any failure except the refusal of a knob, agents may be in the middle of a run, and
         // a new testbed is quicker than making sure; and so it is where others changed something
         let usable = match &outcome {
@@ -165,9 +165,9 @@ fn agent_failure(stage: Stage, error: AgentError) -> RunFailure {
         AgentError::Refused(_) => stage,
     };
     let reason = match &error {
-        AgentError::Refused(refusal) => match &refusal.hint {
-            Some(hint) => format!("{refusal} (hint: {hint})"),
-            None => refusal.to_string(),
+        AgentError::Refused(rejection) => match &rejection.hint {
+            Some(hint) => format!("{rejection} (hint: {hint})"),
+            None => rejection.to_string(),
         },
         _ => error.to_string(),
     };
@@ -175,7 +175,7 @@ fn agent_failure(stage: Stage, error: AgentError) -> RunFailure {
 }
 
 /// Carries out one run and judges its figures.
-fn believed(
+fn validated(
     testbed: &mut Testbed,
     on: &TestbedSpec,
     spec: &RunSpec,
@@ -183,18 +183,19 @@ fn believed(
     first: &mut FirstStacks,
 ) -> Result<Measurement, RunFailure> {
     let (mut measured, observed) = run_on(testbed, spec, purpose, first)?;
-    let run = belief::Run { testbed: on, spec, purpose, measured: &measured, observed: &observed };
-    match belief::judge(&run) {
-        Belief::Believed { remarks } => {
+    let run =
+        validity::Run { testbed: on, spec, purpose, measured: &measured, observed: &observed };
+    match validity::judge(&run) {
+        Validity::Valid { remarks } => {
             measured.remarks.extend(remarks);
             Ok(measured)
         }
-        Belief::Disturbed(refusal) => Err(refusal.disturbance()),
-        Belief::Refused(refusal) => Err(refusal.into()),
+        Validity::Disturbed(rejection) => Err(rejection.disturbance()),
+        Validity::Rejected(rejection) => Err(rejection.into()),
     }
 }
 
-/// Carries out one run. Its figures count only if [`belief`] says so.
+/// Carries out one run. Its figures count only if [`validity`] says so.
 fn run_on(
     testbed: &mut Testbed,
     spec: &RunSpec,
@@ -205,32 +206,32 @@ fn run_on(
     if spec.profile {
         profile::prepare(testbed).map_err(|error| failure(Stage::Measure, error))?;
     }
-    let noise = testbed.ground.adapters().and_then(Adapters::await_silence);
+    let noise = testbed.backend.adapters().and_then(Adapters::drain);
     // before anything is set
     let bind =
         binding::of_run(testbed, spec, clients).map_err(|error| failure(Stage::Knob, error))?;
     let is_bound = !bind.is_empty();
-    let (ground, mut hosts) = testbed.with_clients(clients);
-    let interface = ground
+    let (backend, mut hosts) = testbed.with_clients(clients);
+    let interface = backend
         .set_knobs(&mut hosts, &spec.interface)
         .map_err(|error| failure(Stage::Knob, error))?
         .common();
     let ready = match spec.event {
         // what failed in earlier runs must not count in this one
-        Some(_) => ground.begin_anew(),
-        None => ground.await_ports(),
+        Some(_) => backend.begin_anew(),
+        None => backend.await_ports(),
     };
     ready.map_err(|error| failure(Stage::Knob, error))?;
     if spec.socket.family == Family::Ipv6 {
         // test sockets choose their congestion control themselves
         testbed.reach_over_ipv6(clients, None).map_err(|error| failure(Stage::Knob, error))?;
     }
-    let stacks = recheck::stacks(testbed, spec, clients, purpose)?;
+    let stacks = observe::stacks(testbed, spec, clients, purpose)?;
     let changes = stacks.iter().flat_map(|seen| first.changes(spec, seen));
     let changes: Vec<_> = changes.collect();
-    changes.iter().try_for_each(StackChanged::check).map_err(Refusal::disturbance)?;
-    recheck::link_rates(testbed, clients)?;
-    let links = recheck::links(testbed, clients)?;
+    changes.iter().try_for_each(StackChanged::check).map_err(Rejection::disturbance)?;
+    observe::link_rates(testbed, clients)?;
+    let links = observe::links(testbed, clients)?;
     if testbed.placement.apart {
         // clocks of two machines drift apart over a study, but hardly during a run
         for host in participants(testbed, clients) {
@@ -252,12 +253,12 @@ fn run_on(
     };
     let moves = |error: LabError| failure(Stage::Connect, error);
     if workload.is_some()
-        && let Some(adapters) = testbed.ground.adapters()
+        && let Some(adapters) = testbed.backend.adapters()
         && interface.port.toe.is_some_and(|toe| toe != Toe::Off)
     {
         adapters.attend(&mut testbed.sut).map_err(moves)?;
         if adapters.offloads(&interface) {
-            adapters.lower_all(&mut testbed.sut).map_err(moves)?;
+            adapters.offload_all(&mut testbed.sut).map_err(moves)?;
         }
     }
     let lossy = workload.is_some() && spec.loss_ppm > 0;
@@ -273,7 +274,7 @@ fn run_on(
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Windows { sut, clients: mut far_ends, adapter, event, unsteady_flows, seen: windows } =
+    let Windows { sut, clients: mut peers, adapter, event, unsteady_flows, seen: windows } =
         window::measure(testbed, spec, clients).map_err(|missed| match missed {
             Missed::Agent(error) => measured(error),
             Missed::Fault(error) => failure(Stage::Measure, error),
@@ -284,9 +285,9 @@ fn run_on(
         frames_overtaken: of.frames_overtaken.filter(|_| order_known),
         ..of
     });
-    let (mut latency, mut strangers) = (Latencies::new(), Strangers::default());
+    let (mut latency, mut unexpected_peers) = (Latencies::new(), UnexpectedPeers::default());
     let mut parts = vec![Latencies::new(); workload.map_or(0, |workload| workload.mix.len())];
-    let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
+    let mut broken = agents(&sut, &peers).find_map(|report| report.broken.clone());
     if let Some(workload) = workload.filter(|_| broken.is_none()) {
         programs::wind_up(testbed, workload, clients)
             .map_err(|error| failure(Stage::Measure, error))?;
@@ -303,8 +304,9 @@ fn run_on(
                 add(part, of_host);
             }
             add(&mut latency, &finished.latency);
-            strangers.refused = strangers.refused.saturating_add(finished.strangers.refused);
-            strangers.addresses.extend(finished.strangers.addresses);
+            unexpected_peers.refused =
+                unexpected_peers.refused.saturating_add(finished.strangers.refused);
+            unexpected_peers.addresses.extend(finished.strangers.addresses);
             // the reason that the flow gives is more precise
             if let Some(reason) = finished.broken {
                 broken = Some(format!("{}: {reason}", host.name));
@@ -315,48 +317,48 @@ fn run_on(
     if lossy {
         set_loss(testbed, 0, 0)?;
     }
-    testbed.ground.adapters().map_or(Ok(()), Adapters::forget_connections).map_err(moves)?;
+    testbed.backend.adapters().map_or(Ok(()), Adapters::forget_connections).map_err(moves)?;
     if let Some(reason) = broken {
         return Err(RunFailure::at(Stage::Measure, reason));
     }
-    let told = match workload {
+    let reported = match workload {
         Some(_) => {
-            programs::told(testbed, clients).map_err(|error| failure(Stage::Measure, error))?
+            programs::reported(testbed, clients).map_err(|error| failure(Stage::Measure, error))?
         }
         None => Vec::new(),
     };
-    if !told.is_empty() {
+    if !reported.is_empty() {
         // of datagrams, what arrived is known only now
-        far_ends = vec![FarEndReport::Traffic(TrafficReport::of_programs(&sut, &told))];
+        peers = vec![PeerMeasurement::Traffic(TrafficReport::of_programs(&sut, &reported))];
     }
-    let mut begun = Begun { knobs: interface, links, is_bound, stacks };
+    let mut baseline = Baseline { knobs: interface, links, is_bound, stacks };
     let asked = (spec, clients, purpose);
-    let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, asked, windows)?;
-    if let Some(reason) = testbed.ground.broken() {
+    let observed = observe::observe(testbed, &mut baseline, &sut, &peers, asked, windows)?;
+    if let Some(reason) = testbed.backend.broken() {
         return Err(RunFailure::at(Stage::Agent, reason));
     }
     let reports = Reports {
         sut,
-        clients: far_ends,
+        clients: peers,
         latency: latency.into_iter().collect(),
         parts: parts.into_iter().map(|part| part.into_iter().collect()).collect(),
         flows,
         by_address,
-        interface: begun.knobs,
+        interface: baseline.knobs,
         adapter,
         event: spec.event.zip(event),
-        links: begun.links,
+        links: baseline.links,
         unsteady_flows,
-        told,
+        told: reported,
         shared_cpus: testbed.placement.is_shared(),
     };
     let mut measurement = measurement::of_reports(workload, &spec.socket, reports);
-    measurement.remarks.extend(remark(&strangers));
+    measurement.remarks.extend(remark(&unexpected_peers));
     measurement.remarks.extend(noise.map(|octets| {
         format!("the links were not silent before the run: {octets} octets in 5 ms")
     }));
     if let Some(profile) = &mut measurement.profile {
-        Crew::of(testbed).claim(profile);
+        ProfiledThreads::of(testbed).claim(profile);
     }
     Ok((measurement, observed))
 }
@@ -375,19 +377,20 @@ fn add(all: &mut Latencies, of_host: &[(u64, u64)]) {
 /// Lets the links of virtual adapters lose that share of frames or cells, in millionths; 0 ends it.
 fn set_loss(testbed: &Testbed, ppm: u32, seed: u64) -> Result<(), RunFailure> {
     let faults = Faults { loss: f64::from(ppm) / 1e6, seed, ..Faults::default() };
-    let set = testbed.ground.adapters().map(|adapters| adapters.set_faults(faults));
+    let set = testbed.backend.adapters().map(|adapters| adapters.set_faults(faults));
     set.unwrap_or(Ok(())).map_err(|error| failure(Stage::Knob, error))
 }
 
 /// A remark about connections and datagrams of others on the test sockets.
-fn remark(strangers: &Strangers) -> Option<String> {
-    if strangers.refused == 0 {
+fn remark(unexpected_peers: &UnexpectedPeers) -> Option<String> {
+    if unexpected_peers.refused == 0 {
         return None;
     }
-    let addresses: Vec<String> = strangers.addresses.iter().map(ToString::to_string).collect();
+    let addresses: Vec<String> =
+        unexpected_peers.addresses.iter().map(ToString::to_string).collect();
     Some(format!(
         "test sockets refused {} connections or datagrams that did not belong to the run, from {}",
-        strangers.refused,
+        unexpected_peers.refused,
         addresses.join(", ")
     ))
 }

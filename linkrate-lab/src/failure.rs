@@ -181,7 +181,7 @@ mod tests {
         slots.extend([100; 200]);
         let before = rate(&slots[..100], 1_000_000);
         assert_eq!(restored(&slots, 1_000_000, 100, before), Some(110));
-        // traffic that has such gaps by itself goes on
+        // traffic that has such gaps by itself continues
         let bursts: Vec<u64> = (0..300).map(|slot| if slot % 10 == 0 { 1000 } else { 0 }).collect();
         let before = rate(&bursts[..100], 1_000_000);
         assert_eq!(restored(&bursts, 1_000_000, 100, before), Some(100));

@@ -1,23 +1,23 @@
 //! The hosts of a fleet: a lab for each pair, whose agents live as long as the pair's turn.
 //!
 //! The agents of a turn are started when it begins and end with it, and so restore their
-//! interfaces; no agent waits while others are measured. A node is a far end, whatever carries its agent.
+//! interfaces; no agent waits while others are measured. A node is a peer, whatever carries its agent.
 
 use std::collections::BTreeMap;
 use std::thread;
 
 use linkrate_agent::protocol::InterfaceFacts;
-use linkrate_study::belief::Purpose;
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_study::fleet::results::fact_name;
 use linkrate_study::fleet::runner::FleetExecutor;
 use linkrate_study::fleet::{ASKED_AT_ONCE, Fleet, Node, Pair};
+use linkrate_study::validity::Purpose;
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::spec::Adapter;
 
+use crate::backend::existing;
 use crate::error::LabError;
 use crate::executor::{Lab, failure};
-use crate::ground::existing;
 use crate::host::Host;
 use crate::options::LabOptions;
 
@@ -85,11 +85,11 @@ impl LabFleet {
     fn leave_out_common_sysctls(&mut self) {
         let facts = &self.facts.facts;
         let nodes = self.fleet.all_nodes().map(|node| node.name.as_str());
-        let told: Vec<&str> =
+        let reported: Vec<&str> =
             nodes.filter(|node| facts.contains_key(&fact_name(node, "kernel"))).collect();
-        let prefixes: Vec<String> = told.iter().map(|node| fact_name(node, "")).collect();
+        let prefixes: Vec<String> = reported.iter().map(|node| fact_name(node, "")).collect();
         let is_common = |fact: &str| {
-            let mut values = told.iter().map(|node| facts.get(&fact_name(node, fact)));
+            let mut values = reported.iter().map(|node| facts.get(&fact_name(node, fact)));
             let first = values.next();
             values.all(|value| Some(value) == first)
         };
@@ -106,7 +106,7 @@ impl LabFleet {
         existing::elsewhere(&node.end, &self.fleet.program, None, &self.options)
     }
 
-    /// What a node tells of itself and of its interface.
+    /// What a node reports on itself and of its interface.
     fn facts_of(&self, node: &Node) -> Result<BTreeMap<String, String>, LabError> {
         let mut host = self.start(node)?;
         let described = host.describe(&node.interface);

@@ -1,6 +1,6 @@
 //! A host of a testbed: a process with an agent, the protocol to it, its clock and its CPUs.
 //!
-//! [`crate::far_end`] starts the process; [`crate::ground`] makes its interfaces.
+//! [`crate::peer`] starts the process; [`crate::backend`] makes its interfaces.
 
 mod carrier;
 
@@ -17,14 +17,14 @@ use linkrate_agent::protocol::{
 };
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::{SysError, SysResult};
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
 
-use crate::connection::{AgentError, Connection, PATIENCE, expect_reply};
+use crate::connection::{AgentError, Connection, TIMEOUT, expect_reply};
 use crate::error::LabError;
-use crate::far_end::{FarProgram, Words};
 use crate::options::LabOptions;
+use crate::peer::{PeerServer, StderrLines};
 
 pub(crate) use carrier::Carrier;
 
@@ -51,7 +51,7 @@ pub struct Host {
     pub cpus: CpuSet,
     carrier: Carrier,
     /// Its standard error, if that is not the controller's.
-    words: Option<Words>,
+    words: Option<StderrLines>,
     /// Existing interfaces that its agent restores at its end.
     held: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl Drop for Host {
             words.finish();
         }
         if let Some(doubt) = doubt(&self.name, self.pid(), &self.held, &ended) {
-            tell::line(doubt);
+            stderr::line(doubt);
         }
     }
 }
@@ -107,22 +107,22 @@ impl Host {
         carrier: impl Into<Carrier>,
         options: &LabOptions,
     ) -> Result<Self, Box<(AgentError, Carrier)>> {
-        Self::greet_within(PATIENCE, name, carrier, options)
+        Self::greet_within(TIMEOUT, name, carrier, options)
     }
 
-    /// The same with an agent that may take `patience` to start.
+    /// The same with an agent that may take `timeout` to start.
     ///
     /// # Errors
     /// As [`greet`](Self::greet).
     pub(crate) fn greet_within(
-        patience: Duration,
+        timeout: Duration,
         name: &str,
         carrier: impl Into<Carrier>,
         options: &LabOptions,
     ) -> Result<Self, Box<(AgentError, Carrier)>> {
         let carrier = carrier.into();
         let greeted =
-            converse(patience, name, &carrier, options).and_then(|(mut connection, hello)| {
+            converse(timeout, name, &carrier, options).and_then(|(mut connection, hello)| {
                 let clock = read_clock(&mut connection)?;
                 Ok((connection, hello, clock))
             });
@@ -143,7 +143,7 @@ impl Host {
     }
 
     /// With its standard error.
-    pub(crate) fn with_words(mut self, words: Words) -> Self {
+    pub(crate) fn with_words(mut self, words: StderrLines) -> Self {
         self.words = Some(words);
         self
     }
@@ -326,8 +326,8 @@ pub(crate) struct Participants<'a> {
     pub(crate) sut: &'a mut Host,
     /// In the order of the interfaces that lead to them.
     pub(crate) clients: &'a mut [Client],
-    /// Programs of others in their place; in the same order.
-    pub(crate) programs: &'a [FarProgram],
+    /// Third-party programs in their place; in the same order.
+    pub(crate) programs: &'a [PeerServer],
 }
 
 impl Participants<'_> {
@@ -339,7 +339,7 @@ impl Participants<'_> {
 
 /// The interfaces of the system under test that lead to `clients`, or to `programs`, each once, in their
 /// order.
-pub(crate) fn sut_interfaces(clients: &[Client], programs: &[FarProgram]) -> Vec<String> {
+pub(crate) fn sut_interfaces(clients: &[Client], programs: &[PeerServer]) -> Vec<String> {
     let of_clients = clients.iter().map(|client| &client.sut_interface);
     let of_programs = programs.iter().map(|program| &program.sut_interface);
     let mut names: Vec<String> = of_clients.chain(of_programs).cloned().collect();
@@ -354,7 +354,7 @@ pub(crate) fn typed_name(name: &str) -> String {
 
 /// Says hello to the agent behind `carrier`.
 fn converse(
-    patience: Duration,
+    timeout: Duration,
     name: &str,
     carrier: &Carrier,
     options: &LabOptions,
@@ -365,7 +365,7 @@ fn converse(
     let mut connection = Connection::new(name.to_owned(), socket.into(), Arc::clone(&options.stop));
     let hello = Request::Hello { version: PROTOCOL_VERSION };
     connection.send(&hello)?;
-    match connection.receive(patience)? {
+    match connection.receive(timeout)? {
         Reply::Hello(hello) => Ok((connection, hello)),
         _ => Err(connection.unexpected("hello")),
     }

@@ -3,14 +3,15 @@
 use linkrate_agent::protocol::{IntervalReport, PartReport, WindowReport};
 use linkrate_terms::intervals::Interval;
 
-use crate::far_end::FarEndReport;
+use crate::peer::PeerMeasurement;
 
 /// The intervals of the system under test, with what the clients counted in theirs.
 ///
 /// Each agent reads its counters when its thread gets the CPU, so intervals of the same number differ by some
 /// 0.1 ms. What a client counted is scaled to the length that the interval has on the system under test.
-pub fn of_reports(sut: &WindowReport, clients: &[FarEndReport]) -> Vec<Interval> {
-    let known: Vec<&WindowReport> = clients.iter().filter_map(FarEndReport::everything).collect();
+pub fn of_reports(sut: &WindowReport, clients: &[PeerMeasurement]) -> Vec<Interval> {
+    let known: Vec<&WindowReport> =
+        clients.iter().filter_map(PeerMeasurement::everything).collect();
     let all_known = known.len() == clients.len();
     let lengths = |of: &[IntervalReport], number: usize| {
         let begin_ns =
@@ -32,7 +33,7 @@ pub fn of_reports(sut: &WindowReport, clients: &[FarEndReport]) -> Vec<Interval>
     of_sut
         .map(|(number, interval)| Interval {
             end_ns: interval.end_ns,
-            // programs of others tell nothing of single intervals
+            // third-party programs tell nothing of single intervals
             transmit_bytes: match all_known {
                 true => of_clients(number, |moved| moved.received_bytes),
                 false => (interval.moved.sent_bytes as f64 * arrived).round() as u64,
@@ -49,8 +50,8 @@ pub fn of_reports(sut: &WindowReport, clients: &[FarEndReport]) -> Vec<Interval>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::far_end::TrafficReport;
     use crate::measurement::tests::window;
+    use crate::peer::TrafficReport;
 
     fn with(intervals: &[(u64, u64, u64, u64)]) -> WindowReport {
         let of = intervals.iter().map(|&(end_ns, sent_bytes, received_bytes, transactions)| {
@@ -64,8 +65,8 @@ mod tests {
     fn what_a_client_counts_is_scaled_to_the_interval_of_the_system_under_test() {
         let sut = with(&[(100, 1000, 5, 0), (200, 1000, 5, 0)]);
         let clients = [
-            FarEndReport::from(with(&[(50, 0, 400, 8), (150, 0, 900, 7)])),
-            FarEndReport::from(with(&[(100, 0, 30, 0)])),
+            PeerMeasurement::from(with(&[(50, 0, 400, 8), (150, 0, 900, 7)])),
+            PeerMeasurement::from(with(&[(100, 0, 30, 0)])),
         ];
         let found = of_reports(&sut, &clients);
         let figures = found.iter().map(|one| (one.end_ns, one.transmit_bytes, one.transactions));
@@ -74,9 +75,9 @@ mod tests {
     }
 
     #[test]
-    fn with_a_program_as_far_end_the_sender_counts() {
+    fn with_a_program_as_peer_the_sender_counts() {
         let sut = WindowReport { sent_bytes: 1000, ..with(&[(100, 1000, 5, 9)]) };
-        let clients = [FarEndReport::Traffic(TrafficReport::of_programs(&sut, &[]))];
+        let clients = [PeerMeasurement::Traffic(TrafficReport::of_programs(&sut, &[]))];
         let found = of_reports(&sut, &clients);
         assert_eq!((found[0].transmit_bytes, found[0].transactions), (1000, 9));
     }

@@ -1,45 +1,45 @@
 //! Traffic over IPv6 between the hosts that linkrate makes.
 //!
-//! Hosts reach each other over IPv4 from the beginning. IPv6 is set anew for each run that asks for it, and
-//! in labs that stay up after each setting of a port: the kernel forgets routes of IPv6 while the MTU of
-//! their interface is below 1280.
+//! Hosts reach each other over IPv4 from the beginning. IPv6 is set again for each run that asks for it,
+//! and in labs that stay up after each setting of a port: the kernel forgets routes of IPv6 while the MTU
+//! of their interface is below 1280.
 
 use linkrate_agent::protocol::{Ipv6Setup, Request};
 use linkrate_terms::model::LinkKind;
 use linkrate_terms::topology::ipv6_address;
 
+use crate::backend::{Adapters, Backend};
 use crate::error::LabError;
-use crate::ground::{Adapters, Ground};
 use crate::host::{Client, Host};
 
 /// Lets the system under test and `clients` reach each other over IPv6. The TCP sockets of all programs use
 /// `congestion`, if there is one.
 ///
 /// # Errors
-/// The ground or the kernel has no IPv6.
+/// The backend or the kernel has no IPv6.
 pub(crate) fn reach(
-    ground: &Ground,
+    backend: &Backend,
     sut: &mut Host,
     clients: &mut [Client],
     congestion: Option<&str>,
 ) -> Result<(), LabError> {
-    if !carried(ground) {
+    if !carried(backend) {
         return Err(LabError::Invalid {
             what: "family ipv6 on this testbed".to_owned(),
             hint: "use family ipv4, or an Ethernet adapter that linkrate makes".to_owned(),
         });
     }
-    let adapters = ground.adapters();
+    let adapters = backend.adapters();
     clients.iter_mut().try_for_each(|client| join(sut, client, adapters, congestion))
 }
 
 /// Whether frames of IPv6 pass between the hosts: ATM fabrics and routers know IPv4 alone.
-fn carried(ground: &Ground) -> bool {
-    match ground {
-        Ground::Veth(_) => true,
-        // programs of others have addresses of their own, and agents have not
-        Ground::Existing(existing) => !existing.programs.is_empty(),
-        Ground::Adapters(adapters) => {
+fn carried(backend: &Backend) -> bool {
+    match backend {
+        Backend::Veth(_) => true,
+        // third-party programs have addresses of their own, and agents have not
+        Backend::Existing(existing) => !existing.programs.is_empty(),
+        Backend::Adapters(adapters) => {
             let mut segments = adapters.segments().iter();
             adapters.model().link == LinkKind::Ethernet
                 && segments.all(|segment| segment.topology.gateways().is_none())

@@ -1,44 +1,44 @@
-//! Testbeds: hosts, the ground they stand on, CPU placement; the executor that studies run on; labs
+//! Testbeds: hosts, the backend they stand on, CPU placement; the executor that studies run on; labs
 //! that stay up.
 //!
 //! Arrows point down: a module uses those below it.
 //!
 //! - [`executor`] carries out runs: it sets knobs, lets flows connect, opens the window on all hosts
-//!   at once, and checks with [`recheck`] that nothing changed. [`measurement`] makes one
+//!   at once, and checks with [`observe`] that nothing changed. [`measurement`] makes one
 //!   measurement of all reports, `profile` names the owners of sampled threads.
 //! - [`control`] keeps a lab up for people: it answers requests to look at the lab and change it.
 //! - [`testbed`] is what both use: a system under test and its clients, joined by the segments of a
 //!   [`Topology`](linkrate_terms::topology::Topology).
-//! - [`ground`] is what a testbed stands on: veth pairs, virtual adapters, or existing interfaces.
-//!   Each ground builds, sets and reads back its interfaces, and collects evidence; `readback`
+//! - [`backend`] is what a testbed stands on: veth pairs, virtual adapters, or existing interfaces.
+//!   Each backend builds, sets and reads back its interfaces, and collects evidence; `readback`
 //!   compares every interface with the request.
-//! - [`far_end`] starts agents on this machine and on others, and types their reports.
+//! - [`peer`] starts agents on this machine and on others, and types their reports.
 //! - [`host`] is a host with its agent; [`connection`] is the controller's end of the protocol.
 //! - [`placement`] decides the CPUs of each role; [`congestion`] checks names of algorithms.
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod backend;
 pub mod congestion;
 pub mod connection;
 pub mod control;
 mod error;
 pub mod executor;
 mod failure;
-pub mod far_end;
 mod fleet;
-pub mod ground;
 pub mod host;
 mod intervals;
 mod ipv6;
 mod latencies;
 pub mod measurement;
+pub mod observe;
 mod options;
+pub mod peer;
 pub mod placement;
 mod profile;
 mod readback;
-pub mod recheck;
 pub mod testbed;
 
 pub use error::LabError;

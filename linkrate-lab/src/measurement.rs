@@ -9,14 +9,14 @@ use linkrate_terms::measurement::{
     SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_terms::mix::MixPart;
-use linkrate_terms::told::{Told, ToldDatagrams};
+use linkrate_terms::peer_report::{PeerDatagrams, PeerReport};
 use linkrate_terms::{CpuSet, Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
 use crate::executor::event::Seen;
 use crate::failure;
-use crate::far_end::{FarEndReport, TrafficReport, agents};
 use crate::intervals;
 use crate::latencies;
+use crate::peer::{PeerMeasurement, TrafficReport, agents};
 
 /// All reports of one run.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Reports {
     /// The system under test.
     pub sut: WindowReport,
     /// The clients that took part.
-    pub clients: Vec<FarEndReport>,
+    pub clients: Vec<PeerMeasurement>,
     /// Latencies as (nanoseconds, count), all clients.
     pub latency: Vec<(u64, u64)>,
     /// The same of each workload of a mix; empty without one.
@@ -43,8 +43,8 @@ pub struct Reports {
     pub links: Vec<LinkEvidence>,
     /// Flows that did not move steadily when the window opened.
     pub unsteady_flows: u32,
-    /// What programs of others at the far ends told.
-    pub told: Vec<Told>,
+    /// What third-party programs at the peers told.
+    pub told: Vec<PeerReport>,
     /// Whether both roles share their CPUs.
     pub shared_cpus: bool,
 }
@@ -55,9 +55,9 @@ pub fn of_reports(
     socket: &SocketKnobs,
     reports: Reports,
 ) -> Measurement {
-    let (sut, far_ends) = (TrafficReport::of(&reports.sut), traffic_of_clients(&reports));
-    let traffic = workload
-        .map_or_else(Traffic::default, |workload| traffic_between(workload, &sut, &far_ends));
+    let (sut, peers) = (TrafficReport::of(&reports.sut), traffic_of_clients(&reports));
+    let traffic =
+        workload.map_or_else(Traffic::default, |workload| traffic_between(workload, &sut, &peers));
     let parts = workload.map_or_else(Vec::new, |workload| parts(workload, &reports));
     // times of different things have no percentiles together
     let timed = workload.is_none_or(|workload| workload.timed_item().is_some());
@@ -85,7 +85,7 @@ pub fn of_reports(
     });
     let facts = reports.flows.clone().unwrap_or_default();
     let [disciplines_opened, disciplines_closed] = &reports.sut.disciplines;
-    let known: Vec<_> = reports.clients.iter().map(FarEndReport::everything).collect();
+    let known: Vec<_> = reports.clients.iter().map(PeerMeasurement::everything).collect();
     let client_disciplines = known.iter().enumerate().filter_map(|(number, report)| {
         let [opened, closed] = &report.as_ref()?.disciplines;
         Some(discipline::of_client(number, &discipline::over_window(opened, closed)))
@@ -158,8 +158,7 @@ fn client_part(report: &&WindowReport) -> ClientPart {
     }
 }
 
-/// The most by which the times of threads may be of moments before or behind the window of the CPUs, at both edges
-/// together, ns for each CPU.
+/// Largest skew between thread times and the CPU window, both edges together, ns per CPU.
 const EDGES_NS: u64 = 4_000_000;
 
 /// CPU time that linkrate's own threads had of the CPUs of a role, at least: those of its agents and, as
@@ -176,8 +175,8 @@ fn own_threads_ns(cpu: &CpuUse, threads: &[ThreadTime]) -> u64 {
     let edges_ns = EDGES_NS * cpus.len() as u64;
     let (of_agents, of_adapters) = (sum(&cpu.threads), sum(threads));
     // an agent knows its own edges
-    let told = cpu.own_threads_ns.saturating_add(of_adapters.saturating_sub(edges_ns));
-    told.max(of_agents.saturating_add(of_adapters).saturating_sub(edges_ns))
+    let reported = cpu.own_threads_ns.saturating_add(of_adapters.saturating_sub(edges_ns));
+    reported.max(of_agents.saturating_add(of_adapters).saturating_sub(edges_ns))
 }
 
 fn empty_like(cpu: &CpuUse) -> CpuUse {
@@ -234,15 +233,15 @@ fn traffic_between(workload: &Workload, sut: &TrafficReport, clients: &[TrafficR
 }
 
 fn traffic_of_clients(reports: &Reports) -> Vec<TrafficReport> {
-    reports.clients.iter().map(FarEndReport::traffic).collect()
+    reports.clients.iter().map(PeerMeasurement::traffic).collect()
 }
 
 /// What each workload of a mix did.
 fn parts(workload: &Workload, reports: &Reports) -> Vec<PartMeasured> {
     let of = |(number, part): (usize, &MixPart)| {
         let sut = TrafficReport::of_part(&reports.sut, number);
-        // a foreign program runs one workload, which no mix has
-        let clients = reports.clients.iter().filter_map(FarEndReport::everything);
+        // a third-party program runs one workload, which no mix has
+        let clients = reports.clients.iter().filter_map(PeerMeasurement::everything);
         let clients: Vec<_> =
             clients.map(|report| TrafficReport::of_part(report, number)).collect();
         let steps = reports.parts.get(number).map_or(&[][..], Vec::as_slice);
@@ -253,31 +252,31 @@ fn parts(workload: &Workload, reports: &Reports) -> Vec<PartMeasured> {
     workload.mix.iter().enumerate().map(of).collect()
 }
 
-/// A counter of all far ends together; the sum stays at the largest number, whatever they report.
+/// A counter of all peers together; the sum stays at the largest number, whatever they report.
 fn total(reports: &[TrafficReport], counter: fn(&TrafficReport) -> u64) -> u64 {
     reports.iter().map(counter).fold(0, u64::saturating_add)
 }
 
-/// What is known of programs of others.
-fn told(told: &[Told]) -> String {
-    let each = told.iter().map(|told| {
-        let cpu = told.cpu_percent.zip(told.cpu_method.as_ref());
+/// What is known of third-party programs.
+fn reported(reported: &[PeerReport]) -> String {
+    let each = reported.iter().map(|reported| {
+        let cpu = reported.cpu_percent.zip(reported.cpu_method.as_ref());
         let cpu = cpu.map(|(percent, method)| format!(", CPU {percent:.1} % ({method})"));
-        let resent = told.retransmits.map(|count| format!(", {count} segments sent again"));
-        let bytes = told.bytes;
+        let resent = reported.retransmits.map(|count| format!(", {count} segments sent again"));
+        let bytes = reported.bytes;
         let (cpu, resent) = (cpu.unwrap_or_default(), resent.unwrap_or_default());
-        let lost = told.datagrams.as_ref().map(lost).unwrap_or_default();
+        let lost = reported.datagrams.as_ref().map(lost).unwrap_or_default();
         // iperf 3.1 tells no time
-        let time = Some(told.seconds).filter(|seconds| *seconds > 0.0);
+        let time = Some(reported.seconds).filter(|seconds| *seconds > 0.0);
         let time = time.map(|seconds| format!(" in {seconds:.2} s")).unwrap_or_default();
-        let omitted = match told.omitted_seconds {
+        let omitted = match reported.omitted_seconds {
             0 => String::new(),
             seconds => format!(" behind the first {seconds} s"),
         };
-        format!("{} counted {bytes} B{time}{omitted}{cpu}{resent}{lost}", told.program)
+        format!("{} counted {bytes} B{time}{omitted}{cpu}{resent}{lost}", reported.program)
     });
     let each = each.collect::<Vec<_>>().join("; ");
-    match told.iter().any(|told| told.datagrams.is_some()) {
+    match reported.iter().any(|reported| reported.datagrams.is_some()) {
         false => format!(
             "payload to programs of others is what they acknowledged within the window; of the whole test, {each}"
         ),
@@ -289,12 +288,12 @@ fn told(told: &[Told]) -> String {
 }
 
 /// What was lost of datagrams.
-fn lost(told: &ToldDatagrams) -> String {
-    let ways = [("to it", told.from_sut), ("from it", told.to_sut)];
+fn lost(reported: &PeerDatagrams) -> String {
+    let ways = [("to it", reported.from_sut), ("from it", reported.to_sut)];
     let lost = ways.into_iter().filter_map(|(way, both)| {
         both.arrived().map(|arrived| format!(", {:.2} % {way} lost", (1.0 - arrived) * 100.0))
     });
-    let jitter = told.jitter_seconds.map(|seconds| format!(", jitter {:.3} ms", seconds * 1e3));
+    let jitter = reported.jitter_seconds.map(|seconds| format!(", jitter {:.3} ms", seconds * 1e3));
     lost.chain(jitter).collect()
 }
 
@@ -319,11 +318,11 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
                     "client {number} reports its traffic alone: its CPU use, sockets and latencies are \
                      unknown"
                 ),
-                false => told(&reports.told),
+                false => reported(&reports.told),
             });
         }
     }
-    let traffic: Vec<_> = reports.clients.iter().map(FarEndReport::traffic).collect();
+    let traffic: Vec<_> = reports.clients.iter().map(PeerMeasurement::traffic).collect();
     let timeouts = total(&traffic, |client| client.timeouts);
     if timeouts > 0 && workload.is_some_and(|workload| workload.kind.is_udp()) {
         remarks.push(format!(
@@ -409,7 +408,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_foreign_far_end_counts_with_its_traffic_alone() {
+    fn a_third_party_peer_counts_with_its_traffic_alone() {
         let foreign = TrafficReport {
             seconds: 1.5,
             received_bytes: 3_000,
@@ -418,7 +417,7 @@ pub(crate) mod tests {
         };
         let reports = Reports {
             sut: window(4_000, 500),
-            clients: vec![window(600, 1_000).into(), FarEndReport::Traffic(foreign)],
+            clients: vec![window(600, 1_000).into(), PeerMeasurement::Traffic(foreign)],
             latency: Vec::new(),
             parts: Vec::new(),
             flows: None,
@@ -448,7 +447,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_remark_leaves_out_what_a_program_does_not_tell() {
-        let old = Told {
+        let old = PeerReport {
             program: "iperf3:lab2".to_owned(),
             bytes: 7,
             bytes_here: 7,
@@ -461,12 +460,12 @@ pub(crate) mod tests {
             datagrams: None,
         };
         assert!(
-            told(std::slice::from_ref(&old))
+            reported(std::slice::from_ref(&old))
                 .ends_with("of the whole test, iperf3:lab2 counted 7 B")
         );
-        let new = Told { seconds: 1.5, ..old };
-        assert!(told(std::slice::from_ref(&new)).ends_with("counted 7 B in 1.50 s"));
-        let omits = Told { omitted_seconds: 1, ..new };
-        assert!(told(&[omits]).ends_with("counted 7 B in 1.50 s behind the first 1 s"));
+        let new = PeerReport { seconds: 1.5, ..old };
+        assert!(reported(std::slice::from_ref(&new)).ends_with("counted 7 B in 1.50 s"));
+        let omits = PeerReport { omitted_seconds: 1, ..new };
+        assert!(reported(&[omits]).ends_with("counted 7 B in 1.50 s behind the first 1 s"));
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use linkrate_study::belief::Purpose;
+use linkrate_study::validity::Purpose;
 
 /// The program for other machines that have no linkrate of this version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct LabOptions {
     pub slurm_options: Option<Vec<String>>,
     /// Set when the user interrupts; ends every wait.
     pub stop: Arc<AtomicBool>,
-    /// Congestion control of the routes, for foreign programs in the lab. Runs leave it out,
+    /// Congestion control of the routes, for third-party programs in the lab. Runs leave it out,
     /// because the choice of a route overrides the choice of a socket.
     pub route_congestion: Option<String>,
     /// What runs are for: whether other programs may be at work meanwhile, and whether what the machine itself adds

@@ -1,6 +1,6 @@
 //! CPUs by role: those of the system under test, and those of all other processes.
 
-use linkrate_study::belief::Strayed;
+use linkrate_study::validity::Strayed;
 use linkrate_sys::cpus;
 use linkrate_sys::sched;
 use linkrate_terms::measurement::ThreadTime;
@@ -68,13 +68,13 @@ impl Placement {
 /// The controller's place: CPUs by role, with the calling thread bound to the controller's, so that
 /// its work is not the system under test's. Dropping it gives the thread its former CPUs back.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct CpuSlot {
     pub(crate) placement: Placement,
     /// CPUs of the thread before.
     home: CpuSet,
 }
 
-impl Seat {
+impl CpuSlot {
     /// Chooses the placement that `spec` asks for and binds the calling thread.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for CpuSlot {
     fn drop(&mut self) {
         // a CPU that has gone offline since must not fail the end of a lab
         let _ = sched::set_affinity(sched::current_thread(), &self.home);

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use linkrate_agent::protocol::Request;
 use linkrate_terms::profile::{Owner, Profile, TaskSamples};
 
+use crate::backend::Threads;
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::ground::Threads;
 use crate::testbed::Testbed;
 
 /// Prepares the system under test's agent once for each testbed: it reads some megabytes of names,
@@ -35,19 +35,19 @@ pub(crate) fn cannot(error: AgentError) -> LabError {
 
 /// The threads that linkrate runs beside the system under test's own.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct ProfiledThreads {
     controller: u32,
     /// Process ids of the clients' agents.
     clients: BTreeSet<u32>,
     threads: Threads,
 }
 
-impl Crew {
+impl ProfiledThreads {
     pub(crate) fn of(testbed: &Testbed) -> Self {
         Self {
             controller: std::process::id(),
             clients: testbed.clients.iter().map(|client| client.host.pid()).collect(),
-            threads: testbed.ground.threads(),
+            threads: testbed.backend.threads(),
         }
     }
 
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_thread_has_an_owner() {
-        let crew = Crew {
+        let profiled = ProfiledThreads {
             controller: 10,
             clients: [20, 30].into(),
             threads: Threads { drivers: [11, 12].into(), devices: [13].into() },
@@ -107,7 +107,7 @@ mod tests {
         let tasks =
             expected.iter().map(|(process, thread, before, _)| task(*process, *thread, *before));
         let mut profile = Profile { tasks: tasks.collect(), ..Profile::default() };
-        crew.claim(&mut profile);
+        profiled.claim(&mut profile);
         for (task, (process, thread, _, owner)) in profile.tasks.iter().zip(expected) {
             assert_eq!(task.owner, owner, "{process} {thread}");
         }

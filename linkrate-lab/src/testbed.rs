@@ -1,38 +1,38 @@
-//! A testbed: hosts on their ground, joined, placed and ready to measure.
+//! A testbed: hosts on their backend, joined, placed and ready to measure.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use linkrate_adapter::{CAPTURE_PATIENCE, CaptureEnding};
+use linkrate_adapter::{CAPTURE_TIMEOUT, CaptureEnding};
 use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_sys::sched::Ahead;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::topology::{Segment, Topology};
 use linkrate_terms::{Family, InterfaceKnobs, TestbedSpec};
 
+use crate::backend::{self, Adapters, Backend, Built};
 use crate::error::LabError;
-use crate::far_end::{FarProgram, Namespaces};
-use crate::ground::{self, Adapters, Built, Ground};
 use crate::host::{Participants, sut_interfaces};
 use crate::ipv6;
+use crate::peer::{Namespaces, PeerServer};
 use crate::placement::Placement;
 use crate::readback::EffectiveKnobs;
 
-pub use crate::ground::ReceiveSteering;
+pub use crate::backend::ReceiveSteering;
 pub use crate::host::{Client, Host};
 pub use crate::options::LabOptions;
 
-/// Hosts on their ground, up and ready.
+/// Hosts on their backend, up and ready.
 #[derive(Debug)]
 pub struct Testbed {
-    /// The ground; dropped before the hosts, whose interfaces it holds.
-    pub ground: Ground,
+    /// The backend; dropped before the hosts, whose interfaces it holds.
+    pub backend: Backend,
     /// The system under test.
     pub sut: Host,
     /// Its clients, in the order of the ports that lead to them.
     pub clients: Vec<Client>,
-    /// Programs of others in the place of clients; in the same order.
-    pub(crate) programs: Vec<FarProgram>,
+    /// Third-party programs in the place of clients; in the same order.
+    pub(crate) programs: Vec<PeerServer>,
     /// CPUs by role.
     pub placement: Placement,
     /// The source of the system under test's idle time.
@@ -87,11 +87,11 @@ impl Testbed {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
-        let built = Ground::build(spec, &topology, placement, options)?;
+        let built = Backend::build(spec, &topology, placement, options)?;
         Self::of(built, topology, spec, placement)
     }
 
-    /// The testbed of hosts on their ground.
+    /// The testbed of hosts on their backend.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
@@ -101,7 +101,7 @@ impl Testbed {
         spec: &TestbedSpec,
         placement: &Placement,
     ) -> Result<Self, LabError> {
-        let Built { ground, mut sut, mut clients, programs, namespaces, receive_steering } = built;
+        let Built { backend, mut sut, mut clients, programs, namespaces, receive_steering } = built;
         let mut placement = placement.clone();
         if placement.apart {
             // on another machine they are known once it was asked
@@ -112,7 +112,7 @@ impl Testbed {
             placement.clients = client.host.cpus.clone();
         }
         Ok(Self {
-            ground,
+            backend,
             sut,
             clients,
             programs,
@@ -139,17 +139,17 @@ impl Testbed {
         )
     }
 
-    /// How many clients of a run there are at most: hosts, or programs of others.
+    /// How many clients of a run there are at most: hosts, or third-party programs.
     pub(crate) fn most_clients(&self) -> usize {
         self.clients.len().max(self.programs.len())
     }
 
-    /// The ground, and the hosts of a run with the first `clients` clients.
-    pub(crate) fn with_clients(&mut self, clients: usize) -> (&Ground, Participants<'_>) {
+    /// The backend, and the hosts of a run with the first `clients` clients.
+    pub(crate) fn with_clients(&mut self, clients: usize) -> (&Backend, Participants<'_>) {
         let programs = &self.programs[..clients.min(self.programs.len())];
         let clients = clients.min(self.clients.len());
         let clients = &mut self.clients[..clients];
-        (&self.ground, Participants { sut: &mut self.sut, clients, programs })
+        (&self.backend, Participants { sut: &mut self.sut, clients, programs })
     }
 
     /// Sets knobs on one port of the system under test, and at the clients behind it those that go
@@ -167,11 +167,11 @@ impl Testbed {
         let count = self.clients[first..].iter().take_while(|client| behind(client)).count();
         let clients = &mut self.clients[first..first + count];
         let mut hosts = Participants { sut: &mut self.sut, clients, programs: &[] };
-        let effective = self.ground.set_knobs(&mut hosts, asked)?;
+        let effective = self.backend.set_knobs(&mut hosts, asked)?;
         // below, the kernel has no IPv6 on the interface
         let is_large = asked.mtu.is_none_or(|mtu| mtu >= Family::Ipv6.smallest_mtu());
         if let Some(Ipv6 { congestion }) = self.keeps_ipv6.as_ref().filter(|_| is_large) {
-            ipv6::reach(&self.ground, &mut self.sut, clients, congestion.as_deref())?;
+            ipv6::reach(&self.backend, &mut self.sut, clients, congestion.as_deref())?;
         }
         Ok(effective)
     }
@@ -180,19 +180,19 @@ impl Testbed {
     /// of all programs use `congestion`, if there is one.
     ///
     /// # Errors
-    /// The ground or the kernel has no IPv6.
+    /// The backend or the kernel has no IPv6.
     pub fn reach_over_ipv6(
         &mut self,
         clients: usize,
         congestion: Option<&str>,
     ) -> Result<(), LabError> {
-        let (ground, hosts) = (&self.ground, &mut self.clients);
+        let (backend, hosts) = (&self.backend, &mut self.clients);
         let clients = clients.min(hosts.len());
-        ipv6::reach(ground, &mut self.sut, &mut hosts[..clients], congestion)
+        ipv6::reach(backend, &mut self.sut, &mut hosts[..clients], congestion)
     }
 
-    /// The same for all clients, also for those to come, whatever is set. Nothing where the ground or the kernel
-    /// has no IPv6.
+    /// The same for all clients, also for those to come, whatever is set. Nothing where the backend or the
+    /// kernel has no IPv6.
     pub(crate) fn keep_ipv6(&mut self, congestion: Option<String>) {
         let reached = self.reach_over_ipv6(usize::MAX, congestion.as_deref());
         self.keeps_ipv6 = reached.is_ok().then_some(Ipv6 { congestion });
@@ -205,9 +205,9 @@ impl Testbed {
 
     /// Lets the datagrams of a port's interface follow the rate of its link.
     pub(crate) fn follow_link_rate(&mut self, interface: &str) -> Result<(), LabError> {
-        match &mut self.ground {
-            Ground::Adapters(adapters) => adapters.follow_link_rate(&mut self.sut, interface),
-            Ground::Veth(_) | Ground::Existing(_) => Ok(()),
+        match &mut self.backend {
+            Backend::Adapters(adapters) => adapters.follow_link_rate(&mut self.sut, interface),
+            Backend::Veth(_) | Backend::Existing(_) => Ok(()),
         }
     }
 
@@ -216,13 +216,13 @@ impl Testbed {
     ///
     /// # Errors
     /// An agent or a device does not answer, or a connection was lost.
-    pub fn lower_connections(&mut self) -> Result<usize, LabError> {
-        match &self.ground {
-            Ground::Adapters(adapters) => {
+    pub fn offload_connections(&mut self) -> Result<usize, LabError> {
+        match &self.backend {
+            Backend::Adapters(adapters) => {
                 let _ahead = Ahead::now();
-                adapters.lower_all(&mut self.sut)
+                adapters.offload_all(&mut self.sut)
             }
-            Ground::Veth(_) | Ground::Existing(_) => Ok(0),
+            Backend::Veth(_) | Backend::Existing(_) => Ok(0),
         }
     }
 
@@ -230,14 +230,14 @@ impl Testbed {
     /// Returns how many stay at the adapters.
     ///
     /// # Errors
-    /// As for [`lower_connections`](Self::lower_connections).
-    pub fn raise_connections(&mut self) -> Result<usize, LabError> {
-        match &self.ground {
-            Ground::Adapters(adapters) => {
+    /// As for [`offload_connections`](Self::offload_connections).
+    pub fn reclaim_connections(&mut self) -> Result<usize, LabError> {
+        match &self.backend {
+            Backend::Adapters(adapters) => {
                 let _ahead = Ahead::now();
-                adapters.raise_all(&mut self.sut)
+                adapters.reclaim_all(&mut self.sut)
             }
-            Ground::Veth(_) | Ground::Existing(_) => Ok(0),
+            Backend::Veth(_) | Backend::Existing(_) => Ok(0),
         }
     }
 
@@ -245,23 +245,23 @@ impl Testbed {
     /// ports and of the connections makes it necessary. To be called again and again while traffic flows.
     ///
     /// # Errors
-    /// As for [`lower_connections`](Self::lower_connections).
+    /// As for [`offload_connections`](Self::offload_connections).
     pub fn tend_connections(&mut self) -> Result<(), LabError> {
-        match &self.ground {
-            Ground::Adapters(adapters) => {
+        match &self.backend {
+            Backend::Adapters(adapters) => {
                 adapters.attend(&mut self.sut)?;
                 adapters.tend()
             }
-            Ground::Veth(_) | Ground::Existing(_) => Ok(()),
+            Backend::Veth(_) | Backend::Existing(_) => Ok(()),
         }
     }
 
-    /// Ends what is left of connections at the adapters, and begins their counts anew.
+    /// Ends what is left of connections at the adapters, and begins their counts again.
     ///
     /// # Errors
     /// An agent or a device does not answer.
     pub fn forget_connections(&mut self) -> Result<(), LabError> {
-        self.ground.adapters().map_or(Ok(()), Adapters::forget_connections)
+        self.backend.adapters().map_or(Ok(()), Adapters::forget_connections)
     }
 
     /// Adds a segment of virtual adapters, with its clients. Returns the clients' names.
@@ -273,15 +273,15 @@ impl Testbed {
         segment: Segment,
         options: &LabOptions,
     ) -> Result<Vec<String>, LabError> {
-        let (Ground::Adapters(adapters), Some(namespaces)) =
-            (&mut self.ground, &mut self.namespaces)
+        let (Backend::Adapters(adapters), Some(namespaces)) =
+            (&mut self.backend, &mut self.namespaces)
         else {
             return Err(LabError::Invalid {
                 what: "ports can be added to virtual adapters only".to_owned(),
                 hint: "linkrate lab up --adapter gigabit".to_owned(),
             });
         };
-        let added = ground::add(
+        let added = backend::add(
             adapters.as_mut(),
             std::slice::from_ref(&segment),
             namespaces,
@@ -305,8 +305,8 @@ impl Testbed {
         }
     }
 
-    /// Attaches the SUT's ports of a segment anew, as `wanted` describes them, and gives both ends their
-    /// addresses. Clients keep addresses that they had. Returns the captures that were on.
+    /// Attaches the SUT's ports of a segment again, as `wanted` describes them, and gives both ends
+    /// their addresses. Clients keep addresses that they had. Returns the captures that were on.
     ///
     /// # Errors
     /// The step that failed.
@@ -315,7 +315,7 @@ impl Testbed {
         wanted: Segment,
         congestion: Option<&str>,
     ) -> Result<Vec<CaptureEnding>, LabError> {
-        let Ground::Adapters(adapters) = &mut self.ground else { return Ok(Vec::new()) };
+        let Backend::Adapters(adapters) = &mut self.backend else { return Ok(Vec::new()) };
         let Some(before) =
             self.topology.segments.iter_mut().find(|segment| segment.number == wanted.number)
         else {
@@ -352,7 +352,7 @@ impl Testbed {
     /// # Errors
     /// The step that failed.
     pub(crate) fn widen(&mut self, wanted: Segment) -> Result<(), LabError> {
-        if let Ground::Adapters(adapters) = &mut self.ground {
+        if let Backend::Adapters(adapters) = &mut self.backend {
             adapters.widen(&wanted)?;
             self.topology.replace(wanted);
         }
@@ -364,7 +364,7 @@ impl Testbed {
     /// # Errors
     /// The step that failed.
     pub(crate) fn narrow(&mut self, wanted: Segment) -> Result<Option<CaptureEnding>, LabError> {
-        let Ground::Adapters(adapters) = &mut self.ground else { return Ok(None) };
+        let Backend::Adapters(adapters) = &mut self.backend else { return Ok(None) };
         let capture = adapters.narrow(&wanted)?;
         self.topology.replace(wanted);
         Ok(capture)
@@ -373,9 +373,9 @@ impl Testbed {
     /// Removes the segment of virtual adapters with that port. Returns its clients and its captures,
     /// which take longer to end.
     pub(crate) fn remove(&mut self, interface: &str) -> Removed {
-        let captures = match &mut self.ground {
-            Ground::Adapters(adapters) => adapters.remove(interface),
-            Ground::Veth(_) | Ground::Existing(_) => Vec::new(),
+        let captures = match &mut self.backend {
+            Backend::Adapters(adapters) => adapters.remove(interface),
+            Backend::Veth(_) | Backend::Existing(_) => Vec::new(),
         };
         let mut clients = Vec::new();
         if let Some(gone) = self.topology.of_interface(interface) {
@@ -398,14 +398,14 @@ pub(crate) struct Removed {
 }
 
 impl Removed {
-    /// Ends the programs on its clients within `patience`, its clients and its captures.
-    pub(crate) fn finish(self, patience: Duration) {
+    /// Ends the programs on its clients within `timeout`, its clients and its captures.
+    pub(crate) fn finish(self, timeout: Duration) {
         let Self { captures, clients } = self;
         let hosts: Vec<u32> = clients.iter().map(|client| client.host.pid()).collect();
-        end_programs(&hosts, patience);
+        end_programs(&hosts, timeout);
         clients.iter().for_each(|client| client.host.hang_up());
         drop(clients);
-        let deadline = Instant::now() + CAPTURE_PATIENCE;
+        let deadline = Instant::now() + CAPTURE_TIMEOUT;
         for capture in captures {
             capture.wait(deadline.saturating_duration_since(Instant::now()));
         }

@@ -9,7 +9,7 @@
 //! - [`levels`]: figures of result sets in order of time, with the levels they keep
 //! - [`matrix`]: a figure of each pair of a fleet
 //! - [`scale`]: ticks at round values, on linear and logarithmic axes
-//! - [`ink`]: colours, patterns, markers and text
+//! - [`style`]: colours, patterns, markers and text
 //!
 //! Colour never carries information alone: text, patterns, markers or dashes have it too, for grey
 //! prints and for people who see no colours. Each has its values in words beside
@@ -20,13 +20,13 @@ use crate::ReportError;
 pub mod bars;
 pub mod changes;
 pub mod curves;
-pub mod ink;
 pub mod levels;
 pub mod matrix;
 pub mod panel;
 pub mod rows;
 pub mod scale;
 pub mod stacks;
+pub mod style;
 pub mod timeline;
 
 /// A drawing: the SVG element and its size in pixels.
@@ -47,7 +47,7 @@ pub struct Drawing {
 fn on_area(
     title: &str,
     (width, height): (i32, i32),
-    paint: impl FnOnce(&ink::Area<'_>) -> ink::Drawn,
+    paint: impl FnOnce(&style::Area<'_>) -> style::Drawn,
 ) -> Result<Drawing, ReportError> {
     use plotters::prelude::{IntoDrawingArea, SVGBackend};
 
@@ -73,7 +73,7 @@ fn legend(
     let (mut line, mut x) = (0, 0);
     let mut placed = Vec::new();
     for name in names {
-        let entry = swatch + 6 + ink::text_width(name.as_ref(), ink::SMALL) + 14;
+        let entry = swatch + 6 + style::text_width(name.as_ref(), style::SMALL) + 14;
         if x > 0 && x + entry > width {
             line += 1;
             x = 0;

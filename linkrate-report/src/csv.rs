@@ -9,7 +9,7 @@ use linkrate_study::analysis::{adapter, limit, round_trip};
 use linkrate_study::keys::{direction_name, kind_name};
 use linkrate_study::results::{RoundTripParts, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_study::verdict::OneWay;
+use linkrate_study::verdict::FlowDirection;
 use linkrate_terms::discipline::{Discipline, DisciplineCounts};
 use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
@@ -484,39 +484,43 @@ fn failed(run: &Measurement) -> Option<&Failure> {
 /// A column of one run among the results.
 type OfRun = (&'static str, fn(&StudyResults, &StoredRun) -> Field);
 
-/// How balancing spreads a run's flows over the ports of an aggregate; empty where it does not tell.
+/// How balancing spreads a run's flows over the ports of an aggregate; empty where it does not report.
 /// Values of several ports are in one field, separated by blanks: predicted ones in the order in which
 /// ports take turns, measured ones in the order of the ports.
 const PREDICTED: &[OfRun] = &[
-    ("predicted_transmit_flows", |_, run| predicted_flows(run, OneWay::Transmit)),
-    ("predicted_transmit_percent", |_, run| predicted_percent(run, OneWay::Transmit)),
-    ("predicted_transmit_limit_bit_per_s", |all, run| predicted_limit(all, run, OneWay::Transmit)),
-    ("measured_transmit_percent", |_, run| measured_percent(run, OneWay::Transmit)),
-    ("predicted_receive_flows", |_, run| predicted_flows(run, OneWay::Receive)),
-    ("predicted_receive_percent", |_, run| predicted_percent(run, OneWay::Receive)),
-    ("predicted_receive_limit_bit_per_s", |all, run| predicted_limit(all, run, OneWay::Receive)),
-    ("measured_receive_percent", |_, run| measured_percent(run, OneWay::Receive)),
+    ("predicted_transmit_flows", |_, run| predicted_flows(run, FlowDirection::Transmit)),
+    ("predicted_transmit_percent", |_, run| predicted_percent(run, FlowDirection::Transmit)),
+    ("predicted_transmit_limit_bit_per_s", |all, run| {
+        predicted_limit(all, run, FlowDirection::Transmit)
+    }),
+    ("measured_transmit_percent", |_, run| measured_percent(run, FlowDirection::Transmit)),
+    ("predicted_receive_flows", |_, run| predicted_flows(run, FlowDirection::Receive)),
+    ("predicted_receive_percent", |_, run| predicted_percent(run, FlowDirection::Receive)),
+    ("predicted_receive_limit_bit_per_s", |all, run| {
+        predicted_limit(all, run, FlowDirection::Receive)
+    }),
+    ("measured_receive_percent", |_, run| measured_percent(run, FlowDirection::Receive)),
 ];
 
-fn prediction(run: &StoredRun, direction: OneWay) -> Option<RunPrediction> {
+fn prediction(run: &StoredRun, direction: FlowDirection) -> Option<RunPrediction> {
     predicted::of_run(run.measurement()?, direction)?.ok()
 }
 
-fn predicted_flows(run: &StoredRun, direction: OneWay) -> Field {
+fn predicted_flows(run: &StoredRun, direction: FlowDirection) -> Field {
     Some(separated(&prediction(run, direction)?.flows))
 }
 
-fn predicted_percent(run: &StoredRun, direction: OneWay) -> Field {
+fn predicted_percent(run: &StoredRun, direction: FlowDirection) -> Field {
     Some(separated(&prediction(run, direction)?.shares))
 }
 
-fn predicted_limit(results: &StudyResults, run: &StoredRun, direction: OneWay) -> Field {
+fn predicted_limit(results: &StudyResults, run: &StoredRun, direction: FlowDirection) -> Field {
     let testbed = &results.plan.as_ref()?.study.testbed;
     let full = prediction(run, direction)?.ports_full as f64;
     figure(limit::of_port(&run.spec, testbed)? * full)
 }
 
-fn measured_percent(run: &StoredRun, direction: OneWay) -> Field {
+fn measured_percent(run: &StoredRun, direction: FlowDirection) -> Field {
     let good = run.measurement()?;
     // with the reason why a share is not predicted, the measured one stands alone
     let shares =

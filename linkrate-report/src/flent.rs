@@ -9,7 +9,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredRun;
 use linkrate_terms::date::civil_from_days;
@@ -27,7 +27,7 @@ const FORMAT: u32 = 4;
 const TEST: &str = "rrul_var";
 
 /// Most characters of a cell in the name of a file.
-const LONGEST_NAME: usize = 120;
+const MAX_NAME: usize = 120;
 
 /// A data file.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,12 +64,12 @@ pub fn files(results: &StudyResults) -> Result<Vec<DataFile>, ReportError> {
 
 fn title(results: &StudyResults, run: &StoredRun) -> String {
     let cell = results.cell_of(run);
-    cell.map_or(String::new(), |cell| names::cell(&cell.levels))
+    cell.map_or(String::new(), |cell| labels::cell(&cell.levels))
 }
 
 fn name(results: &StudyResults, run: &StoredRun) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let title: String = title(results, run).chars().map(plain).take(LONGEST_NAME).collect();
+    let title: String = title(results, run).chars().map(plain).take(MAX_NAME).collect();
     let run = format!("{}-run{:04}", results.study, run.sequence);
     match title.is_empty() {
         true => format!("{run}.flent.gz"),
@@ -123,7 +123,7 @@ fn figures(workload: &Workload, measured: &Measurement) -> Vec<Figures> {
             sum: None,
         }];
     }
-    let means = measured.traffic.bits_per_second_each_way();
+    let means = measured.traffic.bits_per_second_each_direction();
     let protocol = if workload.kind.is_udp() { "UDP" } else { "TCP" };
     let mut figures = Vec::new();
     for ((way, sum, bytes), mean) in WAYS.into_iter().zip(means) {

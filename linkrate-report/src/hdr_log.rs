@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use linkrate_study::labels;
 use linkrate_study::latencies::decoded;
-use linkrate_study::names;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredRun;
 use linkrate_terms::Task;
@@ -76,7 +76,7 @@ fn histograms<'a>(results: &StudyResults, run: &'a StoredRun) -> Vec<(String, &'
 /// The cell of a run and the name of a workload as one word.
 fn tag(results: &StudyResults, run: &StoredRun, workload: &str) -> String {
     let cell = results.cell_of(run);
-    let label = cell.map_or("idle".to_owned(), |cell| names::cell(&cell.levels));
+    let label = cell.map_or("idle".to_owned(), |cell| labels::cell(&cell.levels));
     let label = format!("{label} {workload}");
     let words: Vec<&str> = label
         .split(|c: char| c.is_whitespace() || c.is_control() || c == ',')

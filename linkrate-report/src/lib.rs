@@ -4,7 +4,7 @@
 //! [`StudyResults`](linkrate_study::results::StudyResults): no clock, no randomness, no files. The
 //! same results give the same bytes, whichever day the report is made.
 //!
-//! - [`terminal`]: the table that a person reads at a glance, for 80 columns and wider
+//! - [`terminal`]: the table that a user reads at a glance, for 80 columns and wider
 //! - [`json`]: the one document of `--json`
 //! - [`csv`]: `runs.csv`, one row a run, for other people's statistics
 //! - [`paper`]: the white paper: sentences, figures and tables, for HTML and Markdown alike
@@ -17,14 +17,14 @@
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and their counters
 //! - [`number`]: figures with significant digits, units and intervals; the only place that formats them
 //! - [`trend`]: result sets over time
-//! - [`watch`]: a study while it runs
+//! - [`live_view`]: a study while it runs
 //! - [`words`]: effects, reasons and counts in words, shared by terminal and paper
 //!
 //! A figure that does not exist is absent in every output: a dash for people, `null` in JSON, an
 //! empty field in CSV. It is never a zero.
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod adapter;
@@ -32,6 +32,7 @@ pub mod charts;
 pub mod comparison;
 pub mod csv;
 pub mod demand;
+pub mod directions;
 mod escape;
 pub mod flent;
 pub mod hdr_log;
@@ -40,6 +41,7 @@ pub mod json;
 pub mod lab;
 mod layout;
 pub mod limit;
+pub mod live_view;
 pub mod markdown;
 pub mod mix;
 pub mod number;
@@ -51,8 +53,6 @@ pub mod terminal;
 pub mod trend;
 #[cfg(test)]
 mod unmeasured;
-pub mod watch;
-pub mod ways;
 pub mod words;
 
 /// Why an output could not be made. None of these depends on the figures.

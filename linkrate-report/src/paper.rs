@@ -13,7 +13,7 @@
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
 //! - [`window`]: where a larger window stops to help
-//! - [`worth`]: whether hand-overs to a TCP offload engine pay
+//! - [`payback`]: whether connection offloads to a TCP offload engine pay
 //!
 //! The order of the story is the order of the fields of [`Paper`]: figures and tables are numbered
 //! by it, and both templates follow it.
@@ -36,12 +36,12 @@ pub mod highlights;
 pub mod imported;
 pub mod line;
 pub mod method;
-pub mod refusals;
+pub mod payback;
+pub mod rejections;
 pub mod steps;
 pub mod tables;
 pub mod testbed;
 pub mod window;
-pub mod worth;
 
 use figure::Figure;
 use tables::{Evidence, Table};
@@ -146,8 +146,8 @@ pub struct Paper<'a> {
     pub published: Option<Numbered>,
     /// The pairs of a fleet.
     pub fleet: Option<fleet::Section>,
-    /// Whether hand-overs to a TCP offload engine pay.
-    pub worth: Option<worth::Section>,
+    /// Whether connection offloads to a TCP offload engine pay.
+    pub worth: Option<payback::Section>,
     /// Where a larger window stops to help.
     pub window: Option<Numbered>,
     /// Rates over time, with the events.
@@ -237,7 +237,7 @@ impl<'a> Paper<'a> {
             published_figures: effect_figures::published(results)?,
             published: tables::published(results).map(numbered),
             fleet: fleet::section(results)?,
-            worth: worth::section(results),
+            worth: payback::section(results),
             window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::tables(results).into_iter().map(numbered).collect(),
@@ -258,7 +258,7 @@ impl<'a> Paper<'a> {
             method: method::paragraphs(results),
             testbed: testbed::figure(results)?,
             failures: failures(results),
-            refusals: refusals::table(results).map(numbered),
+            refusals: rejections::table(results).map(numbered),
             not_shown: tables::effects(results, false).map(numbered),
             common,
             evidence: tables::predicted(results)

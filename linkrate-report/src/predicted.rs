@@ -1,11 +1,11 @@
 //! The shares that balancing gives the ports of an aggregate, beside the measured ones, as text.
 
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{
     CellResult, Predicted, PredictedPort, PublishedResult, StudyResults,
 };
-use linkrate_study::verdict::OneWay;
+use linkrate_study::verdict::FlowDirection;
 
 use crate::number::{self, ABSENT};
 
@@ -25,8 +25,8 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &Predic
 /// The fields of one prediction, as [`TITLES`] names them.
 pub fn fields(predicted: &Predicted) -> [String; 5] {
     let who = match predicted.direction {
-        OneWay::Transmit => "transmit",
-        OneWay::Receive => "receive",
+        FlowDirection::Transmit => "transmit",
+        FlowDirection::Receive => "receive",
     };
     let of = |pick: fn(&PredictedPort) -> Option<f64>| -> Option<Vec<f64>> {
         predicted.ports.iter().map(pick).collect()
@@ -57,7 +57,7 @@ pub fn reasons(results: &StudyResults) -> Vec<String> {
     }
     let counted = results.cells.iter().filter(|cell| cell.failure.is_none()).filter_map(|cell| {
         let count = cell.evidence.adapter.as_ref()?.frames_overtaken?;
-        Some(format!("{}: {}", names::cell(&cell.levels), number::significant(count, 3)))
+        Some(format!("{}: {}", labels::cell(&cell.levels), number::significant(count, 3)))
     });
     let overtaken: Vec<String> = counted.collect();
     if !overtaken.is_empty() {
@@ -129,7 +129,7 @@ mod tests {
             measured_percent: Some(100.0 / shares.len() as f64),
         };
         Predicted {
-            direction: OneWay::Transmit,
+            direction: FlowDirection::Transmit,
             balance: "port".to_owned(),
             ports: shares.iter().map(port).collect(),
             limit: Some(Quantity {

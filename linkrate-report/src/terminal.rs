@@ -1,4 +1,4 @@
-//! What a person reads at a terminal: the [answer](answer()), and behind it every table.
+//! What a user reads at a terminal: the [answer](answer()), and behind it every table.
 //!
 //! Streams and transactions have tables of their own, since they have different figures. In a
 //! narrow terminal verdicts have a table of their own and intervals stand below figures. Without
@@ -10,15 +10,15 @@ use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_terms::latency::Percentile;
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
-use crate::{demand, mix, number, predicted, round_trip, ways, words};
+use crate::{demand, directions, mix, number, predicted, round_trip, words};
 
 mod answer;
 mod attribution;
 mod checks;
 mod failure;
 mod fleet;
+mod payback;
 mod sentences;
-mod worth;
 
 pub use crate::layout::Style;
 pub use answer::{answer, has_answer};
@@ -61,7 +61,7 @@ impl Detail {
 /// Below this width a column of sentences is a ladder of single words.
 const SENTENCE: usize = 28;
 /// Most effects without an interval that have a row each.
-const MOST_BARE: usize = 8;
+const MAX_BARE: usize = 8;
 
 /// Everything that is known of results: figures by cell, effects, what stopped the study, warnings and failures. `width` is
 /// the terminal's in columns; `None` when there is none.
@@ -214,7 +214,7 @@ impl Page<'_> {
         let all = &self.results.effects;
         let is_bare = |effect: &&Effect| !has_interval(effect) && effect.measure.is_whole();
         let bare = all.iter().filter(is_bare).count();
-        let counted = bare > MOST_BARE;
+        let counted = bare > MAX_BARE;
         let is_shown =
             |effect: &&Effect| (!counted || has_interval(effect)) && self.results.says_more(effect);
         let shown: Vec<&Effect> = all.iter().filter(is_shown).collect();
@@ -342,12 +342,12 @@ impl Page<'_> {
     /// The directions of bidirectional cells.
     fn ways(&self) -> Option<String> {
         let mut table = self.paper.new_table();
-        table.set_header(["each direction"].into_iter().chain(ways::TITLES));
-        for cell in ways::all(self.results) {
+        table.set_header(["each direction"].into_iter().chain(directions::TITLES));
+        for cell in directions::all(self.results) {
             let name = clean(&cell.levels.to_string());
-            table.add_row([name].into_iter().chain(ways::fields(cell)));
+            table.add_row([name].into_iter().chain(directions::fields(cell)));
         }
-        for column in 0..=ways::TITLES.len() {
+        for column in 0..=directions::TITLES.len() {
             shape(&mut table, column, column > 0, column > 0);
         }
         (!table.is_empty()).then(|| self.paper.print(&table))
@@ -410,7 +410,7 @@ impl Page<'_> {
         if round_trip::all(results).next().is_some() {
             table.add_row(["parts".to_owned(), round_trip::note()]);
         }
-        for note in ways::notes(results) {
+        for note in directions::notes(results) {
             table.add_row(["mix".to_owned(), note.to_owned()]);
         }
         if predicted::all(results).next().is_some() {
@@ -427,7 +427,7 @@ impl Page<'_> {
         if !failures.is_empty() {
             table.add_row(["failure".to_owned(), clean(&words::failure::note(&failures))]);
         }
-        for sentence in results.worth.iter().flat_map(words::worth::sentences) {
+        for sentence in results.worth.iter().flat_map(words::payback::sentences) {
             table.add_row(["worth".to_owned(), clean(&sentence)]);
         }
         if let Some(background) = &results.background_cpu {

@@ -3,11 +3,11 @@
 pub mod failure;
 pub mod fleet;
 pub mod marks;
-pub mod worth;
+pub mod payback;
 
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
-use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
 use linkrate_study::results::{
     CellResult, Effect, FailedRun, PublishedKind, PublishedResult, StudyResults,
@@ -26,7 +26,7 @@ pub fn order(method: &Method) -> String {
     let blocks = |numbers: &[u32]| {
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
         let noun = if numbers.len() == 1 { "block" } else { "blocks" };
-        format!("{noun} {}", names::listed(&numbers))
+        format!("{noun} {}", labels::listed(&numbers))
     };
     match mirrors.is_empty() {
         true => "in random order".to_owned(),
@@ -188,7 +188,7 @@ pub fn scaled(results: &StudyResults) -> Option<String> {
 
 /// The reason for which nothing is claimed of too few blocks.
 pub fn too_few() -> String {
-    format!("fewer than {FEWEST_TO_CLAIM} blocks")
+    format!("fewer than {MIN_TO_CLAIM} blocks")
 }
 
 /// Why an effect is not claimed, and whether it is excluded or open; `None` when it is claimed.
@@ -198,7 +198,7 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     }
     let minimum = number::percent(minimum_effect);
     Some(match (effect.ratio.low, effect.ratio.high) {
-        (Some(_), Some(_)) if effect.pairs < FEWEST_TO_CLAIM => too_few(),
+        (Some(_), Some(_)) if effect.pairs < MIN_TO_CLAIM => too_few(),
         (Some(_), Some(_)) if effect.excluded => {
             format!("no relevant change (< {minimum})")
         }
@@ -305,7 +305,7 @@ pub fn aa(results: &StudyResults) -> Option<String> {
 
 /// Which run of its block has failed.
 pub fn failed_run(failed: &FailedRun) -> String {
-    if failed.idle { "idle run".to_owned() } else { names::cell(&failed.levels) }
+    if failed.idle { "idle run".to_owned() } else { labels::cell(&failed.levels) }
 }
 
 #[cfg(test)]

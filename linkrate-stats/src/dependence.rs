@@ -2,11 +2,11 @@
 //!
 //! Change points are judged by permutations, which take occasions for exchangeable. They are not where each is like the one
 //! before it: a neighbour that stays for some days is then a change of the level. Bartels' ratio
-//! ([`wander`](crate::wander)) of one short series finds that seldom. Here it is summed over all series, and compared with the
+//! ([`autocorrelation`](crate::autocorrelation)) of one short series finds that seldom. Here it is summed over all series, and compared with the
 //! sum in random orders of the occasions, which keep the dependence between the series.
 
+use crate::autocorrelation::{neighbours, ranks};
 use crate::random::{generator, shuffle};
-use crate::wander::{neighbours, ranks};
 
 /// Orders that are drawn beside the observed one.
 const PERMUTATIONS: usize = 999;
@@ -15,7 +15,7 @@ const PERMUTATIONS: usize = 999;
 const SEED: u64 = 0x6465_7065_6e64;
 
 /// Fewest figures of a series that is looked at.
-const FEWEST: usize = 4;
+const MIN_VALUES: usize = 4;
 
 /// The probability of series whose figures are as much alike their neighbours, if the order of the occasions were random.
 /// Each series has a figure, or `None`, for each occasion; changes of their levels are taken out of them before. 1 where nothing
@@ -50,7 +50,7 @@ fn ranked(series: &[Option<f64>]) -> Option<Vec<Option<f64>>> {
     let values: Vec<f64> = series.iter().copied().flatten().collect();
     let mut ranks = ranks(&values).into_iter();
     let is_same = values.iter().all(|value| Some(value) == values.first());
-    (values.len() >= FEWEST && !is_same)
+    (values.len() >= MIN_VALUES && !is_same)
         .then(|| series.iter().map(|figure| figure.and_then(|_| ranks.next())).collect())
 }
 
@@ -80,22 +80,22 @@ mod tests {
     #[test]
     fn independent_occasions_are_rarely_taken_for_dependent() {
         let mut seed = 0;
-        let told = share(300, || {
+        let reported = share(300, || {
             seed += 1;
             chance(&series(seed, 12, 0.0)) <= 0.05
         });
-        assert!((0.02..=0.09).contains(&told), "{told}");
+        assert!((0.02..=0.09).contains(&reported), "{reported}");
     }
 
     #[test]
     fn dependent_occasions_are_found() {
         for (occasions, correlation, least) in [(20, 0.5, 0.6), (30, 0.5, 0.8), (30, 0.3, 0.35)] {
             let mut seed = 1000;
-            let told = share(100, || {
+            let reported = share(100, || {
                 seed += 1;
                 chance(&series(seed, occasions, correlation)) <= 0.05
             });
-            assert!(told >= least, "{occasions} occasions, {correlation}: {told}");
+            assert!(reported >= least, "{occasions} occasions, {correlation}: {reported}");
         }
     }
 

@@ -18,13 +18,14 @@
 //! - [`trend`]: whether figures drift
 //! - [`change_point`]: where the level of a series changes
 //! - [`dependence`]: whether the occasions of several series depend on those before them
-//! - [`wander`]: whether runs depend on those before them
+//! - [`autocorrelation`]: whether runs depend on those before them
 //! - [`order`]: the order of runs, in randomised complete blocks
 //! - [`random`]: the generator behind it
 //! - [`simulate`]: figures with a known truth, and noise as machines make it, for tests
 
 #![forbid(unsafe_code)]
 
+pub mod autocorrelation;
 pub mod change_point;
 pub mod dependence;
 pub mod independent;
@@ -41,6 +42,5 @@ pub mod sample;
 pub mod stop;
 pub mod student_t;
 pub mod trend;
-pub mod wander;
 
 pub mod simulate;

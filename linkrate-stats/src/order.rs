@@ -24,7 +24,7 @@ pub enum Order {
 /// the two blocks of a pair becomes an effect, because one of them is reversed, and only blocks with
 /// their own orders outweigh it. The pairs are one and two blocks apart, so that no periodic
 /// disturbance affects both in the same way.
-/// `docs/internals/simulations.md` has figures, `order/truth.rs` makes them.
+/// `docs/internals/simulations.md` has figures, `order/coverage.rs` makes them.
 pub const MIRRORED: [(u32, u32); 2] = [(1, 0), (4, 2)];
 
 impl Order {
@@ -59,4 +59,4 @@ impl Order {
 }
 
 #[cfg(test)]
-mod truth;
+mod coverage;

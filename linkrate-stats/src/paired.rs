@@ -11,7 +11,7 @@ use crate::mean_test::MeanTest;
 
 /// Fewest pairs of blocks for a claim or a verdict. The scatter of fewer is often far too small by
 /// chance, and their intervals then exclude "no change" although nothing changed.
-pub const FEWEST_TO_CLAIM: u32 = 5;
+pub const MIN_TO_CLAIM: u32 = 5;
 
 /// An effect: a ratio and the pairs behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -58,7 +58,7 @@ pub fn level(confidence: f64, blocks: u32, max_blocks: u32) -> f64 {
 
 /// One figure that must become precise: a cell's throughput, an effect, ...
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watched {
+pub struct StopInput {
     /// What it is, for people (`throughput of TSO, transmit`).
     pub name: String,
     /// Its interval so far.
@@ -166,20 +166,20 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// Decides after a block. `watched` are the figures of the cells and effects that have good runs;
+/// Decides after a block. `stop_inputs` are the figures of the cells and effects that have good runs;
 /// those without any can never become precise and must be left out. Their intervals are of the
 /// [`level`] that holds after so many blocks.
 ///
 /// Precision is asked first, so that a study whose last allowed block reached it says so.
-pub fn decide(rule: &Rule, progress: &Progress, watched: &[Watched]) -> Decision {
+pub fn decide(rule: &Rule, progress: &Progress, stop_inputs: &[StopInput]) -> Decision {
     let blocks = progress.blocks;
     let first_look = rule.first_look();
-    let wanting = if watched.is_empty() && blocks >= rule.min_blocks {
+    let wanting = if stop_inputs.is_empty() && blocks >= rule.min_blocks {
         return Decision::Stop(StopReason::NothingMeasured { blocks });
     } else if blocks < first_look {
         Wanting::Blocks { missing: first_look - blocks }
     } else {
-        match widest(watched) {
+        match widest(stop_inputs) {
             Widest::Unknown(name) => Wanting::Runs { name },
             // a fixed number of blocks ends for that reason alone
             Widest::Known { half_width, .. }
@@ -206,9 +206,9 @@ enum Widest {
     Known { name: String, half_width: f64 },
 }
 
-fn widest(watched: &[Watched]) -> Widest {
+fn widest(stop_inputs: &[StopInput]) -> Widest {
     let mut found: Option<(&str, f64)> = None;
-    for Watched { name, interval } in watched {
+    for StopInput { name, interval } in stop_inputs {
         match relative_half_width(interval) {
             // not a number is as good as no interval, and must not compare as precise
             None => return Widest::Unknown(name.clone()),
@@ -223,14 +223,14 @@ fn widest(watched: &[Watched]) -> Widest {
 
 /// An estimate of the blocks still to run: half-widths shrink with the square root of the number
 /// of runs. For progress bars; the rule itself never looks at it.
-pub fn blocks_to_go(rule: &Rule, progress: &Progress, watched: &[Watched]) -> u32 {
+pub fn blocks_to_go(rule: &Rule, progress: &Progress, stop_inputs: &[StopInput]) -> u32 {
     let blocks = progress.blocks;
     let at_most = rule.max_blocks.saturating_sub(blocks);
     let to_min = rule.first_look().saturating_sub(blocks);
-    let for_precision = if watched.is_empty() {
+    let for_precision = if stop_inputs.is_empty() {
         0
     } else {
-        match widest(watched) {
+        match widest(stop_inputs) {
             Widest::Unknown(_) => 1,
             Widest::Known { half_width, .. } if half_width <= rule.precision => 0,
             Widest::Known { half_width, .. } => {
@@ -264,14 +264,14 @@ mod tests {
         Progress { blocks, elapsed: Duration::ZERO, block_time: None }
     }
 
-    fn watched(name: &str, mean: f64, half: f64) -> Watched {
+    fn stop_inputs(name: &str, mean: f64, half: f64) -> StopInput {
         let interval = Interval { mean, low: Some(mean - half), high: Some(mean + half) };
-        Watched { name: name.to_owned(), interval }
+        StopInput { name: name.to_owned(), interval }
     }
 
     #[test]
     fn checks_precision_from_the_fifth_block_or_the_minimum() {
-        let exact = [watched("a", 100.0, 0.0)];
+        let exact = [stop_inputs("a", 100.0, 0.0)];
         for (min_blocks, max_blocks, first) in [(2, 10, 5), (5, 10, 5), (7, 10, 7), (2, 4, 4)] {
             let rule = Rule { min_blocks, max_blocks, ..RULE };
             assert_eq!(rule.first_look(), first);
@@ -299,7 +299,8 @@ mod tests {
 
     #[test]
     fn the_least_precise_figure_decides_and_is_named() {
-        let figures = [watched("a", 100.0, 2.5), watched("b", 10.0, 0.5), watched("c", 1.0, 0.0)];
+        let figures =
+            [stop_inputs("a", 100.0, 2.5), stop_inputs("b", 10.0, 0.5), stop_inputs("c", 1.0, 0.0)];
         let Decision::Continue(Wanting::Precision { name, half_width }) =
             decide(&RULE, &after(5), &figures)
         else {
@@ -316,8 +317,8 @@ mod tests {
     #[test]
     fn a_figure_without_an_interval_is_not_precise() {
         let lone =
-            Watched { name: "a".into(), interval: Interval { mean: 1.0, low: None, high: None } };
-        let broken = watched("a", f64::NAN, f64::NAN);
+            StopInput { name: "a".into(), interval: Interval { mean: 1.0, low: None, high: None } };
+        let broken = stop_inputs("a", f64::NAN, f64::NAN);
         for figure in [lone, broken] {
             assert_eq!(
                 decide(&RULE, &after(5), &[figure]),
@@ -329,11 +330,11 @@ mod tests {
     #[test]
     fn the_most_blocks_end_it_but_precision_is_the_better_reason() {
         assert_eq!(
-            decide(&RULE, &after(10), &[watched("a", 1.0, 0.5)]),
+            decide(&RULE, &after(10), &[stop_inputs("a", 1.0, 0.5)]),
             Decision::Stop(StopReason::MaxBlocks { blocks: 10 })
         );
         assert!(matches!(
-            decide(&RULE, &after(10), &[watched("a", 1.0, 0.01)]),
+            decide(&RULE, &after(10), &[stop_inputs("a", 1.0, 0.01)]),
             Decision::Stop(StopReason::Precision { .. })
         ));
     }
@@ -342,7 +343,7 @@ mod tests {
     fn begins_no_block_that_would_end_past_the_budget() {
         let budget = Duration::from_secs(60);
         let rule = Rule { budget: Some(budget), ..RULE };
-        let wide = [watched("a", 1.0, 0.5)];
+        let wide = [stop_inputs("a", 1.0, 0.5)];
         let at = |elapsed, block| Progress {
             blocks: 1,
             elapsed: Duration::from_secs(elapsed),
@@ -368,16 +369,16 @@ mod tests {
     fn blocks_to_go_follow_the_square_root() {
         let rule = Rule { max_blocks: 100, ..RULE };
         assert_eq!(blocks_to_go(&rule, &after(1), &[]), 4);
-        assert_eq!(blocks_to_go(&rule, &after(5), &[watched("a", 1.0, 0.0495)]), 15);
-        assert_eq!(blocks_to_go(&rule, &after(5), &[watched("a", 1.0, 0.02)]), 0);
-        assert_eq!(blocks_to_go(&rule, &after(5), &[watched("a", 0.0, 1.0)]), 95);
+        assert_eq!(blocks_to_go(&rule, &after(5), &[stop_inputs("a", 1.0, 0.0495)]), 15);
+        assert_eq!(blocks_to_go(&rule, &after(5), &[stop_inputs("a", 1.0, 0.02)]), 0);
+        assert_eq!(blocks_to_go(&rule, &after(5), &[stop_inputs("a", 0.0, 1.0)]), 95);
         let limited = Rule { budget: Some(Duration::from_secs(100)), ..rule };
         let progress = Progress {
             blocks: 5,
             elapsed: Duration::from_secs(50),
             block_time: Some(Duration::from_secs(20)),
         };
-        assert_eq!(blocks_to_go(&limited, &progress, &[watched("a", 1.0, 0.0495)]), 2);
+        assert_eq!(blocks_to_go(&limited, &progress, &[stop_inputs("a", 1.0, 0.0495)]), 2);
     }
 
     #[test]

@@ -83,13 +83,13 @@ fn log_of(x: f64, complement: f64) -> f64 {
 fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
     // converges in O(sqrt(max(a, b))) steps; the bound only guards against a mistake
-    const MOST_STEPS: u32 = 100_000;
+    const MAX_STEPS: u32 = 100_000;
     let away_from_zero = |value: f64| if value.abs() < TINY { TINY } else { value };
 
     let mut c = 1.0;
     let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
     let mut fraction = d;
-    for step in 1..=MOST_STEPS {
+    for step in 1..=MAX_STEPS {
         let m = f64::from(step);
         let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
         d = 1.0 / away_from_zero(1.0 + even * d);

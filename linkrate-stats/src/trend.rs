@@ -5,7 +5,7 @@
 //! exactly even for five of them.
 
 /// Longest series whose probabilities are counted out; beyond it the normal distribution does.
-const MOST_EXACT: usize = 60;
+const MAX_EXACT: usize = 60;
 
 /// A drift through a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +48,7 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
 /// The probability that `n` figures in random order have a score of at least `score`, either way.
 fn chance(n: usize, score: u64) -> f64 {
     let pairs = n * (n - 1) / 2;
-    let one_side = if n <= MOST_EXACT {
+    let one_side = if n <= MAX_EXACT {
         // a score of s is one of pairs - s over 2 inversions, whose distribution is that of a sum
         // of independent uniform numbers from 0 to i for i below n
         let mut inversions = vec![1.0];

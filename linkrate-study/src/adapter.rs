@@ -1,4 +1,4 @@
-//! What joins the hosts, as a person names it: a word, or the file of a model.
+//! What joins the hosts, as a user names it: a word, or the file of a model.
 
 use linkrate_terms::model::{self, Model};
 use linkrate_terms::spec::Adapter;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::labels;
 use crate::levels::Level;
-use crate::names;
 use crate::quick::with_cells;
 use crate::study::{Cell, Study};
 
@@ -113,10 +113,10 @@ impl Adjusted {
     }
 }
 
-/// Whether a person means this level: as the study file or a table has it, whatever the blanks and the case.
+/// Whether a user means this level: as the study file or a table has it, whatever the blanks and the case.
 fn is_it(factor: &str, level: &Level, given: &str) -> bool {
     let plain = |text: &str| text.replace(' ', "").to_lowercase();
-    [level.to_string(), names::short_level(factor, level)]
+    [level.to_string(), labels::short_level(factor, level)]
         .iter()
         .any(|text| plain(text) == plain(given))
 }
@@ -147,13 +147,13 @@ mod tests {
             only(&[("ports", "1"), ("ports", "2"), ("offload", "TSO")]).unwrap().cells.len(),
             4
         );
-        let told = |words: &[(&str, &str)]| only(words).unwrap_err().to_string();
+        let reported = |words: &[(&str, &str)]| only(words).unwrap_err().to_string();
         assert_eq!(
-            told(&[("port", "1")]),
+            reported(&[("port", "1")]),
             "--only: \"port\" is not a factor of this study; expected one of offload, ports, message"
         );
         assert_eq!(
-            told(&[("ports", "8")]),
+            reported(&[("ports", "8")]),
             "--only: \"8\" is not a level of ports; expected one of 1, 2"
         );
     }

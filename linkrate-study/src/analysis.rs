@@ -19,9 +19,9 @@
 //! - [`effects`]: which levels are compared, and how they compare
 //! - [`claims`]: which effects are claimed, which are excluded, and which are open
 //! - [`failure`]: what the event of a cell cost
-//! - [`watched`]: the figures of the stop rule
+//! - [`stop_inputs`]: the figures of the stop rule
 //! - [`warnings`]: facts that limit the trust in figures
-//! - [`worth`]: whether hand-overs to a TCP offload engine pay
+//! - [`payback`]: whether connection offloads to a TCP offload engine pay
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use linkrate_terms::workload::Item;
 use linkrate_terms::{Imported, Task};
 
 use crate::attribution;
-use crate::fleet::{self, absent};
+use crate::fleet::{self, missing_nodes};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
@@ -43,6 +43,7 @@ pub mod aa;
 pub mod adapter;
 pub mod claims;
 pub mod demand;
+pub mod directions;
 pub mod disciplines;
 pub mod effects;
 pub mod failure;
@@ -53,31 +54,30 @@ pub mod line;
 pub mod measures;
 pub mod members;
 mod mix;
+pub mod payback;
 pub mod pooled;
 pub mod predicted;
 pub mod published;
 pub mod round_trip;
 pub mod shares;
-pub mod unsure;
+pub mod stop_inputs;
+pub mod uncertainty;
 pub mod warnings;
-pub mod watched;
-pub mod ways;
-pub mod worth;
 
 use effects::Comparison;
 use measures::RunsByCell;
 
 /// Makes the document.
 pub fn analyse(stored: &StoredStudy) -> StudyResults {
-    let Some((alike, told)) = absent::of(stored) else { return of_alike(stored) };
+    let Some((alike, reported)) = missing_nodes::of(stored) else { return of_alike(stored) };
     let mut results = of_alike(&alike);
     if let Some(fleet) = &mut results.fleet {
-        fleet.failures.push(told);
+        fleet.failures.push(reported);
     }
     results
 }
 
-/// The document of runs of which all make figures.
+/// Results of a study in which every run has figures (none imported).
 fn of_alike(stored: &StoredStudy) -> StudyResults {
     let study = &stored.plan.study;
     let method = &study.method;
@@ -91,7 +91,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     let mut effects: Vec<Effect> = comparisons
         .iter()
         .flat_map(|comparison| {
-            let mut effects = ways::compare(comparison, study, &runs, level_of_effects);
+            let mut effects = directions::compare(comparison, study, &runs, level_of_effects);
             of_the_machine(comparison, &cells, &mut effects);
             effects
         })
@@ -99,8 +99,8 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     claims::claim(&mut effects, method.family, method.minimum_effect, level_of_effects);
     let published = published::beside(study, &runs, &cells, level, level_of_effects);
     let is_imported = stored.plan.is_imported();
-    let of_all = |planned: Duration, told: fn(&Imported) -> Option<f64>| match is_imported {
-        true => imported::of_all(stored, told),
+    let of_all = |planned: Duration, reported: fn(&Imported) -> Option<f64>| match is_imported {
+        true => imported::of_all(stored, reported),
         false => Some(planned.as_secs_f64()),
     };
     let aa = aa::of(study, &runs, level_of_effects);
@@ -137,7 +137,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         imported: imported::runs(stored),
         windows: knee::of(&cells),
         aa,
-        worth: worth::of(study, &runs, &effects, level, level_of_effects),
+        worth: payback::of(study, &runs, &effects, level, level_of_effects),
         cells,
         effects,
         published,
@@ -204,8 +204,8 @@ fn cell_result(
         let values: Vec<f64> =
             of_cell.iter().filter_map(|run| measures::figure(measure, run)).collect();
         let interval: Option<Interval> = of_mean(&values, level);
-        let unsure = unsure::of_runs(of_cell, measure);
-        let interval = interval.map(|interval| unsure::of_mean(interval, unsure));
+        let uncertainty = uncertainty::of_runs(of_cell, measure);
+        let interval = interval.map(|interval| uncertainty::of_mean(interval, uncertainty));
         interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
     };
     let measured: Vec<_> = of_cell.iter().filter_map(|run| run.measurement()).collect();
@@ -218,7 +218,7 @@ fn cell_result(
         shared_cpus: (!stored.plan.is_imported())
             .then(|| measured.iter().any(|measurement| measurement.sut_cpu.shared)),
         throughput: quantity(Measure::Throughput).map(|rate| within_limit(rate, limit)),
-        ways: ways::of_cell(&cell.spec, of_cell, level),
+        ways: directions::of_cell(&cell.spec, of_cell, level),
         predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },

@@ -365,15 +365,15 @@ pub fn compare(
     warnings.extend(rows::together(&overall));
     // sysctls and disciplines stand beside the facts where they differ
     let [before, after] = rows.summaries();
-    let told = |(mut summary, set): (SetSummary, &&StoredStudy)| {
+    let reported = |(mut summary, set): (SetSummary, &&StoredStudy)| {
         let host = conditions::host(set);
         let differing = differences.iter().map(|one| &one.name);
-        let told = differing.filter_map(|name| Some((name.clone(), host.get(name)?.clone())));
-        summary.facts.extend(told);
+        let reported = differing.filter_map(|name| Some((name.clone(), host.get(name)?.clone())));
+        summary.facts.extend(reported);
         summary
     };
-    let mut baseline_sets = before.into_iter().zip(baselines).map(told);
-    let mut candidate_sets = after.into_iter().zip(candidates).map(told);
+    let mut baseline_sets = before.into_iter().zip(baselines).map(reported);
+    let mut candidate_sets = after.into_iter().zip(candidates).map(reported);
     let (Some(of_baseline), Some(of_candidate)) = (baseline_sets.next(), candidate_sets.next())
     else {
         return Err(ComparisonError::NothingToCompare);

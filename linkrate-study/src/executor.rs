@@ -98,7 +98,7 @@ impl fmt::Display for Contention {
 }
 
 impl Facts {
-    /// The same with every text cleaned: a far end tells some of them.
+    /// The same with every text cleaned: a peer tells some of them.
     #[must_use]
     pub fn cleaned(self) -> Self {
         let line = |text: String| clean::line(&text).into_owned();

@@ -37,7 +37,7 @@ use crate::adapter::LoadFile;
 use crate::fleet::Given;
 use crate::keys::shortened;
 use crate::study::Study;
-use crate::study::check::LONGEST_TITLE;
+use crate::study::check::MAX_TITLE;
 use linkrate_stats::order::Order;
 use linkrate_terms::{Interfaces, TestbedSpec};
 use reader::Reader;
@@ -59,7 +59,7 @@ pub const PAPERS: [&str; 5] = ["tso", "ten-gigabit", "atm", "apa", "toe"];
 /// One error of a study file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
-    /// The file as the person named it.
+    /// The file as the user named it.
     pub file: String,
     /// Line, from 1.
     pub line: usize,
@@ -144,7 +144,13 @@ pub fn parse_on(
     load: &mut LoadFile<'_>,
     on: Option<&Interfaces>,
 ) -> Result<Study, FileErrors> {
-    parse_at(name, path_for_messages, text, load, on.map_or(Ground::OfFile, Ground::Interfaces))
+    parse_at(
+        name,
+        path_for_messages,
+        text,
+        load,
+        on.map_or(TestbedSource::OfFile, TestbedSource::Interfaces),
+    )
 }
 
 /// As [`parse_with`], on a fleet of these nodes instead of the file's testbed and nodes.
@@ -158,12 +164,12 @@ pub fn parse_nodes(
     load: &mut LoadFile<'_>,
     given: &Given,
 ) -> Result<Study, FileErrors> {
-    parse_at(name, path_for_messages, text, load, Ground::Nodes(given))
+    parse_at(name, path_for_messages, text, load, TestbedSource::Nodes(given))
 }
 
 /// Where a study is to run.
 #[derive(Clone, Copy)]
-enum Ground<'a> {
+enum TestbedSource<'a> {
     /// Where its file says.
     OfFile,
     /// On interfaces.
@@ -177,7 +183,7 @@ fn parse_at(
     path_for_messages: &str,
     text: &str,
     load: &mut LoadFile<'_>,
-    ground: Ground<'_>,
+    testbed_source: TestbedSource<'_>,
 ) -> Result<Study, FileErrors> {
     let mut reader = Reader::new(path_for_messages, text);
     if text.len() > MAX_FILE_BYTES {
@@ -185,7 +191,7 @@ fn parse_at(
         reader.error(0, "", message, None);
         return Err(reader.into_errors());
     }
-    match read(name, text, &mut reader, load, ground) {
+    match read(name, text, &mut reader, load, testbed_source) {
         Some(study) if !reader.has_errors() => Ok(study),
         _ => Err(reader.into_errors()),
     }
@@ -197,24 +203,25 @@ fn read<'t>(
     text: &'t str,
     reader: &mut Reader<'t>,
     load: &mut LoadFile<'_>,
-    ground: Ground<'_>,
+    testbed_source: TestbedSource<'_>,
 ) -> Option<Study> {
     let mut top = reader.document(text)?;
     let title = title(reader, &mut top);
     let paper = top.take("paper").and_then(|entry| reader.word(&entry, &PAPERS));
     let testbed = top.table(reader, "testbed");
     let of_fleet = top.table(reader, "fleet");
-    let beside_fleet = of_fleet.is_some() && !matches!(ground, Ground::Interfaces(_));
-    let fleet = match ground {
-        Ground::OfFile if of_fleet.is_none() => None,
-        Ground::OfFile => fleet::read(reader, of_fleet, load, None),
-        Ground::Nodes(given) => fleet::read(reader, of_fleet, load, Some(given)),
-        Ground::Interfaces(_) => None,
+    let beside_fleet =
+        of_fleet.is_some() && !matches!(testbed_source, TestbedSource::Interfaces(_));
+    let fleet = match testbed_source {
+        TestbedSource::OfFile if of_fleet.is_none() => None,
+        TestbedSource::OfFile => fleet::read(reader, of_fleet, load, None),
+        TestbedSource::Nodes(given) => fleet::read(reader, of_fleet, load, Some(given)),
+        TestbedSource::Interfaces(_) => None,
     };
     // the cells of a fleet are checked on its first pair
     let of_pair = fleet.as_ref().and_then(|fleet| fleet.interfaces(&fleet.first_pair(), &[]).ok());
-    let on = match ground {
-        Ground::Interfaces(on) => Some(on),
+    let on = match testbed_source {
+        TestbedSource::Interfaces(on) => Some(on),
         _ => of_pair.as_ref(),
     };
     let testbed = testbed::read(reader, testbed, load, on, beside_fleet);
@@ -284,7 +291,7 @@ fn title(reader: &mut Reader<'_>, top: &mut reader::Table<'_>) -> String {
         reader.error(0, "title", "missing".to_owned(), Some(hint.to_owned()));
         return String::new();
     };
-    reader.line(&entry, LONGEST_TITLE, hint).unwrap_or_default()
+    reader.line(&entry, MAX_TITLE, hint).unwrap_or_default()
 }
 
 #[cfg(test)]

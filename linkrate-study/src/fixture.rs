@@ -72,7 +72,7 @@ pub(crate) fn ladder() -> Study {
             rebuild: false,
             aa: false,
             on_failure: OnFailure::Continue,
-            purpose: crate::belief::Purpose::default(),
+            purpose: crate::validity::Purpose::default(),
             family: Family::default(),
         },
         quick: None,

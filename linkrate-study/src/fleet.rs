@@ -6,9 +6,9 @@
 //! rounds in random order. To the statistics of cells and effects a turn is what a block is to a study of
 //! one pair: [`StoredRun::block`](crate::store::StoredRun::block) counts turns.
 //!
-//! - [`hosts`]: the list of nodes as a person writes it
+//! - [`hosts`]: the list of nodes as a user writes it
 //! - [`places`]: other nodes in place of those that the study began with
-//! - [`absent`]: turns that went on without a node
+//! - [`missing_nodes`]: turns that continued without a node
 //! - [`rounds`]: who is measured with whom, and when
 //! - [`runner`]: turns side by side, each run stored the moment it ends; nodes that are lost
 //! - [`two_way`]: sender, receiver and pair as effects, and those that stand out
@@ -17,13 +17,13 @@
 
 use std::collections::HashSet;
 
-use linkrate_terms::interfaces::{FAR_PROGRAM, InterfacesError};
-use linkrate_terms::{FarEnd, Interfaces};
+use linkrate_terms::interfaces::{InterfacesError, PEER_SERVER};
+use linkrate_terms::{Interfaces, Peer};
 use serde::{Deserialize, Serialize};
 
-pub mod absent;
 pub mod hosts;
 pub mod hubs;
+pub mod missing_nodes;
 pub mod places;
 pub mod ports;
 pub mod results;
@@ -38,7 +38,7 @@ pub use places::Move;
 pub use rounds::{Hub, Pattern};
 
 /// Most nodes of a fleet.
-pub const MOST_NODES: usize = 1024;
+pub const MAX_NODES: usize = 1024;
 
 /// Nodes that are asked at the same time: each needs a thread and a process of this machine.
 pub const ASKED_AT_ONCE: usize = 64;
@@ -50,7 +50,7 @@ pub struct Node {
     /// Its name in results.
     pub name: String,
     /// How its agent is reached, and the address that others send to if that was given.
-    pub end: FarEnd,
+    pub end: Peer,
     /// The interface that is measured.
     pub interface: String,
     /// Its rack, if that was given.
@@ -94,13 +94,13 @@ pub struct Fleet {
 }
 
 /// A sender and a receiver, by the numbers of their nodes. With a pattern that has a node in the middle
-/// ([`Pattern::hub`]), both are this node, and all other nodes are its far ends.
+/// ([`Pattern::hub`]), both are this node, and all other nodes are its peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Pair {
     /// The system under test, which sends unless the workload's direction says otherwise.
     pub sender: u32,
-    /// Its far end.
+    /// Its peer.
     pub receiver: u32,
     /// The round, from 0, as [`rounds::rounds`] numbers them.
     pub round: u32,
@@ -117,13 +117,13 @@ impl Fleet {
             pattern: Pattern::default(),
             at_once,
             hubs: Vec::new(),
-            program: FAR_PROGRAM.to_owned(),
+            program: PEER_SERVER.to_owned(),
             later: Vec::new(),
             moves: Vec::new(),
         }
     }
 
-    /// The interfaces of the testbed of a pair. `absent` nodes are none of the clients of a node in the middle.
+    /// The interfaces of the testbed of a pair. `missing_nodes` nodes are none of the clients of a node in the middle.
     ///
     /// # Errors
     /// As [`Interfaces::new`]; a pair of nodes that the fleet does not have.
@@ -214,8 +214,8 @@ impl Fleet {
     /// A sentence with the value, and what would be right.
     pub fn check(&self) -> Result<(), String> {
         let count = self.nodes.len();
-        if !(2..=MOST_NODES).contains(&count) {
-            return Err(format!("{count} nodes, expected 2 to {MOST_NODES}"));
+        if !(2..=MAX_NODES).contains(&count) {
+            return Err(format!("{count} nodes, expected 2 to {MAX_NODES}"));
         }
         if self.pattern == Pattern::Bisection && !count.is_multiple_of(2) {
             return Err(format!("bisection of {count} nodes, expected an even number"));

@@ -17,10 +17,10 @@ use linkrate_terms::{
 use crate::executor::Facts;
 use crate::file::MAX_CELLS;
 use crate::keys::{direction_name, kind_name};
+use crate::labels::UNKNOWN;
 use crate::levels::{Level, Levels};
-use crate::names::UNTOLD;
 use crate::store::{Outcome, StoredRun};
-use crate::study::check::{LONGEST, MOST_BLOCKS};
+use crate::study::check::{MAX_BLOCKS, MAX_RUN};
 use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
 use linkrate_stats::order::Order;
 
@@ -79,17 +79,17 @@ pub enum ImportError {
     },
 }
 
-/// A setting by which runs are told apart: its key, and its level in a run. `None` where it means nothing for
-/// the run's kind of test.
+/// A setting by which runs are distinguished: its key, and its level in a run. `None` where it means nothing
+/// for the run's kind of test.
 type Setting = (&'static str, fn(&Imported) -> Option<Level>);
 
 fn text(text: &str) -> Level {
     Level::Text(text.to_owned())
 }
 
-/// What stands for a setting that the output of a run does not tell.
+/// What stands for a setting that the output of a run does not report.
 fn or_unknown(name: &str, level: Option<Level>) -> Level {
-    level.unwrap_or_else(|| Level::Text(format!("{name}{UNTOLD}")))
+    level.unwrap_or_else(|| Level::Text(format!("{name}{UNKNOWN}")))
 }
 
 fn size(name: &str, bytes: Option<u64>) -> Level {
@@ -189,8 +189,8 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
     if groups.len() > MAX_CELLS {
         return Err(ImportError::Cells { found: groups.len(), most: MAX_CELLS });
     }
-    let blocks = u32::try_from(most_runs).ok().filter(|blocks| *blocks <= MOST_BLOCKS);
-    let blocks = blocks.ok_or(ImportError::Runs { found: most_runs, most: MOST_BLOCKS })?;
+    let blocks = u32::try_from(most_runs).ok().filter(|blocks| *blocks <= MAX_BLOCKS);
+    let blocks = blocks.ok_or(ImportError::Runs { found: most_runs, most: MAX_BLOCKS })?;
     let factors = factors(&groups);
     let mut cells = Vec::new();
     let mut runs: Vec<StoredRun> = Vec::new();
@@ -294,8 +294,8 @@ fn title(runs: &[StoredRun]) -> String {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The run as a study would ask for it. What the output does not tell has the value of a study file that does
-/// not set it; the figures and reports of imported runs do not use it.
+/// The run as a study would ask for it. What the output does not report has the value of a study file that
+/// does not set it; the figures and reports of imported runs do not use it.
 fn spec(run: &Imported) -> RunSpec {
     let asked = &run.asked;
     let message = |bytes: Option<u64>, otherwise| {
@@ -329,7 +329,7 @@ fn spec(run: &Imported) -> RunSpec {
         adapter: None,
         warm_up: Duration::ZERO,
         // programs end their windows some ms late
-        window: Duration::from_secs_f64(seconds.round().clamp(1.0, LONGEST.as_secs_f64())),
+        window: Duration::from_secs_f64(seconds.round().clamp(1.0, MAX_RUN.as_secs_f64())),
         profile: false,
         event: None,
         loss_ppm: 0,
@@ -352,7 +352,7 @@ fn method(window: Duration, blocks: u32) -> Method {
         order: Order::Independent,
         seed: None,
         on_failure: OnFailure::Continue,
-        purpose: crate::belief::Purpose::default(),
+        purpose: crate::validity::Purpose::default(),
         family: Family::Study,
         rebuild: false,
         aa: false,
@@ -369,11 +369,11 @@ fn facts(runs: &[Imported]) -> Facts {
     for (name, values) in values {
         match values.iter().next() {
             Some(only) if values.len() == 1 => {
-                let told = runs.iter().filter(|run| run.facts.contains_key(name)).count();
-                let of = if told == runs.len() {
+                let reported = runs.iter().filter(|run| run.facts.contains_key(name)).count();
+                let of = if reported == runs.len() {
                     String::new()
                 } else {
-                    format!(" (told by {told} of {} runs)", runs.len())
+                    format!(" (told by {reported} of {} runs)", runs.len())
                 };
                 facts.facts.insert(name.clone(), format!("{only}{of}"));
             }

@@ -15,10 +15,10 @@ mod table;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use linkrate_terms::backup::{FileSizes, LONGEST_DIRECTORY};
+use linkrate_terms::backup::{FileSizes, MAX_DIRECTORY};
 use linkrate_terms::clean::is_harmful;
 use linkrate_terms::knobs::{self, Knob, Merge, Unit};
-use linkrate_terms::mix::{MOST_PARTS, MOST_SHARE};
+use linkrate_terms::mix::{MAX_PARTS, MAX_SHARE};
 use linkrate_terms::nearest::nearest;
 use linkrate_terms::units::{UnitError, format_duration, parse_duration, parse_percent};
 use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
@@ -33,7 +33,7 @@ pub use table::KEYS;
 
 /// The longest text that may be a value. Longer text is cut in messages. It is not compared with
 /// valid names, because the cost of that grows with the length.
-const LONGEST_TEXT: usize = 64;
+const MAX_TEXT: usize = 64;
 
 /// The settings of one cell: the parts of a run that a study may vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,9 +249,9 @@ impl Values {
     /// no room for the help is only in its text.
     pub fn placeholder(&self) -> String {
         use knobs::Values::{Number, Switch, Words};
-        const LONGEST: usize = 90;
+        const MAX_LENGTH: usize = 90;
         let words = || match self.words().join("|") {
-            list if list.len() > LONGEST => "WORD".to_owned(),
+            list if list.len() > MAX_LENGTH => "WORD".to_owned(),
             list => list,
         };
         match self {
@@ -353,7 +353,7 @@ fn span((low, high): (u64, u64)) -> String {
 
 /// The beginning of a text, short enough for a message.
 pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_TEXT) {
+    match text.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
@@ -364,7 +364,7 @@ pub(crate) fn nearest_name<'a>(
     given: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    if given.len() > LONGEST_TEXT { None } else { nearest(given, candidates) }
+    if given.len() > MAX_TEXT { None } else { nearest(given, candidates) }
 }
 
 /// Largest UDP payload over IPv4: 65535 less 20 of IP and 8 of UDP.
@@ -436,9 +436,8 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
         }
         Values::Directory(set) => {
             let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
-            let fits = name.starts_with('/')
-                && name.len() <= LONGEST_DIRECTORY
-                && !name.contains(is_harmful);
+            let fits =
+                name.starts_with('/') && name.len() <= MAX_DIRECTORY && !name.contains(is_harmful);
             if !fits {
                 let reason = format!("{:?} is not an absolute path", shortened(name));
                 return Err(unreadable(reason, values));
@@ -478,7 +477,7 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
     Ok(())
 }
 
-/// Checks every value of a setup as [`apply`] checks the value that a person gives: for one that was
+/// Checks every value of a setup as [`apply`] checks the value that a user gives: for one that was
 /// read from a stored plan.
 ///
 /// # Errors
@@ -528,15 +527,15 @@ pub fn check_values(setup: &Setup) -> Result<(), String> {
         Some((knob.key, level))
     }));
     let parts = workload.mix.len();
-    if parts == 1 || parts > MOST_PARTS {
-        return Err(format!("a mix of {parts} workloads, expected 2 to {MOST_PARTS}"));
+    if parts == 1 || parts > MAX_PARTS {
+        return Err(format!("a mix of {parts} workloads, expected 2 to {MAX_PARTS}"));
     }
     for part in &workload.mix {
         let share = part.share;
-        if !(1..=MOST_SHARE).contains(&share) {
-            return Err(format!("share {share} of a mix, expected 1 to {MOST_SHARE}"));
+        if !(1..=MAX_SHARE).contains(&share) {
+            return Err(format!("share {share} of a mix, expected 1 to {MAX_SHARE}"));
         }
-        if part.name.chars().count() > LONGEST_TEXT || part.name.contains(is_harmful) {
+        if part.name.chars().count() > MAX_TEXT || part.name.contains(is_harmful) {
             return Err("the name of a workload in a mix, expected a short line".to_owned());
         }
         if !part.workload.mix.is_empty() {
@@ -582,7 +581,7 @@ fn count(level: &Level, (low, high): (u32, u32), values: &Values) -> Result<u32,
 fn size(level: &Level, range: (u64, u64), values: &Values) -> Result<ByteSize, KeyError> {
     let size = match level {
         Level::Number(bytes) => ByteSize(*bytes),
-        Level::Text(text) if text.len() <= LONGEST_TEXT => text.parse()?,
+        Level::Text(text) if text.len() <= MAX_TEXT => text.parse()?,
         Level::Text(_) | Level::Switch(_) => return Err(wrong_kind(level, values)),
     };
     within(size.0, &(range.0..=range.1), || size.to_string(), values)?;
@@ -595,7 +594,7 @@ fn time(
     values: &Values,
 ) -> Result<Duration, KeyError> {
     let time = match level {
-        Level::Text(text) if text.len() <= LONGEST_TEXT => parse_duration(text)?,
+        Level::Text(text) if text.len() <= MAX_TEXT => parse_duration(text)?,
         _ => return Err(wrong_kind(level, values)),
     };
     match (low..=high).contains(&time) {
@@ -609,7 +608,7 @@ fn time(
 /// A share in millionths. A finer one is refused: a run has fewer frames.
 fn share(level: &Level, (low, high): (u32, u32), values: &Values) -> Result<u32, KeyError> {
     let share = match level {
-        Level::Text(text) if text.len() <= LONGEST_TEXT => parse_percent(text)?,
+        Level::Text(text) if text.len() <= MAX_TEXT => parse_percent(text)?,
         _ => return Err(wrong_kind(level, values)),
     };
     let given = || format!("{} %", share * 100.0);

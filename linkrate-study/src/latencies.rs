@@ -11,19 +11,19 @@ use linkrate_terms::latency::{Latency, Percentile};
 /// The figures of a histogram of nanoseconds; `None` where it is empty.
 pub fn figures(histogram: &Histogram<u64>) -> Option<Latency> {
     let pool = Pool::of(&[steps(histogram)]);
-    let told = |percentile: Percentile| {
-        let is_told = percentile.is_told(histogram.len());
-        is_told.then(|| pool.quantile(percentile.quantile())).flatten()
+    let reported = |percentile: Percentile| {
+        let is_reported = percentile.is_reported(histogram.len());
+        is_reported.then(|| pool.quantile(percentile.quantile())).flatten()
     };
     (!histogram.is_empty()).then(|| Latency {
         count: histogram.len(),
         mean_ns: histogram.mean(),
         min_ns: histogram.min(),
-        p50_ns: told(Percentile::P50),
-        p90_ns: told(Percentile::P90),
-        p99_ns: told(Percentile::P99),
-        p99_9_ns: told(Percentile::P99_9),
-        p99_99_ns: told(Percentile::P99_99),
+        p50_ns: reported(Percentile::P50),
+        p90_ns: reported(Percentile::P90),
+        p99_ns: reported(Percentile::P99),
+        p99_9_ns: reported(Percentile::P99_9),
+        p99_99_ns: reported(Percentile::P99_99),
         max_ns: histogram.max(),
     })
 }

@@ -9,11 +9,11 @@
 //! - [`mod@file`]: study files
 //! - [`import`]: runs of other programs as a result set
 //! - [`keys`]: every setting of a cell, in one table
-//! - [`belief`]: whether a run can be believed
+//! - [`validity`]: whether a run is valid
 //! - [`schedule`]: the blocks of a study
 //! - [`latencies`]: the latencies of a run
-//! - [`look`]: a study while it runs
-//! - [`names`]: factors, levels and cells by the names that the field has for them
+//! - [`progress`]: a study while it runs
+//! - [`labels`]: factors, levels and cells by the names that the field has for them
 //! - [`published`]: published figures
 //! - [`quick`]: the quick form of a study
 //! - [`runner`]: runs a study, block after block
@@ -24,14 +24,13 @@
 //! - [`verdict`]: the resource that bound a cell
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod adapter;
 pub mod adjusted;
 pub mod analysis;
 pub mod attribution;
-pub mod belief;
 pub mod builtin;
 pub mod comparison;
 pub mod executor;
@@ -39,10 +38,10 @@ pub mod file;
 pub mod fleet;
 pub mod import;
 pub mod keys;
+pub mod labels;
 pub mod latencies;
 pub mod levels;
-pub mod look;
-pub mod names;
+pub mod progress;
 pub mod published;
 pub mod quantity;
 pub mod quick;
@@ -52,9 +51,10 @@ pub mod schedule;
 pub mod store;
 pub mod study;
 pub mod trend;
+pub mod validity;
 pub mod verdict;
 
 #[cfg(test)]
-mod fixture;
+mod coverage;
 #[cfg(test)]
-mod truth;
+mod fixture;

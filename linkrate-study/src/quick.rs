@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::Level;
 use crate::schedule::{RUN_OVERHEAD, after_events};
 use crate::study::{Cell, Factor, Method, PART, Study};
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
 
 /// Time for the blocks of a quick run. Building the testbed and writing the report take the rest of
 /// a minute.
@@ -26,7 +26,7 @@ pub const QUICK_WINDOW: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_millis(500);
 
 /// Most blocks, even if more fit the time.
-const MOST_BLOCKS: u32 = 20;
+const MAX_BLOCKS: u32 = 20;
 
 /// What a study file asks of its quick form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Quick {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} blocks of {cells} cells take {}, expected at most {}",
-    FEWEST_TO_CLAIM,
+    MIN_TO_CLAIM,
     format_duration(*needed),
     format_duration(QUICK_TIME)
 )]
@@ -92,11 +92,11 @@ impl Quick {
         let block = self.block(method, all);
         let fitting = QUICK_TIME.as_nanos() / block.as_nanos().max(1);
         let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
-        if fitting < FEWEST_TO_CLAIM {
-            let needed = block.saturating_mul(FEWEST_TO_CLAIM);
+        if fitting < MIN_TO_CLAIM {
+            let needed = block.saturating_mul(MIN_TO_CLAIM);
             return Err(TooLong { cells: self.cells.len(), needed });
         }
-        Ok(fitting.min(MOST_BLOCKS))
+        Ok(fitting.min(MAX_BLOCKS))
     }
 }
 
@@ -116,7 +116,7 @@ pub fn form(study: Study) -> Result<Study, TooLong> {
         run: quick.run,
         warm_up: quick.warm_up,
         idle: study.method.idle.min(IDLE),
-        min_blocks: FEWEST_TO_CLAIM,
+        min_blocks: MIN_TO_CLAIM,
         max_blocks: blocks,
         budget: None,
         ..study.method.clone()

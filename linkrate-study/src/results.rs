@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::analysis::claims::Probabilities;
 use crate::analysis::failure::FailureFigures;
 use crate::analysis::knee::Knee;
-use crate::analysis::worth::Worth;
+use crate::analysis::payback::Paybacks;
 use crate::executor::Facts;
 use crate::fleet::results::FleetResults;
 use crate::levels::{Level, Levels};
@@ -18,7 +18,7 @@ use crate::published::Basis;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::store::{StoredPlan, StoredRun};
 use crate::study::Family;
-use crate::verdict::{OneWay, Verdict};
+use crate::verdict::{FlowDirection, Verdict};
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;
@@ -41,7 +41,7 @@ pub struct StudyResults {
     pub linkrate_version: String,
     /// Seed of the run order and of everything random inside runs; absent for imported runs.
     pub seed: Option<u64>,
-    /// The window of one run, seconds; absent where imported runs differ in it, or do not tell it.
+    /// The window of one run, seconds; absent where imported runs differ in it, or do not report it.
     pub run_seconds: Option<f64>,
     /// Traffic before the window, seconds; absent as above.
     pub warm_up_seconds: Option<f64>,
@@ -82,9 +82,10 @@ pub struct StudyResults {
     /// The first cell measured twice; absent without an A/A test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aa: Option<Aa>,
-    /// Whether hand-overs to a TCP offload engine pay; absent unless the study compares TOE on with off.
+    /// Whether connection offloads to a TCP offload engine pay; absent unless the study compares TOE on
+    /// with off.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub worth: Option<Worth>,
+    pub worth: Option<Paybacks>,
     /// Matrices of the pairs of a fleet, and what stands out; absent in studies of one pair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetResults>,
@@ -156,9 +157,9 @@ pub struct ImportedRun {
     pub test: String,
     /// The levels of its cell.
     pub levels: Levels,
-    /// When it began, milliseconds since 1970-01-01 UTC; absent where the file does not tell it.
+    /// When it began, milliseconds since 1970-01-01 UTC; absent where the file does not report it.
     pub started_unix_ms: Option<u64>,
-    /// What its output does not tell of what a run of linkrate measures.
+    /// What its output does not report on what a run of linkrate measures.
     pub lacks: Vec<String>,
 }
 
@@ -183,7 +184,7 @@ pub struct CellResult {
     pub limit: Option<Quantity>,
     /// The part of `throughput` in each direction; empty except for bidirectional streams.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ways: Vec<WayRate>,
+    pub ways: Vec<DirectionRate>,
     /// How balancing spreads the flows over the ports of an aggregate, by direction; empty without an
     /// aggregate of several ports, and in runs of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -313,9 +314,9 @@ impl RoundTripParts {
 
 /// The throughput of one direction of a bidirectional cell.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct WayRate {
+pub struct DirectionRate {
     /// The direction.
-    pub direction: OneWay,
+    pub direction: FlowDirection,
     /// Received payload.
     pub rate: Quantity,
 }
@@ -324,7 +325,7 @@ pub struct WayRate {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Predicted {
     /// The direction, which decides who chooses: the host, or the switch.
-    pub direction: OneWay,
+    pub direction: FlowDirection,
     /// The balancing that chooses: `mac`, `ip`, `port`, ...
     pub balance: String,
     /// The ports, from the fullest to the emptiest; means over the runs.
@@ -408,7 +409,7 @@ pub struct CellEvidence {
     pub sndbuf_limited_percent: Option<f64>,
     /// Retransmitted segments per run.
     pub retransmits: Option<f64>,
-    /// Acknowledgements that the far end sent for each segment of bulk data, transmit direction; absent
+    /// Acknowledgements that the peer sent for each segment of bulk data, transmit direction; absent
     /// where the SUT sends no bulk data over TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acknowledgements_per_segment: Option<f64>,
@@ -452,7 +453,7 @@ pub struct CellEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LineTax {
     /// The direction.
-    pub direction: OneWay,
+    pub direction: FlowDirection,
     /// The parts, from the payload to the time in which nothing was sent.
     pub parts: Vec<LinePart>,
     /// The payload's share of a line that is full of such packets, in per cent; absent where the cell

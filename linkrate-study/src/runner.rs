@@ -18,13 +18,13 @@ use linkrate_terms::{InterfaceKnobs, RunSpec, SocketKnobs};
 
 use crate::analysis::effects::{Comparison, comparisons};
 use crate::analysis::measures::{RunsByCell, fallen_blocks};
-use crate::analysis::watched::{self, CellPrecision};
+use crate::analysis::stop_inputs::{self, CellPrecision};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
 use crate::levels::Levels;
 use crate::schedule::{Slot, block_order, estimate};
 use crate::store::{Ended, Outcome, RunStore, StoreError, StoredRun};
 use crate::study::{OnFailure, Study};
-use linkrate_stats::stop::{self, Decision, Progress, StopReason, Watched};
+use linkrate_stats::stop::{self, Decision, Progress, StopInput, StopReason};
 
 /// Time, so that tests need not wait for it.
 pub trait Clock {
@@ -120,7 +120,7 @@ pub enum Event<'a> {
         /// How precise each cell is.
         cells: &'a [CellPrecision],
         /// The figures that the stop rule looks at.
-        watched: &'a [Watched],
+        watched: &'a [StopInput],
         /// What the stop rule says.
         decision: &'a Decision,
         /// Time left.
@@ -241,8 +241,8 @@ impl<'a> Session<'a> {
         };
         let runs = RunsByCell::of(study, store.runs());
         let blocks = runs.complete_blocks(study);
-        let watched = watched::watched(study, &session.comparisons, &runs, blocks);
-        session.expect(blocks, &watched);
+        let stop_inputs = stop_inputs::stop_inputs(study, &session.comparisons, &runs, blocks);
+        session.expect(blocks, &stop_inputs);
         session
     }
 
@@ -271,7 +271,7 @@ impl<'a> Session<'a> {
             let order = block_order(self.study, block);
             let missing = order.iter().filter(|slot| !stored.contains(&(block, slot.cell))).count();
             if missing == 0 && last_block.is_some_and(|last| last > block) {
-                // the rule was asked after this block when it was run, and said to go on
+                // the rule was asked after this block when it was run, and said to continue
                 continue;
             }
             let began = self.clock.elapsed();
@@ -375,13 +375,13 @@ impl<'a> Session<'a> {
     ) -> Option<StopReason> {
         let runs = RunsByCell::of(self.study, store.runs());
         let blocks = (block + 1).saturating_sub(number(runs.fallen().range(..=block).count()));
-        let watched = watched::watched(self.study, &self.comparisons, &runs, blocks);
+        let stop_inputs = stop_inputs::stop_inputs(self.study, &self.comparisons, &runs, blocks);
         let mut rule = self.study.method.stop_rule();
         if !ran {
             rule.budget = None;
         }
-        let decision = stop::decide(&rule, &self.progress(blocks), &watched);
-        self.expect(blocks, &watched);
+        let decision = stop::decide(&rule, &self.progress(blocks), &stop_inputs);
+        self.expect(blocks, &stop_inputs);
         if ran {
             let remaining = match &decision {
                 Decision::Continue(_) => self.time_for(0, self.blocks_to_go, blocks),
@@ -389,8 +389,8 @@ impl<'a> Session<'a> {
             };
             observer.event(&Event::BlockEnded {
                 block,
-                cells: &watched::precisions(self.study, &runs, blocks),
-                watched: &watched,
+                cells: &stop_inputs::precisions(self.study, &runs, blocks),
+                watched: &stop_inputs,
                 decision: &decision,
                 remaining,
             });
@@ -402,13 +402,13 @@ impl<'a> Session<'a> {
     }
 
     /// Learns how many blocks are to be expected after `blocks` complete ones.
-    fn expect(&mut self, blocks: u32, watched: &[Watched]) {
+    fn expect(&mut self, blocks: u32, stop_inputs: &[StopInput]) {
         let rule = self.study.method.stop_rule();
         // widths from two or three runs forecast nothing; until the first look, that block is the
         // forecast
-        let watched = if blocks < rule.first_look() { &[] } else { watched };
+        let stop_inputs = if blocks < rule.first_look() { &[] } else { stop_inputs };
         self.blocks = blocks;
-        self.blocks_to_go = stop::blocks_to_go(&rule, &self.progress(blocks), watched);
+        self.blocks_to_go = stop::blocks_to_go(&rule, &self.progress(blocks), stop_inputs);
     }
 
     fn progress(&self, blocks: u32) -> Progress {

@@ -12,7 +12,7 @@
 //! One session writes at a time: it holds a lock on `runs.jsonl` (flock(2)), which the kernel
 //! lets go of when the process dies. Reading needs no lock.
 //!
-//! A results directory may come from another person. What is read from it goes through the checks
+//! A results directory may come from another user. What is read from it goes through the checks
 //! that a study file goes through, no link in it is followed, and a pipe or a device in the place of
 //! a file is refused.
 //!
@@ -261,7 +261,7 @@ impl Store {
         })
     }
 
-    /// Opens a store to go on with it. A last line cut short by a crash is taken off and kept in
+    /// Opens a store to continue with it. A last line cut short by a crash is taken off and kept in
     /// [`TORN_FILE`], see [`Store::recovered`].
     ///
     /// # Errors

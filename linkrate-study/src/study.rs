@@ -9,11 +9,11 @@ use std::time::Duration;
 use linkrate_terms::{Model, RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::belief::Purpose;
 use crate::fleet::Fleet;
 use crate::levels::{Level, Levels};
 use crate::published::Published;
 use crate::quick::Quick;
+use crate::validity::Purpose;
 use linkrate_stats::order::Order;
 use linkrate_stats::stop::Rule;
 

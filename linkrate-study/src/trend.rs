@@ -10,7 +10,7 @@
 use serde::Serialize;
 
 use crate::analysis::effects::{Comparison, comparisons};
-use crate::analysis::unsure::{self, Reach};
+use crate::analysis::uncertainty::{self, Reach};
 use crate::comparison::conditions::{self, Difference, find};
 use crate::comparison::set::{Set, align, measures, number};
 use crate::comparison::{SetFigure, SetSummary};
@@ -278,7 +278,7 @@ struct Figures {
 struct OfSet {
     by_block: Vec<f64>,
     /// The shares by which the figure may be too low and too high, because it may be the work of other programs.
-    unsure: [f64; 2],
+    uncertainty: [f64; 2],
 }
 
 /// Each measure of each cell of the newest set. Sets have the same cells; their order may differ.
@@ -290,7 +290,7 @@ fn cell_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
                 let index = find(&set.stored.plan.study, &cell.levels);
                 index.map_or_else(OfSet::default, |index| OfSet {
                     by_block: set.by_block(index, *measure).into_values().collect(),
-                    unsure: [0.0, set.unsure(index, *measure)],
+                    uncertainty: [0.0, set.uncertainty(index, *measure)],
                 })
             });
             found.push(Figures {
@@ -316,7 +316,8 @@ fn effect_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
                 let (Some(from), Some(to)) = ends else { return OfSet::default() };
                 OfSet {
                     by_block: set.ratios(from, to, measure),
-                    unsure: [from, to].map(|cell| unsure::of_cell(&set.runs, cell, measure)),
+                    uncertainty: [from, to]
+                        .map(|cell| uncertainty::of_cell(&set.runs, cell, measure)),
                 }
             });
             let by_set = by_set.collect();
@@ -388,7 +389,7 @@ impl Judge {
         // the figures as near to each other as they may be in truth
         let nearer = |level: &[(usize, f64)], is_upper: bool| -> Vec<f64> {
             let figure = |(set, logarithm): &(usize, f64)| {
-                let [too_low, too_high] = figures.by_set[*set].unsure;
+                let [too_low, too_high] = figures.by_set[*set].uncertainty;
                 logarithm.exp() * if is_upper { 1.0 - too_high } else { 1.0 / (1.0 - too_low) }
             };
             level.iter().map(figure).collect()
@@ -411,9 +412,9 @@ impl Judge {
         let level = |from: usize, to: usize| -> Vec<f64> {
             logarithms[from..to].iter().flatten().map(|value| value.exp()).collect()
         };
-        let unsure = |from: usize, to: usize| -> [f64; 2] {
+        let uncertainty = |from: usize, to: usize| -> [f64; 2] {
             let sets = (from..to).filter(|set| logarithms[*set].is_some());
-            let shares: Vec<[f64; 2]> = sets.map(|set| figures.by_set[set].unsure).collect();
+            let shares: Vec<[f64; 2]> = sets.map(|set| figures.by_set[set].uncertainty).collect();
             [0, 1].map(|end| shares.iter().map(|of| of[end]).sum::<f64>() / shares.len() as f64)
         };
         let starts = |index: usize| found.get(index).map_or(logarithms.len(), |change| change.at);
@@ -424,8 +425,9 @@ impl Judge {
             let Some(ratio) = independent::ratio(&before, &after, self.confidence) else {
                 continue;
             };
-            let (unsure_before, unsure_after) = (unsure(start, change.at), unsure(change.at, end));
-            let ratio = Reach::of_change(unsure_before, unsure_after).widen(ratio.ratio);
+            let (uncertainty_before, uncertainty_after) =
+                (uncertainty(start, change.at), uncertainty(change.at, end));
+            let ratio = Reach::of_change(uncertainty_before, uncertainty_after).widen(ratio.ratio);
             let finding = match &figures.subject {
                 Subject::Effect { .. } => Turn::Changed,
                 Subject::Cell { .. } if (ratio.mean > 1.0) == figures.measure.more_is_better() => {
@@ -456,10 +458,12 @@ fn beside_levels(series: &[Option<f64>], changes: &[change_point::Change]) -> Ve
 fn figure(subject: &Subject, of_set: &OfSet, confidence: f64) -> Option<SetFigure> {
     let figures = &of_set.by_block;
     let interval = match subject {
-        Subject::Cell { .. } => unsure::of_mean(of_mean(figures, confidence)?, of_set.unsure[1]),
+        Subject::Cell { .. } => {
+            uncertainty::of_mean(of_mean(figures, confidence)?, of_set.uncertainty[1])
+        }
         Subject::Effect { .. } => {
             let pairs = figures.iter().map(|ratio| (Some(1.0), Some(*ratio)));
-            Reach::of_ratio(of_set.unsure).widen(paired::ratio(pairs, confidence)?.ratio)
+            Reach::of_ratio(of_set.uncertainty).widen(paired::ratio(pairs, confidence)?.ratio)
         }
     };
     Some(SetFigure { interval, runs: number(figures.len()) })

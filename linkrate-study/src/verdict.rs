@@ -7,7 +7,7 @@
 //! without evidence. Behind a verdict stands how many runs by themselves say the same.
 //!
 //! Everything here is a pure function of [`Shares`]; `analysis::shares` takes them from runs. The
-//! sentences are in [`words`].
+//! sentences are in [`phrases`].
 
 use linkrate_terms::BitRate;
 use serde::ser::SerializeStruct;
@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 
 use crate::results::RoundTripParts;
 
-pub mod words;
+pub mod phrases;
 
 /// Per cent of time in which the links are occupied in one direction, from which they are full and bound it, whatever
 /// else is. The ends of a window take less: a device fetches packets for half a millisecond of its link ahead.
@@ -24,7 +24,8 @@ pub const LINK_FULL_PERCENT: f64 = 99.5;
 /// Per cent of time from which links bound a direction that nothing nearer bounds. The verdict says what took the rest.
 pub const LINK_BOUND_PERCENT: f64 = 97.0;
 
-/// Per cent of the payload that was sent again, from which it is told of links that are not full.
+/// Retransmitted share of payload, %, above which the verdict mentions it for a link that is not
+/// full.
 pub const RESENT_PERCENT: f64 = 0.1;
 
 /// Per cent of the time in which senders had nothing to send, from which it is told of links that are not
@@ -85,7 +86,7 @@ pub const UNEXPLAINED_PERCENT: f64 = 25.0;
 /// One direction of the payload, seen from the system under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OneWay {
+pub enum FlowDirection {
     /// The system under test sends.
     Transmit,
     /// The system under test receives.
@@ -135,7 +136,7 @@ pub struct DisciplineShare {
     pub free: Vec<String>,
     /// Its kind by the kernel's name.
     pub kind: String,
-    /// The rate that it holds packets back to; `None` if its kind does not tell one.
+    /// The rate that it holds packets back to; `None` if its kind does not report one.
     pub rate: Option<BitRate>,
     /// What left it, in per cent of that rate.
     pub rate_percent: Option<f64>,
@@ -149,9 +150,9 @@ pub struct DisciplineShare {
 
 /// The evidence for one loaded direction; means over the good runs of a cell.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct WayShares {
+pub struct DirectionShares {
     /// The direction; `None` for transactions, which load both directions in turn.
-    pub direction: Option<OneWay>,
+    pub direction: Option<FlowDirection>,
     /// Per cent of time in which the links were occupied in this direction, as the mean over the
     /// ports; on existing interfaces the share of payload in what the links can carry. Of
     /// transactions the busier direction. `None` where the adapter has no rate of its own, as veth.
@@ -191,7 +192,7 @@ pub struct Shares {
     /// Runs with figures.
     pub good_runs: u32,
     /// Each loaded direction.
-    pub ways: Vec<WayShares>,
+    pub ways: Vec<DirectionShares>,
     /// Per cent of time in which the busiest adapter's bus was occupied.
     pub bus_percent: Option<f64>,
     /// CPU time of the adapters' device threads, in per cent of the CPU that they use most.
@@ -316,7 +317,7 @@ pub enum Bound {
         /// Of sending time.
         percent: f64,
     },
-    /// Senders of transfers wait for the word of the far end.
+    /// Senders of transfers wait for the word of the peer.
     Word {
         /// Of the window.
         percent: f64,
@@ -376,7 +377,7 @@ pub enum Missing {
     SendBuffer(f64),
     /// Links waited for superframes that their adapters store before they send them.
     Store(f64),
-    /// Senders of transfers waited for the word of the far end.
+    /// Senders of transfers waited for the word of the peer.
     Word(f64),
     /// A queue discipline of the SUT, in per cent of its rate.
     Discipline(f64),
@@ -388,7 +389,7 @@ pub enum Missing {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// The direction; `None` for transactions.
-    pub direction: Option<OneWay>,
+    pub direction: Option<FlowDirection>,
     /// The resource that bound it.
     pub bound: Bound,
     /// How far the links were occupied in this direction, per cent of time.
@@ -499,7 +500,7 @@ pub fn judge(shares: &Shares) -> Verdict {
 }
 
 /// The first check that holds for one direction.
-fn bound(shares: &Shares, way: &WayShares) -> Bound {
+fn bound(shares: &Shares, way: &DirectionShares) -> Bound {
     let at_least = |value: Option<f64>, threshold| value.filter(|value| *value >= threshold);
     let busy = |cpu: Option<CpuShare>| cpu.filter(|cpu| cpu.percent >= CPU_BOUND_PERCENT);
     if let Some(percent) = at_least(shares.request_rate_percent, REQUEST_RATE_PERCENT) {
@@ -592,8 +593,8 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
         return Bound::RoundTrip { sut: shares.sut, parts };
     }
     let unexplained = || {
-        let told = shares.round_trip.filter(|parts| measured(parts) || !explained(parts));
-        told.map_or(Unexplained::Unmeasured, Unexplained::Part)
+        let reported = shares.round_trip.filter(|parts| measured(parts) || !explained(parts));
+        reported.map_or(Unexplained::Unmeasured, Unexplained::Part)
     };
     Bound::NoSingleResource {
         sut: shares.sut,
@@ -604,13 +605,13 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
 }
 
 /// Whether `other` is the direction beside `way`, and fills its links.
-fn is_other_and_full(way: &WayShares, other: &WayShares) -> bool {
+fn is_other_and_full(way: &DirectionShares, other: &DirectionShares) -> bool {
     other.direction != way.direction
         && other.link_percent.is_some_and(|percent| percent >= LINK_BOUND_PERCENT)
 }
 
 /// What took the rest of links or a bus that are the bound and not full.
-fn missing(shares: &Shares, way: &WayShares, bound: &Bound) -> Vec<Missing> {
+fn missing(shares: &Shares, way: &DirectionShares, bound: &Bound) -> Vec<Missing> {
     if !bound.is_outside() || bound.percent().is_none_or(|percent| percent >= LINK_FULL_PERCENT) {
         return Vec::new();
     }
@@ -738,8 +739,8 @@ impl Bound {
     }
 
     /// Whether the CPU of the clients or of the virtual device took part in the bound, so that
-    /// faster far ends may show more.
-    pub fn rests_on_far_end(&self) -> bool {
+    /// faster peers may show more.
+    pub fn rests_on_peer(&self) -> bool {
         matches!(
             self,
             Self::ClientCpu { .. }

@@ -13,10 +13,10 @@ use linkrate_terms::{BitRate, interfaces};
 use crate::tree::Tree;
 
 /// The most members that are read: far more than any aggregate has.
-const MOST_MEMBERS: usize = 256;
+const MAX_MEMBERS: usize = 256;
 
 /// The aggregate of that name; `None` for any other interface. `kind` is its kind by rtnetlink,
-/// where that is known: the files of a team do not tell.
+/// where that is known: the files of a team do not report.
 pub fn aggregate(tree: &Tree, name: &str, kind: Option<&str>) -> Option<ExistingAggregate> {
     let base = format!("/sys/class/net/{name}");
     if tree.has(format!("{base}/bonding/mode")) {
@@ -29,7 +29,7 @@ pub fn aggregate(tree: &Tree, name: &str, kind: Option<&str>) -> Option<Existing
     let members = names.iter().filter_map(|entry| entry.strip_prefix("lower_"));
     Some(ExistingAggregate {
         kind: "team".to_owned(),
-        members: members.take(MOST_MEMBERS).map(|name| member(tree, name, None)).collect(),
+        members: members.take(MAX_MEMBERS).map(|name| member(tree, name, None)).collect(),
         ..ExistingAggregate::default()
     })
 }
@@ -50,7 +50,7 @@ fn bond(tree: &Tree, name: &str, base: &str) -> ExistingAggregate {
         partner: text("ad_partner_mac").filter(|_| lacp),
         aggregator: text("ad_aggregator").filter(|_| lacp).and_then(|text| text.parse().ok()),
         active: text("active_slave"),
-        members: members.take(MOST_MEMBERS).map(|name| member(tree, name, Some(&listed))).collect(),
+        members: members.take(MAX_MEMBERS).map(|name| member(tree, name, Some(&listed))).collect(),
         mode,
     }
 }
@@ -126,7 +126,7 @@ mod tests {
         details partner lacp pdu:\n    system mac address: 00:00:00:00:00:00\n";
 
     #[test]
-    fn partners_are_told_apart_by_their_section() {
+    fn partners_are_distinguished_by_their_section() {
         assert_eq!(partner(LISTED, "eth2").as_deref(), Some("02:00:00:00:00:01"));
         assert_eq!(partner(LISTED, "eth3").as_deref(), Some("00:00:00:00:00:00"));
         assert_eq!((partner(LISTED, "eth4"), partner("", "eth2")), (None, None));

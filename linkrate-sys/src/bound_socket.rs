@@ -42,7 +42,7 @@ pub fn datagrams(address: SocketAddr, buffers: Buffers) -> io::Result<UdpSocket>
 fn unbound(address: SocketAddr, kind: SocketType, buffers: Buffers) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    // the maximum of the system holds, for a far end that names the sizes
+    // the maximum of the system holds, for a peer that names the sizes
     if let Some(bytes) = buffers.send {
         sockopt::set_socket_send_buffer_size(socket.as_fd(), bytes as usize)?;
     }

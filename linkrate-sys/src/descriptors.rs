@@ -250,7 +250,7 @@ mod tests {
         assert_eq!((registration.number, registration.data), (old.as_raw_fd(), 0xfeed));
         let own = std::process::id();
         assert!(has_sets(own).unwrap());
-        let taken = crate::handing_over::descriptor_of(own, registration.set).unwrap();
+        let taken = crate::socket_swap::descriptor_of(own, registration.set).unwrap();
         move_registration(taken.as_fd(), registration, old.as_fd(), new.as_fd()).unwrap();
         let mut readable = Readable::default();
         old_far.write_all(b"x").unwrap();

@@ -29,7 +29,7 @@ pub use probe::{Privilege, can_isolate};
 pub use programs::end_programs;
 
 /// How long a host may take to end by itself once its input has ended.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Condition that ends a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub enum Life {
     WithItsInput {
         /// How long that may take.
         patience: Duration,
-        /// Whether it may hold settings that it restores: it then never gets SIGKILL, and goes on
-        /// beyond `patience` if it must.
+        /// Whether it may hold settings that it restores: it then never gets SIGKILL, and continues
+        /// beyond `timeout` if it must.
         holds: bool,
     },
 }
@@ -148,11 +148,11 @@ fn start(
         Some(step) => probe::refused(step, isolation, format!("for host {name}"), cause),
         None => SysError::new("start host", &name, cause),
     })?;
-    let (patience, holds) = match life {
-        Life::WithItsParent => (PATIENCE, false),
-        Life::WithItsInput { patience, holds } => (patience, holds),
+    let (timeout, holds) = match life {
+        Life::WithItsParent => (TIMEOUT, false),
+        Life::WithItsInput { patience: timeout, holds } => (timeout, holds),
     };
-    Ok(HostProcess { child, socket, patience, holds, given_up: false })
+    Ok(HostProcess { child, socket, patience: timeout, holds, given_up: false })
 }
 
 impl HostProcess {
@@ -232,15 +232,15 @@ impl HostProcess {
         self.end(self.patience)
     }
 
-    /// Ends the host's input, so that the host ends, and kills it after `patience` unless it may
+    /// Ends the host's input, so that the host ends, and kills it after `timeout` unless it may
     /// hold settings. Returns its exit status. Later output of the host can still be read from the
     /// socket.
     ///
     /// # Errors
     /// `TimedOut` for a host that may hold settings and has not ended; otherwise as waitpid(2).
-    pub fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+    pub fn end(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
         self.hang_up();
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut pause = Duration::from_millis(1);
         loop {
             if let Some(status) = self.child.try_wait()? {

@@ -36,7 +36,7 @@ const NO_SETTINGS: [&str; 6] = [
 const BELOW_A_FAMILY: [&str; 4] = ["conf/all", "conf/default", "neigh/default", "route"];
 
 /// The longest value of a sysctl, bytes.
-const LONGEST: usize = 256;
+const MAX_LENGTH: usize = 256;
 
 /// Boot parameters that name files of this installation.
 const FILES: [&str; 2] = ["BOOT_IMAGE=", "initrd="];
@@ -140,7 +140,7 @@ pub fn sysctls_in(
             let Some(text) = tree.text(path) else { continue };
             let value = text.split_whitespace().collect::<Vec<_>>().join(" ");
             // masks of many CPUs are no settings of the traffic
-            if value.len() <= LONGEST {
+            if value.len() <= MAX_LENGTH {
                 found.insert(name, value);
             }
         }

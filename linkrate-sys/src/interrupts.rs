@@ -169,7 +169,7 @@ fn begins() -> [Instruction; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::softirq_spin::LONGEST_NS;
+    use crate::softirq_spin::MAX_NS;
     use crate::{sched, softirq_spin};
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
             Err(error) => return println!("SKIPPED {test}: {error}"),
         };
         softirq_spin::sending_on(cpu, move |send, spin| {
-            // softirqs of others on this CPU are counted too: least are between two looks when nobody has it
+            // softirqs of others on this CPU are counted too: least are between two polls when nobody has it
             let mut least = None;
             for sent in 1..=50 {
                 let (before, spun_before) = (counts.on(cpu).unwrap(), spin.spun().unwrap().ns);
@@ -194,13 +194,13 @@ mod tests {
                 }
                 let spun_ns = spun.ns - spun_before;
                 assert!(
-                    seen.softirq_ns >= spun_ns && spun_ns >= u64::from(LONGEST_NS),
+                    seen.softirq_ns >= spun_ns && spun_ns >= u64::from(MAX_NS),
                     "{seen:?} {spun:?}"
                 );
                 let more_ns = seen.softirq_ns - spun_ns;
                 least = Some(least.map_or(more_ns, |least: u64| least.min(more_ns)));
             }
-            assert!(least.is_some_and(|ns| ns < u64::from(LONGEST_NS)), "{least:?} ns more");
+            assert!(least.is_some_and(|ns| ns < u64::from(MAX_NS)), "{least:?} ns more");
             // a sleep ends by a timer interrupt
             let slept_ns = crate::clock::monotonic_ns();
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pci_address_is_told_from_what_surrounds_it() {
+    fn a_pci_address_is_reported_from_what_surrounds_it() {
         let function = |path: &str| {
             let function = pci_function(Path::new(path))?;
             Some(function.file_name()?.to_string_lossy().into_owned())

@@ -11,7 +11,7 @@ use crate::error::{SysError, SysResult};
 const PATH: &str = "/proc/kallsyms";
 
 /// An address further from the beginning of a function belongs to no listed function.
-const LONGEST_FUNCTION: u64 = 256 << 10;
+const MAX_FUNCTION: u64 = 256 << 10;
 
 /// The functions, by address.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl KernelSymbols {
         let behind = self.starts.partition_point(|(start, _)| *start <= address);
         let (start, name) = self.starts.get(behind.checked_sub(1)?)?;
         let Name { from, to } = (*name)?;
-        let inside = address - start < LONGEST_FUNCTION;
+        let inside = address - start < MAX_FUNCTION;
         inside.then(|| &self.names[from as usize..to as usize])
     }
 

@@ -15,9 +15,9 @@
 //! - [`interrupts`], [`idle_trace`]: counts of interrupts, the time of softirqs and idle time, by eBPF programs
 //! - [`perf`], [`kallsyms`]: samples of running CPUs, and names of kernel functions
 //! - [`netstat`], [`tcp_info`], [`send_queue`], [`sock_diag`]: protocol counters, connections
-//! - [`tcp_repair`], [`handing_over`]: connections that move between sockets, and their descriptors
+//! - [`tcp_repair`], [`socket_swap`]: connections that move between sockets, and their descriptors
 //! - [`seccomp`], [`process_memory`], [`socket_calls`], [`descriptors`]: calls of a program that another process answers
-//! - [`standstill`]: programs that stand still while a descriptor is replaced
+//! - [`ptrace_stop`]: programs that are stopped while a descriptor is replaced
 //! - [`tree`]: files of `/proc` and `/sys`, below any root
 //! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
 //! - [`softirq_spin`]: a softirq load of known size
@@ -25,26 +25,25 @@
 //! - [`run_directory`]: private directories for files that processes of one user share
 //! - [`open_file`], [`open_file_limit`]: open files that another process has passed on, and how many a process may have
 //! - [`shell`]: words quoted for a shell
-//! - [`tell`]: lines to the person that never fail
-//! - [`dial`]: connections with options that count before they are made
+//! - [`stderr`]: lines to the user that never fail
+//! - [`connect`]: connections with options that count before they are made
 //! - [`udp`]: UDP sockets that share a port
-//! - [`socket`], [`bound_socket`], [`memory`], [`memory_file`], [`nameless_file`], [`splice`]: sockets, payload memory, sending without copies
+//! - [`socket`], [`bound_socket`], [`memory`], [`memory_file`], [`tmpfile`], [`splice`]: sockets, payload memory, sending without copies
 
-// printing panics when nobody reads: lines to the person go through `tell`
+// printing panics when nobody reads: lines to the user go through `stderr`
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bonding;
 pub mod bound_socket;
 mod bpf;
 pub mod clock;
+pub mod connect;
 pub mod cpus;
 pub mod descriptors;
-pub mod dial;
 pub mod doorbell;
 pub mod epoll;
 pub mod error;
 pub mod ethtool;
-pub mod handing_over;
 pub mod host;
 pub mod host_settings;
 pub mod idle_trace;
@@ -54,7 +53,6 @@ pub mod kallsyms;
 pub mod local_socket;
 pub mod memory;
 pub mod memory_file;
-pub mod nameless_file;
 pub mod netlink;
 pub mod netstat;
 pub mod network_namespace;
@@ -68,6 +66,7 @@ pub mod prefetch;
 pub mod process_memory;
 pub mod processes;
 pub mod procstat;
+pub mod ptrace_stop;
 pub mod run_directory;
 pub mod sched;
 pub mod seccomp;
@@ -76,16 +75,17 @@ pub mod shell;
 pub mod sock_diag;
 pub mod socket;
 pub mod socket_calls;
+pub mod socket_swap;
 pub mod softirq_spin;
 pub mod splice;
 pub mod stack;
-pub mod standstill;
+pub mod stderr;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
 pub mod tcp_repair;
 pub mod team;
-pub mod tell;
+pub mod tmpfile;
 pub mod tree;
 pub mod udp;
 pub mod wait;

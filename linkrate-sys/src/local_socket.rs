@@ -18,7 +18,7 @@ use rustix::net::{
 use crate::error::{SysError, SysResult};
 
 /// The most descriptors that one call takes. The kernel closes the others.
-const MOST_DESCRIPTORS: usize = 1;
+const MAX_DESCRIPTORS: usize = 1;
 
 /// Listens at `path`. The listener is non-blocking.
 ///
@@ -82,7 +82,7 @@ pub fn send(
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
@@ -109,7 +109,7 @@ pub fn receive(
     into: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
 ) -> io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(into)];
     let flags = RecvFlags::CMSG_CLOEXEC;

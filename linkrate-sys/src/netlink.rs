@@ -179,9 +179,9 @@ impl RouteSocket {
     /// and waits a second for the next.
     ///
     /// # Errors
-    /// `TimedOut` after `patience`.
-    pub fn wait_running(&mut self, name: &str, patience: Duration) -> SysResult<()> {
-        let deadline = Instant::now() + patience;
+    /// `TimedOut` after `timeout`.
+    pub fn wait_running(&mut self, name: &str, timeout: Duration) -> SysResult<()> {
+        let deadline = Instant::now() + timeout;
         while !self.link(name)?.running {
             if Instant::now() >= deadline {
                 let cause = io::Error::new(io::ErrorKind::TimedOut, "the link is not running");

@@ -45,7 +45,7 @@ const SHORT_NS: i32 = 5_000;
 pub const SOFTIRQS: usize = 10;
 
 /// Threads that the map has room for. The time of others is [lost](OnCpu::lost_ns), and told.
-const MOST_THREADS: u32 = 8192;
+const MAX_THREADS: u32 = 8192;
 
 /// The inode of the first PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
@@ -147,7 +147,7 @@ impl OnCpuTrace {
             return Err(io::Error::from_raw_os_error(libc::EXDEV));
         }
         let fields = PerCpuFields::new()?;
-        let threads = PerCpuHash::new(MOST_THREADS)?;
+        let threads = PerCpuHash::new(MAX_THREADS)?;
         // a program does not run on top of itself, and interrupts arrive in softirqs: each point has one of its own
         let at = |name: &CStr, body: Vec<Instruction>| {
             Program::load(ProgramType::RawTracepoint, &body)?.trace(name)
@@ -179,7 +179,7 @@ impl OnCpuTrace {
 
     /// For how long `cpu` was not idle until `at_ns` (CLOCK_MONOTONIC), ns, since an arbitrary moment. The caller must run
     /// on `cpu`. `None` for a CPU that is not traced.
-    pub fn awake_ns(&self, cpu: u32, at_ns: u64) -> Option<u64> {
+    pub fn cpu_awake_ns(&self, cpu: u32, at_ns: u64) -> Option<u64> {
         at_ns.checked_sub(self.fields.read(cpu, IDLE_NS)?)
     }
 

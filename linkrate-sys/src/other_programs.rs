@@ -18,13 +18,13 @@ use crate::processes::{self, numbers, parse_processor, stat_field, thread_cpu_ns
 use crate::sched;
 
 /// Time limit of a reading; on a machine with very many threads, the rest is left out.
-const PATIENCE: Duration = Duration::from_millis(40);
+const TIMEOUT: Duration = Duration::from_millis(40);
 
 /// The most programs to report.
-const MOST_PROGRAMS: usize = 8;
+const MAX_PROGRAMS: usize = 8;
 
 /// Programs with less CPU time are not reported: reading `/proc` itself wakes some.
-const LEAST_NS: u64 = 1_000_000;
+const MIN_NS: u64 = 1_000_000;
 
 /// `PF_KTHREAD`, include/linux/sched.h.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -52,7 +52,7 @@ struct ThreadTimes {
 #[derive(Debug, Clone, PartialEq)]
 struct Place {
     last_cpu: u32,
-    /// How often it moved to another CPU so far; `None` where the kernel does not tell.
+    /// How often it moved to another CPU so far; `None` where the kernel does not report.
     moves: Option<u64>,
     affinity: CpuSet,
 }
@@ -76,7 +76,7 @@ impl ProgramTimes {
     /// As [`read`](Self::read), without `agents` either: agents of the same controller that another
     /// program has started, such as a server of ssh.
     pub fn read_without(agents: &[u32]) -> Self {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let own = Own::find();
         let mut program_times =
             Self { threads: HashMap::new(), is_whole: true, at_ns: monotonic_ns() };
@@ -126,7 +126,7 @@ impl ProgramTimes {
                 None => continue,
             };
             let used = now.ns.saturating_sub(before.map_or(0, |before| before.ns));
-            if used < LEAST_NS {
+            if used < MIN_NS {
                 continue;
             }
             // a thread that has ended since used its time as well, at an unknown place
@@ -149,10 +149,10 @@ impl ProgramTimes {
 
 /// The programs to report, the busiest first.
 pub fn busiest(programs: impl IntoIterator<Item = OtherProgram>) -> Vec<OtherProgram> {
-    let mut told: Vec<OtherProgram> = programs.into_iter().collect();
-    told.sort_by_key(|program| (std::cmp::Reverse(program.cpu_ns), program.pid));
-    told.truncate(MOST_PROGRAMS);
-    told
+    let mut reported: Vec<OtherProgram> = programs.into_iter().collect();
+    reported.sort_by_key(|program| (std::cmp::Reverse(program.cpu_ns), program.pid));
+    reported.truncate(MAX_PROGRAMS);
+    reported
 }
 
 /// Where a thread used its time.
@@ -180,7 +180,7 @@ fn presence(cpus: &CpuSet, before: Option<&ThreadTimes>, now: Option<&Place>) ->
         // the count of a thread begins with zero, on the CPU where it runs first
         None => Some(Place { moves: now.moves.map(|_| 0), ..now.clone() }),
     };
-    // an affinity that was set in between does not tell where the thread was before
+    // an affinity that was set in between does not report where the thread was before
     let of_both = |is_so: &dyn Fn(&CpuSet) -> bool| {
         is_so(&now.affinity) && earlier.as_ref().is_none_or(|earlier| is_so(&earlier.affinity))
     };
@@ -303,15 +303,16 @@ mod tests {
         }
         let after = whole(&[]);
         let between_ns = after.at_ns - before.at_ns;
-        let told = after.since(&before, &cpus, between_ns);
+        let reported = after.since(&before, &cpus, between_ns);
         let half = after.since(&before, &cpus, between_ns / 2);
         let first: CpuSet = cpus.iter().take(1).collect();
         let narrow = after.since(&before, &first, between_ns);
         busy.kill().unwrap();
         busy.wait().unwrap();
-        let of = |told: &[OtherProgram]| told.iter().find(|one| one.pid == busy.id()).cloned();
-        let found = of(&told).unwrap_or_else(|| panic!("not in {told:?}"));
-        assert!(found.cpu_ns > 20_000_000, "{told:?}");
+        let of =
+            |reported: &[OtherProgram]| reported.iter().find(|one| one.pid == busy.id()).cloned();
+        let found = of(&reported).unwrap_or_else(|| panic!("not in {reported:?}"));
+        assert!(found.cpu_ns > 20_000_000, "{reported:?}");
         assert_eq!(found.name, "sh");
         // it may run on these CPUs only: all of it counts, half of it in half of the time
         assert_eq!(found.bound_ns, found.cpu_ns);
@@ -322,7 +323,7 @@ mod tests {
             assert!(narrow.bound_ns == 0 || narrow.bound_ns == found.cpu_ns, "{narrow:?}");
             assert_eq!(narrow.cpu_ns, found.cpu_ns);
         }
-        assert!(told.iter().all(|program| program.pid != std::process::id()), "{told:?}");
+        assert!(reported.iter().all(|program| program.pid != std::process::id()), "{reported:?}");
     }
 
     fn place(last_cpu: u32, moves: Option<u64>, affinity: &[u32]) -> Place {
@@ -379,7 +380,7 @@ mod tests {
 
     /// It works on the second CPU and goes back to the first before the second reading.
     #[test]
-    fn a_program_that_moved_off_the_cpus_is_told() {
+    fn a_program_that_moved_off_the_cpus_is_reported() {
         let all = sched::affinity(sched::current_thread()).unwrap();
         let cpus: Vec<u32> = all.iter().take(2).collect();
         let [first, second] = cpus[..] else { return };
@@ -405,11 +406,11 @@ mod tests {
         }
         go(&all);
         let after = whole(&[]);
-        let told = after.since(&before, &only(second), after.at_ns - before.at_ns);
+        let reported = after.since(&before, &only(second), after.at_ns - before.at_ns);
         busy.kill().unwrap();
         busy.wait().unwrap();
-        let found = told.iter().find(|one| one.pid == busy.id());
-        let found = found.unwrap_or_else(|| panic!("not in {told:?}"));
+        let found = reported.iter().find(|one| one.pid == busy.id());
+        let found = found.unwrap_or_else(|| panic!("not in {reported:?}"));
         assert!(found.cpu_ns > 20_000_000 && found.bound_ns == 0, "{found:?}");
     }
 
@@ -419,10 +420,10 @@ mod tests {
         let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let before = whole(&[busy.id()]);
         std::thread::sleep(Duration::from_millis(200));
-        let told = whole(&[busy.id()]).since(&before, &cpus, 200_000_000);
+        let reported = whole(&[busy.id()]).since(&before, &cpus, 200_000_000);
         busy.kill().unwrap();
         busy.wait().unwrap();
-        assert!(told.iter().all(|program| program.pid != busy.id()), "{told:?}");
+        assert!(reported.iter().all(|program| program.pid != busy.id()), "{reported:?}");
     }
 
     #[test]
@@ -431,11 +432,11 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let before = ProgramTimes { threads: HashMap::new(), is_whole: true, at_ns: 0 };
         let nowhere: CpuSet = [4000].into_iter().collect();
-        let told = whole(&[]).since(&before, &nowhere, 1);
+        let reported = whole(&[]).since(&before, &nowhere, 1);
         busy.kill().unwrap();
         busy.wait().unwrap();
         // a program that ended meanwhile is told, because it may have been anywhere
         let is_alive = |one: &OtherProgram| !one.name.is_empty();
-        assert!(!told.iter().any(is_alive), "{told:?}");
+        assert!(!reported.iter().any(is_alive), "{reported:?}");
     }
 }

@@ -19,7 +19,7 @@ use crate::error::{SysError, SysResult};
 use crate::sched::ThreadId;
 
 /// Largest ring, bytes; longer sampling needs reading in between.
-const LARGEST_RING: u64 = 16 << 20;
+const MAX_RING: u64 = 16 << 20;
 
 /// One sample in a ring: header, address, process and thread, time.
 const SAMPLE_BYTES: u64 = 32;
@@ -78,7 +78,7 @@ impl CpuSampler {
         let period_ns = period_ns.max(1);
         // room for a quarter more samples than expected
         let wanted = (length_ns / period_ns + 1).saturating_mul(SAMPLE_BYTES * 5 / 4);
-        let ring = wanted.min(LARGEST_RING).next_power_of_two();
+        let ring = wanted.min(MAX_RING).next_power_of_two();
         let mut builder = Builder::new(Software::CPU_CLOCK);
         builder
             .any_pid()

@@ -29,7 +29,7 @@ pub struct CpuTimes {
     pub steal_ns: u64,
     /// Time in which it was not idle by an [`OnCpuTrace`](crate::on_cpu::OnCpuTrace), ns since an arbitrary moment; `None`
     /// for the times of the kernel.
-    pub awake_ns: Option<u64>,
+    pub cpu_awake_ns: Option<u64>,
 }
 
 /// Whether this process may read `/proc/timer_list`, which has idle time in nanoseconds.
@@ -68,7 +68,7 @@ pub fn read_precise(cpu: u32) -> Result<CpuTimes, SysError> {
         .map(|(_, idle)| idle)
         .ok_or_else(|| missing("/proc/timer_list", cpu))?;
     let steal_ns = read_coarse(cpu)?.steal_ns;
-    Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns: 0, steal_ns, awake_ns: None })
+    Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns: 0, steal_ns, cpu_awake_ns: None })
 }
 
 /// Reads the times of `cpu` from `/proc/stat`.
@@ -87,7 +87,7 @@ pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
         idle_ns: idle_ticks.saturating_mul(ns_per_tick),
         unsure_ns: 0,
         steal_ns: steal_ticks.saturating_mul(ns_per_tick),
-        awake_ns: None,
+        cpu_awake_ns: None,
     })
 }
 
@@ -293,14 +293,14 @@ mod tests {
 
     #[test]
     fn the_command_line_can_keep_the_tick() {
-        for (line, told) in [
+        for (line, reported) in [
             ("quiet nohz=off", true),
             ("nohz=0 x", true),
             ("nohz=off nohz=on", false),
             ("nohz_full=1-3 quiet", false),
             ("", false),
         ] {
-            assert_eq!(is_told_to_tick(line), told, "{line}");
+            assert_eq!(is_told_to_tick(line), reported, "{line}");
         }
     }
 

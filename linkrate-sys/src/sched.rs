@@ -54,7 +54,8 @@ const AHEAD: libc::c_int = 2;
 
 /// Whether the caller may place threads of the kernel, as root of the whole machine may.
 pub fn may_place_kernel_threads() -> bool {
-    // kthreadd, which goes on where it is; in a PID namespace of its own, a container has another process there
+    // kthreadd, which continues where it is; in a PID namespace of its own, a container has another process
+    // there
     const KTHREADD: ThreadId = 2;
     let is_it = std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd");
     is_it && affinity(KTHREADD).is_ok_and(|cpus| set_affinity(KTHREADD, &cpus).is_ok())

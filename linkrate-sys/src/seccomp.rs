@@ -217,7 +217,7 @@ impl Listener {
     }
 
     /// Lets the kernel carry a call out as if there were no filter. The kernel reads the memory of the
-    /// program anew.
+    /// program again.
     pub fn go_on(&self, id: u64) {
         let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
         self.respond(libc::seccomp_notif_resp { id, val: 0, error: 0, flags });
@@ -228,7 +228,7 @@ impl Listener {
         let _ = self.control(libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response);
     }
 
-    /// Lets the program's descriptor `target` name `file` from now on. The call goes on to wait.
+    /// Lets the program's descriptor `target` name `file` from now on. The call continues to wait.
     ///
     /// # Errors
     /// `ENOENT` when it waits no longer; `EMFILE`, `EBADF` as dup2(2).

@@ -17,7 +17,7 @@ use crate::tcp_info::PathInfo;
 pub struct Connection {
     /// Address and port of this end.
     pub local: SocketAddr,
-    /// Address and port of the far end.
+    /// Address and port of the peer.
     pub remote: SocketAddr,
     /// Inode of the socket, as in `/proc/PID/fd`.
     pub inode: u32,

@@ -180,19 +180,19 @@ pub fn nodelay(socket: impl AsFd) -> io::Result<bool> {
     Ok(sockopt::tcp_nodelay(socket)?)
 }
 
-/// A connection in which nothing has arrived for so long is asked whether its far end is there.
+/// A connection in which nothing has arrived for so long is asked whether its peer is there.
 const QUIET: Duration = Duration::from_secs(3);
 /// Time between such questions.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Questions without an answer that end it.
 const QUESTIONS: u32 = 3;
 
-/// Lets the kernel end a control connection whose far end has gone without a word, within some ten seconds: a read then
+/// Lets the kernel end a control connection whose peer has gone without a word, within some ten seconds: a read then
 /// fails with `TimedOut`. What waits for an acknowledgement meanwhile has longer, tcp(7).
 ///
 /// # Errors
 /// As setsockopt(2).
-pub fn end_without_far_end(socket: impl AsFd) -> io::Result<()> {
+pub fn end_without_peer(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     sockopt::set_tcp_keepidle(socket, QUIET)?;
     sockopt::set_tcp_keepintvl(socket, AGAIN)?;
@@ -226,23 +226,19 @@ pub fn bind_address(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
     bind(socket, SocketAddr::new(address, 0))
 }
 
-/// Connects to `address`, waiting for `patience` at most.
+/// Connects to `address`, waiting for `timeout` at most.
 ///
 /// # Errors
 /// `TimedOut` without an answer; otherwise as connect(2).
-pub fn connect_within(
-    socket: impl AsFd,
-    address: SocketAddr,
-    patience: Duration,
-) -> io::Result<()> {
+pub fn connect_within(socket: impl AsFd, address: SocketAddr, timeout: Duration) -> io::Result<()> {
     let socket = socket.as_fd();
     // the kernel takes a time-out of zero for none
-    let patience = patience.max(Duration::from_millis(1));
-    set_send_timeout(socket, Some(patience))?;
+    let timeout = timeout.max(Duration::from_millis(1));
+    set_send_timeout(socket, Some(timeout))?;
     connect(socket, address).map_err(|error| {
         if is_in_progress(&error) {
             let message =
-                format!("connect to {address}: no answer within {} ms", patience.as_millis());
+                format!("connect to {address}: no answer within {} ms", timeout.as_millis());
             io::Error::new(io::ErrorKind::TimedOut, message)
         } else {
             error
@@ -251,12 +247,12 @@ pub fn connect_within(
     set_send_timeout(socket, None)
 }
 
-/// Whether a connect has not ended in the time of [`set_send_timeout`], and goes on.
+/// Whether a connect has not ended in the time of [`set_send_timeout`], and continues.
 pub fn is_in_progress(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINPROGRESS)
 }
 
-/// The error of a connect that went on, if it failed (SO_ERROR).
+/// The error of a connect that continued, if it failed (SO_ERROR).
 ///
 /// # Errors
 /// That error, or as getsockopt(2).
@@ -363,9 +359,9 @@ pub fn shut_down(socket: impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
-/// Ends the sending direction: the far end reads the end of the stream.
+/// Ends the sending direction: the peer reads the end of the stream.
 pub fn end_sending(socket: impl AsFd) {
-    // an error means that the far end has closed already
+    // an error means that the peer has closed already
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
 }
 
@@ -386,15 +382,15 @@ pub fn set_send_timeout(socket: impl AsFd, timeout: Option<Duration>) -> io::Res
     Ok(sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, timeout)?)
 }
 
-/// Accepts a connection, close-on-exec, with the address of its far end. On Linux it inherits the
+/// Accepts a connection, close-on-exec, with the address of its peer. On Linux it inherits the
 /// time-outs of the listener and not its O_NONBLOCK, accept(2).
 ///
 /// # Errors
 /// As accept4(2); `EINVAL` once the listener has been shut down.
 pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
-    let (socket, far_end) = rustix::net::acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
-    let far_end = far_end.ok_or(io::ErrorKind::InvalidData)?;
-    Ok((socket, SocketAddr::try_from(far_end)?))
+    let (socket, peer) = rustix::net::acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
+    let peer = peer.ok_or(io::ErrorKind::InvalidData)?;
+    Ok((socket, SocketAddr::try_from(peer)?))
 }
 
 /// Whether operations of the socket return `WouldBlock` instead of waiting (O_NONBLOCK).
@@ -441,7 +437,7 @@ pub fn wait_any(sockets: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec
     Ok((0..).zip(&polled).filter(|(_, poll)| ready(poll)).map(|(index, _)| index).collect())
 }
 
-/// Waits until the far end of `stream` has closed it, or `wake` can be read. Data that waits in
+/// Waits until the peer of `stream` has closed it, or `wake` can be read. Data that waits in
 /// `stream` does not end the wait. Returns whether the stream has closed.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{SocketFlags, sockopt};
 
-use crate::handing_over;
+use crate::socket_swap;
 
 /// Reads an option. Returns the length of its value, of which no more than `value.len()` bytes are
 /// there.
@@ -97,7 +97,7 @@ pub fn send_timeout(socket: impl AsFd) -> io::Result<Option<Duration>> {
 /// `EINPROGRESS` when it is not connected yet; otherwise as connect(2).
 pub fn connect_now(socket: impl AsFd, address: &SocketAddr) -> io::Result<()> {
     let socket = socket.as_fd();
-    without_waiting(socket, || handing_over::connect(socket, address))
+    without_waiting(socket, || socket_swap::connect(socket, address))
 }
 
 /// Takes a connection from a listening socket, close-on-exec, and does not wait.
@@ -136,7 +136,7 @@ mod tests {
     fn calls_for_a_program_do_not_wait_and_leave_its_flags() {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(accept_now(&listening).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        let near = handing_over::tcp_socket(&listening.local_addr().unwrap()).unwrap();
+        let near = socket_swap::tcp_socket(&listening.local_addr().unwrap()).unwrap();
         match connect_now(&near, &listening.local_addr().unwrap()) {
             Ok(()) => {}
             Err(error) => assert!(crate::socket::is_in_progress(&error), "{error}"),

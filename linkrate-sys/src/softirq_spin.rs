@@ -14,17 +14,17 @@ use crate::error::{SysError, SysResult};
 /// What a filter does with each datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spin {
-    /// How long it spins, ns, up to [`LONGEST_NS`]; the last reading of the clock is slightly later.
+    /// How long it spins, ns, up to [`MAX_NS`]; the last reading of the clock is slightly later.
     pub ns: u32,
     /// Whether the datagram arrives at its socket afterwards, and wakes who waits there.
     pub arrives: bool,
 }
 
 /// The longest spin, ns.
-pub const LONGEST_NS: u32 = 4_000_000;
+pub const MAX_NS: u32 = 4_000_000;
 
 /// The most rounds of the filter; the verifier follows each of them.
-const MOST_ROUNDS: i32 = 8000;
+const MAX_ROUNDS: i32 = 8000;
 
 /// Readings of the clock in a round, so that few rounds take long enough.
 const CLOCK_READS: usize = 32;
@@ -81,9 +81,9 @@ fn program(sums: &SharedValue, spin: Spin) -> Vec<Instruction> {
     program.extend([
         step(MOV_REGISTER, 8, 0, 0, 0),
         step(SUBTRACT, 8, 6, 0, 0),
-        step(JUMP_IF_NOT_LESS, 8, 0, 2, spin.ns.min(LONGEST_NS) as i32),
+        step(JUMP_IF_NOT_LESS, 8, 0, 2, spin.ns.min(MAX_NS) as i32),
         step(ADD_NUMBER, 7, 0, 0, 1),
-        step(JUMP_IF_LESS, 7, 0, -round, MOST_ROUNDS),
+        step(JUMP_IF_LESS, 7, 0, -round, MAX_ROUNDS),
     ]);
     program.extend(sums.load_address(1));
     program.extend([
@@ -99,7 +99,7 @@ fn program(sums: &SharedValue, spin: Spin) -> Vec<Instruction> {
 
 /// A long spin that drops.
 #[cfg(test)]
-pub(crate) const LONG: Spin = Spin { ns: LONGEST_NS, arrives: false };
+pub(crate) const LONG: Spin = Spin { ns: MAX_NS, arrives: false };
 
 /// Calls `body` on `cpu` with a function that sends a datagram to a socket with the filter, and
 /// with the filter.
@@ -144,7 +144,7 @@ mod tests {
         while spin.spun().unwrap().datagrams < 3 && monotonic_ns() < before + 1_000_000_000 {}
         let (spun, took) = (spin.spun().unwrap(), monotonic_ns() - before);
         assert_eq!(spun.datagrams, 3);
-        assert!(spun.ns >= 3 * u64::from(LONGEST_NS) && spun.ns <= took, "{spun:?} in {took} ns");
+        assert!(spun.ns >= 3 * u64::from(MAX_NS) && spun.ns <= took, "{spun:?} in {took} ns");
         assert!(receiver.recv(&mut [0]).is_err(), "the datagram must not arrive");
 
         // a short one that lets the datagram arrive takes its place

@@ -22,10 +22,10 @@ use crate::{irq_affinity, network_namespace};
 mod iptables;
 
 /// The most queues of an interface whose steering is read, and the most interrupts.
-const MOST_QUEUES: usize = 128;
+const MAX_QUEUES: usize = 128;
 
 /// The longest value, characters.
-const LONGEST: usize = 1000;
+const MAX_LENGTH: usize = 1000;
 
 /// The files of a receive queue and of a transmit queue that change traffic (Documentation/ABI/testing/sysfs-class-net-queues).
 const RECEIVE: [&str; 2] = ["rps_cpus", "rps_flow_cnt"];
@@ -48,11 +48,11 @@ pub struct StackReader {
 }
 
 impl StackReader {
-    /// The present state, with these interfaces, and the routes to `far_ends`.
-    pub fn read(&mut self, interfaces: &[String], far_ends: &[IpAddr]) -> Stack {
+    /// The present state, with these interfaces, and the routes to `peers`.
+    pub fn read(&mut self, interfaces: &[String], peers: &[IpAddr]) -> Stack {
         let tree = Tree::of_this_host();
         let mut stack =
-            Stack { host: sysctls(&tree, far_ends), interfaces: of_interfaces(&tree, interfaces) };
+            Stack { host: sysctls(&tree, peers), interfaces: of_interfaces(&tree, interfaces) };
         stack.host.extend(netfilter());
         if let Ok(namespace) = network_namespace::own() {
             let programs = loaded::in_namespace(&namespace).into_iter();
@@ -60,13 +60,13 @@ impl StackReader {
         }
         if let Ok(mut route) = RouteSocket::open() {
             stack.host.extend(self.listeners(&mut route));
-            let routes = far_ends.iter().filter_map(|address| {
+            let routes = peers.iter().filter_map(|address| {
                 Some((format!("route to {address}"), route.route_in_words(*address)?))
             });
             stack.interfaces.extend(routes);
         }
         for value in stack.host.values_mut().chain(stack.interfaces.values_mut()) {
-            if let Some((end, _)) = value.char_indices().nth(LONGEST) {
+            if let Some((end, _)) = value.char_indices().nth(MAX_LENGTH) {
                 value.truncate(end);
             }
         }
@@ -92,14 +92,14 @@ impl StackReader {
         });
         let found: [Vec<(u64, String)>; 2] = [packet.collect(), raw];
         let named = ["packet sockets", "raw sockets"].into_iter().zip(found);
-        let told = named.filter(|(_, sockets)| !sockets.is_empty()).map(|(name, sockets)| {
+        let reported = named.filter(|(_, sockets)| !sockets.is_empty()).map(|(name, sockets)| {
             let words = sockets.into_iter().map(|(inode, what)| {
                 let owner = self.owners.entry(inode).or_insert_with(|| owner_of(inode));
                 format!("{owner}: {what}")
             });
             (name.to_owned(), words.collect::<Vec<_>>().join("; "))
         });
-        told.collect()
+        reported.collect()
     }
 }
 
@@ -114,10 +114,10 @@ pub fn of_machine() -> BTreeMap<String, String> {
     found
 }
 
-/// Those of the namespace and of the families of the far ends.
-fn sysctls(tree: &Tree, far_ends: &[IpAddr]) -> BTreeMap<String, String> {
+/// Those of the namespace and of the families of the peers.
+fn sysctls(tree: &Tree, peers: &[IpAddr]) -> BTreeMap<String, String> {
     let mut directories = vec!["core", "ipv4", "ipv4/conf/all", "ipv4/route"];
-    if far_ends.iter().any(IpAddr::is_ipv6) {
+    if peers.iter().any(IpAddr::is_ipv6) {
         directories.extend(["ipv6", "ipv6/conf/all", "ipv6/route"]);
     }
     sysctls_in(tree, directories.into_iter().map(str::to_owned))
@@ -131,7 +131,7 @@ fn of_interfaces(tree: &Tree, interfaces: &[String]) -> BTreeMap<String, String>
         for (file, value) in steering(tree, name) {
             add(file, value);
         }
-        for number in irq_affinity::of_interface(tree, name).into_iter().take(MOST_QUEUES) {
+        for number in irq_affinity::of_interface(tree, name).into_iter().take(MAX_QUEUES) {
             if let Some(cpus) = irq_affinity::affinity(tree, number) {
                 add(format!("CPUs for interrupt {number}"), cpus.to_string());
             }
@@ -156,7 +156,8 @@ fn of_interfaces(tree: &Tree, interfaces: &[String]) -> BTreeMap<String, String>
     found
 }
 
-/// `tbf, 500.0 Mb/s, parameters 1f3a5c77`: a number that changes with them. The kernel chooses handles anew.
+/// `tbf, 500.0 Mb/s, parameters 1f3a5c77`: a number that changes with them. The kernel chooses handles
+/// again.
 fn discipline(one: &Discipline) -> String {
     let mut hasher = DefaultHasher::new();
     one.parameters.hash(&mut hasher);
@@ -171,7 +172,7 @@ fn discipline(one: &Discipline) -> String {
 /// The steering of each queue, as `rps_cpus, queue rx-0`.
 fn steering(tree: &Tree, interface: &str) -> Vec<(String, String)> {
     let directory = format!("/sys/class/net/{interface}/queues");
-    let queues = tree.names(&directory).into_iter().take(2 * MOST_QUEUES);
+    let queues = tree.names(&directory).into_iter().take(2 * MAX_QUEUES);
     let files = queues.flat_map(|queue| {
         let files = if queue.starts_with("rx-") { &RECEIVE[..] } else { &TRANSMIT[..] };
         files.iter().map(move |file| (queue.clone(), *file))
@@ -192,11 +193,11 @@ fn of_driver(interface: &str) -> Vec<(&'static str, String)> {
     });
     let rings = ethtool.rings(interface).ok();
     let rings = rings.map(|rings| format!("receive {}, transmit {}", rings.rx, rings.tx));
-    let coalescing = ethtool.coalescing(interface).ok().map(|told| {
+    let coalescing = ethtool.coalescing(interface).ok().map(|reported| {
         let number = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |n| n.to_string());
-        let adaptive = if told.adaptive_rx == Some(true) { ", adaptive" } else { "" };
+        let adaptive = if reported.adaptive_rx == Some(true) { ", adaptive" } else { "" };
         let [rx_usecs, rx_frames, tx_usecs] =
-            [told.rx_usecs, told.rx_frames, told.tx_usecs].map(number);
+            [reported.rx_usecs, reported.rx_frames, reported.tx_usecs].map(number);
         format!("rx-usecs {rx_usecs}, rx-frames {rx_frames}, tx-usecs {tx_usecs}{adaptive}")
     });
     let pause = ethtool.pause(interface).ok().map(|pause| {
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_that_get_copies_are_told_from_others() {
+    fn sockets_that_get_copies_are_reported_from_others() {
         let packet = "sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n\
                       ffff8880 3      3    0003   2     1 0      0      4711\n\
                       ffff8881 3      2    88cc   0     1 0      0      4712\nbroken\n";
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queues_of_an_interface_are_told_one_by_one() {
+    fn the_queues_of_an_interface_are_reported_one_by_one() {
         let root = tempfile::tempdir().unwrap();
         let queues = root.path().join("sys/class/net/eth0/queues");
         for (file, text) in
@@ -298,8 +299,8 @@ mod tests {
     fn two_readings_without_a_change_are_equal() {
         let mut reader = StackReader::default();
         let lo = ["lo".to_owned()];
-        let far_end = ["127.0.0.1".parse().unwrap()];
-        let mut read = || reader.read(&lo, &far_end);
+        let peer = ["127.0.0.1".parse().unwrap()];
+        let mut read = || reader.read(&lo, &peer);
         // another test may open a socket meanwhile
         let same = (0..20).any(|_| read() == read());
         assert!(same, "{:?}", read());

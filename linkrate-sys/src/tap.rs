@@ -49,10 +49,10 @@ pub const VNET_HEADER_BYTES: usize = 10;
 
 /// Most bytes that one read returns: the header, and the largest packet of a TAP with the default
 /// `gso_max_size`.
-pub const LARGEST_READ: usize = VNET_HEADER_BYTES + 65_589;
+pub const MAX_READ: usize = VNET_HEADER_BYTES + 65_589;
 
 /// Most queues of one TAP: `MAX_TAP_QUEUES`, drivers/net/tun.c.
-pub const MOST_QUEUES: u32 = 256;
+pub const MAX_QUEUES: u32 = 256;
 
 /// What an interface carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,10 +223,10 @@ impl Tap {
         let operation = kind.creation();
         check_name(operation, name)?;
         let subject = || format!("\"{name}\" (queues: {queues})");
-        if !(1..=MOST_QUEUES).contains(&queues) {
+        if !(1..=MAX_QUEUES).contains(&queues) {
             let cause = io::Error::from_raw_os_error(libc::EINVAL);
             return Err(SysError::new(operation, subject(), cause)
-                .with_detail(format!("a TAP has 1 to {MOST_QUEUES} queues")));
+                .with_detail(format!("a TAP has 1 to {MAX_QUEUES} queues")));
         }
         let mut tap = Self { name: name.to_owned(), queues: Vec::new() };
         for number in 0..queues {

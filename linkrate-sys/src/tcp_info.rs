@@ -17,11 +17,11 @@ pub struct TcpInfo {
     pub min_rtt_us: u32,
     /// Path MTU, bytes.
     pub path_mtu: u32,
-    /// Window that the far end offers, bytes; zero before Linux 5.4, which does not tell.
+    /// Window that the peer offers, bytes; zero before Linux 5.4, which does not report.
     pub snd_wnd: u32,
     /// Segments that are sent and not acknowledged.
     pub unacked: u32,
-    /// Part of them that the far end has, behind a gap.
+    /// Part of them that the peer has, behind a gap.
     pub sacked: u32,
     /// Payload that is not sent yet, bytes.
     pub notsent_bytes: u32,
@@ -37,19 +37,20 @@ pub struct TcpInfo {
     pub rwnd_limited_us: u64,
     /// Part of that time limited by the send buffer, µs.
     pub sndbuf_limited_us: u64,
-    /// Payload that was sent again, bytes; zero before Linux 4.19, which does not tell.
+    /// Payload that was sent again, bytes; zero before Linux 4.19, which does not report.
     pub resent_bytes: u64,
     /// Payload that TCP has taken from the program, sent or not, bytes; zero before Linux 4.19.
     pub taken_bytes: u64,
-    /// Segments sent with payload, those sent again included; zero before Linux 4.6, which does not tell.
+    /// Segments sent with payload, those sent again included; zero before Linux 4.6, which does not
+    /// report.
     pub data_segments_out: u32,
     /// Segments received without payload; zero before Linux 4.6.
     pub acknowledgements_in: u32,
-    /// Payload that the far end has acknowledged, bytes; at the connecting end plus one for the SYN; zero
-    /// before Linux 4.1, which does not tell.
+    /// Payload that the peer has acknowledged, bytes; at the connecting end plus one for the SYN; zero
+    /// before Linux 4.1, which does not report.
     pub bytes_acked: u64,
     /// Payload received in order, bytes, whether the program has read it or not; zero before
-    /// Linux 4.1, which does not tell.
+    /// Linux 4.1, which does not report.
     pub bytes_received: u64,
 }
 
@@ -62,7 +63,7 @@ pub struct PathInfo {
     pub min_rtt_us: u32,
     /// Path MTU, bytes.
     pub path_mtu: u32,
-    /// Payload that the far end has acknowledged, bytes; at the connecting end plus one for the
+    /// Payload that the peer has acknowledged, bytes; at the connecting end plus one for the
     /// SYN.
     pub bytes_acked: u64,
     /// Payload received, bytes.

@@ -2,7 +2,7 @@
 //! Linux 3.5; `TCP_REPAIR_WINDOW` since 4.8, `TCP_REPAIR_OFF_NO_WP` since 4.19).
 //!
 //! A socket in repair mode sends nothing: not when data are put into its queues, not when it
-//! connects, and not when it is closed or disconnected. While it stands still, its send queue stays
+//! connects, and not when it is closed or disconnected. While it stalls, its send queue stays
 //! selected: a timer that expires then sends no new bytes (`tcp_write_xmit`, net/ipv4/tcp_output.c), and what
 //! was read of the state stays true. Everything here needs CAP_NET_ADMIN over the
 //! network namespace of the socket. Sequence numbers of a socket can be set while it is closed only.
@@ -56,7 +56,7 @@ const PIECE: usize = 32 << 10;
 pub enum Queue {
     /// Bytes that arrived and were not read.
     Receive,
-    /// Bytes that the far end has not acknowledged.
+    /// Bytes that the peer has not acknowledged.
     Send,
 }
 
@@ -75,11 +75,11 @@ impl Queue {
 pub struct Windows {
     /// Sequence number of the segment that last updated the send window.
     pub updated_by: u32,
-    /// The window that the far end offers, bytes.
+    /// The window that the peer offers, bytes.
     pub send: u32,
     /// The largest one that it ever offered, bytes.
     pub send_largest: u32,
-    /// The window offered to the far end, bytes.
+    /// The window offered to the peer, bytes.
     pub receive: u32,
     /// RCV.NXT when it was offered.
     pub receive_at: u32,
@@ -88,9 +88,9 @@ pub struct Windows {
 /// What both ends agreed on when they connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Agreed {
-    /// Largest segment that the far end takes, bytes (RFC 9293, 3.7.1).
+    /// Largest segment that the peer takes, bytes (RFC 9293, 3.7.1).
     pub mss: u32,
-    /// Window scales, of the far end's windows and of one's own (RFC 7323); `None` without.
+    /// Window scales, of the peer's windows and of one's own (RFC 7323); `None` without.
     pub scales: Option<(u8, u8)>,
     /// Selective acknowledgements (RFC 2018).
     pub sack: bool,
@@ -109,9 +109,9 @@ pub struct Standing {
     pub ecn: bool,
     /// Retransmission time-outs in sequence without an acknowledgement.
     pub timeouts: u8,
-    /// The far end has told of a gap, or bytes were sent again and are not acknowledged yet: TCP is not in
+    /// The peer has told of a gap, or bytes were sent again and are not acknowledged yet: TCP is not in
     /// the state `TCP_CA_Open` (include/uapi/linux/tcp.h).
-    pub has_gaps: bool,
+    pub has_out_of_order: bool,
     /// Segments at most that this TCP has sent a second time, and that are not acknowledged.
     pub sent_again: u32,
 }
@@ -153,7 +153,7 @@ pub fn leave(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Ends repair mode with a window probe: a segment without payload from before the first byte that is not
-/// acknowledged. The far end answers at once, with what it has got (`tcp_send_window_probe`,
+/// acknowledged. The peer answers at once, with what it has got (`tcp_send_window_probe`,
 /// net/ipv4/tcp_output.c; RFC 9293, 3.10.7.4; RFC 2018, 4).
 ///
 /// # Errors
@@ -252,7 +252,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The timestamp at `now_ns`, as the kernel takes it. It is at most 4 ticks ahead, and never behind: the far end
+    /// The timestamp at `now_ns`, as the kernel takes it. It is at most 4 ticks ahead, and never behind: the peer
     /// takes a segment with an older timestamp than that of the last one for an old duplicate.
     #[must_use]
     pub fn at(&self, now_ns: u64) -> u32 {
@@ -274,7 +274,7 @@ pub fn timestamp(socket: impl AsFd) -> io::Result<Timestamp> {
     Ok(Timestamp { value: get(socket, TIMESTAMP)?, at_ns })
 }
 
-/// Lets the clock of a connection's timestamps go on, as if the connection had never stood still.
+/// Lets the clock of a connection's timestamps continue, as if the connection had never stalled.
 ///
 /// # Errors
 /// `EPERM` outside repair mode.
@@ -282,7 +282,7 @@ pub fn set_timestamp(socket: impl AsFd, timestamp: Timestamp) -> io::Result<()> 
     set(socket, TIMESTAMP, &timestamp.at(monotonic_ns()))
 }
 
-/// The largest segment: in repair mode the one that the far end takes.
+/// The largest segment: in repair mode the one that the peer takes.
 ///
 /// # Errors
 /// As getsockopt(2).
@@ -323,8 +323,8 @@ pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
         sack: options & INFO_SACK != 0,
         timestamps: options & INFO_TIMESTAMPS != 0,
     };
-    let (ecn, has_gaps) = (options & INFO_ECN != 0, congestion != OPEN);
-    Ok(Standing { state, agreed, ecn, timeouts, has_gaps, sent_again })
+    let (ecn, has_out_of_order) = (options & INFO_ECN != 0, congestion != OPEN);
+    Ok(Standing { state, agreed, ecn, timeouts, has_out_of_order, sent_again })
 }
 
 /// Bytes in the queues of a connection.
@@ -433,7 +433,7 @@ pub fn bind(socket: impl AsFd, address: &SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Selects the queue that is selected while the socket stands still.
+/// Selects the queue that is selected while the socket stalls.
 fn rest(socket: impl AsFd) -> io::Result<()> {
     select(socket, Queue::Send.number())
 }
@@ -485,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_of_timestamps_goes_on_and_never_back() {
+    fn the_clock_of_timestamps_continues_and_never_back() {
         // the kernel has cleared the lowest bit of ms: the last timestamp may be one later
         let ms = |value, at_ns, now_ns| Timestamp { value, at_ns }.at(now_ns);
         assert_eq!(ms(100, 0, 0), 102);

@@ -47,7 +47,7 @@ const NLA_BINARY: u8 = 11;
 /// The length of `struct sock_filter` (linux/filter.h), of which the hash of mode `loadbalance` consists.
 const INSTRUCTION_BYTES: usize = 8;
 
-/// What the kernel tells of a team.
+/// What the kernel reports on a team.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Team {
     /// `roundrobin`, `activebackup`, `loadbalance`, `broadcast` or `random`.

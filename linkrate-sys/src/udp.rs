@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 /// A UDP socket at `address`, beside others there that have been opened with this function. The kernel gives
-/// a datagram to the socket that is connected to its sender, and without one to the socket without a far end
+/// a datagram to the socket that is connected to its sender, and without one to the socket without a peer
 /// that was bound last. On `::` it also receives IPv4, unless the host is set otherwise.
 ///
 /// # Errors
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connected_socket_takes_the_datagrams_of_its_far_end() {
+    fn a_connected_socket_takes_the_datagrams_of_its_peer() {
         let here = "127.0.0.1:0".parse().unwrap();
         let listener = shared(here).unwrap();
         let here = listener.local_addr().unwrap();

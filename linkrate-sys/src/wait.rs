@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The most descriptors of one call.
-pub const MOST_DESCRIPTORS: usize = 16;
+pub const MAX_DESCRIPTORS: usize = 16;
 
 /// The ready descriptors, by their place in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,7 +16,7 @@ pub struct Ready(u16);
 impl Ready {
     /// Whether the descriptor at `index` is readable, or has an error that a read returns.
     pub fn contains(self, index: usize) -> bool {
-        index < MOST_DESCRIPTORS && self.0 >> index & 1 == 1
+        index < MAX_DESCRIPTORS && self.0 >> index & 1 == 1
     }
 
     /// Whether any descriptor is ready.
@@ -29,10 +29,10 @@ impl Ready {
 /// limit, and with zero it returns at once. A signal ends the wait early, like a timeout.
 ///
 /// # Errors
-/// `InvalidInput` for more than [`MOST_DESCRIPTORS`]; otherwise as ppoll(2).
+/// `InvalidInput` for more than [`MAX_DESCRIPTORS`]; otherwise as ppoll(2).
 pub fn wait(descriptors: &[BorrowedFd<'_>], timeout_ns: Option<u64>) -> io::Result<Ready> {
-    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MOST_DESCRIPTORS];
-    if descriptors.len() > MOST_DESCRIPTORS {
+    let mut polled = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MAX_DESCRIPTORS];
+    if descriptors.len() > MAX_DESCRIPTORS {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     for (entry, descriptor) in polled.iter_mut().zip(descriptors) {
@@ -73,17 +73,16 @@ mod tests {
 
     #[test]
     fn says_which_are_ready() {
-        let bells: Vec<Doorbell> =
-            (0..MOST_DESCRIPTORS).map(|_| Doorbell::new().unwrap()).collect();
+        let bells: Vec<Doorbell> = (0..MAX_DESCRIPTORS).map(|_| Doorbell::new().unwrap()).collect();
         let descriptors: Vec<_> = bells.iter().map(Doorbell::as_fd).collect();
         assert!(!wait(&descriptors, Some(0)).unwrap().any());
-        for index in [0, 3, MOST_DESCRIPTORS - 1] {
+        for index in [0, 3, MAX_DESCRIPTORS - 1] {
             bells[index].ring();
         }
         let ready = wait(&descriptors, None).unwrap();
         let listed: Vec<usize> = (0..100).filter(|index| ready.contains(*index)).collect();
-        assert_eq!(listed, [0, 3, MOST_DESCRIPTORS - 1]);
-        let many = [descriptors[0]; MOST_DESCRIPTORS + 1];
+        assert_eq!(listed, [0, 3, MAX_DESCRIPTORS - 1]);
+        let many = [descriptors[0]; MAX_DESCRIPTORS + 1];
         assert_eq!(wait(&many, None).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 

@@ -35,7 +35,7 @@ pub enum FileSizes {
 }
 
 /// The sizes of a mixed tree: 8 KiB to 128 MiB, as in HP's "Performance Brief for TCP/IP Offload Engine
-/// with the NC370T", May 2006, which does not tell those in between.
+/// with the NC370T", May 2006, which does not report those in between.
 pub const MIXED_SIZES: [ByteSize; 8] = {
     let mut sizes = [ByteSize(8 << 10); 8];
     let mut at = 1;
@@ -47,10 +47,10 @@ pub const MIXED_SIZES: [ByteSize; 8] = {
 };
 
 /// Longest name of a directory, bytes.
-pub const LONGEST_DIRECTORY: usize = 255;
+pub const MAX_DIRECTORY: usize = 255;
 
 /// Most files of a tree. Each is an open file of the client.
-pub const MOST_FILES: u64 = 65_536;
+pub const MAX_FILES: u64 = 65_536;
 
 impl Default for Backup {
     /// One drive of 80 MB/s, which an Ultrium 960 takes without compression.
@@ -98,7 +98,7 @@ impl Backup {
             FileSizes::Mixed => MIXED_SIZES[0].0,
         };
         // far too many are not counted one by one
-        if self.tree.0 / first.max(1) > MOST_FILES * MIXED_SIZES.len() as u64 {
+        if self.tree.0 / first.max(1) > MAX_FILES * MIXED_SIZES.len() as u64 {
             return (u64::MAX, self.tree.0);
         }
         self.sizes().fold((0, 0), |(files, bytes), size| (files + 1, bytes + size.0))

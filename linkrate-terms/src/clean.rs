@@ -1,6 +1,6 @@
-//! Text of others, made harmless.
+//! Untrusted text, made harmless.
 //!
-//! Text that comes from a far end, from a file or from another program may hold control characters.
+//! Text that comes from a peer, from a file or from another program may hold control characters.
 //! On a terminal these move the cursor, change the title or forge lines; in a report they reverse
 //! the direction of writing or hide text. Such text is cleaned where it enters linkrate: by the
 //! decoder of the protocol, and by the reader of a results directory.

@@ -1,4 +1,4 @@
-//! The part of one client in the traffic of a run, where clients are told apart.
+//! The part of one client in the traffic of a run, where clients are distinguished.
 
 use serde::{Deserialize, Serialize};
 

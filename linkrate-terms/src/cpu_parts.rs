@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_no_part_is_told_in_either_sign() {
+    fn what_is_in_no_part_is_reported_in_either_sign() {
         let one = CpuParts {
             application_ns: 1,
             driver_ns: 2,

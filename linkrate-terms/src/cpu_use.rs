@@ -129,7 +129,7 @@ impl CpuUse {
     }
 
     /// Time that may be of other programs in per cent of the window: how much they spoil a run of any cost.
-    pub fn unsure_window_percent(&self) -> f64 {
+    pub fn uncertainty_window_percent(&self) -> f64 {
         self.percent_of(self.others_unsure_ns())
     }
 
@@ -160,7 +160,7 @@ impl CpuUse {
     /// Part of [`others_ns`](Self::others_ns) that may be in [`busy_ns`](Self::busy_ns), or not, ns: at most what was
     /// busy, and at most what linkrate's own threads left of these CPUs. A thread's time may contain steal, and ticks of
     /// 10 ms say too little of what is left. What the readings around the window say beyond that contradicts the clocks of
-    /// these threads, and is unsure too.
+    /// these threads, and is uncertain too.
     pub fn others_unsure_ns(&self) -> u64 {
         if self.parts.is_some() {
             return 0;
@@ -181,7 +181,8 @@ impl CpuUse {
         unsure_ns.min(at_most_ns).saturating_add(beyond_ns).min(self.own_busy_ns())
     }
 
-    /// The most that other programs used of these CPUs, ns: the part that is known, and all that is unsure.
+    /// The most that other programs used of these CPUs, ns: the part that is known, and all that is
+    /// uncertain.
     pub fn others_at_most_ns(&self) -> u64 {
         self.others_bound_ns().saturating_add(self.others_unsure_ns())
     }
@@ -205,7 +206,7 @@ impl CpuUse {
 
     /// Time that may be of other programs in per cent of [`own_busy_ns`](Self::own_busy_ns): how much too
     /// high the cost of the traffic may be.
-    pub fn unsure_percent(&self) -> f64 {
+    pub fn uncertainty_percent(&self) -> f64 {
         self.others_unsure_ns() as f64 * 100.0 / self.own_busy_ns().max(1) as f64
     }
 
@@ -277,7 +278,7 @@ mod tests {
         assert_eq!((two.busy_ns(), two.own_busy_ns()), (600, 480));
         assert_eq!((two.percent(), two.own_percent()), (30.0, 24.0));
         assert!((two.own_busy_cpus() - 0.48).abs() < 1e-12);
-        assert!((two.unsure_percent() - 90.0 / 4.8).abs() < 1e-9);
+        assert!((two.uncertainty_percent() - 90.0 / 4.8).abs() < 1e-9);
         // no more than was busy, and no more than the program used
         assert_eq!(with(&[other(900, 900)]).own_busy_ns(), 0);
         assert_eq!(with(&[other(10, u64::MAX)]).own_busy_ns(), 590);

@@ -12,7 +12,7 @@ use crate::clean::short_line;
 pub const MAX_CPU: u32 = 8191;
 
 /// Most characters of a refused list in a message.
-const LONGEST_GIVEN: usize = 64;
+const MAX_GIVEN: usize = 64;
 
 /// A set of CPU numbers, printed and read as the kernel does (`0-3,8`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl FromStr for CpuSet {
     type Err = CpuSetError;
 
     fn from_str(given: &str) -> Result<Self, CpuSetError> {
-        let error = || CpuSetError { given: short_line(given, LONGEST_GIVEN).into_owned() };
+        let error = || CpuSetError { given: short_line(given, MAX_GIVEN).into_owned() };
         let number = |text: &str| {
             text.trim().parse::<u32>().ok().filter(|cpu| *cpu <= MAX_CPU).ok_or_else(error)
         };

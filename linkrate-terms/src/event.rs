@@ -74,7 +74,7 @@ pub struct Event {
 
 /// The least time between the opening of the window, the fault, the recovery, and the closing of the
 /// window: shorter parts have no rate worth the name.
-pub const SHORTEST_PART: Duration = Duration::from_millis(50);
+pub const MIN_PART: Duration = Duration::from_millis(50);
 
 /// An event that does not fit the window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,14 +93,14 @@ impl Event {
     /// # Errors
     /// The first moment that is not.
     pub fn check(&self, window: Duration) -> Result<(), OutsideWindow> {
-        let to = window.saturating_sub(SHORTEST_PART);
+        let to = window.saturating_sub(MIN_PART);
         let check = |moment, value: Duration, from: Duration| {
             let inside = value >= from && value <= to;
             inside.then_some(()).ok_or(OutsideWindow { moment, value, from, to })
         };
-        check("event-at", self.at, SHORTEST_PART)?;
+        check("event-at", self.at, MIN_PART)?;
         match self.recover {
-            Some(recover) => check("event-recover", recover, self.at.saturating_add(SHORTEST_PART)),
+            Some(recover) => check("event-recover", recover, self.at.saturating_add(MIN_PART)),
             None => Ok(()),
         }
     }

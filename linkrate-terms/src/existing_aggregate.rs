@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::BitRate;
 use crate::measurement::InterfaceCounts;
 
-/// A bond or a team. What the kernel does not tell, or not this user, is absent.
+/// A bond or a team. What the kernel does not report, or not this user, is absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct ExistingAggregate {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn other_aggregators_and_rates_are_told() {
+    fn other_aggregators_and_rates_are_reported() {
         let mut bond = bond();
         assert!(bond.outside().is_empty() && bond.rates().len() == 1);
         bond.members[1].aggregator = Some(2);

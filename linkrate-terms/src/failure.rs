@@ -73,7 +73,7 @@ pub struct Resent {
 }
 
 impl Resent {
-    /// The sum of both. Sums stay at the largest number, whatever a far end reports.
+    /// The sum of both. Sums stay at the largest number, whatever a peer reports.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         Self {

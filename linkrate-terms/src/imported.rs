@@ -1,7 +1,7 @@
 //! A run that another program measured, as its output tells it.
 //!
-//! Everything that the output does not tell is absent, and never zero. Rates are those that the program
-//! printed: most programs print no counts from which they could be computed again.
+//! Everything that the output does not report is absent, and never zero. Rates are those that the
+//! program printed: most programs print no counts from which they could be computed again.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::latency::LatencyFigures;
 use crate::workload::{Direction, Item, Protocol, SendPath};
 
 /// Most samples of one series that are kept.
-pub const MOST_SAMPLES: usize = 4096;
+pub const MAX_SAMPLES: usize = 4096;
 
 /// Most series of one run that are kept.
-pub const MOST_SERIES: usize = 256;
+pub const MAX_SERIES: usize = 256;
 
 /// One run of another program. The *system under test* is the machine on which the program wrote its output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,7 +124,7 @@ pub struct Found {
     /// The length of the window, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Payload that the far end received, bit/s.
+    /// Payload that the peer received, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_bits_per_second: Option<f64>,
     /// Payload that the system under test received, bit/s.
@@ -145,7 +145,7 @@ pub struct Found {
     /// Busy share of all CPUs of the system under test, per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<f64>,
-    /// Busy share of all CPUs of the far end, per cent.
+    /// Busy share of all CPUs of the peer, per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cpu_percent: Option<f64>,
     /// CPU time of the system under test in µs for each 1024 bytes of payload, or for each transaction.
@@ -204,7 +204,7 @@ impl Imported {
         }
     }
 
-    /// What its output does not tell of what a run of linkrate measures, in words, in a fixed order.
+    /// What its output does not report on what a run of linkrate measures, in words, in a fixed order.
     pub fn lacks(&self) -> Vec<&'static str> {
         let found = &self.found;
         let transactional = self.is_transactional();

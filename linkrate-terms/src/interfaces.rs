@@ -1,4 +1,4 @@
-//! Existing interfaces of the system under test, and the clients at their far ends.
+//! Existing interfaces of the system under test, and the clients at their peers.
 
 mod program;
 
@@ -17,25 +17,25 @@ pub const NAME_BYTES: usize = 15;
 const DESTINATION_BYTES: usize = 255;
 
 /// The program that is started on other machines unless another is named.
-pub const FAR_PROGRAM: &str = "linkrate";
+pub const PEER_SERVER: &str = "linkrate";
 
-/// How a far end is written, for hints.
-pub const FAR_END_EXPECTED: &str = "expected \"ssh:HOST\", \"slurm:NODE\" or \"interface:NAME\", and \",ADDRESS\" after it if needed, or \"iperf3:HOST\" or \
+/// How a peer is written, for hints.
+pub const PEER_EXPECTED: &str = "expected \"ssh:HOST\", \"slurm:NODE\" or \"interface:NAME\", and \",ADDRESS\" after it if needed, or \"iperf3:HOST\" or \
      \"netperf:HOST\", and \":PORT\" after it if needed, or \"iperf3:USER@HOST,KEY\" with the file of the server's public key";
 
-/// Existing interfaces of the system under test, each a port, and the clients at their far ends.
+/// Existing interfaces of the system under test, each a port, and the clients at their peers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Interfaces {
     /// The interfaces, in the order of ports.
     pub names: Vec<String>,
     /// The clients, in the order of the interfaces; each interface has the same number.
-    pub clients: Vec<FarEnd>,
+    pub clients: Vec<Peer>,
     /// The linkrate program on the clients' machines: a path, or a name in the search path there.
     pub program: String,
     /// The machine of the system under test; `None` for the controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sut: Option<FarEnd>,
+    pub sut: Option<Peer>,
 }
 
 impl Interfaces {
@@ -45,7 +45,7 @@ impl Interfaces {
     /// [`InterfacesError`] with the value and what would be right.
     pub fn new(
         names: Vec<String>,
-        clients: Vec<FarEnd>,
+        clients: Vec<Peer>,
         program: Option<String>,
     ) -> Result<Self, InterfacesError> {
         let (Some(first), ports) = (clients.first(), names.len()) else {
@@ -54,7 +54,7 @@ impl Interfaces {
         if let Some(name) = names.iter().find(|name| !is_interface_name(name)) {
             return Err(InterfacesError::NoName { given: name.clone() });
         }
-        let borrowed = clients.iter().filter_map(FarEnd::interface);
+        let borrowed = clients.iter().filter_map(Peer::interface);
         let all: Vec<&str> = names.iter().map(String::as_str).chain(borrowed).collect();
         let twice = all.iter().enumerate().find(|(index, name)| all[..*index].contains(name));
         if let Some((_, name)) = twice {
@@ -67,9 +67,9 @@ impl Interfaces {
             return Err(InterfacesError::Mixed { one: first.clone(), other: other.clone() });
         }
         match (first.kind(), program) {
-            (Kind::Interface | Kind::Program(_), Some(_)) => Err(InterfacesError::NoFarProgram),
+            (Kind::Interface | Kind::Program(_), Some(_)) => Err(InterfacesError::NoPeerServer),
             (_, program) => {
-                let program = program.unwrap_or_else(|| FAR_PROGRAM.to_owned());
+                let program = program.unwrap_or_else(|| PEER_SERVER.to_owned());
                 if program.is_empty() || program.chars().any(char::is_control) {
                     return Err(InterfacesError::Program);
                 }
@@ -80,7 +80,7 @@ impl Interfaces {
 
     /// The same interfaces on another machine.
     #[must_use]
-    pub fn at(self, sut: FarEnd) -> Self {
+    pub fn at(self, sut: Peer) -> Self {
         Self { sut: Some(sut), ..self }
     }
 
@@ -96,12 +96,12 @@ impl Interfaces {
 
     /// Whether the clients have CPUs of their own: those on other machines, and programs.
     pub fn is_remote(&self) -> bool {
-        self.clients.iter().any(FarEnd::is_remote)
+        self.clients.iter().any(Peer::is_remote)
     }
 
-    /// The program at the far ends; `None` where agents are.
+    /// The program at the peers; `None` where agents are.
     pub fn program_of_clients(&self) -> Option<Program> {
-        self.clients.iter().find_map(FarEnd::program)
+        self.clients.iter().find_map(Peer::program)
     }
 }
 
@@ -135,7 +135,7 @@ impl fmt::Display for InterfaceAddress {
 /// Why a testbed cannot be made of interfaces and clients.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InterfacesError {
-    /// There is no client at the far end.
+    /// There is no client at the peer.
     #[error("an interface needs a client at its far end; expected for example \"ssh:lab2\"")]
     NoClient,
     /// The name is not valid for an interface.
@@ -171,15 +171,15 @@ pub enum InterfacesError {
     )]
     Mixed {
         /// The first client.
-        one: FarEnd,
+        one: Peer,
         /// One of the other kind.
-        other: FarEnd,
+        other: Peer,
     },
     /// A program is named although no client's machine runs it.
     #[error(
         "the linkrate program at the far end applies to clients of ssh: and slurm: only; these clients are not"
     )]
-    NoFarProgram,
+    NoPeerServer,
     /// The name is not valid for a program.
     #[error(
         "the program at the far end has an empty name or a control character in its name; expected a \
@@ -191,7 +191,7 @@ pub enum InterfacesError {
 /// A client of an existing interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum FarEnd {
+pub enum Peer {
     /// Another machine, behind `ssh`.
     Ssh {
         /// The argument of `ssh`: `lab2`, `root@lab2`, `ssh://root@lab2:2222`.
@@ -214,7 +214,7 @@ pub enum FarEnd {
         /// The address to use, where the interface has several.
         address: Option<Ipv4Addr>,
     },
-    /// A measuring program of others, which tells of its traffic alone.
+    /// A measuring third-party program, which reports on its traffic alone.
     Program {
         /// The program.
         program: Program,
@@ -236,7 +236,7 @@ enum Kind {
     Program(Program),
 }
 
-impl FarEnd {
+impl Peer {
     fn kind(&self) -> Kind {
         match self {
             Self::Ssh { .. } => Kind::Ssh,
@@ -272,7 +272,7 @@ impl FarEnd {
         }
     }
 
-    /// The far end without its address, for headings.
+    /// The peer without its address, for headings.
     pub fn name(&self) -> String {
         let mut named = self.clone();
         match &mut named {
@@ -295,7 +295,7 @@ impl FarEnd {
     }
 }
 
-impl fmt::Display for FarEnd {
+impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // "ssh://host" is already written so
@@ -329,23 +329,23 @@ impl fmt::Display for FarEnd {
     }
 }
 
-/// Why a text is not a far end.
+/// Why a text is not a peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is not a client: {reason}; {FAR_END_EXPECTED}")]
-pub struct FarEndError {
+#[error("{given:?} is not a client: {reason}; {PEER_EXPECTED}")]
+pub struct PeerError {
     /// What was given, shortened.
     pub given: String,
     /// The reason.
     pub reason: &'static str,
 }
 
-impl FromStr for FarEnd {
-    type Err = FarEndError;
+impl FromStr for Peer {
+    type Err = PeerError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refused = |reason| {
             let given = text.chars().take(64).collect();
-            Err(FarEndError { given, reason })
+            Err(PeerError { given, reason })
         };
         let Some((kind, rest)) = text.split_once(':') else {
             return refused("it names no way to reach the client");
@@ -388,7 +388,7 @@ impl FromStr for FarEnd {
 }
 
 /// A program at `HOST` or `HOST:PORT`, or with `USER@` before it and `,KEY` after it.
-fn at_program(program: Program, text: &str) -> Result<FarEnd, &'static str> {
+fn at_program(program: Program, text: &str) -> Result<Peer, &'static str> {
     let (text, user) = match (text.split_once('@'), text.split_once(',')) {
         (None, None) => (text, None),
         _ if program != Program::Iperf3 => return Err("netperf asks for no user"),
@@ -433,21 +433,21 @@ fn at_program(program: Program, text: &str) -> Result<FarEnd, &'static str> {
         false => is_host_name(host),
     };
     match valid {
-        true => Ok(FarEnd::Program { program, host: host.to_owned(), port, user }),
+        true => Ok(Peer::Program { program, host: host.to_owned(), port, user }),
         false => Err("the text after the first colon is not a host"),
     }
 }
 
-impl TryFrom<String> for FarEnd {
-    type Error = FarEndError;
+impl TryFrom<String> for Peer {
+    type Error = PeerError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
     }
 }
 
-impl From<FarEnd> for String {
-    fn from(end: FarEnd) -> Self {
+impl From<Peer> for String {
+    fn from(end: Peer) -> Self {
         end.to_string()
     }
 }
@@ -475,7 +475,7 @@ mod tests {
 
     use super::*;
 
-    fn ends(texts: &[&str]) -> Vec<FarEnd> {
+    fn ends(texts: &[&str]) -> Vec<Peer> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn far_ends_print_and_read_back() {
+    fn peers_print_and_read_back() {
         for text in [
             "ssh:lab2",
             "ssh:root@lab2,10.0.0.2",
@@ -505,10 +505,10 @@ mod tests {
             "iperf3:mario@lab2,/etc/key.pem",
             "iperf3:mario@10.0.0.1:5202,keys/public key@lab2.pem",
         ] {
-            assert_eq!(text.parse::<FarEnd>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<Peer>().unwrap().to_string(), text);
         }
-        let url: FarEnd = "ssh://lab2:22".parse().unwrap();
-        assert!(matches!(url, FarEnd::Ssh { destination, .. } if destination == "ssh://lab2:22"));
+        let url: Peer = "ssh://lab2:22".parse().unwrap();
+        assert!(matches!(url, Peer::Ssh { destination, .. } if destination == "ssh://lab2:22"));
     }
 
     #[test]
@@ -546,7 +546,7 @@ mod tests {
             ("interface:", "not an interface name"),
             ("interface:a/b", "not an interface name"),
         ] {
-            let error = text.parse::<FarEnd>().unwrap_err().to_string();
+            let error = text.parse::<Peer>().unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("expected \"ssh:HOST\""), "{error}");
         }
     }
@@ -612,8 +612,8 @@ mod tests {
         fn any_text_is_read_or_refused_and_comes_back_as_it_went(
             text in "(ssh:|slurm:|interface:|iperf3:|netperf:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
         ) {
-            if let Ok(end) = text.parse::<FarEnd>() {
-                prop_assert_eq!(&end.to_string().parse::<FarEnd>().unwrap(), &end);
+            if let Ok(end) = text.parse::<Peer>() {
+                prop_assert_eq!(&end.to_string().parse::<Peer>().unwrap(), &end);
             }
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Most intervals of one window.
-pub const MOST_INTERVALS: usize = 1024;
+pub const MAX_INTERVALS: usize = 1024;
 
 /// What flowed in one interval of a window. The sums of all intervals may differ from the traffic of the window
 /// by what socket buffers hold: programs count here, and TCP there.
@@ -11,7 +11,7 @@ pub const MOST_INTERVALS: usize = 1024;
 pub struct Interval {
     /// Its end, ns since the window opened. It begins where the one before ends, the first one at 0.
     pub end_ns: u64,
-    /// Payload from the system under test that was received; of a program of others as a far end, what it
+    /// Payload from the system under test that was received; of a third-party program as a peer, what it
     /// was sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub transmit_bytes: u64,

@@ -21,18 +21,18 @@ pub use socket::{Family, SocketKnobs};
 pub use value::{Unit, Value, Values};
 pub use words::{AggregateMode, Balance, LacpRate, Merge, Offload, Steering, Toe, Word};
 
-use crate::model::{LARGEST_MTU, MOST_TOE_CONNECTIONS, SMALLEST_MTU};
+use crate::model::{MAX_MTU, MAX_TOE_CONNECTIONS, MIN_MTU};
 use declare::{is_unset, knobs, put};
 use value::KnobType;
 
 /// Most ports of an aggregate.
-pub const MOST_PORTS: u32 = 64;
+pub const MAX_PORTS: u32 = 64;
 
 /// Longest time of the rules of TOE, ms: one hour.
-const MOST_TOE_TIME: u32 = 3_600_000;
+const MAX_TOE_TIME: u32 = 3_600_000;
 
 /// Longest moderation of interrupts, µs.
-pub const MOST_USECS: u32 = 10_000;
+pub const MAX_USECS: u32 = 10_000;
 
 const fn number(low: u32, high: u32) -> Values {
     Values::Number { low, high, unit: Unit::None }
@@ -104,7 +104,7 @@ knobs! {
         // RFC 791 lets no link have less; the total length field ends at 65535
         /// Largest IP packet, at both ends of the link
         "mtu" mtu: u32;
-        Kernel, bytes(SMALLEST_MTU, LARGEST_MTU), Live, Both, "MTU";
+        Kernel, bytes(MIN_MTU, MAX_MTU), Live, Both, "MTU";
 
         // GSO_MAX_SIZE, include/linux/netdevice.h: 8 * 65535
         /// Largest GSO/TSO packet (virtual MTU)
@@ -138,7 +138,7 @@ knobs! {
 
         /// Receive interrupt timer; 0 = at once
         "rx-usecs" rx_usecs: u32 = 20;
-        Port, microseconds(0, MOST_USECS), Live, One, "rx-usecs";
+        Port, microseconds(0, MAX_USECS), Live, One, "rx-usecs";
 
         /// Frames that raise a receive interrupt before the timer; 0 = timer only
         "rx-frames" rx_frames: u32 = 64;
@@ -146,7 +146,7 @@ knobs! {
 
         /// Delay of the transmit completion interrupt
         "tx-usecs" tx_usecs: u32 = 50;
-        Port, microseconds(0, MOST_USECS), Live, One, "tx-usecs";
+        Port, microseconds(0, MAX_USECS), Live, One, "tx-usecs";
 
         /// 802.1Q VLAN on the link; 0 = untagged
         "vlan" vlan: u16 = 0;
@@ -166,15 +166,15 @@ knobs! {
 
         /// With toe auto: age at which a connection is offloaded; 0 = never
         "toe-age" toe_age: u32 = 1000;
-        Port, milliseconds(0, MOST_TOE_TIME), Live, One, "age before TOE";
+        Port, milliseconds(0, MAX_TOE_TIME), Live, One, "age before TOE";
 
         /// Maximum offloaded connections; 0 = table size
         "toe-most" toe_most: u32 = 0;
-        Port, number(0, MOST_TOE_CONNECTIONS), Live, One, "most connections at the adapter";
+        Port, number(0, MAX_TOE_CONNECTIONS), Live, One, "most connections at the adapter";
 
         /// Idle time after which a connection returns to the host; 0 = never
         "toe-idle" toe_idle: u32 = 0;
-        Port, milliseconds(0, MOST_TOE_TIME), Live, One, "idle time at the adapter";
+        Port, milliseconds(0, MAX_TOE_TIME), Live, One, "idle time at the adapter";
 
         /// Adaptive interrupt moderation: rx-usecs applies to bulk traffic only
         "adaptive-rx" adaptive_rx: bool = false;
@@ -194,7 +194,7 @@ knobs! {
     AggregateKnobs {
         /// Ports that act as one interface, from the first
         "aggregate" aggregate: u32 = 1;
-        Aggregate, number(1, MOST_PORTS), Live, One, "ports of the aggregate";
+        Aggregate, number(1, MAX_PORTS), Live, One, "ports of the aggregate";
 
         /// Active ports: all with link (manual), those agreed by LACP, or one (failover)
         "mode" mode: AggregateMode = AggregateMode::Manual;
@@ -223,11 +223,11 @@ knobs! {
 
         /// Maximum active ports with LACP, others are standby; 0 = all
         "most-active" most_active: u32 = 0;
-        Aggregate, number(0, MOST_PORTS), Live, One, "most active ports";
+        Aggregate, number(0, MAX_PORTS), Live, One, "most active ports";
 
         /// Number of the port that LACP (with most-active) and failover prefer
         "preferred-port" preferred_port: u32 = 0;
-        Aggregate, number(0, MOST_PORTS - 1), Live, One, "preferred port";
+        Aggregate, number(0, MAX_PORTS - 1), Live, One, "preferred port";
 
         /// Failover returns to the preferred port when it works again
         "revert" revert: bool = false;

@@ -120,7 +120,7 @@ pub struct ToeConnection {
     pub port: String,
     /// Address and port of this end.
     pub own: SocketAddr,
-    /// Address and port of the far end.
+    /// Address and port of the peer.
     pub far: SocketAddr,
     /// The process that has it, as far as it can be found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,7 +131,7 @@ pub struct ToeConnection {
     /// Its first descriptor there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptor: Option<i32>,
-    /// Bytes sent there; at the host those that the far end has acknowledged.
+    /// Bytes sent there; at the host those that the peer has acknowledged.
     pub sent: u64,
     /// Bytes received there.
     pub received: u64,
@@ -140,7 +140,7 @@ pub struct ToeConnection {
     pub age_ms: Option<u64>,
     /// How often it has moved.
     pub moves: u32,
-    /// Its program or its far end has ended it; TCP may still have bytes to send.
+    /// Its program or its peer has ended it; TCP may still have bytes to send.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
     /// TCP_INFO of the end that has the state.
@@ -321,7 +321,7 @@ pub struct SettingsReport {
     pub port: String,
     /// The knobs that were named, each with its value as read back.
     pub settings: BTreeMap<String, String>,
-    /// Those of them that the ports at the far end of the link got too.
+    /// Those of them that the ports at the peer of the link got too.
     pub shared: Vec<String>,
     /// These ports.
     pub shared_with: Vec<String>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Observations that must lie beyond a percentile, so that it is more than one of the largest values.
-pub const LEAST_BEYOND: u64 = 10;
+pub const MIN_BEYOND: u64 = 10;
 
 /// The percentiles that are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +41,10 @@ impl Percentile {
         1.0 - self.beyond_of_10_000() as f64 / 10_000.0
     }
 
-    /// Whether at least [`LEAST_BEYOND`] of `count` observations are beyond it.
+    /// Whether at least [`MIN_BEYOND`] of `count` observations are beyond it.
     #[must_use]
-    pub fn is_told(self, count: u64) -> bool {
-        u128::from(count) * u128::from(self.beyond_of_10_000()) >= u128::from(LEAST_BEYOND) * 10_000
+    pub fn is_reported(self, count: u64) -> bool {
+        u128::from(count) * u128::from(self.beyond_of_10_000()) >= u128::from(MIN_BEYOND) * 10_000
     }
 
     /// Its value among some figures, ns.
@@ -60,7 +60,7 @@ impl Percentile {
     }
 }
 
-/// Latency of transactions in nanoseconds. A percentile with fewer than [`LEAST_BEYOND`] transactions beyond it is
+/// Latency of transactions in nanoseconds. A percentile with fewer than [`MIN_BEYOND`] transactions beyond it is
 /// absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
@@ -173,11 +173,11 @@ impl LatencyFigures {
     /// The same without percentiles that too few observations are beyond; all of them where the number of
     /// observations is not known.
     #[must_use]
-    pub fn told(self) -> Self {
-        let is_told =
-            |percentile: &Percentile| self.count.is_none_or(|count| percentile.is_told(count));
+    pub fn reported(self) -> Self {
+        let is_reported =
+            |percentile: &Percentile| self.count.is_none_or(|count| percentile.is_reported(count));
         self.with_percentiles(|percentile| {
-            Some(percentile).filter(is_told).and_then(|percentile| percentile.of(&self))
+            Some(percentile).filter(is_reported).and_then(|percentile| percentile.of(&self))
         })
     }
 }
@@ -204,17 +204,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_told_with_ten_observations_beyond_it() {
-        let told = |count: u64| Percentile::ALL.map(|percentile| percentile.is_told(count));
-        assert_eq!(told(0), [false; 5]);
-        assert_eq!(told(19), [false; 5]);
-        assert_eq!(told(20), [true, false, false, false, false]);
-        assert_eq!(told(999), [true, true, false, false, false]);
+    fn a_percentile_is_reported_with_ten_observations_beyond_it() {
+        let reported = |count: u64| Percentile::ALL.map(|percentile| percentile.is_reported(count));
+        assert_eq!(reported(0), [false; 5]);
+        assert_eq!(reported(19), [false; 5]);
+        assert_eq!(reported(20), [true, false, false, false, false]);
+        assert_eq!(reported(999), [true, true, false, false, false]);
         // the largest or second largest value of 6,000 is no percentile
-        assert_eq!(told(6000), [true, true, true, false, false]);
-        assert_eq!(told(99_999), [true, true, true, true, false]);
-        assert_eq!(told(100_000), [true; 5]);
-        assert_eq!(told(u64::MAX), [true; 5]);
+        assert_eq!(reported(6000), [true, true, true, false, false]);
+        assert_eq!(reported(99_999), [true, true, true, true, false]);
+        assert_eq!(reported(100_000), [true; 5]);
+        assert_eq!(reported(u64::MAX), [true; 5]);
     }
 
     #[test]
@@ -226,11 +226,11 @@ mod tests {
             max_ns: Some(10),
             ..LatencyFigures::default()
         };
-        let told = |count| {
-            let told = figures(count).told();
-            (told.p50_ns, told.p99_ns, told.max_ns)
+        let reported = |count| {
+            let reported = figures(count).reported();
+            (reported.p50_ns, reported.p99_ns, reported.max_ns)
         };
-        assert_eq!(told(Some(500)), (Some(1), None, Some(10)));
-        assert_eq!(told(None), (Some(1), Some(9), Some(10)));
+        assert_eq!(reported(Some(500)), (Some(1), None, Some(10)));
+        assert_eq!(reported(None), (Some(1), Some(9), Some(10)));
     }
 }

@@ -8,7 +8,7 @@
 //! - [`cpus`]: sets of CPUs in the kernel's list format
 //! - [`workload`]: the traffic of a run
 //! - [`knobs`]: the settings of the interface, its port and the sockets
-//! - [`interfaces`]: existing interfaces, and the clients at their far ends
+//! - [`interfaces`]: existing interfaces, and the clients at their peers
 //! - [`model`]: the properties of a virtual adapter
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
@@ -16,7 +16,7 @@
 //! - [`measurement`]: the result of one run
 //! - [`cpu_use`]: CPU time over the window of a run
 //! - [`cpu_parts`]: what the CPUs of the system under test worked for
-//! - [`told`]: what a program of others at the far end tells of a run
+//! - [`reported`]: what a third-party program at the peer reports on a run
 //! - [`interface_counts`]: what the kernel counts of an interface
 //! - [`latency`]: latency of which a part may not be known
 //! - [`imported`]: a run that another program measured
@@ -26,11 +26,11 @@
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
 //! - [`date`]: dates of the Gregorian calendar
-//! - [`clean`]: text of others, made harmless
+//! - [`clean`]: untrusted text, made harmless
 //! - [`nearest`]: "did you mean" for mistyped names
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod aggregate;
@@ -47,7 +47,6 @@ pub mod event;
 pub mod existing_aggregate;
 pub mod failure;
 pub mod flow;
-pub mod gaps;
 pub mod imported;
 pub mod interface_counts;
 pub mod interfaces;
@@ -60,10 +59,11 @@ pub mod measurement;
 pub mod mix;
 pub mod model;
 pub mod nearest;
+pub mod out_of_order;
+pub mod peer_report;
 pub mod profile;
 pub mod spec;
 pub mod stack;
-pub mod told;
 pub mod topology;
 pub mod units;
 pub mod workload;
@@ -71,7 +71,7 @@ pub mod workload;
 pub use cpus::CpuSet;
 pub use event::{Event, Fault};
 pub use imported::Imported;
-pub use interfaces::{FarEnd, Interfaces};
+pub use interfaces::{Interfaces, Peer};
 pub use knobs::{
     AggregateKnobs, AtmKnobs, Balance, Family, InterfaceKnobs, Offload, PortKnobs, SocketKnobs,
     Steering,

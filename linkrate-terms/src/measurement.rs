@@ -11,11 +11,11 @@ use crate::discipline::Discipline;
 use crate::driver_counts::DriverCounts;
 use crate::failure::Failure;
 use crate::flow::FlowEnds;
-use crate::gaps::Gaps;
 use crate::intervals::Interval;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
+use crate::out_of_order::OutOfOrder;
+use crate::peer_report::PeerReport;
 use crate::profile::Profile;
-use crate::told::Told;
 
 pub use crate::cpu_use::{CpuTime, CpuUse, ENDED, IdleSource, OtherProgram, ThreadTime};
 pub use crate::interface_counts::InterfaceCounts;
@@ -100,11 +100,11 @@ pub struct Traffic {
 impl Traffic {
     /// Payload bits per second received, both directions together.
     pub fn bits_per_second(&self) -> f64 {
-        self.bits_per_second_each_way().iter().sum()
+        self.bits_per_second_each_direction().iter().sum()
     }
 
     /// Payload bits per second received: from the system under test, and by it.
-    pub fn bits_per_second_each_way(&self) -> [f64; 2] {
+    pub fn bits_per_second_each_direction(&self) -> [f64; 2] {
         let rate = |bytes: u64, seconds: f64| {
             if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
         };
@@ -199,7 +199,7 @@ pub struct Evidence {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientPart>,
     /// The flows by their addresses, in the order in which they were connected. Kept of runs on an
-    /// aggregate, at most [`MOST_FLOWS`]; empty in runs of earlier versions.
+    /// aggregate, at most [`MAX_REPORTED_FLOWS`]; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowEnds>,
     /// The queue disciplines of the SUT's interfaces, with what they counted over the window; empty in
@@ -209,16 +209,16 @@ pub struct Evidence {
     /// The same of the interfaces of clients that are agents (`client 0: eth0`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_disciplines: Vec<Discipline>,
-    /// What programs of others at the far ends told; empty where agents are.
+    /// What third-party programs at the peers told; empty where agents are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<Told>,
+    pub told: Vec<PeerReport>,
 }
 
 /// The most flows of a run whose addresses are kept.
-pub const MOST_FLOWS: usize = 4096;
+pub const MAX_REPORTED_FLOWS: usize = 4096;
 
 /// The most flows whose arrivals are read around the edges of a window. More would take too much time.
-pub const MOST_FLOWS_READ: u32 = 64;
+pub const MAX_FLOWS_READ: u32 = 64;
 
 /// What the SUT's virtual adapters counted over the window.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -392,7 +392,7 @@ pub struct SenderTimes {
     pub buffer_full_looks: u64,
     /// Payload that waited behind lost segments at the edges of the window.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub gaps: Gaps,
+    pub gaps: OutOfOrder,
     /// What the senders knew of their path when the window opened and when it closed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub path: [SenderPath; 2],
@@ -426,7 +426,7 @@ impl SenderPath {
 }
 
 impl SenderTimes {
-    /// The times of both. Sums stay at the largest number, whatever a far end reports.
+    /// The times of both. Sums stay at the largest number, whatever a peer reports.
     pub fn plus(self, more: Self) -> Self {
         self.with(more, u64::saturating_add, u32::saturating_add)
     }

@@ -6,10 +6,10 @@ use crate::units::ByteSize;
 use crate::workload::{Direction, MessageSize, Protocol, Workload};
 
 /// Most workloads of a mix.
-pub const MOST_PARTS: usize = 16;
+pub const MAX_PARTS: usize = 16;
 
 /// Largest share of a workload.
-pub const MOST_SHARE: u32 = 1000;
+pub const MAX_SHARE: u32 = 1000;
 
 /// One workload of a mix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

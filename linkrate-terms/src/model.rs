@@ -18,22 +18,22 @@ use crate::nearest::did_you_mean;
 use crate::units::BitRate;
 
 /// Smallest MTU an IPv4 host must accept (RFC 791).
-pub const SMALLEST_MTU: u32 = 68;
+pub const MIN_MTU: u32 = 68;
 /// Largest MTU: an IP packet's length field holds no more.
-pub const LARGEST_MTU: u32 = 65_535;
+pub const MAX_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
-pub const LARGEST_SUPERFRAME: u32 = 65_535;
+pub const MAX_SUPERFRAME: u32 = 65_535;
 
 /// Most connections of the TCP offload engine of a port: each has three open files.
-pub const MOST_TOE_CONNECTIONS: u32 = 65_536;
+pub const MAX_TOE_CONNECTIONS: u32 = 65_536;
 
 /// The MTU of Ethernet (IEEE 802.3).
 const ETHERNET_MTU: u32 = 1500;
 
 /// Most characters of a title.
-const LONGEST_TITLE: usize = 200;
+const MAX_TITLE: usize = 200;
 /// Most characters of a source.
-const LONGEST_SOURCE: usize = 4000;
+const MAX_SOURCE: usize = 4000;
 
 /// The properties of a virtual adapter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -308,8 +308,7 @@ impl Model {
             let expected = "1 to 32 letters, digits, '-' and '_', and not \"veth\"".to_owned();
             return Err(("name".to_owned(), format!("{:?}", self.name), expected));
         }
-        let texts =
-            [("title", &self.title, LONGEST_TITLE), ("source", &self.source, LONGEST_SOURCE)];
+        let texts = [("title", &self.title, MAX_TITLE), ("source", &self.source, MAX_SOURCE)];
         for (key, text, most) in texts {
             if text.chars().count() > most || *text != lines(text) {
                 let value = format!("{:?}", short_line(text, 64));
@@ -320,11 +319,11 @@ impl Model {
         let ranges = [
             ("ports", self.ports, 1, 64),
             ("queues", self.queues, 1, 64),
-            ("superframe", self.superframe, 2 * SMALLEST_MTU, LARGEST_SUPERFRAME),
-            ("max-mtu", self.max_mtu, SMALLEST_MTU, LARGEST_MTU),
+            ("superframe", self.superframe, 2 * MIN_MTU, MAX_SUPERFRAME),
+            ("max-mtu", self.max_mtu, MIN_MTU, MAX_MTU),
             ("transmit-ring", self.transmit_ring, 2, 4096),
             ("receive-ring", self.receive_ring, 2, 16_384),
-            ("toe-connections", self.toe_connections, 0, MOST_TOE_CONNECTIONS),
+            ("toe-connections", self.toe_connections, 0, MAX_TOE_CONNECTIONS),
         ];
         let defaults = self.defaults.request();
         let of_knob = |knob: &Knob| match (knob.get(&defaults)?, knob.values) {

@@ -165,7 +165,7 @@ impl CpuMeter {
 pub struct TestbedSpec {
     /// The adapter that joins the hosts.
     pub adapter: Adapter,
-    /// Models that some runs ask for by name instead of `adapter`. The testbed is then built anew with
+    /// Models that some runs ask for by name instead of `adapter`. The testbed is then built again with
     /// virtual adapters of that model, and is the same in everything else.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Model>,

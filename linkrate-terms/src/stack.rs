@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Stack {
     /// What holds for the whole host, and what no run sets: sysctls, netfilter, sockets that get copies of packets.
     pub host: BTreeMap<String, String>,
-    /// What belongs to the interfaces of a run and to its far ends. Knobs set some of it.
+    /// What belongs to the interfaces of a run and to its peers. Knobs set some of it.
     pub interfaces: BTreeMap<String, String>,
 }
 

@@ -33,7 +33,7 @@ pub enum Protocol {
     /// UDP transactions (UDP_RR).
     UdpRequestResponse,
     /// TCP transfers on connections that stay open: a file's worth of bytes, then the word of the
-    /// far end that it arrived, then the next (the high performance script of Chariot).
+    /// peer that it arrived, then the next (the high performance script of Chariot).
     Transfer,
     /// Trees of files that all clients send at once to one sink on the system under test, which takes no
     /// more than its tape drives do.
@@ -44,7 +44,7 @@ pub enum Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loop {
-    /// The response to an earlier one: a far end that stands still stops the requests, so that few see it.
+    /// The response to an earlier one: a peer that stalls stops the requests, so that few see it.
     Closed,
     /// The clock: latency counts from the time that it was due.
     Open,
@@ -120,7 +120,7 @@ pub enum ReceivePath {
 pub enum MessageSize {
     /// Always the same.
     Fixed(ByteSize),
-    /// Drawn anew for each message, every whole byte count from `low` to `high` equally likely.
+    /// Drawn again for each message, every whole byte count from `low` to `high` equally likely.
     Uniform {
         /// Smallest size.
         low: ByteSize,

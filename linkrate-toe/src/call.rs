@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use linkrate_sys::seccomp::Call;
 
 /// Most bytes of an address of a socket (`struct sockaddr_storage`).
-pub const MOST_ADDRESS: usize = 128;
+pub const MAX_ADDRESS: usize = 128;
 
 /// Most bytes of an option: the longest one of TCP is TCP_INFO, below 300 bytes.
-pub const MOST_OPTION: usize = 1024;
+pub const MAX_OPTION: usize = 1024;
 
 /// Where something is in the memory of the program; 0 for nothing.
 pub type At = u64;
@@ -23,14 +23,14 @@ pub enum Asked {
         descriptor: i32,
         /// The address, and its length as given.
         address: At,
-        /// Its length, at most [`MOST_ADDRESS`].
+        /// Its length, at most [`MAX_ADDRESS`].
         length: usize,
     },
     /// accept(2), accept4(2).
     Accept {
         /// The listening socket.
         descriptor: i32,
-        /// Where the address of the far end goes.
+        /// Where the address of the peer goes.
         address: At,
         /// Where the room for it is said, and its length goes.
         length_at: At,
@@ -43,7 +43,7 @@ pub enum Asked {
     Name {
         /// The socket.
         descriptor: i32,
-        /// Whether the far end's is wanted.
+        /// Whether the peer's is wanted.
         far: bool,
         /// Where it goes.
         address: At,
@@ -69,7 +69,7 @@ pub enum Asked {
         option: OptionName,
         /// Its value.
         value: At,
-        /// The length of the value, at most [`MOST_OPTION`].
+        /// The length of the value, at most [`MAX_OPTION`].
         length: usize,
     },
     /// dup(2), dup2(2), dup3(2), fcntl(2) with `F_DUPFD`.
@@ -113,7 +113,7 @@ impl Asked {
         let option = OptionName { level: int(second), name: int(third) };
         Some(match call {
             Call::Connect => {
-                Self::Connect { descriptor, address: second, length: length(third, MOST_ADDRESS)? }
+                Self::Connect { descriptor, address: second, length: length(third, MAX_ADDRESS)? }
             }
             Call::Accept | Call::Accept4 => {
                 let flags = if call == Call::Accept4 { fourth & 0xffff_ffff } else { 0 };
@@ -132,7 +132,7 @@ impl Asked {
                 Self::GetOption { descriptor, option, value: fourth, length_at: fifth }
             }
             Call::SetOption => {
-                let length = length(fifth, MOST_OPTION)?;
+                let length = length(fifth, MAX_OPTION)?;
                 Self::SetOption { descriptor, option, value: fourth, length }
             }
             Call::Duplicate => Self::Duplicate { descriptor },

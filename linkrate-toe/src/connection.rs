@@ -1,4 +1,4 @@
-//! The state of a TCP connection, all that another TCP needs to go on with it, and its encoding.
+//! The state of a TCP connection, all that another TCP needs to continue with it, and its encoding.
 //!
 //! The encoding passes between processes of one machine. A reader trusts no length in it.
 
@@ -6,30 +6,30 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use linkrate_sys::handing_over::SocketSettings;
+use linkrate_sys::socket_swap::SocketSettings;
 use linkrate_sys::tcp_repair::{Agreed, Timestamp, Windows};
 
 /// The first bytes of an encoding, with its version in the last one.
 const MAGIC: [u8; 4] = *b"toe\x05";
 
 /// Most bytes of each queue: the largest window of TCP (RFC 7323, 2.3) is 1 GiB; Linux grants far less.
-pub const MOST_QUEUED: usize = 64 << 20;
+pub const MAX_QUEUED: usize = 64 << 20;
 
 /// Most bytes of an encoding.
-pub const MOST_BYTES: usize = 3 * MOST_QUEUED + 4096;
+pub const MAX_BYTES: usize = 3 * MAX_QUEUED + 4096;
 
 /// Largest window scale (RFC 7323, 2.3).
-const MOST_SCALE: u8 = 14;
+const MAX_SCALE: u8 = 14;
 
 /// Most bytes of the name of a congestion control (`TCP_CA_NAME_MAX`).
-const MOST_NAME: usize = 16;
+const MAX_NAME: usize = 16;
 
-/// A TCP connection in the state ESTABLISHED, at a moment in which it stands still.
+/// A TCP connection in the state ESTABLISHED, at a moment in which it is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
     /// The address and port of this end.
     pub own: SocketAddr,
-    /// The address and port of the far end.
+    /// The address and port of the peer.
     pub far: SocketAddr,
     /// SND.UNA, the sequence number of the first byte of [`sent`](Self::sent).
     pub unacknowledged: u32,
@@ -39,8 +39,8 @@ pub struct Connection {
     pub windows: Windows,
     /// What both ends agreed on.
     pub agreed: Agreed,
-    /// Bytes of [`sent`](Self::sent) may be lost. Which of them the far end has is not part of the state.
-    pub has_gaps: bool,
+    /// Bytes of [`sent`](Self::sent) may be lost. Which of them the peer has is not part of the state.
+    pub has_out_of_order: bool,
     /// Segments at most of [`sent`](Self::sent) that the TCP which had the connection has sent a second time. The
     /// copies are no different from bytes that were sent once.
     pub sent_again: u32,
@@ -92,8 +92,8 @@ impl Connection {
     /// Packets with these sequence numbers waited for the link and were given up. Bytes that have never left are to
     /// be sent, as if TCP had not. With `None`, no packet was given up.
     ///
-    /// A packet may be the second copy of bytes that the far end has. TCP drops each acknowledgement of bytes that it
-    /// has not sent (RFC 9293, 3.10.7.4), so a byte that has left must stay sent, or the connection stands still for
+    /// A packet may be the second copy of bytes that the peer has. TCP drops each acknowledgement of bytes that it
+    /// has not sent (RFC 9293, 3.10.7.4), so a byte that has left must stay sent, or the connection is stopped for
     /// good. It may be lost, which TCP repairs.
     pub fn take_back(&mut self, unsent: Option<Range<u32>>) {
         let Some(Range { start, end }) = unsent else { return };
@@ -179,8 +179,8 @@ impl Connection {
             receive_buffer.is_some(),
             linger.is_some(),
         ]));
-        let (has_gaps, cork) = (u8::from(self.has_gaps), u8::from(cork));
-        out.extend_from_slice(&[far_scale, own_scale, traffic_class, has_gaps, cork]);
+        let (has_out_of_order, cork) = (u8::from(self.has_out_of_order), u8::from(cork));
+        out.extend_from_slice(&[far_scale, own_scale, traffic_class, has_out_of_order, cork]);
         let (idle, interval, count) = keepalive.unwrap_or_default();
         for word in [
             user_timeout_ms,
@@ -242,7 +242,7 @@ impl Connection {
         }
         let [flags, far_scale, own_scale, traffic_class, gaps, cork] = reader.array()?;
         for scale in [far_scale, own_scale] {
-            if scale > MOST_SCALE {
+            if scale > MAX_SCALE {
                 let found = scale.into();
                 return Err(Malformed::Value { what: "window scale", found, expected: "0 to 14" });
             }
@@ -260,7 +260,7 @@ impl Connection {
         let (send_buffer, receive_buffer, linger) = (word()?, word()?, word()?);
         let (hop_limit, priority) = (word()?.cast_signed(), word()?);
         let pacing_rate = u64::from(word()?) | u64::from(word()?) << 32;
-        let congestion = reader.counted("length of the congestion control", MOST_NAME)?;
+        let congestion = reader.counted("length of the congestion control", MAX_NAME)?;
         let congestion = std::str::from_utf8(congestion).map_err(|_| Malformed::Foreign)?;
         let settings = SocketSettings {
             congestion: congestion.to_owned(),
@@ -276,7 +276,7 @@ impl Connection {
             receive_buffer: flag(6).then_some(receive_buffer),
             linger: flag(7).then_some(linger as u16),
         };
-        let mut queue = |what| reader.counted(what, MOST_QUEUED).map(<[u8]>::to_vec);
+        let mut queue = |what| reader.counted(what, MAX_QUEUED).map(<[u8]>::to_vec);
         Ok(Self {
             own,
             far,
@@ -289,7 +289,7 @@ impl Connection {
                 sack: flag(1),
                 timestamps: flag(2),
             },
-            has_gaps: gaps == 1,
+            has_out_of_order: gaps == 1,
             sent_again,
             timestamp,
             settings,
@@ -369,7 +369,7 @@ mod tests {
             receive_next: 7,
             windows: Windows { updated_by: 1, send: 2, send_largest: 3, receive: 4, receive_at: 5 },
             agreed: Agreed { mss: 1448, scales: Some((7, 9)), sack: true, timestamps: false },
-            has_gaps: is_v4,
+            has_out_of_order: is_v4,
             sent_again: if is_v4 { 0 } else { 5 },
             timestamp: Timestamp { value: 99, at_ns: 3 << 40 | 5 },
             settings: SocketSettings {

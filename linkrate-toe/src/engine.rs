@@ -17,18 +17,18 @@ use linkrate_sys::sched::{self, Ahead, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 
 use crate::connection::Connection;
-use crate::hand_over::Refusal;
+use crate::migrate::Refusal;
 use crate::pump::{Ended, Pump};
 use crate::stack::Stack;
 use crate::worker::{Dismissed, Orders, Worker};
 
-/// Time between two looks at connections that carry bytes.
+/// Time between two polls of connections that carry bytes.
 pub const TICK: Duration = Duration::from_micros(100);
 
 /// Ticks without a byte after which a connection is watched.
 const QUIET_TICKS: u32 = 20;
 
-/// Ticks between two looks at a connection whose bytes wait for room, once it is quiet.
+/// Ticks between two polls of a connection whose bytes wait for room, once it is quiet.
 const STALLED_TICKS: u64 = 50;
 
 /// Bytes that one call carries.
@@ -90,7 +90,7 @@ impl Engine {
     /// When the thread cannot be started.
     pub fn start<S: Stack>(stack: S) -> SysResult<Self> {
         let worker = Worker::start("toe", |orders| {
-            let served = Served::new(stack, orders)?;
+            let served = EngineLoop::new(stack, orders)?;
             Ok(move || served.run())
         });
         Ok(Self { worker: worker? })
@@ -110,7 +110,7 @@ impl Engine {
     /// before the bytes that were not read here.
     ///
     /// # Errors
-    /// [`Refusal`]; the connection goes on.
+    /// [`Refusal`]; the connection continues.
     pub fn export(&self, id: u64) -> Result<Connection, Refusal> {
         let _ahead = self.ahead();
         self.ask(|answer| Order::Export(id, answer))?
@@ -136,7 +136,7 @@ impl Engine {
         self.worker.thread_id()
     }
 
-    /// The far end's frames wait while a connection moves, and the CPU of the thread is often busy.
+    /// The peer's frames wait while a connection moves, and the CPU of the thread is often busy.
     fn ahead(&self) -> Ahead {
         Ahead::of(self.thread_id())
     }
@@ -173,14 +173,14 @@ impl<S: Stack> Member<S> {
 
 /// What the thread owns.
 #[derive(Debug)]
-struct Served<S: Stack> {
+struct EngineLoop<S: Stack> {
     stack: S,
     epoll: Epoll,
     orders: Orders<Order>,
     connections: BTreeMap<u64, Member<S>>,
     /// Those that have ended since the last look at news.
     ended: Vec<Status>,
-    /// The others that the next look at news is to tell of.
+    /// The others that the next look at news is to report on.
     news: BTreeSet<u64>,
     /// Connections that are looked at.
     polled: Vec<u64>,
@@ -188,7 +188,7 @@ struct Served<S: Stack> {
     buffer: PageBuffer,
 }
 
-impl<S: Stack> Served<S> {
+impl<S: Stack> EngineLoop<S> {
     fn new(stack: S, orders: Orders<Order>) -> SysResult<Self> {
         let epoll = Epoll::new()?;
         epoll.add(&orders, BELL, Watch::Always)?;

@@ -1,7 +1,7 @@
 //! TCP offload: connections that move between the TCP of a host and that of an adapter.
 //!
 //! The host sets a connection up. Its state then goes [down](mod@hand_over) to the adapter as a
-//! [`Connection`], and comes up again the same way. While it is down, the host's socket is *shelved*:
+//! [`Connection`], and comes up again the same way. While it is down, the host's socket is *parked*:
 //! it keeps its port and its options, and has no connection. The program's descriptor names one end of
 //! an AF_UNIX stream pair meanwhile. The adapter has the other end, and its [`engine`] carries bytes
 //! between this end and a TCP.
@@ -11,7 +11,7 @@
 //! and its timers are the kernel's.
 //!
 //! - [`connection`]: the state of a connection, and its encoding
-//! - [`hand_over`]: out of a socket, and into one
+//! - [`migrate`]: out of a socket, and into one
 //! - [`program`]: threads and descriptors of the program
 //! - [`stack`], [`linux`]: a TCP of an adapter
 //! - [`round_trip`]: first time-outs of a connection that is restored
@@ -26,8 +26,8 @@ mod backlog;
 pub mod call;
 pub mod connection;
 pub mod engine;
-pub mod hand_over;
 pub mod linux;
+pub mod migrate;
 mod moderation;
 pub mod program;
 pub mod pump;
@@ -39,4 +39,4 @@ mod worker;
 
 pub use connection::Connection;
 pub use engine::Engine;
-pub use hand_over::Refusal;
+pub use migrate::Refusal;

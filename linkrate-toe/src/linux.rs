@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use linkrate_sys::{handing_over, socket, tcp_repair};
+use linkrate_sys::{socket, socket_swap, tcp_repair};
 
 use crate::connection::Connection;
-use crate::hand_over::{self, Refusal, in_step};
+use crate::migrate::{self, Refusal, in_step};
 use crate::stack::Stack;
 
 /// Bytes that a connection takes before it sends them. They go back to the host with the connection,
@@ -23,15 +23,15 @@ impl Stack for Linux {
 
     fn import(&mut self, connection: &mut Connection) -> Result<OwnedFd, Refusal> {
         // What the program has not read waits before the pair, and what was not sent behind it. The last
-        // byte passes TCP: a window that is closed opens, and the far end is told, when TCP gives bytes to
+        // byte passes TCP: a window that is closed opens, and the peer is told, when TCP gives bytes to
         // its reader (`tcp_cleanup_rbuf`, net/ipv4/tcp.c).
         let before = connection.unread.len().saturating_sub(1);
         let last = connection.unread.split_off(before);
         let unsent = std::mem::take(&mut connection.unsent);
         let unread = std::mem::replace(&mut connection.unread, last);
-        let socket = hand_over::restore_anew(connection).and_then(|socket| {
-            hand_over::go_on(&socket, connection)?;
-            handing_over::bound_unsent(&socket, UNSENT).map_err(in_step("bound the send queue"))?;
+        let socket = migrate::restore_anew(connection).and_then(|socket| {
+            migrate::go_on(&socket, connection)?;
+            socket_swap::bound_unsent(&socket, UNSENT).map_err(in_step("bound the send queue"))?;
             Ok(socket)
         });
         (connection.unsent, connection.unread) = (unsent, unread);
@@ -71,18 +71,18 @@ impl Stack for Linux {
     }
 
     fn finish(&mut self, handle: &OwnedFd) {
-        handing_over::end_sending(handle);
+        socket_swap::end_sending(handle);
     }
 
     fn close(&mut self, handle: OwnedFd, reset: bool) {
         if reset {
-            // otherwise it ends with FIN, which the far end takes for a complete stream
-            let _ = handing_over::reset_on_close(&handle);
+            // otherwise it ends with FIN, which the peer takes for a complete stream
+            let _ = socket_swap::reset_on_close(&handle);
         }
     }
 
     fn export(&mut self, handle: OwnedFd) -> Result<Connection, (Refusal, OwnedFd)> {
-        let exported = hand_over::dump(&handle);
+        let exported = migrate::dump(&handle);
         match exported {
             Ok(connection) => {
                 // in repair mode this sends nothing; so does the close

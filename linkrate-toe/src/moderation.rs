@@ -1,14 +1,14 @@
 //! When bytes that have arrived go to the program: each time wakes it.
 //!
 //! An engine completes a receive when the buffer is full or the data pause, and not for each segment. Bytes of
-//! a busy stream wait here for more, at most for [`MOST_WAITS`] turns. What comes after a pause never waits,
+//! a busy stream wait here for more, at most for [`MAX_WAITS`] turns. What comes after a pause never waits,
 //! so neither a short message nor an answer comes later.
 
 /// Bytes that are worth a wake-up.
 const WORTH: usize = 64 << 10;
 
 /// Turns for which fewer may wait.
-const MOST_WAITS: u32 = 4;
+const MAX_WAITS: u32 = 4;
 
 /// Bytes within one turn from which on a stream is busy: 300 Mb/s.
 const BUSY: usize = 4 << 10;
@@ -27,7 +27,7 @@ impl Moderation {
     /// Whether bytes wait for more, of which there are `waiting` in this turn.
     pub(crate) fn waits(&mut self, waiting: usize) -> bool {
         let was_busy = std::mem::replace(&mut self.is_busy, waiting >= self.left + BUSY);
-        let waits = was_busy && self.is_busy && waiting < WORTH && self.waits < MOST_WAITS;
+        let waits = was_busy && self.is_busy && waiting < WORTH && self.waits < MAX_WAITS;
         (self.left, self.waits) = if waits { (waiting, self.waits + 1) } else { (0, 0) };
         waits
     }

@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use linkrate_sys::handing_over;
 use linkrate_sys::sched::ThreadId;
 use linkrate_sys::socket;
+use linkrate_sys::socket_swap;
 
-use crate::connection::{Connection, MOST_QUEUED};
-use crate::hand_over::{self, Refusal, in_step};
+use crate::connection::{Connection, MAX_QUEUED};
+use crate::migrate::{self, Refusal, in_step};
 
 /// Time between two nudges of a thread that is to stand still.
 const NUDGE: Duration = Duration::from_micros(50);
 
 /// How long a thread may take to stand still: it may be waiting for a CPU.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where a thread stands still while its socket is replaced. It comes by between two calls.
+/// Where a thread is stopped while its socket is replaced. It comes by between two calls.
 #[derive(Debug, Default)]
 pub struct Parking {
     wanted: AtomicBool,
@@ -33,7 +33,7 @@ impl Parking {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By the thread, between two calls: stands still while it is wanted.
+    /// By the thread, between two calls: is stopped while it is wanted.
     #[inline]
     pub fn pass(&self) {
         if self.wanted.load(Ordering::Acquire) {
@@ -52,7 +52,7 @@ impl Parking {
         *parked = false;
     }
 
-    /// By the thread: makes a call again that a [nudge](handing_over::nudge) has ended, after
+    /// By the thread: makes a call again that a [nudge](socket_swap::nudge) has ended, after
     /// [`pass`](Self::pass).
     ///
     /// # Errors
@@ -73,11 +73,11 @@ impl Parking {
     /// # Errors
     /// `TimedOut`, or the thread has ended; it is released then.
     pub fn park(&self, thread: ThreadId) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         self.wanted.store(true, Ordering::Release);
         let mut parked = self.lock();
         while !*parked {
-            let nudged = handing_over::nudge(thread);
+            let nudged = socket_swap::nudge(thread);
             if nudged.is_err() || Instant::now() >= deadline {
                 drop(parked);
                 self.release();
@@ -89,7 +89,7 @@ impl Parking {
         Ok(())
     }
 
-    /// Lets the thread go on.
+    /// Lets the thread continue.
     pub fn release(&self) {
         let _parked = self.lock();
         self.wanted.store(false, Ordering::Release);
@@ -99,13 +99,13 @@ impl Parking {
 
 /// A host's socket while its connection is at the adapter.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct ParkedSocket {
     tcp: OwnedFd,
 }
 
 /// A connection that has left its socket.
 #[derive(Debug)]
-pub struct Lowered {
+pub struct OffloadedSocket {
     /// Its state.
     pub connection: Connection,
     /// The adapter's end of the stream pair.
@@ -114,23 +114,23 @@ pub struct Lowered {
     /// could not see otherwise that the program has closed its descriptor.
     pub program: OwnedFd,
     /// Its socket.
-    pub shelf: Shelf,
+    pub parked_socket: ParkedSocket,
 }
 
-impl Lowered {
+impl OffloadedSocket {
     /// Puts the program's end of the pair under a descriptor of this process. What the program sends
     /// waits in the pair until the adapter has the connection.
     ///
     /// # Errors
     /// As dup3(2).
     pub fn swap(self, descriptor: BorrowedFd<'_>) -> Result<Offered, Refusal> {
-        let Self { connection, adapter, program, shelf } = self;
-        handing_over::replace(descriptor, &program).map_err(in_step("replace the descriptor"))?;
-        Ok(Offered { connection, adapter, shelf })
+        let Self { connection, adapter, program, parked_socket } = self;
+        socket_swap::replace(descriptor, &program).map_err(in_step("replace the descriptor"))?;
+        Ok(Offered { connection, adapter, parked_socket })
     }
 }
 
-/// A connection that has left its socket, whose program goes on at its end of the stream pair.
+/// A connection that has left its socket, whose program continues at its end of the stream pair.
 #[derive(Debug)]
 pub struct Offered {
     /// Its state.
@@ -138,22 +138,27 @@ pub struct Offered {
     /// The adapter's end of the stream pair.
     pub adapter: OwnedFd,
     /// Its socket.
-    pub shelf: Shelf,
+    pub parked_socket: ParkedSocket,
 }
 
-/// Takes the connection of the socket under a program's descriptor. The program stands still, and no
-/// segment of the far end reaches the socket.
+/// Takes the connection of the socket under a program's descriptor. The program is stopped, and no
+/// segment of the peer reaches the socket.
 ///
 /// # Errors
-/// [`Refusal`]; the connection then goes on in the socket, unless the kernel refused to shelve it.
-pub fn lower(descriptor: BorrowedFd<'_>) -> Result<Lowered, Refusal> {
+/// [`Refusal`]; the connection then continues in the socket, unless the kernel refused to park it.
+pub fn offload(descriptor: BorrowedFd<'_>) -> Result<OffloadedSocket, Refusal> {
     let tcp = descriptor.try_clone_to_owned().map_err(in_step("keep the socket"))?;
     let (program, adapter) = UnixStream::pair().map_err(in_step("make a stream pair"))?;
-    handing_over::copy_waiting(&tcp, &program).map_err(in_step("copy how it waits"))?;
-    let connection = hand_over::dump(&tcp)?;
-    hand_over::shelve(&tcp, &connection)?;
-    let shelf = Shelf { tcp };
-    Ok(Lowered { connection, adapter: adapter.into(), program: program.into(), shelf })
+    socket_swap::copy_waiting(&tcp, &program).map_err(in_step("copy how it waits"))?;
+    let connection = migrate::dump(&tcp)?;
+    migrate::park(&tcp, &connection)?;
+    let parked_socket = ParkedSocket { tcp };
+    Ok(OffloadedSocket {
+        connection,
+        adapter: adapter.into(),
+        program: program.into(),
+        parked_socket,
+    })
 }
 
 /// Adds to a connection that no adapter has taken what its program has sent since, and closes the
@@ -167,7 +172,7 @@ fn drain(end: BorrowedFd<'_>, bytes: &mut Vec<u8>) {
     let mut buffer = vec![0; 64 << 10];
     // where the other end is closed, reading ends with the end of the stream, or with its reset
     while let Ok(count) = socket::receive_now(end, &mut buffer) {
-        if count == 0 || bytes.len() > MOST_QUEUED {
+        if count == 0 || bytes.len() > MAX_QUEUED {
             break;
         }
         bytes.extend_from_slice(&buffer[..count]);
@@ -181,8 +186,8 @@ pub fn rest_of(program: impl AsFd) -> Vec<u8> {
     unread
 }
 
-impl Shelf {
-    /// The shelved socket, which has the options that the program reads.
+impl ParkedSocket {
+    /// The parked socket, which has the options that the program reads.
     #[must_use]
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.tcp.as_fd()
@@ -190,7 +195,7 @@ impl Shelf {
 
     /// Brings a connection back into its socket. `program` is the program's end of the pair, which nobody
     /// uses meanwhile; the adapter has closed its own. The socket is to take the place of this end, before
-    /// [`go_on`](hand_over::go_on).
+    /// [`go_on`](migrate::go_on).
     ///
     /// # Errors
     /// [`Refusal`]; the connection is lost.
@@ -201,23 +206,23 @@ impl Shelf {
     ) -> Result<OwnedFd, Refusal> {
         let program = program.as_fd();
         connection.unread.splice(..0, rest_of(program));
-        hand_over::restore(&self.tcp, connection)?;
-        handing_over::copy_waiting(program, &self.tcp).map_err(in_step("copy how it waits"))?;
+        migrate::restore(&self.tcp, connection)?;
+        socket_swap::copy_waiting(program, &self.tcp).map_err(in_step("copy how it waits"))?;
         Ok(self.tcp)
     }
 
-    /// Brings a connection back under a descriptor of this process. The program stands still, and the
+    /// Brings a connection back under a descriptor of this process. The program is stopped, and the
     /// adapter has closed its end of the pair.
     ///
     /// # Errors
     /// [`Refusal`]; the connection is lost.
-    pub fn raise(
+    pub fn reclaim(
         self,
         descriptor: BorrowedFd<'_>,
         mut connection: Connection,
     ) -> Result<(), Refusal> {
         let tcp = self.restore(descriptor, &mut connection)?;
-        handing_over::replace(descriptor, &tcp).map_err(in_step("replace the descriptor"))?;
-        hand_over::go_on(descriptor, &connection)
+        socket_swap::replace(descriptor, &tcp).map_err(in_step("replace the descriptor"))?;
+        migrate::go_on(descriptor, &connection)
     }
 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use linkrate_sys::{handing_over, socket};
+use linkrate_sys::{socket, socket_swap};
 
 use crate::backlog::Backlog;
-use crate::connection::{Connection, MOST_QUEUED};
-use crate::hand_over::Refusal;
+use crate::connection::{Connection, MAX_QUEUED};
+use crate::migrate::Refusal;
 use crate::moderation::Moderation;
 use crate::stack::Stack;
 
@@ -23,10 +23,10 @@ const WORTH: usize = 64 << 10;
 pub enum Ended {
     /// Both directions ended in order.
     Finished,
-    /// The program closed its descriptor before the far end had finished.
+    /// The program closed its descriptor before the peer had finished.
     Closed,
-    /// The program closed its descriptor with bytes that it had not read, or the far end sent on
-    /// afterwards: the far end gets RST.
+    /// The program closed its descriptor with bytes that it had not read, or the peer sent on
+    /// afterwards: the peer gets RST.
     Reset,
     /// The connection failed, with the error.
     Failed(io::ErrorKind),
@@ -55,7 +55,7 @@ pub struct Pump<S: Stack> {
     /// The program has ended its direction, and FIN was sent.
     out_ended: bool,
     finished: bool,
-    /// The far end has finished, and the program was told.
+    /// The peer has finished, and the program was told.
     in_ended: bool,
     told: bool,
     reset_on_close: bool,
@@ -97,7 +97,7 @@ impl<S: Stack> Pump<S> {
         self.tcp.as_fd()
     }
 
-    /// Whether the end of the program's stream was read, and that of the far end's.
+    /// Whether the end of the program's stream was read, and that of the peer's.
     pub fn ends_read(&self) -> (bool, bool) {
         (self.out_ended, self.in_ended)
     }
@@ -173,7 +173,7 @@ impl<S: Stack> Pump<S> {
         // nothing waits for the budget only
         turn.stalled |= carried >= BUDGET;
         if self.out_ended && self.outward.is_empty() {
-            if handing_over::is_hung_up(&self.pair).unwrap_or(true) {
+            if socket_swap::is_hung_up(&self.pair).unwrap_or(true) {
                 return Err(if self.reset_on_close { Ended::Reset } else { Ended::Closed });
             }
             if !self.finished {
@@ -185,7 +185,7 @@ impl<S: Stack> Pump<S> {
     }
 
     fn carry_in(&mut self, stack: &mut S, buffer: &mut [u8], turn: &mut Turn) -> Result<(), Ended> {
-        // what was taken already goes on at once
+        // what was taken already continues at once
         if self.moderation.waits(stack.waiting(&self.tcp)) && self.inward.is_empty() {
             return Ok(());
         }
@@ -221,7 +221,7 @@ impl<S: Stack> Pump<S> {
         }
         turn.stalled |= carried >= BUDGET;
         if self.in_ended && !self.told {
-            handing_over::end_sending(&self.pair);
+            socket_swap::end_sending(&self.pair);
             self.told = true;
         }
         // nobody reads from it any more: a reset would not be seen otherwise
@@ -241,7 +241,7 @@ impl<S: Stack> Pump<S> {
     /// not use its end meanwhile; what it has not read is still in there.
     ///
     /// # Errors
-    /// [`Refusal`] with the pump, which goes on.
+    /// [`Refusal`] with the pump, which continues.
     pub fn export(
         mut self,
         stack: &mut S,
@@ -250,7 +250,7 @@ impl<S: Stack> Pump<S> {
         while !self.out_ended {
             match some(socket::receive_now(&self.pair, buffer)) {
                 Ok(Some(count))
-                    if count > 0 && self.outward.bytes().len() + count <= MOST_QUEUED =>
+                    if count > 0 && self.outward.bytes().len() + count <= MAX_QUEUED =>
                 {
                     self.sent += count as u64;
                     self.outward.add(&buffer[..count]);

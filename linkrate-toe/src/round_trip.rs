@@ -14,17 +14,17 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use linkrate_sys::netlink::RouteSocket;
-use linkrate_sys::{handing_over, tcp_repair};
+use linkrate_sys::{socket_swap, tcp_repair};
 
 /// The interface that leads back to the same TCP.
 const LOOPBACK: &str = "lo";
 
 /// How long the connection may take; all of it is within this TCP.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Leaves a round trip time between `own` and `far` in the network namespace of the calling thread, by a
 /// connection over the loopback interface. The interface has the address `far` meanwhile. So this is for
-/// the time before anything is sent to the far end.
+/// the time before anything is sent to the peer.
 ///
 /// # Errors
 /// `own` is no address of this namespace, or CAP_NET_ADMIN over the namespace is missing.
@@ -36,7 +36,7 @@ pub fn leave_one(own: IpAddr, far: IpAddr) -> io::Result<()> {
     route.add_address(LOOPBACK, far, bits)?;
     let left = match far {
         IpAddr::V4(_) => connect_and_close(own, far),
-        // its packets would leave for the far end otherwise
+        // its packets would leave for the peer otherwise
         IpAddr::V6(far) => {
             route.await_address(far)?;
             connect_and_close(own, far.into())
@@ -50,13 +50,13 @@ pub fn leave_one(own: IpAddr, far: IpAddr) -> io::Result<()> {
 fn connect_and_close(own: IpAddr, far: IpAddr) -> io::Result<()> {
     let listener = TcpListener::bind((far, 0))?;
     let to = listener.local_addr()?;
-    let near = handing_over::tcp_socket(&to)?;
+    let near = socket_swap::tcp_socket(&to)?;
     tcp_repair::bind(&near, &SocketAddr::new(own, 0))?;
-    handing_over::connect(&near, &to)?;
+    socket_swap::connect(&near, &to)?;
     let (there, _) = listener.accept()?;
     // what waits for late segments afterwards is at the far address
     drop(there);
     let mut near = TcpStream::from(near);
-    near.set_read_timeout(Some(PATIENCE))?;
+    near.set_read_timeout(Some(TIMEOUT))?;
     near.read(&mut [0]).map(drop)
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use crate::connection::Connection;
-use crate::hand_over::Refusal;
+use crate::migrate::Refusal;
 
 /// A TCP that connections can be handed to.
 pub trait Stack: fmt::Debug + Send + 'static {
@@ -32,7 +32,7 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// `WouldBlock` without room; otherwise that of the connection.
     fn send(&mut self, handle: &Self::Handle, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Gives bytes that have arrived in order; 0 behind the last byte of the far end.
+    /// Gives bytes that have arrived in order; 0 behind the last byte of the peer.
     ///
     /// # Errors
     /// `WouldBlock` when there are none; otherwise that of the connection.
@@ -41,14 +41,14 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// Bytes that [`receive`](Self::receive) would give at once; 0 where nobody can tell.
     fn waiting(&self, handle: &Self::Handle) -> usize;
 
-    /// Whether bytes were sent that the far end has not acknowledged, or are to be sent.
+    /// Whether bytes were sent that the peer has not acknowledged, or are to be sent.
     fn has_unacknowledged(&self, handle: &Self::Handle) -> bool;
 
     /// Retransmission time-outs in sequence without an acknowledgement.
     fn timeouts(&self, handle: &Self::Handle) -> u8;
 
-    /// The error of a connection that has failed behind the last byte of the far end; `None` while it goes
-    /// on.
+    /// The error of a connection that has failed behind the last byte of the peer; `None` while it
+    /// continues.
     fn failure(&self, handle: &Self::Handle) -> Option<io::Error>;
 
     /// Sends FIN behind the last byte.
@@ -61,6 +61,6 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// Gives a connection back.
     ///
     /// # Errors
-    /// [`Refusal`] with the handle; the connection goes on.
+    /// [`Refusal`] with the handle; the connection continues.
     fn export(&mut self, handle: Self::Handle) -> Result<Connection, (Refusal, Self::Handle)>;
 }

@@ -4,9 +4,9 @@
 //! program's end of the stream pair under the descriptor, before the call returns. From then on it
 //! answers calls that only a TCP socket understands. Calls that send and receive never come here.
 //!
-//! Whatever goes wrong, the connection goes on at the host, or the kernel carries the call out. A call
-//! that a signal ends, or whose program dies, is forgotten. The calls of a program whose supervisor has
-//! gone fail with `ENOSYS`.
+//! Whatever goes wrong, the connection continues at the host, or the kernel carries the call out. A
+//! call that a signal ends, or whose program dies, is forgotten. The calls of a program whose
+//! supervisor has gone fail with `ENOSYS`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::error::SysResult;
 use linkrate_sys::seccomp::{Listener, Waiting};
-use linkrate_sys::{handing_over, process_memory, processes, socket, socket_calls};
+use linkrate_sys::{process_memory, processes, socket, socket_calls, socket_swap};
 
 use crate::call::{Asked, At, address, address_bytes, room};
 use crate::table::Table;
@@ -31,15 +31,15 @@ use names::Names;
 pub use running::Unmoved;
 use running::{Move, Return};
 
-/// Time between two looks whether programs whose calls wait are still there.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two checks whether programs whose calls wait are still there.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a connect(2) that does not wait may take nevertheless. One that takes longer goes on at the
-/// host, and moves when the program asks for its outcome (SO_ERROR).
+/// How long a connect(2) that does not wait may take nevertheless. One that takes longer continues at
+/// the host, and moves when the program asks for its outcome (SO_ERROR).
 const GRACE: Duration = Duration::from_millis(20);
 
 /// Most sockets that are kept for a program whose accept(2) was ended by a signal.
-const MOST_KEPT: usize = 64;
+const MAX_KEPT: usize = 64;
 
 /// The number of the doorbell among watched descriptors.
 const BELL: u64 = 0;
@@ -82,7 +82,7 @@ pub trait Mover: Send + 'static {
     ///
     /// # Errors
     /// The reason why the connection stays at the host.
-    fn lower(&self, candidate: Candidate) -> Result<OwnedFd, String>;
+    fn offload_candidate(&self, candidate: Candidate) -> Result<OwnedFd, String>;
 
     /// Takes a connection back into its socket. `pair` is the program's end of the stream pair.
     ///
@@ -109,7 +109,7 @@ impl Supervisor {
         let worker = Worker::start("supervisor", |ordered| {
             let epoll = Epoll::new()?;
             epoll.add(&ordered, BELL, Watch::Always)?;
-            let served = Served {
+            let served = SupervisorLoop {
                 mover,
                 table,
                 epoll,
@@ -186,7 +186,7 @@ enum Wants {
 }
 
 /// What the thread owns.
-struct Served<M> {
+struct SupervisorLoop<M> {
     mover: M,
     table: Arc<Table>,
     epoll: Epoll,
@@ -198,11 +198,11 @@ struct Served<M> {
     last_watch: u64,
 }
 
-impl<M: Mover> Served<M> {
+impl<M: Mover> SupervisorLoop<M> {
     fn run(mut self) {
         let mut readable = Readable::default();
         loop {
-            let timeout = (!self.pending.is_empty()).then_some(LOOK.as_nanos() as u64);
+            let timeout = (!self.pending.is_empty()).then_some(POLL_INTERVAL.as_nanos() as u64);
             if self.epoll.wait(&mut readable, timeout).is_err() {
                 return;
             }
@@ -308,7 +308,7 @@ impl<M: Mover> Served<M> {
         if !self.mover.offloads() {
             return None;
         }
-        let socket = handing_over::descriptor_of_thread(call.thread, descriptor).ok()?;
+        let socket = socket_swap::descriptor_of_thread(call.thread, descriptor).ok()?;
         let mut bytes = vec![0; length];
         process_memory::read(call.thread, at, &mut bytes).ok()?;
         let to = address(&bytes)?;
@@ -350,7 +350,7 @@ impl<M: Mover> Served<M> {
         descriptor: i32,
         wants: Wants,
     ) -> Option<Answer> {
-        let socket = handing_over::descriptor_of_thread(call.thread, descriptor).ok()?;
+        let socket = socket_swap::descriptor_of_thread(call.thread, descriptor).ok()?;
         if !listener.still_waits(call.id) {
             return Some(Answer::Later);
         }
@@ -455,7 +455,7 @@ impl<M: Mover> Served<M> {
             && let Ok(cookie) = socket_calls::cookie(&pending.socket)
         {
             let connected = &mut self.groups[group].connected;
-            connected.truncate(MOST_KEPT);
+            connected.truncate(MAX_KEPT);
             connected.push(cookie);
         }
     }
@@ -470,11 +470,11 @@ impl<M: Mover> Served<M> {
         descriptor: i32,
     ) -> Answer {
         if let Ok(cookie) = socket_calls::cookie(&socket)
-            && self.lower_under(group, listener, call, socket, descriptor).is_err()
+            && self.offload_under(group, listener, call, socket, descriptor).is_err()
         {
             // the call is made again when the signal was handled
             let connected = &mut self.groups[group].connected;
-            connected.truncate(MOST_KEPT);
+            connected.truncate(MAX_KEPT);
             connected.push(cookie);
         }
         Answer::Now(Ok(0))
@@ -484,7 +484,7 @@ impl<M: Mover> Served<M> {
     ///
     /// # Errors
     /// The descriptor cannot be replaced; the connection is back in its socket.
-    fn lower_under(
+    fn offload_under(
         &mut self,
         group: usize,
         listener: &Listener,
@@ -496,7 +496,7 @@ impl<M: Mover> Served<M> {
         let names = self.groups[group].names_of(call.thread, descriptor, &socket);
         let Ok(held) = names else { return Ok(()) };
         let Ok(candidate) = candidate(call.thread, socket, Some(descriptor)) else { return Ok(()) };
-        let Ok(pair) = self.mover.lower(candidate) else { return Ok(()) };
+        let Ok(pair) = self.mover.offload_candidate(candidate) else { return Ok(()) };
         let replaced = held.put(listener, call, &old, &pair);
         if replaced.is_err()
             && let Some(entry) = self.table.of(&pair)
@@ -521,7 +521,7 @@ impl<M: Mover> Served<M> {
             return Answer::Now(Err(errno::INVALID));
         };
         if address != 0 {
-            let far = handing_over::ends(&accepted).map(|(_, far)| far);
+            let far = socket_swap::ends(&accepted).map(|(_, far)| far);
             let written = far.map_or(Ok(()), |far| {
                 write_counted(call.thread, &address_bytes(&far), address, length_at)
             });
@@ -536,7 +536,7 @@ impl<M: Mover> Served<M> {
         }
         let Ok(socket) = accepted.try_clone() else { return Answer::Now(Err(errno::AGAIN)) };
         let pair = match candidate(call.thread, socket, None) {
-            Ok(candidate) if self.mover.offloads() => self.mover.lower(candidate).ok(),
+            Ok(candidate) if self.mover.offloads() => self.mover.offload_candidate(candidate).ok(),
             _ => None,
         };
         let entry = pair.as_ref().and_then(|pair| self.table.of(pair));
@@ -554,7 +554,7 @@ impl<M: Mover> Served<M> {
                     let _ = self.mover.take_back(entry.id, pair);
                 }
                 let kept = &mut self.groups[group].kept;
-                if kept.len() < MOST_KEPT {
+                if kept.len() < MAX_KEPT {
                     kept.push((listening, accepted));
                 }
                 Answer::Now(Err(error.raw_os_error().unwrap_or(errno::AGAIN)))
@@ -575,15 +575,15 @@ impl<M: Mover> Served<M> {
         if option != options::ERROR || self.groups[group].late.is_empty() {
             return;
         }
-        let socket = handing_over::descriptor_of_thread(call.thread, descriptor);
+        let socket = socket_swap::descriptor_of_thread(call.thread, descriptor);
         let Ok(socket) = socket else { return };
         let Ok(cookie) = socket_calls::cookie(&socket) else { return };
         if forget(&mut self.groups[group].late, cookie)
             && listener.still_waits(call.id)
             && has_connected(socket.as_fd()) == Some(Ok(()))
         {
-            // if it cannot move it goes on where it is
-            let _ = self.lower_under(group, listener, call, socket, descriptor);
+            // if it cannot move it continues where it is
+            let _ = self.offload_under(group, listener, call, socket, descriptor);
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use linkrate_sys::{descriptors, handing_over, socket_calls};
+use linkrate_sys::{descriptors, socket_calls, socket_swap};
 
 /// A connection of a program.
 #[derive(Debug)]
@@ -16,9 +16,9 @@ pub struct Entry {
     pub id: u32,
     /// The address and port of this end, as the program sees them.
     pub own: SocketAddr,
-    /// Those of the far end.
+    /// Those of the peer.
     pub far: SocketAddr,
-    /// The program's socket, which is shelved.
+    /// The program's socket, which is parked.
     pub socket: OwnedFd,
     /// The process.
     pub process: u32,
@@ -106,7 +106,7 @@ impl Table {
         if self.lock().is_empty() {
             return None;
         }
-        self.of(handing_over::descriptor_of_thread(thread, descriptor).ok()?)
+        self.of(socket_swap::descriptor_of_thread(thread, descriptor).ok()?)
     }
 
     /// All connections, by their numbers.

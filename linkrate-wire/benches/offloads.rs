@@ -22,7 +22,7 @@ const REPETITION: Duration = Duration::from_millis(1);
 /// Together they fit the second-level cache of most cores.
 const SUPERFRAMES: usize = 4;
 /// Payload of a superframe: what an IP packet holds beside its headers, in whole segments.
-const LARGEST: usize = 65_535 - 40 - 12;
+const MAX: usize = 65_535 - 40 - 12;
 
 /// What one call did.
 struct Done {
@@ -87,7 +87,7 @@ fn checksums() {
 
 /// TCP over IPv4 with timestamps, the payload a multiple of `segment`.
 fn superframes(segment: usize) -> Vec<Vec<u8>> {
-    let payload = LARGEST / segment * segment;
+    let payload = MAX / segment * segment;
     let superframe = |index: usize| {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0];
         frame.extend(u16::try_from(20 + 32 + payload).expect("an IP packet").to_be_bytes());

@@ -13,7 +13,7 @@
 //!   the quiet time: the largest difference of the delays of two paths, queues of the ports
 //!   included;
 //! - when a marker shows that all its frames have arrived (IEEE 802.1AX, 6.5);
-//! - when the caller carries out a [`Wish`]: it has held back the frames of the entry until all earlier
+//! - when the caller carries out a [`RebalanceProposal`]: it has held back the frames of the entry until all earlier
 //!   ones had left;
 //! - when its port leaves, because frames that wait there are lost anyway. A caller that wants a
 //!   port to leave without loss lets it become empty first, and sends no frame meanwhile.
@@ -33,13 +33,13 @@
 mod active;
 mod key;
 mod loads;
+mod proposal;
 mod sharing;
 mod table;
-mod wish;
 
 pub use key::FlowHash;
 pub use linkrate_terms::Balance;
-pub use wish::Wish;
+pub use proposal::RebalanceProposal;
 
 use crate::frame::{Cast, link};
 
@@ -53,7 +53,7 @@ pub const ENTRIES: usize = 256;
 /// An entry without a frame for longer is unused: 30 s, as in APA.
 pub const AGE_PS: u64 = 30 * 1_000_000_000_000;
 /// The most ports of an aggregate.
-pub const MOST_PORTS: usize = 64;
+pub const MAX_PORTS: usize = 64;
 
 /// A port of an aggregate, by its place in the configuration of the aggregate: 0 is the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -103,7 +103,7 @@ pub struct EntryUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BalancerError {
     /// No such number of ports.
-    #[error("aggregate of {ports} ports, expected 1 to {MOST_PORTS}")]
+    #[error("aggregate of {ports} ports, expected 1 to {MAX_PORTS}")]
     Ports {
         /// The number.
         ports: usize,
@@ -145,20 +145,20 @@ impl Balancer {
     /// than `quiet_ps` without a frame, or after a marker.
     ///
     /// # Errors
-    /// No port, or more than [`MOST_PORTS`].
+    /// No port, or more than [`MAX_PORTS`].
     pub fn new(balance: Balance, ports: usize, quiet_ps: u64) -> Result<Self, BalancerError> {
-        if !(1..=MOST_PORTS).contains(&ports) {
+        if !(1..=MAX_PORTS).contains(&ports) {
             return Err(BalancerError::Ports { ports });
         }
         Ok(Self::over(balance, Active::all(ports), ports, quiet_ps))
     }
 
-    /// A balancer of [`MOST_PORTS`] ports, none active, so that ports may come later.
+    /// A balancer of [`MAX_PORTS`] ports, none active, so that ports may come later.
     #[must_use]
     pub fn of_most(balance: Balance, quiet_ps: u64) -> Self {
-        let mut active = Active::all(MOST_PORTS);
+        let mut active = Active::all(MAX_PORTS);
         active.set(&[]);
-        Self::over(balance, active, MOST_PORTS, quiet_ps)
+        Self::over(balance, active, MAX_PORTS, quiet_ps)
     }
 
     fn over(balance: Balance, active: Active, ports: usize, quiet_ps: u64) -> Self {
@@ -289,7 +289,7 @@ impl Balancer {
     /// never silent stays where it is otherwise. The caller may hold back the frames of the entry until all
     /// earlier ones have left, and then [carry it out](Self::carry_out). Loads are looked at once in
     /// each of their periods, 8.6 ms, so that they can follow a change before the next one.
-    pub fn wish(&mut self, now_ps: u64) -> Option<Wish> {
+    pub fn proposal(&mut self, now_ps: u64) -> Option<RebalanceProposal> {
         let period = Period::of(now_ps);
         if self.balance != Balance::Adaptive || period <= self.asked {
             return None;
@@ -297,14 +297,14 @@ impl Balancer {
         self.asked = period;
         let period = self.loads.advance(now_ps);
         let loads = self.table.loads(period);
-        wish::of(self.active.ports(), |port| self.loads.of(port), &loads)
+        proposal::of(self.active.ports(), |port| self.loads.of(port), &loads)
     }
 
     /// Carries out a wish at `now_ps`: no frame of the entry is under way on its port. False if the entry
     /// has changed its port since, or the other port is not active any more.
-    pub fn carry_out(&mut self, now_ps: u64, wish: Wish) -> bool {
+    pub fn carry_out(&mut self, now_ps: u64, proposal: RebalanceProposal) -> bool {
         let Self { table, active, loads, moves, .. } = self;
-        let is_done = active.has(wish.to) && table.change(now_ps, wish, loads);
+        let is_done = active.has(proposal.to) && table.change(now_ps, proposal, loads);
         moves.orderly += u64::from(is_done);
         is_done
     }

@@ -9,7 +9,7 @@
 //! - [`atmarp`]: the ATM address of an IPv4 address
 //! - [`bfd`]: whether a member link of an aggregate carries frames both ways
 //! - [`lan_monitor`]: polls between the ports of a failover group
-//! - [`lane`], [`lane_data`]: control and data frames of LAN Emulation over ATM
+//! - [`lan_emulation`], [`lane_data`]: control and data frames of LAN Emulation over ATM
 //! - [`nd`]: the Ethernet address of an IPv6 address, after a move
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
 //! - [`lacp`]: link aggregation control
@@ -19,8 +19,8 @@ pub mod arp;
 pub mod atmarp;
 pub mod bfd;
 pub mod lacp;
+pub mod lan_emulation;
 pub mod lan_monitor;
-pub mod lane;
 pub mod lane_data;
 pub mod marker;
 pub mod nd;
@@ -31,8 +31,8 @@ pub use arp::Arp;
 pub use atmarp::AtmArp;
 pub use bfd::Bfd;
 pub use lacp::Lacpdu;
+pub use lan_emulation::LaneControl;
 pub use lan_monitor::Poll;
-pub use lane::Lane;
 pub use lane_data::Data;
 pub use marker::Marker;
 pub use slow::Slow;

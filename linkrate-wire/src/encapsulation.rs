@@ -1,6 +1,6 @@
 //! VLAN tags and LLC/SNAP around a packet: added before the wire, removed after it.
 //!
-//! Only the link header is written anew. The bytes behind it stay where they are.
+//! Only the link header is written again. The bytes behind it stay where they are.
 //!
 //! RFC 1042 sends IP and ARP over IEEE 802 with LLC/SNAP: a length takes the place of the type,
 //! which moves behind it. That length is at most 1500 (IEEE 802.3, 3.2.6), since larger values are
@@ -11,17 +11,17 @@
 
 use crate::control::arp;
 use crate::frame::link::{
-    ADDRESSES, CUSTOMER_TAG, ETHERNET, LARGEST_LENGTH, MOST_TAGS, SERVICE_TAG, SMALLEST_TYPE, SNAP,
+    ADDRESSES, CUSTOMER_TAG, ETHERNET, MAX_LENGTH, MAX_TAGS, MIN_TYPE, SERVICE_TAG, SNAP,
     SNAP_PREFIX, TAG,
 };
 use crate::frame::{Headers, LinkLayer, be16, ipv4, ipv6};
 use crate::segment::{Header, narrow};
 
 /// Bytes of the longest link header: two tags and SNAP.
-pub const LONGEST_LINK_HEADER: usize = ETHERNET + MOST_TAGS as usize * TAG + SNAP;
+pub const MAX_LINK_HEADER: usize = ETHERNET + MAX_TAGS as usize * TAG + SNAP;
 
 /// A link header, owned without an allocation.
-pub type LinkHeader = Header<LONGEST_LINK_HEADER>;
+pub type LinkHeader = Header<MAX_LINK_HEADER>;
 
 /// The encapsulation that a packet is to get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,7 +37,7 @@ pub struct Encapsulation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EncapsulationError {
     /// The frame would have more tags than a receiver reads.
-    #[error("frame has {MOST_TAGS} VLAN tags, expected fewer where one is inserted")]
+    #[error("frame has {MAX_TAGS} VLAN tags, expected fewer where one is inserted")]
     Tags,
     /// The headers are not those of this frame.
     #[error("frame begins with {found} bytes, expected the {expected} of its link header")]
@@ -102,7 +102,7 @@ pub fn decapsulate(
     let vlan = stripped.then(|| be16(ethernet, ADDRESSES + 2));
     let tags = &ethernet[if stripped { ADDRESSES + TAG } else { ADDRESSES }..type_at];
     let plain = link.snap
-        && link.ether_type >= SMALLEST_TYPE
+        && link.ether_type >= MIN_TYPE
         && !matches!(link.ether_type, CUSTOMER_TAG | SERVICE_TAG);
     let end = &ethernet[if plain { type_at + SNAP } else { type_at }..];
     let link = Header::concat(&[&ethernet[..ADDRESSES], tags, end]).unwrap_or_default();
@@ -125,7 +125,7 @@ pub(crate) fn link_header(
     let tag = [kind[0], kind[1], tci[0], tci[1]];
     let tag = if wanted.vlan.is_some() { &tag[..] } else { &[] };
     if wanted.vlan.is_some() {
-        if link.tags >= MOST_TAGS {
+        if link.tags >= MAX_TAGS {
             return Err(EncapsulationError::Tags);
         }
         new.tags += 1;
@@ -133,7 +133,7 @@ pub(crate) fn link_header(
     }
     let known = matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | arp::ETHER_TYPE);
     let length = carried.saturating_add(SNAP);
-    if (link.snap || wanted.snap && known) && length <= LARGEST_LENGTH {
+    if (link.snap || wanted.snap && known) && length <= MAX_LENGTH {
         if !link.snap {
             new.snap = true;
             new.length += SNAP;
@@ -153,7 +153,7 @@ fn whole<'a>(head: &'a [u8], link: &LinkLayer) -> Result<(&'a [u8], usize), Enca
     let type_at = link.type_or_length_at();
     let expected = type_at + 2 + if link.snap { SNAP } else { 0 };
     match head.get(..link.length) {
-        Some(ethernet) if link.length == expected && link.tags <= MOST_TAGS => {
+        Some(ethernet) if link.length == expected && link.tags <= MAX_TAGS => {
             Ok((ethernet, type_at))
         }
         _ => Err(EncapsulationError::Headers { found: head.len(), expected }),

@@ -26,7 +26,7 @@ pub const LINK_TYPE: u16 = 197;
 const HEAD: usize = 16;
 /// Octets of the header of a cell, without the header error control.
 const CELL_HEADER: usize = 4;
-const MOST: usize = u16::MAX as usize;
+const MAX_RECORD: usize = u16::MAX as usize;
 
 const CELL_RECORD: u8 = 3;
 const UNIT_RECORD: u8 = 4;
@@ -75,7 +75,7 @@ pub fn unit(
 pub fn whole(origin: Origin, connection: Connection, pieces: &[&[u8]], out: &mut Vec<u8>) {
     let octets: usize = pieces.iter().map(|piece| piece.len()).sum();
     let wire = CELL_HEADER + octets;
-    let captured = wire.min(MOST - HEAD);
+    let captured = wire.min(MAX_RECORD - HEAD);
     let first = out.len();
     head(origin, UNIT_RECORD, captured, wire, out);
     out.extend_from_slice(&Header::data(connection, PayloadType::LAST).emit()[..CELL_HEADER]);

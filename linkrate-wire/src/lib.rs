@@ -35,7 +35,7 @@
 //! `cargo bench -p linkrate-wire` measures each offload on one core.
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod atm;

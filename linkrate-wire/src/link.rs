@@ -66,7 +66,7 @@ impl LinkLaw {
     #[must_use]
     pub const fn smallest_unit(self) -> u64 {
         match self {
-            Self::Ethernet => ethernet::SHORTEST_FRAME - ethernet::FCS,
+            Self::Ethernet => ethernet::MIN_FRAME - ethernet::FCS,
             Self::Atm => atm::CELL_PAYLOAD - atm::AAL5_TRAILER,
         }
     }
@@ -77,7 +77,7 @@ impl LinkLaw {
     pub const fn largest_unit(self) -> Option<u64> {
         match self {
             Self::Ethernet => None,
-            Self::Atm => Some(atm::LARGEST_SDU),
+            Self::Atm => Some(atm::MAX_SDU),
         }
     }
 
@@ -123,7 +123,7 @@ impl LinkLaw {
         }
     }
 
-    /// Octets for which units occupied the line, from what counters tell of them: octets as
+    /// Octets for which units occupied the line, from what counters report on them: octets as
     /// [`counted_octets`](Self::counted_octets) has them, and the number of units.
     #[must_use]
     pub const fn line_octets_of_counters(self, octets: u64, units: u64) -> u64 {

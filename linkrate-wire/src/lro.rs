@@ -23,7 +23,7 @@ pub use superframe::{Piece, Superframe};
 
 use crate::frame::tcp::{ACK, CWR, HEADER, RST, SYN, URG};
 use crate::frame::{Headers, Network, Transport, Verification, ipv4, ipv6, link, tcp};
-use merge::{Addresses, Candidate, Held, LARGEST_PACKET};
+use merge::{Addresses, Candidate, Held, MAX_PACKET};
 use superframe::Spare;
 
 /// Why frames were handed up instead of held.
@@ -273,7 +273,7 @@ fn belong(headers: &Headers, at: usize, head: usize, tail: usize) -> bool {
         Network::V6(ip) => (ip.at, ip.length, ipv6::HEADER),
         Network::Other => return false,
     };
-    let room = payload..=payload.saturating_add(LARGEST_PACKET);
+    let room = payload..=payload.saturating_add(MAX_PACKET);
     let link_header = ethernet.type_or_length_at() + 2 + if ethernet.snap { link::SNAP } else { 0 };
     link_header == ethernet.length
         && ethernet.length == ip

@@ -25,7 +25,7 @@ const PACKET_FLAGS: u16 = 2;
 /// Timestamps are 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 /// The longest frame that readers take (`MAXIMUM_SNAPLEN` of libpcap). Superframes are shorter.
-const LONGEST_FRAME: usize = 262_144;
+const MAX_FRAME: usize = 262_144;
 
 /// The direction of a frame, seen from the port at which it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,8 +99,8 @@ pub fn interface_description(interface: &Interface<'_>, out: &mut Vec<u8>) {
 pub fn packet(packet: &Packet<'_>, out: &mut Vec<u8>) {
     let length: usize = packet.parts.iter().map(|part| part.len()).sum();
     let most = match packet.snap_length {
-        0 => LONGEST_FRAME,
-        snap_length => LONGEST_FRAME.min(snap_length as usize),
+        0 => MAX_FRAME,
+        snap_length => MAX_FRAME.min(snap_length as usize),
     };
     let captured = length.min(most);
     block(ENHANCED_PACKET, out, |out| {

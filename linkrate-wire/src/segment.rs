@@ -12,7 +12,7 @@ use std::ops::{Deref, Range};
 
 /// The longest headers that are cut. Ethernet with two tags and SNAP, IPv4 and TCP with all options
 /// have 150 bytes; the rest is room for IPv6 extension headers.
-pub const LONGEST_HEADER: usize = 256;
+pub const MAX_HEADER: usize = 256;
 
 /// The number of segments for which payload is fetched ahead: enough for the latency of memory, few
 /// enough for the first-level cache.
@@ -101,7 +101,7 @@ pub enum SegmentError {
         of: &'static str,
     },
     /// The headers are too long.
-    #[error("superframe has {found} bytes of headers, expected at most {LONGEST_HEADER}")]
+    #[error("superframe has {found} bytes of headers, expected at most {MAX_HEADER}")]
     Headers {
         /// Its bytes of headers.
         found: usize,
@@ -164,18 +164,18 @@ fn widened(range: &Range<u32>) -> Range<usize> {
 
 /// The headers of a frame, or some of them, owned without an allocation.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Header<const LONGEST: usize = LONGEST_HEADER> {
-    bytes: [u8; LONGEST],
+pub struct Header<const MAX_LENGTH: usize = MAX_HEADER> {
+    bytes: [u8; MAX_LENGTH],
     length: usize,
 }
 
-impl<const LONGEST: usize> Default for Header<LONGEST> {
+impl<const MAX_LENGTH: usize> Default for Header<MAX_LENGTH> {
     fn default() -> Self {
-        Self { bytes: [0; LONGEST], length: 0 }
+        Self { bytes: [0; MAX_LENGTH], length: 0 }
     }
 }
 
-impl<const LONGEST: usize> Header<LONGEST> {
+impl<const MAX_LENGTH: usize> Header<MAX_LENGTH> {
     /// The bytes of `parts`, one after the other, or none if they are too many.
     pub(crate) fn concat(parts: &[&[u8]]) -> Option<Self> {
         let mut header = Self::default();
@@ -192,7 +192,7 @@ impl<const LONGEST: usize> Header<LONGEST> {
     }
 }
 
-impl<const LONGEST: usize> Deref for Header<LONGEST> {
+impl<const MAX_LENGTH: usize> Deref for Header<MAX_LENGTH> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -200,7 +200,7 @@ impl<const LONGEST: usize> Deref for Header<LONGEST> {
     }
 }
 
-impl<const LONGEST: usize> std::fmt::Debug for Header<LONGEST> {
+impl<const MAX_LENGTH: usize> std::fmt::Debug for Header<MAX_LENGTH> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("Header").field(&&**self).finish()
     }

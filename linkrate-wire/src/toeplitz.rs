@@ -10,7 +10,7 @@ use crate::frame::{Headers, Network, Transport, ipv4, ipv6};
 /// Bytes of a key: enough for two IPv6 addresses, two ports and the 32 bits of the last window.
 pub const KEY: usize = 40;
 /// The longest input: two IPv6 addresses and two ports.
-pub const LONGEST_INPUT: usize = 36;
+pub const MAX_INPUT: usize = 36;
 
 /// The key of the published verification vectors, which many drivers use.
 pub const MICROSOFT_KEY: [u8; KEY] = [
@@ -29,7 +29,7 @@ impl Toeplitz {
     /// Prepares `key`; the tables take 36 KiB.
     #[must_use]
     pub fn new(key: &[u8; KEY]) -> Self {
-        let tables = (0..LONGEST_INPUT).map(|at| {
+        let tables = (0..MAX_INPUT).map(|at| {
             // the 32 bits of the key from this byte on, and 8 more to shift in
             let window = key[at..at + 5].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
             let mut table = [0u32; 256];
@@ -47,7 +47,7 @@ impl Toeplitz {
         Self { tables: tables.collect() }
     }
 
-    /// The hash of the first [`LONGEST_INPUT`] bytes of `input`.
+    /// The hash of the first [`MAX_INPUT`] bytes of `input`.
     #[must_use]
     pub fn hash(&self, input: &[u8]) -> u32 {
         hash(&self.tables, input)
@@ -150,7 +150,7 @@ mod tests {
         #[test]
         fn as_the_definition(
             key in prop::collection::vec(any::<u8>(), KEY),
-            input in prop::collection::vec(any::<u8>(), 0..=LONGEST_INPUT),
+            input in prop::collection::vec(any::<u8>(), 0..=MAX_INPUT),
         ) {
             let key: [u8; KEY] = key.try_into().expect("40 bytes");
             prop_assert_eq!(Toeplitz::new(&key).hash(&input), naive(&key, &input));

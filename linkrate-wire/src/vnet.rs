@@ -12,7 +12,7 @@
 use crate::checksum::Sum;
 
 /// Bytes of the longest form.
-pub const LONGEST: usize = 12;
+pub const MAX_LENGTH: usize = 12;
 
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
@@ -40,7 +40,7 @@ impl Form {
     pub const fn length(self) -> usize {
         match self {
             Self::Plain => 10,
-            Self::Mergeable => LONGEST,
+            Self::Mergeable => MAX_LENGTH,
         }
     }
 }
@@ -170,12 +170,12 @@ impl VnetHeader {
     /// The bytes of the longest form, of which each form is the first
     /// [`length`](Form::length) bytes.
     #[must_use]
-    pub fn emit(&self) -> [u8; LONGEST] {
+    pub fn emit(&self) -> [u8; MAX_LENGTH] {
         let needs = if self.checksum.is_some() { NEEDS_CSUM } else { 0 };
         let valid = if self.data_valid { DATA_VALID } else { 0 };
         let Checksum { start, offset } = self.checksum.unwrap_or(Checksum { start: 0, offset: 0 });
         let gso_type = self.gso.map_or(GSO_NONE, Gso::emit);
-        let mut bytes = [0; LONGEST];
+        let mut bytes = [0; MAX_LENGTH];
         bytes[..2].copy_from_slice(&[needs | valid, gso_type]);
         let words = [self.header_length, self.segment_size, start, offset, self.buffers];
         for (field, word) in bytes[2..].chunks_exact_mut(2).zip(words) {
@@ -340,7 +340,7 @@ mod tests {
         #[test]
         fn a_header_reads_back(header in any_header()) {
             let mut buffer = header.emit().to_vec();
-            buffer.resize(LONGEST + 100, 0);
+            buffer.resize(MAX_LENGTH + 100, 0);
             let (again, frame) = VnetHeader::parse(&buffer, Form::Mergeable).expect("good");
             prop_assert_eq!(again, header);
             prop_assert_eq!(frame.len(), 100);

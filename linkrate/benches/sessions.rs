@@ -53,8 +53,8 @@ fn main() -> Result<(), Failed> {
     Ok(judgement.check()?)
 }
 
-/// Runs the study in a process of its own, which builds its own lab. Runs that were refused leave the other ones to be
-/// judged, and the study names them.
+/// Runs the study in a process of its own, which builds its own lab. Runs that were rejected leave the other ones to
+/// be judged, and the study names them.
 fn session(directory: &Path) -> Result<(), Failed> {
     let status = Command::new(env!("CARGO_BIN_EXE_linkrate"))
         .args(["run", STUDY, "--output"])

@@ -21,7 +21,7 @@ pub mod study;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 
 use crate::exit::{EXIT_CODES, Exit};
 use crate::program;
@@ -119,7 +119,7 @@ pub fn refuse(error: &clap::Error) -> ! {
     let wrong = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     let wrong = wrong.split('=').next().unwrap_or_default();
     if error.kind() == ErrorKind::UnknownArgument && iperf3::NOT_TAKEN.contains(&wrong) {
-        tell::line(format_args!(
+        stderr::line(format_args!(
             "iperf3: parameter error - linkrate does not take iperf3's option {wrong}"
         ));
     } else {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use linkrate_lab::LabError;
 use linkrate_lab::control::client::ControlError;
 use linkrate_study::store::StoreError;
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 
 /// The exit code of the process. Scripts may rely on these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +69,9 @@ impl Failure {
 
     /// Prints the failure to stderr and gives its code.
     pub fn print(&self) -> Exit {
-        tell::line(format_args!("error: {}", self.message));
+        stderr::line(format_args!("error: {}", self.message));
         if let Some(hint) = &self.hint {
-            tell::line(format_args!("hint: {hint}"));
+            stderr::line(format_args!("hint: {hint}"));
         }
         self.exit
     }

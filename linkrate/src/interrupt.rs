@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// How often a wait looks for Ctrl-C.
-const GLANCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The last of the signals that came; 0 before one.
 static CAME: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
@@ -62,7 +62,7 @@ pub fn is_ignored(signal: i32) -> bool {
     u32::try_from(signal - 1).ok().and_then(|bit| mask.checked_shr(bit)).unwrap_or(0) & 1 == 1
 }
 
-/// Waits. False when the person wants to stop before.
+/// Waits. False when the user wants to stop before.
 pub fn sleep_until(deadline: Instant, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -72,7 +72,7 @@ pub fn sleep_until(deadline: Instant, stop: &AtomicBool) -> bool {
         if left.is_zero() {
             return true;
         }
-        std::thread::sleep(left.min(GLANCE));
+        std::thread::sleep(left.min(POLL_INTERVAL));
     }
 }
 

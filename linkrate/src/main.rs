@@ -3,7 +3,7 @@
 //! Data goes to stdout, talk to stderr. Exit codes are in [`exit`].
 
 #![forbid(unsafe_code)]
-// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+// printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;

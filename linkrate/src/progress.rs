@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use linkrate_report::number;
-use linkrate_stats::stop::{Decision, Wanting, Watched};
-use linkrate_study::analysis::watched::OVER;
-use linkrate_study::names;
+use linkrate_stats::stop::{Decision, StopInput, Wanting};
+use linkrate_study::analysis::stop_inputs::OVER;
+use linkrate_study::labels;
 use linkrate_study::runner::{Event, Observer, Remaining};
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 use linkrate_terms::units::format_duration;
 
 /// How often the clock on a bar moves while a run is under way. Drawing costs CPU time of the
@@ -48,13 +48,13 @@ impl StudyProgress {
 
     /// A line where another tenth of the time has passed.
     fn tell_tenth(&mut self, spent: Duration, remaining: Remaining) {
-        let Some(told) = self.tenths else { return };
+        let Some(reported) = self.tenths else { return };
         let all = (spent + remaining.likely).as_secs_f64();
         let tenths = if all > 0.0 { (spent.as_secs_f64() / all * 10.0) as u32 } else { 0 };
-        if tenths > told && tenths < 10 {
+        if tenths > reported && tenths < 10 {
             self.tenths = Some(tenths);
             let left = whole_seconds(remaining.likely);
-            tell::line(format_args!("note: {} %, {left} left{}", tenths * 10, self.effect));
+            stderr::line(format_args!("note: {} %, {left} left{}", tenths * 10, self.effect));
         }
     }
 
@@ -85,17 +85,17 @@ impl Observer for StudyProgress {
                 if self.tenths.is_some() {
                     let cells = linkrate_report::words::count(study.cells.len(), "cell");
                     let time = whole_seconds(remaining.likely);
-                    tell::line(format_args!("note: {}: {cells}, about {time}", study.name));
+                    stderr::line(format_args!("note: {}: {cells}, about {time}", study.name));
                 }
                 for fact in changed_facts {
-                    self.bar.suspend(|| tell::line(format_args!("warning: {fact}")));
+                    self.bar.suspend(|| stderr::line(format_args!("warning: {fact}")));
                 }
                 self.show_time(*remaining);
                 self.bar.enable_steady_tick(TICK);
             }
             Event::RunStarted { block, position, of, cell, levels, pair, .. } => {
                 let what = match cell {
-                    Some(_) => names::cell(levels),
+                    Some(_) => labels::cell(levels),
                     None => "idle".to_owned(),
                 };
                 let what = match pair {
@@ -113,7 +113,8 @@ impl Observer for StudyProgress {
             Event::RunEnded { run, remaining, .. } => {
                 if let Some(failure) = run.failure() {
                     // said at once: a failure in every block is best seen in the first
-                    self.bar.suspend(|| tell::line(format_args!("warning: run failed: {failure}")));
+                    self.bar
+                        .suspend(|| stderr::line(format_args!("warning: run failed: {failure}")));
                 }
                 self.show_time(*remaining);
             }
@@ -131,9 +132,9 @@ impl Observer for StudyProgress {
 }
 
 /// The largest effect with an interval so far: `; service demand of TSO over no offload −63 % (−70 to −55 %)`.
-fn largest_effect(watched: &[Watched]) -> Option<String> {
+fn largest_effect(watched: &[StopInput]) -> Option<String> {
     let effects = watched.iter().filter(|one| one.name.contains(OVER));
-    let size = |one: &&Watched| one.interval.mean.ln().abs();
+    let size = |one: &&StopInput| one.interval.mean.ln().abs();
     let known = effects.filter(|one| one.interval.low.is_some());
     let largest = known.max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let change = number::change(&largest.interval);

@@ -114,7 +114,7 @@ pub fn test(summary: &mut Summary, areas: &[Area], extent: Extent, install: bool
 }
 
 fn everything(summary: &mut Summary, extent: Extent, install: bool) {
-    // packages come from the network, so what needs none of them goes on meanwhile
+    // packages come from the network, so what needs none of them continues meanwhile
     summary.beside(peers(install), |summary| {
         summary.step("tools", || tools::provide(tools::OF_TESTS, install));
         lint(summary);

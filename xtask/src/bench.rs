@@ -11,7 +11,7 @@ use crate::peers;
 use crate::summary::Outcome;
 
 /// Runs the benchmarks and lets them print as they go. They judge nothing: the ratios are for a
-/// person, on a machine that does nothing else.
+/// user, on a machine that does nothing else.
 pub fn run(install: bool) -> io::Result<ExitCode> {
     // a peer that cannot be had is told by the benchmark, by name
     peers::provide(peers::OF_BENCHMARKS, install)?;

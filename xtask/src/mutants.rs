@@ -1,6 +1,7 @@
 //! Mutation testing: a sample of small changes to the code, each of which some test should notice.
 //!
-//! The sample is drawn anew each time. What no test noticed is listed by name: it becomes a test, or is explained.
+//! The sample is drawn again each time. What no test noticed is listed by name: it becomes a test, or is
+//! explained.
 
 use std::fs;
 use std::io;
@@ -27,7 +28,7 @@ const FILES: [&str; 4] = [
 const SAMPLE: usize = 100;
 
 /// Of a hundred changes, tests must notice so many.
-const LEAST_CAUGHT: usize = 85;
+const MIN_CAUGHT: usize = 85;
 
 /// Listing them takes a second.
 const LIST: Duration = Duration::from_secs(60);
@@ -111,7 +112,7 @@ fn judge(shard: &str, written: &Written) -> Outcome {
         })
         .collect();
     let remark = format!("shard {shard}: {noticed} of {tried} noticed");
-    let enough = tried > 0 && noticed * 100 >= LEAST_CAUGHT * tried;
+    let enough = tried > 0 && noticed * 100 >= MIN_CAUGHT * tried;
     println!("   not noticed:\n{}", names.join("\n"));
     match enough {
         true => Outcome::passed().remark(remark),

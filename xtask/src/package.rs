@@ -86,8 +86,8 @@ pub fn test() -> io::Result<Outcome> {
 
 /// The time of the sources, in seconds since 1970: that of the commit, and 0 outside a repository.
 pub fn epoch() -> u64 {
-    let told = git(&["log", "-1", "--format=%ct"]).ok().flatten();
-    told.and_then(|seconds| seconds.parse().ok()).unwrap_or(0)
+    let reported = git(&["log", "-1", "--format=%ct"]).ok().flatten();
+    reported.and_then(|seconds| seconds.parse().ok()).unwrap_or(0)
 }
 
 /// Packs the program of `build`, which is built, into a new file in `directory`. `Err` is what the

@@ -434,7 +434,7 @@ fn programs(words: &[String]) -> Vec<String> {
 
 /// What is wrong with the package that a test names for a peer.
 fn wrong_package(source: &Source, call: &Call<'_>, program: &str, peer: &Peer) -> Option<String> {
-    let told = match (call.name, call.arguments.get(2)) {
+    let reported = match (call.name, call.arguments.get(2)) {
         ("has_or_skips", Some(package)) => match source.value(package, call.at) {
             Value::Text(package) => package,
             _ => return None,
@@ -443,9 +443,9 @@ fn wrong_package(source: &Source, call: &Call<'_>, program: &str, peer: &Peer) -
         ("ready", None) => program.to_owned(),
         _ => return None,
     };
-    (told != peer.package).then(|| {
+    (reported != peer.package).then(|| {
         format!(
-            "{program} is said to be in package {told}, and is in {}\nhint: ask with \
+            "{program} is said to be in package {reported}, and is in {}\nhint: ask with \
              has_or_skips(test, \"{program}\", \"{}\")",
             peer.package, peer.package
         )

@@ -52,7 +52,7 @@ pub enum Selection<'a> {
 /// How thoroughly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// What a person waits for.
+    /// What a user waits for.
     Usual,
     /// Twenty tries, thousands of moves, long sweeps.
     Exhaustive,

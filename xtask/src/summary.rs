@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_beside_others_is_told_behind_them() {
+    fn a_step_beside_others_is_reported_behind_them() {
         let mut summary = Summary::default();
         summary.beside(vec![("peers", Box::new(|| Ok(Outcome::passed())))], |summary| {
             summary.step("clippy", || Ok(Outcome::passed()));

@@ -38,7 +38,7 @@ impl ControlFrames {
     /// Counts a frame of that length without FCS.
     pub(crate) fn count(&self, length: usize) {
         self.frames.fetch_add(1, Ordering::Relaxed);
-        self.octets.fetch_add(length.max(SHORTEST) as u64 + FCS, Ordering::Relaxed);
+        self.octets.fetch_add(length.max(MIN_LENGTH) as u64 + FCS, Ordering::Relaxed);
     }
 
     /// The counter of the frames.
@@ -53,22 +53,22 @@ impl ControlFrames {
 }
 
 /// The shortest Ethernet frame without FCS, and the FCS.
-const SHORTEST: usize = 60;
+const MIN_LENGTH: usize = 60;
 const FCS: u64 = 4;
 
 /// What ports of an aggregate have carried.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
-    octets: Ways,
-    unicast: Ways,
-    multicast: Ways,
-    broadcast: Ways,
-    discards: Ways,
-    errors: Ways,
+    octets: InOut,
+    unicast: InOut,
+    multicast: InOut,
+    broadcast: InOut,
+    discards: InOut,
+    errors: InOut,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Ways {
+struct InOut {
     out: u64,
     into: u64,
 }
@@ -84,9 +84,9 @@ impl Totals {
             (&mut self.discards, &link.out_discards, &link.in_discards),
             (&mut self.errors, &link.out_errors, &link.in_errors),
         ];
-        for (ways, out, into) in more {
-            ways.out += out.get();
-            ways.into += into.get();
+        for (in_out, out, into) in more {
+            in_out.out += out.get();
+            in_out.into += into.get();
         }
     }
 
@@ -177,7 +177,7 @@ mod tests {
         let own = AggregateCounters::default();
         (0..3).for_each(|_| own.control_in.count(110));
         (0..5).for_each(|_| own.control_dropped.count(110));
-        let (multicast, octets) = (Ways { into: 10, out: 0 }, Ways { into: 10 * 114, out: 0 });
+        let (multicast, octets) = (InOut { into: 10, out: 0 }, InOut { into: 10 * 114, out: 0 });
         let totals = Totals { multicast, octets, ..Totals::default() };
         let named: std::collections::BTreeMap<_, _> = totals.named(&own).into();
         let names = ["aAggControlFramesRx", "aAggFramesRxOK", "aAggMulticastFramesRxOK"];

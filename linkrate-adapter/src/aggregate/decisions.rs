@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linkrate_sys::clock::monotonic_ns;
 
 /// The most decisions that are kept. Of more, the oldest go.
-const MOST: usize = 1024;
+const MAX_KEPT: usize = 1024;
 
 /// Which ports of an aggregate carried traffic from a moment on, as one end decided. Ports are numbers
 /// within the aggregate.
@@ -54,7 +54,7 @@ impl DecisionLog {
             distributing: distributing.to_vec(),
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MOST {
+        if kept.len() >= MAX_KEPT {
             kept.pop_front();
         }
         kept.push_back(decision);
@@ -83,11 +83,11 @@ mod tests {
     fn the_latest_decisions_are_kept_with_their_times() {
         let log = DecisionLog::default();
         let before = monotonic_ns();
-        for port in 0..MOST + 5 {
+        for port in 0..MAX_KEPT + 5 {
             log.clone().add(&[port], &[]);
         }
         let kept = log.since(before);
-        assert_eq!((kept.len(), kept[0].collecting[0]), (MOST, 5));
+        assert_eq!((kept.len(), kept[0].collecting[0]), (MAX_KEPT, 5));
         assert!(kept.is_sorted_by_key(|decision| decision.at_ns));
         assert!(log.since(monotonic_ns() + 1).is_empty());
         assert_ne!(log, DecisionLog::default());

@@ -287,7 +287,7 @@ impl Membership {
         self.addresses = addresses;
     }
 
-    /// Begins the protocol of the mode anew.
+    /// Begins the protocol of the mode again.
     fn begin(&mut self, now: Duration, messages: &mut Vec<Message>) {
         self.lacp = System::new(SystemId { priority: PRIORITY, address: self.address });
         self.moves_before = self.moves();

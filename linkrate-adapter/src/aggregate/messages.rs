@@ -1,10 +1,10 @@
 //! Messages of the ports that wait for the control.
 
-use linkrate_wire::balance::MOST_PORTS;
+use linkrate_wire::balance::MAX_PORTS;
 
 /// Most messages of one port that wait. A port that sends more loses them, and takes no place of another.
 /// All other ports of a failover group may poll it at the same time.
-const MOST_OF_PORT: usize = MOST_PORTS;
+const MAX_PER_PORT: usize = MAX_PORTS;
 
 /// Messages in the order in which they came.
 #[derive(Debug, Default)]
@@ -17,13 +17,13 @@ pub(super) struct Messages {
 impl Messages {
     /// Keeps a message of port `number`. False if there is no place for it.
     pub(super) fn keep(&mut self, number: usize, message: Vec<u8>) -> bool {
-        if number >= MOST_PORTS {
+        if number >= MAX_PORTS {
             return false;
         }
         if self.counts.len() <= number {
             self.counts.resize(number + 1, 0);
         }
-        let has_place = self.counts[number] < MOST_OF_PORT;
+        let has_place = self.counts[number] < MAX_PER_PORT;
         if has_place {
             self.counts[number] += 1;
             self.waiting.push((number, message));
@@ -45,10 +45,10 @@ mod tests {
     #[test]
     fn polls_of_all_other_ports_have_room() {
         let mut messages = Messages::default();
-        for port in 0..MOST_PORTS {
-            assert!((1..MOST_PORTS).all(|_| messages.keep(port, vec![0])), "at port {port}");
+        for port in 0..MAX_PORTS {
+            assert!((1..MAX_PORTS).all(|_| messages.keep(port, vec![0])), "at port {port}");
         }
-        assert_eq!(messages.take().len(), MOST_PORTS * (MOST_PORTS - 1));
+        assert_eq!(messages.take().len(), MAX_PORTS * (MAX_PORTS - 1));
     }
 
     #[test]
@@ -57,15 +57,13 @@ mod tests {
         // a second time, after the first ones were taken
         for _ in 0..2 {
             let kept = (0..10_000).filter(|_| messages.keep(0, vec![0])).count();
-            assert_eq!(kept, MOST_OF_PORT);
-            assert!((1..MOST_PORTS).all(|port| messages.keep(port, vec![1])));
-            assert!(!messages.keep(MOST_PORTS, vec![1]), "no such port");
+            assert_eq!(kept, MAX_PER_PORT);
+            assert!((1..MAX_PORTS).all(|port| messages.keep(port, vec![1])));
+            assert!(!messages.keep(MAX_PORTS, vec![1]), "no such port");
             let taken = messages.take();
             let ports: Vec<usize> = taken.iter().map(|(port, _)| *port).collect();
-            let others = ports[MOST_OF_PORT..].iter().copied();
-            assert!(
-                ports[..MOST_OF_PORT].iter().all(|port| *port == 0) && others.eq(1..MOST_PORTS)
-            );
+            let others = ports[MAX_PER_PORT..].iter().copied();
+            assert!(ports[..MAX_PER_PORT].iter().all(|port| *port == 0) && others.eq(1..MAX_PORTS));
             assert!(messages.take().is_empty());
         }
     }

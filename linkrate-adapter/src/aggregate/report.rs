@@ -15,14 +15,14 @@ use crate::AdapterError;
 
 /// How long the ports of an aggregate may take until all carry traffic. LACP waits 2 s, and longer
 /// after a failure.
-const PATIENCE: Duration = Duration::from_secs(12);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// Time between two looks at the ports.
-const GLANCE: Duration = Duration::from_millis(5);
+/// Time between two polls of the ports.
+const SETTLE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long the drivers may take to tell the state of the ports, and the time between two looks.
+/// How long the drivers may take to tell the state of the ports, and the time between two polls.
 const ANSWER: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_micros(100);
+const ANSWER_POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 impl Aggregate {
     /// Its state.
@@ -67,7 +67,7 @@ impl Aggregate {
             && Instant::now() < deadline
             && self.broken().is_none()
         {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(ANSWER_POLL_INTERVAL);
         }
         lock(&shared.states).clone()
     }
@@ -92,7 +92,7 @@ impl Aggregate {
     /// # Errors
     /// The ports that do not, each with its reason.
     pub fn await_ports(&self) -> Result<(), AdapterError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let report = self.report()?;
             let idle: Vec<String> =
@@ -107,7 +107,7 @@ impl Aggregate {
                 };
                 return Err(AdapterError::Idle { name: report.name, ports });
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(SETTLE_POLL_INTERVAL);
         }
     }
 }

@@ -26,17 +26,17 @@ use linkrate_wire::atm::cell::Headers;
 use linkrate_wire::atm::{AtmAddress, Connection, hec, snap};
 
 use super::host_bus::HostBus;
-use super::host_side;
-use super::posting::{self, Activity};
-use super::{Device, Mount, Outlet};
+use super::host_ring;
+use super::tx_prefetch::{self, Activity};
+use super::{Device, FrameSink, Mount};
 use crate::cells::CellTrain;
 use crate::clock::DeviceClock;
-use crate::fabric::Flight;
+use crate::fabric::InFlight;
 use crate::frame::Train;
 use crate::interface::moderation::{Adaptive, Moderation, follow};
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
-use crate::load::Load;
+use crate::pdu::Pdu;
 use crate::pool::Pool;
 use crate::port::PortShared;
 use crate::segment::earlier;
@@ -184,7 +184,7 @@ impl Atm {
 
     /// Takes up requests, unless the port ignores them, and acknowledges the settings that the device
     /// works with.
-    fn obey(&mut self) {
+    fn apply_settings(&mut self) {
         let (request, knobs) = self.shared.settings.requested();
         let (atm_request, atm_knobs) = self.shared.atm_settings.requested();
         (self.request, self.atm_request) = (request, atm_request);
@@ -195,7 +195,7 @@ impl Atm {
             }
             self.atm_knobs = atm_knobs;
         }
-        self.shared.interface.obey(&self.knobs, self.links[0].rate());
+        self.shared.interface.apply_settings(&self.knobs, self.links[0].rate());
         self.shared.settings.acknowledge(request, self.knobs.clone());
         self.shared.atm_settings.acknowledge(atm_request, self.atm_knobs.clone());
     }
@@ -206,11 +206,11 @@ impl Atm {
         let (mut any, moderation) = (false, self.moderation());
         for queue in 0..self.interface.queues() {
             any |=
-                host_side::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
+                host_ring::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
             let due_ps = self.interface.receive_due_ps(queue, moderation);
             if let Some(due_ps) = due_ps.filter(|due_ps| *due_ps <= now_ps) {
                 let times = (due_ps, now_ps);
-                host_side::interrupt(&self.shared, &mut self.interface, queue, times);
+                host_ring::interrupt(&self.shared, &mut self.interface, queue, times);
                 any = true;
             }
         }
@@ -245,13 +245,13 @@ impl Atm {
     fn refresh_settings(&mut self) {
         let Self { shared, request, atm_request, .. } = &*self;
         if shared.settings.latest() != *request || shared.atm_settings.latest() != *atm_request {
-            self.obey();
+            self.apply_settings();
         }
     }
 
     /// The link has another state or rate.
     fn follow_link(&mut self) {
-        self.shared.interface.obey(&self.knobs, self.links[0].rate());
+        self.shared.interface.apply_settings(&self.knobs, self.links[0].rate());
         self.follow_carrier();
     }
 
@@ -264,7 +264,7 @@ impl Atm {
     }
 
     /// Sends messages about calls, behind the cells that are on their way.
-    fn signal(&mut self, now_ps: u64, out: &mut Outlet<'_>) {
+    fn signal(&mut self, now_ps: u64, out: &mut FrameSink<'_>) {
         let at_ps = now_ps.max(self.ahead_ps);
         let signals = self.take_signals(now_ps).into_iter().chain(self.take_switched_signals());
         signals.for_each(|signal| out(0, signal.into(), at_ps));
@@ -296,24 +296,24 @@ impl Device for Atm {
         }
     }
 
-    fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
+    fn transmit(&mut self, now_ps: u64, out: &mut FrameSink<'_>) -> bool {
         let any = self.send_posted(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps));
         self.signal(now_ps, out);
         any
     }
 
-    fn receive(&mut self, _link: usize, load: Load, at_ps: u64, now_ps: u64) {
-        match load {
-            Load::Cells(train) => self.arrived(train, at_ps, now_ps),
-            Load::Signal(signal) if self.switched.is_some() => {
+    fn receive(&mut self, _link: usize, pdu: Pdu, at_ps: u64, now_ps: u64) {
+        match pdu {
+            Pdu::Cells(train) => self.arrived(train, at_ps, now_ps),
+            Pdu::Signal(signal) if self.switched.is_some() => {
                 self.switched_signalled(*signal, at_ps)
             }
-            Load::Signal(signal) => self.signalled(*signal, at_ps),
-            Load::Frames(_) => {}
+            Pdu::Signal(signal) => self.signalled(*signal, at_ps),
+            Pdu::Frames(_) => {}
         }
     }
 
-    fn poll(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
+    fn poll(&mut self, now_ps: u64, out: &mut FrameSink<'_>) -> bool {
         let carried = self.carried(now_ps);
         let expired = self.expire(now_ps) || carried;
         let resolved = self.resolve(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps));
@@ -330,10 +330,10 @@ impl Device for Atm {
         let release = self.release_due_ps();
         // a device that takes no packet sees none that waits
         let held_ps = release.filter(|_| self.is_held());
-        let low_ps = self.links[0].time_ps(posting::FIFO_LOW_BYTES);
+        let low_ps = self.links[0].time_ps(tx_prefetch::FIFO_LOW_BYTES);
         let free_at_ps = held_ps.map_or(self.ahead_ps, |due_ps| due_ps + low_ps);
         let activity = Activity { now_ps, active_ps: self.active_ps, free_at_ps, moderation };
-        let transmit = posting::transmit_due_ps(&self.interface, &self.links[0], activity);
+        let transmit = tx_prefetch::transmit_due_ps(&self.interface, &self.links[0], activity);
         let interrupt = self.interface.interrupt_due_ps(moderation);
         let assemblies = self.channels.iter().map(|channel| channel.assembly.due_ps());
         let shaped = earlier(release, self.bus.due_ps());
@@ -343,9 +343,9 @@ impl Device for Atm {
         earlier(earlier(own, self.resolution_due_ps()), earlier(lane, switched))
     }
 
-    fn arrival_due_ps(&self, _link: usize, flight: &Flight) -> Option<u64> {
+    fn arrival_due_ps(&self, _link: usize, in_flight: &InFlight) -> Option<u64> {
         let moderation = self.moderation();
-        flight.worth_ps(moderation.batch(), |first_ps| moderation.tick_ps(first_ps))
+        in_flight.take_by_ps(moderation.batch(), |first_ps| moderation.tick_ps(first_ps))
     }
 
     fn interface(&mut self) -> &mut Interface {

@@ -9,22 +9,22 @@ mod transmit;
 use std::sync::Arc;
 
 use linkrate_terms::knobs::Toe;
-use linkrate_terms::model::LARGEST_SUPERFRAME;
+use linkrate_terms::model::MAX_SUPERFRAME;
 use linkrate_terms::{Model, PortKnobs};
 use linkrate_wire::lro::Coalescer;
 
-use super::posting::{self, Activity};
-use super::{Device, Mount, Outlet};
+use super::tx_prefetch::{self, Activity};
+use super::{Device, FrameSink, Mount};
 use crate::clock::DeviceClock;
 use crate::counters::LinkCounters;
 use crate::device::host_bus::HostBus;
-use crate::device::host_side;
-use crate::fabric::Flight;
+use crate::device::host_ring;
+use crate::fabric::InFlight;
 use crate::frame::{Burst, Train};
 use crate::interface::moderation::{Adaptive, Moderation, follow};
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
-use crate::load::Load;
+use crate::pdu::Pdu;
 use crate::pool::Pool;
 use crate::port::PortShared;
 
@@ -71,9 +71,9 @@ impl NicLimits {
     }
 
     /// The same port, without a bound to its superframes, and without a store that they wait for.
-    pub(super) fn far_end(self) -> Self {
+    pub(super) fn peer(self) -> Self {
         Self {
-            superframe: LARGEST_SUPERFRAME as usize,
+            superframe: MAX_SUPERFRAME as usize,
             stores_superframes: false,
             connections: 0,
             ..self
@@ -143,7 +143,7 @@ impl Nic {
 
     /// Takes up a request, unless the port ignores requests, and acknowledges the settings that the
     /// device works with.
-    fn obey(&mut self) {
+    fn apply_settings(&mut self) {
         let (request, knobs) = self.shared.settings.requested();
         self.request = request;
         if !self.shared.is_stuck() {
@@ -152,7 +152,7 @@ impl Nic {
         if self.toe.is_none() {
             self.knobs.toe = Toe::Off;
         }
-        self.shared.interface.obey(&self.knobs, self.link().rate());
+        self.shared.interface.apply_settings(&self.knobs, self.link().rate());
         self.shared.settings.acknowledge(request, self.knobs.clone());
     }
 
@@ -162,7 +162,7 @@ impl Nic {
         let (mut any, moderation) = (false, self.moderation());
         for queue in 0..self.interface.queues() {
             any |=
-                host_side::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
+                host_ring::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
             let due_ps = self.interface.receive_due_ps(queue, moderation);
             if let Some(due_ps) = due_ps.filter(|due_ps| *due_ps <= now_ps) {
                 // merging ends with the batch
@@ -170,7 +170,7 @@ impl Nic {
                     self.deliver(queue, delivery, true, now_ps);
                 }
                 let times = (due_ps, now_ps);
-                host_side::interrupt(&self.shared, &mut self.interface, queue, times);
+                host_ring::interrupt(&self.shared, &mut self.interface, queue, times);
                 any = true;
             }
         }
@@ -181,27 +181,27 @@ impl Nic {
 impl Device for Nic {
     fn refresh(&mut self, other_rate: &mut dyn FnMut(usize, &Link)) {
         if self.shared.settings.latest() != self.request {
-            self.obey();
+            self.apply_settings();
         }
         if self.links[0].refresh() {
-            self.shared.interface.obey(&self.knobs, self.link().rate());
+            self.shared.interface.apply_settings(&self.knobs, self.link().rate());
             other_rate(0, &self.links[0]);
         }
         self.learn();
         self.take_orders();
     }
 
-    fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
+    fn transmit(&mut self, now_ps: u64, out: &mut FrameSink<'_>) -> bool {
         self.send_posted(now_ps, &mut |burst, at_ps| out(0, burst.into(), at_ps))
     }
 
-    fn receive(&mut self, _link: usize, load: Load, at_ps: u64, now_ps: u64) {
-        if let Some(burst) = load.into_frames() {
+    fn receive(&mut self, _link: usize, pdu: Pdu, at_ps: u64, now_ps: u64) {
+        if let Some(burst) = pdu.into_frames() {
             self.arrived(burst, at_ps, now_ps);
         }
     }
 
-    fn poll(&mut self, now_ps: u64, _out: &mut Outlet<'_>) -> bool {
+    fn poll(&mut self, now_ps: u64, _out: &mut FrameSink<'_>) -> bool {
         let carried = self.carried(now_ps);
         let settled = self.settle();
         self.interrupt(now_ps) || carried || settled
@@ -213,15 +213,15 @@ impl Device for Nic {
         let moderation = self.moderation();
         let (active_ps, free_at_ps) = (self.active_ps, self.link().free_at_ps());
         let activity = Activity { now_ps, active_ps, free_at_ps, moderation };
-        let transmit = posting::transmit_due_ps(&self.interface, self.link(), activity);
+        let transmit = tx_prefetch::transmit_due_ps(&self.interface, self.link(), activity);
         let interrupt = self.interface.interrupt_due_ps(moderation);
         let settling = self.settling_due_ps(now_ps);
         [transmit, interrupt, self.bus.due_ps(), settling].into_iter().flatten().min()
     }
 
-    fn arrival_due_ps(&self, _link: usize, flight: &Flight) -> Option<u64> {
+    fn arrival_due_ps(&self, _link: usize, in_flight: &InFlight) -> Option<u64> {
         let moderation = self.moderation();
-        flight.worth_ps(moderation.batch(), |first_ps| moderation.tick_ps(first_ps))
+        in_flight.take_by_ps(moderation.batch(), |first_ps| moderation.tick_ps(first_ps))
     }
 
     fn interface(&mut self) -> &mut Interface {

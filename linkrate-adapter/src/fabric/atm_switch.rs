@@ -17,14 +17,14 @@ use linkrate_wire::atm::cell::{self, Cell, Header, Headers};
 use linkrate_wire::atm::hec::{self, Found};
 use linkrate_wire::atm::{CELL, Connection, HEADER};
 
-use super::ports::{Flights, Ports, SwitchPort};
-use super::{Discard, End, Fabric, Flight};
+use super::ports::{InFlightBoth, Ports, SwitchPort};
+use super::{Discard, End, Fabric, InFlight};
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::counters::{AtmSwitchCounters, ElanCounters};
 use crate::device::atm::switched::ArpShared;
 use crate::link::LinkSpec;
-use crate::load::Load;
 use crate::pacing::Line;
+use crate::pdu::Pdu;
 use crate::segment::earlier;
 use calls::Calls;
 use servers::ElanSpec;
@@ -40,7 +40,7 @@ const EARLY: f64 = 0.75;
 
 #[derive(Debug)]
 struct Port {
-    flights: Flights,
+    in_flight: InFlightBoth,
     line: Line,
     discard: Discard,
     /// Checks the headers of the cells that come in.
@@ -49,12 +49,12 @@ struct Port {
 }
 
 impl SwitchPort for Port {
-    fn flights(&mut self) -> &mut Flights {
-        &mut self.flights
+    fn in_flight(&mut self) -> &mut InFlightBoth {
+        &mut self.in_flight
     }
 
-    fn flights_ref(&self) -> &Flights {
-        &self.flights
+    fn in_flight_ref(&self) -> &InFlightBoth {
+        &self.in_flight
     }
 
     fn lost_in_flight(&self, count: u64) {
@@ -68,7 +68,7 @@ impl SwitchPort for Port {
 
 /// A direction of a connection through the switch.
 #[derive(Debug)]
-struct Way {
+struct Leg {
     to: usize,
     /// The headers of its cells there.
     headers: Headers,
@@ -94,7 +94,7 @@ enum UnitState {
 pub(crate) struct AtmSwitch {
     ports: Ports<Port>,
     /// By the port and connection that cells come in by.
-    ways: HashMap<End, Way>,
+    legs: HashMap<End, Leg>,
     /// Its calls, if it has emulated LANs.
     calls: Option<Box<Calls>>,
     /// It passes nothing on.
@@ -104,7 +104,7 @@ pub(crate) struct AtmSwitch {
 impl Fabric for AtmSwitch {
     fn attach(&mut self, number: usize, link: LinkSpec, _switch: usize) {
         let port = Port {
-            flights: Flights::default(),
+            in_flight: InFlightBoth::default(),
             line: link.line(),
             discard: Discard::default(),
             headers: hec::Receiver::default(),
@@ -121,7 +121,7 @@ impl Fabric for AtmSwitch {
             calls.forget(number);
         }
         self.ports.remove(number);
-        self.ways.retain(|(from, _), way| *from != number && way.to != number);
+        self.legs.retain(|(from, _), leg| *from != number && leg.to != number);
     }
 
     fn set_link(&mut self, number: usize, rate: Option<BitRate>, up: bool) {
@@ -170,54 +170,54 @@ impl Fabric for AtmSwitch {
     fn set_switch_alive(&mut self, switch: usize, alive: bool) {
         if switch == 0 && alive == self.dead {
             self.dead = !alive;
-            self.ports.lose_flights();
-            self.ways.values_mut().for_each(|way| way.unit = UnitState::default());
+            self.ports.lose_in_flight();
+            self.legs.values_mut().for_each(|leg| leg.unit = UnitState::default());
             if alive {
                 self.restart_calls();
             }
         }
     }
 
-    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
-        self.ports.enter(from, load, at_ps, self.dead);
+    fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64) {
+        self.ports.enter(from, pdu, at_ps, self.dead);
     }
 
     /// Passes on in the order of arrival at any port.
     fn forward(&mut self, now_ps: u64) -> bool {
         let mut any = false;
-        while let Some((at_ps, from, load)) = self.ports.first_arrived(now_ps) {
-            match load {
-                Load::Cells(CellTrain::Run(run)) => self.pass_run(from, run, at_ps),
-                Load::Cells(CellTrain::Lone(cell)) => self.pass_cell(from, *cell, at_ps),
-                Load::Signal(signal) => self.signalled(from, *signal, at_ps),
-                Load::Frames(_) => {}
+        while let Some((at_ps, from, pdu)) = self.ports.first_arrived(now_ps) {
+            match pdu {
+                Pdu::Cells(CellTrain::Run(run)) => self.pass_run(from, run, at_ps),
+                Pdu::Cells(CellTrain::Lone(cell)) => self.pass_cell(from, *cell, at_ps),
+                Pdu::Signal(signal) => self.signalled(from, *signal, at_ps),
+                Pdu::Frames(_) => {}
             }
             any = true;
         }
         self.poll_calls(now_ps) || any
     }
 
-    fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+    fn due_ps(&self, when: &dyn Fn(&InFlight) -> Option<u64>) -> Option<u64> {
         let calls = self.calls.as_ref().and_then(|calls| calls.due_ps());
         earlier(self.ports.due_ps(when), calls)
     }
 
-    fn to(&mut self, to: usize) -> Option<&mut Flight> {
+    fn to(&mut self, to: usize) -> Option<&mut InFlight> {
         self.ports.to(to)
     }
 }
 
 impl AtmSwitch {
     /// Cells on their way out of a port.
-    pub(super) fn outwards(&self, port: usize) -> Option<&Flight> {
-        Some(&self.ports.get(port)?.flights.outwards)
+    pub(super) fn outwards(&self, port: usize) -> Option<&InFlight> {
+        Some(&self.ports.get(port)?.in_flight.outwards)
     }
 
     /// Connects two ends, both ways.
     fn lead(&mut self, one: End, other: End) {
         for (from, to) in [(one, other), (other, one)] {
-            let way = Way { to: to.0, headers: Headers::of(to.1), unit: UnitState::default() };
-            self.ways.insert(from, way);
+            let leg = Leg { to: to.0, headers: Headers::of(to.1), unit: UnitState::default() };
+            self.legs.insert(from, leg);
         }
     }
 
@@ -256,8 +256,8 @@ impl AtmSwitch {
         if self.takes((from, connection)) {
             return self.serve_run((from, connection), run, at_ps);
         }
-        let Some((way, port)) = self.way(from, connection, arrival.cells) else { return };
-        port.pass(&mut way.unit, way.headers, run, arrival);
+        let Some((leg, port)) = self.leg(from, connection, arrival.cells) else { return };
+        port.pass(&mut leg.unit, leg.headers, run, arrival);
     }
 
     /// Whether a connection ends at a server of the switch.
@@ -284,38 +284,38 @@ impl AtmSwitch {
         if self.takes((from, header.connection)) {
             return self.serve_cell((from, header.connection), &cell, at_ps);
         }
-        let Some((way, port)) = self.way(from, header.connection, 1) else { return };
+        let Some((leg, port)) = self.leg(from, header.connection, 1) else { return };
         let ends = header.payload_type.is_last();
         let arrival = Arrival {
-            begins: way.unit == UnitState::Begins,
+            begins: leg.unit == UnitState::Begins,
             ends,
             cells: 1,
             first_ps: at_ps,
             last_ps: at_ps,
         };
-        let translated = Header { connection: way.headers.connection(), ..header }.emit();
+        let translated = Header { connection: leg.headers.connection(), ..header }.emit();
         cell[..HEADER].copy_from_slice(&translated);
-        let passed = port.admit(&mut way.unit, arrival);
+        let passed = port.admit(&mut leg.unit, arrival);
         if passed.cells > 0 || passed.last_alone {
             port.send(CellTrain::Lone(Box::new(cell)), 1, arrival);
         }
     }
 
     /// The way of a connection, and the port that it leads to.
-    fn way(
+    fn leg(
         &mut self,
         from: usize,
         connection: Connection,
         cells: u64,
-    ) -> Option<(&mut Way, &mut Port)> {
-        let Some(way) = self.ways.get_mut(&(from, connection)) else {
+    ) -> Option<(&mut Leg, &mut Port)> {
+        let Some(leg) = self.legs.get_mut(&(from, connection)) else {
             if let Some(port) = self.ports.get(from) {
                 port.counters.unknown.add(cells);
             }
             return None;
         };
-        let port = self.ports.get_mut(way.to)?;
-        Some((way, port))
+        let port = self.ports.get_mut(leg.to)?;
+        Some((leg, port))
     }
 }
 
@@ -411,7 +411,7 @@ impl Port {
             lone => lone,
         };
         self.counters.out.add(cells);
-        self.flights.outwards.add(out.end_ps, train);
+        self.in_flight.outwards.add(out.end_ps, train);
     }
 }
 

@@ -27,7 +27,7 @@ use linkrate_wire::machine::lane::ClientEvent;
 use super::atm_switch::AtmSwitch;
 use super::atm_switch::servers::ElanSpec;
 use super::vlans::Vlans;
-use super::{Discard, End, Fabric, Flight, GroupSpec, Switch};
+use super::{Discard, End, Fabric, GroupSpec, InFlight, Switch};
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::counters::{AtmSwitchCounters, BridgeCounters, ElanCounters, SwitchCounters};
 use crate::device::atm::assembly::{Assembly, Received};
@@ -36,8 +36,8 @@ use crate::device::atm::switched::ArpShared;
 use crate::frame::WireFrame;
 use crate::lane_unit::LaneUnit;
 use crate::link::LinkSpec;
-use crate::load::Load;
 use crate::pacing::Line;
+use crate::pdu::Pdu;
 use crate::segment::earlier;
 use crate::signal::Signal;
 
@@ -52,7 +52,7 @@ const AGEING: Duration = Duration::from_secs(300);
 const TOPOLOGY_CHANGE: Duration = Duration::from_secs(30);
 
 /// Most stations behind the bridge.
-const MOST_STATIONS: usize = 4096;
+const MAX_STATIONS: usize = 4096;
 
 /// The longest queue before the ATM link of the bridge, in octets of the line.
 const QUEUE_OCTETS: u64 = 1 << 20;
@@ -132,20 +132,22 @@ impl Bridged {
             return false;
         };
         let mut any = false;
-        while let Some((at_ps, load)) =
-            ethernet.to(BRIDGE).and_then(|flight| flight.arrived(now_ps))
+        while let Some((at_ps, pdu)) =
+            ethernet.to(BRIDGE).and_then(|in_flight| in_flight.arrived(now_ps))
         {
             any = true;
-            let Some(burst) = load.into_frames() else { continue };
+            let Some(burst) = pdu.into_frames() else { continue };
             burst.each().for_each(|frame| bridge.take_frame(&frame, at_ps));
             bridge.act(at_ps, atm, ethernet);
         }
-        while let Some((at_ps, load)) = atm.to(BRIDGE).and_then(|flight| flight.arrived(now_ps)) {
+        while let Some((at_ps, pdu)) =
+            atm.to(BRIDGE).and_then(|in_flight| in_flight.arrived(now_ps))
+        {
             any = true;
-            match load {
-                Load::Cells(train) => bridge.take_cells(train, at_ps, ethernet),
-                Load::Signal(signal) => bridge.take_signal(*signal, at_ps),
-                Load::Frames(_) => {}
+            match pdu {
+                Pdu::Cells(train) => bridge.take_cells(train, at_ps, ethernet),
+                Pdu::Signal(signal) => bridge.take_signal(*signal, at_ps),
+                Pdu::Frames(_) => {}
             }
             bridge.act(at_ps, atm, ethernet);
         }
@@ -183,7 +185,7 @@ impl Bridge {
 
     fn learn(&mut self, station: MacAddress, at_ps: u64) {
         let is_known = self.stations.contains_key(&station);
-        if !is_known && self.stations.len() >= MOST_STATIONS {
+        if !is_known && self.stations.len() >= MAX_STATIONS {
             self.shared.counters.not_learnt.add(1);
             return;
         }
@@ -430,9 +432,9 @@ impl Fabric for Bridged {
         }
     }
 
-    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
+    fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64) {
         if let Some(at) = self.at(from) {
-            at.enter(at_switch(from), load, at_ps);
+            at.enter(at_switch(from), pdu, at_ps);
         }
     }
 
@@ -445,7 +447,7 @@ impl Fabric for Bridged {
         any
     }
 
-    fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+    fn due_ps(&self, when: &dyn Fn(&InFlight) -> Option<u64>) -> Option<u64> {
         let to_bridge = earlier(
             self.atm.outwards(BRIDGE).and_then(when),
             self.ethernet.outwards(BRIDGE).and_then(when),
@@ -455,7 +457,7 @@ impl Fabric for Bridged {
         earlier(earlier(switches, to_bridge), bridge)
     }
 
-    fn to(&mut self, to: usize) -> Option<&mut Flight> {
+    fn to(&mut self, to: usize) -> Option<&mut InFlight> {
         self.at(to)?.to(at_switch(to))
     }
 }

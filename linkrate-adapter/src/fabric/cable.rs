@@ -2,22 +2,22 @@
 
 use linkrate_terms::BitRate;
 
-use super::{Fabric, Flight};
+use super::{Fabric, InFlight};
 use crate::link::LinkSpec;
-use crate::load::Load;
+use crate::pdu::Pdu;
 
 /// Both directions of a cable.
 #[derive(Debug, Default)]
 pub(crate) struct Cable {
-    to: [Flight; 2],
+    to: [InFlight; 2],
 }
 
 impl Fabric for Cable {
     fn attach(&mut self, _port: usize, _link: LinkSpec, _switch: usize) {}
 
     fn detach(&mut self, port: usize) {
-        if let Some(flight) = self.to.get_mut(port) {
-            *flight = Flight::default();
+        if let Some(in_flight) = self.to.get_mut(port) {
+            *in_flight = InFlight::default();
         }
     }
 
@@ -25,16 +25,16 @@ impl Fabric for Cable {
 
     /// Both directions are of one cable.
     fn cut(&mut self, _port: usize, now_ps: u64) {
-        self.to.iter_mut().for_each(|flight| flight.cut(now_ps));
+        self.to.iter_mut().for_each(|in_flight| in_flight.cut(now_ps));
     }
 
-    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
-        if let Some(flight) = self.to.get_mut(1 - from.min(1)) {
-            flight.add(at_ps, load);
+    fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64) {
+        if let Some(in_flight) = self.to.get_mut(1 - from.min(1)) {
+            in_flight.add(at_ps, pdu);
         }
     }
 
-    fn to(&mut self, to: usize) -> Option<&mut Flight> {
+    fn to(&mut self, to: usize) -> Option<&mut InFlight> {
         self.to.get_mut(to)
     }
 }

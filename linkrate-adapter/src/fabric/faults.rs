@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::frame::{Burst, WireFrame};
-use crate::load::Load;
+use crate::pdu::Pdu;
 
 /// Faults of one segment, in both directions, each as the share of frames, or of ATM cells, that have
 /// it.
@@ -80,7 +80,7 @@ impl FaultError {
 }
 
 /// Longest delay: a second more than any round trip on Earth.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_DELAY: Duration = Duration::from_secs(10);
 
 impl Faults {
     /// Checks every value.
@@ -106,7 +106,7 @@ impl Faults {
             }
         }
         for (fault, value) in [("delay", self.delay), ("reorder-by", self.reorder_by)] {
-            if value > LONGEST {
+            if value > MAX_DELAY {
                 let value = format!("{value:?}");
                 return Err(FaultError { fault, value, expected: "at most 10 s" });
             }
@@ -175,15 +175,15 @@ impl FaultInjector {
 
     /// Calls `arrives` for what is not lost of a load whose last bit would arrive at `at_ps`, each
     /// part with the time of its last bit.
-    pub(crate) fn pass(&mut self, load: Load, at_ps: u64, mut arrives: impl FnMut(Load, u64)) {
-        match load {
-            load if !self.any || load.is_signal() => arrives(load, at_ps),
-            Load::Frames(burst) => {
+    pub(crate) fn pass(&mut self, pdu: Pdu, at_ps: u64, mut arrives: impl FnMut(Pdu, u64)) {
+        match pdu {
+            pdu if !self.any || pdu.is_signal() => arrives(pdu, at_ps),
+            Pdu::Frames(burst) => {
                 let mut later = |burst: Burst, later_ps| arrives(burst.into(), at_ps + later_ps);
                 burst.each().for_each(|frame| self.pass_one(frame, &mut later));
             }
-            Load::Cells(train) => self.pass_cells(train, at_ps, &mut arrives),
-            Load::Signal(_) => {}
+            Pdu::Cells(train) => self.pass_cells(train, at_ps, &mut arrives),
+            Pdu::Signal(_) => {}
         }
     }
 
@@ -224,7 +224,7 @@ impl FaultInjector {
 }
 
 fn duration_ps(duration: Duration) -> u64 {
-    // at most `LONGEST`
+    // at most `MAX_DELAY`
     duration.as_nanos() as u64 * 1000
 }
 
@@ -236,8 +236,8 @@ mod tests {
         let mut injector = FaultInjector::new(faults);
         let mut out = Vec::new();
         for _ in 0..frames {
-            injector.pass(WireFrame::copied(vec![0; 100]).into(), 0, |load, later_ps| {
-                out.push((load.into_frames().unwrap(), later_ps))
+            injector.pass(WireFrame::copied(vec![0; 100]).into(), 0, |pdu, later_ps| {
+                out.push((pdu.into_frames().unwrap(), later_ps))
             });
         }
         out

@@ -11,10 +11,10 @@ use linkrate_wire::link::LinkLaw;
 
 use super::router::Router;
 use super::vlans::Vlans;
-use super::{Fabric, Flight, GroupPort, GroupSpec, Switch};
+use super::{Fabric, GroupPort, GroupSpec, InFlight, Switch};
 use crate::counters::SwitchCounters;
 use crate::link::LinkSpec;
-use crate::load::Load;
+use crate::pdu::Pdu;
 use crate::segment::earlier;
 
 /// The port of both switches that leads to the other one.
@@ -76,15 +76,15 @@ impl Joined {
     fn carry(&mut self, from: usize, now_ps: u64) -> bool {
         let mut any = false;
         let mut out = Vec::new();
-        while let Some((at_ps, load)) =
-            self.switches[from].to(BETWEEN).and_then(|flight| flight.arrived(now_ps))
+        while let Some((at_ps, pdu)) =
+            self.switches[from].to(BETWEEN).and_then(|in_flight| in_flight.arrived(now_ps))
         {
             any = true;
             let Some(router) = &mut self.router else {
-                self.switches[1 - from].enter(BETWEEN, load, at_ps);
+                self.switches[1 - from].enter(BETWEEN, pdu, at_ps);
                 continue;
             };
-            let Some(burst) = load.into_frames() else { continue };
+            let Some(burst) = pdu.into_frames() else { continue };
             burst.each().for_each(|frame| router.take(from, frame, at_ps, &mut out));
             for (to, frame) in out.drain(..) {
                 self.switches[to].enter(BETWEEN, frame.into(), at_ps);
@@ -149,9 +149,9 @@ impl Fabric for Joined {
         }
     }
 
-    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
+    fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64) {
         if let Some(port) = self.port(from) {
-            self.switches[port.switch].enter(at_switch(from), load, at_ps);
+            self.switches[port.switch].enter(at_switch(from), pdu, at_ps);
         }
     }
 
@@ -170,14 +170,14 @@ impl Fabric for Joined {
         }
     }
 
-    fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+    fn due_ps(&self, when: &dyn Fn(&InFlight) -> Option<u64>) -> Option<u64> {
         let of =
             |switch: &Switch| earlier(switch.due_ps(when), switch.outwards(BETWEEN).and_then(when));
         let [one, other] = &self.switches;
         earlier(of(one), of(other))
     }
 
-    fn to(&mut self, to: usize) -> Option<&mut Flight> {
+    fn to(&mut self, to: usize) -> Option<&mut InFlight> {
         let switch = self.port(to)?.switch;
         self.switches[switch].to(at_switch(to))
     }

@@ -1,22 +1,22 @@
 //! The ports of a switch, each with what is under way from and to its device.
 
-use super::Flight;
-use crate::load::Load;
+use super::InFlight;
+use crate::pdu::Pdu;
 
 /// What is under way on the link of a port.
 #[derive(Debug, Default)]
-pub(super) struct Flights {
+pub(super) struct InFlightBoth {
     /// From the port's device, until the switch takes it.
-    pub(super) inwards: Flight,
+    pub(super) inwards: InFlight,
     /// To the port's device.
-    pub(super) outwards: Flight,
+    pub(super) outwards: InFlight,
 }
 
 /// A port of a switch.
 pub(super) trait SwitchPort {
-    fn flights(&mut self) -> &mut Flights;
+    fn in_flight(&mut self) -> &mut InFlightBoth;
 
-    fn flights_ref(&self) -> &Flights;
+    fn in_flight_ref(&self) -> &InFlightBoth;
 
     /// Frames or cells were lost on the way to the switch.
     fn lost_in_flight(&self, count: u64);
@@ -68,14 +68,14 @@ impl<P: SwitchPort> Ports<P> {
     }
 
     /// Takes what has left the device of port `from` by `at_ps`. A dead switch takes nothing.
-    pub(super) fn enter(&mut self, from: usize, load: Load, at_ps: u64, dead: bool) {
+    pub(super) fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64, dead: bool) {
         let Some(port) = self.get_mut(from) else { return };
         if dead {
-            port.lost_dead(load.count());
+            port.lost_dead(pdu.count());
             return;
         }
-        port.flights().inwards.add(at_ps, load);
-        match port.flights().inwards.take_dropped() {
+        port.in_flight().inwards.add(at_ps, pdu);
+        match port.in_flight().inwards.take_dropped() {
             0 => {}
             dropped => port.lost_in_flight(dropped),
         }
@@ -84,7 +84,7 @@ impl<P: SwitchPort> Ports<P> {
     /// The link of a port has no carrier from `now_ps` on.
     pub(super) fn cut(&mut self, number: usize, now_ps: u64) {
         let Some(port) = self.get_mut(number) else { return };
-        let Flights { inwards, outwards } = port.flights();
+        let InFlightBoth { inwards, outwards } = port.in_flight();
         inwards.cut(now_ps);
         outwards.cut(now_ps);
         let dropped = inwards.take_dropped();
@@ -92,28 +92,28 @@ impl<P: SwitchPort> Ports<P> {
     }
 
     /// Everything under way is lost: the switch ends or begins its life.
-    pub(super) fn lose_flights(&mut self) {
-        self.0.iter_mut().flatten().for_each(|port| *port.flights() = Flights::default());
+    pub(super) fn lose_in_flight(&mut self) {
+        self.0.iter_mut().flatten().for_each(|port| *port.in_flight() = InFlightBoth::default());
     }
 
     /// What came first by `now_ps` at any port, as time, port and load.
-    pub(super) fn first_arrived(&mut self, now_ps: u64) -> Option<(u64, usize, Load)> {
+    pub(super) fn first_arrived(&mut self, now_ps: u64) -> Option<(u64, usize, Pdu)> {
         let ports = self.0.iter().enumerate().filter_map(|(number, port)| {
-            Some((port.as_ref()?.flights_ref().inwards.first_ps()?, number))
+            Some((port.as_ref()?.in_flight_ref().inwards.first_ps()?, number))
         });
         let (at_ps, from) = ports.min().filter(|(at_ps, _)| *at_ps <= now_ps)?;
-        let (_, load) = self.get_mut(from)?.flights().inwards.arrived(now_ps)?;
-        Some((at_ps, from, load))
+        let (_, pdu) = self.get_mut(from)?.in_flight().inwards.arrived(now_ps)?;
+        Some((at_ps, from, pdu))
     }
 
     /// The earliest time that `when` says for what came in by a port.
-    pub(super) fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+    pub(super) fn due_ps(&self, when: &dyn Fn(&InFlight) -> Option<u64>) -> Option<u64> {
         let ports = self.0.iter().flatten();
-        ports.filter_map(|port| when(&port.flights_ref().inwards)).min()
+        ports.filter_map(|port| when(&port.in_flight_ref().inwards)).min()
     }
 
     /// What is on its way to the device of a port.
-    pub(super) fn to(&mut self, to: usize) -> Option<&mut Flight> {
-        Some(&mut self.get_mut(to)?.flights().outwards)
+    pub(super) fn to(&mut self, to: usize) -> Option<&mut InFlight> {
+        Some(&mut self.get_mut(to)?.in_flight().outwards)
     }
 }

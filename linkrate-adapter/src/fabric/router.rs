@@ -19,7 +19,7 @@ pub const WAITING: usize = 64;
 /// Stations that the router asks for or knows, at most.
 const STATIONS: usize = 1024;
 /// The time between two requests for one station (RFC 1122, 2.3.2.1).
-const PATIENCE_PS: u64 = 1_000_000_000_000;
+const TIMEOUT_PS: u64 = 1_000_000_000_000;
 
 /// A station, as far as it is known.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Router {
                 if waiting.len() < WAITING {
                     waiting.push(frame);
                 }
-                if first || at_ps.saturating_sub(*asked_ps) > PATIENCE_PS {
+                if first || at_ps.saturating_sub(*asked_ps) > TIMEOUT_PS {
                     *asked_ps = at_ps;
                     let request = Arp::request(source, address);
                     out.push((side, message(MacAddress::BROADCAST, source.hardware, request)));
@@ -179,16 +179,16 @@ mod tests {
         assert_eq!((arp.target.ip, arp.sender.ip), (SUT.ip, router.sides[0].ip));
         // no second request within a second
         assert_eq!(taken(&mut router, 1, packet(64), 6), []);
-        assert_eq!(taken(&mut router, 1, packet(64), PATIENCE_PS + 6).len(), 1);
+        assert_eq!(taken(&mut router, 1, packet(64), TIMEOUT_PS + 6).len(), 1);
         let reply = message(arp.sender.hardware, SUT.hardware, arp.answer(SUT.hardware).unwrap());
-        let released = taken(&mut router, 0, reply, PATIENCE_PS + 7);
+        let released = taken(&mut router, 0, reply, TIMEOUT_PS + 7);
         assert_eq!(released.len(), 3);
         let (side, frame) = &released[0];
         assert_eq!((*side, destination(frame)), (0, Some(SUT.hardware)));
         assert!(Headers::parse(frame).unwrap().network_checksum_verifies(frame));
-        assert_eq!(taken(&mut router, 1, packet(64), PATIENCE_PS + 8).len(), 1);
+        assert_eq!(taken(&mut router, 1, packet(64), TIMEOUT_PS + 8).len(), 1);
         // the last hop
-        assert_eq!(taken(&mut router, 1, packet(1), PATIENCE_PS + 9), []);
+        assert_eq!(taken(&mut router, 1, packet(1), TIMEOUT_PS + 9), []);
     }
 
     #[test]

@@ -12,16 +12,16 @@ use linkrate_wire::frame::link::{Addresses, TagControl, retagged};
 use linkrate_wire::frame::{Cast, MacAddress};
 use linkrate_wire::lro::{Parts, Row};
 
-use super::ports::{Flights, Ports, SwitchPort};
+use super::ports::{InFlightBoth, Ports, SwitchPort};
 use super::vlans::{Tagging, Vlans};
-use super::{Fabric, Flight};
+use super::{Fabric, InFlight};
 use crate::aggregate::membership::{Message, PortLink};
 use crate::clock::PS_PER_NS;
 use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
 use crate::link::LinkSpec;
-use crate::load::Load;
 use crate::pacing::Line;
+use crate::pdu::Pdu;
 use crate::segment::earlier;
 use groups::{GroupSpec, Groups, Left};
 
@@ -34,7 +34,7 @@ const QUEUE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 struct Port {
-    flights: Flights,
+    in_flight: InFlightBoth,
     line: Line,
     /// No frame leaves before: it could overtake one of its flow that waits before another port.
     not_before_ps: u64,
@@ -46,12 +46,12 @@ struct Port {
 }
 
 impl SwitchPort for Port {
-    fn flights(&mut self) -> &mut Flights {
-        &mut self.flights
+    fn in_flight(&mut self) -> &mut InFlightBoth {
+        &mut self.in_flight
     }
 
-    fn flights_ref(&self) -> &Flights {
-        &self.flights
+    fn in_flight_ref(&self) -> &InFlightBoth {
+        &self.in_flight
     }
 
     fn lost_in_flight(&self, count: u64) {
@@ -65,7 +65,7 @@ impl SwitchPort for Port {
 
 /// Where an address is: behind a port, or behind a group of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Egress {
     Port(usize),
     Group(usize),
 }
@@ -78,7 +78,7 @@ type Tags = (u16, Option<TagControl>);
 struct Recent {
     addresses: Addresses,
     vlan: u16,
-    to: Way,
+    to: Egress,
     at_ps: u64,
     changes: u64,
 }
@@ -91,7 +91,7 @@ const RECENT_PS: u64 = 1_000_000_000_000;
 pub(crate) struct Switch {
     ports: Ports<Port>,
     /// Way and time by VLAN and address.
-    table: HashMap<(u16, MacAddress), (Way, u64)>,
+    table: HashMap<(u16, MacAddress), (Egress, u64)>,
     groups: Groups,
     /// What the groups were told to be, by number.
     specs: BTreeMap<usize, GroupSpec>,
@@ -109,8 +109,8 @@ impl Fabric for Switch {
         let line = link.line();
         let queue_ps = line.time_ps(QUEUE_BYTES);
         let (vlans, counters) = (Vlans::default(), Arc::default());
-        let (flights, recent, not_before_ps) = (Flights::default(), None, 0);
-        let port = Port { flights, line, not_before_ps, queue_ps, vlans, counters, recent };
+        let (in_flight, recent, not_before_ps) = (InFlightBoth::default(), None, 0);
+        let port = Port { in_flight, line, not_before_ps, queue_ps, vlans, counters, recent };
         self.ports.put(number, port);
         self.link_changed(number, PortLink { up: true, rate: link.rate });
     }
@@ -119,7 +119,7 @@ impl Fabric for Switch {
     fn detach(&mut self, number: usize) {
         self.changes += 1;
         self.ports.remove(number);
-        self.forget(Way::Port(number));
+        self.forget(Egress::Port(number));
         self.link_changed(number, PortLink { up: false, rate: None });
     }
 
@@ -131,7 +131,7 @@ impl Fabric for Switch {
         self.link_changed(number, PortLink { up, rate });
         if !up {
             // the stations behind it may be reached by another port now (802.1Q, 17.29.4)
-            self.forget(Way::Port(number));
+            self.forget(Egress::Port(number));
             self.changes += 1;
         }
     }
@@ -142,7 +142,7 @@ impl Fabric for Switch {
 
     fn set_group(&mut self, number: usize, spec: GroupSpec) {
         self.changes += 1;
-        self.forget(Way::Group(number));
+        self.forget(Egress::Group(number));
         if spec.ports.is_empty() {
             // its ports are ports like others again
             self.specs.remove(&number);
@@ -151,7 +151,7 @@ impl Fabric for Switch {
         }
         self.specs.insert(number, spec.clone());
         for of in &spec.ports {
-            self.forget(Way::Port(of.port));
+            self.forget(Egress::Port(of.port));
         }
         let mut out = Vec::new();
         self.groups.set(number, spec, self.now_ps, &mut out);
@@ -161,7 +161,7 @@ impl Fabric for Switch {
     /// Changes the VLANs of a port. The switch forgets the addresses behind it.
     fn set_vlans(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
         self.changes += 1;
-        self.forget(self.groups.of(number).map_or(Way::Port(number), Way::Group));
+        self.forget(self.groups.of(number).map_or(Egress::Port(number), Egress::Group));
         if let Some(port) = self.ports.get_mut(number) {
             port.vlans = vlans;
             port.counters = counters;
@@ -174,8 +174,8 @@ impl Fabric for Switch {
         }
     }
 
-    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
-        self.ports.enter(from, load, at_ps, self.dead);
+    fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64) {
+        self.ports.enter(from, pdu, at_ps, self.dead);
     }
 
     /// Forwards in the order of arrival at any port.
@@ -185,9 +185,9 @@ impl Fabric for Switch {
             return false;
         }
         let mut any = false;
-        while let Some((at_ps, from, load)) = self.ports.first_arrived(now_ps) {
+        while let Some((at_ps, from, pdu)) = self.ports.first_arrived(now_ps) {
             any = true;
-            let Some(burst) = load.into_frames() else { continue };
+            let Some(burst) = pdu.into_frames() else { continue };
             if burst.is_damaged() {
                 // store and forward: the check sequence comes before all other checks
                 if let Some(port) = self.ports.get(from) {
@@ -204,7 +204,7 @@ impl Fabric for Switch {
         any
     }
 
-    fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+    fn due_ps(&self, when: &dyn Fn(&InFlight) -> Option<u64>) -> Option<u64> {
         if self.dead {
             return None;
         }
@@ -212,7 +212,7 @@ impl Fabric for Switch {
         earlier(frames, self.groups.due_ps())
     }
 
-    fn to(&mut self, to: usize) -> Option<&mut Flight> {
+    fn to(&mut self, to: usize) -> Option<&mut InFlight> {
         self.ports.to(to)
     }
 }
@@ -224,16 +224,16 @@ impl Switch {
     }
 
     /// Frames on their way out of a port.
-    pub(super) fn outwards(&self, port: usize) -> Option<&Flight> {
-        Some(&self.ports.get(port)?.flights.outwards)
+    pub(super) fn outwards(&self, port: usize) -> Option<&InFlight> {
+        Some(&self.ports.get(port)?.in_flight.outwards)
     }
 
-    /// Ends or begins the switch's life. What it learnt and held is lost, and its groups begin anew.
+    /// Ends or begins the switch's life. What it learnt and held is lost, and its groups begin again.
     fn set_alive(&mut self, alive: bool) {
         self.dead = !alive;
         self.changes += 1;
         self.table.clear();
-        self.ports.lose_flights();
+        self.ports.lose_in_flight();
         if alive {
             for (number, spec) in std::mem::take(&mut self.specs) {
                 self.groups.forget(number);
@@ -276,13 +276,13 @@ impl Switch {
         for (to, frame) in messages {
             let Some(port) = self.ports.get_mut(to) else { continue };
             let out = port.line.occupy_first(at_ps, frame.len());
-            port.flights.outwards.add(out.end_ps, WireFrame::copied(frame));
+            port.in_flight.outwards.add(out.end_ps, WireFrame::copied(frame));
         }
     }
 
     /// Forgets the addresses behind a port or a group.
-    fn forget(&mut self, gone: Way) {
-        self.table.retain(|_, (way, _)| *way != gone);
+    fn forget(&mut self, gone: Egress) {
+        self.table.retain(|_, (egress, _)| *egress != gone);
     }
 
     /// Forwards frames that came together. Segments of one superframe have the same addresses, so that
@@ -290,7 +290,7 @@ impl Switch {
     fn forward_burst(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if burst.is_cut()
             && burst.frames() > 1
-            && let Some((to, tags)) = self.way_together(from, &burst, at_ps)
+            && let Some((to, tags)) = self.egress_together(from, &burst, at_ps)
         {
             self.queue_burst(to, burst, tags, at_ps);
         } else {
@@ -299,15 +299,15 @@ impl Switch {
     }
 
     /// The port that segments of one superframe leave by, if that is known without a look at each.
-    fn way_together(&mut self, from: usize, burst: &Burst, at_ps: u64) -> Option<(usize, Tags)> {
+    fn egress_together(&mut self, from: usize, burst: &Burst, at_ps: u64) -> Option<(usize, Tags)> {
         if self.groups.of(from).is_some() && !self.groups.collects(from) {
             return None;
         }
         let addresses = Addresses::of(burst.head())?;
         let Recent { vlan, to, .. } = self.recent(from, addresses, at_ps)?;
         let to = match to {
-            Way::Port(port) => port,
-            Way::Group(group) => self.groups.choose_together(group, burst, at_ps)?,
+            Egress::Port(port) => port,
+            Egress::Group(group) => self.groups.choose_together(group, burst, at_ps)?,
         };
         Some((to, (vlan, addresses.tag)))
     }
@@ -352,7 +352,7 @@ impl Switch {
         };
         let counters = Arc::clone(&port.counters);
         let tags = (vlan, tag);
-        let came = group.map_or(Way::Port(from), Way::Group);
+        let came = group.map_or(Egress::Port(from), Egress::Group);
         if source.cast() == Cast::Unicast {
             self.learn((vlan, source), came, at_ps);
         }
@@ -377,33 +377,33 @@ impl Switch {
                     }
                 }
                 // a group gets one copy, by the port that balancing chooses
-                for to in self.groups.numbers().filter(|to| Way::Group(*to) != came) {
-                    self.send(Way::Group(to), frame.clone(), tags, at_ps);
+                for to in self.groups.numbers().filter(|to| Egress::Group(*to) != came) {
+                    self.send(Egress::Group(to), frame.clone(), tags, at_ps);
                 }
             }
         }
     }
 
     /// Queues a frame before the port that leads to `to`.
-    fn send(&mut self, to: Way, frame: WireFrame, tags: Tags, at_ps: u64) {
+    fn send(&mut self, to: Egress, frame: WireFrame, tags: Tags, at_ps: u64) {
         let port = match to {
-            Way::Port(port) => Some(port),
-            Way::Group(group) => self.groups.choose(group, frame.head(), frame.len(), at_ps),
+            Egress::Port(port) => Some(port),
+            Egress::Group(group) => self.groups.choose(group, frame.head(), frame.len(), at_ps),
         };
         if let Some(port) = port {
             self.queue(port, frame, tags, at_ps);
         }
     }
 
-    fn learn(&mut self, key: (u16, MacAddress), way: Way, now_ps: u64) {
+    fn learn(&mut self, key: (u16, MacAddress), egress: Egress, now_ps: u64) {
         if self.table.len() >= ADDRESSES && !self.table.contains_key(&key) {
             self.table.retain(|_, (_, seen_ps)| now_ps.saturating_sub(*seen_ps) < AGEING_PS);
             self.changes += 1;
         }
         // a full table learns nothing more, and floods
         if self.table.len() < ADDRESSES || self.table.contains_key(&key) {
-            let before = self.table.insert(key, (way, now_ps));
-            self.changes += u64::from(before.is_none_or(|(before, _)| before != way));
+            let before = self.table.insert(key, (egress, now_ps));
+            self.changes += u64::from(before.is_none_or(|(before, _)| before != egress));
         }
     }
 
@@ -416,7 +416,7 @@ impl Switch {
         let as_it_came = tagging.is_some_and(|tagging| wanted_tag(tagging, tags).is_none());
         if as_it_came && !port.line.takes_time() {
             let out = port.line.occupy(at_ps.max(port.not_before_ps), 0);
-            port.flights.outwards.add(out.end_ps, burst);
+            port.in_flight.outwards.add(out.end_ps, burst);
         } else {
             burst.each().for_each(|frame| self.queue(to, frame, tags, at_ps));
         }
@@ -440,7 +440,7 @@ impl Switch {
         }
         let out = port.line.occupy(ready_ps, frame.len());
         port.counters.transit_ns.add(out.end_ps.saturating_sub(at_ps) / PS_PER_NS);
-        port.flights.outwards.add(out.end_ps, frame);
+        port.in_flight.outwards.add(out.end_ps, frame);
     }
 }
 

@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering;
 use linkrate_sys::tap;
 
 use super::InterfaceShared;
-use super::lane::Lane;
+use super::queue_pair::QueuePair;
 use super::rings::{RxDescriptor, TxDescriptor};
 use super::tap_io::{self, Packet};
 use super::thread_counters::ThreadCounters;
-use crate::aggregate::team::Team;
+use crate::aggregate::driver::AggregateDriver;
 use crate::frame::Block;
 use crate::pool::Pool;
 
@@ -86,7 +86,7 @@ impl HostEnd {
         };
         match self.writes.ring(&self.tap, batch.len()) {
             Some(ring) => {
-                let pieces = batch.chunks(tap::WriteRing::MOST);
+                let pieces = batch.chunks(tap::WriteRing::MAX_PACKETS);
                 pieces.for_each(|piece| ring.write(piece, |_, result| written(result)));
             }
             None => batch.iter().for_each(|packet| written(tap::write_packet(&self.tap, packet))),
@@ -147,18 +147,18 @@ impl Writes {
 
 /// Where a driver's packets go.
 #[derive(Debug)]
-pub(crate) enum Outlet {
+pub(crate) enum TxSink {
     /// To one port.
-    Port(Box<Lane>),
+    Port(Box<QueuePair>),
     /// To the ports of an aggregate.
-    Aggregate(Box<Team>),
+    Aggregate(Box<AggregateDriver>),
 }
 
 /// A driver.
 #[derive(Debug)]
 pub(crate) struct Driver {
     host: HostEnd,
-    pub(crate) outlet: Outlet,
+    pub(crate) sink: TxSink,
     /// The interface of the host.
     interface: Arc<InterfaceShared>,
     /// A packet of the host can be posted, or kept for a port.
@@ -170,10 +170,10 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// The driver between a queue of a TAP and `outlet`.
-    pub(crate) fn new(tap: OwnedFd, outlet: Outlet, interface: Arc<InterfaceShared>) -> Self {
+    /// The driver between a queue of a TAP and `sink`.
+    pub(crate) fn new(tap: OwnedFd, sink: TxSink, interface: Arc<InterfaceShared>) -> Self {
         let host = HostEnd::new(tap);
-        Self { host, outlet, interface, had_room: true, watched: true, broken: false }
+        Self { host, sink, interface, had_room: true, watched: true, broken: false }
     }
 
     /// Lets its packets be counted there from now on.
@@ -191,9 +191,9 @@ impl Driver {
         if self.broken {
             return 0;
         }
-        let moved = match &mut self.outlet {
-            Outlet::Port(lane) => poll_port(&mut self.host, lane),
-            Outlet::Aggregate(team) => team.poll(&mut self.host),
+        let moved = match &mut self.sink {
+            TxSink::Port(queue_pair) => poll_port(&mut self.host, queue_pair),
+            TxSink::Aggregate(aggregate_driver) => aggregate_driver.poll(&mut self.host),
         };
         moved.unwrap_or_else(|_| {
             self.fail();
@@ -209,17 +209,19 @@ impl Driver {
 
     /// The driver thread spent its budget.
     pub(crate) fn budget_spent(&self) {
-        match &self.outlet {
-            Outlet::Port(lane) => lane.budget_spent(),
-            Outlet::Aggregate(team) => team.lanes().for_each(Lane::budget_spent),
+        match &self.sink {
+            TxSink::Port(queue_pair) => queue_pair.budget_spent(),
+            TxSink::Aggregate(aggregate_driver) => {
+                aggregate_driver.queue_pairs().for_each(QueuePair::budget_spent)
+            }
         }
     }
 
     /// The driver thread is about to sleep.
     pub(crate) fn will_sleep(&mut self) {
-        self.had_room = match &mut self.outlet {
-            Outlet::Port(lane) => lane.will_sleep(),
-            Outlet::Aggregate(team) => team.will_sleep(),
+        self.had_room = match &mut self.sink {
+            TxSink::Port(queue_pair) => queue_pair.will_sleep(),
+            TxSink::Aggregate(aggregate_driver) => aggregate_driver.will_sleep(),
         };
     }
 
@@ -234,64 +236,66 @@ impl Driver {
     /// Whether there is still nothing to do, after the thread has said that it will sleep.
     pub(crate) fn is_idle(&self) -> bool {
         self.broken
-            || match &self.outlet {
-                Outlet::Port(lane) => lane.is_idle(),
-                Outlet::Aggregate(team) => team.is_idle(),
+            || match &self.sink {
+                TxSink::Port(queue_pair) => queue_pair.is_idle(),
+                TxSink::Aggregate(aggregate_driver) => aggregate_driver.is_idle(),
             }
     }
 
     /// When the driver must be polled even if nothing arrives and nothing is sent, CLOCK_MONOTONIC ns.
     pub(crate) fn due_ns(&self) -> Option<u64> {
-        match &self.outlet {
-            Outlet::Port(_) => None,
-            Outlet::Aggregate(team) => team.due_ns(),
+        match &self.sink {
+            TxSink::Port(_) => None,
+            TxSink::Aggregate(aggregate_driver) => aggregate_driver.due_ns(),
         }
     }
 
     /// The driver thread is awake again, `readable` if because of this TAP.
     pub(crate) fn woken(&mut self, readable: bool) {
         self.host.may_have |= readable;
-        match &mut self.outlet {
-            Outlet::Port(lane) => lane.woken(),
-            Outlet::Aggregate(team) => team.lanes().for_each(Lane::woken),
+        match &mut self.sink {
+            TxSink::Port(queue_pair) => queue_pair.woken(),
+            TxSink::Aggregate(aggregate_driver) => {
+                aggregate_driver.queue_pairs().for_each(QueuePair::woken)
+            }
         }
     }
 }
 
 /// Moves packets between a TAP and one port. Says how many.
-fn poll_port(host: &mut HostEnd, lane: &mut Lane) -> io::Result<usize> {
+fn poll_port(host: &mut HostEnd, queue_pair: &mut QueuePair) -> io::Result<usize> {
     let mut received = 0;
     while received < WEIGHT {
-        let Some(descriptor) = lane.pop() else { break };
+        let Some(descriptor) = queue_pair.pop() else { break };
         received += 1;
         host.queue(descriptor);
     }
     if received > 0 {
-        lane.hand_up(host)?;
-        lane.received(received);
+        queue_pair.hand_up(host)?;
+        queue_pair.received(received);
         // what the host sends in return, acknowledgements above all, is in the TAP by now
         host.may_have = true;
     }
-    let waited = lane.post_waiting();
-    let is_recalled = lane.is_recalled();
-    host.may_have |= is_recalled;
+    let waited = queue_pair.post_waiting();
+    let is_revoking = queue_pair.is_revoking();
+    host.may_have |= is_revoking;
     let mut sent = 0;
-    while host.may_have && sent < WEIGHT && lane.takes() {
+    while host.may_have && sent < WEIGHT && queue_pair.takes() {
         let Some(descriptor) = host.read()? else {
             host.may_have = false;
             break;
         };
-        if lane.steers()
-            && let Some(update) = lane.steering(&descriptor)
+        if queue_pair.steers()
+            && let Some(update) = queue_pair.steering(&descriptor)
         {
-            lane.steer(update);
+            queue_pair.steer(update);
         }
-        lane.send(descriptor);
+        queue_pair.send(descriptor);
         sent += 1;
     }
-    if is_recalled && !(host.may_have && lane.takes()) {
-        lane.give_up();
+    if is_revoking && !(host.may_have && queue_pair.takes()) {
+        queue_pair.revoke();
     }
-    lane.end_batch();
+    queue_pair.end_batch();
     Ok(received + waited + sent)
 }

@@ -15,20 +15,20 @@ use linkrate_terms::CpuSet;
 use linkrate_terms::driver_counts::DriverCounts;
 use linkrate_terms::measurement::ThreadTime;
 
-use super::driver::{Driver, Outlet};
-use super::lane::Lane;
-use super::napi::{Napi, Priority, Told};
+use super::doorbell::ThreadDoorbell;
+use super::driver::{Driver, TxSink};
+use super::napi::{Napi, Priority, ReportedPriority};
+use super::queue_pair::QueuePair;
 use super::thread_counters::ThreadCounters;
-use super::waker::Waker;
 use crate::AdapterError;
-use crate::aggregate::team::Team;
+use crate::aggregate::driver::AggregateDriver;
 use crate::threads::Thread;
 
 /// The number of the interrupt in the wait; queues have others.
 const INTERRUPT: u64 = 0;
 
 /// How long a driver thread may take to let a queue go.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a driver thread is told.
 #[derive(Debug)]
@@ -37,12 +37,13 @@ enum Command {
     Add(u64, Box<Driver>),
     /// The queue of that number is gone; the answer says that the thread holds nothing of it.
     Remove(u64, SyncSender<()>),
-    /// The queue of that number, of an aggregate, gets this lane of its port of that number.
-    AddLane(u64, usize, Box<Lane>),
+    /// The queue of that number, of an aggregate, gets this queue pair of its port of that number.
+    AddQueuePair(u64, usize, Box<QueuePair>),
     /// Whether everything that the queue of that number, of an aggregate, posted to that port has left.
     IsDrained(u64, usize, SyncSender<bool>),
-    /// The queue of that number, of an aggregate, loses the lane of that port; the answer as above.
-    RemoveLane(u64, usize, SyncSender<()>),
+    /// The queue of that number, of an aggregate, loses the queue pair of that port; the answer as
+    /// above.
+    RemoveQueuePair(u64, usize, SyncSender<()>),
     /// The end.
     End,
 }
@@ -51,15 +52,19 @@ enum Command {
 #[derive(Debug)]
 struct DriverThread {
     commands: Sender<Command>,
-    interrupt: Arc<Waker>,
+    interrupt: Arc<ThreadDoorbell>,
     /// What the thread counts.
     counters: Arc<ThreadCounters>,
     thread: Thread,
 }
 
 impl DriverThread {
-    fn start(cpu: u32, shares_device_cpus: bool, told: Arc<Told>) -> Result<Self, AdapterError> {
-        let interrupt = Arc::new(Waker::new()?);
+    fn start(
+        cpu: u32,
+        shares_device_cpus: bool,
+        report: Arc<ReportedPriority>,
+    ) -> Result<Self, AdapterError> {
+        let interrupt = Arc::new(ThreadDoorbell::new()?);
         let (commands, received) = channel();
         let epoll = Epoll::new()?;
         epoll.add(interrupt.as_fd(), INTERRUPT, Watch::Always)?;
@@ -77,22 +82,22 @@ impl DriverThread {
             sched::set_affinity(sched::current_thread(), &cpus).map_err(io::Error::other)?;
             sched::set_timer_slack_ns(1).map_err(io::Error::other)?;
             let napi = Napi::begin(shares_device_cpus);
-            told.told(napi.priority());
+            report.report(napi.priority());
             poll.run(napi)
         })?;
         Ok(Self { commands, interrupt, counters, thread })
     }
 
-    fn tell(&self, command: Command) -> bool {
-        let told = self.commands.send(command).is_ok();
+    fn send_command(&self, command: Command) -> bool {
+        let report = self.commands.send(command).is_ok();
         self.interrupt.ring();
-        told
+        report
     }
 }
 
 impl Drop for DriverThread {
     fn drop(&mut self) {
-        self.tell(Command::End);
+        self.send_command(Command::End);
         // no caller is left to tell
         let _ = self.thread.join();
     }
@@ -109,7 +114,7 @@ struct All {
     queues: AtomicUsize,
     /// The number of the next queue in the wait of its thread.
     numbers: AtomicU64,
-    told: Arc<Told>,
+    told: Arc<ReportedPriority>,
 }
 
 /// A queue in the hands of a driver thread. It leaves with this handle.
@@ -134,11 +139,11 @@ impl DriverThreads {
     /// # Errors
     /// A thread cannot be started or placed.
     pub fn start(cpus: &CpuSet, shares_device_cpus: bool) -> Result<Self, AdapterError> {
-        let told = Arc::new(Told::default());
-        let start = |cpu| DriverThread::start(cpu, shares_device_cpus, Arc::clone(&told));
+        let report = Arc::new(ReportedPriority::default());
+        let start = |cpu| DriverThread::start(cpu, shares_device_cpus, Arc::clone(&report));
         let threads = cpus.iter().map(start).collect::<Result<_, _>>()?;
         let (queues, numbers) = (AtomicUsize::new(0), AtomicU64::new(INTERRUPT + 1));
-        Ok(Self(Arc::new(All { threads, queues, numbers, told })))
+        Ok(Self(Arc::new(All { threads, queues, numbers, told: report })))
     }
 
     /// CPU time of each thread so far.
@@ -166,7 +171,7 @@ impl DriverThreads {
     }
 
     /// The thread for the next queue, and that thread's interrupt.
-    pub(crate) fn next(&self) -> (usize, Arc<Waker>) {
+    pub(crate) fn next(&self) -> (usize, Arc<ThreadDoorbell>) {
         let thread = self.0.queues.fetch_add(1, Ordering::Relaxed) % self.0.threads.len().max(1);
         (thread, Arc::clone(&self.0.threads[thread].interrupt))
     }
@@ -175,7 +180,7 @@ impl DriverThreads {
     pub(crate) fn add(&self, thread: usize, mut driver: Driver) -> Polled {
         driver.count_in(Arc::clone(&self.0.threads[thread].counters));
         let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
-        self.0.threads[thread].tell(Command::Add(number, Box::new(driver)));
+        self.0.threads[thread].send_command(Command::Add(number, Box::new(driver)));
         Polled { all: Arc::clone(&self.0), thread, number }
     }
 }
@@ -189,40 +194,47 @@ impl Polled {
 
 impl Polled {
     /// Wakes the thread.
-    pub(crate) fn interrupt(&self) -> &Arc<Waker> {
+    pub(crate) fn interrupt(&self) -> &Arc<ThreadDoorbell> {
         &self.all.threads[self.thread].interrupt
     }
 
-    /// Gives the queue, of an aggregate, the lane of its port `member`.
-    pub(crate) fn add_lane(&self, member: usize, lane: Lane) {
-        self.all.threads[self.thread].tell(Command::AddLane(self.number, member, Box::new(lane)));
+    /// Gives the queue, of an aggregate, the queue pair of its port `member`.
+    pub(crate) fn add_queue_pair(&self, member: usize, queue_pair: QueuePair) {
+        self.all.threads[self.thread].send_command(Command::AddQueuePair(
+            self.number,
+            member,
+            Box::new(queue_pair),
+        ));
     }
 
-    /// Takes the lane of port `member` from the queue, of an aggregate.
-    pub(crate) fn remove_lane(&self, member: usize) {
-        self.tell_and_wait(|answer| Command::RemoveLane(self.number, member, answer));
+    /// Takes the queue pair of port `member` from the queue, of an aggregate.
+    pub(crate) fn remove_queue_pair(&self, member: usize) {
+        self.send_and_wait(|answer| Command::RemoveQueuePair(self.number, member, answer));
     }
 
     /// Whether everything that the queue, of an aggregate, posted to port `member` has left.
     pub(crate) fn is_drained(&self, member: usize) -> bool {
         let (answer, answered) = sync_channel(1);
-        let told =
-            self.all.threads[self.thread].tell(Command::IsDrained(self.number, member, answer));
+        let report = self.all.threads[self.thread].send_command(Command::IsDrained(
+            self.number,
+            member,
+            answer,
+        ));
         // a thread that has ended posts nothing
-        !told || answered.recv_timeout(PATIENCE).unwrap_or(true)
+        !report || answered.recv_timeout(TIMEOUT).unwrap_or(true)
     }
 
-    fn tell_and_wait(&self, command: impl FnOnce(SyncSender<()>) -> Command) {
+    fn send_and_wait(&self, command: impl FnOnce(SyncSender<()>) -> Command) {
         let (answer, answered) = sync_channel(1);
-        if self.all.threads[self.thread].tell(command(answer)) {
-            let _ = answered.recv_timeout(PATIENCE);
+        if self.all.threads[self.thread].send_command(command(answer)) {
+            let _ = answered.recv_timeout(TIMEOUT);
         }
     }
 }
 
 impl Drop for Polled {
     fn drop(&mut self) {
-        self.tell_and_wait(|answer| Command::Remove(self.number, answer));
+        self.send_and_wait(|answer| Command::Remove(self.number, answer));
     }
 }
 
@@ -231,7 +243,7 @@ impl Drop for Polled {
 struct Poll {
     commands: Receiver<Command>,
     counters: Arc<ThreadCounters>,
-    interrupt: Arc<Waker>,
+    interrupt: Arc<ThreadDoorbell>,
     epoll: Epoll,
     readable: Readable,
     drivers: Vec<(u64, Driver)>,
@@ -240,7 +252,7 @@ struct Poll {
 impl Poll {
     /// Polls until told to end.
     fn run(&mut self, mut napi: Napi) -> io::Result<()> {
-        while self.obey() {
+        while self.handle_commands() {
             let mut packets = 0;
             for (_, driver) in &mut self.drivers {
                 packets += driver.poll();
@@ -257,7 +269,7 @@ impl Poll {
     }
 
     /// Carries out what it was told. False at the end.
-    fn obey(&mut self) -> bool {
+    fn handle_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Add(number, mut driver)) => {
@@ -275,18 +287,20 @@ impl Poll {
                     // a port that no longer waits has given up
                     let _ = answer.try_send(());
                 }
-                Ok(Command::AddLane(number, member, lane)) => {
-                    if let Some(team) = self.team(number) {
-                        team.add(member, *lane);
+                Ok(Command::AddQueuePair(number, member, queue_pair)) => {
+                    if let Some(aggregate_driver) = self.aggregate_driver(number) {
+                        aggregate_driver.add(member, *queue_pair);
                     }
                 }
                 Ok(Command::IsDrained(number, member, answer)) => {
-                    let drained = self.team(number).is_none_or(|team| team.is_drained(member));
+                    let drained = self
+                        .aggregate_driver(number)
+                        .is_none_or(|aggregate_driver| aggregate_driver.is_drained(member));
                     let _ = answer.try_send(drained);
                 }
-                Ok(Command::RemoveLane(number, member, answer)) => {
-                    if let Some(team) = self.team(number) {
-                        team.remove(member);
+                Ok(Command::RemoveQueuePair(number, member, answer)) => {
+                    if let Some(aggregate_driver) = self.aggregate_driver(number) {
+                        aggregate_driver.remove(member);
                     }
                     // a port that no longer waits has given up
                     let _ = answer.try_send(());
@@ -297,12 +311,12 @@ impl Poll {
         }
     }
 
-    /// The lanes of the queue of that number, of an aggregate.
-    fn team(&mut self, number: u64) -> Option<&mut Team> {
+    /// The queue pairs of the queue of that number, of an aggregate.
+    fn aggregate_driver(&mut self, number: u64) -> Option<&mut AggregateDriver> {
         self.drivers.iter_mut().filter(|(other, _)| *other == number).find_map(|(_, driver)| {
-            match &mut driver.outlet {
-                Outlet::Aggregate(team) => Some(team.as_mut()),
-                Outlet::Port(_) => None,
+            match &mut driver.sink {
+                TxSink::Aggregate(aggregate_driver) => Some(aggregate_driver.as_mut()),
+                TxSink::Port(_) => None,
             }
         })
     }
@@ -352,13 +366,13 @@ mod tests {
         for round in 0..20_000 {
             // the second one comes while the thread goes back to sleep after the first one
             let [(first, begun), (second, answered)] = [sync_channel(1), sync_channel(1)];
-            thread.tell(Command::Remove(u64::MAX, first));
+            thread.send_command(Command::Remove(u64::MAX, first));
             while begun.try_recv() == Err(TryRecvError::Empty) {
                 std::hint::spin_loop();
             }
             (0..round % 64).for_each(|_| std::hint::spin_loop());
-            thread.tell(Command::Remove(u64::MAX, second));
-            assert!(answered.recv_timeout(PATIENCE).is_ok(), "round {round}");
+            thread.send_command(Command::Remove(u64::MAX, second));
+            assert!(answered.recv_timeout(TIMEOUT).is_ok(), "round {round}");
         }
     }
 }

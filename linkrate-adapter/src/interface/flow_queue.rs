@@ -3,7 +3,7 @@
 //! On a real adapter, byte queue limits keep its ring short, and the queue discipline before it lets
 //! a flow with little to send pass the others: acknowledgements do not wait behind the data of the
 //! other direction. A TAP has neither. It takes packets off the discipline at once, and its queue is
-//! one line. So the driver has both: a limit of bytes on the ring (`lane`), and this queue, which
+//! one line. So the driver has both: a limit of bytes on the ring (`queue_pair`), and this queue, which
 //! serves flows in turn as fq_codel does (RFC 8290, section 4), without dropping packets to shorten
 //! it. The queue costs the host CPU time, as its discipline would.
 
@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use linkrate_wire::balance::FlowHash;
 
-use super::recall::GivenUp;
 use super::rings::TxDescriptor;
+use super::tx_revoke::Revoked;
 use crate::frame::VNET_BYTES;
 
 /// Bytes that a flow sends in its turn: a frame of the standard MTU (RFC 8290, section 5.2.2).
@@ -31,7 +31,7 @@ struct Flow {
     listed: bool,
 }
 
-/// The queue. Flows are told apart by the hash of their addresses and ports.
+/// The queue. Flows are distinguished by the hash of their addresses and ports.
 #[derive(Debug)]
 pub(crate) struct FlowQueue {
     hash: FlowHash,
@@ -157,10 +157,10 @@ impl FlowQueue {
         taken
     }
 
-    /// Gives up the packets of a connection that moves.
-    pub(crate) fn give_up(&mut self, given_up: &mut GivenUp) {
-        let mut taken = self.take(|packet| given_up.concerns(packet));
-        if let Some(leaves) = given_up.take(&taken) {
+    /// Revokes the packets of a connection that moves.
+    pub(crate) fn revoke(&mut self, revoked: &mut Revoked) {
+        let mut taken = self.take(|packet| revoked.concerns(packet));
+        if let Some(leaves) = revoked.take(&taken) {
             self.push(taken.swap_remove(leaves));
         }
     }

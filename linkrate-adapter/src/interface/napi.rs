@@ -28,10 +28,10 @@ pub enum Priority {
 
 /// The priorities of an interface's drivers, as anyone may read them.
 #[derive(Debug, Default)]
-pub(crate) struct Told(AtomicU8);
+pub(crate) struct ReportedPriority(AtomicU8);
 
-impl Told {
-    pub(crate) fn told(&self, priority: Priority) {
+impl ReportedPriority {
+    pub(crate) fn report(&self, priority: Priority) {
         self.0.store(1 + priority as u8, Ordering::Relaxed);
     }
 
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn the_priority_is_told() {
-        let told = Told::default();
-        assert_eq!(told.priority(), None);
+        let report = ReportedPriority::default();
+        assert_eq!(report.priority(), None);
         for priority in [Priority::Napi, Priority::Refused, Priority::Batch] {
-            told.told(priority);
-            assert_eq!(told.priority(), Some(priority));
+            report.report(priority);
+            assert_eq!(report.priority(), Some(priority));
         }
     }
 }

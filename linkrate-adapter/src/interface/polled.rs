@@ -12,10 +12,10 @@ use linkrate_sys::epoll::{Epoll, Watch};
 use linkrate_sys::error::SysResult;
 
 use super::flow_queue::FlowQueue;
-use super::lane::{LONGEST_QUEUE, MOST_BYTES};
-use super::recall::GivenUp;
+use super::queue_pair::{MAX_BYTES, MAX_QUEUE};
 use super::rings::{RxDescriptor, TxDescriptor};
 use super::tap_io::{self, Packet};
+use super::tx_revoke::Revoked;
 use crate::counters::DriverCounters;
 use crate::frame::Block;
 use crate::pool::Pool;
@@ -51,7 +51,7 @@ impl Polled {
             tap,
             number,
             pool: tap_io::blocks(),
-            tx: FlowQueue::new(LONGEST_QUEUE),
+            tx: FlowQueue::new(MAX_QUEUE),
             rx: Vec::new(),
             consumed: 0,
             may_have: true,
@@ -105,11 +105,11 @@ impl Polled {
         }
     }
 
-    /// Gives up the packets of a connection that moves. Its host sends no further ones.
-    pub(super) fn give_up(&mut self, given_up: &mut GivenUp) {
+    /// Revokes the packets of a connection that moves. Its host sends no further ones.
+    pub(super) fn revoke(&mut self, revoked: &mut Revoked) {
         self.may_have = true;
-        self.read(MOST_BYTES, LONGEST_QUEUE);
-        self.tx.give_up(given_up);
+        self.read(MAX_BYTES, MAX_QUEUE);
+        self.tx.revoke(revoked);
     }
 
     /// Hands the host what was pushed. Says whether there was anything.

@@ -10,7 +10,7 @@ use linkrate_wire::frame::tcp::Segment;
 use linkrate_wire::lro::{Delivery, Parts};
 use linkrate_wire::vnet::VnetHeader;
 
-use super::waker::Waker;
+use super::doorbell::ThreadDoorbell;
 use crate::counters::DriverCounters;
 use crate::frame::{Block, Burst, VNET_BYTES};
 
@@ -145,25 +145,25 @@ pub struct QueueShared {
     /// counts as the frames that it was merged of.
     pub consumed: AtomicU64,
     /// The latest of the device's questions for packets that the driver has answered
-    /// (`recall`).
-    pub recalled: AtomicU64,
+    /// (`ask_to_revoke`).
+    pub revoked_to: AtomicU64,
     /// The driver waits for completions: its transmit ring is full.
     pub starved: AtomicBool,
     /// The interrupt: it wakes the driver's thread.
-    pub interrupt: Arc<Waker>,
+    pub interrupt: Arc<ThreadDoorbell>,
     /// The driver's counters.
     pub counters: Arc<DriverCounters>,
 }
 
 impl QueueShared {
     /// A queue pair without traffic yet.
-    pub(crate) fn new(interrupt: Arc<Waker>) -> Self {
+    pub(crate) fn new(interrupt: Arc<ThreadDoorbell>) -> Self {
         Self {
             completed: AtomicU64::new(0),
             completed_bytes: AtomicU64::new(0),
             late_ns: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
-            recalled: AtomicU64::new(0),
+            revoked_to: AtomicU64::new(0),
             starved: AtomicBool::new(false),
             interrupt,
             counters: Arc::default(),

@@ -29,7 +29,7 @@ pub(crate) fn read(tap: &OwnedFd, pool: &mut Pool<Block>) -> io::Result<Option<T
 /// A packet for the host behind its vnet header.
 #[derive(Debug)]
 pub(crate) struct Packet {
-    vnet: [u8; vnet::LONGEST],
+    vnet: [u8; vnet::MAX_LENGTH],
     pub(crate) descriptor: RxDescriptor,
 }
 

@@ -89,7 +89,12 @@ impl<'a> PortLink<'a> {
         let end = self.port.switch.get(self.number).ok_or_else(no_switch)?;
         let counters = Arc::clone(&end.counters);
         let segment = self.port.place.segment;
-        self.port.thread.tell(Command::Vlans(segment, end.number, vlans.clone(), counters))?;
+        self.port.thread.send_command(Command::Vlans(
+            segment,
+            end.number,
+            vlans.clone(),
+            counters,
+        ))?;
         *end.vlans.lock().unwrap_or_else(PoisonError::into_inner) = vlans;
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use super::Port;
 use crate::AdapterError;
-use crate::connections::{Asks, ConnectionEnds, Order, Tell};
-use crate::interface::recall::Span;
+use crate::flow_steering::{Asks, ConnectionEnds, Notify, Order};
+use crate::interface::tx_revoke::Span;
 
 impl Port {
     /// Connections that its TCP offload engine has, and how many it can have; 0 without an engine.
@@ -12,7 +12,7 @@ impl Port {
         (self.shared.orders.known(), self.most_connections)
     }
 
-    /// Keeps the frames of a connection's far end, until it is at the adapter or at the host. What came
+    /// Keeps the frames of a connection's peer, until it is at the adapter or at the host. What came
     /// before has been taken when this returns.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Port {
         self.give(Order::ToHost(ends)).map(|_| ())
     }
 
-    /// Lets the frames of a connection that was held go on where it is.
+    /// Lets the frames of a connection that was held continue where it is.
     ///
     /// # Errors
     /// The device does not answer.
@@ -73,10 +73,10 @@ impl Port {
         self.shared.orders.asked()
     }
 
-    /// Calls `tell`, in the device thread, whenever the device asks that a connection returns. Who listens
-    /// first goes on to be told.
-    pub fn tell_of_returns(&self, tell: &Tell) {
-        self.shared.orders.tell(tell);
+    /// Calls `notify`, in the device thread, whenever the device asks that a connection returns. Who listens
+    /// first continues to be told.
+    pub fn notify_of_returns(&self, notify: &Notify) {
+        self.shared.orders.notify(notify);
     }
 
     /// Hands all frames to the host from now on, and drops those that were kept.

@@ -32,16 +32,16 @@ use crate::fabric::bridged::BridgeShared;
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{self, Discard, End, GroupPort, GroupSpec};
-use crate::interface::driver::{Driver, Outlet};
+use crate::interface::doorbell::ThreadDoorbell;
+use crate::interface::driver::{Driver, TxSink};
 use crate::interface::driver_threads::DriverThreads;
-use crate::interface::lane::{ControlRings, DriverRings, Lane};
 use crate::interface::polled::Polled;
+use crate::interface::queue_pair::{ControlRings, DriverRings, QueuePair};
 use crate::interface::rings::QueueShared;
-use crate::interface::waker::Waker;
 use crate::interface::{ControlEnds, Ends, Interface, Queue, RingSizes};
 use crate::link::LinkSpec;
-use crate::moves::FirstMoves;
-use crate::order::OrderCount;
+use crate::path_change::FirstPathChanges;
+use crate::reordering::ReorderingCount;
 use crate::segment::LeadsTo;
 
 /// Places for changes of the steering table between a driver and its device.
@@ -102,7 +102,7 @@ struct Prepared {
     /// `None` once the device has it.
     mount: Option<Mount>,
     drivers: Vec<(usize, Driver)>,
-    lanes: Vec<Lane>,
+    queue_pairs: Vec<QueuePair>,
     host: HostSide,
     switch: usize,
 }
@@ -110,14 +110,19 @@ struct Prepared {
 impl Prepared {
     /// Starts the drivers.
     fn begin(self) -> Result<Port, AdapterError> {
-        let Self { mut port, drivers, lanes, host, .. } = self;
+        let Self { mut port, drivers, queue_pairs, host, .. } = self;
         match host {
             HostSide::Device => {}
             HostSide::Drivers(threads) | HostSide::Offloading(threads, _) => port
                 .drivers
                 .extend(drivers.into_iter().map(|(thread, driver)| threads.add(thread, driver))),
             HostSide::Aggregate(aggregate, number, _) => {
-                aggregate.add(number, port.name(), Arc::clone(port.shared.first_link()), lanes);
+                aggregate.add(
+                    number,
+                    port.name(),
+                    Arc::clone(port.shared.first_link()),
+                    queue_pairs,
+                );
                 port.member_of = Some((aggregate, number));
             }
         }
@@ -132,7 +137,7 @@ struct BothEnds {
     /// With the driver threads that are to serve them.
     drivers: Vec<(usize, Driver)>,
     /// Those of an aggregate's drivers.
-    lanes: Vec<Lane>,
+    queue_pairs: Vec<QueuePair>,
 }
 
 impl BothEnds {
@@ -151,21 +156,21 @@ impl BothEnds {
     ) {
         for (number, tap) in taps.into_iter().enumerate() {
             let (thread, interrupt) = threads.next();
-            let (ends, lane) = port.driven(number as u16, rings, interrupt, false);
+            let (ends, queue_pair) = port.driven(number as u16, rings, interrupt, false);
             self.queues.push(Queue::new(ends));
             let interface = Arc::clone(&port.shared.interface);
-            let driver = Driver::new(tap, Outlet::Port(Box::new(lane)), interface);
+            let driver = Driver::new(tap, TxSink::Port(Box::new(queue_pair)), interface);
             self.drivers.push((thread, driver));
         }
     }
 
-    /// Each driver of an aggregate has a lane.
-    fn lanes(&mut self, port: &mut Port, aggregate: &Aggregate, rings: RingSizes) {
+    /// Each driver of an aggregate has a queue pair.
+    fn queue_pairs(&mut self, port: &mut Port, aggregate: &Aggregate, rings: RingSizes) {
         for (number, interrupt) in aggregate.interrupts().enumerate() {
             let interrupt = Arc::clone(interrupt);
-            let (ends, lane) = port.driven(number as u16, rings, interrupt, true);
+            let (ends, queue_pair) = port.driven(number as u16, rings, interrupt, true);
             self.queues.push(Queue::new(ends));
-            self.lanes.push(lane);
+            self.queue_pairs.push(queue_pair);
         }
     }
 }
@@ -301,19 +306,19 @@ impl Segment {
             HostSide::Offloading(threads, _) => {
                 ends.driven(&mut port, threads, end.queues, end.rings);
             }
-            HostSide::Aggregate(aggregate, ..) => ends.lanes(&mut port, aggregate, end.rings),
+            HostSide::Aggregate(aggregate, ..) => ends.queue_pairs(&mut port, aggregate, end.rings),
         }
         if let HostSide::Offloading(_, tap) | HostSide::Aggregate(.., Some(tap)) = &end.host {
             ends.polled(&mut port, vec![tap.try_clone().map_err(cannot)?]);
             // no driver of the host moves its packets
             port.counters.pop();
         }
-        let BothEnds { queues, drivers, lanes } = ends;
+        let BothEnds { queues, drivers, queue_pairs } = ends;
         let interface = Interface::new(Arc::clone(&shared.interface), queues);
         let clock = self.thread.clock;
         let mount = Some(Mount { shared, interface, bus: end.bus, clock });
         let (host, switch) = (end.host, end.switch);
-        Ok(Prepared { port, mount, drivers, lanes, host, switch })
+        Ok(Prepared { port, mount, drivers, queue_pairs, host, switch })
     }
 
     /// The next port, without queues.
@@ -358,16 +363,16 @@ impl Segment {
         let Some(port) = port else { return Ok(()) };
         let first = self.ports;
         let leads_to = LeadsTo { ports: (first..first + links).collect(), switch };
-        self.thread.tell(Command::Attach(port.place, device, leads_to))?;
+        self.thread.send_command(Command::Attach(port.place, device, leads_to))?;
         self.stations += 1;
         self.ports += links;
         if let Some(counters) = &port.cells {
             let counters = Arc::clone(counters);
-            self.thread.tell(Command::CountCells(self.number, first, counters))?;
+            self.thread.send_command(Command::CountCells(self.number, first, counters))?;
         }
         for end in &port.switch {
             let counters = Arc::clone(&end.counters);
-            self.thread.tell(Command::Vlans(
+            self.thread.send_command(Command::Vlans(
                 self.number,
                 end.number,
                 Vlans::default(),
@@ -398,7 +403,7 @@ impl Segment {
             ports.extend(ends.map(|port| GroupPort { port, place, in_use }));
         }
         let spec = GroupSpec { ports, knobs, decisions: self.decisions.clone() };
-        self.thread.tell(Command::Group(self.number, number, Box::new(spec)))
+        self.thread.send_command(Command::Group(self.number, number, Box::new(spec)))
     }
 
     /// The decisions of its switch about the ports of its groups.
@@ -412,8 +417,8 @@ impl Segment {
     ///
     /// # Errors
     /// The device thread has ended.
-    pub fn watch_order(&self, count: &OrderCount) -> Result<(), AdapterError> {
-        self.thread.tell(Command::WatchOrder(self.number, count.clone()))
+    pub fn count_reordering(&self, count: &ReorderingCount) -> Result<(), AdapterError> {
+        self.thread.send_command(Command::WatchReordering(self.number, count.clone()))
     }
 
     /// Notes in `moves` when connections change between ports of an aggregate, in the order of `members`,
@@ -421,14 +426,14 @@ impl Segment {
     ///
     /// # Errors
     /// The device thread has ended.
-    pub fn watch_moves<'a>(
+    pub fn watch_path_changes<'a>(
         &self,
-        moves: &FirstMoves,
+        moves: &FirstPathChanges,
         members: impl IntoIterator<Item = &'a Port>,
     ) -> Result<(), AdapterError> {
         let ends = members.into_iter().flat_map(|port| &port.switch);
         let ports = ends.map(|end| end.number).collect();
-        self.thread.tell(Command::WatchMoves(self.number, moves.clone(), ports))
+        self.thread.send_command(Command::WatchPathChanges(self.number, moves.clone(), ports))
     }
 
     /// Makes a permanent connection between two ports of the fabric, in both directions. Ports have
@@ -443,7 +448,7 @@ impl Segment {
             self.circuits.entry(one.0).and_modify(|circuits| _ = circuits.free(one.1));
             return Err(refused);
         }
-        self.thread.tell(Command::Connect(self.number, one, other))
+        self.thread.send_command(Command::Connect(self.number, one, other))
     }
 
     fn take_circuit(&mut self, (end, connection): End) -> Result<(), AdapterError> {
@@ -459,7 +464,7 @@ impl Segment {
     pub fn emulate(&mut self, elans: Vec<ElanSpec>) -> Result<(), AdapterError> {
         let counters = Arc::<ElanCounters>::default();
         self.elans = Some(Arc::clone(&counters));
-        self.thread.tell(Command::Emulate(self.number, elans, counters))
+        self.thread.send_command(Command::Emulate(self.number, elans, counters))
     }
 
     /// Makes a bridge between its Ethernet ports and an emulated LAN of its ATM switch: a proxy client
@@ -471,7 +476,7 @@ impl Segment {
     pub fn bridge(&mut self, station: LaneStation, link: LinkSpec) -> Result<(), AdapterError> {
         let shared = Arc::<BridgeShared>::default();
         self.bridge = Some(Arc::clone(&shared));
-        self.thread.tell(Command::Bridge(self.number, Box::new((station, link, shared))))
+        self.thread.send_command(Command::Bridge(self.number, Box::new((station, link, shared))))
     }
 
     /// Makes an ATMARP server (RFC 2225) in its ATM switch, which the ports with switched connections
@@ -482,7 +487,7 @@ impl Segment {
     pub fn serve_addresses(&mut self) -> Result<(), AdapterError> {
         let shared = Arc::<ArpShared>::default();
         self.server = Some(Arc::clone(&shared));
-        self.thread.tell(Command::ServeAddresses(self.number, shared))
+        self.thread.send_command(Command::ServeAddresses(self.number, shared))
     }
 
     /// Sets how the queues of its ATM switch drop cells.
@@ -490,13 +495,14 @@ impl Segment {
     /// # Errors
     /// The device thread has ended.
     pub fn set_discard(&self, discard: Discard) -> Result<(), AdapterError> {
-        (0..self.ports)
-            .try_for_each(|port| self.thread.tell(Command::Discard(self.number, port, discard)))
+        (0..self.ports).try_for_each(|port| {
+            self.thread.send_command(Command::Discard(self.number, port, discard))
+        })
     }
 
     /// Lets switch number `switch` of the fabric, from 0, die or live again. A dead switch takes and
     /// sends nothing, while the links to it stay up: all its ports are silent. One that lives again
-    /// begins anew, without the addresses that it had learnt and without partners.
+    /// begins again, without the addresses that it had learnt and without partners.
     ///
     /// # Errors
     /// The fabric has no such switch, or the device thread has ended.
@@ -505,7 +511,7 @@ impl Segment {
         if switch >= switches {
             return Err(AdapterError::NoSuchSwitch { switch, switches });
         }
-        self.thread.tell(Command::SwitchAlive(self.number, switch, alive))
+        self.thread.send_command(Command::SwitchAlive(self.number, switch, alive))
     }
 
     /// Sets the faults of the segment's links.
@@ -513,14 +519,14 @@ impl Segment {
     /// # Errors
     /// The device thread has ended.
     pub fn set_faults(&self, faults: Faults) -> Result<(), AdapterError> {
-        self.thread.tell(Command::Faults(self.number, Box::new(faults)))
+        self.thread.send_command(Command::Faults(self.number, Box::new(faults)))
     }
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
         // a thread that has ended has no segments any more
-        let _ = self.thread.tell(Command::RemoveSegment(self.number));
+        let _ = self.thread.send_command(Command::RemoveSegment(self.number));
         self.thread.released();
     }
 }
@@ -539,9 +545,9 @@ impl Port {
         &mut self,
         number: u16,
         rings: RingSizes,
-        interrupt: Arc<Waker>,
+        interrupt: Arc<ThreadDoorbell>,
         in_aggregate: bool,
-    ) -> (Ends, Lane) {
+    ) -> (Ends, QueuePair) {
         let (tx, tx_device) = RingBuffer::new(rings.transmit);
         let (rx_device, rx) = RingBuffer::new(rings.receive);
         let (steering, steering_device) = RingBuffer::new(STEERING_UPDATES);
@@ -566,6 +572,6 @@ impl Port {
         let (doorbell, interface) =
             (Arc::clone(&self.thread.doorbell), Arc::clone(&self.shared.interface));
         let rings = DriverRings { tx, rx, steering, control };
-        (ends, Lane::new(number, rings, queue, doorbell, interface))
+        (ends, QueuePair::new(number, rings, queue, doorbell, interface))
     }
 }

@@ -19,10 +19,10 @@ use super::settings::Settings;
 
 /// How long to wait for a process whose controller has ended: it is restoring, or the kernel still
 /// closes its files after a SIGKILL.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest record, bytes: an interface with thousands of routes stays below.
-const LONGEST: u64 = 16 << 20;
+const MAX_LENGTH: u64 = 16 << 20;
 
 /// Who uses an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -147,18 +147,18 @@ impl Record {
     /// [`Unlocked`].
     pub fn lock(interface: &str) -> Result<Self, Unlocked> {
         let (directory, prefix) = directory().map_err(Unlocked::Refused)?;
-        Self::lock_file(&directory.join(format!("{prefix}{interface}")), PATIENCE)
+        Self::lock_file(&directory.join(format!("{prefix}{interface}")), TIMEOUT)
     }
 
     /// Locks the record at `path`.
     ///
     /// # Errors
     /// [`Unlocked`].
-    pub fn lock_file(path: &Path, patience: Duration) -> Result<Self, Unlocked> {
+    pub fn lock_file(path: &Path, timeout: Duration) -> Result<Self, Unlocked> {
         let refused = |error: io::Error| {
             Unlocked::Refused(SysError::new("lock", path.display().to_string(), error))
         };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -240,7 +240,7 @@ pub const LENT: &str = ":lent";
 fn read(mut file: &File) -> io::Result<Found> {
     let mut text = Vec::new();
     file.rewind()?;
-    file.take(LONGEST).read_to_end(&mut text)?;
+    file.take(MAX_LENGTH).read_to_end(&mut text)?;
     Ok(serde_json::from_slice(&text)?)
 }
 

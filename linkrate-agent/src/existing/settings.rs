@@ -36,7 +36,7 @@ pub struct Settings {
     /// Receive packet steering by queue.
     steering: Vec<CpuSet>,
     interrupts: Vec<(u32, CpuSet)>,
-    /// The settings of NAPI, in the order of [`Napi::ALL`]; `None` where the kernel does not tell.
+    /// The settings of NAPI, in the order of [`Napi::ALL`]; `None` where the kernel does not report.
     napi: [Option<u64>; Napi::ALL.len()],
     up: bool,
     /// Addresses and routes as rtnetlink messages.

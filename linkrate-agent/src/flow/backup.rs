@@ -32,8 +32,8 @@ const WORD_BYTES: usize = 8;
 /// The most bytes that the sink takes in one call.
 const CHUNK: usize = 256 << 10;
 
-/// How long a client waits for room or for a word before it looks whether to end.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a client waits for room or for a word before it checks whether to end.
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Sends the tree again and again until told to stop, in pieces of `sizes`.
 ///
@@ -121,7 +121,7 @@ fn all(
                 bytes = &bytes[sent..];
             }
             None => {
-                socket::wait_ready(socket, true, PATIENCE)?;
+                socket::wait_ready(socket, true, TIMEOUT)?;
             }
         }
     }

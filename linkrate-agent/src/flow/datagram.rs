@@ -11,16 +11,16 @@ use super::outstanding::{Begun, Outstanding, Pace};
 use super::preamble::{PREAMBLE_BYTES, Preamble};
 use super::send_path::payload;
 use super::sizes::Sizes;
-use super::strangers::Guard;
 use super::transact::Exchange;
+use super::unexpected_peers::Guard;
 use super::{Control, FlowContext};
 
 /// Largest UDP payload over IPv4: 65535 less 20 and 8 bytes of headers. UDP_GRO returns no more at
 /// once either.
-pub const LARGEST_DATAGRAM: usize = 65507;
+pub const MAX_DATAGRAM: usize = 65507;
 
 /// How long a receive waits before the flow checks for the end of the run.
-pub(super) const PATIENCE: Duration = Duration::from_millis(100);
+pub(super) const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long the client of a flow may take to introduce itself.
 const ARRIVAL: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ const INTRODUCTIONS: u32 = 50;
 /// # Errors
 /// `TimedOut` without an answer.
 pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
-    socket::set_receive_timeout(socket, PATIENCE)?;
+    socket::set_receive_timeout(socket, TIMEOUT)?;
     let mut echo = [0; PREAMBLE_BYTES];
     for _ in 0..INTRODUCTIONS {
         socket::send(socket, &preamble.to_bytes())?;
@@ -47,8 +47,8 @@ pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::TimedOut, "no answer from the far end"))
 }
 
-/// Waits for the client of this flow, connects the socket to it and answers. Datagrams of strangers
-/// are counted and not answered.
+/// Waits for the client of this flow, connects the socket to it and answers. Datagrams of
+/// unexpected peers are counted and not answered.
 ///
 /// # Errors
 /// `TimedOut` when no client of this run sends a preamble; `Interrupted` when the run ends before.
@@ -57,7 +57,7 @@ pub fn await_introduction(
     guard: &Guard,
     control: &Control,
 ) -> io::Result<Preamble> {
-    socket::set_receive_timeout(socket, PATIENCE)?;
+    socket::set_receive_timeout(socket, TIMEOUT)?;
     let deadline = Instant::now() + ARRIVAL;
     // one byte more, to tell a longer datagram
     let mut bytes = [0; PREAMBLE_BYTES + 1];
@@ -77,12 +77,12 @@ pub fn await_introduction(
         match preamble.and_then(|bytes| Preamble::from_bytes(bytes, guard.nonce)) {
             Ok(preamble) => {
                 socket::connect(socket, sender)?;
-                // what strangers sent before
+                // what unexpected peers sent before
                 drain(socket, &mut bytes);
                 socket::send(socket, &preamble.to_bytes())?;
                 return Ok(preamble);
             }
-            Err(_) => guard.strangers.refuse(sender.ip()),
+            Err(_) => guard.unexpected_peers.refuse(sender.ip()),
         }
     }
     Err(io::Error::new(io::ErrorKind::TimedOut, "no client sent a preamble"))
@@ -111,8 +111,8 @@ pub fn transmit(flow: &mut FlowContext, socket: &OwnedFd, mut sizes: Sizes) -> i
 /// # Errors
 /// Errors of the socket.
 pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
-    socket::set_receive_timeout(socket, PATIENCE)?;
-    let mut buffer = vec![0; LARGEST_DATAGRAM];
+    socket::set_receive_timeout(socket, TIMEOUT)?;
+    let mut buffer = vec![0; MAX_DATAGRAM];
     while !flow.control.stopped() {
         match socket::receive(socket, &mut buffer) {
             Ok(received) => flow.counters.add_received(received as u64),
@@ -177,10 +177,10 @@ impl Numbers {
     }
 }
 
-/// Gives up the oldest request, if it has waited for [`PATIENCE`]. Returns when it began.
+/// Gives up the oldest request, if it has waited for [`TIMEOUT`]. Returns when it began.
 fn overdue(outstanding: &mut Outstanding, now_ns: u64) -> Option<u64> {
     let waited = Duration::from_nanos(now_ns.saturating_sub(outstanding.oldest()?.sent_ns));
-    (waited >= PATIENCE).then(|| outstanding.end_oldest()).flatten()
+    (waited >= TIMEOUT).then(|| outstanding.end_oldest()).flatten()
 }
 
 /// Makes requests. Responses repeat the number of their request, so that one that is lost or late shifts no
@@ -195,9 +195,9 @@ pub fn request(
     mut exchange: Exchange,
     mut pace: Pace,
 ) -> io::Result<()> {
-    socket::set_receive_timeout(socket, PATIENCE)?;
+    socket::set_receive_timeout(socket, TIMEOUT)?;
     let mut out = payload(exchange.requests.largest());
-    let mut buffer = vec![0; LARGEST_DATAGRAM];
+    let mut buffer = vec![0; MAX_DATAGRAM];
     let mut numbers = Numbers::new(&exchange);
     drain(socket, &mut buffer);
     pace.bound(numbers.count());
@@ -236,7 +236,7 @@ pub fn request(
 /// Receives the next response; `WouldBlock` when none has come before the next request is due, or in time.
 fn response(flow: &mut FlowContext, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     match flow.due_in() {
-        Some(due) if !socket::wait_ready(socket, false, due.min(PATIENCE))? => {
+        Some(due) if !socket::wait_ready(socket, false, due.min(TIMEOUT))? => {
             Err(io::ErrorKind::WouldBlock.into())
         }
         _ => socket::receive(socket, buffer),
@@ -248,9 +248,9 @@ fn response(flow: &mut FlowContext, socket: &OwnedFd, buffer: &mut [u8]) -> io::
 /// # Errors
 /// Errors of the socket.
 pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -> io::Result<()> {
-    socket::set_receive_timeout(socket, PATIENCE)?;
+    socket::set_receive_timeout(socket, TIMEOUT)?;
     let mut out = payload(responses.largest());
-    let mut buffer = vec![0; LARGEST_DATAGRAM];
+    let mut buffer = vec![0; MAX_DATAGRAM];
     drain(socket, &mut buffer);
     while !flow.control.stopped() {
         match socket::receive(socket, &mut buffer) {
@@ -279,7 +279,7 @@ pub(super) fn drain(socket: &OwnedFd, buffer: &mut [u8]) {
     while socket::receive_now(socket, buffer).is_ok() {}
 }
 
-/// A timeout, a full queue, or an ICMP error of an earlier send while the far end's socket was
+/// A timeout, a full queue, or an ICMP error of an earlier send while the peer's socket was
 /// closed.
 pub(super) fn transient(error: &io::Error) -> bool {
     matches!(
@@ -303,7 +303,7 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[test]
-    fn a_socket_is_connected_to_its_client_and_to_no_stranger() {
+    fn a_socket_is_connected_to_its_client_and_to_no_unexpected_peer() {
         let workload = Workload { kind: Protocol::UdpStream, ..Workload::default() };
         let socket = sockets::udp(&SocketKnobs::default(), &workload, HERE).unwrap();
         let port = socket::local_port(&socket).unwrap();
@@ -322,8 +322,8 @@ mod tests {
         let guard = Guard::new(5, [HERE]);
         let introduced = await_introduction(&socket, &guard, &Control::default()).unwrap();
         assert_eq!(introduced, preamble);
-        assert_eq!(guard.strangers.report().refused, 4);
-        // what a stranger sends now, the kernel drops
+        assert_eq!(guard.unexpected_peers.report().refused, 4);
+        // what an unexpected peer sends now, the kernel drops
         stranger.send_to(b"late", at).unwrap();
         client.send_to(b"payload", at).unwrap();
         let mut bytes = [0; 16];
@@ -409,9 +409,9 @@ mod tests {
         assert_eq!(numbers.answered(&mut outstanding, &[]), None);
     }
 
-    /// Datagrams in an open loop: all that was due while the far end stood still is late.
+    /// Datagrams in an open loop: all that was due while the peer stalled is late.
     #[test]
-    fn an_open_loop_sends_on_while_the_far_end_stands_still() {
+    fn an_open_loop_sends_on_while_the_peer_stalls() {
         let far = UdpSocket::bind((HERE, 0)).unwrap();
         far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let workload = Workload { request_rate_per_s: Some(1000), ..Workload::default() };

@@ -7,7 +7,7 @@ use linkrate_terms::Workload;
 
 /// Most requests that an open loop has outstanding on a connection. Further ones that are due wait at the client, and
 /// their latency counts from the time that they were due.
-const MOST_OUTSTANDING: usize = 4096;
+const MAX_OUTSTANDING: usize = 4096;
 
 /// Requests that did not begin, up to which each is told by itself.
 const OVERDUE_EACH: u64 = 1_000_000;
@@ -61,7 +61,7 @@ impl Pace {
         let Some(rate) = workload.request_rate_per_s else { return Self::Closed(workload.burst) };
         let rate_per_s = u64::from(rate.max(1));
         let phase_ns = seed % (SECOND_NS / rate_per_s).max(1);
-        let most = MOST_OUTSTANDING;
+        let most = MAX_OUTSTANDING;
         Self::Open(Schedule { rate_per_s, first_ns: None, phase_ns, taken: 0, most })
     }
 
@@ -226,7 +226,7 @@ mod tests {
         let mut pace = open(100_000, 0);
         assert_eq!(pace.next(0, 0), Some(0));
         let day_ns = 24 * 3600 * SECOND_NS;
-        let told = std::iter::from_fn(|| pace.overdue(day_ns)).map(|(_, count)| count);
-        assert_eq!(told.sum::<u64>(), 24 * 3600 * 100_000);
+        let reported = std::iter::from_fn(|| pace.overdue(day_ns)).map(|(_, count)| count);
+        assert_eq!(reported.sum::<u64>(), 24 * 3600 * 100_000);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A program that sends the same few kilobytes over and over sends out of the first-level cache, which
 //! no program with work to do has. netperf goes around a ring of buffers (`-W`). So does a flow: each
-//! call goes on where the last one ended.
+//! call continues where the last one ended.
 
 use std::io;
 use std::os::fd::OwnedFd;

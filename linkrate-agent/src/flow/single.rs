@@ -2,7 +2,7 @@
 //!
 //! A client connects, sends the number of the run and one request, and reads the response and the
 //! end of the stream. Both ends know the sizes: from the workload if they are fixed, otherwise from
-//! the port of the client. Sockets have time-outs, so that no thread waits longer than [`GLANCE`]
+//! the port of the client. Sockets have time-outs, so that no thread waits longer than [`POLL_INTERVAL`]
 //! without a look at the end of the run.
 
 use std::io;
@@ -15,15 +15,15 @@ use linkrate_terms::SocketKnobs;
 
 use super::send_path::payload;
 use super::sizes::ConnectionSizes;
-use super::strangers::Guard;
-use super::{FlowContext, GLANCE, GREETING, is_passing};
+use super::unexpected_peers::Guard;
+use super::{FlowContext, GREETING, POLL_INTERVAL, is_passing};
 use crate::sockets;
 
-/// How long a connection of the run may stand still.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection of the run may stall.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most accepted connections of one thread that stand still; of more, the oldest is refused.
-const MOST_SILENT: usize = 64;
+/// The most accepted connections of one thread that stall; of more, the oldest is refused.
+const MAX_SILENT: usize = 64;
 
 /// Length of the number of the run before each request, bytes.
 const NUMBER_BYTES: usize = 8;
@@ -32,20 +32,20 @@ const NUMBER_BYTES: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The listening socket.
-    pub far_end: SocketAddr,
+    pub peer: SocketAddr,
     /// The client's address, where its routes would choose another one.
     pub from: Option<IpAddr>,
     /// Socket options.
     pub knobs: SocketKnobs,
-    /// Number of the run before each request; `None` for a program of others, which knows of no run and waits for
-    /// the client to close first.
+    /// Number of the run before each request; `None` for a third-party program, which knows of no run and waits
+    /// for the client to close first.
     pub nonce: Option<u64>,
 }
 
 /// Repeatedly connects, sends one request, and reads the response and the end of the stream.
 ///
 /// # Errors
-/// Errors of the sockets; `TimedOut` for a connection that stands still.
+/// Errors of the sockets; `TimedOut` for a connection that stalls.
 pub fn connect_and_request(
     flow: &mut FlowContext,
     target: &Target,
@@ -59,12 +59,12 @@ pub fn connect_and_request(
     while !flow.control.stopped() {
         flow.begin();
         let socket = sockets::tcp(&target.knobs)?;
-        socket::set_send_timeout(&socket, Some(GLANCE))?;
-        socket::set_receive_timeout(&socket, GLANCE)?;
+        socket::set_send_timeout(&socket, Some(POLL_INTERVAL))?;
+        socket::set_receive_timeout(&socket, POLL_INTERVAL)?;
         if let Some(from) = target.from {
             socket::bind_address(&socket, from)?;
         }
-        connect(flow, &socket, target.far_end).map_err(named)?;
+        connect(flow, &socket, target.peer).map_err(named)?;
         let (request, response) = match fixed {
             Some(sizes) => sizes,
             None => sizes.of(socket::local_port(&socket)?),
@@ -76,7 +76,7 @@ pub fn connect_and_request(
         if target.nonce.is_none() {
             socket::end_sending(&socket);
         }
-        // the far end closes first, so TIME_WAIT does not use up the port range of this host
+        // the peer closes first, so TIME_WAIT does not use up the port range of this host
         if patiently(flow, || socket::receive(&socket, &mut [0]))? != 0 {
             let reason = "the response is longer than the workload says";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
@@ -97,12 +97,12 @@ fn tell_end(target: &Target) {
         if let Some(from) = target.from {
             socket::bind_address(&socket, from)?;
         }
-        socket::connect_within(&socket, target.far_end, GLANCE)
+        socket::connect_within(&socket, target.peer, POLL_INTERVAL)
     });
 }
 
 /// Accepts connections, answers one request on each and closes it, until told to stop. A connection
-/// that stands still is set aside, and delays no other.
+/// that stalls is set aside, and delays no other.
 ///
 /// # Errors
 /// Errors of the listener, and of connections with the number of the run.
@@ -124,13 +124,13 @@ pub fn accept_and_respond(
         if !server.silent.is_empty() && !server.look_at_silent(flow, listener)? {
             continue;
         }
-        let (socket, far_end) = match socket::accept(listener) {
+        let (socket, peer) = match socket::accept(listener) {
             Ok(accepted) => accepted,
             Err(error) if is_passing(&error) => continue,
             Err(error) => return Err(error),
         };
-        if guard.admits(far_end.ip()) {
-            server.serve(flow, socket, far_end)?;
+        if guard.admits(peer.ip()) {
+            server.serve(flow, socket, peer)?;
         }
     }
     Ok(())
@@ -145,28 +145,23 @@ struct Server<'a> {
     silent: Vec<Silent>,
 }
 
-/// A connection that stands still before the end of its request.
+/// A connection that stalls before the end of its request.
 struct Silent {
     socket: OwnedFd,
-    far_end: SocketAddr,
+    peer: SocketAddr,
     /// What has arrived.
     bytes: Vec<u8>,
     since: Instant,
 }
 
 impl Server<'_> {
-    fn sizes(&self, far_end: SocketAddr) -> (usize, usize) {
-        self.fixed.unwrap_or_else(|| self.sizes.of(far_end.port()))
+    fn sizes(&self, peer: SocketAddr) -> (usize, usize) {
+        self.fixed.unwrap_or_else(|| self.sizes.of(peer.port()))
     }
 
     /// Answers a new connection, or sets it aside.
-    fn serve(
-        &mut self,
-        flow: &FlowContext,
-        socket: OwnedFd,
-        far_end: SocketAddr,
-    ) -> io::Result<()> {
-        let (request, response) = self.sizes(far_end);
+    fn serve(&mut self, flow: &FlowContext, socket: OwnedFd, peer: SocketAddr) -> io::Result<()> {
+        let (request, response) = self.sizes(peer);
         let wanted = NUMBER_BYTES + request;
         // a wait for this connection would delay the others. With silent ones about, it is set aside
         // at once, since many could come one after the other
@@ -177,14 +172,14 @@ impl Server<'_> {
                 Ok(count) if count > 0 => filled += count,
                 Err(error) if is_passing(&error) => {
                     let bytes = self.buffer[..filled].to_vec();
-                    self.set_aside(Silent { socket, far_end, bytes, since: Instant::now() });
+                    self.set_aside(Silent { socket, peer, bytes, since: Instant::now() });
                     return Ok(());
                 }
-                ended => return self.ended(ended, &self.buffer[..filled], far_end),
+                ended => return self.ended(ended, &self.buffer[..filled], peer),
             }
         }
         if !self.is_of_run(&self.buffer[..wanted]) {
-            self.guard.strangers.refuse(far_end.ip());
+            self.guard.unexpected_peers.refuse(peer.ip());
             return Ok(());
         }
         self.respond(flow, &socket, request, response)
@@ -208,39 +203,39 @@ impl Server<'_> {
     }
 
     /// The end of a connection in the middle of a request: an error only with the number of the run.
-    fn ended(&self, ended: io::Result<usize>, bytes: &[u8], far_end: SocketAddr) -> io::Result<()> {
+    fn ended(&self, ended: io::Result<usize>, bytes: &[u8], peer: SocketAddr) -> io::Result<()> {
         if !self.is_of_run(bytes) {
-            self.guard.strangers.refuse(far_end.ip());
+            self.guard.unexpected_peers.refuse(peer.ip());
             return Ok(());
         }
         ended.and(Err(io::ErrorKind::UnexpectedEof.into()))
     }
 
     fn set_aside(&mut self, silent: Silent) {
-        if self.silent.len() >= MOST_SILENT {
+        if self.silent.len() >= MAX_SILENT {
             // the first is the oldest
             let oldest = self.silent.remove(0);
-            self.guard.strangers.refuse(oldest.far_end.ip());
+            self.guard.unexpected_peers.refuse(oldest.peer.ip());
         }
         self.silent.push(silent);
     }
 
-    /// Waits until a connection that was set aside goes on, or a new one arrives. True if one waits
+    /// Waits until a connection that was set aside continues, or a new one arrives. True if one waits
     /// to be accepted.
     fn look_at_silent(&mut self, flow: &FlowContext, listener: &OwnedFd) -> io::Result<bool> {
         let sockets: Vec<BorrowedFd<'_>> = std::iter::once(listener.as_fd())
             .chain(self.silent.iter().map(|silent| silent.socket.as_fd()))
             .collect();
-        let ready = socket::wait_any(&sockets, GLANCE)?;
+        let ready = socket::wait_any(&sockets, POLL_INTERVAL)?;
         for index in ready.iter().rev().filter_map(|index| index.checked_sub(1)) {
             let mut silent = self.silent.remove(index);
-            let (request, response) = self.sizes(silent.far_end);
+            let (request, response) = self.sizes(silent.peer);
             let missing = (NUMBER_BYTES + request).saturating_sub(silent.bytes.len());
             match socket::receive_now(&silent.socket, &mut self.buffer[..missing]) {
                 Ok(count) if count > 0 => silent.bytes.extend_from_slice(&self.buffer[..count]),
                 Err(error) if is_passing(&error) => {}
                 ended => {
-                    self.ended(ended, &silent.bytes, silent.far_end)?;
+                    self.ended(ended, &silent.bytes, silent.peer)?;
                     continue;
                 }
             }
@@ -248,7 +243,7 @@ impl Server<'_> {
             match self.is_of_run(&silent.bytes) {
                 true if whole => self.respond(flow, &silent.socket, request, response)?,
                 false if silent.bytes.len() >= NUMBER_BYTES => {
-                    self.guard.strangers.refuse(silent.far_end.ip());
+                    self.guard.unexpected_peers.refuse(silent.peer.ip());
                 }
                 _ => self.silent.insert(index, silent),
             }
@@ -256,9 +251,9 @@ impl Server<'_> {
         for index in (0..self.silent.len()).rev() {
             let silent = &self.silent[index];
             let known = self.is_of_run(&silent.bytes);
-            if silent.since.elapsed() > if known { PATIENCE } else { GREETING } {
+            if silent.since.elapsed() > if known { TIMEOUT } else { GREETING } {
                 let silent = self.silent.remove(index);
-                self.ended(Err(io::ErrorKind::TimedOut.into()), &silent.bytes, silent.far_end)?;
+                self.ended(Err(io::ErrorKind::TimedOut.into()), &silent.bytes, silent.peer)?;
             }
         }
         Ok(ready.first() == Some(&0))
@@ -277,15 +272,15 @@ fn named(error: io::Error) -> io::Error {
     }
 }
 
-/// Connects; the socket has a send time-out of [`GLANCE`].
-fn connect(flow: &FlowContext, socket: &OwnedFd, far_end: SocketAddr) -> io::Result<()> {
-    match socket::connect(socket, far_end) {
+/// Connects; the socket has a send time-out of [`POLL_INTERVAL`].
+fn connect(flow: &FlowContext, socket: &OwnedFd, peer: SocketAddr) -> io::Result<()> {
+    match socket::connect(socket, peer) {
         Err(error) if socket::is_in_progress(&error) => {}
         connected => return connected,
     }
-    let deadline = Instant::now() + PATIENCE;
-    while !socket::wait_ready(socket, true, GLANCE)? {
-        look(flow, deadline, &format!("connect to {far_end}"))?;
+    let deadline = Instant::now() + TIMEOUT;
+    while !socket::wait_ready(socket, true, POLL_INTERVAL)? {
+        look(flow, deadline, &format!("connect to {peer}"))?;
     }
     socket::take_error(socket)
 }
@@ -296,7 +291,7 @@ fn patiently(flow: &FlowContext, mut step: impl FnMut() -> io::Result<usize>) ->
     loop {
         match step() {
             Err(error) if is_passing(&error) => {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + TIMEOUT);
                 look(flow, deadline, "a transaction")?;
             }
             done => return done,
@@ -310,7 +305,7 @@ fn look(flow: &FlowContext, deadline: Instant, what: &str) -> io::Result<()> {
         return Err(io::ErrorKind::Interrupted.into());
     }
     if Instant::now() >= deadline {
-        let message = format!("{what}: no answer within {} s", PATIENCE.as_secs());
+        let message = format!("{what}: no answer within {} s", TIMEOUT.as_secs());
         return Err(io::Error::new(io::ErrorKind::TimedOut, message));
     }
     Ok(())
@@ -368,19 +363,19 @@ mod tests {
     /// A responder that admits `client`.
     fn responder_for(control: &Arc<Control>, client: IpAddr) -> (Flow, Guard, SocketAddr) {
         let listener = sockets::tcp_listener(&knobs(), HERE, 64).unwrap();
-        socket::set_receive_timeout(&listener, GLANCE).unwrap();
-        socket::set_send_timeout(&listener, Some(GLANCE)).unwrap();
-        let far_end = SocketAddr::new(HERE, socket::local_port(&listener).unwrap());
+        socket::set_receive_timeout(&listener, POLL_INTERVAL).unwrap();
+        socket::set_send_timeout(&listener, Some(POLL_INTERVAL)).unwrap();
+        let peer = SocketAddr::new(HERE, socket::local_port(&listener).unwrap());
         let guard = Guard::new(NONCE, [client]);
         let theirs = guard.clone();
         let flow = Flow::spawn(format!("respond {}", 0), control, None, false, move |flow| {
             accept_and_respond(flow, &listener, sizes(), &theirs)
         });
-        (flow.unwrap(), guard, far_end)
+        (flow.unwrap(), guard, peer)
     }
 
-    fn requester(control: &Arc<Control>, far_end: SocketAddr) -> Flow {
-        let target = Target { far_end, from: None, knobs: knobs(), nonce: Some(NONCE) };
+    fn requester(control: &Arc<Control>, peer: SocketAddr) -> Flow {
+        let target = Target { peer, from: None, knobs: knobs(), nonce: Some(NONCE) };
         Flow::spawn(format!("request {}", 0), control, None, false, move |flow| {
             connect_and_request(flow, &target, sizes())
         })
@@ -396,21 +391,21 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_not_answered_and_delay_no_transaction() {
+    fn unexpected_peers_are_not_answered_and_delay_no_transaction() {
         let control = Arc::new(Control::default());
-        let (respond, guard, far_end) = responder(&control);
+        let (respond, guard, peer) = responder(&control);
         control.begin();
-        let silent: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(far_end).unwrap()).collect();
-        let mut foreign = TcpStream::connect(far_end).unwrap();
+        let silent: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(peer).unwrap()).collect();
+        let mut foreign = TcpStream::connect(peer).unwrap();
         foreign.write_all(&[0; NUMBER_BYTES + 100]).unwrap();
-        let request = requester(&control, far_end);
+        let request = requester(&control, peer);
         wait_for(|| request.counters.transactions() >= 50);
-        wait_for(|| guard.strangers.report().refused >= 1);
+        wait_for(|| guard.unexpected_peers.report().refused >= 1);
         foreign.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let answered = std::io::Read::read(&mut foreign, &mut [0; 1]).unwrap_or(0);
         assert_eq!(answered, 0, "a stranger gets no response");
         // the silent ones are refused later
-        wait_for(|| guard.strangers.report().refused >= 6);
+        wait_for(|| guard.unexpected_peers.report().refused >= 6);
         control.stop();
         let deadline = Instant::now() + Duration::from_secs(5);
         assert_eq!(request.join(deadline).0, None);
@@ -419,16 +414,15 @@ mod tests {
     }
 
     #[test]
-    fn many_silent_strangers_delay_a_transaction_as_little_as_one() {
+    fn many_silent_unexpected_peers_delay_a_transaction_as_little_as_one() {
         let control = Arc::new(Control::default());
-        let (respond, guard, far_end) = responder(&control);
-        let silent: Vec<TcpStream> =
-            (0..40).map(|_| TcpStream::connect(far_end).unwrap()).collect();
-        let request = requester(&control, far_end);
+        let (respond, guard, peer) = responder(&control);
+        let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(peer).unwrap()).collect();
+        let request = requester(&control, peer);
         let begun = Instant::now();
         control.begin();
         wait_for(|| request.counters.transactions() >= 1);
-        assert!(begun.elapsed() < 10 * GLANCE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 10 * POLL_INTERVAL, "{:?}", begun.elapsed());
         control.stop();
         let deadline = Instant::now() + Duration::from_secs(5);
         assert_eq!(request.join(deadline).0, None);
@@ -437,16 +431,16 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_too_many_silent_strangers_are_refused_at_once() {
+    fn the_oldest_of_too_many_silent_unexpected_peers_are_refused_at_once() {
         let control = Arc::new(Control::default());
-        let (respond, guard, far_end) = responder(&control);
+        let (respond, guard, peer) = responder(&control);
         control.begin();
         let begun = Instant::now();
         let silent: Vec<TcpStream> =
-            (0..MOST_SILENT + 4).map(|_| TcpStream::connect(far_end).unwrap()).collect();
-        wait_for(|| guard.strangers.report().refused >= 4);
+            (0..MAX_SILENT + 4).map(|_| TcpStream::connect(peer).unwrap()).collect();
+        wait_for(|| guard.unexpected_peers.report().refused >= 4);
         assert!(begun.elapsed() < GREETING, "{:?}", begun.elapsed());
-        assert_eq!(guard.strangers.report().refused, 4);
+        assert_eq!(guard.unexpected_peers.report().refused, 4);
         control.stop();
         assert_eq!(respond.join(Instant::now() + Duration::from_secs(5)).0, None);
         drop(silent);
@@ -455,15 +449,15 @@ mod tests {
     #[test]
     fn another_address_gets_no_response_with_the_right_number_either() {
         let control = Arc::new(Control::default());
-        let (respond, guard, far_end) = responder_for(&control, IpAddr::from([198, 51, 100, 2]));
+        let (respond, guard, peer) = responder_for(&control, IpAddr::from([198, 51, 100, 2]));
         control.begin();
-        let mut stranger = TcpStream::connect(far_end).unwrap();
+        let mut stranger = TcpStream::connect(peer).unwrap();
         stranger.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         // the connection may be closed already
         let _ = stranger.write_all(&[&NONCE.to_be_bytes()[..], &[0; 100]].concat());
         let answered = std::io::Read::read(&mut stranger, &mut [0; 1]).unwrap_or(0);
         assert_eq!(answered, 0, "a stranger gets no response");
-        assert_eq!(guard.strangers.report().addresses, [HERE]);
+        assert_eq!(guard.unexpected_peers.report().addresses, [HERE]);
         assert_eq!(respond.counters.sent(), 0);
         control.stop();
         assert_eq!(respond.join(Instant::now() + Duration::from_secs(5)).0, None);
@@ -473,9 +467,9 @@ mod tests {
     fn a_flow_without_responses_ends_in_time() {
         // accepts and never responds
         let listener = sockets::tcp_listener(&knobs(), HERE, 64).unwrap();
-        let far_end = SocketAddr::new(HERE, socket::local_port(&listener).unwrap());
+        let peer = SocketAddr::new(HERE, socket::local_port(&listener).unwrap());
         let control = Arc::new(Control::default());
-        let request = requester(&control, far_end);
+        let request = requester(&control, peer);
         control.begin();
         wait_for(|| request.counters.sent() == 100);
         let begun = Instant::now();

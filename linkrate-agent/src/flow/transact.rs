@@ -16,7 +16,7 @@ use super::send_path::payload;
 use super::sizes::Sizes;
 
 /// How long a flow waits before it looks for the end of the run.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The sizes of the requests and responses of one flow, equal at both ends.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub struct Exchange {
 /// where it was sent later.
 ///
 /// # Errors
-/// Errors of the socket; `UnexpectedEof` when the far end closes first.
+/// Errors of the socket; `UnexpectedEof` when the peer closes first.
 pub fn request(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -53,7 +53,7 @@ pub fn request(
     request_several(flow, socket, exchange, &out, &mut buffer)
 }
 
-/// With several outstanding requests, a blocking send could wait for a far end that itself waits to
+/// With several outstanding requests, a blocking send could wait for a peer that itself waits to
 /// send a response. So only the poll blocks, and neither direction does.
 fn request_several(
     flow: &mut FlowContext,
@@ -104,7 +104,7 @@ fn request_several(
         }
         if !moved {
             let due = flow.due_in().filter(|_| unsent == 0 && !ended);
-            let wait = due.unwrap_or(PATIENCE).min(PATIENCE);
+            let wait = due.unwrap_or(TIMEOUT).min(TIMEOUT);
             flow.parking.call(|| socket::wait_ready(socket, unsent > 0, wait))?;
         }
     }
@@ -114,7 +114,7 @@ fn request_several(
 /// Answers requests until told to stop.
 ///
 /// # Errors
-/// Errors of the socket; `UnexpectedEof` when the far end closes first.
+/// Errors of the socket; `UnexpectedEof` when the peer closes first.
 pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut exchange: Exchange) -> io::Result<()> {
     let out = payload(exchange.responses.largest());
     let mut buffer = vec![0; exchange.requests.largest()];
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// The far end stands still for a tenth of a second. A closed loop has one request in it.
+    /// The peer stalls for a tenth of a second. A closed loop has one request in it.
     #[test]
     fn all_that_was_due_in_a_stall_is_late() {
         for (workload, least, most) in [(Workload::default(), 1, 1), (open(1000), 40, u64::MAX)] {

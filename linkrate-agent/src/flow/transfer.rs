@@ -1,7 +1,7 @@
 //! TCP transfers on connections that stay open: a file's worth of bytes in messages, the word of the
-//! far end that it arrived, and the next.
+//! peer that it arrived, and the next.
 //!
-//! The word is the number of bytes that the far end has received since the connection began, in network
+//! The word is the number of bytes that the peer has received since the connection began, in network
 //! byte order. A sender compares it with the number that it sent: bytes that are lost or doubled end the
 //! run. Words are not payload, and no counter of payload has them.
 
@@ -22,7 +22,7 @@ const WORD_BYTES: usize = 8;
 /// Sends transfers of `bytes` each until told to stop, and keeps the time of each one.
 ///
 /// # Errors
-/// Errors of the socket; `UnexpectedEof` when the far end closes first; `InvalidData` when its word is
+/// Errors of the socket; `UnexpectedEof` when the peer closes first; `InvalidData` when its word is
 /// another than the bytes that were sent.
 pub fn transmit(
     flow: &mut FlowContext,
@@ -52,7 +52,7 @@ pub fn transmit(
     Ok(())
 }
 
-/// Waits for the far end's word that `sent` bytes arrived.
+/// Waits for the peer's word that `sent` bytes arrived.
 fn await_word(flow: &FlowContext, socket: &OwnedFd, sent: u64) -> io::Result<()> {
     let mut word = [0; WORD_BYTES];
     let mut have = 0;
@@ -177,7 +177,7 @@ mod tests {
         assert!(ended[0].1 >= 20, "{ended:?}");
     }
 
-    /// Runs a sender against a far end that reads a transfer and answers with `word`.
+    /// Runs a sender against a peer that reads a transfer and answers with `word`.
     fn answered(word: u64) -> Option<String> {
         let (near, mut far) = pair();
         let control = Arc::new(Control::default());

@@ -1,32 +1,32 @@
 //! What had crossed the line at an edge of a window, from readings around it.
 //!
-//! Payload arrives at TCP in lumps: a packet, a merged segment, all that a delayed interrupt tells of. At a
-//! single reading up to one lump has crossed the line and is still on its way. A window that opens just
-//! before a lump arrives and closes just after one has more payload than the line carries in its time:
+//! Payload arrives at TCP in bursts: a packet, a merged segment, all that a delayed interrupt reports on. At a
+//! single reading up to one burst has crossed the line and is still on its way. A window that opens just
+//! before a burst arrives and closes just after one has more payload than the line carries in its time:
 //! of 368 packets of 9180 octets in two seconds each is 0.27 %.
 //!
 //! So TCP's count is read many times, in the [milliseconds](AROUND_NS) before a window opens and after it
 //! closes. What has crossed the line at a moment is at least what has arrived, and it grows at the rate of
-//! the window. So each lump tells the least that had crossed at the edge, less what its own way to TCP took.
+//! the window. So each burst tells the least that had crossed at the edge, less what its own way to TCP took.
 //!
-//! Lumps take different times. The figure must not be too high by that, so it errs low: the quickest lump counts
-//! at the opening, and the slowest one at the closing. The figure is too high only if each of the *n* lumps at the
-//! opening was slower than each of the *m* at the closing. If their times are drawn alike, that has the
-//! probability *n*! *m*! / (*n* + *m*)!, 1 in 70 with four (`LUMPS`) each, and the figure is too high by the
-//! difference of two lumps that are next to each other.
+//! Bursts take different times. The figure must not be too high by that, so it errs low: the quickest burst counts
+//! at the opening, and the slowest one at the closing. The figure is too high only if each of the *n* bursts at
+//! the opening was slower than each of the *m* at the closing. If their times are drawn alike, that has the
+//! probability *n*! *m*! / (*n* + *m*)!, 1 in 70 with four (`BURSTS`) each, and the figure is too high by the
+//! difference of two bursts that are next to each other.
 //!
-//! A reading is later than its lump by at most the time since the reading before, which is taken in the direction
-//! that makes the figure smaller. Lumps whose reading was late (`LATE`) do not count, if enough others are there.
+//! A reading is later than its burst by at most the time since the reading before, which is taken in the direction
+//! that makes the figure smaller. Bursts whose reading was late (`LATE`) do not count, if enough others are there.
 //!
 //! The readings go before all other threads, and must leave the CPU to the threads that carry the packets:
-//! an adapter that stands still before an edge makes up for it behind the edge, and the window has payload of
+//! an adapter that stalls before an edge makes up for it behind the edge, and the window has payload of
 //! the time before it. So they rest longer the longer they take, and the more agents read on the same CPU.
 //!
 //! Payload that does not arrive at a steady rate has other counts in these milliseconds. They scatter alike
 //! at both edges, and by less than the payload of these milliseconds.
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
-use linkrate_terms::measurement::MOST_FLOWS_READ;
+use linkrate_terms::measurement::MAX_FLOWS_READ;
 
 use crate::flow::Flow;
 
@@ -34,12 +34,12 @@ use crate::flow::Flow;
 /// 15 Mb/s takes 5.4 ms.
 pub const AROUND_NS: u64 = 16_000_000;
 
-/// Readings that count are at least of this time next to the edge, ns: several of the longest lumps of a Gigabit
-/// link (merged segments of 64 KiB) and what delays their interrupts.
+/// Readings that count are at least of this time next to the edge, ns: several of the longest bursts of a
+/// Gigabit link (merged segments of 64 KiB) and what delays their interrupts.
 const ENOUGH_NS: u64 = 4_000_000;
 
-/// As many lumps are at least looked for at each edge.
-const LUMPS: usize = 4;
+/// As many bursts are at least looked for at each edge.
+const BURSTS: usize = 4;
 
 /// A reading is late after so many times the usual time since the reading before.
 const LATE: u64 = 2;
@@ -92,7 +92,8 @@ pub fn before(flows: &[Flow], readers: u32, edge_ns: u64) -> Vec<Arrived> {
     // as many as there are behind the other edge
     let last_ns = seen.last().map_or(0, |last| last.until_ns);
     let far_enough = |index: usize| {
-        last_ns.saturating_sub(seen[index].until_ns) >= ENOUGH_NS && lumps(&seen[index..]) >= LUMPS
+        last_ns.saturating_sub(seen[index].until_ns) >= ENOUGH_NS
+            && bursts(&seen[index..]) >= BURSTS
     };
     let from = (0..seen.len()).rev().find(|index| far_enough(*index)).unwrap_or(0);
     seen.drain(..from);
@@ -103,12 +104,12 @@ pub fn before(flows: &[Flow], readers: u32, edge_ns: u64) -> Vec<Arrived> {
 pub fn behind(flows: &[Flow], readers: u32, edge_ns: u64) -> Vec<Arrived> {
     read_until(flows, readers, |now_ns, _, seen| {
         let passed_ns = now_ns.saturating_sub(edge_ns);
-        passed_ns >= AROUND_NS || (passed_ns >= ENOUGH_NS && lumps(seen) >= LUMPS)
+        passed_ns >= AROUND_NS || (passed_ns >= ENOUGH_NS && bursts(seen) >= BURSTS)
     })
 }
 
 /// In how many of these readings something was new.
-fn lumps(seen: &[Arrived]) -> usize {
+fn bursts(seen: &[Arrived]) -> usize {
     seen.windows(2).filter(|pair| pair[1].bytes > pair[0].bytes).count()
 }
 
@@ -121,7 +122,7 @@ fn read_until(
     let mut pace = Pace::new(readers);
     let mut seen: Vec<Arrived> = Vec::new();
     let counted = flows.iter().filter(|flow| flow.counts_arrivals).count();
-    if counted == 0 || counted > MOST_FLOWS_READ as usize {
+    if counted == 0 || counted > MAX_FLOWS_READ as usize {
         return seen;
     }
     let mut after_ns = monotonic_ns();
@@ -160,7 +161,8 @@ pub type Edge = (u64, u64);
 /// The payload of a window, from readings at its edges and around them; `None` where the edges tell no
 /// payload or no time.
 ///
-/// With a lump of 1000 bytes each 1000 ns, a window of 9,900 ns has ten of them by its edges, and 9,900 bytes.
+/// With a burst of 1000 bytes each 1000 ns, a window of 9,900 ns has ten of them by its edges, and 9,900
+/// bytes.
 #[must_use]
 pub fn crossed(opened: (Edge, &[Arrived]), closed: (Edge, &[Arrived])) -> Option<u64> {
     let ((open_ns, at_open), before) = opened;
@@ -168,7 +170,7 @@ pub fn crossed(opened: (Edge, &[Arrived]), closed: (Edge, &[Arrived])) -> Option
     let bytes = at_close.checked_sub(at_open).filter(|bytes| *bytes > 0)?;
     let window_ns = close_ns.checked_sub(open_ns).filter(|window_ns| *window_ns > 0)?;
     let late_ns = LATE * usual_ns(before, behind);
-    // the rate of the edges alone is wrong by a lump at each of them, and that of what crossed is not
+    // the rate of the edges alone is wrong by a burst at each of them, and that of what crossed is not
     (0..4).try_fold(bytes, |rated, _| {
         let in_time = |ns: u64| i128::from(ns) * i128::from(rated) / i128::from(window_ns);
         // what had crossed at an edge beyond what had arrived there
@@ -180,8 +182,8 @@ pub fn crossed(opened: (Edge, &[Arrived]), closed: (Edge, &[Arrived])) -> Option
             let earlier = in_time(seen.until_ns.saturating_sub(close_ns));
             i128::from(seen.bytes) - earlier - i128::from(at_close)
         };
-        let quickest = told(before, late_ns, opening).into_iter().max();
-        let slowest = told(behind, late_ns, closing).into_iter().min();
+        let quickest = reported(before, late_ns, opening).into_iter().max();
+        let slowest = reported(behind, late_ns, closing).into_iter().min();
         let on_its_way = [quickest, slowest].map(|bytes| bytes.unwrap_or(0).max(0));
         u64::try_from(i128::from(bytes) + on_its_way[1] - on_its_way[0]).ok()
     })
@@ -196,19 +198,20 @@ fn usual_ns(before: &[Arrived], behind: &[Arrived]) -> u64 {
     pauses.get(pauses.len() / 2).copied().unwrap_or(0)
 }
 
-/// What readings tell that followed a lump, by `tells`: that tell more than the reading before, and not less than the
-/// reading behind. Late ones count if fewer than [`LUMPS`] others are there. Where there is no lump, the first one tells.
-fn told(seen: &[Arrived], late_ns: u64, tells: impl Fn(&Arrived) -> i128) -> Vec<i128> {
+/// What readings tell that followed a burst, by `tells`: that tell more than the reading before, and not less than the
+/// reading behind. Late ones count if fewer than [`BURSTS`] others are there. Where there is no burst, the first one
+/// tells.
+fn reported(seen: &[Arrived], late_ns: u64, tells: impl Fn(&Arrived) -> i128) -> Vec<i128> {
     let all: Vec<i128> = seen.iter().map(tells).collect();
-    let is_lump = |index: &usize| {
+    let is_burst = |index: &usize| {
         seen[*index].bytes > seen[index - 1].bytes
             && all.get(index + 1).is_none_or(|next| *next <= all[*index])
     };
-    let lumps: Vec<usize> = (1..seen.len()).filter(is_lump).collect();
+    let bursts: Vec<usize> = (1..seen.len()).filter(is_burst).collect();
     let pause_ns = |index: &usize| seen[*index].until_ns.saturating_sub(seen[*index].after_ns);
     let prompt: Vec<usize> =
-        lumps.iter().copied().filter(|index| pause_ns(index) <= late_ns).collect();
-    let counted = if prompt.len() < LUMPS { lumps } else { prompt };
+        bursts.iter().copied().filter(|index| pause_ns(index) <= late_ns).collect();
+    let counted = if prompt.len() < BURSTS { bursts } else { prompt };
     if counted.is_empty() {
         return all.first().copied().into_iter().collect();
     }
@@ -219,10 +222,10 @@ fn told(seen: &[Arrived], late_ns: u64, tells: impl Fn(&Arrived) -> i128) -> Vec
 mod tests {
     use super::*;
 
-    /// What has arrived of a line that carries `per_us` bytes in a microsecond in lumps of `lump`, each
-    /// `late_ns` after it crossed.
-    fn lumps(at_ns: u64, lump: u64, per_us: u64, late_ns: u64) -> u64 {
-        at_ns.saturating_sub(late_ns) * per_us / 1000 / lump * lump
+    /// What has arrived of a line that carries `per_us` bytes in a microsecond in bursts of `burst`,
+    /// each `late_ns` after it crossed.
+    fn bursts(at_ns: u64, burst: u64, per_us: u64, late_ns: u64) -> u64 {
+        at_ns.saturating_sub(late_ns) * per_us / 1000 / burst * burst
     }
 
     /// The payload of a window that opens at `open_ns`, by readings each `nap_ns`, in parts of what the line
@@ -256,26 +259,33 @@ mod tests {
     /// Packets of 9180 octets at 16 Mb/s, and merged segments of a Gigabit link.
     #[test]
     fn a_full_line_never_shows_more_than_it_can_carry() {
-        for (lump, per_us, late_ns) in [(9128, 2, 0), (9128, 2, 40_000), (65_160, 118, 20_000)] {
+        for (burst, per_us, late_ns) in [(9128, 2, 0), (9128, 2, 40_000), (65_160, 118, 20_000)] {
             let shares: Vec<[f64; 2]> = (0..500)
                 .map(|turn| {
                     let open_ns = 300_000_000 + turn * 61_357;
-                    let arrived = |ns| lumps(ns, lump, per_us, late_ns);
+                    let arrived = |ns| bursts(ns, burst, per_us, late_ns);
                     share(open_ns, 2_000_000_000, arrived, per_us)
                 })
                 .collect();
             let most = |index: usize| shares.iter().map(|of| of[index]).fold(0.0, f64::max);
             let least = shares.iter().map(|of| of[1]).fold(2.0, f64::min);
             assert!(most(0) > 1.00003, "the edges alone show more: {}", most(0));
-            assert!(most(1) <= 1.0, "{} of {lump}", most(1));
-            assert!(least > 0.9998, "{least} of {lump}");
+            assert!(most(1) <= 1.0, "{} of {burst}", most(1));
+            assert!(least > 0.9998, "{least} of {burst}");
         }
     }
 
-    /// When each lump of a line has arrived, ns: up to `vary_ns` after it crossed, in the order in which they crossed.
-    fn arrivals(lump: u64, per_us: u64, until_ns: u64, vary_ns: u64, random: &mut u64) -> Vec<u64> {
+    /// When each burst of a line has arrived, ns: up to `vary_ns` after it crossed, in the order in which they
+    /// crossed.
+    fn arrivals(
+        burst: u64,
+        per_us: u64,
+        until_ns: u64,
+        vary_ns: u64,
+        random: &mut u64,
+    ) -> Vec<u64> {
         let mut last_ns = 0;
-        let crossed_ns = (1..).map(|number| number * lump * 1000 / per_us);
+        let crossed_ns = (1..).map(|number| number * burst * 1000 / per_us);
         let arrive = |ns: u64| {
             *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             last_ns = last_ns.max(ns + (*random >> 33) % (vary_ns + 1));
@@ -285,15 +295,15 @@ mod tests {
     }
 
     /// What 500 windows of a full line show: the lowest, the highest, and how many show more than it can carry.
-    fn varied(lump: u64, per_us: u64, vary_ns: u64, window_ns: u64) -> (f64, f64, usize) {
+    fn varied(burst: u64, per_us: u64, vary_ns: u64, window_ns: u64) -> (f64, f64, usize) {
         let mut random = 7;
         let shares: Vec<f64> = (0..500)
             .map(|turn| {
                 let open_ns = 50_000_000 + turn * 61_357;
                 let until_ns = open_ns + window_ns + AROUND_NS;
-                let arrivals = arrivals(lump, per_us, until_ns, vary_ns, &mut random);
+                let arrivals = arrivals(burst, per_us, until_ns, vary_ns, &mut random);
                 let arrived =
-                    |ns| lump * arrivals.partition_point(|arrival_ns| *arrival_ns <= ns) as u64;
+                    |ns| burst * arrivals.partition_point(|arrival_ns| *arrival_ns <= ns) as u64;
                 share(open_ns, window_ns, arrived, per_us)[1]
             })
             .collect();
@@ -302,15 +312,15 @@ mod tests {
             shares.iter().copied().fold(2.0, f64::min),
             shares.iter().copied().fold(0.0, f64::max),
         );
-        println!("{lump} B, {vary_ns} ns, {window_ns} ns: {least:.5} to {most:.5}, {above} above");
+        println!("{burst} B, {vary_ns} ns, {window_ns} ns: {least:.5} to {most:.5}, {above} above");
         (least, most, above)
     }
 
     #[test]
     fn times_that_differ_from_lump_to_lump_make_the_figure_lower() {
-        // eight lumps or more at each edge: one window in 12,870 could be above
-        for lump in [65_160, 1448] {
-            let (least, most, _) = varied(lump, 118, 200_000, 400_000_000);
+        // eight bursts or more at each edge: one window in 12,870 could be above
+        for burst in [65_160, 1448] {
+            let (least, most, _) = varied(burst, 118, 200_000, 400_000_000);
             assert!(most <= 1.0, "{most}");
             assert!(least > 1.0 - 2.0 * 200.0 / 400_000.0, "{least}");
         }
@@ -323,7 +333,7 @@ mod tests {
     /// Another program or the hypervisor holds the agent up for a millisecond, at one reading of each edge.
     #[test]
     fn a_reading_that_is_late_does_not_count() {
-        let arrived = |ns| lumps(ns, 65_160, 118, 20_000);
+        let arrived = |ns| bursts(ns, 65_160, 118, 20_000);
         let (open_ns, window_ns) = (300_000_000_u64, 1_000_000_000);
         let close_ns = open_ns + window_ns;
         let series = |from_ns: u64, until_ns: u64| -> Vec<Arrived> {

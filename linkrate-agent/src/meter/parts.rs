@@ -29,7 +29,7 @@ impl Own<'_> {
 /// How the kernel names the NAPI threads of interfaces (`napi_kthread_create`, net/core/dev.c).
 const NAPI: &str = "napi/";
 
-/// The parts, and the programs of others, the busiest first.
+/// The parts, and the third-party programs, the busiest first.
 pub fn divide(worked: &[Worked], own: &Own<'_>) -> (CpuParts, Vec<OtherProgram>) {
     divide_with(worked, own, kind_of)
 }

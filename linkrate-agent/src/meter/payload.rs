@@ -10,8 +10,8 @@
 //! A count at an edge lacks what is on its way from the line to TCP. Readings around the edge tell how much
 //! that is ([`crossing`]).
 //!
-//! Where a program of others receives, the payload of bulk senders is counted by its acknowledgements
-//! (`tcpi_bytes_acked`): the far end does not tell what it has received in a window.
+//! Where a third-party program receives, the payload of bulk senders is counted by its acknowledgements
+//! (`tcpi_bytes_acked`): the peer does not report what it has received in a window.
 
 use linkrate_sys::clock::monotonic_ns;
 
@@ -22,7 +22,7 @@ use crate::session::parts_of;
 
 /// How long an edge may ask sockets: without the privilege of real-time priority, one that its program is
 /// reading from can take a turn of every other thread to answer.
-const PATIENCE_NS: u64 = 2_000_000;
+const TIMEOUT_NS: u64 = 2_000_000;
 
 /// Counters of all flows at one edge.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ struct Count {
     moved: PartReport,
     /// Payload that TCP has received, and what the listener took of the preamble.
     arrived: Option<u64>,
-    /// Payload that the far end has acknowledged.
+    /// Payload that the peer has acknowledged.
     acknowledged: Option<u64>,
     zerocopy_completed: u64,
     zerocopy_copied: u64,
@@ -71,7 +71,7 @@ impl Payload {
         let begun_ns = monotonic_ns();
         let (mut late_ns, mut counts) = (0, Vec::with_capacity(flows.len()));
         for flow in flows {
-            let patient = monotonic_ns().saturating_sub(begun_ns) < PATIENCE_NS;
+            let patient = monotonic_ns().saturating_sub(begun_ns) < TIMEOUT_NS;
             counts.push(Count::of(flow, patient, flows.len()));
             late_ns += monotonic_ns().saturating_sub(begun_ns);
         }
@@ -236,7 +236,7 @@ mod tests {
             ..Count::default()
         };
         let at = |ns, bytes| Arrived { after_ns: ns, until_ns: ns, bytes };
-        // a lump of 1000 bytes each 1000 ns for each of two flows
+        // a burst of 1000 bytes each 1000 ns for each of two flows
         let opened =
             Payload { at_ns: 950, flows: vec![of(0, 0), of(1, 0)], around: vec![at(0, 0)] };
         let mut closed = Payload {

@@ -1,25 +1,25 @@
-//! Decodes messages of the far end, and checks each count and name in them.
+//! Decodes messages of the peer, and checks each count and name in them.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use linkrate_terms::backup::{FileSizes, LONGEST_DIRECTORY, MOST_FILES};
+use linkrate_terms::backup::{FileSizes, MAX_DIRECTORY, MAX_FILES};
 use linkrate_terms::interfaces::is_interface_name;
-use linkrate_terms::intervals::MOST_INTERVALS;
-use linkrate_terms::mix::MOST_PARTS;
-use linkrate_terms::model::{LARGEST_MTU, SMALLEST_MTU};
+use linkrate_terms::intervals::MAX_INTERVALS;
+use linkrate_terms::mix::MAX_PARTS;
+use linkrate_terms::model::{MAX_MTU, MIN_MTU};
 use linkrate_terms::profile::Profile;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY, MAX_REQUEST_RATE};
 use linkrate_terms::{SocketKnobs, Workload};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::flow::backup::header::LONGEST;
+use crate::flow::backup::header::MAX_LENGTH;
 use crate::flow::record::RecordSpec;
 
 use super::{HELLO_NUMBER, Hello, InterfaceFacts, Reply, Request, WindowReport, text};
 
-/// Bounds on the messages of the far end; each is far above the need of any testbed.
+/// Bounds on the messages of the peer; each is far above the need of any testbed.
 pub mod bounds {
     /// One message, bytes.
     pub const MESSAGE_BYTES: u64 = 64 << 20;
@@ -41,7 +41,7 @@ pub mod bounds {
     pub const SETTINGS: usize = 64;
     /// Length of one: boot parameters (`COMMAND_LINE_SIZE` of Linux is 4096 at most), or the state of each fault of the CPUs.
     pub const SETTING_BYTES: usize = 8192;
-    /// Bytes that a program of others knows a connection by.
+    /// Bytes that a third-party program knows a connection by.
     pub const FIRST_OCTETS: usize = 64;
     /// Bytes of the name of a congestion control: TCP_CA_NAME_MAX, include/net/tcp.h.
     pub const CONGESTION_BYTES: usize = 16;
@@ -49,8 +49,8 @@ pub mod bounds {
     pub const COUNTERS: usize = 4096;
     /// Steps of a histogram of latencies: three digits from 1 ns to a minute have 28,000.
     pub const LATENCIES: usize = 1 << 16;
-    /// Addresses of strangers in a report.
-    pub const STRANGERS: usize = 8;
+    /// Addresses of unexpected peers in a report.
+    pub const UNEXPECTED_PEERS: usize = 8;
     /// Settings and objects of a network stack: sysctls, and some files of each queue.
     pub const STACK: usize = 1 << 16;
     /// Queue disciplines in a report: each interface may have one for each of 256 queues.
@@ -170,12 +170,16 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
         }
         Reply::Progress { bytes, .. } => at_most("flows", bytes.len() as u64, MAX_FLOWS),
         Reply::Finished(finished) => {
-            at_most("parts", finished.parts.len() as u64, MOST_PARTS as u64)?;
+            at_most("parts", finished.parts.len() as u64, MAX_PARTS as u64)?;
             for latency in finished.parts.iter().chain([&finished.latency]) {
                 at_most("latencies", latency.len() as u64, bounds::LATENCIES as u64)?;
             }
-            let strangers = finished.strangers.addresses.len();
-            at_most("addresses of strangers", strangers as u64, bounds::STRANGERS as u64)
+            let unexpected_peers = finished.strangers.addresses.len();
+            at_most(
+                "addresses of strangers",
+                unexpected_peers as u64,
+                bounds::UNEXPECTED_PEERS as u64,
+            )
         }
         Reply::Steered(steered) => {
             at_most("interrupts", steered.stuck.len() as u64, bounds::INTERRUPTS as u64)
@@ -245,7 +249,7 @@ fn check_hello(hello: &Hello) -> Result<(), DecodeError> {
 }
 
 fn check_window(report: &WindowReport) -> Result<(), DecodeError> {
-    at_most("parts", report.parts.len() as u64, MOST_PARTS as u64)?;
+    at_most("parts", report.parts.len() as u64, MAX_PARTS as u64)?;
     at_most("counters", report.protocol.len() as u64, bounds::COUNTERS as u64)?;
     for name in report.protocol.keys() {
         at_most("bytes of a counter's name", name.len() as u64, bounds::WORD_BYTES as u64)?;
@@ -264,7 +268,7 @@ fn check_window(report: &WindowReport) -> Result<(), DecodeError> {
             at_most("bytes of a word", longest as u64, bounds::WORD_BYTES as u64)?;
         }
     }
-    at_most("intervals", report.intervals.len() as u64, MOST_INTERVALS as u64)?;
+    at_most("intervals", report.intervals.len() as u64, MAX_INTERVALS as u64)?;
     if let Some(record) = &report.record {
         at_most("slots of a record", record.received.len() as u64, bounds::SLOTS)?;
         at_most("recorded flows", record.flows.len() as u64, MAX_FLOWS)?;
@@ -322,8 +326,8 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
                 u64::from(*tx_queue_length),
                 u64::from(bounds::QUEUE_LENGTH),
             )?;
-            at_least("mtu", u64::from(mtu.unwrap_or(SMALLEST_MTU)), u64::from(SMALLEST_MTU))?;
-            at_most("mtu", u64::from(mtu.unwrap_or(LARGEST_MTU)), u64::from(LARGEST_MTU))?;
+            at_least("mtu", u64::from(mtu.unwrap_or(MIN_MTU)), u64::from(MIN_MTU))?;
+            at_most("mtu", u64::from(mtu.unwrap_or(MAX_MTU)), u64::from(MAX_MTU))?;
             address.as_ref().map_or(Ok(()), check_address)
         }
         Request::LimitDatagrams { name, bytes_per_second, burst_us, .. } => {
@@ -359,7 +363,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         Request::Listen(spec) => {
             at_most("clients", spec.clients.len() as u64, MAX_FLOWS)?;
             check_workload(&spec.workload, spec.clients.len() as u32)?;
-            at_most("part", u64::from(spec.part), MOST_PARTS as u64 - 1)?;
+            at_most("part", u64::from(spec.part), MAX_PARTS as u64 - 1)?;
             at_most("clients that are bound", spec.bind.len() as u64, bounds::ADDRESSES as u64)?;
             at_least("listeners", u64::from(spec.listeners), 1)?;
             at_most("listeners", u64::from(spec.listeners), u64::from(bounds::LISTENERS))?;
@@ -369,7 +373,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         Request::Connect(spec) => {
             at_most("client", u64::from(spec.client), MAX_FLOWS)?;
             check_workload(&spec.workload, 1)?;
-            at_most("part", u64::from(spec.part), MOST_PARTS as u64 - 1)?;
+            at_most("part", u64::from(spec.part), MAX_PARTS as u64 - 1)?;
             at_most("ports", spec.ports.len() as u64, MAX_FLOWS)?;
             at_least("ports", spec.ports.len() as u64, 1)?;
             check_record(spec.record.as_ref(), spec.workload.flows(1))?;
@@ -441,13 +445,13 @@ fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> 
     at_least("tree", backup.tree.0, 1)?;
     if let FileSizes::One(size) = backup.files {
         at_least("files", size.0, 1)?;
-        at_most("files", size.0, LONGEST)?;
+        at_most("files", size.0, MAX_LENGTH)?;
     }
-    at_most("files of a tree", backup.extent().0, MOST_FILES)?;
+    at_most("files of a tree", backup.extent().0, MAX_FILES)?;
     at_least("drives", backup.drives.into(), 1)?;
     at_least("drive-rate", backup.drive_rate.0, 1)?;
     let directory = &backup.directory;
-    at_most("bytes of directory", directory.len() as u64, LONGEST_DIRECTORY as u64)?;
+    at_most("bytes of directory", directory.len() as u64, MAX_DIRECTORY as u64)?;
     at_least("transfer", workload.transfer.0, 1)?;
     at_most("transfer", workload.transfer.0, bounds::TRANSFER_BYTES)?;
     if let Some(segment) = workload.udp_segment {

@@ -1,10 +1,10 @@
-//! Text of the far end: bounded and cleaned once, where it is decoded. A long string could fill a
+//! Text of the peer: bounded and cleaned once, where it is decoded. A long string could fill a
 //! results directory.
 
 use linkrate_terms::clean;
 use serde_json::Value;
 
-/// The most characters of one string of the far end.
+/// The most characters of one string of the peer.
 const TEXT_CHARACTERS: usize = 1024;
 
 /// `text` as one line without characters that act on a display ([`clean::line`]), of at most 1024

@@ -35,7 +35,7 @@ pub enum ToeRequest {
         /// The number of the flow.
         flow: u32,
     },
-    /// To a host: take the connection of a flow out of its socket. The flow goes on at its end of a
+    /// To a host: take the connection of a flow out of its socket. The flow continues at its end of a
     /// stream pair; what it sends waits there for the adapter.
     Lower {
         /// The number of the flow.
@@ -51,17 +51,16 @@ pub enum ToeRequest {
         /// The number of the flow.
         flow: u32,
     },
-    /// To a host: put a connection back into its socket, and let the flow go on.
+    /// To a host: put a connection back into its socket, and let the flow continue.
     Raise {
         /// The number of the flow, which was halted.
         flow: u32,
         /// The state; `None` for that of `lower`, which nobody has taken.
         state: Option<FileOf>,
-        /// The last piece of the payload of packets that were given up, by sequence numbers; bytes that the state
-        /// calls sent.
+        /// Sequence range of the revoked packets' payload. The saved TCP state counts these bytes as sent.
         unsent: Option<Range<u32>>,
     },
-    /// To a host: a flow that was halted goes on at the adapter.
+    /// To a host: a flow that was halted continues at the adapter.
     Resume {
         /// The number of the flow.
         flow: u32,
@@ -76,11 +75,11 @@ pub enum ToeRequest {
         hardware_address: [u8; 6],
     },
     /// Leave a round trip time between two addresses behind, for the first time-outs of connections that are
-    /// restored. Nothing was sent to the far end yet.
+    /// restored. Nothing was sent to the peer yet.
     RoundTrip {
         /// The address of this end.
         own: IpAddr,
-        /// That of the far end.
+        /// That of the peer.
         far: IpAddr,
     },
     /// To an adapter: take a connection.
@@ -91,8 +90,7 @@ pub enum ToeRequest {
         state: FileOf,
         /// The adapter's end of the stream pair.
         pair: FileOf,
-        /// The last piece of the payload of packets that were given up, by sequence numbers; bytes that the state
-        /// calls sent.
+        /// Sequence range of the revoked packets' payload. The saved TCP state counts these bytes as sent.
         unsent: Option<Range<u32>>,
     },
     /// To an adapter: give a connection back.
@@ -179,11 +177,11 @@ pub enum ToeReply {
 pub struct HostConnection {
     /// Address and port of this end.
     pub own: SocketAddr,
-    /// Address and port of the far end.
+    /// Address and port of the peer.
     pub far: SocketAddr,
     /// The inode of its socket.
     pub inode: u32,
-    /// Bytes that the far end has acknowledged.
+    /// Bytes that the peer has acknowledged.
     pub sent: u64,
     /// Bytes received.
     pub received: u64,
@@ -216,7 +214,7 @@ pub struct ConnectionStatus {
     pub received: u64,
     /// Retransmission time-outs in sequence without an acknowledgement.
     pub timeouts: u8,
-    /// The program's end, or the far end's, or an error has ended it. TCP may still have bytes to
+    /// The program's end, or the peer's, or an error has ended it. TCP may still have bytes to
     /// send.
     pub ended: bool,
     /// The descriptor of its socket in the agent, as long as it has not ended.
@@ -243,7 +241,7 @@ pub struct FlowConnection {
     pub flow: u32,
     /// Address and port of this end.
     pub own: SocketAddr,
-    /// Address and port of the far end.
+    /// Address and port of the peer.
     pub far: SocketAddr,
     /// Bytes of both directions that the flow has carried.
     pub carried: u64,
@@ -253,7 +251,7 @@ pub struct FlowConnection {
 
 impl ToeRequest {
     /// The flow whose connection it moves to the adapter, or prepares for that.
-    pub(crate) fn lowers(&self) -> Option<u32> {
+    pub(crate) fn offloads(&self) -> Option<u32> {
         match self {
             Self::Prepare { flow } | Self::Lower { flow } | Self::Taken { flow } => Some(*flow),
             _ => None,

@@ -24,11 +24,11 @@ pub const LIMIT_OF_LOAD_PERCENT: f64 = 2.5;
 const UNTRACED_NS: u64 = 1_500;
 
 /// Per cent of the asked wake-ups. A load that wakes up less often is a load of another kind.
-const LEAST_WAKE_UPS_PERCENT: f64 = 80.0;
+const MIN_WAKE_UPS_PERCENT: f64 = 80.0;
 
 /// Per cent of a window. If more CPU time than this may have been spent on this CPU or on another
 /// one, the true load is not known exactly enough. It is a fraction of the limit.
-const UNSURE_PERCENT: f64 = 0.4;
+const UNCERTAINTY_PERCENT: f64 = 0.4;
 
 /// Per cent of a window. More CPU time of other processes on the CPU is a disturbance, and not a
 /// small correction.
@@ -36,7 +36,7 @@ const OTHERS_PERCENT: f64 = 5.0;
 
 /// The most processes started in an undisturbed window: the CPU time of a process that starts and
 /// ends between two readings is unknown.
-const MOST_FORKS: u64 = 3;
+const MAX_FORKS: u64 = 3;
 
 /// Verdict on a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -211,9 +211,9 @@ impl Window {
             let steal = percent(self.seen.steal_ns, window_ns);
             reasons.push(format!("the hypervisor took {steal:.1} %"));
         }
-        let meter_unsure = percent(self.seen.unsure_ns, window_ns);
-        if self.seen.steal_ns == 0 && meter_unsure > UNSURE_PERCENT {
-            reasons.push(format!("the meter could not attribute {meter_unsure:.1} %"));
+        let meter_uncertainty = percent(self.seen.unsure_ns, window_ns);
+        if self.seen.steal_ns == 0 && meter_uncertainty > UNCERTAINTY_PERCENT {
+            reasons.push(format!("the meter could not attribute {meter_uncertainty:.1} %"));
         }
         match self.traced {
             Some(traced) => reasons.extend(self.disturbs_trace(traced)),
@@ -228,20 +228,21 @@ impl Window {
         let window_ns = self.seen.window_ns;
         let others = percent(self.others.here_ns, window_ns);
         let overlap_ns = if self.overlaps_others { self.others.here_ns } else { 0 };
-        let unsure = percent(self.others.unsure_ns.saturating_add(overlap_ns), window_ns);
+        let uncertainty = percent(self.others.unsure_ns.saturating_add(overlap_ns), window_ns);
         let lost = percent(closed.lost_ns.saturating_sub(opened.lost_ns), window_ns);
         let mut reasons = Vec::new();
         if others > OTHERS_PERCENT {
             reasons.push(format!("other processes took {others:.1} %"));
         }
-        if unsure > UNSURE_PERCENT {
-            reasons.push(format!("other processes took {unsure:.1} % on this CPU or on others"));
+        if uncertainty > UNCERTAINTY_PERCENT {
+            reasons
+                .push(format!("other processes took {uncertainty:.1} % on this CPU or on others"));
         }
         // the true load includes the known time of other processes
-        if lost - others > UNSURE_PERCENT {
+        if lost - others > UNCERTAINTY_PERCENT {
             reasons.push(format!("the load had to wait for the CPU for {lost:.1} %"));
         }
-        if self.others.forks > MOST_FORKS {
+        if self.others.forks > MAX_FORKS {
             reasons.push(format!("{} processes were started", self.others.forks));
         }
         reasons
@@ -259,11 +260,11 @@ impl Window {
         }
         let expected = window_ns as f64 / Pace::Fast.period_ns() as f64;
         let woke = traced.wake_ups as f64 * 100.0 / expected.max(1.0);
-        if woke < LEAST_WAKE_UPS_PERCENT {
+        if woke < MIN_WAKE_UPS_PERCENT {
             reasons.push(format!("the load woke up {woke:.0} % as often as it should"));
         }
         let (own, most) = (opened.percent_until(&closed), percent(traced.most_ns, window_ns));
-        if own - most > UNSURE_PERCENT {
+        if own - most > UNCERTAINTY_PERCENT {
             reasons.push(format!("the trace saw {most:.1} % of a load of {own:.1} %"));
         }
         reasons
@@ -468,15 +469,15 @@ mod tests {
 
     #[test]
     fn a_disturbance_excuses_only_a_wrong_meter() {
-        let unsure = |ms: u64, forks| BackgroundUse { here_ns: 0, unsure_ns: ms * MS, forks };
-        let busy = Window { others: unsure(5, 0), ..window(505) };
+        let uncertainty = |ms: u64, forks| BackgroundUse { here_ns: 0, unsure_ns: ms * MS, forks };
+        let busy = Window { others: uncertainty(5, 0), ..window(505) };
         assert_eq!(sample(busy).verdict, Verdict::Passed);
-        let busy = Window { others: unsure(5, 0), ..window(520) };
+        let busy = Window { others: uncertainty(5, 0), ..window(520) };
         assert_eq!(sample(busy).verdict, Verdict::Disturbed);
         let disturbance = sample(busy).disturbance.unwrap();
         assert_eq!(disturbance, "other processes took 0.5 % on this CPU or on others");
         // no more than what goes unseen
-        let little = Window { others: unsure(3, 3), ..window(520) };
+        let little = Window { others: uncertainty(3, 3), ..window(520) };
         assert_eq!(sample(little).verdict, Verdict::Failed);
         let mut unknown = window(520);
         unknown.seen.unsure_ns = 5 * MS;

@@ -21,7 +21,7 @@ use linkrate_sys::host::Privilege;
 use linkrate_sys::host::join::Namespaces;
 use linkrate_sys::netstat::receive_packets_by_cpu;
 use linkrate_sys::sched;
-use linkrate_sys::softirq_spin::{LONGEST_NS, SoftirqSpin, Spin, Spun};
+use linkrate_sys::softirq_spin::{MAX_NS, SoftirqSpin, Spin, Spun};
 use linkrate_terms::{CpuSet, TestbedSpec};
 
 use super::load::{Load, LoadReading, Pace};
@@ -30,10 +30,10 @@ use super::load::{Load, LoadReading, Pace};
 const TRIAL: u64 = 5;
 
 /// The filter of a load at a slow pace.
-const LONG: Spin = Spin { ns: LONGEST_NS, arrives: false };
+const LONG: Spin = Spin { ns: MAX_NS, arrives: false };
 
 /// The receiving thread of a load looks this often whether it should end.
-const RECEIVER_LOOKS: Duration = Duration::from_millis(50);
+const RECEIVER_POLLS: Duration = Duration::from_millis(50);
 
 /// A host whose loopback interface is steered to one CPU; it receives the datagrams.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Steered {
             namespaces.loopback_sockets().map_err(|error| error.to_string())?;
         let address = receiver.local_addr().map_err(|error| error.to_string())?;
         sender.connect(address).map_err(|error| error.to_string())?;
-        receiver.set_read_timeout(Some(RECEIVER_LOOKS)).map_err(|error| error.to_string())?;
+        receiver.set_read_timeout(Some(RECEIVER_POLLS)).map_err(|error| error.to_string())?;
         let mut steered = Self {
             cpu,
             senders: placement.clients.clone(),
@@ -149,7 +149,7 @@ impl Steered {
             let (stopped, receiver) = (Arc::clone(&load.stop), Arc::clone(&self.receiver));
             let receive = move || {
                 while !stopped.load(Ordering::Relaxed) {
-                    // a time-out is a reason to look whether this should end
+                    // a time-out is a reason to check whether this should end
                     let _ = receiver.recv(&mut [0]);
                 }
             };

@@ -147,7 +147,7 @@ pub struct Interface {
     pub max_mtu: Option<u32>,
     /// Name of the bridge, bond or team it is a member of.
     pub controller: Option<String>,
-    /// What a bond or a team tells of itself.
+    /// What a bond or a team reports on itself.
     pub aggregate: Option<ExistingAggregate>,
     /// Name of its lower interface, or of its veth peer.
     pub lower: Option<String>,

@@ -20,7 +20,7 @@ pub(super) fn advice(interface: &Interface) -> Vec<Advice> {
     if all.is_empty() {
         let advice = match interface.rate() {
             Some(rate) => Advice::good("link", format!("{rate}, the fastest mode of the adapter")),
-            // an adapter that a hypervisor emulates has no link; `unseen` says so
+            // an adapter that a hypervisor emulates has no link; `unreadable_facts` says so
             None if interface.is_paravirtual() => return all,
             None => Advice::unseen("link", "the driver does not report a link rate"),
         };
@@ -66,7 +66,7 @@ fn rate(interface: &Interface) -> Option<Advice> {
     let offered = fastest(&modes.advertised).is_some_and(|most| most >= own);
     let detail = format!("the link runs at {now} Mb/s, and the adapter has {own} Mb/s");
     let make = match (offered, peer) {
-        // the far end limits the rate
+        // the peer limits the rate
         (true, Some(peer)) if peer <= now => Advice::consider,
         _ => Advice::improve,
     };
@@ -76,8 +76,8 @@ fn rate(interface: &Interface) -> Option<Advice> {
         .seen(
             format!(
                 "fastest mode: supported {own}, advertised {}, far end {} Mb/s",
-                told(fastest(&modes.advertised)),
-                told(peer)
+                reported(fastest(&modes.advertised)),
+                reported(peer)
             ),
             format!("ethtool {word}"),
         );
@@ -93,7 +93,7 @@ fn rate(interface: &Interface) -> Option<Advice> {
     Some(advice.run(format!("ethtool -r {word}")))
 }
 
-fn told(mbps: Option<u32>) -> String {
+fn reported(mbps: Option<u32>) -> String {
     mbps.map_or_else(|| "unknown".to_owned(), |mbps| mbps.to_string())
 }
 

@@ -8,7 +8,7 @@ use super::facts::{Host, Interface};
 use super::measured_costs;
 
 /// The usual limit of superframes, bytes.
-const LEAST_SUPERFRAME: u32 = 65_536;
+const MIN_SUPERFRAME: u32 = 65_536;
 
 /// One offload, with its kernel features, the name for ethtool(8), and the offloads it needs.
 struct Offload {
@@ -142,7 +142,7 @@ fn off(offload: &Offload, interface: &Interface, features: &Features) -> Option<
 fn superframes(interface: &Interface) -> Option<Advice> {
     let (bytes, segments) = (interface.gso_max_size, interface.gso_max_segs);
     // zero: unknown
-    let small = bytes > 0 && bytes < LEAST_SUPERFRAME.min(interface.tso_max_size.max(1));
+    let small = bytes > 0 && bytes < MIN_SUPERFRAME.min(interface.tso_max_size.max(1));
     let few = segments > 0 && u64::from(segments) * u64::from(interface.mtu) < 32 * 1024;
     if !small && !few {
         return None;
@@ -157,12 +157,12 @@ fn superframes(interface: &Interface) -> Option<Advice> {
         );
     Some(match (small, few) {
         (true, false) => advice.run(format!(
-            "ip link set dev {word} gso_max_size {LEAST_SUPERFRAME} gso_ipv4_max_size {LEAST_SUPERFRAME}"
+            "ip link set dev {word} gso_max_size {MIN_SUPERFRAME} gso_ipv4_max_size {MIN_SUPERFRAME}"
         )),
         (false, _) => advice.run(format!("ip link set dev {word} gso_max_segs 65535")),
         (true, true) => advice.run(format!(
-            "ip link set dev {word} gso_max_size {LEAST_SUPERFRAME} gso_ipv4_max_size \
-             {LEAST_SUPERFRAME} gso_max_segs 65535"
+            "ip link set dev {word} gso_max_size {MIN_SUPERFRAME} gso_ipv4_max_size \
+             {MIN_SUPERFRAME} gso_max_segs 65535"
         )),
     })
 }

@@ -1,4 +1,4 @@
-//! Pause frames: the far end waits instead of overflowing the ring.
+//! Pause frames: the peer waits instead of overflowing the ring.
 
 use linkrate_sys::shell;
 

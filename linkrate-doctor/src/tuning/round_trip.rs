@@ -9,7 +9,7 @@ use super::facts::{Host, Interface};
 const ASSUMED: Duration = Duration::from_millis(1);
 
 /// Connections that moved fewer bytes say nothing about bulk traffic.
-const LEAST_BYTES: u64 = 64 * 1024;
+const MIN_BYTES: u64 = 64 * 1024;
 
 /// A round trip and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl RoundTrip {
         }
         let over = host.connections.iter().filter(|connection| {
             let moved = connection.path.bytes_acked + connection.path.bytes_received;
-            moved >= LEAST_BYTES && interface.addresses.contains(&connection.local.ip())
+            moved >= MIN_BYTES && interface.addresses.contains(&connection.local.ip())
         });
         let busiest = over
             .filter_map(|connection| Some((connection, connection.path.round_trip_us()?)))

@@ -303,7 +303,7 @@ fn takes_the_round_trip_from_the_busiest_connection() {
 }
 
 #[test]
-fn tells_a_slow_link_from_a_slow_far_end() {
+fn tells_a_slow_link_from_a_slow_peer() {
     let (_root, mut host) = server();
     let modes = |advertised: &[&str], peer: &[&str]| {
         let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -609,7 +609,7 @@ fn an_aggregate_that_is_whole_is_good() {
 }
 
 #[test]
-fn what_is_wrong_with_an_aggregate_is_told() {
+fn what_is_wrong_with_an_aggregate_is_reported() {
     let zero = "00:00:00:00:00:00";
     for (changes, name, part, lost) in [
         (
@@ -641,11 +641,11 @@ fn what_is_wrong_with_an_aggregate_is_told() {
     ] {
         let (_root, host) = bonded(changes);
         let all = advice_of(&host);
-        let told = find(&all, name);
-        assert!(told.detail.contains(part), "{part}: {told:?}");
-        assert_ne!(told.state, Tuning::Good);
-        assert_eq!(told.cost.as_ref().unwrap().lost_share, lost, "{told:?}");
-        assert!(told.note.is_some() || !told.commands.is_empty());
+        let reported = find(&all, name);
+        assert!(reported.detail.contains(part), "{part}: {reported:?}");
+        assert_ne!(reported.state, Tuning::Good);
+        assert_eq!(reported.cost.as_ref().unwrap().lost_share, lost, "{reported:?}");
+        assert!(reported.note.is_some() || !reported.commands.is_empty());
         assert!(name == "aggregate" || all.iter().all(|advice| advice.name != "aggregate"));
     }
     let (_root, host) = bonded(&[("eth3/statistics/tx_bytes", "0")]);

@@ -72,8 +72,8 @@ fn size(bytes: u64) -> String {
 
 /// The next power of two that fits the settings, which are signed 32-bit numbers.
 fn power_of_two(bytes: u64) -> u64 {
-    const MOST: u64 = i32::MAX as u64;
-    bytes.min(MOST).next_power_of_two().min(MOST)
+    const MAX_BYTES: u64 = i32::MAX as u64;
+    bytes.min(MAX_BYTES).next_power_of_two().min(MAX_BYTES)
 }
 
 fn autotuned(host: &Host, widest: Option<&Path<'_>>) -> Option<Advice> {

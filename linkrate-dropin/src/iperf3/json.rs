@@ -1,6 +1,6 @@
 //! The documents that iperf3 prints, with its keys. Each is valid JSON: a number that is none is left at zero.
 
-use linkrate_interop::iperf3::Ways;
+use linkrate_interop::iperf3::Directions;
 use linkrate_terms::date::{civil_from_days, weekday};
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::record::{Datagrams, End, Interval, Path, Start, StreamEnd, StreamInte
 /// A document that grows with its test.
 #[derive(Debug, Clone)]
 pub struct Document {
-    ways: Ways,
+    ways: Directions,
     is_udp: bool,
     title: Option<String>,
     start: Value,
@@ -30,7 +30,7 @@ impl Document {
     pub fn new(title: Option<String>) -> Self {
         let start = json!({"connected": [], "version": super::version(), "system_info": system()});
         let (intervals, end) = (Vec::new(), json!({}));
-        Self { ways: Ways::Forward, is_udp: false, title, start, intervals, end }
+        Self { ways: Directions::Forward, is_udp: false, title, start, intervals, end }
     }
 
     /// Takes a moment of the test. Returns its name in a stream, and its part of the document, if it
@@ -92,9 +92,9 @@ impl Document {
     /// The keys of this document for each direction, and whether this end sends.
     fn directions(&self) -> Vec<(&'static str, bool)> {
         match self.ways {
-            Ways::Forward => vec![("", true)],
-            Ways::Reverse => vec![("", false)],
-            Ways::Both => vec![("", true), ("_bidir_reverse", false)],
+            Directions::Forward => vec![("", true)],
+            Directions::Reverse => vec![("", false)],
+            Directions::Both => vec![("", true), ("_bidir_reverse", false)],
         }
     }
 
@@ -291,8 +291,8 @@ fn started(start: &Start) -> Value {
             "duration": asked.seconds,
             "bytes": asked.bytes,
             "blocks": asked.blocks,
-            "reverse": u8::from(asked.ways == Ways::Reverse),
-            "bidir": u8::from(asked.ways == Ways::Both),
+            "reverse": u8::from(asked.ways == Directions::Reverse),
+            "bidir": u8::from(asked.ways == Directions::Both),
             "tos": asked.tos,
             "target_bitrate": asked.bandwidth,
         },

@@ -14,7 +14,7 @@ use linkrate_interop::iperf3::{
 use linkrate_interop::payload::{Phase, Socket, Stream, Work};
 use linkrate_interop::serve::InterfaceReport;
 use linkrate_sys::sched::{current_thread, own_cpu_seconds, set_affinity};
-use linkrate_sys::{dial, socket};
+use linkrate_sys::{connect, socket};
 use linkrate_terms::CpuSet;
 
 use super::open;
@@ -22,15 +22,15 @@ use super::options::{Options, Wrong};
 use super::record::{Connection, Datagrams, End, Interval, Start, StreamEnd};
 use super::sampler::{Mark, Sampler, datagrams};
 
-/// How often the test looks whether it is to end.
-const GLANCE: Duration = Duration::from_millis(10);
+/// How often the test checks whether it is to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The same where octets end it.
-const SHORT_GLANCE: Duration = Duration::from_micros(200);
+const SHORT_POLL_INTERVAL: Duration = Duration::from_micros(200);
 /// How long octets that end a test may take to be acknowledged, and how long a server of TCP then has to read them.
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 const READ: Duration = Duration::from_millis(10);
 /// An interval that the end cuts short is told of from this part of its length on.
-const LEAST_PART: f64 = 0.1;
+const MIN_PART: f64 = 0.1;
 
 /// A moment of a test.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub enum Problem {
     /// The figures cannot be right.
     #[error("no result: {0}")]
     NoResult(String),
-    /// A stream could not go on.
+    /// A stream could not continue.
     #[error("unable to send or receive on stream: {0}")]
     Broken(String),
     /// The system refused something else.
@@ -117,13 +117,13 @@ pub fn run(
         set_affinity(current_thread(), &cpus)
             .map_err(|error| Problem::System(format!("--affinity: {error}")))?;
     }
-    let of_control = dial::Options { from: options.from(), ..dial::Options::default() };
+    let of_control = connect::Options { from: options.from(), ..connect::Options::default() };
     let mut asked = None;
     let mut ask = |user: Option<&User>| {
         let with =
             |mss| Parameters { authentication: user.map(User::token), ..options.parameters(mss) };
         Iperf3Test::ask_over(
-            &mut || Control::dial(server, &of_control, options.patience(), stop),
+            &mut || Control::dial(server, &of_control, options.timeout(), stop),
             &mut |mss| asked.insert(with(mss)).clone(),
             BUSY,
         )
@@ -338,8 +338,8 @@ impl Run<'_> {
         })
     }
 
-    /// Tells of one interval after the other, for `length` seconds behind `begun` or until octets end the test. Returns the
-    /// time.
+    /// Reports on one interval after the other, for `length` seconds behind `begun` or until octets end the test. Returns
+    /// the time.
     fn intervals(
         &mut self,
         sampler: &mut Sampler<'_>,
@@ -353,23 +353,23 @@ impl Run<'_> {
             0.0 => f64::INFINITY,
             step => step,
         };
-        let (mut told, mut count) = (0.0, 0.0);
+        let (mut reported, mut count) = (0.0, 0.0);
         loop {
             let tick = step * (count + 1.0);
             let due = tick.min(length.unwrap_or(f64::INFINITY));
             let goes_on = self.wait(begun, due, length.is_none(), sampler, streams)?;
             let now = begun.elapsed().as_secs_f64();
             let is_last = !goes_on || length.is_some_and(|length| length <= due);
-            let is_long = now - told >= LEAST_PART * step || count == 0.0;
+            let is_long = now - reported >= MIN_PART * step || count == 0.0;
             // the last counters are those of the end
-            let interval = sampler.interval(told, now, is_omitted);
+            let interval = sampler.interval(reported, now, is_omitted);
             if step.is_finite() && (!is_last || is_long) {
                 hear(Event::Interval(&interval));
             }
             if is_last {
                 return Ok(now);
             }
-            (told, count) = (now, count + 1.0);
+            (reported, count) = (now, count + 1.0);
         }
     }
 
@@ -409,7 +409,7 @@ impl Run<'_> {
             if left <= 0.0 {
                 return Ok(true);
             }
-            let glance = if has_limit { SHORT_GLANCE } else { GLANCE };
+            let glance = if has_limit { SHORT_POLL_INTERVAL } else { POLL_INTERVAL };
             std::thread::sleep(glance.min(Duration::from_secs_f64(left.min(1.0))));
         }
     }
@@ -424,7 +424,7 @@ struct CpuShare {
 
 impl CpuShare {
     fn start() -> Self {
-        // a system that does not tell shows no use
+        // a system that does not report shows no use
         Self { begun: Instant::now(), from: own_cpu_seconds().unwrap_or_default() }
     }
 
@@ -478,10 +478,10 @@ fn exchange(
             let their = theirs.streams.iter().find(|their| their.id == id).copied();
             let their = their.unwrap_or(StreamResult { bytes: 0, ..*own });
             let [sent, received] = if *sends { [own, &their] } else { [&their, own] };
-            // versions before 3.14 do not tell of datagrams that were left out
+            // versions before 3.14 do not report on datagrams that were left out
             let omitted = match their.omitted_packets {
                 0 => own.omitted_packets,
-                told => told,
+                reported => reported,
             };
             let their_packets = their.packets.saturating_sub(omitted);
             let own_datagrams = datagrams(&from.count, &to.count);
@@ -501,7 +501,7 @@ fn exchange(
                 received_bytes: received.bytes,
                 sent_seconds: time(sent.seconds, measured.seconds),
                 received_seconds: match *sends && is_amount && their.bytes == own.bytes {
-                    // the server's goes on until it hears of the end
+                    // the server's continues until it hears of the end
                     true => measured.seconds,
                     false => time(received.seconds, measured.seconds),
                 },
@@ -522,7 +522,7 @@ fn exchange(
     })
 }
 
-/// The time that an end tells, or that of this end: 3.1 does not tell.
-fn time(told: f64, own: f64) -> f64 {
-    if told > 0.0 { told } else { own }
+/// The time that an end tells, or that of this end: 3.1 does not report.
+fn time(reported: f64, own: f64) -> f64 {
+    if reported > 0.0 { reported } else { own }
 }

@@ -1,13 +1,13 @@
-//! What iperf3 gets wrong or does not tell, in lines for stderr.
+//! What iperf3 gets wrong or does not report, in lines for stderr.
 
 use super::record::{End, Interval};
 use crate::cpu::HostCpuUse;
 
 /// Intervals that are needed for a range.
-const LEAST_INTERVALS: usize = 3;
+const MIN_INTERVALS: usize = 3;
 
 /// The shortest test with a note of the CPUs, s.
-const LEAST_SECONDS: f64 = 0.5;
+const MIN_SECONDS: f64 = 0.5;
 
 /// Collects the intervals of a test.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +30,7 @@ impl Notes {
     pub fn lines(&self, end: &End, host: Option<&HostCpuUse>, shares_cpus: bool) -> Vec<String> {
         let mut lines = Vec::new();
         // a meter in steps of 10 ms says nothing of a shorter time
-        if let Some(host) = host.filter(|host| host.seconds >= LEAST_SECONDS) {
+        if let Some(host) = host.filter(|host| host.seconds >= MIN_SECONDS) {
             let bytes = end.streams.iter().map(|stream| match stream.sends {
                 true => stream.sent_bytes,
                 false => stream.received_bytes,
@@ -44,10 +44,10 @@ impl Notes {
                 end.own_cpu_percent[0]
             ));
             let total = host.busy_seconds;
-            if total > 0.0 && host.unsure_seconds > total * 0.05 {
+            if total > 0.0 && host.uncertainty_seconds > total * 0.05 {
                 lines.push(format!(
                     "note: {:.2} of {total:.2} CPU seconds are unsure, because another machine took the CPUs",
-                    host.unsure_seconds
+                    host.uncertainty_seconds
                 ));
             }
         }
@@ -67,7 +67,7 @@ impl Notes {
         let rates = self.intervals.iter().filter(|(_, seconds)| *seconds > 0.0);
         let rates: Vec<f64> =
             rates.map(|(bytes, seconds)| *bytes as f64 * 8.0 / seconds / 1e6).collect();
-        if rates.len() < LEAST_INTERVALS {
+        if rates.len() < MIN_INTERVALS {
             return None;
         }
         let count = rates.len();

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use linkrate_interop::iperf3::{GREETING, Transport};
 use linkrate_interop::payload::Socket;
-use linkrate_sys::dial;
+use linkrate_sys::connect;
 
 use super::options::Options;
 
 /// How long the server may take for the answer to the first datagram. The datagram is sent once: a second one would
 /// open a second stream.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a wait looks at the time.
-const GLANCE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Opens stream `index` of the test with this cookie. Returns it with the time before its first octets: the server cannot
 /// know of it earlier.
@@ -31,13 +31,13 @@ pub(super) fn stream(
     }
     match options.transport {
         Transport::Tcp => {
-            let mut stream = dial::tcp(server, &socket, options.patience())?;
+            let mut stream = connect::tcp(server, &socket, options.timeout())?;
             let before = Instant::now();
             stream.write_all(cookie)?;
             Ok((Socket::Tcp(stream), before))
         }
         Transport::Udp => {
-            let socket = dial::udp(server, &socket)?;
+            let socket = connect::udp(server, &socket)?;
             let before = Instant::now();
             greet(&socket)?;
             Ok((Socket::Udp(socket), before))
@@ -47,8 +47,8 @@ pub(super) fn stream(
 
 /// Sends the first datagram, and waits for the answer.
 fn greet(socket: &UdpSocket) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    socket.set_read_timeout(Some(GLANCE))?;
+    let deadline = Instant::now() + TIMEOUT;
+    socket.set_read_timeout(Some(POLL_INTERVAL))?;
     socket.send(&GREETING)?;
     loop {
         let mut octets = [0; GREETING.len() + 1];

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use linkrate_interop::iperf3::{CounterWidth, Parameters, Transport, Ways};
-use linkrate_sys::dial;
+use linkrate_interop::iperf3::{CounterWidth, Directions, Parameters, Transport};
+use linkrate_sys::connect;
 
 use super::units::Format;
 
@@ -14,9 +14,9 @@ const UDP_RATE: u64 = 1 << 20;
 /// Octets of a datagram where the path does not say what fits.
 const USUAL_DATAGRAM: u32 = 1460;
 /// The largest datagram that IPv4 leaves, octets.
-const MOST_DATAGRAM: u32 = 65_535 - 8 - 20;
+const MAX_DATAGRAM: u32 = 65_535 - 8 - 20;
 /// How long a connection may take without `--connect-timeout`.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The options of a client.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +30,7 @@ pub struct Options {
     /// The protocol of the streams.
     pub transport: Transport,
     /// Which way they flow.
-    pub ways: Ways,
+    pub ways: Directions,
     /// Streams each way.
     pub parallel: u32,
     /// Length, s; `None` for ten, or where octets or blocks end the test.
@@ -54,7 +54,7 @@ pub struct Options {
     /// The CPU that the server runs on.
     pub server_cpu: Option<u32>,
     /// Options of the sockets.
-    pub socket: dial::Options,
+    pub socket: connect::Options,
     /// How long a connection may take.
     pub connect_timeout: Option<Duration>,
     /// Datagrams with numbers of 64 bits.
@@ -78,7 +78,7 @@ impl Default for Options {
             port: linkrate_interop::iperf3::PORT,
             wants_ipv6: None,
             transport: Transport::Tcp,
-            ways: Ways::Forward,
+            ways: Directions::Forward,
             parallel: 1,
             seconds: None,
             bytes: 0,
@@ -90,7 +90,7 @@ impl Default for Options {
             zero_copy: false,
             cpu: None,
             server_cpu: None,
-            socket: dial::Options::default(),
+            socket: connect::Options::default(),
             connect_timeout: None,
             wide_counters: false,
             user: None,
@@ -125,7 +125,7 @@ impl Options {
             [self.seconds.is_some_and(|seconds| seconds > 0), self.bytes > 0, self.blocks > 0];
         let least_datagram = self.counters().header_bytes() as u32;
         let block = self.block.unwrap_or(USUAL_DATAGRAM);
-        let datagram = (least_datagram..=MOST_DATAGRAM).contains(&block);
+        let datagram = (least_datagram..=MAX_DATAGRAM).contains(&block);
         let interval = self.interval_seconds;
         for (is_wrong, option, found, expected) in [
             (
@@ -173,8 +173,8 @@ impl Options {
 
     /// How long a connection may take.
     #[must_use]
-    pub fn patience(&self) -> Duration {
-        self.connect_timeout.unwrap_or(PATIENCE)
+    pub fn timeout(&self) -> Duration {
+        self.connect_timeout.unwrap_or(TIMEOUT)
     }
 
     /// The address of this end, without the port that streams alone have.
@@ -189,7 +189,7 @@ impl Options {
     pub fn parameters(&self, mss: Option<u32>) -> Parameters {
         let is_udp = self.transport == Transport::Udp;
         let usual = Parameters::default();
-        let fits = mss.filter(|mss| (1..=MOST_DATAGRAM).contains(mss)).unwrap_or(USUAL_DATAGRAM);
+        let fits = mss.filter(|mss| (1..=MAX_DATAGRAM).contains(mss)).unwrap_or(USUAL_DATAGRAM);
         let (bandwidth, burst) = self.rate.unwrap_or((if is_udp { UDP_RATE } else { 0 }, 1));
         let has_end = self.bytes > 0 || self.blocks > 0;
         Parameters {

@@ -10,7 +10,7 @@ pub enum Base {
 }
 
 /// The largest number that a document has exactly: 2^53.
-const MOST: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A text that is no number with a suffix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,7 @@ pub fn quantity(text: &str, base: Base) -> Result<u64, NoQuantity> {
     };
     let number: f64 = digits.parse().map_err(|_| wrong())?;
     let scaled = number * step.powi(power);
-    if (0.0..=MOST).contains(&scaled) { Ok(scaled as u64) } else { Err(wrong()) }
+    if (0.0..=MAX_EXACT).contains(&scaled) { Ok(scaled as u64) } else { Err(wrong()) }
 }
 
 /// Reads a rate and the messages of a burst behind it: `10M`, `10M/5`.

@@ -1,8 +1,8 @@
-//! What there is to tell of a test, apart from how it is printed.
+//! What there is to report on a test, apart from how it is printed.
 
 use std::net::SocketAddr;
 
-use linkrate_interop::iperf3::{Parameters, Transport, Ways};
+use linkrate_interop::iperf3::{Directions, Parameters, Transport};
 use linkrate_interop::serve::InterfaceReport;
 
 /// A stream that is open.
@@ -164,7 +164,7 @@ pub struct End {
     pub own_congestion: Option<String>,
     /// That of the server.
     pub remote_congestion: Option<String>,
-    /// Whether the person ended the test.
+    /// Whether the user ended the test.
     pub is_interrupted: bool,
 }
 
@@ -206,9 +206,9 @@ impl End {
 
     /// Congestion control of the sender and of the receiver; with both ways this end is the sender.
     #[must_use]
-    pub fn congestion(&self, ways: Ways) -> [Option<&str>; 2] {
+    pub fn congestion(&self, ways: Directions) -> [Option<&str>; 2] {
         let (own, remote) = (self.own_congestion.as_deref(), self.remote_congestion.as_deref());
-        if ways == Ways::Reverse { [remote, own] } else { [own, remote] }
+        if ways == Directions::Reverse { [remote, own] } else { [own, remote] }
     }
 }
 

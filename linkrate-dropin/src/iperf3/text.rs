@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linkrate_interop::iperf3::{Transport, Ways};
+use linkrate_interop::iperf3::{Directions, Transport};
 
 use super::measure::Event;
 use super::record::{Datagrams, End, Interval, Start, StreamEnd};
@@ -18,7 +18,7 @@ pub struct Text {
     format: Format,
     is_verbose: bool,
     title: Option<String>,
-    ways: Ways,
+    ways: Directions,
     parallel: u32,
     is_udp: bool,
     intervals: u32,
@@ -39,7 +39,7 @@ impl Text {
     /// Text with rates in `format`; `title` stands before each line.
     #[must_use]
     pub fn new(format: Format, is_verbose: bool, title: Option<String>) -> Self {
-        let ways = Ways::Forward;
+        let ways = Directions::Forward;
         Self { format, is_verbose, title, ways, parallel: 1, is_udp: false, intervals: 0 }
     }
 
@@ -72,7 +72,7 @@ impl Text {
             let _ = writeln!(text, "Time: {}", super::json::http_date(start.unix_seconds));
         }
         let _ = writeln!(text, "Connecting to host {}, port {}", start.host, start.port);
-        if asked.ways == Ways::Reverse {
+        if asked.ways == Directions::Reverse {
             let _ = writeln!(text, "Reverse mode, remote host {} is sending", start.host);
         }
         if self.is_verbose {
@@ -191,8 +191,8 @@ impl Text {
 
     fn verbose_end(&self, end: &End) -> String {
         let (here, there) = match self.ways {
-            Ways::Reverse => ("local/receiver", "remote/sender"),
-            Ways::Forward | Ways::Both => ("local/sender", "remote/receiver"),
+            Directions::Reverse => ("local/receiver", "remote/sender"),
+            Directions::Forward | Directions::Both => ("local/sender", "remote/receiver"),
         };
         let share =
             |[all, user, system]: [f64; 3]| format!("{all:.1}% ({user:.1}%u/{system:.1}%s)");
@@ -252,17 +252,17 @@ impl Text {
     fn summed(&self) -> impl Iterator<Item = bool> {
         let directions: &[bool] = match (self.parallel, self.ways) {
             (0 | 1, _) => &[],
-            (_, Ways::Forward) => &[true],
-            (_, Ways::Reverse) => &[false],
-            (_, Ways::Both) => &[true, false],
+            (_, Directions::Forward) => &[true],
+            (_, Directions::Reverse) => &[false],
+            (_, Directions::Both) => &[true, false],
         };
         directions.iter().copied()
     }
 
     fn line(&self, line: &Line) -> String {
         let role = match (self.ways, line.sends) {
-            (Ways::Both, true) => "[TX-C]",
-            (Ways::Both, false) => "[RX-C]",
+            (Directions::Both, true) => "[TX-C]",
+            (Directions::Both, false) => "[RX-C]",
             _ => "",
         };
         let seconds = line.end - line.start;
@@ -277,7 +277,7 @@ impl Text {
     fn datagrams(&self, datagrams: &Datagrams, is_sender: bool, end: &str) -> String {
         let Datagrams { packets, lost, .. } = datagrams;
         if is_sender {
-            let gap = if self.ways == Ways::Both { NO_JITTER } else { "" };
+            let gap = if self.ways == Directions::Both { NO_JITTER } else { "" };
             return format!(" {gap} {packets}  {end}");
         }
         let jitter_ms = datagrams.jitter_seconds * 1e3;
@@ -286,12 +286,12 @@ impl Text {
     }
 
     fn header(&self, is_end: bool) -> String {
-        let role = if self.ways == Ways::Both { "[ ID][Role]" } else { "[ ID]" };
+        let role = if self.ways == Directions::Both { "[ ID][Role]" } else { "[ ID]" };
         let rest = match (self.is_udp, is_end, self.ways) {
-            (true, false, Ways::Forward) => "         Total Datagrams",
+            (true, false, Directions::Forward) => "         Total Datagrams",
             (true, ..) => "         Jitter    Lost/Total Datagrams",
             (false, true, _) => "         Retr",
-            (false, false, Ways::Reverse) => "",
+            (false, false, Directions::Reverse) => "",
             (false, false, _) => "         Retr  Cwnd",
         };
         format!("{role} Interval           Transfer     Bitrate{rest}\n")

@@ -19,9 +19,9 @@ use linkrate_interop::payload::{guarded, is_passing};
 use super::options::{Length, Options};
 
 /// How long a call may wait before it looks at the end of the test.
-const GLANCE: Duration = Duration::from_millis(100);
-/// How long a connection may take to be made, or the far end to close it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a connection may take to be made, or the peer to close it.
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// A UDP transaction without a response for so long ends the test, as a lost datagram would end netperf's.
 const SILENCE: Duration = Duration::from_secs(5);
 /// An interval that is not named.
@@ -29,9 +29,9 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// Empty datagrams that tell a server of the end, as netperf sends them: some may be lost.
 const FAREWELLS: usize = 3;
 /// The largest datagram of IPv4.
-const MOST_DATAGRAM: u32 = 65_507;
+const MAX_DATAGRAM: u32 = 65_507;
 /// Latencies are kept with three digits, up to a minute, in ns.
-const LONGEST_NS: u64 = 60_000_000_000;
+const MAX_NS: u64 = 60_000_000_000;
 
 /// What has been carried, for whoever looks while the test lasts: octets, or transactions.
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ impl Pace {
     }
 }
 
-/// Moves the payload of a test until it is over, and until the far end has closed.
+/// Moves the payload of a test until it is over, and until the peer has closed.
 ///
 /// # Errors
 /// Errors of sockets.
@@ -125,11 +125,11 @@ pub(super) fn run(
     progress: &Progress,
     stop: &AtomicBool,
 ) -> io::Result<Tally> {
-    let far_end = SocketAddr::new(server.into(), response.data_port);
+    let peer = SocketAddr::new(server.into(), response.data_port);
     let socket = open(options)?;
     let before = socket::buffers(&socket)?;
     let choice = |size: Option<u32>, buffer: u64| {
-        let most = if options.test.udp { MOST_DATAGRAM } else { u32::MAX };
+        let most = if options.test.udp { MAX_DATAGRAM } else { u32::MAX };
         size.unwrap_or(u32::try_from(buffer).unwrap_or(u32::MAX)).clamp(1, most)
     };
     let transacts = !matches!(options.test.shape, Shape::Stream | Shape::Maerts);
@@ -138,7 +138,7 @@ pub(super) fn run(
         false => [choice(options.message[0][0], before.0), choice(options.message[0][1], before.1)],
     };
     let latencies = match transacts {
-        true => Some(Histogram::new_with_bounds(1, LONGEST_NS, 3).map_err(io::Error::other)?),
+        true => Some(Histogram::new_with_bounds(1, MAX_NS, 3).map_err(io::Error::other)?),
         false => None,
     };
     let mut tally = Tally {
@@ -167,15 +167,15 @@ pub(super) fn run(
     let mut flow = Flow { options, progress, clock, pace, tally: &mut tally };
     match (options.test.udp, options.test.shape) {
         (true, shape) => {
-            socket::connect(&socket, far_end)?;
+            socket::connect(&socket, peer)?;
             flow.datagrams(&UdpSocket::from(socket), shape)?;
         }
         (false, Shape::Connect | Shape::ConnectRequestResponse) => {
             drop(socket);
-            flow.connections(far_end)?;
+            flow.connections(peer)?;
         }
         (false, shape) => {
-            flow.connection(TcpStream::from(socket), far_end, shape)?;
+            flow.connection(TcpStream::from(socket), peer, shape)?;
         }
     }
     Ok(tally)
@@ -204,8 +204,8 @@ fn open(options: &Options) -> io::Result<std::os::fd::OwnedFd> {
             socket::set_congestion(&socket, congestion)?;
         }
     }
-    socket::set_send_timeout(&socket, Some(GLANCE))?;
-    socket::set_receive_timeout(&socket, GLANCE)?;
+    socket::set_send_timeout(&socket, Some(POLL_INTERVAL))?;
+    socket::set_receive_timeout(&socket, POLL_INTERVAL)?;
     Ok(socket)
 }
 
@@ -233,7 +233,7 @@ impl Flow<'_> {
             if left.is_zero() {
                 break;
             }
-            std::thread::sleep(left.min(GLANCE));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
         self.tally.paused_seconds += begun.elapsed().as_secs_f64();
     }
@@ -245,14 +245,14 @@ impl Flow<'_> {
     fn connection(
         &mut self,
         mut stream: TcpStream,
-        far_end: SocketAddr,
+        peer: SocketAddr,
         shape: Shape,
     ) -> io::Result<()> {
         match shape {
-            Shape::Maerts => self.receive(&mut stream, far_end)?,
-            Shape::Stream => self.send(&mut stream, far_end)?,
+            Shape::Maerts => self.receive(&mut stream, peer)?,
+            Shape::Stream => self.send(&mut stream, peer)?,
             _ => {
-                socket::connect_within(&stream, far_end, PATIENCE)?;
+                socket::connect_within(&stream, peer, TIMEOUT)?;
                 self.transact(&mut stream)?;
             }
         }
@@ -271,29 +271,29 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Connects to `far_end`, and runs `work` over the connection, whose calls wait without a limit, until it ends or the
+    /// Connects to `peer`, and runs `work` over the connection, whose calls wait without a limit, until it ends or the
     /// clock says so at `until`: then calls that go `way` return. The flag says whether that was the end.
     fn guarded(
         &mut self,
         stream: &mut TcpStream,
-        far_end: SocketAddr,
+        peer: SocketAddr,
         way: Shutdown,
         until: Option<Instant>,
         work: impl FnOnce(&mut Self, &mut TcpStream, &AtomicBool) -> io::Result<()>,
     ) -> io::Result<()> {
         let (is_over, stop) = (AtomicBool::new(false), self.clock.stop);
         let watch = || {
-            let left =
-                until.map_or(GLANCE, |until| until.saturating_duration_since(Instant::now()));
+            let left = until
+                .map_or(POLL_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() || stop.load(Ordering::Relaxed) {
                 is_over.store(true, Ordering::Relaxed);
                 return ControlFlow::Break(());
             }
-            ControlFlow::Continue(left.min(GLANCE))
+            ControlFlow::Continue(left.min(POLL_INTERVAL))
         };
         guarded(stream, way, watch, |stream| {
-            // the far end may send at once, and what waits for the first call makes the receive buffer grow
-            socket::connect_within(&*stream, far_end, PATIENCE)?;
+            // the peer may send at once, and what waits for the first call makes the receive buffer grow
+            socket::connect_within(&*stream, peer, TIMEOUT)?;
             work(self, stream, &is_over)
         })?
     }
@@ -305,10 +305,10 @@ impl Flow<'_> {
         Ring::of_stream(self.tally.calls[way], u32::try_from(buffer).unwrap_or(u32::MAX))
     }
 
-    fn send(&mut self, stream: &mut TcpStream, far_end: SocketAddr) -> io::Result<()> {
+    fn send(&mut self, stream: &mut TcpStream, peer: SocketAddr) -> io::Result<()> {
         let ring = self.ring(0)?;
         let until = self.clock.until;
-        self.guarded(stream, far_end, Shutdown::Write, until, |flow, stream, is_over| {
+        self.guarded(stream, peer, Shutdown::Write, until, |flow, stream, is_over| {
             flow.send_until(stream, ring, is_over)
         })
     }
@@ -347,11 +347,11 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Receives until the far end closes, which is when its own time is over.
-    fn receive(&mut self, stream: &mut TcpStream, far_end: SocketAddr) -> io::Result<()> {
+    /// Receives until the peer closes, which is when its own time is over.
+    fn receive(&mut self, stream: &mut TcpStream, peer: SocketAddr) -> io::Result<()> {
         let ring = self.ring(1)?;
-        let latest = self.clock.until.map(|until| until + PATIENCE);
-        self.guarded(stream, far_end, Shutdown::Read, latest, |flow, stream, is_over| {
+        let latest = self.clock.until.map(|until| until + TIMEOUT);
+        self.guarded(stream, peer, Shutdown::Read, latest, |flow, stream, is_over| {
             flow.receive_until(stream, ring, is_over)
         })?;
         self.end();
@@ -384,8 +384,8 @@ impl Flow<'_> {
     }
 
     fn await_end(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        socket::set_receive_timeout(&*stream, GLANCE)?;
-        let deadline = Instant::now() + PATIENCE;
+        socket::set_receive_timeout(&*stream, POLL_INTERVAL)?;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match stream.read(&mut [0; 4096]) {
                 Ok(0) => return Ok(()),
@@ -395,7 +395,7 @@ impl Flow<'_> {
                 Err(error) => return Err(error),
             }
             if Instant::now() > deadline {
-                let message = format!("the server did not close in {} s", PATIENCE.as_secs());
+                let message = format!("the server did not close in {} s", TIMEOUT.as_secs());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
         }
@@ -484,13 +484,13 @@ impl Flow<'_> {
     }
 
     /// A connection for each request, or for nothing.
-    fn connections(&mut self, far_end: SocketAddr) -> io::Result<()> {
+    fn connections(&mut self, peer: SocketAddr) -> io::Result<()> {
         let [request, response] = self.tally.calls;
         let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize]);
         while self.clock.goes_on(self.tally.transactions) {
             let begun = Instant::now();
             let socket = open(self.options)?;
-            socket::connect_within(&socket, far_end, PATIENCE)?;
+            socket::connect_within(&socket, peer, TIMEOUT)?;
             let mut stream = TcpStream::from(socket);
             if !self.send_all(&mut stream, &request)?
                 || !self.receive_all(&mut stream, &mut buffer)?
@@ -510,7 +510,7 @@ impl Flow<'_> {
             // a connection without a request tells the server that the test is over
             let last = open(self.options)?;
             // one that has ended already does not listen
-            let _ = socket::connect_within(&last, far_end, GLANCE);
+            let _ = socket::connect_within(&last, peer, POLL_INTERVAL);
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_is_told_in_the_form_of_the_results() {
+    fn an_interval_is_reported_in_the_form_of_the_results() {
         let now = Duration::from_millis(1_795_495_454_737);
         let said = |output| line(&output, 3, 941.5, "10^6bits/s", 0.25, now);
         assert_eq!(

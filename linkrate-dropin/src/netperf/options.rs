@@ -23,11 +23,11 @@ const TEST_WITHOUT_VALUE: &str = "cCDj46";
 const SELECTORS: &str = "koO";
 
 /// Maximum duration of a test, seconds, and most requests that are outstanding.
-const MOST: u32 = 86_400;
+const MAX_QUANTITY: u32 = 86_400;
 /// Most octets of a passphrase: what a message has room for.
-const MOST_PASSPHRASE: usize = 647;
+const MAX_PASSPHRASE: usize = 647;
 /// Most octets of a call.
-const MOST_CALL: u32 = 64 << 20;
+const MAX_CALL: u32 = 64 << 20;
 
 /// An option is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +70,7 @@ pub struct Test {
     pub omni: bool,
 }
 
-/// What netperf answers without a test.
+/// Options that print and exit (`-h`, `-V`, `-O ?`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     /// The maximum segment size of a connection to the server (`TCP_MSS`).
@@ -78,7 +78,7 @@ pub enum Question {
     /// How fast the meter of the CPUs counts, here (`LOC_CPU`) or there (`REM_CPU`). Scripts give it back with `-c` and
     /// `-C`.
     CpuRate {
-        /// At the far end.
+        /// At the peer.
         far: bool,
     },
     /// The version of the client (`-V`).
@@ -230,7 +230,7 @@ type Given = (char, Option<String>);
 
 /// Takes options apart as getopt(3) does. Options that are in neither list may have a value behind them where they are
 /// those of `selectors`.
-fn apart(
+fn split_options(
     words: &[String],
     with: &str,
     without: &str,
@@ -313,10 +313,10 @@ impl Options {
             Some(at) => (&words[..at], &words[at + 1..]),
             None => (words, &[][..]),
         };
-        for (letter, value) in apart(global, WITH_VALUE, WITHOUT_VALUE, "", "")? {
+        for (letter, value) in split_options(global, WITH_VALUE, WITHOUT_VALUE, "", "")? {
             options.take(letter, value.as_deref().unwrap_or_default())?;
         }
-        let own = apart(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, SELECTORS, " behind --")?;
+        let own = split_options(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, SELECTORS, " behind --")?;
         for (letter, value) in own {
             options.take_own(letter, value.as_deref().unwrap_or_default(), value.as_deref())?;
         }
@@ -367,7 +367,7 @@ impl Options {
             'L' => self.local = self.local.or(local(&value)?),
             'j' => self.latencies = true,
             'V' => self.question = Some(Question::Version),
-            'Z' if text.is_empty() || text.len() > MOST_PASSPHRASE => {
+            'Z' if text.is_empty() || text.len() > MAX_PASSPHRASE => {
                 return value.wrong("a passphrase of 1 to 647 octets");
             }
             'Z' => self.passphrase = Some(text.to_owned()),
@@ -391,11 +391,11 @@ impl Options {
         match letter {
             's' => self.buffers[0] = value.sizes(u32::MAX)?,
             'S' => self.buffers[1] = value.sizes(u32::MAX)?,
-            'm' => [self.message[0][0], self.message[1][0]] = value.sizes_apart(MOST_CALL)?,
-            'M' => [self.message[1][1], self.message[0][1]] = value.sizes_apart(MOST_CALL)?,
+            'm' => [self.message[0][0], self.message[1][0]] = value.split_sizes(MAX_CALL)?,
+            'M' => [self.message[1][1], self.message[0][1]] = value.split_sizes(MAX_CALL)?,
             'H' => self.data_host = value.data_host()?.or(self.data_host.take()),
             'r' => {
-                let sizes = value.sizes(MOST_CALL)?;
+                let sizes = value.sizes(MAX_CALL)?;
                 self.transaction = sizes.map(|size| size.unwrap_or(1));
             }
             'D' => self.nodelay = true,
@@ -408,7 +408,7 @@ impl Options {
                 let seconds = value.whole(1, 3600, "seconds from 1 to 3600")?;
                 self.socket_timeout = Some(Duration::from_secs(seconds.into()));
             }
-            'b' => self.burst = value.whole(0, MOST, "a number of requests up to 86400")?,
+            'b' => self.burst = value.whole(0, MAX_QUANTITY, "a number of requests up to 86400")?,
             'K' => {
                 self.congestion = value
                     .halves()

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use linkrate_interop::netperf::Shape;
-use linkrate_sys::dial::is_of_this_host;
+use linkrate_sys::connect::is_of_this_host;
 
 use super::options::{Options, Output};
 use super::selectors;
 use super::test::Report;
 
 /// The least part of a stream that is told to be lost: that of one digit of per cents.
-const LEAST_LOST: f64 = 0.001;
+const MIN_LOST: f64 = 0.001;
 
 /// A unit of throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -384,14 +384,14 @@ pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
         );
     }
     let lost = 1.0 - report.rate / sent(report);
-    if is_udp_stream(options) && lost >= LEAST_LOST {
+    if is_udp_stream(options) && lost >= MIN_LOST {
         notes.push(format!(
             "{:.1} % of what was sent did not arrive; netperf's -v 0 names what was sent, and THROUGHPUT what arrived",
             lost * 100.0
         ));
     }
     if let Some(cpu) = &report.cpu {
-        let steal = cpu.unsure_seconds * 100.0 / cpu.seconds.max(f64::MIN_POSITIVE);
+        let steal = cpu.uncertainty_seconds * 100.0 / cpu.seconds.max(f64::MIN_POSITIVE);
         notes.push(format!(
             "the {1} CPUs of this host were busy for {0:.1} % of one CPU in {2:.2} s; {steal:.1} % are unsure because of steal",
             cpu.percent_of_one(),

@@ -21,7 +21,7 @@ use crate::cpu::{HostCpu, HostCpuUse};
 /// began later.
 const RESULTS: Duration = Duration::from_secs(20);
 /// How long a test of a number of octets or transactions may take there.
-const LONGEST: Duration = Duration::from_secs(86_400);
+const MAX_TEST_TIME: Duration = Duration::from_secs(86_400);
 
 /// What a test has shown.
 #[derive(Debug, Clone)]
@@ -141,11 +141,11 @@ pub(super) fn run(
     if stop.load(Ordering::Relaxed) {
         return Err(NetperfError::Interrupted);
     }
-    let patience = match options.length {
+    let timeout = match options.length {
         Length::Seconds(seconds) => Duration::from_secs(seconds.into()) + RESULTS,
-        Length::Units(_) => LONGEST,
+        Length::Units(_) => MAX_TEST_TIME,
     };
-    let results = test.end(patience)?;
+    let results = test.end(timeout)?;
     let rate = Report::rate_of(options, &tally, &results);
     let transport = if options.test.udp { Transport::Udp } else { Transport::Tcp };
     let link = tally.local.and_then(|here| InterfaceReport::of(here.ip(), data.into(), transport));

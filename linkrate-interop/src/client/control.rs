@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use linkrate_sys::dial;
+use linkrate_sys::connect;
 use linkrate_sys::socket::wait_ready;
 use linkrate_sys::tcp_info::tcp_info;
 
 use super::ClientError;
 use crate::payload::is_passing;
 
-/// How often a wait looks whether the person interrupts.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often a wait checks whether the user interrupts.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a server may take for one answer, and a connection to be made.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A control connection.
 #[derive(Debug)]
@@ -34,24 +34,24 @@ impl Control {
         server: impl Into<SocketAddr>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
-        Self::dial(server.into(), &dial::Options::default(), PATIENCE, stop)
+        Self::dial(server.into(), &connect::Options::default(), TIMEOUT, stop)
     }
 
-    /// Connects within `patience`, from an address and with options.
+    /// Connects within `timeout`, from an address and with options.
     ///
     /// # Errors
     /// [`ClientError::Unreachable`].
     pub fn dial(
         server: SocketAddr,
-        options: &dial::Options,
-        patience: Duration,
+        options: &connect::Options,
+        timeout: Duration,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
         let unreachable = |reason| ClientError::Unreachable { server, reason };
-        let stream = dial::tcp(server, options, patience).map_err(unreachable)?;
+        let stream = connect::tcp(server, options, timeout).map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
-        stream.set_read_timeout(Some(GLANCE)).map_err(unreachable)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(unreachable)?;
+        stream.set_read_timeout(Some(POLL_INTERVAL)).map_err(unreachable)?;
+        stream.set_write_timeout(Some(TIMEOUT)).map_err(unreachable)?;
         Ok(Self { stream, stop: Arc::clone(stop) })
     }
 
@@ -60,7 +60,7 @@ impl Control {
         tcp_info(&self.stream).ok().map(|info| info.snd_mss)
     }
 
-    /// Goes on although the person has interrupted; each wait keeps its bound.
+    /// Continues although the user has interrupted; each wait keeps its bound.
     pub(super) fn persist(&mut self) {
         self.stop = Arc::default();
     }
@@ -82,18 +82,18 @@ impl Control {
         octets: &mut [u8],
         during: &'static str,
     ) -> Result<(), ClientError> {
-        self.fill_within(octets, PATIENCE, during)
+        self.fill_within(octets, TIMEOUT, during)
     }
 
-    /// Fills `octets` within `patience`.
+    /// Fills `octets` within `timeout`.
     pub(super) fn fill_within(
         &mut self,
         octets: &mut [u8],
-        patience: Duration,
+        timeout: Duration,
         during: &'static str,
     ) -> Result<(), ClientError> {
         let ended = |reason| ClientError::Ended { during, reason };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut have = 0;
         while have < octets.len() {
             if self.stop.load(Ordering::Relaxed) {
@@ -104,7 +104,7 @@ impl Control {
                 Ok(count) => have += count,
                 Err(error) if is_passing(&error) => {
                     if Instant::now() > deadline {
-                        return Err(ClientError::Silent { during, seconds: patience.as_secs() });
+                        return Err(ClientError::Silent { during, seconds: timeout.as_secs() });
                     }
                 }
                 Err(error) => return Err(ended(error.to_string())),
@@ -120,7 +120,7 @@ impl Control {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(ClientError::Interrupted);
             }
-            std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+            std::thread::sleep(POLL_INTERVAL.min(until.saturating_duration_since(Instant::now())));
         }
         Ok(())
     }

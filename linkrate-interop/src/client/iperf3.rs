@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::{ClientError, Control};
-use crate::iperf3::{COOKIE_BYTES, Cookie, MOST_RESULT_BYTES, Parameters, Results, State, Ways};
+use crate::iperf3::{
+    COOKIE_BYTES, Cookie, Directions, MAX_RESULT_BYTES, Parameters, Results, State,
+};
 use crate::json::{Fields, LENGTH_BYTES, framed, length};
 
 /// How long a server may be busy with another client, unless somebody asks for less. iperf3 serves one at a time,
@@ -25,7 +27,7 @@ const UNREAD: Duration = Duration::from_millis(500);
 pub struct Iperf3Test {
     control: Control,
     cookie: Cookie,
-    ways: Ways,
+    ways: Directions,
     streams: u32,
 }
 
@@ -45,16 +47,16 @@ impl Iperf3Test {
     }
 
     /// The same over control connections that `connect` makes, with parameters that may depend on the maximum
-    /// segment size of it. A busy server is asked again for `patience`.
+    /// segment size of it. A busy server is asked again for `timeout`.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn ask_over(
         connect: &mut dyn FnMut() -> Result<Control, ClientError>,
         asked: &mut dyn FnMut(Option<u32>) -> Parameters,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, ClientError> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let control = connect()?;
             let asked = asked(control.mss());
@@ -66,7 +68,7 @@ impl Iperf3Test {
                 return Ok(test);
             }
             if Instant::now() > deadline {
-                return Err(ClientError::Busy { seconds: patience.as_secs() });
+                return Err(ClientError::Busy { seconds: timeout.as_secs() });
             }
             test.control.pause(AGAIN)?;
         }
@@ -78,7 +80,7 @@ impl Iperf3Test {
         self.cookie.octets()
     }
 
-    /// Lets its end be as it should although the person has interrupted.
+    /// Lets its end be as it should although the user has interrupted.
     pub fn persist(&mut self) {
         self.control.persist();
     }
@@ -91,7 +93,7 @@ impl Iperf3Test {
 
     /// Which way its streams flow. Those that the client sends are opened first.
     #[must_use]
-    pub fn ways(&self) -> Ways {
+    pub fn ways(&self) -> Directions {
         self.ways
     }
 
@@ -104,7 +106,8 @@ impl Iperf3Test {
         self.expect(State::TestRunning, "waiting for the start", "that the test runs")
     }
 
-    /// Looks whether the server ends the test before its time; a test that goes on has nothing to say.
+    /// Checks whether the server ends the test before its time; a test that continues has nothing to
+    /// say.
     ///
     /// # Errors
     /// [`ClientError`] with what the server said.
@@ -122,7 +125,7 @@ impl Iperf3Test {
     /// # Errors
     /// [`ClientError`].
     pub fn end(self, own: &Results) -> Result<Results, ClientError> {
-        if self.ways != Ways::Reverse {
+        if self.ways != Directions::Reverse {
             self.control.pause(UNREAD)?;
         }
         self.end_now(own)
@@ -141,7 +144,7 @@ impl Iperf3Test {
         self.control.send(&document, DURING)?;
         let mut announced = [0; LENGTH_BYTES];
         self.control.fill(&mut announced, DURING)?;
-        let mut document = vec![0; length(announced, MOST_RESULT_BYTES)?];
+        let mut document = vec![0; length(announced, MAX_RESULT_BYTES)?];
         self.control.fill(&mut document, DURING)?;
         let theirs = Results::parse(&Fields::parse(&document)?, self.streams)?;
         self.expect(State::DisplayResults, DURING, "that results are shown")?;

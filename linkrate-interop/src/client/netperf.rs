@@ -144,19 +144,19 @@ impl NetperfTest {
         &self.response
     }
 
-    /// Waits for the results of the server, at most for `patience`. It sends them when its connection has
+    /// Waits for the results of the server, at most for `timeout`. It sends them when its connection has
     /// ended: that of a stream from the client and of transactions when the client has closed it, that of a
     /// stream to the client when its own time is over.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn end(mut self, patience: Duration) -> Result<OmniResults, ClientError> {
+    pub fn end(mut self, timeout: Duration) -> Result<OmniResults, ClientError> {
         const DURING: &str = "waiting for results";
         let Some((test, asked)) = &self.classic else {
-            let message = answer(&mut self.control, MESSAGE_BYTES, Some(patience), DURING)?;
+            let message = answer(&mut self.control, MESSAGE_BYTES, Some(timeout), DURING)?;
             return Ok(OmniResults::parse(&message)?);
         };
-        let message = answer(&mut self.control, SHORT_MESSAGE_BYTES, Some(patience), DURING)?;
+        let message = answer(&mut self.control, SHORT_MESSAGE_BYTES, Some(timeout), DURING)?;
         Ok(test.read_results(&message, asked)?)
     }
 }
@@ -178,12 +178,12 @@ fn connect(
 fn answer(
     control: &mut Control,
     length: usize,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
     during: &'static str,
 ) -> Result<Message, ClientError> {
     let mut octets = [0; MESSAGE_BYTES];
-    match patience {
-        Some(patience) => control.fill_within(&mut octets[..length], patience, during)?,
+    match timeout {
+        Some(timeout) => control.fill_within(&mut octets[..length], timeout, during)?,
         None => control.fill(&mut octets[..length], during)?,
     }
     let message = Message::of(&octets);

@@ -103,7 +103,7 @@ impl User {
         loop {
             std::thread::sleep(PAUSE);
             match ask(self) {
-                // an old server listens anew after each test
+                // an old server listens again after each test
                 Err(ClientError::Unreachable { .. } | ClientError::Ended { .. })
                     if Instant::now() < deadline => {}
                 Err(_) => {

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::imported::{Asked, Found, MOST_SAMPLES, MOST_SERIES, Series};
+use linkrate_terms::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
 use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::{Direction, Imported, Protocol, SendPath};
 use serde_json::Value;
 
-use super::{ImportError, MOST_TEXT};
+use super::{ImportError, MAX_TEXT};
 use crate::json::Fields;
 
 /// The newest version of the format that is known.
@@ -22,10 +22,10 @@ const NEWEST: u64 = 4;
 const CONVERTED: u64 = 4;
 
 /// Most characters of a command.
-const MOST_COMMAND: usize = 100_000;
+const MAX_COMMAND: usize = 100_000;
 
 /// The largest number of anything that is counted.
-const MOST: u64 = 1 << 53;
+const MAX_COUNT: u64 = 1 << 53;
 
 const NETPERF_RATES: &str = "Rates are those that netperf told for each stream of the test, added up: their \
                              windows need not be the same.";
@@ -43,16 +43,16 @@ pub fn is_flent(document: &Fields) -> bool {
 /// [`ImportError`] with the part of the document.
 pub fn read(file: &str, document: &Fields) -> Result<Vec<Imported>, ImportError> {
     let top = ImportError::at("");
-    let version = document.whole("version", 1, MOST).map_err(&top)?.unwrap_or(1);
+    let version = document.whole("version", 1, MAX_COUNT).map_err(&top)?.unwrap_or(1);
     if version > NEWEST {
         let found = format!("field \"version\" is {version}");
         return Err(ImportError::of_file(found, format!("1 to {NEWEST}")));
     }
-    let metadata = told(document.object("metadata").map_err(&top)?);
+    let metadata = reported(document.object("metadata").map_err(&top)?);
     let at = ImportError::at("metadata");
-    let name = metadata.text("NAME", MOST_TEXT).map_err(&at)?;
+    let name = metadata.text("NAME", MAX_TEXT).map_err(&at)?;
     let name = name.ok_or_else(|| ImportError::new("metadata", "no field \"NAME\"", "one"))?;
-    let title = metadata.text("TITLE", 10 * MOST_TEXT).map_err(&at)?;
+    let title = metadata.text("TITLE", 10 * MAX_TEXT).map_err(&at)?;
     let programs = programs(document, &metadata, version)?;
 
     let raw_times = programs.iter().flat_map(|program| &program.samples).map(|(time, _)| *time);
@@ -61,12 +61,12 @@ pub fn read(file: &str, document: &Fields) -> Result<Vec<Imported>, ImportError>
     let file = Source {
         file,
         flent: metadata
-            .text("FLENT_VERSION", MOST_TEXT)
+            .text("FLENT_VERSION", MAX_TEXT)
             .map_err(&at)?
             .map_or("flent".to_owned(), |version| format!("flent {version}")),
         test: match title.filter(|title| !title.is_empty()) {
             Some(title) => {
-                linkrate_terms::clean::short_line(&format!("{name} ({title})"), MOST_TEXT)
+                linkrate_terms::clean::short_line(&format!("{name} ({title})"), MAX_TEXT)
                     .into_owned()
             }
             None => name,
@@ -90,29 +90,29 @@ pub fn read(file: &str, document: &Fields) -> Result<Vec<Imported>, ImportError>
 const UNIX_TIME: f64 = 1e9;
 
 /// The fields that have a value.
-fn told(fields: Option<Fields>) -> Fields {
-    let told = fields.iter().flat_map(Fields::all).filter(|(_, value)| !value.is_null());
-    Fields::from_iter(told.map(|(name, value)| (name.to_owned(), value.clone())))
+fn reported(fields: Option<Fields>) -> Fields {
+    let reported = fields.iter().flat_map(Fields::all).filter(|(_, value)| !value.is_null());
+    Fields::from_iter(reported.map(|(name, value)| (name.to_owned(), value.clone())))
 }
 
-/// What a file tells of the host.
+/// What a file reports on the host.
 fn facts(metadata: &Fields) -> Result<BTreeMap<String, String>, ImportError> {
     let at = ImportError::at("metadata");
     let mut facts = BTreeMap::new();
-    let system = metadata.text("KERNEL_NAME", MOST_TEXT).map_err(&at)?;
-    if let Some(release) = metadata.text("KERNEL_RELEASE", MOST_TEXT).map_err(&at)?
+    let system = metadata.text("KERNEL_NAME", MAX_TEXT).map_err(&at)?;
+    if let Some(release) = metadata.text("KERNEL_RELEASE", MAX_TEXT).map_err(&at)?
         && system.as_deref() == Some("Linux")
     {
         facts.insert("kernel".to_owned(), release);
     }
-    let interface = told(metadata.object("EGRESS_INFO").map_err(&at)?);
+    let interface = reported(metadata.object("EGRESS_INFO").map_err(&at)?);
     let at = ImportError::at("metadata.EGRESS_INFO");
     for (key, name) in [("iface", "interface"), ("driver", "driver")] {
-        if let Some(text) = interface.text(key, MOST_TEXT).map_err(&at)? {
+        if let Some(text) = interface.text(key, MAX_TEXT).map_err(&at)? {
             facts.insert(name.to_owned(), text);
         }
     }
-    for (name, on) in told(interface.object("offloads").map_err(&at)?).all().take(MOST_SERIES) {
+    for (name, on) in reported(interface.object("offloads").map_err(&at)?).all().take(MAX_SERIES) {
         if let Value::Bool(on) = on {
             let on = if *on { "on" } else { "off" };
             facts.insert(super::shown(name), on.to_owned());
@@ -158,20 +158,20 @@ fn programs(
     version: u64,
 ) -> Result<Vec<Program>, ImportError> {
     let top = ImportError::at("");
-    let all_meta = told(metadata.object("SERIES_META").map_err(ImportError::at("metadata"))?);
-    let raw = told(document.object("raw_values").map_err(&top)?);
-    let results = told(document.object("results").map_err(&top)?);
+    let all_meta = reported(metadata.object("SERIES_META").map_err(ImportError::at("metadata"))?);
+    let raw = reported(document.object("raw_values").map_err(&top)?);
+    let results = reported(document.object("results").map_err(&top)?);
     let moments = document.list("x_values", usize::MAX).map_err(&top)?;
     let mut programs = Vec::new();
     for (name, values) in results.all() {
         let place = format!("results.{}", super::shown(name));
         let meta_place = format!("metadata.SERIES_META.{}", super::shown(name));
         let meta = all_meta.all().find(|(known, _)| *known == name);
-        let meta = told(meta.and_then(|(_, meta)| Fields::of(meta)));
+        let meta = reported(meta.and_then(|(_, meta)| Fields::of(meta)));
         let at = ImportError::at(&meta_place);
         let Some(kind) = kind(name, &meta).map_err(&at)? else { continue };
-        if programs.len() == MOST_SERIES {
-            let most = format!("at most {MOST_SERIES} that are measured");
+        if programs.len() == MAX_SERIES {
+            let most = format!("at most {MAX_SERIES} that are measured");
             return Err(ImportError::new("results", "more series", most));
         }
         let raw = raw.all().find(|(known, _)| *known == name).map(|(_, values)| values);
@@ -184,7 +184,7 @@ fn programs(
                 let of_rate = version < CONVERTED && kind == Kind::Transactions;
                 values
                     .iter()
-                    .take(MOST_SAMPLES)
+                    .take(MAX_SAMPLES)
                     .filter_map(|value| raw_sample(value, of_rate))
                     .collect()
             }
@@ -200,13 +200,10 @@ fn programs(
                 };
                 let moments = moments.iter().map(Value::as_f64);
                 let samples = moments.zip(values.iter().map(Value::as_f64));
-                samples
-                    .take(MOST_SAMPLES)
-                    .filter_map(|(time, value)| Some((time?, value)))
-                    .collect()
+                samples.take(MAX_SAMPLES).filter_map(|(time, value)| Some((time?, value))).collect()
             }
         };
-        let unit = meta.text("UNITS", MOST_TEXT).map_err(&at)?;
+        let unit = meta.text("UNITS", MAX_TEXT).map_err(&at)?;
         programs.push(Program {
             kind,
             name: super::shown(name),
@@ -216,7 +213,7 @@ fn programs(
             seconds: meta.number("ELAPSED_TIME").map_err(&at)?.filter(|seconds| *seconds > 0.0),
             mss_bytes: counted(&meta, "TCP_MSS").map_err(&at)?.filter(|mss| *mss > 0),
             message: counted(&meta, "SEND_SIZE").map_err(&at)?.filter(|size| *size > 0),
-            congestion: meta.text("CONG_CONTROL", MOST_TEXT).map_err(&at)?,
+            congestion: meta.text("CONG_CONTROL", MAX_TEXT).map_err(&at)?,
             retransmits: counted(&meta, "TCP_RETRANSMIT").map_err(&at)?,
         });
     }
@@ -225,13 +222,13 @@ fn programs(
 
 /// What a series is of; `None` if flent computed it from others.
 fn kind(name: &str, meta: &Fields) -> Result<Option<Kind>, crate::json::JsonError> {
-    let runner = meta.text("RUNNER", MOST_TEXT)?;
+    let runner = meta.text("RUNNER", MAX_TEXT)?;
     if let Some(runner) = &runner
         && ["Average", "Sum", "Fairness", "Diff", "Compute"].iter().any(|of| runner.starts_with(of))
     {
         return Ok(None);
     }
-    if let Some(command) = meta.text("COMMAND", MOST_COMMAND)? {
+    if let Some(command) = meta.text("COMMAND", MAX_COMMAND)? {
         let mut words = command.split_whitespace();
         let is_netperf = words.clone().any(|word| word.rsplit('/').next() == Some("netperf"));
         let test = words.find(|word| *word == "-t").and_then(|_| words.next());
@@ -268,24 +265,24 @@ fn unit_of(kind: Kind, name: &str) -> &'static str {
 
 /// A count, which flent writes as a number or as text. A negative one was not known to netperf.
 fn counted(meta: &Fields, key: &'static str) -> Result<Option<u64>, crate::json::JsonError> {
-    if let Ok(Some(text)) = meta.text(key, MOST_TEXT) {
-        return Ok(text.parse().ok().filter(|count| *count <= MOST));
+    if let Ok(Some(text)) = meta.text(key, MAX_TEXT) {
+        return Ok(text.parse().ok().filter(|count| *count <= MAX_COUNT));
     }
     if matches!(meta.number(key), Ok(Some(number)) if number < 0.0) {
         return Ok(None);
     }
-    meta.whole(key, 0, MOST)
+    meta.whole(key, 0, MAX_COUNT)
 }
 
 /// A raw value with its time; of a rate of transactions, the milliseconds that each took.
 fn raw_sample(value: &Value, of_rate: bool) -> Option<(f64, Option<f64>)> {
     let time = value.get("t")?.as_f64()?;
-    let told = value.get("val").and_then(Value::as_f64).filter(|told| told.is_finite());
-    let told = match of_rate {
-        true => told.filter(|rate| *rate > 0.0).map(|rate| 1e3 / rate),
-        false => told,
+    let reported = value.get("val").and_then(Value::as_f64).filter(|reported| reported.is_finite());
+    let reported = match of_rate {
+        true => reported.filter(|rate| *rate > 0.0).map(|rate| 1e3 / rate),
+        false => reported,
     };
-    Some((time, told))
+    Some((time, reported))
 }
 
 impl Program {
@@ -341,7 +338,7 @@ fn shared<T: PartialEq + Clone>(of: &[&Program], pick: fn(&Program) -> Option<T>
     of.iter().all(|program| pick(program).as_ref() == Some(&first)).then_some(first)
 }
 
-/// The sum of what all have; `None` if one does not tell it, or there is none.
+/// The sum of what all have; `None` if one does not report it, or there is none.
 fn sum(of: &[&Program], pick: fn(&Program) -> Option<f64>) -> Option<f64> {
     let all: Option<Vec<f64>> = of.iter().map(|program| pick(program)).collect();
     all.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
@@ -448,14 +445,14 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::super::{MOST_BYTES, plain, read as read_file};
+    use super::super::{MAX_BYTES, plain, read as read_file};
     use super::*;
 
     const RRUL: &[u8] = include_bytes!("../../tests/recorded/flent_rrul.flent.gz");
     const NDOWN: &[u8] = include_bytes!("../../tests/recorded/flent_tcp_ndown.flent.gz");
 
     fn document(file: &[u8]) -> Value {
-        serde_json::from_slice(&plain(file, MOST_BYTES).unwrap()).unwrap()
+        serde_json::from_slice(&plain(file, MAX_BYTES).unwrap()).unwrap()
     }
 
     fn imported(document: &Value) -> Result<Vec<Imported>, String> {
@@ -551,8 +548,9 @@ mod tests {
         let runs = imported(&first).unwrap();
         assert_eq!((runs[0].started_unix_ms, runs[0].asked.connections), (None, Some(2)));
         let rate = runs[0].found.receive_bits_per_second.unwrap();
-        let told = imported(&document(NDOWN)).unwrap()[0].found.receive_bits_per_second.unwrap();
-        assert!((rate / told - 1.0).abs() < 0.05, "{rate} {told}");
+        let reported =
+            imported(&document(NDOWN)).unwrap()[0].found.receive_bits_per_second.unwrap();
+        assert!((rate / reported - 1.0).abs() < 0.05, "{rate} {reported}");
     }
 
     #[test]
@@ -597,7 +595,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_change_is_runs_or_an_error(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-            let mut bytes = plain(NDOWN, MOST_BYTES).unwrap().into_owned();
+            let mut bytes = plain(NDOWN, MAX_BYTES).unwrap().into_owned();
             let at = at.index(bytes.len());
             bytes[at] = byte;
             let _ = read_file("f", &bytes);

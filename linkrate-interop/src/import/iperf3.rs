@@ -6,21 +6,21 @@
 
 use std::net::IpAddr;
 
-use linkrate_terms::imported::{Asked, Found, MOST_SAMPLES, MOST_SERIES, Series};
+use linkrate_terms::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
 use linkrate_terms::{Direction, Family, Imported, Protocol};
 use serde_json::{Map, Value};
 
-use super::{ImportError, MOST_RUNS, MOST_TEXT};
+use super::{ImportError, MAX_RUNS, MAX_TEXT};
 use crate::json::{Fields, JsonError};
 
 /// Most streams of one test: iperf3 allows 128.
-const MOST_STREAMS: u64 = 1024;
+const MAX_STREAMS: u64 = 1024;
 
 /// Most bytes of a block.
-const MOST_BLOCK: u64 = 1 << 40;
+const MAX_BLOCK: u64 = 1 << 40;
 
 /// The largest number of anything that is counted.
-const MOST: u64 = 1 << 53;
+const MAX_COUNT: u64 = 1 << 53;
 
 /// What a reader must know of the CPU figures, which are not imported.
 const OWN_CPU: &str = "iperf3 tells the CPU time of its own processes, and not that of a host with its \
@@ -85,11 +85,8 @@ fn documents(bytes: &[u8]) -> Result<Vec<Fields>, ImportError> {
             }
             _ => found.push(object),
         }
-        if found.len() > MOST_RUNS {
-            return Err(ImportError::of_file(
-                "more runs",
-                format!("at most {MOST_RUNS} in a file"),
-            ));
+        if found.len() > MAX_RUNS {
+            return Err(ImportError::of_file("more runs", format!("at most {MAX_RUNS} in a file")));
         }
     }
     if found.is_empty() {
@@ -106,7 +103,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
     };
     let whole = place.clone().unwrap_or_default();
     let at = ImportError::at(&whole);
-    if let Some(error) = document.text("error", 10 * MOST_TEXT).map_err(&at)? {
+    if let Some(error) = document.text("error", 10 * MAX_TEXT).map_err(&at)? {
         return Err(ImportError {
             place: place.clone(),
             found: format!("field \"error\" is {:?}", super::shown(&error)),
@@ -128,7 +125,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
     let in_test = ImportError::at(&part("start.test_start"));
     let in_end = ImportError::at(&part("end"));
 
-    let protocol = test.text("protocol", MOST_TEXT).map_err(&in_test)?.unwrap_or_default();
+    let protocol = test.text("protocol", MAX_TEXT).map_err(&in_test)?.unwrap_or_default();
     let kind = match protocol.as_str() {
         "TCP" => Protocol::Stream,
         "UDP" => Protocol::UdpStream,
@@ -178,29 +175,31 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
         sent_datagrams: both(|sums| sums.packets).filter(|_| is_udp),
         lost_datagrams: both(|sums| sums.lost).filter(|_| is_udp),
         retransmits: both(|sums| sums.retransmits).filter(|_| !is_udp),
-        granted_send_buffer_bytes: start.whole("sndbuf_actual", 0, MOST).map_err(&in_start)?,
-        granted_receive_buffer_bytes: start.whole("rcvbuf_actual", 0, MOST).map_err(&in_start)?,
+        granted_send_buffer_bytes: start.whole("sndbuf_actual", 0, MAX_COUNT).map_err(&in_start)?,
+        granted_receive_buffer_bytes: start
+            .whole("rcvbuf_actual", 0, MAX_COUNT)
+            .map_err(&in_start)?,
         ..Found::default()
     };
-    let connections = test.whole("num_streams", 1, MOST_STREAMS).map_err(&in_test)?;
+    let connections = test.whole("num_streams", 1, MAX_STREAMS).map_err(&in_test)?;
     let asked = Asked {
         family: family(&start).map_err(&in_start)?,
         connections: connections.and_then(|count| u32::try_from(count).ok()),
-        message: test.whole("blksize", 1, MOST_BLOCK).map_err(&in_test)?,
-        socket: start.whole("sock_bufsize", 0, MOST).map_err(&in_start)?,
+        message: test.whole("blksize", 1, MAX_BLOCK).map_err(&in_test)?,
+        socket: start.whole("sock_bufsize", 0, MAX_COUNT).map_err(&in_start)?,
         congestion: end
-            .text("sender_tcp_congestion", MOST_TEXT)
+            .text("sender_tcp_congestion", MAX_TEXT)
             .map_err(&in_end)?
             .filter(|_| !is_udp),
-        rate: test.whole("target_bitrate", 0, MOST).map_err(&in_test)?,
+        rate: test.whole("target_bitrate", 0, MAX_COUNT).map_err(&in_test)?,
         warm_up_seconds: test.number("omit").map_err(&in_test)?,
         ..Asked::of(kind, direction)
     };
-    let version = start.text("version", MOST_TEXT).map_err(&in_start)?;
+    let version = start.text("version", MAX_TEXT).map_err(&in_start)?;
     let began = start.object("timestamp").map_err(&in_start)?;
-    let began = began.map(|time| time.whole("timesecs", 0, MOST / 1000)).transpose();
+    let began = began.map(|time| time.whole("timesecs", 0, MAX_COUNT / 1000)).transpose();
     let mut facts = std::collections::BTreeMap::new();
-    if let Some(system) = start.text("system_info", 10 * MOST_TEXT).map_err(&in_start)? {
+    if let Some(system) = start.text("system_info", 10 * MAX_TEXT).map_err(&in_start)? {
         // the words of uname(1): system, host, release
         let mut words = system.split_whitespace();
         if let (Some("Linux"), Some(release)) = (words.next(), words.nth(1)) {
@@ -218,7 +217,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
             true => format!("{protocol} both ways"),
             false => protocol,
         },
-        cookie: start.text("cookie", MOST_TEXT).map_err(&in_start)?,
+        cookie: start.text("cookie", MAX_TEXT).map_err(&in_start)?,
         started_unix_ms: began.map_err(&in_start)?.flatten().map(|seconds| seconds * 1000),
         asked,
         found,
@@ -233,7 +232,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
 fn family(start: &Fields) -> Result<Option<Family>, JsonError> {
     let connected = start.list("connected", usize::MAX)?;
     let first = connected.first().and_then(Fields::of);
-    let host = first.map(|first| first.text("local_host", MOST_TEXT)).transpose()?.flatten();
+    let host = first.map(|first| first.text("local_host", MAX_TEXT)).transpose()?.flatten();
     let address = host.and_then(|host| host.parse::<IpAddr>().ok());
     Ok(address.map(|address| match address.to_canonical().is_ipv4() {
         true => Family::Ipv4,
@@ -268,14 +267,14 @@ fn sums(
     let (of_receiver, of_sender, of_both) = (fields(received)?, fields(sent)?, fields(sum)?);
     let at = |key: &str| ImportError::at(&format!("{place}.{key}"));
     let count = |fields: &Option<Fields>, key: &str, name: &'static str| match fields {
-        Some(fields) => fields.whole(name, 0, MOST).map_err(at(key)),
+        Some(fields) => fields.whole(name, 0, MAX_COUNT).map_err(at(key)),
         None => Ok(None),
     };
     let packets = count(&of_both, sum, "packets")?;
     let lost = count(&of_both, sum, "lost_packets")?;
     let (fields, key) = match (&of_receiver, &of_both) {
         (Some(fields), _) => (fields, received),
-        // versions before 3.7 tell of UDP what was sent, and how many datagrams of one size were lost
+        // versions before 3.7 report on UDP what was sent, and how many datagrams of one size were lost
         (None, Some(fields)) if is_udp => (fields, sum),
         _ => return Ok(None),
     };
@@ -312,13 +311,13 @@ fn retransmits(
     let is_unknown = |count: f64| {
         let below = |bits: i32| {
             let end = 2_f64.powi(bits);
-            (end - MOST_STREAMS as f64..=end).contains(&count)
+            (end - MAX_STREAMS as f64..=end).contains(&count)
         };
         count < 0.0 || below(32) || below(64)
     };
     match fields.number("retransmits").map_err(&at)? {
         Some(count) if is_unknown(count) => Ok(None),
-        _ => fields.whole("retransmits", 0, MOST).map_err(at),
+        _ => fields.whole("retransmits", 0, MAX_COUNT).map_err(at),
     }
 }
 
@@ -343,13 +342,13 @@ fn series(document: &Fields, place: &str) -> Result<Vec<Series>, ImportError> {
             if stream.switch("omitted") {
                 continue;
             }
-            let socket = stream.whole("socket", 0, MOST).map_err(&at)?;
+            let socket = stream.whole("socket", 0, MAX_COUNT).map_err(&at)?;
             let end = stream.number("end").map_err(&at)?;
             let rate = stream.number("bits_per_second").map_err(&at)?;
             let (Some(socket), Some(end)) = (socket, end) else { continue };
             let index = match all.iter().position(|(known, _)| *known == socket) {
                 Some(index) => index,
-                None if all.len() < MOST_SERIES => {
+                None if all.len() < MAX_SERIES => {
                     let sends = stream.switch("sender");
                     let way = if sends { "transmit" } else { "receive" };
                     let name = format!("{way} {}", all.len() + 1);
@@ -362,7 +361,7 @@ fn series(document: &Fields, place: &str) -> Result<Vec<Series>, ImportError> {
                 None => continue,
             };
             let samples = &mut all[index].1.samples;
-            if samples.len() < MOST_SAMPLES {
+            if samples.len() < MAX_SAMPLES {
                 samples.push((end, rate));
             }
         }

@@ -5,7 +5,7 @@
 use linkrate_terms::imported::{Asked, Found};
 use linkrate_terms::{Direction, Family, Imported, Protocol, SendPath};
 
-use super::{ImportError, MOST_RUNS, omni};
+use super::{ImportError, MAX_RUNS, omni};
 
 /// What every banner has between the name of the test and the addresses.
 const BANNER: &str = " TEST from ";
@@ -42,9 +42,9 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Imported>, ImportError>
     let lines: Vec<(usize, &str)> = (1..).zip(text.lines()).collect();
     let banners: Vec<usize> =
         (0..lines.len()).filter(|index| lines[*index].1.contains(BANNER)).collect();
-    if banners.len() > MOST_RUNS {
+    if banners.len() > MAX_RUNS {
         let found = format!("{} runs", banners.len());
-        return Err(ImportError::of_file(found, format!("at most {MOST_RUNS} in a file")));
+        return Err(ImportError::of_file(found, format!("at most {MAX_RUNS} in a file")));
     }
     if let Some((number, line)) = lines
         .iter()

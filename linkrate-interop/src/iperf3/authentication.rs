@@ -15,7 +15,7 @@ use rsa::sha2::{Digest, Sha256};
 use sha1::Sha1;
 
 /// Most characters of a name or a password; more do not fit into a block of RSA.
-const MOST_WORD: usize = 256;
+const MAX_WORD: usize = 256;
 
 /// How the plain text is padded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,7 +48,7 @@ pub enum AuthenticationError {
     #[error("no user, expected a line with a name, a comma, and 64 hexadecimal digits")]
     NoUser,
     /// A name or a password cannot be sent.
-    #[error("{which} has {length} characters or white space, expected 1 to {MOST_WORD} without it")]
+    #[error("{which} has {length} characters or white space, expected 1 to {MAX_WORD} without it")]
     Word {
         /// The name or the password.
         which: &'static str,
@@ -122,7 +122,7 @@ impl Credentials {
     pub fn new(name: &str, password: &str) -> Result<Self, AuthenticationError> {
         for (which, word) in [("the name", name), ("the password", password)] {
             let length = word.chars().count();
-            if !(1..=MOST_WORD).contains(&length) || word.contains(char::is_whitespace) {
+            if !(1..=MAX_WORD).contains(&length) || word.contains(char::is_whitespace) {
                 return Err(AuthenticationError::Word { which, length });
             }
         }

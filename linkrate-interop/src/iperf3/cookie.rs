@@ -23,7 +23,7 @@ impl Cookie {
         Self(octets)
     }
 
-    /// The cookie that a far end has sent: printable characters, and zeros behind them. `None` for other
+    /// The cookie that a peer has sent: printable characters, and zeros behind them. `None` for other
     /// octets, which no version sends.
     #[must_use]
     pub fn of(octets: [u8; COOKIE_BYTES]) -> Option<Self> {

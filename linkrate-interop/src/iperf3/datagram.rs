@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_and_order_are_told_apart() {
+    fn losses_and_order_are_distinguished() {
         let counts = |numbers: &[u64]| {
             let seen = arrive(numbers);
             (seen.highest, seen.lost, seen.out_of_order)

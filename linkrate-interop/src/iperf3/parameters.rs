@@ -3,37 +3,37 @@
 use serde_json::{Map, Value, json};
 
 use super::datagram::CounterWidth;
-use super::streams::Ways;
+use super::streams::Directions;
 use crate::json::{Fields, JsonError};
 
 /// Most octets of the document that a server reads; iperf3 has the same bound.
-pub const MOST_PARAMETER_BYTES: u32 = 8 << 10;
+pub const MAX_PARAMETER_BYTES: u32 = 8 << 10;
 
 /// Most characters of a title, of a name of a congestion control, and of a version.
-const MOST_TEXT: usize = 128;
+const MAX_TEXT: usize = 128;
 /// Most characters of the token of an authentication: a block of RSA of 8192 bits in base 64.
-const MOST_TOKEN: usize = 1400;
+const MAX_TOKEN: usize = 1400;
 
 /// The longest test, s; iperf3 has the same bound.
-const MOST_SECONDS: u64 = 86_400;
+const MAX_SECONDS: u64 = 86_400;
 /// The longest beginning that is left out, s.
-const MOST_OMIT_SECONDS: u64 = 600;
+const MAX_OMIT_SECONDS: u64 = 600;
 /// Most streams each way.
-const MOST_STREAMS: u64 = 128;
+const MAX_STREAMS: u64 = 128;
 /// The largest socket buffer, octets.
-const MOST_WINDOW: u64 = 512 << 20;
+const MAX_WINDOW: u64 = 512 << 20;
 /// The largest message, octets.
-const MOST_BLOCK: u64 = 1 << 20;
+const MAX_BLOCK: u64 = 1 << 20;
 /// The largest datagram: what IPv4 leaves.
-const MOST_DATAGRAM: u64 = 65_535 - 8 - 20;
+const MAX_DATAGRAM: u64 = 65_535 - 8 - 20;
 /// The largest MSS of a socket option.
-const MOST_MSS: u64 = 32 * 1024 - 1;
+const MAX_MSS: u64 = 32 * 1024 - 1;
 /// The largest number that a document has exactly.
-const MOST_NUMBER: u64 = 1 << 53;
+const MAX_NUMBER: u64 = 1 << 53;
 /// The largest number of a CPU: that of a mask of the kernel.
-pub const MOST_CPU: u32 = 8191;
+pub const MAX_CPU: u32 = 8191;
 /// Most messages of a burst.
-const MOST_BURST: u64 = 1000;
+const MAX_BURST: u64 = 1000;
 
 /// The protocol of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Parameters {
     /// Streams each way.
     pub parallel: u32,
     /// Which way they flow.
-    pub ways: Ways,
+    pub ways: Directions,
     /// Socket buffers, octets; `None` leaves them to the kernel.
     pub window: Option<u32>,
     /// Octets of a message or a datagram.
@@ -105,7 +105,7 @@ impl Default for Parameters {
             bytes: 0,
             blocks: 0,
             parallel: 1,
-            ways: Ways::Forward,
+            ways: Directions::Forward,
             window: None,
             block: 128 << 10,
             bandwidth: 0,
@@ -141,13 +141,13 @@ impl Parameters {
         let whole = |key, high| fields.whole(key, 0, high);
         let small = |key, low, high| Ok(fields.whole(key, low, high)?.map(|number| number as u32));
         let ways = match (fields.switch("bidirectional"), fields.switch("reverse")) {
-            (true, _) => Ways::Both,
-            (false, true) => Ways::Reverse,
-            (false, false) => Ways::Forward,
+            (true, _) => Directions::Both,
+            (false, true) => Directions::Reverse,
+            (false, false) => Directions::Forward,
         };
         let most_block = match transport {
-            Transport::Tcp => MOST_BLOCK,
-            Transport::Udp => MOST_DATAGRAM,
+            Transport::Tcp => MAX_BLOCK,
+            Transport::Udp => MAX_DATAGRAM,
         };
         let counters = match fields.switch("udp_counters_64bit") {
             true => CounterWidth::Wide,
@@ -160,32 +160,32 @@ impl Parameters {
         };
         let parsed = Self {
             transport,
-            seconds: small("time", 0, MOST_SECONDS)?.unwrap_or(usual.seconds),
-            omit_seconds: small("omit", 0, MOST_OMIT_SECONDS)?.unwrap_or(0),
-            bytes: whole("num", MOST_NUMBER)?.unwrap_or(0),
-            blocks: whole("blockcount", MOST_NUMBER)?.unwrap_or(0),
-            parallel: small("parallel", 1, MOST_STREAMS)?.unwrap_or(1),
+            seconds: small("time", 0, MAX_SECONDS)?.unwrap_or(usual.seconds),
+            omit_seconds: small("omit", 0, MAX_OMIT_SECONDS)?.unwrap_or(0),
+            bytes: whole("num", MAX_NUMBER)?.unwrap_or(0),
+            blocks: whole("blockcount", MAX_NUMBER)?.unwrap_or(0),
+            parallel: small("parallel", 1, MAX_STREAMS)?.unwrap_or(1),
             ways,
-            window: small("window", 0, MOST_WINDOW)?.filter(|window| *window > 0),
+            window: small("window", 0, MAX_WINDOW)?.filter(|window| *window > 0),
             block: small("len", least_block, most_block)?.unwrap_or(match transport {
                 Transport::Tcp => usual.block,
                 Transport::Udp => 1460,
             }),
             // a client without a bound leaves it out
-            bandwidth: whole("bandwidth", MOST_NUMBER)?.unwrap_or(0),
-            pacing_rate: whole("fqrate", MOST_NUMBER)?.unwrap_or(0),
-            burst: small("burst", 1, MOST_BURST)?.unwrap_or(1),
+            bandwidth: whole("bandwidth", MAX_NUMBER)?.unwrap_or(0),
+            pacing_rate: whole("fqrate", MAX_NUMBER)?.unwrap_or(0),
+            burst: small("burst", 1, MAX_BURST)?.unwrap_or(1),
             zero_copy: fields.switch("zerocopy"),
-            mss: small("MSS", 0, MOST_MSS)?.filter(|mss| *mss > 0),
+            mss: small("MSS", 0, MAX_MSS)?.filter(|mss| *mss > 0),
             nodelay: fields.switch("nodelay"),
-            congestion: fields.text("congestion", MOST_TEXT)?,
+            congestion: fields.text("congestion", MAX_TEXT)?,
             tos: fields.whole("TOS", 0, 255)?.unwrap_or(0) as u8,
-            server_cpu: small("server_affinity", 0, MOST_CPU.into())?,
+            server_cpu: small("server_affinity", 0, MAX_CPU.into())?,
             counters,
             wants_server_output: fields.switch("get_server_output"),
-            title: fields.text("title", MOST_TEXT)?,
-            authentication: fields.text("authtoken", MOST_TOKEN)?,
-            client_version: fields.text("client_version", MOST_TEXT)?,
+            title: fields.text("title", MAX_TEXT)?,
+            authentication: fields.text("authtoken", MAX_TOKEN)?,
+            client_version: fields.text("client_version", MAX_TEXT)?,
         };
         match parsed.seconds == 0 && parsed.bytes == 0 && parsed.blocks == 0 {
             // it would never end
@@ -227,9 +227,9 @@ impl Parameters {
         set("len", json!(self.block));
         set("pacing_timer", json!(1000));
         match self.ways {
-            Ways::Forward => {}
-            Ways::Reverse => set("reverse", json!(true)),
-            Ways::Both => set("bidirectional", json!(true)),
+            Directions::Forward => {}
+            Directions::Reverse => set("reverse", json!(true)),
+            Directions::Both => set("bidirectional", json!(true)),
         }
         // fields that older servers take for set where they are there
         if self.nodelay {
@@ -337,7 +337,7 @@ mod tests {
         fn some()(
             udp: bool, seconds in 1_u32..=86_400, omit_seconds in 0_u32..=600,
             bytes in 0_u64..=1 << 53, blocks in 0_u64..1000, parallel in 1_u32..=128,
-            ways in prop::sample::select(vec![Ways::Forward, Ways::Reverse, Ways::Both]),
+            ways in prop::sample::select(vec![Directions::Forward, Directions::Reverse, Directions::Both]),
             window in prop::option::of(1_u32..=512 << 20), block in 16_u32..=65_507,
             bandwidth in 0_u64..=1 << 53, pacing_rate in 0_u64..=1 << 53, burst in 1_u32..=1000,
             mss in prop::option::of(1_u32..=32_767),

@@ -6,14 +6,14 @@ use super::streams::stream_id;
 use crate::json::{Fields, JsonError};
 
 /// Most octets of the document that is read. The output of a server may be in it.
-pub const MOST_RESULT_BYTES: u32 = 16 << 20;
+pub const MAX_RESULT_BYTES: u32 = 16 << 20;
 
 /// Most streams of a test with both ways.
-const MOST_STREAMS: usize = 256;
+const MAX_STREAMS: usize = 256;
 /// The largest number that a document has exactly.
-const MOST_NUMBER: u64 = 1 << 53;
+const MAX_NUMBER: u64 = 1 << 53;
 /// Most characters of the name of a congestion control.
-const MOST_TEXT: usize = 128;
+const MAX_TEXT: usize = 128;
 
 /// The results of one end.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,25 +41,25 @@ pub struct StreamResult {
     pub jitter_seconds: f64,
     /// Datagrams that did not arrive.
     pub lost: u64,
-    /// Those of the beginning that is left out; versions before 3.14 do not tell.
+    /// Those of the beginning that is left out; versions before 3.14 do not report.
     pub omitted_lost: u64,
     /// The highest number of a datagram.
     pub packets: u64,
-    /// That at the end of the beginning that is left out; versions before 3.14 do not tell.
+    /// That at the end of the beginning that is left out; versions before 3.14 do not report.
     pub omitted_packets: u64,
     /// Length of the stream, s.
     pub seconds: f64,
 }
 
 impl Results {
-    /// Reads the results of the far end of a test with `streams` streams.
+    /// Reads the results of the peer of a test with `streams` streams.
     ///
     /// # Errors
     /// [`JsonError`] with the first field that is wrong or missing, or if the streams are not those of the test.
     pub fn parse(fields: &Fields, streams: u32) -> Result<Self, JsonError> {
         let percent =
             |key| Ok(fields.number(key)?.filter(|percent| *percent >= 0.0).unwrap_or(0.0));
-        let listed = fields.list("streams", MOST_STREAMS)?;
+        let listed = fields.list("streams", MAX_STREAMS)?;
         let mut found = Vec::with_capacity(listed.len());
         for stream in listed {
             let stream = Fields::of(stream).ok_or(JsonError::Missing("id"))?;
@@ -85,7 +85,7 @@ impl Results {
                 Some(known) if known > 0.0 => Some(true),
                 _ => None,
             },
-            congestion: fields.text("congestion_used", MOST_TEXT)?,
+            congestion: fields.text("congestion_used", MAX_TEXT)?,
             streams: found,
         })
     }
@@ -111,12 +111,12 @@ impl Results {
 
 impl StreamResult {
     fn parse(fields: &Fields) -> Result<Self, JsonError> {
-        let needed = |key| fields.whole(key, 0, MOST_NUMBER)?.ok_or(JsonError::Missing(key));
-        let told = |key| Ok(fields.whole(key, 0, MOST_NUMBER)?.unwrap_or(0));
-        let id = fields.whole("id", 1, MOST_STREAMS as u64 + 2)?.ok_or(JsonError::Missing("id"))?;
+        let needed = |key| fields.whole(key, 0, MAX_NUMBER)?.ok_or(JsonError::Missing(key));
+        let reported = |key| Ok(fields.whole(key, 0, MAX_NUMBER)?.unwrap_or(0));
+        let id = fields.whole("id", 1, MAX_STREAMS as u64 + 2)?.ok_or(JsonError::Missing("id"))?;
         // a receiver tells -1, or the largest number of 64 bits
         let retransmits = fields.number("retransmits")?;
-        let retransmits = retransmits.filter(|count| (0.0..MOST_NUMBER as f64).contains(count));
+        let retransmits = retransmits.filter(|count| (0.0..MAX_NUMBER as f64).contains(count));
         let seconds = |key| Ok(fields.number(key)?.filter(|time| *time >= 0.0).unwrap_or(0.0));
         // datagrams that come twice make less than nothing lost
         let lost = |key| Ok(fields.number(key)?.map_or(0, |lost| lost.max(0.0) as u64));
@@ -127,8 +127,8 @@ impl StreamResult {
             jitter_seconds: seconds("jitter")?,
             lost: lost("errors")?,
             omitted_lost: lost("omitted_errors")?,
-            packets: told("packets")?,
-            omitted_packets: told("omitted_packets")?,
+            packets: reported("packets")?,
+            omitted_packets: reported("omitted_packets")?,
             seconds: (seconds("end_time")? - seconds("start_time")?).max(0.0),
         })
     }
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_far_end_reads_what_is_sent(
+        fn the_peer_reads_what_is_sent(
             cpu_percent in prop::array::uniform3(0.0_f64..100.0),
             knows_retransmits: Option<bool>, congestion in prop::option::of("[a-z]{1,9}"),
             streams in (stream(1), stream(3), stream(4)),

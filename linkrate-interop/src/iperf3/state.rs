@@ -27,7 +27,7 @@ pub enum State {
     Done,
     /// Server: it has another test.
     AccessDenied,
-    /// Server: it cannot go on; two numbers of 32 bits follow, iperf3's error and errno.
+    /// Server: it cannot continue; two numbers of 32 bits follow, iperf3's error and errno.
     ServerError,
 }
 

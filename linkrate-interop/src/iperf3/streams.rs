@@ -11,7 +11,7 @@ pub enum Role {
 
 /// Which way payload flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ways {
+pub enum Directions {
     /// From the client.
     Forward,
     /// From the server (`--reverse`).
@@ -20,7 +20,7 @@ pub enum Ways {
     Both,
 }
 
-impl Ways {
+impl Directions {
     /// Streams of a test with `parallel` of them each way.
     #[must_use]
     pub fn streams(self, parallel: u32) -> u32 {
@@ -58,15 +58,16 @@ mod tests {
 
     #[test]
     fn one_end_of_each_stream_sends() {
-        for ways in [Ways::Forward, Ways::Reverse, Ways::Both] {
+        for ways in [Directions::Forward, Directions::Reverse, Directions::Both] {
             for index in 0..ways.streams(4) {
                 let sends = [Role::Client, Role::Server].map(|role| ways.sends(role, index, 4));
                 assert_ne!(sends[0], sends[1], "{ways:?} {index}");
             }
         }
-        let of_client = (0..8).filter(|index| Ways::Both.sends(Role::Client, *index, 4)).count();
+        let of_client =
+            (0..8).filter(|index| Directions::Both.sends(Role::Client, *index, 4)).count();
         assert_eq!(of_client, 4);
-        assert!(Ways::Reverse.sends(Role::Server, 0, 1));
+        assert!(Directions::Reverse.sends(Role::Server, 0, 1));
     }
 
     #[test]

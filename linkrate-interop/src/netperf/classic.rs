@@ -5,9 +5,7 @@
 //! travels as the bits of IEEE 754 in network order.
 
 use super::message::{Kind, Message, MessageError};
-use super::omni::{
-    Layout, MOST_SECONDS, OmniRequest, OmniResponse, OmniResults, Shape, port, size,
-};
+use super::omni::{Layout, MAX_SECONDS, OmniRequest, OmniResponse, OmniResults, Shape, port, size};
 
 /// A test of its own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +97,8 @@ impl Classic {
         request.data_port = port(message.word(listens))?;
         request.test_length = match (self, message.signed(length)) {
             // octets that the client will send, in the place of seconds
-            (Self::TcpStream, octets) if octets > MOST_SECONDS => 0,
-            (_, length) if length > MOST_SECONDS => {
+            (Self::TcpStream, octets) if octets > MAX_SECONDS => 0,
+            (_, length) if length > MAX_SECONDS => {
                 let found = length.to_string();
                 let expected = "at most 86400 s";
                 return Err(MessageError::Field { field: "test_length", found, expected });

@@ -10,9 +10,9 @@ pub mod flags {
     pub const NO_DELAY: u32 = 0x0000_0001;
     /// A connection for each transaction.
     pub const CONNECTIONS: u32 = 0x0000_0004;
-    /// The far end is to measure its CPU.
+    /// The peer is to measure its CPU.
     pub const MEASURE_CPU: u32 = 0x0000_0008;
-    /// The far end's packets may go by a router. Without it, its sockets have SO_DONTROUTE, and the routes that the host
+    /// The peer's packets may go by a router. Without it, its sockets have SO_DONTROUTE, and the routes that the host
     /// was given are not theirs, nor is a congestion control that is set on one.
     pub const ROUTING_ALLOWED: u32 = 0x0000_0020;
 }
@@ -59,9 +59,9 @@ impl Layout {
 }
 
 /// Most octets of one call: what a server of linkrate has memory for.
-pub(crate) const MOST_CALL: u32 = 64 << 20;
+pub(crate) const MAX_CALL: u32 = 64 << 20;
 /// The longest test, s.
-pub(super) const MOST_SECONDS: i32 = 86_400;
+pub(super) const MAX_SECONDS: i32 = 86_400;
 
 /// netperf's own numbers of families of addresses.
 pub(super) const IPV4: u32 = 4;
@@ -218,7 +218,7 @@ pub struct OmniResults {
     pub peak_cpu: Option<(u32, f32)>,
     /// Segments that it sent again; `None` if it does not know.
     pub retransmits: Option<u32>,
-    /// The congestion control of its sockets; empty if it does not tell.
+    /// The congestion control of its sockets; empty if it does not report.
     pub congestion: String,
 }
 
@@ -235,11 +235,11 @@ fn refused(field: &'static str, found: impl ToString, expected: &'static str) ->
     MessageError::Field { field, found: found.to_string(), expected }
 }
 
-/// A size that the far end may leave open by any number that is no size.
+/// A size that the peer may leave open by any number that is no size.
 pub(super) fn size(field: &'static str, found: i32) -> Result<Option<u32>, MessageError> {
     match u32::try_from(found) {
         Err(_) | Ok(0) => Ok(None),
-        Ok(size) if size <= MOST_CALL => Ok(Some(size)),
+        Ok(size) if size <= MAX_CALL => Ok(Some(size)),
         Ok(size) => Err(refused(field, size, "at most 67108864 octets")),
     }
 }
@@ -346,7 +346,7 @@ impl OmniRequest {
         let family = message.word(21);
         let address = |index| address(message, family, index);
         let test_length = message.signed(14);
-        if test_length > MOST_SECONDS {
+        if test_length > MAX_SECONDS {
             return Err(refused("test_length", test_length, "at most 86400 s"));
         }
         Ok(Self {
@@ -378,7 +378,7 @@ impl OmniRequest {
     pub fn message(&self, ipv6: bool) -> Message {
         let mut message = Message::new(Kind::Omni);
         message.set_cpu(None);
-        // by a size of zero a netserver would divide
+        // netserver divides by the size; never send zero
         let open = |size: Option<u32>| size.map_or(-1, u32::cast_signed);
         message.put_signed(0, open(self.send_buffer));
         message.put_signed(1, open(self.send_size));
@@ -387,11 +387,11 @@ impl OmniRequest {
         message.put(8, 8);
         message.put(10, self.receive_width.unwrap_or(0));
         // a size there would be that of the server's calls in a stream too
-        let told = |size: u32| if size == 0 { -1 } else { size.cast_signed() };
-        message.put_signed(5, told(self.request_size));
+        let reported = |size: u32| if size == 0 { -1 } else { size.cast_signed() };
+        message.put_signed(5, reported(self.request_size));
         message.put_signed(6, open(self.receive_buffer));
         message.put_signed(7, open(self.receive_size));
-        message.put_signed(11, told(self.response_size));
+        message.put_signed(11, reported(self.response_size));
         let connections = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
         message.put(
             12,

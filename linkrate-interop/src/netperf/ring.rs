@@ -7,7 +7,7 @@ use linkrate_sys::memory::PageBuffer;
 use crate::payload::payload;
 
 /// Most octets of the buffers of one way, unless one call has more.
-const MOST: usize = 8 << 20;
+const MAX_RING_BYTES: usize = 8 << 20;
 
 const PAGE: usize = 4096;
 
@@ -65,7 +65,7 @@ impl Ring {
     pub fn of(call: usize, width: usize) -> io::Result<Self> {
         let call = call.max(1);
         let place = Place::of(call);
-        let width = width.clamp(1, (MOST / place.stride).max(1));
+        let width = width.clamp(1, (MAX_RING_BYTES / place.stride).max(1));
         let memory = payload(place.first + place.stride * width)?;
         Ok(Self { memory, place, call, width, next: 0 })
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_also_for_small_buffers() {
         let ring = Ring::of(1, usize::MAX).unwrap();
-        assert!(ring.memory.len() <= MOST + PAGE, "{} octets", ring.memory.len());
-        assert_eq!(Ring::of(MOST + 1, 5).unwrap().width(), 1);
+        assert!(ring.memory.len() <= MAX_RING_BYTES + PAGE, "{} octets", ring.memory.len());
+        assert_eq!(Ring::of(MAX_RING_BYTES + 1, 5).unwrap().width(), 1);
     }
 }

@@ -17,14 +17,14 @@ use linkrate_sys::tcp_repair::readable;
 use super::{datagrams, is_passing, payload};
 use crate::iperf3::{Arrivals, COOKIE_BYTES, CounterWidth, Datagram};
 
-/// A stream that cannot go on looks again after this time. iperf3 has the same pause.
+/// A stream that cannot continue looks again after this time. iperf3 has the same pause.
 pub(crate) const PACE: Duration = Duration::from_millis(1);
 
 /// Octets of a test that its time ends.
 const NO_BOUND: u64 = u64::MAX;
 
-/// How long a call may wait before it looks whether the test has ended.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How long a call may wait before it checks whether the test has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The socket of a stream.
 #[derive(Debug)]
@@ -176,7 +176,7 @@ impl Pace {
         let due = bytes as f64 * 8.0 / self.bandwidth;
         let ahead = due - self.begun.elapsed().as_secs_f64();
         if ahead > 0.0 {
-            std::thread::sleep(GLANCE.min(Duration::from_secs_f64(ahead.min(1.0))));
+            std::thread::sleep(POLL_INTERVAL.min(Duration::from_secs_f64(ahead.min(1.0))));
         }
         ahead > 0.0
     }
@@ -237,13 +237,13 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Starts to send or to receive, until the end of the test or until the far end closes.
+    /// Starts to send or to receive, until the end of the test or until the peer closes.
     ///
     /// # Errors
     /// As setsockopt(2) and clone(2).
     pub fn start(socket: Socket, work: Work, phase: &Arc<Phase>) -> io::Result<Self> {
-        set_receive_timeout(&socket, GLANCE)?;
-        set_send_timeout(&socket, Some(GLANCE))?;
+        set_receive_timeout(&socket, POLL_INTERVAL)?;
+        set_send_timeout(&socket, Some(POLL_INTERVAL))?;
         let before = match &socket {
             Socket::Tcp(stream) => tcp_info(stream).map_or(0, |info| info.taken_bytes),
             Socket::Udp(_) => 0,
@@ -289,7 +289,7 @@ impl Stream {
         self.count()
     }
 
-    /// Why it cannot go on.
+    /// Why it cannot continue.
     pub fn failure(&self) -> Option<String> {
         self.counters.failure().clone()
     }
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_goes_on_slowly_for_a_client_that_has_lost_datagrams() {
+    fn a_server_continues_slowly_for_a_client_that_has_lost_datagrams() {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         for makes_up_for_loss in [true, false] {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-use linkrate_sys::dial::is_of_this_host;
+use linkrate_sys::connect::is_of_this_host;
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::{LinkEntry, RouteSocket};
 use linkrate_terms::BitRate;
@@ -41,7 +41,7 @@ pub struct InterfaceReport {
 
 impl InterfaceReport {
     /// The interface that has address `here`, with the limit for full packets of `transport` to and from address `far`;
-    /// `None` if the kernel does not tell.
+    /// `None` if the kernel does not report.
     #[must_use]
     pub fn of(here: IpAddr, far: IpAddr, transport: Transport) -> Option<Self> {
         let here = here.to_canonical();

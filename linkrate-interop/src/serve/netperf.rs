@@ -20,15 +20,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::procstat::{cpu_states, ticks_per_second};
-use linkrate_sys::socket::{end_without_far_end, wait_ready};
+use linkrate_sys::socket::{end_without_peer, wait_ready};
 
 use super::report::{Ending, SessionReport};
-use super::{Accepted, GLANCE, Grants, accept_each};
+use super::{Accepted, Limits, POLL_INTERVAL, accept_each};
 use crate::netperf::{Form, Kind, Layout, MESSAGE_BYTES, Message, SHORT_MESSAGE_BYTES};
 use crate::payload::is_passing;
 
 /// How long a client may take for a message that it has begun, and for taking one.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the rest of a long message may be on its way behind the octets of a short one. A client writes both in one
 /// call.
 const REST: Duration = Duration::from_millis(200);
@@ -56,7 +56,7 @@ mod refusal {
 /// What all sessions share.
 #[derive(Debug)]
 struct Shared<'a> {
-    grants: &'a Grants,
+    limits: &'a Limits,
     /// The address that the server listens on.
     address: IpAddr,
     sessions: AtomicU32,
@@ -69,16 +69,16 @@ struct Shared<'a> {
 /// When the listener cannot be used.
 pub fn netperf(
     listener: &TcpListener,
-    grants: &Grants,
+    limits: &Limits,
     stop: &AtomicBool,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
     let address = listener.local_addr()?.ip();
-    let shared = Shared { grants, address, sessions: AtomicU32::new(0), stop };
+    let shared = Shared { limits, address, sessions: AtomicU32::new(0), stop };
     let refused = |client| ended(&SessionReport::not_admitted("netperf", client));
-    accept_each(listener, grants, stop, &refused, &|accepted: Accepted| {
+    accept_each(listener, limits, stop, &refused, &|accepted: Accepted| {
         let place = shared.sessions.fetch_add(1, Ordering::Relaxed);
-        serve(&shared, accepted.stream, place < grants.sessions, ended);
+        serve(&shared, accepted.stream, place < limits.sessions, ended);
         shared.sessions.fetch_sub(1, Ordering::Relaxed);
     })
 }
@@ -90,20 +90,20 @@ fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&S
     loop {
         let message = match control.next() {
             Ok(Some(message)) => message,
-            // a client that has nothing more to ask has nothing to tell of
+            // a client that has nothing more to ask has nothing to report on
             Ok(None) | Err(Ending::Stopped) => return,
             Err(ending) => {
                 ended(&SessionReport { ending, ..report });
                 return;
             }
         };
-        let told = match message.kind() {
+        let reported = match message.kind() {
             _ if !has_place => {
-                Err(control.refuse(message.kind(), refusal::BUSY, shared.grants.full()))
+                Err(control.refuse(message.kind(), refusal::BUSY, shared.limits.full()))
             }
             Kind::DebugOn | Kind::DebugOff => control.tell(&Message::new(Kind::DebugOk)),
             Kind::CpuCalibrate => control.tell(&Message::calibrated(rate(), cpus())),
-            // a client that is not told goes on without
+            // a client that is not told continues without
             Kind::System => {
                 let mut message = Message::new(Kind::System);
                 message.set_error(refusal::UNKNOWN);
@@ -127,7 +127,7 @@ fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&S
                 }
             },
         };
-        if let Err(ending) = told {
+        if let Err(ending) = reported {
             ended(&SessionReport { ending, ..report });
             return;
         }
@@ -139,7 +139,7 @@ fn rate() -> f32 {
     ticks_per_second() as f32
 }
 
-/// CPUs of this host; zero if it does not tell.
+/// CPUs of this host; zero if it does not report.
 fn cpus() -> u32 {
     cpu_states().map_or(0, |cpus| cpus.len() as u32)
 }
@@ -165,10 +165,10 @@ impl<'a> Control<'a> {
     fn of(stream: TcpStream, shared: &'a Shared<'a>) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(GLANCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        end_without_far_end(&stream)?;
-        let ends = Instant::now() + Duration::from_secs(shared.grants.session_seconds.into());
+        stream.set_read_timeout(Some(POLL_INTERVAL))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        end_without_peer(&stream)?;
+        let ends = Instant::now() + Duration::from_secs(shared.limits.session_seconds.into());
         Ok(Self { stream, length: None, asks_for_system: false, ends, shared })
     }
 
@@ -201,7 +201,7 @@ impl<'a> Control<'a> {
         let mut octets = [0; MESSAGE_BYTES];
         let mut have = 0;
         let mut deadline = Instant::now() + BETWEEN;
-        let outlasted = || Ending::Refused(self.shared.grants.outlasted());
+        let outlasted = || Ending::Refused(self.shared.limits.outlasted());
         while have < self.length.unwrap_or(MESSAGE_BYTES) {
             if self.length.is_none()
                 && have == SHORT_MESSAGE_BYTES
@@ -221,7 +221,7 @@ impl<'a> Control<'a> {
                 Ok(0) => return Err(broken(have)),
                 Ok(count) => {
                     if have == 0 {
-                        deadline = Instant::now() + PATIENCE;
+                        deadline = Instant::now() + TIMEOUT;
                     }
                     have += count;
                 }

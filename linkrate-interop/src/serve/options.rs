@@ -22,7 +22,7 @@ mod number {
 /// iperf3's number of an error, and the reason.
 pub(super) type Refused = (u32, String);
 
-/// Sets what `asked` names, and leaves the rest to the kernel. Buffers are granted within the limits that the host
+/// Sets what `request` names, and leaves the rest to the kernel. Buffers are granted within the limits that the host
 /// has for everyone, because memory is not a client's to take.
 ///
 /// The MSS is left out: that of a connection which is already made follows from the client's.

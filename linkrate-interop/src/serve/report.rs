@@ -99,7 +99,8 @@ pub struct SessionReport {
     pub client: Option<SocketAddr>,
     /// The user that the client has authenticated as; absent where the server asks for no user.
     pub user: Option<String>,
-    /// The interface by which it came; absent before it asked for a test, and where the kernel does not tell.
+    /// The interface by which it came; absent before it asked for a test, and where the kernel does not
+    /// report.
     pub interface: Option<InterfaceReport>,
     /// The test by the name that its program has for it, where there are several.
     pub test: Option<&'static str>,

@@ -9,15 +9,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
-use linkrate_sys::socket::{end_without_far_end, wait_ready};
+use linkrate_sys::socket::{end_without_peer, wait_ready};
 
 use super::interface::InterfaceReport;
 use super::report::{DatagramReport, Ending, SessionReport, TcpReport};
 use super::verdict::{Evidence, verdict};
-use super::{Accepted, GLANCE, PATIENCE, Shared, options};
+use super::{Accepted, POLL_INTERVAL, Shared, TIMEOUT, options};
 use crate::iperf3::{
-    Cookie, MOST_PARAMETER_BYTES, MOST_RESULT_BYTES, Parameters, Results, Role, State,
-    StreamResult, Transport, Ways, stream_id,
+    Cookie, Directions, MAX_PARAMETER_BYTES, MAX_RESULT_BYTES, Parameters, Results, Role, State,
+    StreamResult, Transport, stream_id,
 };
 use crate::json::{Fields, JsonError, LENGTH_BYTES, framed, length};
 use crate::payload::{Count, Phase, Socket, Stream, Work, is_passing};
@@ -38,11 +38,11 @@ const PARAMETERS: u32 = 114;
 const STREAMS: u32 = 204;
 const SEND: u32 = 205;
 
-/// Serves a client, and returns what there is to tell of it.
+/// Serves a client, and returns what there is to report on it.
 pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> SessionReport {
     let mut report = SessionReport::of("iperf3", control.peer_addr().ok());
     let mut evidence = Evidence::default();
-    let watched = end_without_far_end(&control).map_err(failed);
+    let watched = end_without_peer(&control).map_err(failed);
     let ended =
         watched.and_then(|()| run(shared, &mut control, cookie, &mut report, &mut evidence));
     report.end(ended);
@@ -67,7 +67,7 @@ fn run(
 ) -> Result<(), Ending> {
     let mut session = Session { shared, control };
     session.tell(State::ParamExchange)?;
-    let document = session.document(MOST_PARAMETER_BYTES)?;
+    let document = session.document(MAX_PARAMETER_BYTES)?;
     let asked = Fields::parse(&document)
         .and_then(|fields| Ok((Parameters::parse(&fields)?, ignored(&fields))));
     let asked = match asked {
@@ -142,7 +142,7 @@ fn run(
     };
     (report.sent_bytes, report.received_bytes) = (total(true), total(false));
     let counted =
-        if asked.ways == Ways::Reverse { report.sent_bytes } else { report.received_bytes };
+        if asked.ways == Directions::Reverse { report.sent_bytes } else { report.received_bytes };
     report.retransmits = known.iter().copied().flatten().reduce(|a, b| a + b);
     if report.seconds > 0.0 {
         report.bits_per_second = counted as f64 * 8.0 / report.seconds;
@@ -172,7 +172,7 @@ fn run(
         streams: results.collect(),
     };
     let theirs = session.exchange(&own, report.streams)?;
-    if asked.ways == Ways::Reverse && report.seconds > 0.0 {
+    if asked.ways == Directions::Reverse && report.seconds > 0.0 {
         // a client cannot have more than was sent to it
         let received = theirs.streams.iter().map(|stream| stream.bytes);
         let received = received.fold(0, u64::saturating_add).min(report.sent_bytes);
@@ -188,11 +188,11 @@ fn ignored(fields: &Fields) -> Vec<&'static str> {
     all.into_iter().filter(|field| fields.switch(field)).collect()
 }
 
-fn word(ways: Ways) -> &'static str {
+fn word(ways: Directions) -> &'static str {
     match ways {
-        Ways::Forward => "forward",
-        Ways::Reverse => "reverse",
-        Ways::Both => "both",
+        Directions::Forward => "forward",
+        Directions::Reverse => "reverse",
+        Directions::Both => "both",
     }
 }
 
@@ -270,13 +270,13 @@ impl Session<'_> {
 
     /// Says that the test cannot be, with iperf3's number for the reason.
     fn refuse(&mut self, number: u32, reason: String) -> Ending {
-        let told = [
+        let reported = [
             &[State::ServerError.octet()][..],
             &number.to_be_bytes(),
             // no error of the system
             &0_u32.to_be_bytes(),
         ];
-        let _ = self.control.write_all(&told.concat());
+        let _ = self.control.write_all(&reported.concat());
         Ending::Refused(reason)
     }
 
@@ -297,14 +297,14 @@ impl Session<'_> {
 
     /// Refuses what is not granted.
     fn grant(&mut self, asked: &Parameters) -> Result<(), Ending> {
-        let grants = self.shared.grants;
+        let limits = self.shared.limits;
         let seconds = asked.seconds.saturating_add(asked.omit_seconds);
-        if seconds > grants.seconds {
-            let reason = format!("a test of {seconds} s, expected at most {} s", grants.seconds);
+        if seconds > limits.seconds {
+            let reason = format!("a test of {seconds} s, expected at most {} s", limits.seconds);
             return Err(self.refuse(LONGER_THAN_GRANTED, reason));
         }
-        if asked.bytes > grants.bytes {
-            let reason = format!("{} bytes, expected at most {}", asked.bytes, grants.bytes);
+        if asked.bytes > limits.bytes {
+            let reason = format!("{} bytes, expected at most {}", asked.bytes, limits.bytes);
             return Err(self.refuse(PARAMETERS, reason));
         }
         Ok(())
@@ -322,8 +322,8 @@ impl Session<'_> {
 
     /// Reads until `octets` is full.
     fn read(&mut self, octets: &mut [u8]) -> Result<(), Ending> {
-        let deadline = Instant::now() + PATIENCE;
-        self.control.set_read_timeout(Some(GLANCE)).map_err(failed)?;
+        let deadline = Instant::now() + TIMEOUT;
+        self.control.set_read_timeout(Some(POLL_INTERVAL)).map_err(failed)?;
         let mut have = 0;
         while have < octets.len() {
             match self.control.read(&mut octets[have..]) {
@@ -356,8 +356,8 @@ impl Session<'_> {
         let (sender, receiver) = channel();
         // before the client knows that it may begin
         self.waiting(|waiting| waiting.insert(cookie, sender));
-        let told = self.tell(State::CreateStreams);
-        let opened = told.and_then(|()| self.opened(asked, &receiver));
+        let reported = self.tell(State::CreateStreams);
+        let opened = reported.and_then(|()| self.opened(asked, &receiver));
         self.waiting(|waiting| waiting.remove(&cookie));
         let mut streams: Vec<Accepted> = opened?;
         // the client numbers its streams in the order in which it opened them
@@ -370,7 +370,7 @@ impl Session<'_> {
         let client = self.control.peer_addr().map_err(|_| Ending::ClientLeft)?;
         let here = self.control.local_addr().map_err(failed)?;
         let deadline = Instant::now() + TURN;
-        let Some(turn) = shared.door.turn(client.ip(), here, deadline, &shared.stop) else {
+        let Some(turn) = shared.udp_acceptor.turn(client.ip(), here, deadline, &shared.stop) else {
             if self.is_stopped() {
                 return Err(Ending::Stopped);
             }
@@ -388,18 +388,18 @@ impl Session<'_> {
 
     /// All streams of the test out of `receiver`.
     fn opened<T>(&mut self, asked: &Parameters, receiver: &Receiver<T>) -> Result<Vec<T>, Ending> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let all = asked.ways.streams(asked.parallel) as usize;
         let mut streams = Vec::with_capacity(all);
         while streams.len() < all {
-            match receiver.recv_timeout(GLANCE) {
+            match receiver.recv_timeout(POLL_INTERVAL) {
                 Ok(stream) => streams.push(stream),
                 Err(_) if self.has_left() => return Err(Ending::ClientLeft),
                 Err(_) if self.is_stopped() => return Err(Ending::Stopped),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                 Err(_) => {
-                    let (found, patience) = (streams.len(), PATIENCE.as_secs());
-                    let reason = format!("{found} streams within {patience} s, expected {all}");
+                    let (found, timeout) = (streams.len(), TIMEOUT.as_secs());
+                    let reason = format!("{found} streams within {timeout} s, expected {all}");
                     return Err(self.refuse(STREAMS, reason));
                 }
             }
@@ -436,11 +436,11 @@ impl Session<'_> {
         phase.begin();
         let begun = Instant::now();
         let granted = match asked.seconds {
-            0 => self.shared.grants.seconds,
+            0 => self.shared.limits.seconds,
             seconds => seconds,
         };
         let longest = omit + Duration::from_secs(granted.into()) + GRACE;
-        self.control.set_read_timeout(Some(GLANCE)).map_err(failed)?;
+        self.control.set_read_timeout(Some(POLL_INTERVAL)).map_err(failed)?;
         let mut from = begun;
         let mut waits = !omit.is_zero();
         loop {
@@ -472,7 +472,7 @@ impl Session<'_> {
             }
             let carried =
                 streams.iter().map(|stream| stream.count().bytes).fold(0, u64::saturating_add);
-            let bytes = self.shared.grants.bytes;
+            let bytes = self.shared.limits.bytes;
             if carried > bytes {
                 let reason = format!("{carried} bytes, expected at most {bytes}");
                 return Err(self.refuse(LONGER_THAN_GRANTED, reason));
@@ -494,7 +494,7 @@ impl Session<'_> {
     /// Exchanges results, and lets the client show them.
     fn exchange(&mut self, own: &Results, streams: u32) -> Result<Results, Ending> {
         self.tell(State::ExchangeResults)?;
-        let document = self.document(MOST_RESULT_BYTES)?;
+        let document = self.document(MAX_RESULT_BYTES)?;
         let theirs = Fields::parse(&document).and_then(|fields| Results::parse(&fields, streams));
         let theirs = theirs.map_err(|error| Ending::Refused(error.to_string()))?;
         let document = framed(&own.document()).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use linkrate_adapter::CAPTURE_PATIENCE;
+use linkrate_adapter::CAPTURE_TIMEOUT;
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::topology::RegroupError;
 
@@ -44,7 +44,7 @@ impl OpenLab {
         self.asked.retain(|port, _| !ports.contains(port) && port != "agg0");
         self.captures.retain(|captured, _| !ports.contains(captured));
         Ok(Answer::Later(Box::new(move || {
-            let deadline = Instant::now() + CAPTURE_PATIENCE;
+            let deadline = Instant::now() + CAPTURE_TIMEOUT;
             for capture in captures {
                 capture.wait(deadline.saturating_duration_since(Instant::now()));
             }

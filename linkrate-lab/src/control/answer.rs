@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 use linkrate_terms::lab::{
     AdapterReport, HostReport, InterfaceReport, LabReport, PortReport, SettingsReport,
 };
@@ -15,9 +15,9 @@ use linkrate_terms::{BitRate, CpuSet};
 use super::messages::{Refused, Reply, Request, Setting};
 use super::server::{Answer, OpenLab};
 use super::{faults, settings, vlans};
+use crate::backend::adapters::{Adapters, PortOnSegment, Segment};
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::ground::adapters::{Adapters, PortOnSegment, Segment};
 use crate::host::{Host, PREFIX_LENGTH, typed_name};
 
 /// The lowest rate of a link: below it, a frame takes longer than programs wait.
@@ -123,7 +123,7 @@ impl OpenLab {
     }
 
     pub(super) fn adapters(&self) -> Result<&Adapters, Refused> {
-        self.testbed.ground.adapters().ok_or_else(|| {
+        self.testbed.backend.adapters().ok_or_else(|| {
             let reason =
                 format!("lab {} has no ports of adapters: veths join its hosts", self.name);
             Refused::failed(reason).with_hint("linkrate lab up --adapter gigabit")
@@ -253,8 +253,8 @@ impl OpenLab {
             return Ok(());
         };
         self.set(&interface, asked)?;
-        if let Err(error) = self.testbed.ground.await_ports() {
-            tell::line(format_args!("warning: {error}"));
+        if let Err(error) = self.testbed.backend.await_ports() {
+            stderr::line(format_args!("warning: {error}"));
         }
         Ok(())
     }

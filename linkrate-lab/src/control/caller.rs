@@ -14,7 +14,7 @@ use linkrate_sys::local_socket;
 use super::messages::Reply;
 
 /// Time for a command to send its request, and to take its reply.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A command whose request has not arrived whole.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Caller {
     /// As fcntl(2).
     pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         Ok(Self { stream, arrived: FrameBuffer::default(), files: Vec::new(), deadline })
     }
 
@@ -131,7 +131,7 @@ impl ReplyTo {
 
 fn write_rest(mut stream: UnixStream, rest: &[u8]) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     stream.write_all(rest)
 }
 
@@ -203,7 +203,7 @@ mod tests {
         let reply = Reply::Captured { packets: 0, lost: 0, file };
         let began = Instant::now();
         ReplyTo(caller.stream).send(&reply);
-        assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() < TIMEOUT / 2, "{:?}", began.elapsed());
         // one that is slow gets it whole
         let mut bytes = Vec::new();
         there.read_to_end(&mut bytes).unwrap();

@@ -11,7 +11,7 @@ use super::messages::{Refused, Reply};
 use super::server::{Answer, OpenLab};
 
 /// How long a file may take for the packets that wait when a capture is stopped.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OpenLab {
     /// Begins a capture into the file that came with the request.
@@ -45,7 +45,7 @@ impl OpenLab {
             _ => return Err(Refused::failed(format!("port {port} is not being captured"))),
         };
         Ok(Answer::Later(Box::new(move || {
-            let total = ending.wait(PATIENCE);
+            let total = ending.wait(TIMEOUT);
             match total.failure {
                 Some(failure) => Reply::Refused(Refused::failed(format!(
                     "write capture {file}: {failure}, after {} packets",

@@ -16,7 +16,7 @@ use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request, decode
 use super::{LabName, socket};
 
 /// Time that a lab may take to answer; adding many ports takes seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time that a lab may take to end after it confirmed the request.
 const GONE: Duration = Duration::from_secs(30);
@@ -149,8 +149,8 @@ impl LabClient {
     ) -> Result<Reply, ControlError> {
         let mut stream = self.connect()?;
         let lost = |error: io::Error| self.lost(error);
-        stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(lost)?;
+        stream.set_write_timeout(Some(TIMEOUT)).map_err(lost)?;
         let mut frame = Vec::new();
         write_frame(&mut frame, &Envelope { version: CONTROL_VERSION, request }).map_err(lost)?;
         local_socket::send(&stream, &frame, file).map_err(lost)?;

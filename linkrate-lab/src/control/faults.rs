@@ -6,7 +6,7 @@ use std::time::Duration;
 use linkrate_terms::units::{parse_duration, parse_percent};
 
 use super::messages::{Refused, Setting};
-use crate::ground::adapters::Faults;
+use crate::backend::adapters::Faults;
 
 type Share = fn(&mut Faults) -> &mut f64;
 type Time = fn(&mut Faults) -> &mut Duration;
@@ -81,7 +81,7 @@ pub fn describe(faults: &Faults) -> BTreeMap<String, String> {
     out
 }
 
-/// As a person writes it, to the microsecond.
+/// As a user writes it, to the microsecond.
 fn written(duration: Duration) -> String {
     match duration.as_micros() {
         us if us.is_multiple_of(1000) => format!("{} ms", us / 1000),

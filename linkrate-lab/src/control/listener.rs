@@ -15,14 +15,14 @@ use linkrate_sys::{local_socket, wait};
 use super::caller::{Call, Caller, Heard};
 use super::messages::{Refused, Reply, Request, decode_request};
 use super::programs::Order;
-use super::server::{Ended, FAREWELL, GLANCE};
+use super::server::{Ended, FAREWELL, POLL_INTERVAL};
 use super::socket::LabSocket;
 
 /// The most commands whose requests are read at a time; others wait to be accepted.
-const MOST_CALLERS: usize = 8;
+const MAX_CALLERS: usize = 8;
 
 /// The most requests that wait for the thread that carries them out.
-pub(super) const MOST_REQUESTS: usize = 64;
+pub(super) const MAX_REQUESTS: usize = 64;
 
 /// What the listener tells the thread that carries out requests.
 #[derive(Debug)]
@@ -92,15 +92,15 @@ impl Listener {
         }
     }
 
-    /// Waits for [`GLANCE`] at most, and passes on what has arrived. True when the lab is to end.
+    /// Waits for [`POLL_INTERVAL`] at most, and passes on what has arrived. True when the lab is to end.
     fn look(&mut self, news: &SyncSender<News>) -> io::Result<bool> {
         let mut descriptors: Vec<BorrowedFd<'_>> = self.callers.iter().map(AsFd::as_fd).collect();
-        let has_room = descriptors.len() < MOST_CALLERS;
+        let has_room = descriptors.len() < MAX_CALLERS;
         if has_room {
             descriptors.push(self.socket.listener().as_fd());
         }
         descriptors.extend(self.guest.as_ref().map(AsFd::as_fd));
-        let ready = wait::wait(&descriptors, Some(GLANCE.as_nanos() as u64))?;
+        let ready = wait::wait(&descriptors, Some(POLL_INTERVAL.as_nanos() as u64))?;
         let mut down = false;
         let callers = std::mem::take(&mut self.callers);
         let count = callers.len();
@@ -140,7 +140,7 @@ fn pass_on(call: Call, news: &SyncSender<News>) -> bool {
     }
     // without the other thread the command sees the end of the connection
     if let Err(TrySendError::Full(News::Call(call))) = news.try_send(News::Call(Box::new(call))) {
-        let reason = format!("the lab has {MOST_REQUESTS} requests before this one");
+        let reason = format!("the lab has {MAX_REQUESTS} requests before this one");
         call.reply_to.send(&Reply::Refused(Refused::failed(reason)));
     }
     false

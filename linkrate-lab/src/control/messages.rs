@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 pub const CONTROL_VERSION: u32 = 2;
 
 /// Most settings in one request, more than there are keys.
-const MOST_SETTINGS: usize = 64;
+const MAX_SETTINGS: usize = 64;
 
 /// Longest key or value, bytes.
-const LONGEST_WORD: usize = 256;
+const MAX_WORD: usize = 256;
 
 /// Longest path of a file, PATH_MAX of linux/limits.h.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH: usize = 4096;
 
 /// Most ports that one request adds.
-const MOST_PORTS: u32 = 64;
+const MAX_PORTS: u32 = 64;
 
 /// A request with the version of its sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -261,25 +261,25 @@ fn check(request: &Request) -> Result<(), Refused> {
         Request::Set { port, settings }
         | Request::SetFaults { port, settings }
         | Request::SetVlans { port, settings } => {
-            at_most("port", port.len(), LONGEST_WORD)?;
-            at_most("number of settings", settings.len(), MOST_SETTINGS)?;
+            at_most("port", port.len(), MAX_WORD)?;
+            at_most("number of settings", settings.len(), MAX_SETTINGS)?;
             settings.iter().try_for_each(|setting| {
-                at_most("key", setting.key.len(), LONGEST_WORD)?;
-                at_most("value", setting.value.len(), LONGEST_WORD)
+                at_most("key", setting.key.len(), MAX_WORD)?;
+                at_most("value", setting.value.len(), MAX_WORD)
             })
         }
         Request::SetLink { port, .. }
         | Request::SetLinkRate { port, .. }
         | Request::Remove { port }
-        | Request::StopCapture { port } => at_most("port", port.len(), LONGEST_WORD),
+        | Request::StopCapture { port } => at_most("port", port.len(), MAX_WORD),
         Request::MakeAggregate { ports } => {
-            at_most("ports", ports.len(), MOST_PORTS as usize)?;
-            ports.iter().try_for_each(|port| at_most("port", port.len(), LONGEST_WORD))
+            at_most("ports", ports.len(), MAX_PORTS as usize)?;
+            ports.iter().try_for_each(|port| at_most("port", port.len(), MAX_WORD))
         }
-        Request::TakeApart { aggregate } => at_most("aggregate", aggregate.len(), LONGEST_WORD),
+        Request::TakeApart { aggregate } => at_most("aggregate", aggregate.len(), MAX_WORD),
         Request::StartCapture { port, file } => {
-            at_most("port", port.len(), LONGEST_WORD)?;
-            at_most("path", file.len(), LONGEST_PATH)?;
+            at_most("port", port.len(), MAX_WORD)?;
+            at_most("path", file.len(), MAX_PATH)?;
             // it is shown on terminals
             match file.starts_with('/') && !file.contains(char::is_control) {
                 true => Ok(()),
@@ -288,9 +288,9 @@ fn check(request: &Request) -> Result<(), Refused> {
                 ))),
             }
         }
-        Request::Add { ports } if (1..=MOST_PORTS).contains(ports) => Ok(()),
+        Request::Add { ports } if (1..=MAX_PORTS).contains(ports) => Ok(()),
         Request::Add { ports } => {
-            Err(Refused::wrong(format!("ports is {ports}, expected 1 to {MOST_PORTS}")))
+            Err(Refused::wrong(format!("ports is {ports}, expected 1 to {MAX_PORTS}")))
         }
     }
 }
@@ -377,9 +377,9 @@ mod tests {
 
     #[test]
     fn lengths_and_counts_are_bounded() {
-        let long = "x".repeat(LONGEST_PATH + 1);
+        let long = "x".repeat(MAX_PATH + 1);
         let setting = Setting { key: "k".to_owned(), value: long.clone() };
-        let many = vec![Setting { key: String::new(), value: String::new() }; MOST_SETTINGS + 1];
+        let many = vec![Setting { key: String::new(), value: String::new() }; MAX_SETTINGS + 1];
         for request in [
             Request::Set { port: long.clone(), settings: Vec::new() },
             Request::Set { port: "eth0".to_owned(), settings: vec![setting] },

@@ -1,6 +1,6 @@
 //! Adding and removing ports while others carry traffic.
 
-use linkrate_adapter::CAPTURE_PATIENCE;
+use linkrate_adapter::CAPTURE_TIMEOUT;
 use linkrate_study::keys::MAX_CLIENTS;
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::topology::Segment;
@@ -61,7 +61,7 @@ impl OpenLab {
         self.captures.remove(port);
         Ok(Answer::Later(Box::new(move || {
             if let Some(capture) = capture {
-                capture.wait(CAPTURE_PATIENCE);
+                capture.wait(CAPTURE_TIMEOUT);
             }
             Reply::Done
         })))

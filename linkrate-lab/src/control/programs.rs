@@ -1,7 +1,7 @@
 //! Programs of a lab whose connections move to the adapter.
 //!
 //! The supervisor answers their calls in a thread of its own. What it needs of the lab it asks from the
-//! thread that carries out requests, and it waits no longer than [`PATIENCE`] for its turn.
+//! thread that carries out requests, and it waits no longer than [`TIMEOUT`] for its turn.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use linkrate_adapter::Tell;
-use linkrate_sys::handing_over;
+use linkrate_adapter::Notify;
+use linkrate_sys::socket_swap;
 use linkrate_toe::supervisor::{Candidate, Mover};
 use linkrate_toe::table::{Entry, Table};
 
@@ -20,9 +20,9 @@ use super::running::Tended;
 use super::server::OpenLab;
 
 /// How long a call of a program waits for its turn; then its connection stays at the host.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time between two looks for connections that have ended.
+/// Time between two polls for connections that have ended.
 const REAPING: Duration = Duration::from_secs(1);
 
 /// Numbers of connections of programs are above those of flows.
@@ -72,7 +72,7 @@ impl Line {
 }
 
 fn await_turn<T>(turn: &Turn, answered: &Receiver<T>) -> Option<T> {
-    match answered.recv_timeout(PATIENCE) {
+    match answered.recv_timeout(TIMEOUT) {
         Ok(answer) => Some(answer),
         Err(RecvTimeoutError::Timeout) if turn.take() => None,
         // it is being carried out
@@ -85,7 +85,7 @@ impl Mover for Line {
         self.offloads.load(Ordering::Relaxed)
     }
 
-    fn lower(&self, candidate: Candidate) -> Result<OwnedFd, String> {
+    fn offload_candidate(&self, candidate: Candidate) -> Result<OwnedFd, String> {
         self.ask(|turn, answer| Order::Lower(candidate, turn, answer))
             .unwrap_or_else(|| Err("the lab carries out other requests".to_owned()))
     }
@@ -106,14 +106,14 @@ impl Mover for Line {
 
 /// How devices say that connections are to return, to the thread that carries out requests.
 pub(super) struct Returns {
-    tell: Tell,
+    notify: Notify,
     told: Arc<AtomicBool>,
 }
 
 impl Returns {
     pub(super) fn new(news: SyncSender<News>) -> Self {
         let told = Arc::new(AtomicBool::new(false));
-        let tell = {
+        let notify = {
             let told = Arc::clone(&told);
             move || {
                 // One word is enough until it is heard. Where there is no room for it, the other thread has
@@ -123,7 +123,7 @@ impl Returns {
                 }
             }
         };
-        Self { tell: Arc::new(tell), told }
+        Self { notify: Arc::new(notify), told }
     }
 }
 
@@ -159,14 +159,14 @@ impl OpenLab {
         match order {
             Order::Lower(candidate, turn, answer) => {
                 if turn.take() {
-                    let _ = answer.send(self.lower(candidate));
+                    let _ = answer.send(self.offload_candidate(candidate));
                 }
             }
             Order::TakeBack(id, pair, answer) => {
                 let _ = answer.send(self.take_back(id, &pair));
             }
             Order::Socket(id, turn, answer) => {
-                let found = || self.testbed.ground.adapters()?.program_socket(id);
+                let found = || self.testbed.backend.adapters()?.program_socket(id);
                 if turn.take() {
                     let _ = answer.send(found());
                 }
@@ -174,14 +174,14 @@ impl OpenLab {
         }
     }
 
-    fn lower(&mut self, candidate: Candidate) -> Result<OwnedFd, String> {
+    fn offload_candidate(&mut self, candidate: Candidate) -> Result<OwnedFd, String> {
         let missing = || "the lab has no TCP offload engine".to_owned();
-        let adapters = self.testbed.ground.adapters().ok_or_else(missing)?;
+        let adapters = self.testbed.backend.adapters().ok_or_else(missing)?;
         let Candidate { socket, process, program, descriptor, ordered } = candidate;
-        let ends = handing_over::ends(&socket).map_err(|error| error.to_string())?;
+        let ends = socket_swap::ends(&socket).map_err(|error| error.to_string())?;
         self.programs.last_id += 1;
         let id = self.programs.last_id;
-        let pair = adapters.lower_program(id, socket.as_fd(), ordered);
+        let pair = adapters.offload_program(id, socket.as_fd(), ordered);
         let pair = pair.map_err(|stay| stay.to_string())?;
         let entry = Entry::new(id, ends, socket, (process, program), descriptor);
         // every socket has a number
@@ -191,26 +191,27 @@ impl OpenLab {
 
     fn take_back(&self, id: u32, pair: &OwnedFd) -> Result<(), String> {
         let table = &self.programs.table;
-        let (Some(entry), Some(adapters)) = (table.get(id), self.testbed.ground.adapters()) else {
+        let (Some(entry), Some(adapters)) = (table.get(id), self.testbed.backend.adapters()) else {
             return Err("the connection has ended".to_owned());
         };
-        let raised = adapters.raise_program(id, entry.socket.as_fd(), &entry.own, pair.as_fd());
-        raised.map_err(|stay| stay.to_string())?;
+        let reclaimed =
+            adapters.reclaim_program(id, entry.socket.as_fd(), &entry.own, pair.as_fd());
+        reclaimed.map_err(|stay| stay.to_string())?;
         table.remove(id);
         Ok(())
     }
 
     /// Keeps up with the knobs, and forgets connections that have ended.
     pub(super) fn tend_programs(&mut self) {
-        let Some(adapters) = self.testbed.ground.adapters() else { return };
+        let Some(adapters) = self.testbed.backend.adapters() else { return };
         self.programs.offloads.store(adapters.offloads_programs(), Ordering::Relaxed);
-        if let Some(Returns { tell, told }) = &self.programs.returns {
-            adapters.tell_of_returns(tell);
+        if let Some(Returns { notify, told }) = &self.programs.returns {
+            adapters.notify_of_returns(notify);
             told.store(false, Ordering::Release);
         }
         self.return_those_asked();
         self.move_those_that_go();
-        let Some(adapters) = self.testbed.ground.adapters() else { return };
+        let Some(adapters) = self.testbed.backend.adapters() else { return };
         if self.programs.reaped.elapsed() < REAPING {
             return;
         }

@@ -12,27 +12,27 @@ use linkrate_sys::descriptors;
 use linkrate_toe::supervisor::Unmoved;
 
 use super::listener::News;
-use super::server::{GLANCE, OpenLab};
-use crate::ground::adapters::{Back, Reason};
+use super::server::{OpenLab, POLL_INTERVAL};
+use crate::backend::adapters::{Back, Reason};
 
-/// Time between two looks at the connections of programs at the host, each of which wakes the system
+/// Time between two polls of the connections of programs at the host, each of which wakes the system
 /// under test once.
-const LOOK: Duration = Duration::from_millis(100);
+const HOST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the connections of programs may take to return, all together.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time between two looks whether one has returned, if the supervisor orders nothing.
+/// Time between two checks whether one has returned, if the supervisor orders nothing.
 const GLIMPSE: Duration = Duration::from_millis(1);
 
 /// How often a connection that is to go to the adapter is tried, and the time between the first two trials,
 /// which doubles each time. Each trial stops the program for a moment.
-const MOST_TRIALS: u32 = 5;
+const MAX_TRIALS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Most connections that return at one time because devices ask for it: each stops its program. Frames of
 /// others go to the adapter's TCP.
-const MOST_ASKED: usize = 16;
+const MAX_ASKED: usize = 16;
 
 /// Connections of programs at the host, by the inodes of their sockets.
 #[derive(Debug, Default)]
@@ -84,41 +84,43 @@ struct Trials {
 impl Trials {
     /// Whether there is another trial at `now`.
     fn is_due(&self, now: Instant) -> bool {
-        self.failed < MOST_TRIALS && self.next.is_none_or(|next| next <= now)
+        self.failed < MAX_TRIALS && self.next.is_none_or(|next| next <= now)
     }
 
     fn failed(&mut self, now: Instant) {
-        self.next = Some(now + PAUSE * (1 << self.failed.min(MOST_TRIALS)));
+        self.next = Some(now + PAUSE * (1 << self.failed.min(MAX_TRIALS)));
         self.failed += 1;
     }
 
     fn end(&mut self) {
-        self.failed = MOST_TRIALS;
+        self.failed = MAX_TRIALS;
     }
 }
 
 impl OpenLab {
     /// How long this thread waits for news at most.
-    pub(super) fn patience(&self) -> Duration {
-        if self.tends() { LOOK } else { GLANCE }
+    pub(super) fn timeout(&self) -> Duration {
+        if self.tends() { HOST_POLL_INTERVAL } else { POLL_INTERVAL }
     }
 
     fn tends(&self) -> bool {
         let returned = self.programs.tended.all.values().any(|seen| seen.back.is_some());
-        let adapters = self.testbed.ground.adapters();
+        let adapters = self.testbed.backend.adapters();
         adapters.is_some_and(|adapters| adapters.tends_programs(returned))
     }
 
     /// Moves connections of programs at the host that are to be at the adapter, if it is time to look.
     pub(super) fn move_those_that_go(&mut self) {
-        let is_due = self.programs.tended.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        let is_due =
+            self.programs.tended.looked.is_none_or(|looked| looked.elapsed() >= HOST_POLL_INTERVAL);
         if !is_due || !self.tends() {
             return;
         }
         let now = Instant::now();
         let tended = &mut self.programs.tended;
         tended.looked = Some(now);
-        let (Some(adapters), Some(supervisor)) = (self.testbed.ground.adapters(), &self.supervisor)
+        let (Some(adapters), Some(supervisor)) =
+            (self.testbed.backend.adapters(), &self.supervisor)
         else {
             return;
         };
@@ -148,7 +150,8 @@ impl OpenLab {
 
     /// Lets connections of programs return to the host, and waits until they have.
     pub(super) fn return_programs(&mut self, leaving: Vec<(u32, Reason)>) {
-        let (Some(supervisor), Some(adapters)) = (&self.supervisor, self.testbed.ground.adapters())
+        let (Some(supervisor), Some(adapters)) =
+            (&self.supervisor, self.testbed.backend.adapters())
         else {
             return;
         };
@@ -158,10 +161,10 @@ impl OpenLab {
             Some((adapters.program_at(id)?, inode, reason, supervisor.return_running(id)))
         };
         let ordered: Vec<_> = leaving.into_iter().filter_map(order).collect();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         for (at, inode, reason, answered) in ordered {
             let answer = self.await_supervisor(&answered, deadline);
-            let Some(adapters) = self.testbed.ground.adapters() else { return };
+            let Some(adapters) = self.testbed.backend.adapters() else { return };
             match answer {
                 Some(Ok(())) => {
                     adapters.program_returned(at, reason);
@@ -177,14 +180,14 @@ impl OpenLab {
     /// Lets connections of programs return to the host for which a device asks: a frame of each waits there
     /// that only the host's TCP can explain to the program. One that cannot return gets it at the adapter.
     pub(super) fn return_those_asked(&mut self) {
-        let asked = |lab: &Self| lab.testbed.ground.adapters()?.programs_asked().ok();
+        let asked = |lab: &Self| lab.testbed.backend.adapters()?.programs_asked().ok();
         // a device that does not answer ends the lab elsewhere
         let asked = asked(self).unwrap_or_default();
         if asked.is_empty() {
             return;
         }
-        self.return_programs(asked.iter().copied().take(MOST_ASKED).collect());
-        let Some(adapters) = self.testbed.ground.adapters() else { return };
+        self.return_programs(asked.iter().copied().take(MAX_ASKED).collect());
+        let Some(adapters) = self.testbed.backend.adapters() else { return };
         for (id, _) in asked {
             let _ = adapters.release_program(id);
         }
@@ -246,8 +249,8 @@ mod tests {
         assert_eq!(outcome(Some(Ok(()))), (0, true));
         assert_eq!(outcome(Some(Err(Unmoved::Stays("a full table".to_owned())))), (1, true));
         let alone = Unmoved::NotSupervised { process: 1 };
-        assert_eq!(outcome(Some(Err(alone))), (MOST_TRIALS, false));
+        assert_eq!(outcome(Some(Err(alone))), (MAX_TRIALS, false));
         // the supervisor has ended
-        assert_eq!(outcome(None), (MOST_TRIALS, false));
+        assert_eq!(outcome(None), (MAX_TRIALS, false));
     }
 }

@@ -22,19 +22,19 @@ use linkrate_toe::supervisor::Supervisor;
 
 use super::LabName;
 use super::caller::Call;
-use super::listener::{Listener, MOST_REQUESTS, News};
+use super::listener::{Listener, MAX_REQUESTS, News};
 use super::messages::{Reply, decode_request};
 use super::programs::{Line, Programs, Returns};
 use super::socket::LabSocket;
+use crate::backend::adapters::{Adapters, Faults};
 use crate::error::LabError;
-use crate::ground::adapters::{Adapters, Faults};
 use crate::options::LabOptions;
-use crate::placement::Seat;
+use crate::placement::CpuSlot;
 use crate::testbed::Testbed;
 
 /// How often the loops look for events that no descriptor reports: signals taken by another thread,
 /// threads that have ended.
-pub(super) const GLANCE: Duration = Duration::from_millis(500);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long programs may take to end when their host goes.
 pub(super) const FAREWELL: Duration = Duration::from_secs(4);
@@ -44,7 +44,7 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(4);
 const FINISHING: Duration = Duration::from_secs(8);
 
 /// How often the end of a lab looks at them.
-const LOOK: Duration = Duration::from_millis(5);
+const END_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A lab that is up.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub struct OpenLab {
     socket: Arc<LabSocket>,
     /// Threads that finish a request.
     finishing: Vec<JoinHandle<()>>,
-    _seat: Seat,
+    _slot: CpuSlot,
 }
 
 /// The answer to a request.
@@ -100,7 +100,7 @@ impl Drop for OpenLab {
         let deadline = Instant::now() + FINISHING;
         while self.finishing.iter().any(|thread| !thread.is_finished()) && Instant::now() < deadline
         {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(END_POLL_INTERVAL);
         }
     }
 }
@@ -135,8 +135,8 @@ impl OpenLab {
     /// [`LabError`] with the remedy where there is one.
     pub fn build(name: LabName, spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
         let socket = listen(&name)?;
-        let seat = Seat::take(spec)?;
-        let testbed = Testbed::build(spec, &seat.placement, &options)?;
+        let slot = CpuSlot::take(spec)?;
+        let testbed = Testbed::build(spec, &slot.placement, &options)?;
         let mut lab = Self {
             name,
             testbed,
@@ -151,7 +151,7 @@ impl OpenLab {
             put_off: VecDeque::new(),
             socket: Arc::new(socket),
             finishing: Vec::new(),
-            _seat: seat,
+            _slot: slot,
         };
         lab.testbed.keep_ipv6(lab.options.route_congestion.clone());
         for port in lab.testbed.sut_interfaces(usize::MAX) {
@@ -176,7 +176,7 @@ impl OpenLab {
     /// # Errors
     /// When waiting fails.
     pub fn serve(&mut self, guest: Option<Supervised>) -> io::Result<Ended> {
-        let (news, heard) = sync_channel(MOST_REQUESTS);
+        let (news, heard) = sync_channel(MAX_REQUESTS);
         self.heard = Some(heard);
         self.supervise(news.clone())?;
         let (guest, calls) = match guest {
@@ -224,7 +224,7 @@ impl OpenLab {
             return Ok(news);
         }
         let heard = self.heard.as_ref().ok_or(RecvTimeoutError::Disconnected)?;
-        heard.recv_timeout(self.patience())
+        heard.recv_timeout(self.timeout())
     }
 
     /// Starts the supervisor of programs, if the adapters take their connections.
@@ -239,13 +239,13 @@ impl OpenLab {
 
     /// Whether the adapters have a TCP offload engine.
     pub fn offloads(&self) -> bool {
-        self.testbed.ground.adapters().is_some_and(Adapters::has_engine)
+        self.testbed.backend.adapters().is_some_and(Adapters::has_engine)
     }
 
     /// A part of it that has ended by itself, as a phrase.
     fn broken(&self) -> Option<String> {
         let testbed = &self.testbed;
-        if let Some(reason) = testbed.ground.broken() {
+        if let Some(reason) = testbed.backend.broken() {
             return Some(reason);
         }
         let clients = testbed.clients.iter().map(|client| &client.host);

@@ -18,9 +18,9 @@ use super::LabName;
 const DIRECTORY: &str = "labs";
 
 /// How long another process may hold the lock, which it needs for some system calls.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-const GLANCE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The listening socket of this process's lab. Dropping it removes the file.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl LabSocket {
         let directory = run_directory::private(DIRECTORY)?;
         let path = directory.join(lab.to_string());
         let failed = |error| SysError::new("listen on socket", path.display().to_string(), error);
-        let _lock = lock(&directory, PATIENCE).map_err(failed)?;
+        let _lock = lock(&directory, TIMEOUT).map_err(failed)?;
         // a lab with another XDG_RUNTIME_DIR has it elsewhere
         if find(lab)?.is_some() {
             return Err(failed(io::ErrorKind::AddrInUse.into()));
@@ -105,14 +105,14 @@ pub(super) fn find(lab: &LabName) -> SysResult<Option<PathBuf>> {
 }
 
 /// Locks a directory until the file is dropped.
-fn lock(directory: &Path, patience: Duration) -> io::Result<File> {
+fn lock(directory: &Path, timeout: Duration) -> io::Result<File> {
     let file = File::open(directory)?;
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                std::thread::sleep(GLANCE);
+                std::thread::sleep(POLL_INTERVAL);
             }
             Err(error) => return Err(error.into()),
         }
@@ -166,7 +166,7 @@ mod tests {
         let name = name("locked");
         let socket = LabSocket::listen(&name).unwrap();
         let directory = socket.path.parent().unwrap();
-        let held = lock(directory, PATIENCE).unwrap();
+        let held = lock(directory, TIMEOUT).unwrap();
         assert!(find(&name).unwrap().is_some());
         let refused = lock(directory, Duration::ZERO).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);

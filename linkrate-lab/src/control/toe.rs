@@ -12,7 +12,7 @@ use super::messages::{Refused, Reply};
 use super::server::{Answer, OpenLab};
 
 /// How long a move may take: all threads of a program stop, and agents answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The remedy where there is no engine.
 const ENGINE: &str = "linkrate lab up --adapter toe";
@@ -42,11 +42,11 @@ impl OpenLab {
             return Err(Refused::failed(reason).with_hint(ENGINE));
         };
         let answered = supervisor.move_running(process, descriptor);
-        Ok(Answer::Later(Box::new(move || match answered.recv_timeout(PATIENCE) {
+        Ok(Answer::Later(Box::new(move || match answered.recv_timeout(TIMEOUT) {
             Ok(Ok(())) => Reply::Done,
             Ok(Err(unmoved)) => Reply::Refused(unmoved.into()),
             Err(RecvTimeoutError::Timeout) => {
-                let reason = format!("no answer after {} s", PATIENCE.as_secs());
+                let reason = format!("no answer after {} s", TIMEOUT.as_secs());
                 Reply::Refused(Refused::failed(reason))
             }
             Err(RecvTimeoutError::Disconnected) => Reply::Refused(Refused::failed("the lab ends")),
@@ -60,7 +60,7 @@ impl OpenLab {
             let reason = format!("the adapters of lab {} have no TCP offload engine", self.name);
             return Err(Refused::failed(reason).with_hint(ENGINE));
         }
-        let Some(adapters) = self.testbed.ground.adapters() else {
+        let Some(adapters) = self.testbed.backend.adapters() else {
             return Err(Refused::failed("no adapters"));
         };
         let statuses: BTreeMap<u32, _> =

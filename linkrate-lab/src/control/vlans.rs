@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::messages::{Refused, Setting};
-use crate::ground::adapters::{VlanSet, Vlans, parse_vlan};
+use crate::backend::adapters::{VlanSet, Vlans, parse_vlan};
 
 const ACCESS: &str = "access";
 const TRUNK: &str = "trunk";

@@ -33,7 +33,7 @@ pub(super) fn of_run(
                 .to_owned(),
         });
     }
-    let adapters = testbed.ground.adapters();
+    let adapters = testbed.backend.adapters();
     let cpus = |interface: &str| -> CpuSet {
         let threads = adapters.map(|adapters| adapters.driver_threads(interface));
         let of_interface = threads.into_iter().flatten().filter_map(|one| sut.iter().nth(one));

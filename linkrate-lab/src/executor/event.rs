@@ -12,29 +12,29 @@ use linkrate_terms::failure::PortTimeline;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{Event, Fault, RunSpec};
 
+use crate::backend::Adapters;
+use crate::backend::adapters::FailedPort;
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::ground::Adapters;
-use crate::ground::adapters::Failing;
 
-/// Time between two looks at the ports, and the length of a slot of the timeline, ns.
+/// Time between two polls of the ports, and the length of a slot of the timeline, ns.
 pub(crate) const STEP_NS: u64 = 10_000_000;
 
 /// Most steps in a window.
-const MOST_STEPS: u64 = 2000;
+const MAX_STEPS: u64 = 2000;
 
 /// Length of the slots in which receivers count bytes, and the longest time between two bytes that is
 /// not seen as a gap, µs.
 const SLOT_US: u64 = 250;
 
 /// Most slots of a flow.
-const MOST_SLOTS: u64 = 40_000;
+const MAX_SLOTS: u64 = 40_000;
 
 /// The slots of the records of a run with that many flows.
 pub(super) fn record(spec: &RunSpec, flows: u64) -> Option<RecordSpec> {
     spec.event?;
     let window_us = u64::try_from(spec.window.as_micros()).unwrap_or(u64::MAX);
-    let most = MOST_SLOTS.min(bounds::ALL_SLOTS / flows.max(1)).max(1);
+    let most = MAX_SLOTS.min(bounds::ALL_SLOTS / flows.max(1)).max(1);
     let slot_us = SLOT_US.max(window_us.div_ceil(most));
     let slots = window_us.div_ceil(slot_us);
     Some(RecordSpec {
@@ -92,15 +92,15 @@ pub(super) fn through(
     sleep_until: impl Fn(u64) -> Result<(), AgentError>,
 ) -> Result<(AdapterEvidence, Seen), Missed> {
     let prepared = adapters.prepare(event.fault)?;
-    let order = adapters.watch_order()?;
-    let mut failing: Option<Failing<'_>> = None;
+    let order = adapters.count_reordering()?;
+    let mut failed_port: Option<FailedPort<'_>> = None;
     let moment = |after: std::time::Duration| start_ns + after.as_nanos() as u64;
     // what is due, in the order of time: the last is next
     let mut due: Vec<(u64, bool)> = vec![(moment(event.at), true)];
     due.extend(event.recover.map(|recover| (moment(recover), false)));
     due.reverse();
     let window_ns = end_ns.saturating_sub(start_ns);
-    let step_ns = STEP_NS.max(window_ns.div_ceil(MOST_STEPS));
+    let step_ns = STEP_NS.max(window_ns.div_ceil(MAX_STEPS));
     let mut timelines: Vec<PortTimeline> = Vec::new();
     let (mut at_ns, mut recovered_ns) = (0, None);
 
@@ -122,11 +122,11 @@ pub(super) fn through(
                 octets.map(|((_, now), first)| now.wrapping_sub(*first)).collect();
             let now_ns = monotonic_ns();
             if fails {
-                failing = prepared.choose(&carried);
-                failing.as_ref().map_or(Ok(()), Failing::fail)?;
+                failed_port = prepared.choose(&carried);
+                failed_port.as_ref().map_or(Ok(()), FailedPort::fail)?;
                 at_ns = now_ns;
             } else {
-                failing.as_ref().map_or(Ok(()), Failing::recover)?;
+                failed_port.as_ref().map_or(Ok(()), FailedPort::recover)?;
                 recovered_ns = Some(now_ns);
             }
         }
@@ -141,15 +141,15 @@ pub(super) fn through(
     let closed = adapters.read();
     let frames_lost = adapters.lost().wrapping_sub(lost_before);
     let frames_reordered = order.late().saturating_sub(late_before);
-    let failing = failing.ok_or_else(|| nothing_failed(event.fault))?;
-    let (decisions, moved) = (failing.decisions(at_ns), failing.moved());
+    let failed_port = failed_port.ok_or_else(|| nothing_failed(event.fault))?;
+    let (decisions, moved) = (failed_port.decisions(at_ns), failed_port.moved());
     if recovered_ns.is_none() {
-        failing.recover()?;
+        failed_port.recover()?;
     }
     let until_ns = recovered_ns.unwrap_or(end_ns);
     let detected = |decisions: &[Decision]| {
         let without = |decision: &&Decision| {
-            decision.at_ns <= until_ns && decision.leaves_out(failing.place())
+            decision.at_ns <= until_ns && decision.leaves_out(failed_port.place())
         };
         Some(decisions.iter().find(without)?.at_ns)
     };
@@ -162,7 +162,7 @@ pub(super) fn through(
         moved.map(|at_ns| at_ns.max(detected.unwrap_or_default()))
     };
     let seen = Seen {
-        port: failing.name().to_owned(),
+        port: failed_port.name().to_owned(),
         window_ns: (start_ns, end_ns),
         at_ns,
         recovered_ns,

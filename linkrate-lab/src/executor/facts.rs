@@ -9,11 +9,11 @@ use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
 use linkrate_terms::TestbedSpec;
 
-use super::measured::Measured;
+use super::calibration::Calibration;
 use crate::testbed::{ReceiveSteering, Testbed};
 
 /// The facts and warnings of a testbed.
-pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) -> Facts {
+pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Calibration) -> Facts {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let hello = &testbed.sut.hello;
     let mut facts = BTreeMap::from(
@@ -57,9 +57,9 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) 
     }
     facts.extend(hello.settings.clone());
     let sysctls = sysctls(hello, here.as_ref());
-    facts.extend(testbed.ground.facts(&testbed.clients));
+    facts.extend(testbed.backend.facts(&testbed.clients));
     let mut warnings = testbed.placement.warnings();
-    warnings.extend(testbed.ground.warnings());
+    warnings.extend(testbed.backend.warnings());
     if let ReceiveSteering::Unavailable(reason) = &testbed.receive_steering {
         warnings.push(format!(
             "receive processing runs on the CPU of the sender, which pays for it, because it could \

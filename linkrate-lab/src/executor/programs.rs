@@ -1,14 +1,14 @@
-//! Runs with programs of others at the far ends: the system under test connects to them.
+//! Runs with third-party programs at the peers: the system under test connects to them.
 
 use std::collections::BTreeMap;
 
 use linkrate_agent::protocol::{FlowFacts, Reply, Request};
-use linkrate_terms::told::Told;
+use linkrate_terms::peer_report::PeerReport;
 use linkrate_terms::{CpuSet, RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
-use crate::far_end::FarProgram;
+use crate::peer::PeerServer;
 use crate::testbed::Testbed;
 
 /// How far both counts are from the moment at which a program begins to count, ns: its timer is late by some of it.
@@ -42,7 +42,7 @@ pub(super) fn leave_out_begin(
     let Testbed { sut, programs, .. } = testbed;
     let clients = clients.min(programs.len());
     let programs = &mut programs[..clients];
-    let ends = || programs.iter().filter_map(FarProgram::omits_until_ns);
+    let ends = || programs.iter().filter_map(PeerServer::omits_until_ns);
     let (Some(first), Some(last)) = (ends().min(), ends().max()) else { return Ok(()) };
     let connection = &mut sut.connection;
     let mut counted = |at_ns| {
@@ -90,6 +90,6 @@ pub(super) fn wind_up(
 }
 
 /// What the programs tell once the connections are closed.
-pub(super) fn told(testbed: &mut Testbed, clients: usize) -> Result<Vec<Told>, LabError> {
-    testbed.programs.iter_mut().take(clients).map(|program| program.told()).collect()
+pub(super) fn reported(testbed: &mut Testbed, clients: usize) -> Result<Vec<PeerReport>, LabError> {
+    testbed.programs.iter_mut().take(clients).map(|program| program.reported()).collect()
 }

@@ -16,8 +16,8 @@ use linkrate_agent::protocol::{
     FlowFacts, Hello, InterfaceFacts, PROTOCOL_VERSION, Reply, Request, WindowReport,
     decode_request, write_message,
 };
-use linkrate_study::belief::Purpose;
-use linkrate_study::belief::stack::FirstStacks;
+use linkrate_study::validity::Purpose;
+use linkrate_study::validity::stack::FirstStacks;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::open_file_limit;
@@ -25,15 +25,15 @@ use linkrate_terms::interfaces::InterfaceAddress;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::topology::Topology;
 use linkrate_terms::{
-    BitRate, CpuSet, FarEnd, InterfaceKnobs, Interfaces, Protocol, RunSpec, SocketKnobs, Task,
+    BitRate, CpuSet, InterfaceKnobs, Interfaces, Peer, Protocol, RunSpec, SocketKnobs, Task,
     TestbedSpec, Workload,
 };
 
-use super::believed;
-use crate::far_end::Words;
-use crate::ground::existing;
+use super::validated;
+use crate::backend::existing;
 use crate::host::{Carrier, Host};
 use crate::options::LabOptions;
+use crate::peer::StderrLines;
 use crate::placement::Placement;
 use crate::testbed::Testbed;
 
@@ -91,7 +91,7 @@ impl Fake {
             address: (0x0a00_0000 + address).into(),
             prefix_length: 16,
         };
-        // a setting that tells of this agent alone
+        // a setting that reports on this agent alone
         let own = |name: &str| {
             let value = format!("of agent {}", self.number);
             std::collections::BTreeMap::from([(name.to_owned(), value)])
@@ -230,7 +230,7 @@ fn testbed(streams: Vec<UnixStream>, spec: &TestbedSpec) -> (Testbed, Vec<PipeWr
     let (mut hosts, mut errors) = (Vec::new(), Vec::new());
     for end in &on.clients {
         let (heard, error) = std::io::pipe().expect("a pipe");
-        let words = Words::pass_on(&end.name(), heard).expect("a reader");
+        let words = StderrLines::pass_on(&end.name(), heard).expect("a reader");
         hosts.push((greet(&end.name()).with_words(words), end, &names[0]));
         errors.push(error);
     }
@@ -257,9 +257,9 @@ fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
 /// The governor of a machine behind `ssh` is no file of this one.
 #[test]
 fn the_facts_of_a_sut_elsewhere_are_those_that_its_agent_tells() {
-    let ends = [FarEnd::Slurm { node: "n1".to_owned(), address: None }];
+    let ends = [Peer::Slurm { node: "n1".to_owned(), address: None }];
     let on = Interfaces::new(vec!["eth1".to_owned()], ends.to_vec(), None).expect("interfaces");
-    for sut in [None, Some(FarEnd::Slurm { node: "n2".to_owned(), address: None })] {
+    for sut in [None, Some(Peer::Slurm { node: "n2".to_owned(), address: None })] {
         let spec = TestbedSpec::default().on_interfaces(Interfaces { sut, ..on.clone() });
         let pairs = (0..=1).map(|number| {
             let (here, there) = UnixStream::pair().expect("a stream");
@@ -268,21 +268,22 @@ fn the_facts_of_a_sut_elsewhere_are_those_that_its_agent_tells() {
         let (streams, fakes): (Vec<UnixStream>, Vec<Fake>) = pairs.unzip();
         let fakes = std::thread::spawn(move || serve(fakes));
         let (testbed, errors) = testbed(streams, &spec);
-        let told = super::facts::facts(&testbed, &spec, &super::measured::Measured::default());
+        let reported =
+            super::facts::facts(&testbed, &spec, &super::calibration::Calibration::default());
         drop((errors, testbed));
         fakes.join().expect("no panic of an agent");
-        assert_eq!(told.facts["cpu-governor"], "of agent 0");
-        assert_eq!(told.sysctls["net.ipv4.tcp_rmem"], "of agent 0");
+        assert_eq!(reported.facts["cpu-governor"], "of agent 0");
+        assert_eq!(reported.sysctls["net.ipv4.tcp_rmem"], "of agent 0");
         // those of this host hold for a system under test on it alone
-        let has_those_of_host = told.sysctls.len() > 1;
-        assert_eq!(has_those_of_host, !spec.adapter.has_remote_sut(), "{:?}", told.sysctls);
+        let has_those_of_host = reported.sysctls.len() > 1;
+        assert_eq!(has_those_of_host, !spec.adapter.has_remote_sut(), "{:?}", reported.sysctls);
     }
 }
 
 #[test]
 fn a_thousand_agents_cost_little_memory_and_little_time() {
     open_file_limit::allow(u64::from(CLIENTS) * 6).expect("enough open files");
-    let ends = (1..=CLIENTS).map(|n| FarEnd::Slurm { node: format!("n{n}"), address: None });
+    let ends = (1..=CLIENTS).map(|n| Peer::Slurm { node: format!("n{n}"), address: None });
     let on = Interfaces::new(vec!["eth1".to_owned()], ends.collect(), None).expect("interfaces");
     let spec = TestbedSpec::default().on_interfaces(on);
     let workload = Workload { kind: Protocol::Stream, ..Workload::default() };
@@ -310,7 +311,7 @@ fn a_thousand_agents_cost_little_memory_and_little_time() {
     let ((mut testbed, errors), built) = timed(|| testbed(streams, &spec));
     let held = resident() - before;
     let (outcome, ran) =
-        timed(|| believed(&mut testbed, &spec, &run, Purpose::Costs, &mut FirstStacks::default()));
+        timed(|| validated(&mut testbed, &spec, &run, Purpose::Costs, &mut FirstStacks::default()));
     let measured = outcome.unwrap_or_else(|failure| panic!("{failure}"));
     let memory = resident() - before;
     let (_, ended) = timed(|| drop((errors, testbed)));

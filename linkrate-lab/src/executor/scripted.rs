@@ -1,5 +1,5 @@
 //! A run on existing interfaces whose agents are scripts: their replies are written before anybody
-//! asks. The fuzzer drives all code of the controller with it that reads a far end.
+//! asks. The fuzzer drives all code of the controller with it that reads a peer.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -9,19 +9,19 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_agent::protocol::HELLO_NUMBER;
-use linkrate_study::belief::Purpose;
-use linkrate_study::belief::stack::FirstStacks;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
+use linkrate_study::validity::Purpose;
+use linkrate_study::validity::stack::FirstStacks;
 use linkrate_terms::topology::Topology;
 use linkrate_terms::{
-    CpuSet, FarEnd, InterfaceKnobs, Interfaces, Measurement, Protocol, RunSpec, SocketKnobs, Task,
+    CpuSet, InterfaceKnobs, Interfaces, Measurement, Peer, Protocol, RunSpec, SocketKnobs, Task,
     TestbedSpec, Workload,
 };
 
-use super::measured::Measured;
-use super::{believed, facts};
+use super::calibration::Calibration;
+use super::{facts, validated};
+use crate::backend::existing;
 use crate::error::LabError;
-use crate::ground::existing;
 use crate::host::{Carrier, Host};
 use crate::options::LabOptions;
 use crate::placement::Placement;
@@ -99,13 +99,13 @@ fn carry_out(
         ..RunFailure::at(Stage::Testbed, error.to_string())
     };
     let (_ends, mut testbed, on) = testbed(sut, client).map_err(failed)?;
-    *facts = Some(facts::facts(&testbed, &on, &Measured::default()));
-    believed(&mut testbed, &on, spec, Purpose::Costs, &mut FirstStacks::default())
+    *facts = Some(facts::facts(&testbed, &on, &Calibration::default()));
+    validated(&mut testbed, &on, spec, Purpose::Costs, &mut FirstStacks::default())
 }
 
 /// The other ends of the streams, the testbed, and its specification.
 fn testbed(sut: &[u8], client: &[u8]) -> Result<([UnixStream; 2], Testbed, TestbedSpec), LabError> {
-    let end: FarEnd = "ssh:lab2".parse().map_err(|_| std::io::Error::other("a far end"))?;
+    let end: Peer = "ssh:lab2".parse().map_err(|_| std::io::Error::other("a far end"))?;
     let on = Interfaces {
         names: vec![INTERFACE.to_owned()],
         clients: vec![end.clone()],
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn seed(name: &str) -> Ended {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/far_end/");
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/peer/");
         let input = std::fs::read(format!("{directory}{name}")).unwrap();
         // on a busy machine the time between two replies is that of a clock that was stepped
         let late = |ended: &Ended| {

@@ -8,7 +8,7 @@ use linkrate_agent::protocol::{
     ConnectSpec, Ends, FlowFacts, FlowPorts, ListenSpec, Reply, Request,
 };
 use linkrate_terms::flow::FlowEnds;
-use linkrate_terms::measurement::MOST_FLOWS;
+use linkrate_terms::measurement::MAX_REPORTED_FLOWS;
 use linkrate_terms::topology::ipv6_address;
 use linkrate_terms::{CpuSet, Family, RunSpec, Workload};
 
@@ -30,7 +30,7 @@ pub(super) fn connect(
     let nonce = RandomState::new().hash_one(spec.seed);
     let shared_cpus = testbed.placement.is_shared();
     let record = event::record(spec, workload.flows(clients as u32));
-    let listeners = testbed.ground.listeners(spec, workload.flows(clients as u32));
+    let listeners = testbed.backend.listeners(spec, workload.flows(clients as u32));
     let mut connections: Vec<Vec<ConnectSpec>> = vec![Vec::new(); clients];
     let mut listening = false;
     for (part, workload, numbers) in groups(workload, clients as u32) {
@@ -83,12 +83,12 @@ pub(super) fn connect(
             // the facts are those of all flows so far
             ports = connected.ports;
         }
-        if let Some(macs) = testbed.ground.flow_macs(number) {
+        if let Some(macs) = testbed.backend.flow_macs(number) {
             let ends = ends(client, spec.socket.family);
             flows.extend(by_address(number as u32, ends, &macs, &ports));
         }
     }
-    flows.truncate(MOST_FLOWS);
+    flows.truncate(MAX_REPORTED_FLOWS);
     let facts =
         expect_reply!(testbed.sut.connection, Request::AwaitFlows, Reply::Flows(facts) => facts)?;
     Ok((facts, flows))
@@ -112,7 +112,7 @@ fn groups(workload: &Workload, clients: u32) -> Vec<(u8, Workload, Vec<usize>)> 
     groups
 }
 
-/// The flows of a client, whose frames have these Ethernet addresses of the SUT and of the far end.
+/// The flows of a client, whose frames have these Ethernet addresses of the SUT and of the peer.
 fn by_address(
     number: u32,
     ends: Ends,

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use linkrate_agent::absence::Absences;
 use linkrate_agent::protocol::{MeasureSpec, Reply, Request, WindowReport};
-use linkrate_study::belief::WindowSeen;
+use linkrate_study::validity::WindowSeen;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{CpuSet, RunSpec, Task};
 
 use super::event::{self, Missed};
-use super::{participants, programs, steady};
-use crate::connection::{AgentError, PATIENCE};
+use super::{participants, programs, warm_up};
+use crate::backend::Adapters;
+use crate::connection::{AgentError, TIMEOUT};
 use crate::error::LabError;
-use crate::far_end::{FarEndReport, TrafficReport};
-use crate::ground::Adapters;
+use crate::peer::{PeerMeasurement, TrafficReport};
 use crate::testbed::{Host, Testbed};
 
 /// Time between the request to measure and the start of the window, so that every agent has the
@@ -25,15 +25,15 @@ const LEAD: Duration = Duration::from_millis(35);
 
 /// The same between machines, beside two round trips, and its maximum.
 const FAR_LEAD: Duration = Duration::from_millis(100);
-const LONGEST_LEAD: Duration = Duration::from_secs(2);
+const MAX_LEAD: Duration = Duration::from_secs(2);
 
-/// Time between two looks whether connections are to move, ns. A move takes less.
+/// Time between two checks whether connections are to move, ns. A move takes less.
 const TEND_NS: u64 = 10_000_000;
 
 /// The reports of one window.
 pub(super) struct Windows {
     pub(super) sut: WindowReport,
-    pub(super) clients: Vec<FarEndReport>,
+    pub(super) clients: Vec<PeerMeasurement>,
     /// Counters of virtual adapters.
     pub(super) adapter: Option<AdapterEvidence>,
     /// What happened at the event of the run.
@@ -59,7 +59,7 @@ pub(super) fn measure(
             programs::leave_out_begin(testbed, workload, clients)?;
             let warm_up = spec.warm_up.saturating_sub(lead);
             let opens_ns = begun_ns + warm_up.as_nanos() as u64;
-            (spec.warm_up, steady::hold(testbed, workload, warm_up, opens_ns)?)
+            (spec.warm_up, warm_up::hold(testbed, workload, warm_up, opens_ns)?)
         }
     };
     let start_ns =
@@ -74,9 +74,9 @@ pub(super) fn measure(
     let cpus = accounted(testbed, clients);
     let agents = agents_by_machine(testbed, clients);
     let drivers: Vec<u32> =
-        testbed.ground.adapters().into_iter().flat_map(Adapters::driver_ids).collect();
+        testbed.backend.adapters().into_iter().flat_map(Adapters::driver_ids).collect();
     let napi_threads: Vec<u32> =
-        testbed.ground.adapters().into_iter().flat_map(Adapters::napi_ids).collect();
+        testbed.backend.adapters().into_iter().flat_map(Adapters::napi_ids).collect();
     let shared = testbed.placement.is_shared();
     let machines: Vec<String> =
         participants(testbed, clients).map(|host| host.hello.boot_id.clone()).collect();
@@ -101,18 +101,18 @@ pub(super) fn measure(
             event_ns: spec.event.map(|event| start_ns + event.at.as_nanos() as u64),
         }))?;
     }
-    let (connection, adapters) = (&testbed.sut.connection, testbed.ground.adapters());
+    let (connection, adapters) = (&testbed.sut.connection, testbed.backend.adapters());
     let absences = RefCell::new(Absences::from_now(1));
     let wait = |at_ns| wait_watching(&absences, at_ns, |at_ns| connection.sleep_until(at_ns));
     let (window_ns, sleep_until) = ((start_ns, end_ns), |at_ns| tend_until(adapters, at_ns, wait));
-    let (adapter, event) = match (spec.event, testbed.ground.adapters()) {
+    let (adapter, event) = match (spec.event, testbed.backend.adapters()) {
         (Some(event), Some(adapters)) => {
             let (evidence, seen) = event::through(adapters, event, ports, window_ns, sleep_until)?;
             (Some(evidence), Some(seen))
         }
-        _ => (testbed.ground.evidence(ports, window_ns, sleep_until)?, None),
+        _ => (testbed.backend.evidence(ports, window_ns, sleep_until)?, None),
     };
-    let patience = spec.window + PATIENCE;
+    let timeout = spec.window + TIMEOUT;
     let mut seen = Vec::new();
     if adapters.is_some() {
         // its threads are the drivers and the devices
@@ -124,7 +124,7 @@ pub(super) fn measure(
         });
     }
     let mut reports = participants(testbed, clients)
-        .map(|host| match host.connection.receive(patience)? {
+        .map(|host| match host.connection.receive(timeout)? {
             Reply::Window(report) => {
                 seen.push(WindowSeen {
                     host: host.name.clone(),
@@ -141,14 +141,14 @@ pub(super) fn measure(
     let Some(sut) = reports.next() else {
         return Err(testbed.sut.connection.unexpected("measure").into());
     };
-    let mut clients: Vec<FarEndReport> = reports.map(FarEndReport::from).collect();
+    let mut clients: Vec<PeerMeasurement> = reports.map(PeerMeasurement::from).collect();
     if !testbed.programs.is_empty() {
-        clients.push(FarEndReport::Traffic(TrafficReport::of_programs(&sut, &[])));
+        clients.push(PeerMeasurement::Traffic(TrafficReport::of_programs(&sut, &[])));
     }
     Ok(Windows { sut, clients, adapter, event, unsteady_flows, seen })
 }
 
-/// Waits until `deadline_ns` with `wait`, and looks now and then if this process stood still.
+/// Waits until `deadline_ns` with `wait`, and looks now and then if this process stalled.
 fn wait_watching(
     absences: &RefCell<Absences>,
     deadline_ns: u64,
@@ -193,7 +193,7 @@ fn lead(testbed: &mut Testbed, clients: usize) -> Duration {
         return LEAD;
     }
     let slowest_ns = participants(testbed, clients).map(|host| host.round_trip_ns).max();
-    (FAR_LEAD + Duration::from_nanos(slowest_ns.unwrap_or(0)) * 2).min(LONGEST_LEAD)
+    (FAR_LEAD + Duration::from_nanos(slowest_ns.unwrap_or(0)) * 2).min(MAX_LEAD)
 }
 
 /// The process ids of the agents of a run by the boot id of their machine.
@@ -202,7 +202,7 @@ fn agents_by_machine(testbed: &mut Testbed, clients: usize) -> BTreeMap<String, 
     for host in participants(testbed, clients) {
         agents.entry(host.hello.boot_id.clone()).or_default().push(host.hello.pid);
     }
-    let adapters = testbed.ground.adapters().into_iter().flat_map(|adapters| adapters.agents());
+    let adapters = testbed.backend.adapters().into_iter().flat_map(|adapters| adapters.agents());
     agents.entry(testbed.sut.hello.boot_id.clone()).or_default().extend(adapters);
     agents
 }

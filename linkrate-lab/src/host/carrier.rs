@@ -49,10 +49,10 @@ impl Carrier {
         }
     }
 
-    /// Ends it, within `patience`, while its agent holds nothing.
-    pub(crate) fn give_up(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+    /// Ends it, within `timeout`, while its agent holds nothing.
+    pub(crate) fn give_up(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
         match self {
-            Self::Process(process) => process.end(patience),
+            Self::Process(process) => process.end(timeout),
             #[cfg(any(test, fuzzing))]
             Self::Script(_) => Ok(ExitStatus::default()),
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::number::{ABSENT, Scale, grouped, significant};
 
-/// What happened between two looks.
+/// What happened between two polls.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rates {
     /// Time between them.
@@ -101,7 +101,7 @@ fn percent(busy_ns: u64, window_ns: u64) -> f64 {
     busy_ns as f64 * 100.0 / window_ns as f64
 }
 
-/// CPU time of threads between two looks, per cent of one CPU.
+/// CPU time of threads between two polls, per cent of one CPU.
 fn cpu_percent(to: &[ThreadTime], from: &[ThreadTime], window_ns: u64) -> f64 {
     let sum = |threads: &[ThreadTime]| {
         threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.cpu_ns))
@@ -109,14 +109,14 @@ fn cpu_percent(to: &[ThreadTime], from: &[ThreadTime], window_ns: u64) -> f64 {
     percent(sum(to).saturating_sub(sum(from)), window_ns)
 }
 
-/// What a port counted between two looks.
+/// What a port counted between two polls.
 fn counted(from: &PortReport, to: &PortReport) -> PortEvidence {
     let counters: BTreeMap<String, u64> = to
         .counters
         .iter()
         .map(|(name, value)| {
             let before = from.counters.get(name).copied().unwrap_or(0);
-            // one that was taken away and added again begins anew
+            // one that was taken away and added again begins again
             (name.clone(), value.checked_sub(before).unwrap_or(*value))
         })
         .collect();
@@ -357,7 +357,7 @@ mod tests {
         let mut before = report(7, 1);
         before.ports.clear();
         assert!(rates(&before, &report(9, 2)).ports.is_empty());
-        // one that was made anew has counted less than its namesake
+        // one that was made again has counted less than its namesake
         let again = rates(&report(0, 3), &report(1_000_000_000, 1));
         assert_eq!(again.ports[0].out_frames_per_second, 81_000.0);
     }

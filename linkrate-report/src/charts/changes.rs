@@ -4,9 +4,9 @@
 use plotters::prelude::*;
 
 use super::Drawing;
-use super::ink::{self, Area, Drawn};
 use super::rows::{self, ChartRow, Group, Layout, Size};
 use super::scale::Axis;
+use super::style::{self, Area, Drawn};
 use crate::ReportError;
 
 /// Ratios on a logarithmic axis that is labelled with changes in per cent. Changes within
@@ -27,8 +27,8 @@ pub fn ratios(
     let backdrop = |area: &Area<'_>, x: &dyn Fn(f64) -> i32| {
         let [near, far] = [1.0 - minimum.min(0.99), 1.0 + minimum].map(f64::ln).map(x);
         let bottom = layout.bottom();
-        area.draw(&Rectangle::new([(near, 0), (far, bottom)], ink::BAND.filled()))?;
-        area.draw(&PathElement::new([(x(0.0), 0), (x(0.0), bottom)], ink::MUTED.stroke_width(1)))
+        area.draw(&Rectangle::new([(near, 0), (far, bottom)], style::BAND.filled()))?;
+        area.draw(&PathElement::new([(x(0.0), 0), (x(0.0), bottom)], style::MUTED.stroke_width(1)))
     };
     rows::draw(title, groups, &layout, &axis, &backdrop, &|area, row, y, x| {
         let positive = |ratio: f64| ratio > 0.0;
@@ -46,7 +46,7 @@ pub fn amounts(title: &str, groups: &[Group], size: Size) -> Result<Drawing, Rep
     let axis = Axis::around_zero(&all, layout.most_ticks(6).min(6));
     let backdrop = |area: &Area<'_>, x: &dyn Fn(f64) -> i32| {
         let zero = [(x(0.0), 0), (x(0.0), layout.bottom())];
-        area.draw(&PathElement::new(zero, ink::MUTED.stroke_width(1)))
+        area.draw(&PathElement::new(zero, style::MUTED.stroke_width(1)))
     };
     rows::draw(title, groups, &layout, &axis, &backdrop, &|area, row, y, x| {
         point(area, row, y, size, x, &|_| true)
@@ -74,7 +74,7 @@ fn point(
     // a small point leaves the interval visible where a pixel is more per cent
     let radius = if size == Size::Wide { 5 } else { 4 };
     if let Some(value) = row.value.filter(|value| possible(*value)) {
-        let color = if row.filled { ink::ACCENT } else { ink::MUTED };
+        let color = if row.filled { style::ACCENT } else { style::MUTED };
         if let Some((low, high)) = row.ends.filter(|ends| possible(ends.1)) {
             let (low, high, pen) = (x(low), x(high), color.stroke_width(2));
             area.draw(&PathElement::new([(low, y), (high, y)], pen))?;
@@ -85,15 +85,15 @@ fn point(
         area.draw(&Circle::new((x(value), y), radius, color.filled()))?;
         if !row.filled {
             // hollow, so that it differs in shape and not only in colour
-            area.draw(&Circle::new((x(value), y), radius - 2, ink::CARD.filled()))?;
+            area.draw(&Circle::new((x(value), y), radius - 2, style::CARD.filled()))?;
         }
     }
     if let Some(published) = row.published.filter(|value| possible(*value)) {
         let x = x(published);
         let diamond =
             |radius: i32| [(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)];
-        area.draw(&Polygon::new(diamond(7), ink::INK.filled()))?;
-        area.draw(&Polygon::new(diamond(4), ink::CARD.filled()))?;
+        area.draw(&Polygon::new(diamond(7), style::INK.filled()))?;
+        area.draw(&Polygon::new(diamond(4), style::CARD.filled()))?;
     }
     Ok(())
 }

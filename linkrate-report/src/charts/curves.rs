@@ -1,48 +1,48 @@
 //! Points along positions, joined, with intervals and limits.
 
-use super::ink::{self, Drawn};
-use super::panel::{Ground, LIMIT_DASHES, Series};
+use super::panel::{Canvas, LIMIT_DASHES, Series};
+use super::style::{self, Drawn};
 
 /// Pixels by which series stand apart, so that their intervals do not hide each other.
 const APART: i32 = 4;
 
 /// Draws all series.
-pub fn paint(ground: &Ground<'_, '_>, series: &[Series]) -> Drawn {
-    limits(ground, series)?;
+pub fn paint(canvas: &Canvas<'_, '_>, series: &[Series]) -> Drawn {
+    limits(canvas, series)?;
     let middle = series.len() as i32 - 1;
     for (kind, series) in series.iter().enumerate() {
         let shift = (2 * kind as i32 - middle) * APART / 2;
-        let at = |position: usize| ground.middles.get(position).map(|x| x + shift);
+        let at = |position: usize| canvas.middles.get(position).map(|x| x + shift);
         let points: Vec<(i32, i32)> = series
             .points
             .iter()
             .enumerate()
-            .filter_map(|(position, point)| Some((at(position)?, ground.y((*point)?.value))))
+            .filter_map(|(position, point)| Some((at(position)?, canvas.y((*point)?.value))))
             .collect();
         if points.len() > 1 {
-            ink::dashed(ground.area, &points, ink::dashes(kind), ink::line(kind), 2)?;
+            style::dashed(canvas.area, &points, style::dashes(kind), style::line(kind), 2)?;
         }
         for (position, point) in series.points.iter().enumerate() {
             let (Some(x), Some(point)) = (at(position), point) else { continue };
             if let Some((low, high)) = point.ends {
-                let ends = (ground.y(low), ground.y(high));
-                ink::whisker(ground.area, x, ends, 4, ink::line(kind))?;
+                let ends = (canvas.y(low), canvas.y(high));
+                style::whisker(canvas.area, x, ends, 4, style::line(kind))?;
             }
-            ink::marker(ground.area, (x, ground.y(point.value)), kind)?;
+            style::marker(canvas.area, (x, canvas.y(point.value)), kind)?;
         }
     }
     Ok(())
 }
 
 /// Each limit once, however many series have it.
-fn limits(ground: &Ground<'_, '_>, series: &[Series]) -> Drawn {
+fn limits(canvas: &Canvas<'_, '_>, series: &[Series]) -> Drawn {
     let mut drawn: Vec<Vec<(i32, i32)>> = Vec::new();
     for series in series {
         let line: Vec<(i32, i32)> = series
             .points
             .iter()
-            .zip(&ground.middles)
-            .filter_map(|(point, x)| Some((*x, ground.y((*point)?.limit?))))
+            .zip(&canvas.middles)
+            .filter_map(|(point, x)| Some((*x, canvas.y((*point)?.limit?))))
             .collect();
         if line.is_empty() || drawn.contains(&line) {
             continue;
@@ -51,7 +51,7 @@ fn limits(ground: &Ground<'_, '_>, series: &[Series]) -> Drawn {
         if let [(x, y)] = line[..] {
             whole = vec![(x - 20, y), (x + 20, y)];
         }
-        ink::dashed(ground.area, &whole, LIMIT_DASHES, ink::LIMIT, 2)?;
+        style::dashed(canvas.area, &whole, LIMIT_DASHES, style::LIMIT, 2)?;
         drawn.push(line);
     }
     Ok(())

@@ -3,9 +3,9 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::ink::{self, Drawn};
 use super::rows::Size;
 use super::scale::Axis;
+use super::style::{self, Drawn};
 use super::{Drawing, on_area};
 use crate::ReportError;
 
@@ -67,7 +67,7 @@ pub fn draw(title: &str, series: &Series, size: Size) -> Result<Drawing, ReportE
         [point.value, ends.0, ends.1]
     });
     let axis = Axis::close_to(&reach.collect::<Vec<f64>>(), 6);
-    let widest = axis.ticks.iter().map(|(_, label)| ink::text_width(label, ink::SMALL)).max();
+    let widest = axis.ticks.iter().map(|(_, label)| style::text_width(label, style::SMALL)).max();
     let plot = Plot {
         left: widest.unwrap_or(0) + 12,
         right: width - 12,
@@ -81,9 +81,9 @@ pub fn draw(title: &str, series: &Series, size: Size) -> Result<Drawing, ReportE
             let y = plot.y(*value);
             area.draw(&PathElement::new(
                 [(plot.left, y), (plot.right, y)],
-                ink::GRID.stroke_width(1),
+                style::GRID.stroke_width(1),
             ))?;
-            let style = ink::text(ink::MUTED, ink::SMALL, HPos::Right);
+            let style = style::text(style::MUTED, style::SMALL, HPos::Right);
             area.draw(&Text::new(label.as_str(), (plot.left - 6, y), style))?;
         }
         plot.time(area, &series.labels)?;
@@ -91,23 +91,23 @@ pub fn draw(title: &str, series: &Series, size: Size) -> Result<Drawing, ReportE
             // an upright triangle below the ground: something about the host is new
             let (x, y) = (plot.edge(*set), plot.bottom);
             let corners = vec![(x, y + 1), (x - 5, y + 9), (x + 5, y + 9)];
-            area.draw(&Polygon::new(corners, ink::MUTED.filled()))?;
+            area.draw(&Polygon::new(corners, style::MUTED.filled()))?;
         }
         for stretch in &series.stretches {
             let (from, to) = (plot.edge(stretch.from), plot.edge(stretch.to));
             let y = plot.y(stretch.level);
-            area.draw(&PathElement::new([(from, y), (to, y)], ink::ACCENT.stroke_width(2)))?;
+            area.draw(&PathElement::new([(from, y), (to, y)], style::ACCENT.stroke_width(2)))?;
             if !stretch.change.is_empty() {
-                ink::dashed(
+                style::dashed(
                     area,
                     &[(from, plot.top), (from, plot.bottom)],
                     CHANGE_DASHES,
-                    ink::LIMIT,
+                    style::LIMIT,
                     2,
                 )?;
-                let half = ink::text_width(&stretch.change, ink::SMALL) / 2;
+                let half = style::text_width(&stretch.change, style::SMALL) / 2;
                 let x = from.clamp(plot.left + half, (plot.right - half).max(plot.left + half));
-                let style = ink::text(ink::LIMIT, ink::SMALL, HPos::Center);
+                let style = style::text(style::LIMIT, style::SMALL, HPos::Center);
                 area.draw(&Text::new(stretch.change.as_str(), (x, plot.top - 10), style))?;
             }
         }
@@ -115,14 +115,14 @@ pub fn draw(title: &str, series: &Series, size: Size) -> Result<Drawing, ReportE
             let Some(point) = point else { continue };
             let x = plot.middle(set);
             if let Some((low, high)) = point.ends {
-                ink::whisker(area, x, (plot.y(low), plot.y(high)), 3, ink::MUTED)?;
+                style::whisker(area, x, (plot.y(low), plot.y(high)), 3, style::MUTED)?;
             }
-            ink::marker(area, (x, plot.y(point.value)), 0)?;
+            style::marker(area, (x, plot.y(point.value)), 0)?;
         }
-        let ground = [(plot.left, plot.bottom), (plot.right, plot.bottom)];
-        area.draw(&PathElement::new(ground, ink::MUTED.stroke_width(1)))?;
+        let canvas = [(plot.left, plot.bottom), (plot.right, plot.bottom)];
+        area.draw(&PathElement::new(canvas, style::MUTED.stroke_width(1)))?;
         let axes = format!("{} by result set", series.unit);
-        let style = ink::text(ink::MUTED, ink::SMALL, HPos::Center);
+        let style = style::text(style::MUTED, style::SMALL, HPos::Center);
         area.draw(&Text::new(axes, ((plot.left + plot.right) / 2, plot.bottom + 36), style))
     })
 }
@@ -154,9 +154,9 @@ impl Plot {
     }
 
     /// Labels of the sets, as many as there is room for, the last one among them.
-    fn time(&self, area: &ink::Area<'_>, labels: &[String]) -> Drawn {
+    fn time(&self, area: &style::Area<'_>, labels: &[String]) -> Drawn {
         let widest =
-            labels.iter().map(|label| ink::text_width(label, ink::SMALL)).max().unwrap_or(0);
+            labels.iter().map(|label| style::text_width(label, style::SMALL)).max().unwrap_or(0);
         let mut right = self.right + 12;
         for (set, label) in labels.iter().enumerate().rev() {
             let half = widest / 2;
@@ -164,7 +164,7 @@ impl Plot {
             if x + half > right {
                 continue;
             }
-            let style = ink::text(ink::MUTED, ink::SMALL, HPos::Center);
+            let style = style::text(style::MUTED, style::SMALL, HPos::Center);
             area.draw(&Text::new(label.as_str(), (x, self.bottom + 18), style))?;
             right = x - half - 10;
         }

@@ -6,12 +6,12 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::ink;
+use super::style;
 use super::{Drawing, on_area};
 use crate::ReportError;
 
 /// Most nodes whose fields have room for figures.
-const MOST_WITH_FIGURES: usize = 14;
+const MAX_WITH_FIGURES: usize = 14;
 
 /// Sides of a field with a figure.
 const FIELD: (i32, i32) = (56, 30);
@@ -42,12 +42,12 @@ pub struct Field {
 /// [`ReportError::Chart`] when the drawing library refuses.
 pub fn matrix(title: &str, names: &[String], rows: &[Vec<Field>]) -> Result<Drawing, ReportError> {
     let count = names.len().max(1) as i32;
-    let figures = names.len() <= MOST_WITH_FIGURES;
+    let figures = names.len() <= MAX_WITH_FIGURES;
     let (wide, high) = match figures {
         true => FIELD,
         false => ((ROOM / count).max(2), (ROOM / count).max(2)),
     };
-    let widest = names.iter().map(|name| ink::text_width(name, ink::SMALL)).max().unwrap_or(0);
+    let widest = names.iter().map(|name| style::text_width(name, style::SMALL)).max().unwrap_or(0);
     let left = widest.min(160) + 10;
     // names of large matrices would run into each other
     let named = figures || high >= 16;
@@ -55,13 +55,13 @@ pub fn matrix(title: &str, names: &[String], rows: &[Vec<Field>]) -> Result<Draw
         for (row, (name, fields)) in names.iter().zip(rows).enumerate() {
             let y = HEAD + high * row as i32;
             if named {
-                let style = ink::text(ink::INK, ink::SMALL, HPos::Right);
-                let name = ink::shortened(name, ink::SMALL, left - 8);
+                let style = style::text(style::INK, style::SMALL, HPos::Right);
+                let name = style::shortened(name, style::SMALL, left - 8);
                 area.draw(&Text::new(name, (left - 8, y + high / 2), style))?;
             }
             if figures {
-                let style = ink::text(ink::MUTED, ink::SMALL, HPos::Center);
-                let name = ink::shortened(name, ink::SMALL, wide - 4);
+                let style = style::text(style::MUTED, style::SMALL, HPos::Center);
+                let name = style::shortened(name, style::SMALL, wide - 4);
                 let x = left + wide * row as i32 + wide / 2;
                 area.draw(&Text::new(name, (x, HEAD / 2), style))?;
             }
@@ -71,13 +71,14 @@ pub fn matrix(title: &str, names: &[String], rows: &[Vec<Field>]) -> Result<Draw
                 }
                 let x = left + wide * column as i32;
                 let corners = [(x + 1, y + 1), (x + wide - 1, y + high - 1)];
-                let shade = ink::ACCENT.mix(field.shade.clamp(0.0, 1.0) * DARKEST);
+                let shade = style::ACCENT.mix(field.shade.clamp(0.0, 1.0) * DARKEST);
                 area.draw(&Rectangle::new(corners, shade.filled()))?;
-                let (line, stroke) = if field.framed { (ink::LIMIT, 2) } else { (ink::GRID, 1) };
+                let (line, stroke) =
+                    if field.framed { (style::LIMIT, 2) } else { (style::GRID, 1) };
                 area.draw(&Rectangle::new(corners, line.stroke_width(stroke)))?;
                 if figures {
-                    let style = ink::text(ink::INK, ink::SMALL, HPos::Center);
-                    let text = ink::shortened(&field.text, ink::SMALL, wide - 4);
+                    let style = style::text(style::INK, style::SMALL, HPos::Center);
+                    let text = style::shortened(&field.text, style::SMALL, wide - 4);
                     area.draw(&Text::new(text, (x + wide / 2, y + high / 2), style))?;
                 }
             }

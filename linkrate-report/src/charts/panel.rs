@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::ink::{self, Area, Drawn};
 use super::scale::Axis;
+use super::style::{self, Area, Drawn};
 use super::{Drawing, bars, curves, on_area};
 use crate::ReportError;
 
@@ -88,7 +88,7 @@ pub struct Panel {
 }
 
 /// From values to pixels.
-pub struct Ground<'a, 'b> {
+pub struct Canvas<'a, 'b> {
     /// The drawing area.
     pub area: &'a Area<'b>,
     /// Middle of each position.
@@ -103,7 +103,7 @@ pub struct Ground<'a, 'b> {
     logarithmic: bool,
 }
 
-impl Ground<'_, '_> {
+impl Canvas<'_, '_> {
     /// The height of a value, kept within the plot.
     pub fn y(&self, value: f64) -> i32 {
         let value = match self.logarithmic {
@@ -194,7 +194,7 @@ impl Panel {
         let (mut line, mut x) = (0, 0);
         let mut placed = Vec::new();
         for entry in entries {
-            let width = SWATCH + 6 + ink::text_width(entry.name(), ink::SMALL) + GAP;
+            let width = SWATCH + 6 + style::text_width(entry.name(), style::SMALL) + GAP;
             if x > 0 && x + width - GAP > WIDTH {
                 line += 1;
                 x = 0;
@@ -209,20 +209,21 @@ impl Panel {
         area.draw(&Text::new(
             self.title.as_str(),
             (0, 11),
-            ink::bold(ink::INK, ink::TEXT, HPos::Left),
+            style::bold(style::INK, style::TEXT, HPos::Left),
         ))?;
         for (entry, line, x) in legend {
             let y = TITLE + line * LEGEND + LEGEND / 2 - 2;
             self.swatch(area, *entry, (*x, y))?;
-            let style = ink::text(ink::INK, ink::SMALL, HPos::Left);
+            let style = style::text(style::INK, style::SMALL, HPos::Left);
             area.draw(&Text::new(entry.name(), (x + SWATCH + 6, y), style))?;
         }
         let axis = self.axis();
-        let widest = axis.ticks.iter().map(|(_, label)| ink::text_width(label, ink::SMALL)).max();
+        let widest =
+            axis.ticks.iter().map(|(_, label)| style::text_width(label, style::SMALL)).max();
         let left = widest.unwrap_or(0) + 8;
         let (right, bottom) = (WIDTH - 6, top + PLOT);
         let (middles, slot) = self.middles(left, right);
-        let ground = Ground {
+        let canvas = Canvas {
             area,
             middles,
             slot,
@@ -231,41 +232,41 @@ impl Panel {
             axis,
             logarithmic: self.logarithmic.is_some(),
         };
-        for (value, label) in &ground.axis.ticks {
-            let value = if ground.logarithmic { value.exp() } else { *value };
-            let y = ground.y(value);
-            area.draw(&PathElement::new([(left, y), (right, y)], ink::GRID.stroke_width(1)))?;
-            let style = ink::text(ink::MUTED, ink::SMALL, HPos::Right);
+        for (value, label) in &canvas.axis.ticks {
+            let value = if canvas.logarithmic { value.exp() } else { *value };
+            let y = canvas.y(value);
+            area.draw(&PathElement::new([(left, y), (right, y)], style::GRID.stroke_width(1)))?;
+            let style = style::text(style::MUTED, style::SMALL, HPos::Right);
             area.draw(&Text::new(label.as_str(), (left - 6, y), style))?;
         }
         match self.shape {
-            Shape::Bars => bars::paint(&ground, &self.series)?,
-            Shape::Curves => curves::paint(&ground, &self.series)?,
+            Shape::Bars => bars::paint(&canvas, &self.series)?,
+            Shape::Curves => curves::paint(&canvas, &self.series)?,
         }
         area.draw(&PathElement::new(
             [(left, bottom), (right, bottom)],
-            ink::MUTED.stroke_width(1),
+            style::MUTED.stroke_width(1),
         ))?;
-        self.label(&ground, left, right)
+        self.label(&canvas, left, right)
     }
 
     fn swatch(&self, area: &Area<'_>, entry: Entry<'_>, (x, y): (i32, i32)) -> Drawn {
         match (entry, self.shape) {
             (Entry::Limit, _) => {
-                ink::dashed(area, &[(x, y), (x + SWATCH, y)], LIMIT_DASHES, ink::LIMIT, 2)
+                style::dashed(area, &[(x, y), (x + SWATCH, y)], LIMIT_DASHES, style::LIMIT, 2)
             }
             (Entry::Series(kind, _), Shape::Bars) => {
-                ink::surface(area, [(x, y - 7), (x + SWATCH, y + 7)], kind)
+                style::surface(area, [(x, y - 7), (x + SWATCH, y + 7)], kind)
             }
             (Entry::Series(kind, _), Shape::Curves) => {
-                ink::dashed(
+                style::dashed(
                     area,
                     &[(x, y), (x + SWATCH, y)],
-                    ink::dashes(kind),
-                    ink::line(kind),
+                    style::dashes(kind),
+                    style::line(kind),
                     2,
                 )?;
-                ink::marker(area, (x + SWATCH / 2, y), kind)
+                style::marker(area, (x + SWATCH / 2, y), kind)
             }
         }
     }
@@ -292,27 +293,27 @@ impl Panel {
     }
 
     /// Labels of the positions and the name of the axis.
-    fn label(&self, ground: &Ground<'_, '_>, left: i32, right: i32) -> Drawn {
+    fn label(&self, canvas: &Canvas<'_, '_>, left: i32, right: i32) -> Drawn {
         let mut free = i32::MIN;
-        for (label, &x) in self.labels.iter().zip(&ground.middles) {
-            let room = if self.positions == Positions::Even { ground.slot - 4 } else { i32::MAX };
-            let label = ink::shortened(label, ink::SMALL, room);
-            let width = ink::text_width(&label, ink::SMALL);
+        for (label, &x) in self.labels.iter().zip(&canvas.middles) {
+            let room = if self.positions == Positions::Even { canvas.slot - 4 } else { i32::MAX };
+            let label = style::shortened(label, style::SMALL, room);
+            let width = style::text_width(&label, style::SMALL);
             if self.positions != Positions::Even {
-                let foot = [(x, ground.bottom), (x, ground.bottom + 4)];
-                ground.area.draw(&PathElement::new(foot, ink::MUTED.stroke_width(1)))?;
+                let foot = [(x, canvas.bottom), (x, canvas.bottom + 4)];
+                canvas.area.draw(&PathElement::new(foot, style::MUTED.stroke_width(1)))?;
             }
             if x - width / 2 < free {
                 continue;
             }
             free = x + width / 2 + 6;
-            let style = ink::text(ink::INK, ink::SMALL, HPos::Center);
-            ground.area.draw(&Text::new(label, (x, ground.bottom + 15), style))?;
+            let style = style::text(style::INK, style::SMALL, HPos::Center);
+            canvas.area.draw(&Text::new(label, (x, canvas.bottom + 15), style))?;
         }
-        let style = ink::text(ink::MUTED, ink::SMALL, HPos::Center);
-        ground.area.draw(&Text::new(
+        let style = style::text(style::MUTED, style::SMALL, HPos::Center);
+        canvas.area.draw(&Text::new(
             self.axis.as_str(),
-            ((left + right) / 2, ground.bottom + 35),
+            ((left + right) / 2, canvas.bottom + 35),
             style,
         ))
     }

@@ -4,8 +4,8 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::ink::{self, Area, Drawn};
 use super::scale::Axis;
+use super::style::{self, Area, Drawn};
 use super::{Drawing, on_area};
 use crate::ReportError;
 
@@ -38,8 +38,8 @@ impl Size {
     /// Size of names and figures in pixels.
     fn text(self) -> f64 {
         match self {
-            Self::Wide => ink::TEXT,
-            Self::Narrow => ink::SMALL,
+            Self::Wide => style::TEXT,
+            Self::Narrow => style::SMALL,
         }
     }
 }
@@ -101,7 +101,7 @@ impl Layout {
         let rows = || groups.iter().flat_map(|group| &group.rows);
         let widest = |text: &dyn Fn(&ChartRow) -> String, most: f64| {
             let widest =
-                rows().map(|row| ink::text_width(&text(row), size.text())).max().unwrap_or(0);
+                rows().map(|row| style::text_width(&text(row), size.text())).max().unwrap_or(0);
             widest.min((most * f64::from(width)) as i32) + 14
         };
         let left = widest(&|row| row.name.clone(), 0.46);
@@ -124,7 +124,7 @@ impl Layout {
     /// How many labels of that many characters fit below the plot.
     pub fn most_ticks(&self, characters: usize) -> usize {
         let plot = f64::from(self.size.width() - self.left - self.right);
-        ((plot / (characters as f64 * ink::SMALL * ink::CHARACTER + 12.0)) as usize).max(2)
+        ((plot / (characters as f64 * style::SMALL * style::CHARACTER + 12.0)) as usize).max(2)
     }
 
     /// The lower edge of the plot.
@@ -162,8 +162,8 @@ pub fn draw(
         let bottom = layout.bottom();
         for (value, label) in &axis.ticks {
             let x = x(*value);
-            area.draw(&PathElement::new([(x, 0), (x, bottom + 4)], ink::GRID.stroke_width(1)))?;
-            let style = ink::text(ink::MUTED, ink::SMALL, HPos::Center);
+            area.draw(&PathElement::new([(x, 0), (x, bottom + 4)], style::GRID.stroke_width(1)))?;
+            let style = style::text(style::MUTED, style::SMALL, HPos::Center);
             area.draw(&Text::new(label.as_str(), (x, bottom + 17), style))?;
         }
         backdrop(area, &x)?;
@@ -172,17 +172,17 @@ pub fn draw(
                 Item::Heading(group) => {
                     // the grid makes room for the words
                     let corners = [(0, y - HEADING / 2 - 4), (width, y + HEADING / 2 - 4)];
-                    area.draw(&Rectangle::new(corners, ink::CARD.filled()))?;
+                    area.draw(&Rectangle::new(corners, style::CARD.filled()))?;
                     let size = layout.size.text();
-                    let style = ink::bold(ink::MUTED, size, HPos::Left);
-                    let name = ink::shortened(&groups[*group].name, size, width);
+                    let style = style::bold(style::MUTED, size, HPos::Left);
+                    let name = style::shortened(&groups[*group].name, size, width);
                     area.draw(&Text::new(name, (0, *y), style))?;
                 }
                 Item::ChartRow(group, row) => {
                     let row = &groups[*group].rows[*row];
                     let size = layout.size.text();
-                    let name = ink::shortened(&row.name, size, layout.left - 8);
-                    let style = |anchor| ink::text(ink::INK, size, anchor);
+                    let name = style::shortened(&row.name, size, layout.left - 8);
+                    let style = |anchor| style::text(style::INK, size, anchor);
                     area.draw(&Text::new(name, (layout.left - 8, *y), style(HPos::Right)))?;
                     mark(area, row, *y, &x)?;
                     let figure = figure(row, layout.size).to_owned();

@@ -3,9 +3,9 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::ink::{self, Area, Drawn};
 use super::rows::Size;
 use super::scale::Axis;
+use super::style::{self, Area, Drawn};
 use super::{Drawing, on_area};
 use crate::ReportError;
 
@@ -61,7 +61,7 @@ pub fn rates(
     let slots = curves.iter().map(|curve| curve.values.len()).max().unwrap_or(0);
     let axis = Axis::from_zero(largest, 5);
     let time = Axis::from_zero(slots as f64 * slot, if size == Size::Wide { 10 } else { 5 });
-    let widest = axis.ticks.iter().map(|(_, label)| ink::text_width(label, ink::SMALL)).max();
+    let widest = axis.ticks.iter().map(|(_, label)| style::text_width(label, style::SMALL)).max();
     let plot = Plot {
         left: widest.unwrap_or(0) + 10,
         right: width - 10,
@@ -74,22 +74,22 @@ pub fn rates(
         for (kind, (curve, (line, x))) in curves.iter().zip(&legend).enumerate() {
             let y = line * LEGEND + LEGEND / 2;
             let swatch = [(*x, y), (x + SWATCH, y)];
-            ink::dashed(area, &swatch, ink::dashes(kind), ink::line(kind), 2)?;
-            let style = ink::text(ink::INK, ink::SMALL, HPos::Left);
+            style::dashed(area, &swatch, style::dashes(kind), style::line(kind), 2)?;
+            let style = style::text(style::INK, style::SMALL, HPos::Left);
             area.draw(&Text::new(curve.name.as_str(), (x + SWATCH + 6, y), style))?;
         }
         for (value, label) in &axis.ticks {
             let y = plot.y(*value);
             let line = [(plot.left, y), (plot.right, y)];
-            area.draw(&PathElement::new(line, ink::GRID.stroke_width(1)))?;
-            let style = ink::text(ink::MUTED, ink::SMALL, HPos::Right);
+            area.draw(&PathElement::new(line, style::GRID.stroke_width(1)))?;
+            let style = style::text(style::MUTED, style::SMALL, HPos::Right);
             area.draw(&Text::new(label.as_str(), (plot.left - 6, y), style))?;
         }
         for (seconds, label) in &time.ticks {
             let x = plot.x(*seconds);
             let foot = [(x, plot.bottom), (x, plot.bottom + 4)];
-            area.draw(&PathElement::new(foot, ink::MUTED.stroke_width(1)))?;
-            let style = ink::text(ink::MUTED, ink::SMALL, HPos::Center);
+            area.draw(&PathElement::new(foot, style::MUTED.stroke_width(1)))?;
+            let style = style::text(style::MUTED, style::SMALL, HPos::Center);
             area.draw(&Text::new(label.as_str(), (x, plot.bottom + 14), style))?;
         }
         for (kind, curve) in curves.iter().enumerate() {
@@ -100,14 +100,14 @@ pub fn rates(
                 // the middle of the slot
                 .map(|(at, value)| (plot.x((at as f64 + 0.5) * slot), plot.y(*value)))
                 .collect();
-            ink::dashed(area, &points, ink::dashes(kind), ink::line(kind), 2)?;
+            style::dashed(area, &points, style::dashes(kind), style::line(kind), 2)?;
         }
         for moment in moments {
             plot.moment(area, moment)?;
         }
-        let ground = [(plot.left, plot.bottom), (plot.right, plot.bottom)];
-        area.draw(&PathElement::new(ground, ink::MUTED.stroke_width(1)))?;
-        let style = ink::text(ink::MUTED, ink::SMALL, HPos::Center);
+        let canvas = [(plot.left, plot.bottom), (plot.right, plot.bottom)];
+        area.draw(&PathElement::new(canvas, style::MUTED.stroke_width(1)))?;
+        let style = style::text(style::MUTED, style::SMALL, HPos::Center);
         let middle = (plot.left + plot.right) / 2;
         let axes = format!("{unit} over seconds from the opening of the window");
         area.draw(&Text::new(axes, (middle, plot.bottom + 34), style))
@@ -138,14 +138,14 @@ impl Plot {
     /// An upright line with its name above, on the side where there is room.
     fn moment(&self, area: &Area<'_>, moment: &Moment) -> Drawn {
         let x = self.x(moment.at);
-        ink::dashed(area, &[(x, self.top), (x, self.bottom)], MOMENT_DASHES, ink::LIMIT, 2)?;
-        let width = ink::text_width(&moment.name, ink::SMALL);
+        style::dashed(area, &[(x, self.top), (x, self.bottom)], MOMENT_DASHES, style::LIMIT, 2)?;
+        let width = style::text_width(&moment.name, style::SMALL);
         let anchor = match x + width / 2 > self.right {
             true => (HPos::Right, self.right),
             false if x - width / 2 < self.left => (HPos::Left, self.left),
             false => (HPos::Center, x),
         };
-        let style = ink::text(ink::LIMIT, ink::SMALL, anchor.0);
+        let style = style::text(style::LIMIT, style::SMALL, anchor.0);
         area.draw(&Text::new(moment.name.as_str(), (anchor.1, self.top - 10), style))
     }
 }

@@ -101,8 +101,8 @@ fn facts(comparison: &StudyComparison) -> Vec<FactLine> {
         line("linkrate", &|set| set.linkrate_version.clone()),
     ];
     lines.extend(ALWAYS.iter().map(|name| line(name, &|set| fact(name, set))));
-    let told = |name: &str| name == "linkrate" || ALWAYS.contains(&name);
-    let more = comparison.differences.iter().filter(|one| !told(&one.name));
+    let reported = |name: &str| name == "linkrate" || ALWAYS.contains(&name);
+    let more = comparison.differences.iter().filter(|one| !reported(&one.name));
     lines.extend(more.map(|one| line(&one.name, &|set| fact(&one.name, set))));
     lines
 }

@@ -5,8 +5,8 @@
 //! the host (the size of a request, the direction, the adapter) is given, and gets no advice. Advice of
 //! several parts (system, application, network design) has a heading for each.
 
+use linkrate_study::labels;
 use linkrate_study::levels::Level;
-use linkrate_study::names;
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::Verdict;
@@ -129,36 +129,36 @@ fn one(
         return Some(without_gain(steps, factor, part, &prefix, first, others));
     };
     let of_step = between(first, best);
-    let told = |better: bool| -> Vec<String> {
+    let reported = |better: bool| -> Vec<String> {
         // what both directions gain together is in their sum, what one of them loses may not be
         let steps = of_step.iter().filter(|step| !better || step.measure.is_whole());
-        let told = steps.map(|step| step.told(&step.claimed_for(better)));
-        told.filter(|text| !text.is_empty()).collect()
+        let reported = steps.map(|step| step.reported(&step.claimed_for(better)));
+        reported.filter(|text| !text.is_empty()).collect()
     };
     let subject = of_step.first()?.subject();
     let it = if subject.plural { "they" } else { "it" };
     let more = scale
         && Some(best) != levels.last()
-        && names::number(best) < levels.last().and_then(|l| names::number(l));
-    let or_more = match (more, names::is_size(best)) {
+        && labels::number(best) < levels.last().and_then(|l| labels::number(l));
+    let or_more = match (more, labels::is_size(best)) {
         (false, _) => "",
         (true, true) => " or larger",
         (true, false) => " or more",
     };
     let verb = if factor == "ports" { "Use" } else { "Run with" };
     let verb = lower_case(&prefix, verb);
-    let say = format!("{prefix}{verb} {}.", names::at_least(factor, best, or_more));
-    let gain = format!("{} {}.", words::capitalised(&subject.text), told(true).join(", and "));
-    let losses = told(false);
+    let say = format!("{prefix}{verb} {}.", labels::at_least(factor, best, or_more));
+    let gain = format!("{} {}.", words::capitalised(&subject.text), reported(true).join(", and "));
+    let losses = reported(false);
     let doubtful: Vec<String> = of_step
         .iter()
         .filter(|step| step.has_adverse_difference())
         .map(|step| step.measured().to_owned())
         .collect();
     let mut cost = if losses.is_empty() && doubtful.is_empty() {
-        format!("No measured downside in {}.", names::listed(&compared(&of_step)))
+        format!("No measured downside in {}.", labels::listed(&compared(&of_step)))
     } else if losses.is_empty() {
-        format!("Adverse effect of open size: on {}.", names::listed(&doubtful))
+        format!("Adverse effect of open size: on {}.", labels::listed(&doubtful))
     } else {
         format!("Adverse effect: {it} {}.", losses.join(", and "))
     };
@@ -195,9 +195,9 @@ fn without_gain(
         .filter(|step| (step.factor, step.part, step.from) == (factor, part, first))
         .collect();
     let worse = from_first.iter().filter_map(|step| {
-        let told = step.told(&step.claimed_for(false));
+        let reported = step.reported(&step.claimed_for(false));
         let subject = words::capitalised(&step.subject().text);
-        (!told.is_empty()).then(|| format!("{subject} {told}."))
+        (!reported.is_empty()).then(|| format!("{subject} {reported}."))
     });
     let worse: Vec<String> = worse.collect();
     let bound = bound(&from_first).unwrap_or_default();
@@ -206,7 +206,7 @@ fn without_gain(
         let all: Vec<String> = [&first]
             .into_iter()
             .chain(others.iter())
-            .map(|level| names::level(factor, level))
+            .map(|level| labels::level(factor, level))
             .collect();
         let mut measures: Vec<String> =
             from_first.iter().map(|s| s.measured().to_owned()).collect();
@@ -218,7 +218,7 @@ fn without_gain(
         let say = format!(
             "{prefix}{} {}: {what} was shown.",
             if prefix.is_empty() { "Between" } else { "between" },
-            names::listed(&all)
+            labels::listed(&all)
         );
         let cost = match (measures.is_empty(), differs) {
             (true, _) => "Too few blocks had runs of each.".to_owned(),
@@ -229,7 +229,7 @@ fn without_gain(
         return Advice { heading: "", say, gain: String::new(), cost, bound, effects };
     }
     let say =
-        format!("{prefix}{} {}.", lower_case(prefix, "Stay with"), names::level(factor, first));
+        format!("{prefix}{} {}.", lower_case(prefix, "Stay with"), labels::level(factor, first));
     Advice { heading: "", say, gain: String::new(), cost: worse.join(" "), bound, effects }
 }
 
@@ -294,7 +294,7 @@ fn bound(steps: &[&Step<'_>]) -> Option<String> {
     }
     let judged: Vec<&Verdict> =
         cells.iter().map(|cell| &cell.verdict).filter(|verdict| !verdict.ways.is_empty()).collect();
-    let rests = |verdict: &&&Verdict| verdict.ways.iter().any(|way| way.bound.rests_on_far_end());
+    let rests = |verdict: &&&Verdict| verdict.ways.iter().any(|way| way.bound.rests_on_peer());
     let outside = judged.iter().filter(rests).count();
     let all = judged.len();
     (outside > 0).then(|| {

@@ -4,8 +4,8 @@
 //! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
 //! series, and each combination of the rest has a figure of its own.
 
+use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
-use linkrate_study::names;
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::study::PART;
@@ -20,7 +20,7 @@ use crate::{ReportError, words};
 /// Levels of a scale from which it is drawn as curves.
 const CURVES: usize = 4;
 /// Most curves of latency in one panel.
-const MOST_CURVES: usize = 6;
+const MAX_CURVES: usize = 6;
 
 /// A figure of a cell.
 type Field = fn(&CellResult) -> Option<Quantity>;
@@ -147,7 +147,7 @@ impl<'a> Family<'a> {
     /// Bars for few levels, curves along a long scale.
     fn shape(&self) -> Shape {
         let along = self.along.as_ref().map(|name| self.levels(name)).unwrap_or_default();
-        let sizes = along.iter().all(|level| names::is_size(level));
+        let sizes = along.iter().all(|level| labels::is_size(level));
         match is_scale(&along) && (sizes || along.len() >= CURVES) {
             true => Shape::Curves,
             false => Shape::Bars,
@@ -156,7 +156,7 @@ impl<'a> Family<'a> {
 
     /// The part and the facet as the beginning of a title.
     fn prefix(&self, facet: &Levels) -> String {
-        let facet = (!facet.0.is_empty()).then(|| names::cell(facet));
+        let facet = (!facet.0.is_empty()).then(|| labels::cell(facet));
         let part = self.part.map(ToString::to_string);
         let prefix: Vec<String> = part.into_iter().chain(facet).collect();
         match prefix.is_empty() {
@@ -168,8 +168,8 @@ impl<'a> Family<'a> {
     /// `ports and offload`.
     fn factors(&self) -> String {
         let factors: Vec<String> =
-            self.along.iter().chain(&self.series).map(|name| names::factor(name)).collect();
-        names::listed(&factors)
+            self.along.iter().chain(&self.series).map(|name| labels::factor(name)).collect();
+        labels::listed(&factors)
     }
 
     /// Service demand and rate of one facet.
@@ -237,7 +237,7 @@ impl<'a> Family<'a> {
         for facet in facets {
             let name = match facet.0.is_empty() {
                 true => if self.transactional { "Transactions" } else { "Throughput" }.to_owned(),
-                false => words::capitalised(&names::cell(facet)),
+                false => words::capitalised(&labels::cell(facet)),
             };
             let Some(mut panel) = self.panel(facet, &name, rate, Shape::Curves) else { continue };
             far.extend(far_limits(&mut panel));
@@ -256,7 +256,7 @@ impl<'a> Family<'a> {
         };
         Ok(Some(Figure {
             number: 0,
-            title: format!("{what} by number of {}{part}", names::factor(along)),
+            title: format!("{what} by number of {}{part}", labels::factor(along)),
             note: format!("More is better.{}{limit}{far}", self.whiskers()),
             panels,
         }))
@@ -298,7 +298,7 @@ impl<'a> Family<'a> {
             Some(factor) => self
                 .levels(factor)
                 .into_iter()
-                .map(|level| Series { name: names::level(factor, level), points: of(Some(level)) })
+                .map(|level| Series { name: labels::level(factor, level), points: of(Some(level)) })
                 .collect(),
             None => vec![Series { name: String::new(), points: of(None) }],
         };
@@ -309,8 +309,8 @@ impl<'a> Family<'a> {
         };
         Some(Panel {
             title: format!("{name}, {unit}"),
-            axis: names::factor(along),
-            labels: levels.iter().map(|level| names::short_level(along, level)).collect(),
+            axis: labels::factor(along),
+            labels: levels.iter().map(|level| labels::short_level(along, level)).collect(),
             positions: positions(&levels, shape),
             series,
             shape,
@@ -329,7 +329,7 @@ impl<'a> Family<'a> {
     }
 
     fn picture(&self, panel: &Panel) -> Result<Picture, ReportError> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for series in &panel.series {
             let points = panel.labels.iter().zip(&series.points).filter_map(|(label, point)| {
                 let point = (*point)?;
@@ -350,11 +350,11 @@ impl<'a> Family<'a> {
             let points: Vec<String> = points.collect();
             let name =
                 if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
-            told.push(format!("{name}{}", points.join("; ")));
+            reported.push(format!("{name}{}", points.join("; ")));
         }
         Ok(Picture {
             title: panel.title.clone(),
-            description: format!("By {}. {}.", panel.axis, told.join(". ")),
+            description: format!("By {}. {}.", panel.axis, reported.join(". ")),
             wide: panel.draw()?.into(),
             narrow: None,
         })
@@ -380,18 +380,18 @@ impl<'a> Family<'a> {
             let cells =
                 self.cells.iter().filter(|cell| key_of(cell) == *key && cell.latency.is_some());
             let series: Vec<Series> = cells
-                .take(MOST_CURVES)
+                .take(MAX_CURVES)
                 .map(|cell| Series {
                     name: cell
                         .levels
                         .get(along)
-                        .map_or_else(String::new, |l| names::level(along, l)),
+                        .map_or_else(String::new, |l| labels::level(along, l)),
                     points: percentiles(cell),
                 })
                 .collect();
             let title = match key.0.is_empty() {
                 true => "Latency".to_owned(),
-                false => words::capitalised(&names::cell(key)),
+                false => words::capitalised(&labels::cell(key)),
             };
             let panel = Panel {
                 title,
@@ -450,7 +450,7 @@ fn not_drawn(far: &[String]) -> String {
 
 /// Where the levels lie along the axis.
 fn positions(levels: &[&Level], shape: Shape) -> Positions {
-    let values: Option<Vec<f64>> = levels.iter().map(|level| names::number(level)).collect();
+    let values: Option<Vec<f64>> = levels.iter().map(|level| labels::number(level)).collect();
     let (Some(values), Shape::Curves) = (values, shape) else { return Positions::Even };
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(0.0, f64::max);

@@ -1,6 +1,6 @@
 //! The figures of effects, of published figures, and of where the CPU time went.
 
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::quantity::{Measure, Unit};
 use linkrate_study::results::{Effect, PublishedKind, PublishedResult, StudyResults};
 
@@ -12,7 +12,7 @@ use crate::number::{self, Scale};
 use crate::{ReportError, words};
 
 /// Most rows of a figure of effects: more do not fit a page. The table has all of them.
-const MOST_ROWS: usize = 24;
+const MAX_ROWS: usize = 24;
 
 /// The effects, a figure for each measure.
 ///
@@ -28,9 +28,9 @@ pub fn effects(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
 fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, ReportError> {
     let all: Vec<&Effect> =
         results.effects.iter().filter(|effect| effect.measure == measure).collect();
-    let only_claimed = all.len() > MOST_ROWS && all.iter().any(|effect| effect.claimed);
+    let only_claimed = all.len() > MAX_ROWS && all.iter().any(|effect| effect.claimed);
     let shown: Vec<&Effect> =
-        all.iter().copied().filter(|e| e.claimed || !only_claimed).take(MOST_ROWS).collect();
+        all.iter().copied().filter(|e| e.claimed || !only_claimed).take(MAX_ROWS).collect();
     let mut groups: Vec<Group> = Vec::new();
     let mut sentences = Vec::new();
     for effect in &shown {
@@ -41,7 +41,7 @@ fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, Report
         sentences.push(format!("{}: {}{ends}{claimed}", step_at(effect), change.mean));
         let without_others = effect.at.0.is_empty();
         let row = ChartRow {
-            name: if without_others { step(effect) } else { names::cell(&effect.at) },
+            name: if without_others { step(effect) } else { labels::cell(&effect.at) },
             figure: format!("{}{mark}{ends}", change.mean),
             short_figure: format!("{}{mark}", change.mean),
             value: Some(effect.ratio.mean),
@@ -69,15 +69,15 @@ fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, Report
 
 /// `no offload → TSO`.
 pub fn step(effect: &Effect) -> String {
-    let to = names::short_level(&effect.factor, &effect.to);
-    format!("{} → {to}", names::level(&effect.factor, &effect.from))
+    let to = labels::short_level(&effect.factor, &effect.to);
+    format!("{} → {to}", labels::level(&effect.factor, &effect.from))
 }
 
 /// `no offload → TSO, transmit, 2 ports`.
 pub fn step_at(effect: &Effect) -> String {
     match effect.at.0.is_empty() {
         true => step(effect),
-        false => format!("{}, {}", step(effect), names::cell(&effect.at)),
+        false => format!("{}, {}", step(effect), labels::cell(&effect.at)),
     }
 }
 
@@ -93,11 +93,11 @@ pub fn published_at(published: &PublishedResult) -> String {
     let mean = (published.combinations > 1).then(|| format!("mean of {}", published.combinations));
     let step = match (&published.factor, &published.from, &published.to) {
         (Some(factor), Some(from), Some(to)) => {
-            Some(format!("{} → {}", names::level(factor, from), names::short_level(factor, to)))
+            Some(format!("{} → {}", labels::level(factor, from), labels::short_level(factor, to)))
         }
         _ => None,
     };
-    let at = (!published.at.0.is_empty()).then(|| names::cell(&published.at));
+    let at = (!published.at.0.is_empty()).then(|| labels::cell(&published.at));
     let parts: Vec<String> = step.into_iter().chain(at).chain(mean).collect();
     if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
 }
@@ -162,14 +162,17 @@ fn of_published(
         // the step is a heading, the place a name
         let (group, name) = match (&one.factor, &one.from, &one.to, one.at.0.is_empty()) {
             (Some(factor), Some(from), Some(to), false) => {
-                let step =
-                    format!("{} → {}", names::level(factor, from), names::short_level(factor, to));
+                let step = format!(
+                    "{} → {}",
+                    labels::level(factor, from),
+                    labels::short_level(factor, to)
+                );
                 let mean = if one.combinations > 1 {
                     format!(", mean of {}", one.combinations)
                 } else {
                     String::new()
                 };
-                (step, format!("{}{mean}{marks}", names::cell(&one.at)))
+                (step, format!("{}{mean}{marks}", labels::cell(&one.at)))
             }
             _ => (String::new(), name),
         };
@@ -219,13 +222,13 @@ pub fn attribution(results: &StudyResults) -> Result<Option<Figure>, ReportError
             shares.map(|share| share.percent).sum::<f64>()
         };
         let shares: Vec<f64> = titles.iter().map(share).collect();
-        let told: Vec<String> = titles
+        let reported: Vec<String> = titles
             .iter()
             .zip(&shares)
             .map(|(title, share)| format!("{title} {share:.1} %"))
             .collect();
-        let name = names::cell(&cell.levels);
-        sentences.push(format!("{name}: {}", told.join(", ")));
+        let name = labels::cell(&cell.levels);
+        sentences.push(format!("{name}: {}", reported.join(", ")));
         stacks.push(Stack { name, shares });
     }
     let title = "Where the CPU time of the system under test went".to_owned();

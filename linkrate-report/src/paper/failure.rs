@@ -1,7 +1,7 @@
 //! What a failure cost: the tables, and the rates over time with the event drawn in.
 
 use linkrate_study::analysis::failure::typical;
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::quantity::Unit;
 use linkrate_study::results::StudyResults;
 use linkrate_terms::failure::Failure;
@@ -15,7 +15,7 @@ use crate::words::failure::{COLUMNS, Column, NOTICED, cells, note};
 use crate::words::{capitalised, listed_or};
 
 /// Most ports with a curve of their own.
-const MOST_PORTS: usize = 4;
+const MAX_PORTS: usize = 4;
 /// Seconds in a nanosecond.
 const SECOND: f64 = 1e-9;
 
@@ -31,7 +31,7 @@ pub fn tables(results: &StudyResults) -> Vec<Table> {
         let heads = figures.iter().map(|(head, _)| column(&capitalised(head), "number"));
         let rows = cells.iter().map(|(cell, of)| {
             let name = match named {
-                true => names::cell(&cell.levels),
+                true => labels::cell(&cell.levels),
                 false => capitalised(of.fault.phrase()),
             };
             let figures = figures.iter().map(|(_, pick)| {
@@ -62,7 +62,7 @@ pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
         let number = u32::try_from(index).ok();
         let of_cell = results.runs.iter().filter(|run| run.cell == number && number.is_some());
         let Some(run) = typical(of_cell.filter_map(|run| run.measurement())) else { continue };
-        all.push(figure(&names::cell(&cell.levels), run)?);
+        all.push(figure(&labels::cell(&cell.levels), run)?);
     }
     Ok(all)
 }
@@ -84,10 +84,10 @@ fn figure(cell: &str, run: &Failure) -> Result<Figure, ReportError> {
         false => capitalised(cell),
     };
     let title = format!("{what}: rates over time");
-    let told = moments
+    let reported = moments
         .iter()
         .map(|moment| format!("{} at {}", moment.name, number::duration(moment.at / SECOND)));
-    let description = listed_or(told.collect(), "no event");
+    let description = listed_or(reported.collect(), "no event");
     let slot = run.timeline.slot_ns as f64 * SECOND;
     let picture = both(title.clone(), description, |size| {
         timeline::rates(&title, scale.unit, slot, &scaled, &moments, size)
@@ -114,7 +114,7 @@ fn curves(run: &Failure) -> Vec<Curve> {
         let name = format!("{} (fails)", port.port);
         curves.push(Curve { name, values: rates(&port.octets) });
     }
-    if others.len() < MOST_PORTS {
+    if others.len() < MAX_PORTS {
         let each = others
             .iter()
             .map(|port| Curve { name: port.port.clone(), values: rates(&port.octets) });

@@ -1,10 +1,10 @@
 //! What a study shows, in sentences made of its claimed effects, and of those it does not show.
 
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::analysis::failure::FailureFigures;
-use linkrate_study::analysis::worth::Worth;
+use linkrate_study::analysis::payback::Paybacks;
+use linkrate_study::labels;
 use linkrate_study::levels::Level;
-use linkrate_study::names;
 use linkrate_study::results::{CellResult, StudyResults};
 
 use super::steps::{self, Step};
@@ -20,19 +20,19 @@ pub struct Sentence {
 }
 
 /// Most cells that a study without effects describes one by one.
-const MOST_CELLS: usize = 4;
+const MAX_CELLS: usize = 4;
 
 /// The highlights. Too few blocks have none, and one sentence says so.
 pub fn all(results: &StudyResults) -> Vec<Sentence> {
-    let mut told: Vec<Sentence> = failures(results).into_iter().collect();
-    let enough = |worth: &&Worth| worth.paybacks.iter().any(|of| of.pairs >= FEWEST_TO_CLAIM);
-    told.extend(results.worth.as_ref().filter(enough).and_then(|worth| {
-        let text = words::worth::sentences(worth).into_iter().next()?;
-        Some(Sentence { text, effects: words::worth::effects(results) })
+    let mut reported: Vec<Sentence> = failures(results).into_iter().collect();
+    let enough = |worth: &&Paybacks| worth.paybacks.iter().any(|of| of.pairs >= MIN_TO_CLAIM);
+    reported.extend(results.worth.as_ref().filter(enough).and_then(|worth| {
+        let text = words::payback::sentences(worth).into_iter().next()?;
+        Some(Sentence { text, effects: words::payback::effects(results) })
     }));
-    told.extend(if results.effects.is_empty() { cells(results) } else { effects(results) });
-    if !told.is_empty() || results.cells.is_empty() {
-        return told;
+    reported.extend(if results.effects.is_empty() { cells(results) } else { effects(results) });
+    if !reported.is_empty() || results.cells.is_empty() {
+        return reported;
     }
     let text = format!("Nothing is significant: {}.", words::too_few());
     vec![Sentence { text, effects: Vec::new() }]
@@ -46,20 +46,22 @@ fn failures(results: &StudyResults) -> Option<Sentence> {
         gap(one.1).total_cmp(&gap(other.1))
     };
     let with_gap = || cells.iter().filter(|(_, of)| of.gap.is_some());
-    let told = |(cell, of): &(&CellResult, &FailureFigures)| {
+    let reported = |(cell, of): &(&CellResult, &FailureFigures)| {
         let name = match cell.levels.0.is_empty() {
             true => of.fault.phrase().to_owned(),
-            false => names::cell(&cell.levels),
+            false => labels::cell(&cell.levels),
         };
         format!("{} ({name})", number::duration(gap(of)))
     };
     let (shortest, longest) = (with_gap().min_by(order)?, with_gap().max_by(order)?);
     let text = match with_gap().count() {
-        1 => format!("The failure interrupts all flows together for {} (median).", told(longest)),
+        1 => {
+            format!("The failure interrupts all flows together for {} (median).", reported(longest))
+        }
         _ => format!(
             "A failure interrupts all flows together for {} to {} (medians).",
-            told(shortest),
-            told(longest)
+            reported(shortest),
+            reported(longest)
         ),
     };
     Some(Sentence { text, effects: Vec::new() })
@@ -120,13 +122,13 @@ fn ordered<'s, 'a>(results: &StudyResults, steps: &'s [Step<'a>]) -> Vec<&'s Ste
 
 fn shown_by(results: &StudyResults, step: &Step<'_>, steps: &[Step<'_>]) -> Sentence {
     let subject = words::capitalised(&step.subject().text);
-    let mut text = format!("{subject} {}", step.told(&step.effects));
+    let mut text = format!("{subject} {}", step.reported(&step.effects));
     let unclaimed = step.told_unclaimed();
     if !unclaimed.is_empty() {
         text = format!("{text}; {unclaimed}");
     }
     if let Some(knee) = knee(results, step, steps) {
-        let level = names::short_level(step.factor, knee);
+        let level = labels::short_level(step.factor, knee);
         text = format!("{text}; beyond {level} no further difference was shown");
     }
     text = format!("{text}{}.", in_part(results, step));
@@ -215,18 +217,18 @@ pub fn knee<'r>(
 
 /// The cells of a study without effects.
 fn cells(results: &StudyResults) -> Vec<Sentence> {
-    let enough = results.cells.iter().filter(|cell| cell.runs >= FEWEST_TO_CLAIM);
-    let told = enough
-        .take(MOST_CELLS)
+    let enough = results.cells.iter().filter(|cell| cell.runs >= MIN_TO_CLAIM);
+    let reported = enough
+        .take(MAX_CELLS)
         .filter_map(|cell| Some(Sentence { text: cell_sentence(cell)?, effects: Vec::new() }));
-    told.collect()
+    reported.collect()
 }
 
 fn cell_sentence(cell: &CellResult) -> Option<String> {
     let whom = if cell.levels.0.is_empty() {
         String::new()
     } else {
-        format!("{}: ", names::cell(&cell.levels))
+        format!("{}: ", labels::cell(&cell.levels))
     };
     let with_ends = |quantity: &linkrate_study::quantity::Quantity| match number::ends(quantity) {
         Some(ends) => format!("{} ({ends})", number::mean(quantity)),

@@ -1,6 +1,6 @@
 //! Imported runs: where they come from, what they lack, and how they are treated.
 
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 
 use super::method::moment;
@@ -17,7 +17,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
             let at = run.place.clone().unwrap_or_default();
             let fields = vec![
                 Field { text: run.file.clone(), small: at },
-                Field::of(names::cell(&run.levels)),
+                Field::of(labels::cell(&run.levels)),
                 Field { text: run.test.clone(), small: run.program.clone() },
                 Field::of(run.started_unix_ms.map_or_else(|| ABSENT.to_owned(), moment)),
                 Field::of(words::listed_or(run.lacks.clone(), "nothing of this list")),
@@ -59,7 +59,7 @@ pub fn method(results: &StudyResults) -> Vec<String> {
             results.linkrate_version,
             words::count(results.imported.len(), "run"),
             words::count(files.len(), "file"),
-            names::listed(&listed),
+            labels::listed(&listed),
         ),
         "The system under test is the machine on which the program wrote its output; the clients are its \
          far end. Runs of the same test with the same settings are one cell."

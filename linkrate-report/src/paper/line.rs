@@ -1,7 +1,7 @@
 //! Where the time of the lines went: the cell tax, as a drawing and as a table.
 
+use linkrate_study::labels;
 use linkrate_study::levels::Levels;
-use linkrate_study::names;
 use linkrate_study::results::{CellResult, LineTax, StudyResults};
 use linkrate_study::study::PART;
 use linkrate_wire::limits::tax;
@@ -16,7 +16,7 @@ use crate::{ReportError, words};
 const TITLE: &str = "Where the time of the lines went";
 
 /// Most bars of a drawing: more do not fit a page. The table has all of them.
-const MOST_BARS: usize = 24;
+const MAX_BARS: usize = 24;
 
 /// Parts that are told together, from the payload to the time in which nothing was sent.
 const GROUPS: [(&str, &[&str]); 9] = [
@@ -49,7 +49,7 @@ impl<'a> Account<'a> {
             cell.levels.0.iter().cloned().partition(|(factor, _)| factor == PART);
         // short: a bar has little room for its name
         let cell_name = match levels.is_empty() {
-            true => names::cell(&cell.levels),
+            true => labels::cell(&cell.levels),
             false => Levels(levels).to_string(),
         };
         let name = match cell.evidence.line.len() {
@@ -111,7 +111,7 @@ pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
 
 /// The lines of one part.
 fn figure(accounts: &[Account<'_>]) -> Result<Figure, ReportError> {
-    let shown = &accounts[..accounts.len().min(MOST_BARS)];
+    let shown = &accounts[..accounts.len().min(MAX_BARS)];
     let groups = groups(shown);
     let titles: Vec<String> = groups.iter().map(|(name, _)| (*name).to_owned()).collect();
     let shares = |tax: &LineTax| -> Vec<f64> {
@@ -125,14 +125,14 @@ fn figure(accounts: &[Account<'_>]) -> Result<Figure, ReportError> {
         });
         shares.collect()
     };
-    let told = |account: &Account<'_>| {
+    let reported = |account: &Account<'_>| {
         let shares = groups.iter().map(|(group, parts)| (group, share(account.tax, parts)));
         let parts = shares
             .filter(|(_, share)| *share > 0.0)
             .map(|(group, share)| format!("{group} {share:.1} %"));
         format!("{}: {}", account.name, parts.collect::<Vec<_>>().join(", "))
     };
-    let sentences: Vec<String> = shown.iter().map(told).collect();
+    let sentences: Vec<String> = shown.iter().map(reported).collect();
     let stack =
         |account: &Account<'_>| Stack { name: account.name.clone(), shares: shares(account.tax) };
     let stacks: Vec<Stack> = shown.iter().map(stack).collect();

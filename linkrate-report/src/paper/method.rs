@@ -1,13 +1,13 @@
 //! How it was measured, in prose with the values of this study.
 
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
-use linkrate_study::belief::Purpose;
+use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::keys::kind_name;
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredPlan;
 use linkrate_study::store::directory::minute_stamp;
 use linkrate_study::study::{Family, OnFailure, PART};
+use linkrate_study::validity::Purpose;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::mix::MixPart;
 use linkrate_terms::units::format_duration;
@@ -41,17 +41,17 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         .filter(|factor| factor.name != PART)
         .map(|factor| {
             let levels: Vec<String> =
-                factor.levels.iter().map(|l| names::short_level(&factor.name, l)).collect();
-            format!("{} ({})", names::factor(&factor.name), levels.join(", "))
+                factor.levels.iter().map(|l| labels::short_level(&factor.name, l)).collect();
+            format!("{} ({})", labels::factor(&factor.name), levels.join(", "))
         })
         .collect();
     let cells = words::count(study.cells.len(), "cell");
     let mut text = match (varied.is_empty(), study.parts.len()) {
         (true, _) => format!("The study has {cells}."),
-        (false, 0) => format!("The study varies {}: {cells}.", names::listed(&varied)),
+        (false, 0) => format!("The study varies {}: {cells}.", labels::listed(&varied)),
         (false, parts) => format!(
             "The study has {parts} parts with {cells} together and varies {}.",
-            names::listed(&varied)
+            labels::listed(&varied)
         ),
     };
     let idle = match method.idle.is_zero() {
@@ -121,7 +121,7 @@ fn work(plan: &StoredPlan) -> Option<String> {
         let connections = words::count(first.connections as usize, "connection");
         return Some(format!(
             "Workload: a mix on {connections} per client: {}.",
-            names::listed(&parts)
+            labels::listed(&parts)
         ));
     }
     let kind = same(&|workload| {
@@ -190,7 +190,7 @@ fn work(plan: &StoredPlan) -> Option<String> {
     let what = kind.unwrap_or_else(|| "Streams and transactions, by cell".to_owned());
     Some(match parts.is_empty() {
         true => format!("Workload: {what}."),
-        false => format!("Workload: {what}, {}.", names::listed(&parts)),
+        false => format!("Workload: {what}, {}.", labels::listed(&parts)),
     })
 }
 
@@ -283,7 +283,7 @@ fn statistics(results: &StudyResults) -> String {
                 number::percent(computed_at)
             ));
         }
-        if results.blocks < FEWEST_TO_CLAIM {
+        if results.blocks < MIN_TO_CLAIM {
             text.push_str(
                 " A rhythm of two blocks may look like an effect in 20 to 32 % of studies of two to four \
                  blocks.",

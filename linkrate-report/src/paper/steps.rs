@@ -4,9 +4,9 @@
 //! stand together: one clause for each combination of named levels (direction), in which
 //! numbers (ports, sizes) are listed. Falls and rises never share a verb.
 
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
-use linkrate_study::names;
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
@@ -38,9 +38,8 @@ pub struct Step<'a> {
 pub fn all(results: &StudyResults) -> Vec<Step<'_>> {
     let mut steps: Vec<Step<'_>> = Vec::new();
     let effects = results.effects.iter().enumerate();
-    let judged = |(_, effect): &(usize, &Effect)| {
-        effect.pairs >= FEWEST_TO_CLAIM && effect.same_as.is_none()
-    };
+    let judged =
+        |(_, effect): &(usize, &Effect)| effect.pairs >= MIN_TO_CLAIM && effect.same_as.is_none();
     for (index, effect) in effects.filter(judged) {
         let part = effect.at.get(PART);
         let same = |step: &&mut Step<'_>| {
@@ -76,7 +75,7 @@ pub fn levels<'a>(results: &'a StudyResults, factor: &str, part: Option<&Level>)
 
 /// Whether a factor's levels are at least three numbers or sizes: something to go along.
 pub fn is_scale(levels: &[&Level]) -> bool {
-    levels.len() >= 3 && levels.iter().all(|level| names::number(level).is_some())
+    levels.len() >= 3 && levels.iter().all(|level| labels::number(level).is_some())
 }
 
 /// Which way an effect goes.
@@ -148,13 +147,13 @@ impl<'a> Step<'a> {
     }
 
     /// The step as the subject of a sentence.
-    pub fn subject(&self) -> names::Subject {
-        names::subject(self.factor, self.from, self.to)
+    pub fn subject(&self) -> labels::Subject {
+        labels::subject(self.factor, self.from, self.to)
     }
 
     /// What the claimed effects among `chosen` are, behind the step's subject: `reduces transmit
     /// service demand by 64 % (62 to 66 %)`. Those of this machine come last, and say so. Empty when none is claimed.
-    pub fn told(&self, chosen: &[usize]) -> String {
+    pub fn reported(&self, chosen: &[usize]) -> String {
         let is_of_adapter =
             |index: &&usize| marks::of_effect(self.results, self.effect(**index)).is_empty();
         let (adapter, machine): (Vec<usize>, Vec<usize>) = chosen.iter().partition(is_of_adapter);
@@ -175,7 +174,7 @@ impl<'a> Step<'a> {
             if clauses.is_empty() {
                 continue;
             }
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             let mut object = None;
             for clause in &clauses {
                 let this = self.object(clause);
@@ -185,14 +184,14 @@ impl<'a> Step<'a> {
                 let words = [format!("by {by} %"), place, ends];
                 let words: Vec<String> = words.into_iter().filter(|w| !w.is_empty()).collect();
                 let words = words.join(" ");
-                told.push(match object.as_ref() == Some(&this) {
+                reported.push(match object.as_ref() == Some(&this) {
                     true => words,
                     false => format!("{this} {words}"),
                 });
                 object = Some(this);
             }
             let verb = verbs[usize::from(self.subject().plural)];
-            parts.push(format!("{verb} {}", names::listed(&told)));
+            parts.push(format!("{verb} {}", labels::listed(&reported)));
         }
         parts.join(" but ")
     }
@@ -213,8 +212,8 @@ impl<'a> Step<'a> {
             ),
             ("no difference was shown".to_owned(), self.places(is_open)),
         ];
-        let told = parts.into_iter().filter(|(_, places)| !places.is_empty());
-        told.map(|(what, places)| format!("{what} {places}")).collect::<Vec<_>>().join("; ")
+        let reported = parts.into_iter().filter(|(_, places)| !places.is_empty());
+        reported.map(|(what, places)| format!("{what} {places}")).collect::<Vec<_>>().join("; ")
     }
 
     /// Where the effects are that `wanted` lets through.
@@ -233,7 +232,7 @@ impl<'a> Step<'a> {
             })
             .filter(|place| !place.is_empty())
             .collect();
-        names::either(&places)
+        labels::either(&places)
     }
 
     /// The ends of all intervals together: `−55 to +66 %`; `None` when one has none.
@@ -273,7 +272,7 @@ impl<'a> Step<'a> {
                 continue;
             }
             let named =
-                |(name, level): &&(String, Level)| name != PART && names::number(level).is_none();
+                |(name, level): &&(String, Level)| name != PART && labels::number(level).is_none();
             let key = Levels(effect.at.0.iter().filter(named).cloned().collect());
             match clauses.iter_mut().find(|(levels, _)| *levels == key) {
                 Some((_, clause)) => clause.push(index),
@@ -348,7 +347,7 @@ impl<'a> Step<'a> {
                 levels.extend(level.filter(|level| !levels.contains(level)));
             }
             combinations *= levels.len();
-            places.push(names::place(name, &levels));
+            places.push(labels::place(name, &levels));
         }
         if combinations != clause.len() {
             // a list of levels would claim combinations that are not there

@@ -1,7 +1,7 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
 use linkrate_study::analysis::measures;
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
     AdapterFigures, Attribution, CellResult, DisciplineFigures, Effect, StudyResults,
@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::effect_figures::{published_at, step};
 use crate::number::{self, ABSENT};
 use crate::words::marks;
-use crate::{demand, mix, predicted, round_trip, ways, words};
+use crate::{demand, directions, mix, predicted, round_trip, words};
 
 /// A table: names of columns and rows of fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -136,7 +136,7 @@ fn of_cells(
     let row = |cell: &&CellResult| {
         let mut fields = Vec::new();
         if named {
-            fields.push(Field::of(names::cell(&cell.levels)));
+            fields.push(Field::of(labels::cell(&cell.levels)));
         }
         let rate = if transactional { cell.transactions } else { cell.throughput };
         let mut rate = Field::figure(rate);
@@ -232,7 +232,7 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
         if any_at {
             fields.push(Field::of(match effect.at.0.is_empty() {
                 true => ABSENT.to_owned(),
-                false => names::cell(&effect.at),
+                false => labels::cell(&effect.at),
             }));
         }
         fields.push(Field::of(format!("{}{}", change.mean, marks::of_effect(results, effect))));
@@ -309,7 +309,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
 /// How balancing spreads the flows over the ports of an aggregate, beside the measured shares.
 pub fn predicted(results: &StudyResults) -> Option<Table> {
     let row = |(cell, one): (&CellResult, &linkrate_study::results::Predicted)| {
-        let fields = [names::cell(&cell.levels)].into_iter().chain(predicted::fields(one));
+        let fields = [labels::cell(&cell.levels)].into_iter().chain(predicted::fields(one));
         TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
     };
     let rows: Vec<TableRow> = predicted::all(results).map(row).collect();
@@ -334,7 +334,7 @@ pub fn predicted(results: &StudyResults) -> Option<Table> {
 pub fn demand(results: &StudyResults) -> Option<Table> {
     let row = |cell: &CellResult| {
         let fields = demand::fields(cell)?;
-        let fields = [names::cell(&cell.levels)].into_iter().chain(fields);
+        let fields = [labels::cell(&cell.levels)].into_iter().chain(fields);
         Some(TableRow { id: String::new(), fields: fields.map(Field::of).collect() })
     };
     let rows: Vec<TableRow> = demand::all(results).filter_map(row).collect();
@@ -351,7 +351,7 @@ pub fn demand(results: &StudyResults) -> Option<Table> {
 pub fn round_trip(results: &StudyResults) -> Option<Table> {
     let row = |(cell, parts)| {
         let cell: &CellResult = cell;
-        let fields = [names::cell(&cell.levels)].into_iter().chain(round_trip::fields(parts));
+        let fields = [labels::cell(&cell.levels)].into_iter().chain(round_trip::fields(parts));
         TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
     };
     let rows: Vec<TableRow> = round_trip::all(results).map(row).collect();
@@ -380,12 +380,12 @@ fn sentences(sentences: &[&str]) -> String {
 /// The directions of bidirectional cells; `None` without one.
 pub fn ways(results: &StudyResults) -> Option<Table> {
     let row = |cell: &CellResult| {
-        let fields = [names::cell(&cell.levels)].into_iter().chain(ways::fields(cell));
+        let fields = [labels::cell(&cell.levels)].into_iter().chain(directions::fields(cell));
         TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
     };
-    let rows: Vec<TableRow> = ways::all(results).map(row).collect();
-    let titles = ways::TITLES.map(|title| column(&words::capitalised(title), "number"));
-    let notes = ways::notes(results).into_iter();
+    let rows: Vec<TableRow> = directions::all(results).map(row).collect();
+    let titles = directions::TITLES.map(|title| column(&words::capitalised(title), "number"));
+    let notes = directions::notes(results).into_iter();
     (!rows.is_empty()).then(|| Table {
         title: "Each direction of bidirectional cells".to_owned(),
         columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
@@ -401,7 +401,7 @@ pub fn ways(results: &StudyResults) -> Option<Table> {
 pub fn equal_mix(results: &StudyResults) -> Option<Table> {
     let heads = ["At own mix", "At equal mix"];
     let title = "Changes in service demand at equal mix of directions";
-    beside_raw(results, title, heads, ways::WITH_EQUAL_MIX, |effect| effect.equal_mix)
+    beside_raw(results, title, heads, directions::WITH_EQUAL_MIX, |effect| effect.equal_mix)
 }
 
 /// Changes in service demand without the driver's part; `None` without one.
@@ -421,7 +421,7 @@ fn beside_raw(
 ) -> Option<Table> {
     let row = |(index, effect): (usize, &Effect)| {
         let (raw, other) = (number::change(&effect.ratio), number::change(&other(effect)?));
-        let name = [step(effect), names::cell(&effect.at)].join(", ");
+        let name = [step(effect), labels::cell(&effect.at)].join(", ");
         let fields = [effect_name(index), name, raw.mean, other.mean];
         let mut fields: Vec<Field> = fields.into_iter().map(Field::of).collect();
         fields.push(Field::or_absent(other.ends));
@@ -445,7 +445,7 @@ fn beside_raw(
 /// The workloads of mixes; `None` without a mix.
 pub fn mix(results: &StudyResults) -> Option<Table> {
     let row = |(cell, figures): (&CellResult, &linkrate_study::results::MixFigures)| {
-        let fields = [names::cell(&cell.levels)].into_iter().chain(mix::fields(figures));
+        let fields = [labels::cell(&cell.levels)].into_iter().chain(mix::fields(figures));
         TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
     };
     let rows: Vec<TableRow> = mix::all(results).map(row).collect();
@@ -509,14 +509,14 @@ fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) ->
     rows.push(row("busy, by the meter", &|a| Some(percentage(a.meter_percent))));
     rows.push(row("samples a run", &|a| Some(number::grouped(a.samples.round()))));
     let mut columns = vec![column("Category", "name")];
-    columns.extend(cells.iter().map(|(cell, _)| column(&names::cell(&cell.levels), "number")));
+    columns.extend(cells.iter().map(|(cell, _)| column(&labels::cell(&cell.levels), "number")));
     let mut unknown: Vec<String> = Vec::new();
     for (symbol, percent) in
         cells.iter().flat_map(|(_, attribution)| attribution.unknown.iter().take(3))
     {
-        let told = format!("{symbol} ({percent:.1} %)");
-        if !unknown.contains(&told) {
-            unknown.push(told);
+        let reported = format!("{symbol} ({percent:.1} %)");
+        if !unknown.contains(&reported) {
+            unknown.push(reported);
         }
     }
     let unknown = match unknown.is_empty() {
@@ -627,7 +627,7 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
             continue;
         }
         let row = |cell: &CellResult| {
-            let mut fields = vec![Field::of(names::cell(&cell.levels))];
+            let mut fields = vec![Field::of(labels::cell(&cell.levels))];
             fields.extend(varying.iter().map(|(_, proof)| Field::or_absent(proof(cell))));
             TableRow { id: String::new(), fields }
         };
@@ -732,7 +732,7 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
     let levels = results.cell_of(run).map(|cell| &cell.levels);
     let cell = match (run.cell, levels) {
         (None, _) => "idle".to_owned(),
-        (Some(index), levels) => levels.map_or_else(|| format!("cell {index}"), names::cell),
+        (Some(index), levels) => levels.map_or_else(|| format!("cell {index}"), labels::cell),
     };
     let cell = if results.is_aa(run) { format!("{cell} (A/A)") } else { cell };
     let block = match run.imported() {

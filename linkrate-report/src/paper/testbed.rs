@@ -16,9 +16,9 @@ use crate::words::{self, count};
 const TEMPLATE: &str = include_str!("../../templates/testbed.svg");
 
 /// Most rows of ports or clients that are drawn one by one.
-const MOST_ROWS: u32 = 8;
+const MAX_ROWS: u32 = 8;
 /// Most characters of a client's name that fit.
-const LONGEST_END: usize = 15;
+const MAX_END: usize = 15;
 /// Height of a row.
 const ROW: u32 = 40;
 
@@ -78,12 +78,12 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let mut adapters = Vec::new();
     let mut wires = Vec::new();
     let mut y = 92;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     match &testbed.adapter {
         // drawn below: it has no cards
         Adapter::Interfaces(_) | Adapter::Unknown => {}
         Adapter::Veth => {
-            let rows = testbed.clients.clamp(1, MOST_ROWS);
+            let rows = testbed.clients.clamp(1, MAX_ROWS);
             for row in 0..rows {
                 let rest = row + 1 == rows && testbed.clients > rows;
                 let clients = match rest {
@@ -94,7 +94,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
                 wires.push(Wire { y, port, rate, switch: false, clients });
                 y += ROW;
             }
-            told.push(format!(
+            reported.push(format!(
                 "A system under test and {}, each joined by a veth pair, which has no link rate.",
                 count(testbed.clients as usize, "client")
             ));
@@ -104,7 +104,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
             let rate = model
                 .rate
                 .map_or_else(String::new, |rate| number::published(rate.0, Unit::BitsPerSecond));
-            let shown = testbed.ports.clamp(1, MOST_ROWS);
+            let shown = testbed.ports.clamp(1, MAX_ROWS);
             let per_card = model.ports.max(1);
             for port in 0..shown {
                 if port % per_card == 0 {
@@ -135,7 +135,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
             }
             let cards = count(testbed.ports.div_ceil(per_card) as usize, "virtual adapter");
             let each = if rate.is_empty() { String::new() } else { format!(" of {rate}") };
-            told.push(format!(
+            reported.push(format!(
                 "A system under test with {cards} of the model {} ({}), {}{each}, and {} behind each \
                  port{}.",
                 model.name,
@@ -154,14 +154,14 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
                 .filter(|rate| rate.starts_with(char::is_numeric))
                 .unwrap_or_default()
         };
-        let shown = existing.names.len().min(MOST_ROWS as usize);
+        let shown = existing.names.len().min(MAX_ROWS as usize);
         for (index, name) in existing.names.iter().enumerate().take(shown) {
             let ends: Vec<String> = existing
                 .clients
                 .iter()
                 .skip(index * per_port)
                 .take(per_port)
-                .map(|end| end.name().chars().take(LONGEST_END).collect())
+                .map(|end| end.name().chars().take(MAX_END).collect())
                 .collect();
             let clients = match ends.as_slice() {
                 [one] => one.clone(),
@@ -185,7 +185,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
             true => "separate machines",
             false => "network namespaces of the same machine",
         };
-        told.push(format!(
+        reported.push(format!(
             "The system under test is an existing host with {}. Clients are {}, in {whose}.",
             interfaces.collect::<Vec<_>>().join(", "),
             ends.join(", ")
@@ -193,17 +193,17 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         for (number, name) in (1..).zip(&existing.names) {
             let aggregate = fact(&format!("port-{number}-aggregate"));
             if !aggregate.is_empty() {
-                told.push(format!("{name} is an aggregate of the host: {aggregate}."));
+                reported.push(format!("{name} is an aggregate of the host: {aggregate}."));
             }
         }
     }
     if let Adapter::Model(model) = &testbed.adapter {
-        told.extend(model.bus.map(|bus| {
+        reported.extend(model.bus.map(|bus| {
             let bus = number::published(bus.0, Unit::BitsPerSecond);
             format!("Each adapter's bus carries {bus}, both directions together.")
         }));
     }
-    told.extend(testbed.others.iter().map(|other| {
+    reported.extend(testbed.others.iter().map(|other| {
         let rate = other.rate.map(|rate| number::published(rate.0, Unit::BitsPerSecond));
         let rate = rate.map_or_else(String::new, |rate| format!(" of {rate}"));
         format!(
@@ -211,7 +211,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
             other.name, other.title
         )
     }));
-    told.extend(words::scaled(results).map(|scaled| words::capitalised(&scaled) + "."));
+    reported.extend(words::scaled(results).map(|scaled| words::capitalised(&scaled) + "."));
     let height = y + 6;
     let draw = |width: u32| -> Result<Svg, ReportError> {
         let sut = if width > 500 { 260 } else { 128 };
@@ -229,9 +229,9 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         };
         Ok(Svg { svg: super::render("testbed.svg", TEMPLATE, &scene)?, width, height })
     };
-    let told = told.join(" ");
+    let reported = reported.join(" ");
     let description = format!(
-        "{told} The system under test has {}, the clients have {}.",
+        "{reported} The system under test has {}, the clients have {}.",
         fact_or(&sut_cpus, "CPUs that are not known"),
         fact_or(&client_cpus, "CPUs that are not known"),
     );
@@ -244,7 +244,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     Ok(Some(Figure {
         number: 0,
         title: "The testbed".to_owned(),
-        note: told,
+        note: reported,
         panels: vec![picture],
     }))
 }

@@ -1,7 +1,7 @@
 //! Where a larger window stops to help.
 
 use linkrate_study::analysis::knee::Knee;
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 use linkrate_terms::ByteSize;
 
@@ -22,7 +22,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
         // three digits: the sizes between two levels are not known any better
         let fills = ByteSize((knee.fills as f64 / 1024.0).round() as u64 * 1024);
         let fields = [
-            names::cell(&knee.at),
+            labels::cell(&knee.at),
             knee.smallest.to_string(),
             number::duration(knee.round_trip.as_nanos() as f64),
             fills.to_string(),

@@ -3,8 +3,8 @@
 //! Title and testbed; at most three sentences; one table in which the compared levels stand side by side; at most four
 //! lines on how far to trust it; where the rest is. [`super::details`] has the rest.
 
+use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
-use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
@@ -17,13 +17,13 @@ use crate::number;
 use crate::words::{self, marks};
 
 /// Most sentences.
-const MOST_SENTENCES: usize = 3;
+const MAX_SENTENCES: usize = 3;
 /// Of a study with few cells, whose table says the rest.
 const FEW_SENTENCES: usize = 2;
 /// Most cells that have a row each, with all that is known of them.
-const MOST_CELLS: usize = 8;
+const MAX_CELLS: usize = 8;
 /// Most rows of a table that compares.
-const MOST_ROWS: usize = 12;
+const MAX_ROWS: usize = 12;
 /// What a level without its cell has.
 const NONE: &str = number::ABSENT;
 /// Columns, where a terminal is wider: lines that the eye follows.
@@ -147,7 +147,7 @@ impl<'r> Grid<'r> {
         let texts: Vec<String> = same
             .map(|(name, level)| match name.as_str() {
                 PART => level.to_string(),
-                name => names::level(name, level),
+                name => labels::level(name, level),
             })
             .collect();
         texts.join(", ")
@@ -170,8 +170,8 @@ impl Page<'_> {
 
     /// What the study shows.
     fn sentences(&self) -> String {
-        let few = self.results.cells.len() <= MOST_CELLS;
-        let most = if few { FEW_SENTENCES } else { MOST_SENTENCES };
+        let few = self.results.cells.len() <= MAX_CELLS;
+        let most = if few { FEW_SENTENCES } else { MAX_SENTENCES };
         let sentences = sentences::of(self.results, most).into_iter();
         let lines = sentences.flat_map(|one| self.filled(&clean(&one), INDENT, "    "));
         lines.collect::<Vec<_>>().join("\n")
@@ -207,7 +207,7 @@ impl Page<'_> {
         let grids = Grid::all(self.results);
         let cells: usize = grids.iter().map(|grid| grid.cells().count()).sum();
         let tables = grids.iter().map(|grid| {
-            let table = match cells <= MOST_CELLS {
+            let table = match cells <= MAX_CELLS {
                 true => self.by_cell(grid),
                 false => self.side_by_side(grid).unwrap_or_else(|| self.steps(grid, grids.len())),
             };
@@ -250,8 +250,8 @@ impl Page<'_> {
                 }
             };
         let mut columns = self.places(grid, rows.iter().map(|(row, ..)| *row));
-        let name = |level: &Level| names::short_level(grid.factor, level);
-        columns.push(column(&names::factor(grid.factor), false, &|_, index, _| {
+        let name = |level: &Level| labels::short_level(grid.factor, level);
+        columns.push(column(&labels::factor(grid.factor), false, &|_, index, _| {
             name(grid.levels[index])
         }));
         let is_transactional = grid.cells().any(CellResult::is_transactional);
@@ -291,7 +291,7 @@ impl Page<'_> {
 
     /// A row for each combination of the other factors, with the levels beside each other; `None` where that is too wide.
     fn side_by_side(&self, grid: &Grid<'_>) -> Option<String> {
-        if grid.rows.len() > MOST_ROWS || grid.cells().any(CellResult::is_transactional) {
+        if grid.rows.len() > MAX_ROWS || grid.cells().any(CellResult::is_transactional) {
             return None;
         }
         let mut columns = self.places(grid, grid.rows.iter());
@@ -300,7 +300,7 @@ impl Page<'_> {
                 let above = if index == 0 { title } else { "" };
                 let cells = grid.rows.iter().map(|row| row.cells[index]);
                 columns.push(Column {
-                    header: format!("{above}\n{}", names::short_level(grid.factor, level)),
+                    header: format!("{above}\n{}", labels::short_level(grid.factor, level)),
                     right: true,
                     fields: cells.map(|cell| cell.map_or_else(|| NONE.to_owned(), field)).collect(),
                 });
@@ -332,7 +332,8 @@ impl Page<'_> {
             columns.push(Column { header: "\nmax.".to_owned(), right: true, fields: limits });
         }
         let last = grid.levels.len().checked_sub(1).filter(|last| *last > 0)?;
-        let [from, to] = [0, last].map(|index| names::short_level(grid.factor, grid.levels[index]));
+        let [from, to] =
+            [0, last].map(|index| labels::short_level(grid.factor, grid.levels[index]));
         let changes =
             grid.rows.iter().map(|row| self.change(grid, row, last, Measure::ServiceDemand));
         let changes = Column {
@@ -351,7 +352,7 @@ impl Page<'_> {
 
     /// A row for each step from the first level to another one.
     fn steps(&self, grid: &Grid<'_>, parts: usize) -> String {
-        let most = (MOST_ROWS / parts.max(1)).max(3);
+        let most = (MAX_ROWS / parts.max(1)).max(3);
         let mut steps: Vec<(&Row<'_>, usize)> = Vec::new();
         for row in &grid.rows {
             let levels = 1..row.cells.len();
@@ -361,7 +362,7 @@ impl Page<'_> {
         }
         let hidden = steps.len().saturating_sub(most);
         steps.truncate(most);
-        let first = grid.levels.first().map(|level| names::short_level(grid.factor, level));
+        let first = grid.levels.first().map(|level| labels::short_level(grid.factor, level));
         let column =
             |header: &str, right: bool, field: &dyn Fn(&Row<'_>, usize) -> String| Column {
                 header: header.to_owned(),
@@ -369,9 +370,9 @@ impl Page<'_> {
                 fields: steps.iter().map(|(row, index)| clean(&field(row, *index))).collect(),
             };
         let mut columns = self.places(grid, steps.iter().map(|(row, _)| *row));
-        let header = format!("{}, vs {}", names::factor(grid.factor), first.unwrap_or_default());
+        let header = format!("{}, vs {}", labels::factor(grid.factor), first.unwrap_or_default());
         columns.push(column(&header, false, &|_, index| {
-            names::short_level(grid.factor, grid.levels[index])
+            labels::short_level(grid.factor, grid.levels[index])
         }));
         columns.push(column("service demand", false, &|row, index| {
             self.change(grid, row, index, Measure::ServiceDemand)
@@ -412,7 +413,7 @@ impl Page<'_> {
         let column = |name: &str| {
             let mut last = String::new();
             let fields = rows.clone().map(|row| {
-                let level = row.at.get(name).map(|level| names::short_level(name, level));
+                let level = row.at.get(name).map(|level| labels::short_level(name, level));
                 let level = clean(&level.unwrap_or_default());
                 if level == last {
                     return String::new();
@@ -420,7 +421,7 @@ impl Page<'_> {
                 last.clone_from(&level);
                 level
             });
-            Column { header: names::factor(name), right: false, fields: fields.collect() }
+            Column { header: labels::factor(name), right: false, fields: fields.collect() }
         };
         grid.varied().into_iter().map(column).collect()
     }

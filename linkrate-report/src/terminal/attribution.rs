@@ -1,15 +1,15 @@
-//! Where the CPU time went, for a person at a terminal.
+//! Where the CPU time went, for a user at a terminal.
 
 use linkrate_study::results::{Attribution, CategoryShare, CellResult};
 
 use super::{GAP, Page, clean, shape};
 
 /// Below this many per cent in every cell, a category is not worth a row.
-const WORTH_A_ROW: f64 = 0.05;
+const MIN_ROW_SHARE: f64 = 0.05;
 /// Below this many per cent it is not worth a word in a list.
 const WORTH_A_WORD: f64 = 0.5;
 /// More cells than this are no columns to compare at a glance.
-const MOST_COLUMNS: usize = 8;
+const MAX_COLUMNS: usize = 8;
 
 impl Page<'_> {
     /// Shares by category: a column for each cell where they fit, else a list for each cell.
@@ -28,8 +28,7 @@ impl Page<'_> {
         let wide = titles.unwrap_or(0).max(HEADER.len()) + GAP;
         let width =
             wide + names.iter().map(|name| name.chars().count().max(6) + GAP).sum::<usize>();
-        let as_columns =
-            cells.len() <= MOST_COLUMNS && width <= usize::from(self.paper.width) + GAP;
+        let as_columns = cells.len() <= MAX_COLUMNS && width <= usize::from(self.paper.width) + GAP;
         Some(if as_columns { self.columns_of(&cells, names) } else { self.lists_of(&cells, names) })
     }
 
@@ -42,7 +41,7 @@ impl Page<'_> {
             let of = |(_, attribution): &(&CellResult, &Attribution)| {
                 attribution.shares.get(row).map_or(0.0, |share| share.percent)
             };
-            if cells.iter().map(of).any(|percent| percent >= WORTH_A_ROW) {
+            if cells.iter().map(of).any(|percent| percent >= MIN_ROW_SHARE) {
                 let fields = cells.iter().map(|cell| one_decimal(of(cell)));
                 table.add_row([clean(&share.title)].into_iter().chain(fields));
             }

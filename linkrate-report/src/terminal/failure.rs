@@ -1,4 +1,4 @@
-//! What a failure cost, for a person at a terminal.
+//! What a failure cost, for a user at a terminal.
 
 use super::{Column, GAP, Page, clean, total};
 use crate::words::failure::{COLUMNS, Figure, cells};

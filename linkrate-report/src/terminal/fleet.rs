@@ -1,4 +1,4 @@
-//! Matrices of a fleet, for a person at a terminal.
+//! Matrices of a fleet, for a user at a terminal.
 
 use linkrate_study::fleet::results::{FleetCell, FleetResults};
 
@@ -25,7 +25,7 @@ impl Page<'_> {
             let said = fleet::sentences(of, cell);
             sections.push(said.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n"));
         }
-        sections.extend(fleet::replaced(of).map(|told| clean(&told)));
+        sections.extend(fleet::replaced(of).map(|reported| clean(&reported)));
         let failures = of.failures.iter().map(|failure| format!("failed: {}", clean(failure)));
         sections.push(failures.collect::<Vec<_>>().join("\n"));
         sections.retain(|section| !section.is_empty());

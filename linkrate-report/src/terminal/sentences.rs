@@ -1,8 +1,8 @@
 //! What a study found, in a sentence for each level that is compared: over all combinations of the other factors.
 
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_study::labels;
 use linkrate_study::levels::Level;
-use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure};
 use linkrate_study::results::{Effect, StudyResults};
 use linkrate_study::study::PART;
@@ -16,7 +16,7 @@ const TOLD: [Measure; 3] = [Measure::ServiceDemand, Measure::Throughput, Measure
 /// At most so many sentences.
 pub fn of(results: &StudyResults, most: usize) -> Vec<String> {
     let mut found = Vec::new();
-    // failures and hand-overs have an answer of their own
+    // failures and connection offloads have an answer of their own
     if results.worth.is_some() || results.cells.iter().any(|cell| cell.failure.is_some()) {
         found.extend(highlights::all(results).into_iter().take(1).map(|one| one.text));
     }
@@ -40,9 +40,7 @@ fn steps(results: &StudyResults) -> Vec<String> {
     let mut by_part: Vec<Vec<String>> = Vec::new();
     for (part, factor) in &parts {
         let of_factor = |effect: &&Effect| {
-            effect.factor == *factor
-                && effect.at.get(PART) == *part
-                && effect.pairs >= FEWEST_TO_CLAIM
+            effect.factor == *factor && effect.at.get(PART) == *part && effect.pairs >= MIN_TO_CLAIM
         };
         let effects: Vec<&Effect> = results.effects.iter().filter(of_factor).collect();
         let Some(first) = effects.first().map(|effect| &effect.from) else { continue };
@@ -53,10 +51,10 @@ fn steps(results: &StudyResults) -> Vec<String> {
             }
         }
         // of a scale its end says most
-        let number = levels.iter().all(|level| names::number(level).is_some());
-        let told = if number { &levels[levels.len().saturating_sub(1)..] } else { &levels[..] };
+        let number = levels.iter().all(|level| labels::number(level).is_some());
+        let reported = if number { &levels[levels.len().saturating_sub(1)..] } else { &levels[..] };
         let place = part.filter(|_| parts.len() > 1).map(ToString::to_string);
-        let sentences = told.iter().rev().map(|to| {
+        let sentences = reported.iter().rev().map(|to| {
             let between = |effect: &&&Effect| effect.from == *first && effect.to == **to;
             let some: Vec<&Effect> = effects.iter().filter(between).copied().collect();
             sentence(results, factor, (first, to), &some, place.as_deref())
@@ -76,7 +74,7 @@ fn sentence(
     effects: &[&Effect],
     place: Option<&str>,
 ) -> String {
-    let subject = names::subject(factor, from, to);
+    let subject = labels::subject(factor, from, to);
     let clauses = TOLD.into_iter().filter_map(|measure| {
         let of = |effect: &&&Effect| effect.measure == measure && effect.same_as.is_none();
         let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();

@@ -43,12 +43,12 @@ pub struct Line {
     pub course: String,
     /// The figure of the newest set.
     pub newest: String,
-    pub changes: Vec<Told>,
+    pub changes: Vec<ReportedChange>,
 }
 
 /// A change of the level.
 #[derive(Debug, Serialize)]
-pub struct Told {
+pub struct ReportedChange {
     /// `▼ −10 % (−11 to −9 %) since tso-20261121-1512`.
     pub told: String,
     /// Whether it stands out.
@@ -147,7 +147,7 @@ fn groups(trend: &StudyTrend, all: &[Series]) -> Vec<Group> {
                 || number::ABSENT.to_owned(),
                 |point| printed(series.unit, &Interval { low: None, high: None, ..point.interval }),
             ),
-            changes: series.changes.iter().map(|change| told(trend, change)).collect(),
+            changes: series.changes.iter().map(|change| reported(trend, change)).collect(),
         })
     };
     let groups = by_measure(all, line).unwrap_or_default();
@@ -179,7 +179,7 @@ fn course(series: &Series) -> String {
     shown.iter().map(|point| point.map_or(GAP, |point| bar(point.interval.mean))).collect()
 }
 
-fn told(trend: &StudyTrend, change: &LevelChange) -> Told {
+fn reported(trend: &StudyTrend, change: &LevelChange) -> ReportedChange {
     let mark = match change.finding {
         Turn::Worse => "▼",
         Turn::Better => "▲",
@@ -188,7 +188,7 @@ fn told(trend: &StudyTrend, change: &LevelChange) -> Told {
     let found = number::change(&change.ratio);
     let ends = found.ends.map_or(String::new(), |ends| format!(" ({ends})"));
     let since = trend.sets.get(change.set).map_or("", |set| &set.summary.results);
-    Told {
+    ReportedChange {
         told: format!("{mark} {}{ends} since {since}", found.mean),
         bold: change.finding == Turn::Worse,
     }
@@ -294,7 +294,7 @@ fn picture(trend: &StudyTrend, series: &Series) -> Result<Picture, ReportError> 
         points,
     };
     let changes: Vec<String> =
-        series.changes.iter().map(|change| told(trend, change).told).collect();
+        series.changes.iter().map(|change| reported(trend, change).told).collect();
     let changes =
         if changes.is_empty() { "no change shown".to_owned() } else { changes.join("; ") };
     let figures: Vec<String> = trend

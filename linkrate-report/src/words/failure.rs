@@ -1,7 +1,7 @@
 //! What a failure cost, in words.
 
 use linkrate_study::analysis::failure::{FailureFigures, Moment};
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Quantity};
 use linkrate_study::results::{CellResult, StudyResults};
 
@@ -61,7 +61,7 @@ pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
     let bytes = cells.iter().fold(0_u64, |sum, (_, of)| sum.saturating_add(of.verified_bytes));
     let overtaken = cells.iter().filter_map(|(cell, of)| {
         let overtaken = of.frames_reordered?;
-        let name = names::cell(&cell.levels);
+        let name = labels::cell(&cell.levels);
         let margin = number::margin(&overtaken).map(|margin| format!(" {margin}"));
         let figure = number::significant(overtaken.interval.mean, 3) + &margin.unwrap_or_default();
         (overtaken.interval.mean > 0.0).then(|| format!("{name}: {figure}"))

@@ -4,7 +4,7 @@ use linkrate_stats::trend::median;
 use linkrate_study::fleet::Hub;
 use linkrate_study::fleet::hubs::HubResult;
 use linkrate_study::fleet::results::{FleetCell, FleetResults, PairResult};
-use linkrate_study::names;
+use linkrate_study::labels;
 use linkrate_terms::clean;
 
 use crate::number::{self, Scale};
@@ -27,11 +27,11 @@ const TOLD: usize = 8;
 
 /// The nodes that took the places of others, in a sentence.
 pub fn replaced(of: &FleetResults) -> Option<String> {
-    let told = of.replaced.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>().join("; ");
+    let reported = of.replaced.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>().join("; ");
     match of.replaced.len() {
         0 => None,
-        1..=TOLD => Some(format!("Other nodes: {told}.")),
-        all => Some(format!("Other nodes: {told}; and {} more changes.", all - TOLD)),
+        1..=TOLD => Some(format!("Other nodes: {reported}.")),
+        all => Some(format!("Other nodes: {reported}; and {} more changes.", all - TOLD)),
     }
 }
 
@@ -126,7 +126,7 @@ pub fn title(of: &FleetResults, cell: &FleetCell, figure: Figure, scale: &Scale)
     let name = figure.name(cell);
     let at = match of.cells.len() {
         1 => String::new(),
-        _ => format!(", {}", names::cell(&cell.levels)),
+        _ => format!(", {}", labels::cell(&cell.levels)),
     };
     format!("{}{} of each pair{at}, {}", name[..1].to_uppercase(), &name[1..], scale.unit)
 }
@@ -170,7 +170,7 @@ fn together(of: &FleetResults, cell: &FleetCell, hub: &HubResult) -> String {
 pub fn sentences(of: &FleetResults, cell: &FleetCell) -> Vec<String> {
     let at = match of.cells.len() {
         1 => String::new(),
-        _ => format!(" ({})", names::cell(&cell.levels)),
+        _ => format!(" ({})", labels::cell(&cell.levels)),
     };
     let mut said: Vec<String> =
         cell.hubs.iter().map(|hub| format!("{}{at}", together(of, cell, hub))).collect();

@@ -1,6 +1,6 @@
 //! Marks of figures: the basis of published ones, and whether the adapter was what limited a cell.
 
-use linkrate_study::analysis::worth;
+use linkrate_study::analysis::payback;
 use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Quantity;
@@ -15,7 +15,7 @@ pub fn of(results: &StudyResults, published: &PublishedResult) -> String {
         Basis::Derived => " (derived)".to_owned(),
         Basis::Parameter => " (parameter)".to_owned(),
     };
-    if published.factor.as_deref() == Some(worth::FACTOR) {
+    if published.factor.as_deref() == Some(payback::FACTOR) {
         marks.push_str(&format!(" ({ONE_SIDE})"));
     }
     if published.left_out > 0 {
@@ -33,7 +33,8 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let derived = ("derived", "computed from figures that the paper prints".to_owned());
     let parameter =
         ("parameter", "used to calibrate the model: no independent evidence".to_owned());
-    let one_side = results.published.iter().any(|one| one.factor.as_deref() == Some(worth::FACTOR));
+    let one_side =
+        results.published.iter().any(|one| one.factor.as_deref() == Some(payback::FACTOR));
     let one_side = one_side.then(|| {
         let meaning = "an emulated driver, whose system calls no real adapter needs, is in the cost without TOE alone";
         (ONE_SIDE, meaning.to_owned())

@@ -214,7 +214,7 @@ fn a_printed_page_cuts_neither_figures_nor_rows() {
     };
     let pages = Pages::write();
     browser.set(1280, "dark", "");
-    // as many as a person would hand out; a page more or less comes of other fonts
+    // as many as a user would hand out; a page more or less comes of other fonts
     for (name, expected) in
         [("tso", 8..=16), ("ten-gigabit", 11..=20), ("message-size", 6..=10), ("single", 2..=3)]
     {

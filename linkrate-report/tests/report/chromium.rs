@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// Names under which distributions have it.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
 pub struct Browser {
@@ -116,7 +116,7 @@ impl Browser {
     }
 
     fn wait(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let message = self.messages.recv_timeout(left).expect("chromium does not answer");

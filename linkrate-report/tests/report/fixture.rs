@@ -26,7 +26,7 @@ use linkrate_study::results::{
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
-use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
+use linkrate_study::verdict::{Bound, CpuShare, FlowDirection, Judged, Verdict};
 use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
 use linkrate_terms::latency::{LatencyFigures, LatencyIntervals};
 use linkrate_terms::measurement::{
@@ -77,8 +77,8 @@ fn share(percent: f64) -> CpuShare {
 }
 
 /// What bound each direction of a cell on links without a rate.
-pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
-    let judged = |(direction, bound): &(Option<OneWay>, Bound)| Judged {
+pub fn verdict(bounds: &[(Option<FlowDirection>, Bound)]) -> Verdict {
+    let judged = |(direction, bound): &(Option<FlowDirection>, Bound)| Judged {
         direction: *direction,
         bound: bound.clone(),
         link_percent: None,
@@ -294,10 +294,10 @@ pub fn stream() -> StudyResults {
             ),
             shared_cpus: Some(false),
             verdict: match index % 2 {
-                0 => verdict(&[(Some(OneWay::Transmit), bound)]),
+                0 => verdict(&[(Some(FlowDirection::Transmit), bound)]),
                 _ => verdict(&[
-                    (Some(OneWay::Transmit), bound.clone()),
-                    (Some(OneWay::Receive), bound),
+                    (Some(FlowDirection::Transmit), bound.clone()),
+                    (Some(FlowDirection::Receive), bound),
                 ]),
             },
             attribution: None,
@@ -532,7 +532,7 @@ pub fn line(parts: &[(&str, f64)], at_most: f64) -> LineTax {
     let part =
         |(name, percent): &(&str, f64)| LinePart { name: (*name).to_owned(), percent: *percent };
     LineTax {
-        direction: OneWay::Transmit,
+        direction: FlowDirection::Transmit,
         parts: parts.iter().map(part).collect(),
         payload_percent_at_most: Some(at_most),
     }
@@ -664,7 +664,7 @@ pub fn adapter() -> StudyResults {
     }
     results.cells[0].predicted = vec![
         Predicted {
-            direction: OneWay::Transmit,
+            direction: FlowDirection::Transmit,
             balance: "port".to_owned(),
             ports: vec![port(5.4, 61.0, 58.5), port(2.6, 39.0, 41.5)],
             limit: Some(Quantity {
@@ -674,7 +674,7 @@ pub fn adapter() -> StudyResults {
             unpredictable: None,
         },
         Predicted {
-            direction: OneWay::Receive,
+            direction: FlowDirection::Receive,
             balance: "round-robin".to_owned(),
             ports: vec![none.clone(), none],
             limit: None,

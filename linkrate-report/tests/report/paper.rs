@@ -126,10 +126,10 @@ fn the_cell_tax_is_drawn_where_there_are_cells() {
     let cells = Paper::new(&results).unwrap();
     assert!(cells.evidence.iter().all(|table| table.table.title != title));
     let [figure] = &cells.line_figures[..] else { panic!("one figure") };
-    let told = &figure.panels[0].description;
+    let reported = &figure.panels[0].description;
     let expected = "payload 60.0 %, TCP/IP headers 0.4 %, link headers 0.1 %, \
                     AAL5 padding and trailer 0.3 %, cell headers 6.3 %, SONET 3.7 %, idle 29.2 %";
-    assert!(told.contains(expected), "{told}");
+    assert!(reported.contains(expected), "{reported}");
     let table = cells.line.unwrap().table;
     let row: Vec<&str> = table.rows[0].fields.iter().map(|field| field.text.as_str()).collect();
     let shares = ["60.0 %", "0.4 %", "0.1 %", "–", "0.3 %", "6.3 %", "3.7 %", "29.2 %", "86.4 %"];
@@ -198,8 +198,9 @@ fn says_that_nothing_is_claimed() {
     );
     let mut results = fixture::stream();
     results.effects[6].ratio.mean = 1.5;
-    let told = Paper::new(&results).unwrap();
-    let both = told.highlights.iter().find(|said| said.text.contains("service demand")).unwrap();
+    let reported = Paper::new(&results).unwrap();
+    let both =
+        reported.highlights.iter().find(|said| said.text.contains("service demand")).unwrap();
     assert!(both.text.contains("raises transmit service demand by 50 %"), "{}", both.text);
 }
 

@@ -10,9 +10,9 @@ use linkrate_study::analysis::knee::Knee;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    Aa, AaRatio, Attribution, CategoryShare, ImportedRun, MixFigures, StudyResults, WayRate,
+    Aa, AaRatio, Attribution, CategoryShare, DirectionRate, ImportedRun, MixFigures, StudyResults,
 };
-use linkrate_study::verdict::{Missing, OneWay};
+use linkrate_study::verdict::{FlowDirection, Missing};
 use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::workload::Loop;
 use serde_json::{Value, json};
@@ -28,9 +28,10 @@ fn every_fixture() -> Vec<StudyResults> {
     disturbed.service_demand_with_others = Some(2.1);
     let way = |direction, rate| {
         let interval = Interval { mean: rate, low: None, high: None };
-        WayRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } }
+        DirectionRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } }
     };
-    profiled.cells[0].ways = vec![way(OneWay::Transmit, 4.3e8), way(OneWay::Receive, 5.1e8)];
+    profiled.cells[0].ways =
+        vec![way(FlowDirection::Transmit, 4.3e8), way(FlowDirection::Receive, 5.1e8)];
     profiled.cells[0].verdict.ways[0].missing = vec![Missing::Resent(0.3), Missing::Unknown];
     profiled.effects[0].without_driver = Some(Interval { mean: 0.6, low: None, high: None });
     profiled.effects[0].equal_mix = Some(Interval { mean: 0.8, low: Some(0.79), high: Some(0.81) });
@@ -56,7 +57,7 @@ fn every_fixture() -> Vec<StudyResults> {
         fills: 20_151,
         reached: Some(text("32 KiB")),
     }];
-    profiled.worth = Some(super::worth::figures());
+    profiled.worth = Some(super::payback::figures());
     let mut transfers = fixture::stream();
     let sysctl = ("net.ipv4.tcp_rmem".to_owned(), "4096 131072 6291456".to_owned());
     transfers.facts.sysctls.extend([sysctl]);

@@ -63,14 +63,14 @@ fn studies(
                 runs.push(scatter.run(&mut simulator, *deviation));
             }
             let so_far = runs[0].len() as u32;
-            // before the first look it goes on whatever the figures are
+            // before the first look it continues whatever the figures are
             if so_far < rule.first_look() {
                 continue;
             }
-            let figures: Vec<Watched> = runs
+            let figures: Vec<StopInput> = runs
                 .iter()
                 .map(|runs| scatter.interval(runs, level(so_far)))
-                .map(|interval| Watched { name: String::new(), interval })
+                .map(|interval| StopInput { name: String::new(), interval })
                 .collect();
             let progress = Progress { blocks: so_far, elapsed: Duration::ZERO, block_time: None };
             if let Decision::Stop(_) = decide(rule, &progress, &figures) {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use crate::analysis::effects;
 use crate::analysis::measures::{RunsByCell, figure};
-use crate::analysis::unsure::{self, Reach};
-use crate::names;
+use crate::analysis::uncertainty::{self, Reach};
+use crate::labels;
 use crate::quantity::Measure;
 use crate::results::{Aa, AaRatio};
 use crate::store::StoredRun;
@@ -29,8 +29,8 @@ pub fn of(study: &Study, runs: &RunsByCell<'_>, level: f64) -> Option<Aa> {
             Some((Some(earlier.1), Some(later.1)))
         });
         let found = paired::ratio(pairs, level)?;
-        let unsure = cells.map(|cell| unsure::of_cell(runs, cell, *measure));
-        let ratio = Reach::of_ratio(unsure).widen(found.ratio);
+        let uncertainty = cells.map(|cell| uncertainty::of_cell(runs, cell, *measure));
+        let ratio = Reach::of_ratio(uncertainty).widen(found.ratio);
         Some(AaRatio { measure: *measure, ratio, blocks: found.pairs })
     });
     let ratios: Vec<AaRatio> = ratios.collect();
@@ -55,7 +55,7 @@ pub fn warning(found: &Aa, minimum: f64) -> Option<String> {
     (!beyond.is_empty()).then(|| {
         format!(
             "The same cell measured twice in each block differs by {} from the earlier run to the later. Effects of this size may be none of the levels.",
-            names::listed(&beyond)
+            labels::listed(&beyond)
         )
     })
 }

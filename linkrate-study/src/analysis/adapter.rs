@@ -9,7 +9,7 @@ use linkrate_terms::{Measurement, TestbedSpec};
 use crate::results::{AdapterFigures, PortFigures};
 use crate::store::StoredRun;
 use crate::study::Study;
-use crate::verdict::OneWay;
+use crate::verdict::FlowDirection;
 use linkrate_stats::sample::mean;
 
 /// The counters of a run's adapter.
@@ -51,22 +51,22 @@ pub fn bus_percent(adapter: &AdapterEvidence) -> Option<f64> {
 
 /// Share of time in which the links were occupied in one direction, mean over the ports; without a
 /// direction that of the busier one.
-pub fn link_percent(run: &Measurement, direction: Option<OneWay>) -> Option<f64> {
+pub fn link_percent(run: &Measurement, direction: Option<FlowDirection>) -> Option<f64> {
     let adapter = evidence(run)?;
     match direction {
-        Some(OneWay::Transmit) => tx_link_percent(adapter),
-        Some(OneWay::Receive) => rx_link_percent(adapter),
+        Some(FlowDirection::Transmit) => tx_link_percent(adapter),
+        Some(FlowDirection::Receive) => rx_link_percent(adapter),
         None => Some(tx_link_percent(adapter)?.max(rx_link_percent(adapter)?)),
     }
 }
 
 /// Share of time in which the link of each port was occupied in one direction, in the order of the
 /// ports; `None` where no adapter counted, or links have no rate.
-pub fn port_percents(run: &Measurement, direction: OneWay) -> Option<Vec<f64>> {
+pub fn port_percents(run: &Measurement, direction: FlowDirection) -> Option<Vec<f64>> {
     let ports = evidence(run)?.ports.iter();
     let percents = ports.map(|port| match direction {
-        OneWay::Transmit => port.tx_link_percent,
-        OneWay::Receive => port.rx_link_percent,
+        FlowDirection::Transmit => port.tx_link_percent,
+        FlowDirection::Receive => port.rx_link_percent,
     });
     percents.collect()
 }

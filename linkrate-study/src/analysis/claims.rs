@@ -14,13 +14,13 @@
 
 use serde::Serialize;
 
-use crate::analysis::unsure::Reach;
+use crate::analysis::uncertainty::Reach;
 use crate::quantity::Interval;
 use crate::results::Effect;
 use crate::study::{Family, PART};
 use linkrate_stats::independent::holm;
 use linkrate_stats::mean_test::MeanTest;
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
 
 /// The probabilities of a measured ratio under both hypotheses, wherever other programs ran.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -88,7 +88,7 @@ pub enum Shown {
 /// Says of each effect what is shown of it. `minimum` is a fraction, `level` that of the intervals.
 pub fn claim(effects: &mut [Effect], family: Family, minimum: f64, level: f64) {
     // what another effect says already is no question
-    let judged = |effect: &&mut Effect| effect.pairs >= FEWEST_TO_CLAIM && effect.same_as.is_none();
+    let judged = |effect: &&mut Effect| effect.pairs >= MIN_TO_CLAIM && effect.same_as.is_none();
     let mut families: Vec<(Option<String>, Vec<&mut Effect>)> = Vec::new();
     for (number, effect) in effects.iter_mut().filter(judged).enumerate() {
         let name = match family {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_until_there_is_a_claim_finds_more_of_what_does_not_exist() {
+    fn who_continues_until_there_is_a_claim_finds_more_of_what_does_not_exist() {
         let mistaken = claimed_at_a_look(6, 4000, &[10, 20]);
         let said = f64::from(GONE_ON_PERCENT) / 100.0;
         assert!((said - 0.01..said + 0.01).contains(&mistaken), "{mistaken}");

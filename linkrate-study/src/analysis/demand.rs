@@ -13,7 +13,7 @@ use linkrate_terms::Measurement;
 
 use super::effects::Comparison;
 use super::measures::RunsByCell;
-use super::unsure::{self, Reach};
+use super::uncertainty::{self, Reach};
 use super::{adapter, measures};
 use crate::quantity::{Interval, Measure};
 use crate::results::DemandParts;
@@ -137,20 +137,20 @@ pub fn without_driver(
         return None;
     }
     // the shares by which the rest may be too low and too high
-    let unsure = parts.each_ref().map(|parts| {
+    let uncertainty = parts.each_ref().map(|parts| {
         let sum = |of: fn(&Parts) -> f64| -> f64 { parts.values().map(of).sum() };
         let share =
             sum(|parts| parts.not_attributed + parts.rest() * parts.excess) / sum(Parts::rest);
-        // without a rest there is nothing to be unsure of
+        // without a rest there is nothing to be uncertain of
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     });
     let [from, to] = &parts;
     let pairs =
         from.iter().map(|(block, parts)| (Some(parts.rest()), to.get(block).map(Parts::rest)));
     let ratio = paired::ratio(pairs, level)?.ratio;
-    let others = cells.map(|cell| unsure::of_cell(runs, cell, Measure::ServiceDemand));
+    let others = cells.map(|cell| uncertainty::of_cell(runs, cell, Measure::ServiceDemand));
     let ratio = Reach::of_ratio(others).widen(ratio);
-    Some(Reach::of_change([unsure[0]; 2], [unsure[1]; 2]).widen(ratio))
+    Some(Reach::of_change([uncertainty[0]; 2], [uncertainty[1]; 2]).widen(ratio))
 }
 
 #[cfg(test)]
@@ -268,7 +268,7 @@ mod tests {
             }
         }
         let runs = RunsByCell::of(&study, &stored);
-        let found = super::super::ways::compare(comparison, &study, &runs, 0.95);
+        let found = super::super::directions::compare(comparison, &study, &runs, 0.95);
         let of = |measure| found.iter().find(|effect| effect.measure == measure).unwrap().clone();
         assert_eq!(of(Measure::Throughput).without_driver, None);
         let effect = of(Measure::ServiceDemand);
@@ -281,10 +281,12 @@ mod tests {
         let ratio = change([0.6, 0.0], [0.9, 0.0], true).unwrap();
         assert!((ratio.mean - 0.1 / 0.4).abs() < 1e-6, "{ratio:?}");
         // a twentieth of 0.4, and a tenth of 0.1
-        let unsure = change([0.6, 0.02], [0.9, 0.01], true).unwrap();
-        assert!((unsure.mean - ratio.mean).abs() < 1e-9, "{unsure:?}");
-        let (low, high) =
-            (unsure.low.unwrap() / ratio.low.unwrap(), unsure.high.unwrap() / ratio.high.unwrap());
+        let uncertainty = change([0.6, 0.02], [0.9, 0.01], true).unwrap();
+        assert!((uncertainty.mean - ratio.mean).abs() < 1e-9, "{uncertainty:?}");
+        let (low, high) = (
+            uncertainty.low.unwrap() / ratio.low.unwrap(),
+            uncertainty.high.unwrap() / ratio.high.unwrap(),
+        );
         assert!(
             (low - 0.9 / 1.05).abs() < 0.01 && (high - 1.1 / 0.95).abs() < 0.02,
             "{low} {high}"

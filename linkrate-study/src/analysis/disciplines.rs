@@ -7,7 +7,7 @@ use linkrate_terms::Measurement;
 use linkrate_terms::discipline::Discipline;
 
 use crate::results::DisciplineFigures;
-use crate::verdict::{DISCIPLINE_BOUND_PERCENT, DisciplineShare, OneWay};
+use crate::verdict::{DISCIPLINE_BOUND_PERCENT, DisciplineShare, FlowDirection};
 use linkrate_stats::sample::mean;
 
 /// The disciplines of one end in a run.
@@ -61,12 +61,15 @@ pub fn figures(runs: &[&Measurement], of: Of) -> Vec<DisciplineFigures> {
 
 /// The discipline that held packets back in each of these runs, of those through which traffic in this
 /// direction is sent. Transactions pass the disciplines of both ends.
-pub fn holding_back(runs: &[&Measurement], direction: Option<OneWay>) -> Option<DisciplineShare> {
+pub fn holding_back(
+    runs: &[&Measurement],
+    direction: Option<FlowDirection>,
+) -> Option<DisciplineShare> {
     let sut = || holding_back_of(runs, of_sut, in_run);
     let clients = || holding_back_of(runs, of_clients, in_all_clients);
     match direction {
-        Some(OneWay::Transmit) => sut(),
-        Some(OneWay::Receive) => clients(),
+        Some(FlowDirection::Transmit) => sut(),
+        Some(FlowDirection::Receive) => clients(),
         None => sut().or_else(clients),
     }
 }
@@ -147,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    const TRANSMIT: Option<OneWay> = Some(OneWay::Transmit);
+    const TRANSMIT: Option<FlowDirection> = Some(FlowDirection::Transmit);
     use crate::fixture;
 
     fn tbf(handle: &str, megabits: u64) -> Discipline {
@@ -234,13 +237,13 @@ mod tests {
             holding_back(&[&run], direction).map(|found| found.interface)
         };
         let both = [(0, tbf("1:", 496)), (1, tbf("1:", 498))];
-        assert_eq!(named(&both, Some(OneWay::Receive)).as_deref(), Some("client 1: eth0"));
+        assert_eq!(named(&both, Some(FlowDirection::Receive)).as_deref(), Some("client 1: eth0"));
         assert_eq!(named(&both, TRANSMIT).as_deref(), Some("eth0"));
         // another client is free to send
         let one = [(0, tbf("1:", 498)), (1, free.clone())];
-        assert_eq!(named(&one, Some(OneWay::Receive)), None);
-        assert_eq!(named(&[(0, free)], Some(OneWay::Receive)), None);
-        assert_eq!(named(&[], Some(OneWay::Receive)), None);
+        assert_eq!(named(&one, Some(FlowDirection::Receive)), None);
+        assert_eq!(named(&[(0, free)], Some(FlowDirection::Receive)), None);
+        assert_eq!(named(&[], Some(FlowDirection::Receive)), None);
         // requests pass those of clients, responses those of the SUT
         assert_eq!(named(&both, None).as_deref(), Some("eth0"));
         let mut run = of_clients_run(&both);

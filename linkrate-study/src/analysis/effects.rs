@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::analysis::claims::Probabilities;
+use crate::analysis::directions;
 use crate::analysis::measures::RunsByCell;
-use crate::analysis::unsure::{self, Reach};
-use crate::analysis::ways;
+use crate::analysis::uncertainty::{self, Reach};
 use crate::levels::{Level, Levels};
 use crate::quantity::Measure;
 use crate::results::Effect;
@@ -94,7 +94,7 @@ pub(crate) fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
         &[Measure::ServiceDemand, Measure::Throughput, Measure::LatencyP50, Measure::LatencyP99]
     } else if from.is_transactional() {
         &[Measure::ServiceDemand, Measure::Transactions, Measure::LatencyP50, Measure::LatencyP99]
-    } else if both(ways::is_bidirectional) {
+    } else if both(directions::is_bidirectional) {
         // a sum hides what one direction loses to the other
         &[Measure::ServiceDemand, Measure::Throughput, Measure::Transmit, Measure::Receive]
     } else {
@@ -114,7 +114,7 @@ fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// The effects of a comparison, with intervals of the given level, and tests against the minimum, a fraction; those without a single pair of
-/// runs are left out. [`super::claims`] says which of them are claimed, [`super::ways`] what they are at
+/// runs are left out. [`super::claims`] says which of them are claimed, [`super::directions`] what they are at
 /// equal mix, and [`super::demand`] without the driver.
 pub fn compare(
     comparison: &Comparison,
@@ -132,9 +132,9 @@ pub fn compare(
             let pairs =
                 blocks.iter().map(|block| (from.get(block).copied(), to.get(block).copied()));
             let found = paired::ratio(pairs, level)?;
-            let unsure = [comparison.from_cell, comparison.to_cell]
-                .map(|cell| unsure::of_cell(runs, cell, *measure));
-            let reach = Reach::of_ratio(unsure);
+            let uncertainty = [comparison.from_cell, comparison.to_cell]
+                .map(|cell| uncertainty::of_cell(runs, cell, *measure));
+            let reach = Reach::of_ratio(uncertainty);
             let ends = [comparison.from.clone(), comparison.to.clone()];
             let (at, ratio) = (comparison.at.clone(), reach.widen(found.ratio));
             Some(Effect {

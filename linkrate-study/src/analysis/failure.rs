@@ -60,7 +60,7 @@ pub struct Moment {
     pub runs: u32,
 }
 
-/// The figures of the believed runs of a cell; `None` for a cell without an event, or without a run.
+/// The figures of the valid runs of a cell; `None` for a cell without an event, or without a run.
 pub fn of_runs<'r>(
     spec: &RunSpec,
     runs: impl Iterator<Item = &'r Measurement>,
@@ -114,7 +114,7 @@ pub fn of_runs<'r>(
     })
 }
 
-/// The run that is drawn: of the believed runs with a timeline, the one whose worst gap is the median.
+/// The run that is drawn: of the valid runs with a timeline, the one whose worst gap is the median.
 pub fn typical<'r>(runs: impl Iterator<Item = &'r Measurement>) -> Option<&'r Failure> {
     let runs = runs.filter_map(|run| run.failure.as_deref());
     let mut drawn: Vec<&Failure> =

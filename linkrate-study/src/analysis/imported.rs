@@ -36,9 +36,9 @@ pub fn runs(stored: &StoredStudy) -> Vec<ImportedRun> {
         .collect()
 }
 
-/// What all imported runs tell alike; `None` where they differ, or one does not tell it.
-pub fn of_all(stored: &StoredStudy, told: fn(&Imported) -> Option<f64>) -> Option<f64> {
-    let mut all = stored.runs.iter().filter_map(|run| run.imported()).map(told);
+/// What all imported runs tell alike; `None` where they differ, or one does not report it.
+pub fn of_all(stored: &StoredStudy, reported: fn(&Imported) -> Option<f64>) -> Option<f64> {
+    let mut all = stored.runs.iter().filter_map(|run| run.imported()).map(reported);
     let first = all.next()??;
     all.all(|other| other == Some(first)).then_some(first)
 }

@@ -10,8 +10,8 @@ use linkrate_terms::BitRate;
 use linkrate_wire::limits::path;
 use serde::{Serialize, Serializer};
 
+use crate::labels;
 use crate::levels::{Level, Levels};
-use crate::names;
 use crate::results::CellResult;
 
 /// The factor that sets the window.
@@ -21,7 +21,7 @@ pub const FACTOR: &str = "socket";
 const FULL: f64 = crate::verdict::LINK_BOUND_PERCENT / 100.0;
 
 /// Fewest sizes of a knee.
-const FEWEST: usize = 3;
+const MIN_SIZES: usize = 3;
 
 /// A sweep of the window with all else equal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -70,12 +70,12 @@ fn one(cells: &[CellResult], at: Levels) -> Option<Knee> {
         .filter_map(|cell| {
             let level = cell.levels.get(FACTOR)?;
             let (rate, limit) = (cell.throughput?.interval.mean, cell.limit?.interval.mean);
-            Some((names::number(level)?, level, rate, limit))
+            Some((labels::number(level)?, level, rate, limit))
         })
         .collect();
     sweep.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (window, smallest, rate, limit) = *sweep.first()?;
-    if sweep.len() < FEWEST || rate <= 0.0 || rate >= limit * FULL {
+    if sweep.len() < MIN_SIZES || rate <= 0.0 || rate >= limit * FULL {
         return None;
     }
     let round_trip = Duration::try_from_secs_f64(window * 8.0 / rate).ok()?;

@@ -8,11 +8,11 @@ use linkrate_wire::limits::{Cut, Limit, Traffic, Transport};
 use linkrate_wire::link::{Framing, Link, LinkLaw};
 
 use crate::store::StoredRun;
-use crate::verdict::OneWay;
+use crate::verdict::FlowDirection;
 
 /// Payload in bit/s that a cell's links can carry at most, all ports and directions together, or
 /// its buses, whichever is less. `None` where there is no rate, for transactions, and for
-/// datagrams of more than one size. What the links of existing interfaces are, and whether a far end
+/// datagrams of more than one size. What the links of existing interfaces are, and whether a peer
 /// does without TCP timestamps, is known from the cell's runs; the best of them counts.
 ///
 /// It is a bound from above: acknowledgements, which take a little of the other direction, are
@@ -40,13 +40,13 @@ pub fn of_port(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
 }
 
 /// Payload in bit/s that the links and buses of a run can carry at most in one direction, all ports
-/// together. `None` where [`of_cell`] has no limit. Where a far end does without TCP timestamps, the
+/// together. `None` where [`of_cell`] has no limit. Where a peer does without TCP timestamps, the
 /// run tells, and its segments have room for more.
 pub fn of_direction(
     spec: &RunSpec,
     testbed: &TestbedSpec,
     run: &Measurement,
-    direction: OneWay,
+    direction: FlowDirection,
 ) -> Option<f64> {
     let testbed = &*testbed.of_run(spec);
     match &testbed.adapter {
@@ -55,8 +55,8 @@ pub fn of_direction(
             let rates = model.clone().scaled(testbed.scale);
             let payload = port_limit(spec, testbed, run.effective.mss_bytes)?.payload_rate().0;
             let share = match direction {
-                OneWay::Transmit => peak_share(spec, &rates),
-                OneWay::Receive => 1.0,
+                FlowDirection::Transmit => peak_share(spec, &rates),
+                FlowDirection::Receive => 1.0,
             };
             Some((payload * links(spec, testbed) * share).min(buses(spec, &rates)))
         }
@@ -74,11 +74,11 @@ pub fn of_buses(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
 }
 
 /// Payload that a run moved in one direction, in bytes and seconds; `None` without a window.
-pub fn moved(run: &Measurement, direction: OneWay) -> Option<(u64, f64)> {
+pub fn moved(run: &Measurement, direction: FlowDirection) -> Option<(u64, f64)> {
     let traffic = &run.traffic;
     let (bytes, seconds) = match direction {
-        OneWay::Transmit => (traffic.transmit_bytes, traffic.transmit_seconds),
-        OneWay::Receive => (traffic.receive_bytes, traffic.receive_seconds),
+        FlowDirection::Transmit => (traffic.transmit_bytes, traffic.transmit_seconds),
+        FlowDirection::Receive => (traffic.receive_bytes, traffic.receive_seconds),
     };
     (seconds > 0.0).then_some((bytes, seconds))
 }
@@ -155,7 +155,7 @@ fn one_way(spec: &RunSpec, run: &Measurement) -> Option<f64> {
 }
 
 /// The traffic with the TCP options that the ends have agreed on, which the segments' size tells: those of
-/// a far end without timestamps have room for 12 octets of payload more.
+/// a peer without timestamps have room for 12 octets of payload more.
 fn agreed(traffic: Traffic, mss: u32) -> Traffic {
     let Transport::Tcp { .. } = traffic.transport else { return traffic };
     match traffic.largest_payload() {
@@ -168,7 +168,7 @@ fn agreed(traffic: Traffic, mss: u32) -> Traffic {
 
 /// Payload that existing interfaces moved in one direction, in per cent of their links'
 /// limit in it.
-pub fn filled_percent(spec: &RunSpec, run: &Measurement, direction: OneWay) -> Option<f64> {
+pub fn filled_percent(spec: &RunSpec, run: &Measurement, direction: FlowDirection) -> Option<f64> {
     let limit = one_way(spec, run)?;
     let (bytes, seconds) = moved(run, direction)?;
     Some(bytes as f64 * 800.0 / seconds / limit)
@@ -201,7 +201,7 @@ fn traffic(spec: &RunSpec, mtu: u32) -> Option<Traffic> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_wire::control::lane::FrameSize;
+    use linkrate_wire::control::lan_emulation::FrameSize;
     use linkrate_wire::link::atm::{OC3C, OC12C};
 
     use crate::file::parse;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_end_without_timestamps_raises_the_limit_of_its_cell() {
+    fn a_peer_without_timestamps_raises_the_limit_of_its_cell() {
         let text = "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n[factors]\ngro = [true]\n";
         let study = parse("t", "t", text).unwrap_or_else(|errors| panic!("{errors}"));
         let spec = &study.cells[0].spec;
@@ -244,7 +244,8 @@ mod tests {
             measured.effective.mss_bytes = mss_bytes;
             let of_cell = of_cell(spec, &study.testbed, &[&run]).unwrap();
             let measured = run.measurement().unwrap();
-            let way = of_direction(spec, &study.testbed, measured, OneWay::Transmit).unwrap();
+            let way =
+                of_direction(spec, &study.testbed, measured, FlowDirection::Transmit).unwrap();
             assert_eq!(of_cell, way, "one limit for cells and for runs");
             (of_cell / 1e4).round() / 100.0
         };
@@ -426,7 +427,8 @@ mod tests {
         }
         let more = of_cell(cell, &study.testbed, &[&without_timestamps]).unwrap();
         assert!((more / 1e6 - 2.0 * 949.28).abs() < 0.01, "{more}");
-        let filled = filled_percent(cell, run.measurement().unwrap(), OneWay::Transmit).unwrap();
+        let filled =
+            filled_percent(cell, run.measurement().unwrap(), FlowDirection::Transmit).unwrap();
         let traffic = &run.measurement().unwrap().traffic;
         let expected = traffic.transmit_bytes as f64 * 800.0 / traffic.transmit_seconds / limit;
         assert!((filled - expected).abs() < 1e-9, "{filled} {expected}");

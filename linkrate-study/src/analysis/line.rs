@@ -11,7 +11,7 @@ use linkrate_wire::link::Link;
 
 use super::{adapter, limit};
 use crate::results::{LinePart, LineTax};
-use crate::verdict::OneWay;
+use crate::verdict::FlowDirection;
 use linkrate_stats::sample::mean;
 
 /// The account of a cell's lines; means over the runs. Empty where no virtual adapter counted, where
@@ -21,12 +21,12 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, good: &[&Measurement]) -> 
     if workload.kind.is_transactional() {
         return Vec::new();
     }
-    let directions: &[OneWay] = match workload.direction {
-        Direction::Transmit => &[OneWay::Transmit],
-        Direction::Receive => &[OneWay::Receive],
-        Direction::Bidirectional => &[OneWay::Transmit, OneWay::Receive],
+    let directions: &[FlowDirection] = match workload.direction {
+        Direction::Transmit => &[FlowDirection::Transmit],
+        Direction::Receive => &[FlowDirection::Receive],
+        Direction::Bidirectional => &[FlowDirection::Transmit, FlowDirection::Receive],
     };
-    let one_way = |direction: &OneWay| one_way(spec, testbed, good, *direction);
+    let one_way = |direction: &FlowDirection| one_way(spec, testbed, good, *direction);
     directions.iter().filter_map(one_way).collect()
 }
 
@@ -34,7 +34,7 @@ fn one_way(
     spec: &RunSpec,
     testbed: &TestbedSpec,
     good: &[&Measurement],
-    direction: OneWay,
+    direction: FlowDirection,
 ) -> Option<LineTax> {
     let (link, mtu) = limit::link_of(spec, testbed)?;
     let accounts: Vec<Vec<Part>> =
@@ -64,15 +64,15 @@ fn of_run(
     run: &Measurement,
     link: Link,
     mtu: u32,
-    direction: OneWay,
+    direction: FlowDirection,
 ) -> Option<Vec<Part>> {
     let counted = adapter::evidence(run)?;
     let (payload, payload_seconds, octets, units) = match direction {
-        OneWay::Transmit => {
+        FlowDirection::Transmit => {
             let traffic = &run.traffic;
             (traffic.transmit_bytes, traffic.transmit_seconds, "ifHCOutOctets", "ifHCOutUcastPkts")
         }
-        OneWay::Receive => {
+        FlowDirection::Receive => {
             let traffic = &run.traffic;
             (traffic.receive_bytes, traffic.receive_seconds, "ifHCInOctets", "ifHCInUcastPkts")
         }
@@ -86,7 +86,7 @@ fn of_run(
     let transport = transport(spec, run, mtu)?;
     let carried = Carried {
         seconds: seconds * ports,
-        // the far ends count over a time of their own
+        // the peers count over a time of their own
         payload: (payload as f64 / payload_seconds * seconds).round() as u64,
         units: counted.total(units),
         octets: counted.total(octets),

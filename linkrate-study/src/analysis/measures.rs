@@ -6,12 +6,12 @@ use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::measurement::{IdleSource, SenderTimes};
 use linkrate_terms::{Imported, Measurement};
 
-use crate::analysis::{adapter, disciplines, members, pooled, shares, ways};
+use crate::analysis::{adapter, directions, disciplines, members, pooled, shares};
 use crate::quantity::{Interval, Measure};
 use crate::results::CellEvidence;
 use crate::store::{Outcome, StoredRun};
 use crate::study::Study;
-use crate::verdict::OneWay;
+use crate::verdict::FlowDirection;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::sample::mean;
 
@@ -131,8 +131,8 @@ pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
             Measure::Transactions => transactions(measurement),
             Measure::ServiceDemand => service_demand(measurement, run.spec.is_transactional()),
             Measure::Cpu => sut_cpu_percent(measurement),
-            Measure::Transmit => ways::throughput(measurement, OneWay::Transmit),
-            Measure::Receive => ways::throughput(measurement, OneWay::Receive),
+            Measure::Transmit => directions::throughput(measurement, FlowDirection::Transmit),
+            Measure::Receive => directions::throughput(measurement, FlowDirection::Receive),
             Measure::LatencyP50 => latency_of_run(run)?.p50_ns.map(|ns| ns as f64),
             Measure::LatencyP99 => latency_of_run(run)?.p99_ns.map(|ns| ns as f64),
         },
@@ -194,18 +194,18 @@ fn finite(value: Option<f64>) -> Option<f64> {
 pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval> {
     let values: Vec<f64> =
         runs.idle().iter().filter_map(|run| sut_cpu_percent(run.measurement()?)).collect();
-    let unsure = super::unsure::of_runs(runs.idle(), Measure::Cpu);
-    Some(super::unsure::of_mean(of_mean(&values, confidence)?, unsure))
+    let uncertainty = super::uncertainty::of_runs(runs.idle(), Measure::Cpu);
+    Some(super::uncertainty::of_mean(of_mean(&values, confidence)?, uncertainty))
 }
 
 /// Latency over the runs of a cell, as [`pooled::latency`]. `None` when no run has one.
 pub fn latency(runs: &[&StoredRun], method: pooled::Method) -> Option<LatencyFigures> {
-    let found: Vec<pooled::Told<'_>> = runs
+    let found: Vec<pooled::ReportedLatency<'_>> = runs
         .iter()
         .filter_map(|run| {
             let figures = latency_of_run(run)?;
             let histogram = run.measurement().and_then(|measured| measured.histogram.as_deref());
-            Some(pooled::Told { figures, histogram })
+            Some(pooled::ReportedLatency { figures, histogram })
         })
         .collect();
     pooled::latency(&found, method)

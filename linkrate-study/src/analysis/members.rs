@@ -110,9 +110,9 @@ mod tests {
         let seen: Vec<_> =
             figures.iter().map(|f| (f.member.as_str(), f.tx_percent, f.rx_percent)).collect();
         assert_eq!(seen, [("eth2", Some(80.0), Some(50.0)), ("eth3", Some(20.0), Some(50.0))]);
-        let told = uneven("cell", &runs.iter().collect::<Vec<_>>());
+        let reported = uneven("cell", &runs.iter().collect::<Vec<_>>());
         assert_eq!(
-            told,
+            reported,
             ["cell: eth2 of aggregate bond0 sent 80 % of its bytes; even shares of its 2 members \
               would be 50 %."]
         );

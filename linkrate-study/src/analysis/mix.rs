@@ -33,16 +33,16 @@ fn of_part(
     let completed = part.workload.kind.item().and_then(|item| {
         quantity(Unit::rate_of(item), |part| part.traffic.transactions_per_second())
     });
-    let told = good.iter().filter_map(|part| {
+    let reported = good.iter().filter_map(|part| {
         let figures = part.latency.as_ref().map(LatencyFigures::from)?;
-        Some(pooled::Told { figures, histogram: part.histogram.as_deref() })
+        Some(pooled::ReportedLatency { figures, histogram: part.histogram.as_deref() })
     });
     MixFigures {
         name: part.name.clone(),
         share: part.share,
         throughput: quantity(Unit::BitsPerSecond, |part| part.traffic.bits_per_second()),
         completed,
-        latency: pooled::latency(&told.collect::<Vec<_>>(), method),
+        latency: pooled::latency(&reported.collect::<Vec<_>>(), method),
         of_loop: part.workload.loop_of_items(),
     }
 }

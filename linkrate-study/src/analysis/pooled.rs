@@ -7,9 +7,9 @@ use linkrate_terms::latency::{LatencyFigures, LatencyIntervals, Percentile};
 use crate::latencies::{decoded, steps};
 use crate::study::Study;
 
-/// What a run tells of its latencies.
+/// What a run reports on its latencies.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'a> {
+pub struct ReportedLatency<'a> {
     /// Its figures.
     pub figures: LatencyFigures,
     /// All of them, as [`latencies`](crate::latencies) encodes them; other programs tell none.
@@ -35,25 +35,25 @@ impl Method {
 /// The latency of several runs: counts are summed, the mean is that of all transactions, smallest and largest are
 /// over all. Percentiles are those of all histograms together, with intervals by bootstrap over the runs. Where a run
 /// has no histogram, they are means over the runs, of those figures that all have. `None` without a run.
-pub fn latency(found: &[Told<'_>], method: Method) -> Option<LatencyFigures> {
+pub fn latency(found: &[ReportedLatency<'_>], method: Method) -> Option<LatencyFigures> {
     if found.is_empty() {
         return None;
     }
-    let figures: Vec<LatencyFigures> = found.iter().map(|told| told.figures).collect();
+    let figures: Vec<LatencyFigures> = found.iter().map(|reported| reported.figures).collect();
     let figures = together(&figures);
     let runs: Option<Vec<_>> =
-        found.iter().map(|told| Some(steps(&decoded(told.histogram?)?))).collect();
-    let Some(runs) = runs else { return Some(figures.told()) };
+        found.iter().map(|reported| Some(steps(&decoded(reported.histogram?)?))).collect();
+    let Some(runs) = runs else { return Some(figures.reported()) };
     let pool = Pool::of(&runs);
     let count = pool.count();
     let quantiles = Percentile::ALL.map(Percentile::quantile);
     let intervals = pool.intervals(&quantiles, method.confidence, method.seed);
     let interval = |percentile: Percentile| {
         let at = Percentile::ALL.iter().position(|other| *other == percentile)?;
-        percentile.is_told(count).then(|| intervals.get(at).copied().flatten()).flatten()
+        percentile.is_reported(count).then(|| intervals.get(at).copied().flatten()).flatten()
     };
     let pooled = figures.with_percentiles(|percentile| {
-        percentile.is_told(count).then(|| pool.quantile(percentile.quantile())).flatten()
+        percentile.is_reported(count).then(|| pool.quantile(percentile.quantile())).flatten()
     });
     let intervals = Some(LatencyIntervals::each(interval));
     Some(LatencyFigures {
@@ -111,14 +111,17 @@ mod tests {
     }
 
     fn of(runs: &[(LatencyFigures, Box<str>)]) -> LatencyFigures {
-        let told =
+        let reported =
             |(figures, histogram): &'_ (LatencyFigures, Box<str>)| (*figures, histogram.clone());
-        let owned: Vec<_> = runs.iter().map(told).collect();
-        let told: Vec<Told<'_>> = owned
+        let owned: Vec<_> = runs.iter().map(reported).collect();
+        let reported: Vec<ReportedLatency<'_>> = owned
             .iter()
-            .map(|(figures, histogram)| Told { figures: *figures, histogram: Some(histogram) })
+            .map(|(figures, histogram)| ReportedLatency {
+                figures: *figures,
+                histogram: Some(histogram),
+            })
             .collect();
-        latency(&told, METHOD).unwrap()
+        latency(&reported, METHOD).unwrap()
     }
 
     /// Twenty runs of 6,000 transactions, of which one had a stall that met 20 of them. No run can tell p99.99. The
@@ -157,9 +160,9 @@ mod tests {
             count,
             ..LatencyFigures::default()
         };
-        let told = |figures| Told { figures, histogram: None };
+        let reported = |figures| ReportedLatency { figures, histogram: None };
         let of = |count| {
-            let found = [told(figures(1000, count)), told(figures(3000, count))];
+            let found = [reported(figures(1000, count)), reported(figures(3000, count))];
             latency(&found, METHOD).unwrap()
         };
         assert_eq!((of(None).p50_ns, of(None).p99_ns), (Some(2000), Some(9000)));

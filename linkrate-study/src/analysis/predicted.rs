@@ -15,7 +15,7 @@ use crate::analysis::{adapter, limit};
 use crate::quantity::{Interval, Quantity, Unit};
 use crate::results::{Predicted, PredictedPort};
 use crate::store::StoredRun;
-use crate::verdict::OneWay;
+use crate::verdict::FlowDirection;
 use linkrate_stats::sample::mean;
 
 /// What balancing gives the flows of one run in one direction.
@@ -33,8 +33,11 @@ pub struct RunPrediction {
 /// direction, or did not store its flows.
 ///
 /// # Errors
-/// Why balancing does not tell the ports of flows, as a phrase.
-pub fn of_run(run: &Measurement, direction: OneWay) -> Option<Result<RunPrediction, String>> {
+/// Why balancing does not report the ports of flows, as a phrase.
+pub fn of_run(
+    run: &Measurement,
+    direction: FlowDirection,
+) -> Option<Result<RunPrediction, String>> {
     let asked = &run.effective.interface.aggregate;
     let ports = asked.aggregate.filter(|ports| *ports > 1)?;
     let knobs = asked.over(&AggregateKnobs { aggregate: ports, ..AggregateKnobs::default() });
@@ -48,17 +51,17 @@ pub fn of_run(run: &Measurement, direction: OneWay) -> Option<Result<RunPredicti
         (Balance::RoundRobin, _) => "each frame takes the next port",
         (Balance::Adaptive, _) => "flows go where the load is least",
         (Balance::Cpu, _) => "the CPU that sends chooses the port",
-        (_, OneWay::Transmit) if queues > 1 => "each queue has a table of its own",
+        (_, FlowDirection::Transmit) if queues > 1 => "each queue has a table of its own",
         _ => return Some(named(&flows, ports_in_use(&knobs), balance, direction)),
     };
     Some(Err(unknown.to_owned()))
 }
 
 /// What chooses the port of a frame in one direction: the host, or the switch.
-fn balance_of(knobs: &AggregateKnobs, direction: OneWay) -> Balance {
+fn balance_of(knobs: &AggregateKnobs, direction: FlowDirection) -> Balance {
     match direction {
-        OneWay::Transmit => knobs.balance,
-        OneWay::Receive => knobs.switch_balance,
+        FlowDirection::Transmit => knobs.balance,
+        FlowDirection::Receive => knobs.switch_balance,
     }
 }
 
@@ -68,11 +71,11 @@ fn ports_in_use(knobs: &AggregateKnobs) -> usize {
     if all { knobs.aggregate as usize } else { 1 }
 }
 
-fn sends(flow: &FlowEnds, direction: OneWay) -> bool {
+fn sends(flow: &FlowEnds, direction: FlowDirection) -> bool {
     match flow.direction {
         Direction::Bidirectional => true,
-        Direction::Transmit => direction == OneWay::Transmit,
-        Direction::Receive => direction == OneWay::Receive,
+        Direction::Transmit => direction == FlowDirection::Transmit,
+        Direction::Receive => direction == FlowDirection::Receive,
     }
 }
 
@@ -80,14 +83,14 @@ fn named(
     flows: &[&FlowEnds],
     ports: usize,
     balance: Balance,
-    direction: OneWay,
+    direction: FlowDirection,
 ) -> Result<RunPrediction, String> {
     let mac = |text: &str| text.parse::<MacAddress>().map_err(|error| error.to_string());
     let flow = |ends: &&FlowEnds| {
         let (sut, far) = ((ends.sut, mac(&ends.sut_mac)?), (ends.far_end, mac(&ends.far_mac)?));
         let ((from, source_mac), (to, destination_mac)) = match direction {
-            OneWay::Transmit => (sut, far),
-            OneWay::Receive => (far, sut),
+            FlowDirection::Transmit => (sut, far),
+            FlowDirection::Receive => (far, sut),
         };
         let (source, destination) = (from, to);
         let (mac, source_mac) = (Some(destination_mac), Some(source_mac));
@@ -97,22 +100,26 @@ fn named(
     let aggregate = Aggregate { ports, balance, queues: 1 };
     let error = |error: AggregateError| error.to_string();
     let named: Named = aggregate.named(&by_address).map_err(error)?;
-    let far_ends: Vec<usize> = flows.iter().map(|flow| flow.client as usize).collect();
-    let rates = named.shared(&far_ends);
+    let peers: Vec<usize> = flows.iter().map(|flow| flow.client as usize).collect();
+    let rates = named.shared(&peers);
     let all: f64 = rates.iter().sum();
     let shares = rates.iter().map(|rate| rate * 100.0 / all).collect();
-    Ok(RunPrediction { ports_full: named.most(&far_ends), flows: named.per_port, shares })
+    Ok(RunPrediction { ports_full: named.most(&peers), flows: named.per_port, shares })
 }
 
 /// The predictions of a cell, one for each direction that it loads. Ports stand in the order of their
 /// shares, the fullest first, because the port that is the first in turn is not always the first of the
 /// aggregate; figures are means over the runs.
 pub fn of_cell(runs: &[&StoredRun], testbed: &TestbedSpec) -> Vec<Predicted> {
-    let directions = [OneWay::Transmit, OneWay::Receive];
+    let directions = [FlowDirection::Transmit, FlowDirection::Receive];
     directions.into_iter().filter_map(|direction| one_way(runs, testbed, direction)).collect()
 }
 
-fn one_way(runs: &[&StoredRun], testbed: &TestbedSpec, direction: OneWay) -> Option<Predicted> {
+fn one_way(
+    runs: &[&StoredRun],
+    testbed: &TestbedSpec,
+    direction: FlowDirection,
+) -> Option<Predicted> {
     let (mut flows, mut shares, mut measured) = (Vec::new(), Vec::new(), Vec::new());
     let (mut limits, mut unknown, mut balance) = (Vec::new(), None, None);
     for (run, good) in runs.iter().filter_map(|run| Some((run, run.measurement()?))) {
@@ -154,10 +161,10 @@ fn one_way(runs: &[&StoredRun], testbed: &TestbedSpec, direction: OneWay) -> Opt
 }
 
 /// The part of the octets that each port carried in one direction, per cent.
-pub fn measured_shares(run: &Measurement, direction: OneWay) -> Option<Vec<f64>> {
+pub fn measured_shares(run: &Measurement, direction: FlowDirection) -> Option<Vec<f64>> {
     let counter = match direction {
-        OneWay::Transmit => "ifHCOutOctets",
-        OneWay::Receive => "ifHCInOctets",
+        FlowDirection::Transmit => "ifHCOutOctets",
+        FlowDirection::Receive => "ifHCInOctets",
     };
     let ports = &adapter::evidence(run)?.ports;
     let octets: Vec<f64> =

@@ -7,7 +7,7 @@ use linkrate_terms::spec::Adapter;
 
 use crate::analysis::limit;
 use crate::analysis::measures::RunsByCell;
-use crate::analysis::unsure::{self, Reach};
+use crate::analysis::uncertainty::{self, Reach};
 use crate::published::{Basis, Published, PublishedFigure};
 use crate::quantity::{Interval, Measure, Unit};
 use crate::results::{CellResult, PublishedKind, PublishedResult};
@@ -61,8 +61,8 @@ fn one(
         PublishedFigure::Value(value) => {
             let measured = cells.first().and_then(|cell| {
                 let values: Vec<f64> = runs.by_block(*cell, measure).into_values().collect();
-                let unsure = unsure::of_cell(runs, *cell, measure);
-                Some(unsure::of_mean(of_mean(&values, level)?, unsure))
+                let uncertainty = uncertainty::of_cell(runs, *cell, measure);
+                Some(uncertainty::of_mean(of_mean(&values, level)?, uncertainty))
             });
             (PublishedKind::Value, *value, measured, unit)
         }
@@ -80,11 +80,14 @@ fn one(
                     (runs.by_block(*from_cell, measure), runs.by_block(*to_cell, measure));
                 let differences: Vec<f64> =
                     to.iter().filter_map(|(block, to)| Some(to - from.get(block)?)).collect();
-                let unsure = [(from_cell, &from), (to_cell, &to)].map(|(cell, values)| {
+                let uncertainty = [(from_cell, &from), (to_cell, &to)].map(|(cell, values)| {
                     let all: Vec<f64> = values.values().copied().collect();
-                    mean(&all).unwrap_or(0.0) * unsure::of_cell(runs, *cell, measure)
+                    mean(&all).unwrap_or(0.0) * uncertainty::of_cell(runs, *cell, measure)
                 });
-                Some(unsure::of_difference(of_mean(&differences, level_of_effects)?, unsure))
+                Some(uncertainty::of_difference(
+                    of_mean(&differences, level_of_effects)?,
+                    uncertainty,
+                ))
             });
             (PublishedKind::Difference, *difference, measured, unit)
         }
@@ -160,10 +163,10 @@ fn ratio_of(
         };
         (side(|pair| &pair.0), side(|pair| &pair.1))
     });
-    let unsure = |pick: fn(&(usize, usize)) -> usize| {
-        let shares = pairs.iter().map(|pair| unsure::of_cell(runs, pick(pair), measure));
+    let uncertainty = |pick: fn(&(usize, usize)) -> usize| {
+        let shares = pairs.iter().map(|pair| uncertainty::of_cell(runs, pick(pair), measure));
         mean(&shares.collect::<Vec<f64>>()).unwrap_or(0.0)
     };
-    let unsure = [unsure(|pair| pair.0), unsure(|pair| pair.1)];
-    Some(Reach::of_ratio(unsure).widen(paired::ratio(ratios, level)?.ratio))
+    let uncertainty = [uncertainty(|pair| pair.0), uncertainty(|pair| pair.1)];
+    Some(Reach::of_ratio(uncertainty).widen(paired::ratio(ratios, level)?.ratio))
 }

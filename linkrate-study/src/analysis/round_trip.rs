@@ -16,8 +16,8 @@ use crate::store::StoredRun;
 use linkrate_stats::sample::mean;
 
 /// The most by which the frames of a run in one direction may differ from its transactions, as a fraction.
-/// Beyond it a transaction is not one frame each way, and frames do not tell of its waits.
-pub const MOST_OTHER_FRAMES: f64 = 0.1;
+/// Beyond it a transaction is not one frame each way, and frames do not report on its waits.
+pub const MAX_OTHER_FRAMES: f64 = 0.1;
 
 /// The parts; `None` unless every good run has a latency and CPU times.
 pub fn of_cell(runs: &[&StoredRun]) -> Option<RoundTripParts> {
@@ -86,7 +86,7 @@ fn of_frames(counted: &AdapterEvidence, rate: f64) -> Option<Frames> {
     let sut = |counter: &str| counted.total(counter);
     let clients = |counter: &str| count(&counted.clients, counter);
     let is_one =
-        |frames: u64| (frames as f64 - transactions).abs() <= transactions * MOST_OTHER_FRAMES;
+        |frames: u64| (frames as f64 - transactions).abs() <= transactions * MAX_OTHER_FRAMES;
     let each_way = [sut("rxWaitedFrames"), clients("rxWaitedFrames"), sut("txHostPackets")];
     // earlier versions did not count it
     let is_counted = counted.ports.iter().all(|port| port.counters.contains_key("txWireNs"));

@@ -6,7 +6,7 @@ use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 
 use crate::analysis::{adapter, disciplines, limit, round_trip};
 use crate::store::StoredRun;
-use crate::verdict::{CpuShare, OneWay, PathShares, PortShares, Shares, WayShares};
+use crate::verdict::{CpuShare, DirectionShares, FlowDirection, PathShares, PortShares, Shares};
 use linkrate_stats::sample::mean;
 
 /// The evidence in the good runs among `runs`, which are of one cell; `scale` is the testbed's.
@@ -25,13 +25,13 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
     let ways = ways.into_iter().map(|direction| {
         let times: Vec<SenderTimes> =
             good_runs.iter().filter_map(|(spec, run)| senders(spec, run, direction)).collect();
-        WayShares {
+        DirectionShares {
             direction,
             link_percent: mean_of(&|spec, run| {
                 adapter::link_percent(run, direction)
                     .or_else(|| limit::filled_percent(spec, run, direction?))
             }),
-            store_percent: (direction != Some(OneWay::Receive))
+            store_percent: (direction != Some(FlowDirection::Receive))
                 .then(|| mean_of(&|_, run| adapter::store_percent(run)))
                 .flatten(),
             ports: direction.and_then(|direction| by_port(&good_runs, direction)),
@@ -89,7 +89,7 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
 
 /// How far the links of an aggregate's ports were occupied; means over the runs. `None` unless several
 /// ports acted as one.
-fn by_port(good: &[(&RunSpec, &Measurement)], direction: OneWay) -> Option<PortShares> {
+fn by_port(good: &[(&RunSpec, &Measurement)], direction: FlowDirection) -> Option<PortShares> {
     let mut found = Vec::new();
     for (spec, run) in good {
         spec.interface.aggregate.aggregate.filter(|ports| *ports > 1)?;
@@ -114,14 +114,16 @@ fn by_port(good: &[(&RunSpec, &Measurement)], direction: OneWay) -> Option<PortS
 }
 
 /// The directions that a run loads; transactions load both in turn, which are judged together.
-fn loaded(spec: &RunSpec) -> Vec<Option<OneWay>> {
+fn loaded(spec: &RunSpec) -> Vec<Option<FlowDirection>> {
     match &spec.task {
         Task::Idle => Vec::new(),
         Task::Workload(workload) if workload.kind.is_transactional() => vec![None],
         Task::Workload(workload) => match workload.direction {
-            Direction::Transmit => vec![Some(OneWay::Transmit)],
-            Direction::Receive => vec![Some(OneWay::Receive)],
-            Direction::Bidirectional => vec![Some(OneWay::Transmit), Some(OneWay::Receive)],
+            Direction::Transmit => vec![Some(FlowDirection::Transmit)],
+            Direction::Receive => vec![Some(FlowDirection::Receive)],
+            Direction::Bidirectional => {
+                vec![Some(FlowDirection::Transmit), Some(FlowDirection::Receive)]
+            }
         },
     }
 }
@@ -131,13 +133,13 @@ fn loaded(spec: &RunSpec) -> Vec<Option<OneWay>> {
 pub fn senders(
     spec: &RunSpec,
     run: &Measurement,
-    direction: Option<OneWay>,
+    direction: Option<FlowDirection>,
 ) -> Option<SenderTimes> {
     let all = run.evidence.senders;
     let (Some(direction), true) = (direction, loaded(spec).len() > 1) else { return Some(all) };
     match direction {
-        OneWay::Transmit => run.evidence.sut_senders(),
-        OneWay::Receive => run.evidence.client_senders,
+        FlowDirection::Transmit => run.evidence.sut_senders(),
+        FlowDirection::Receive => run.evidence.client_senders,
     }
 }
 
@@ -150,7 +152,11 @@ fn drives_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
 }
 
 /// Part of the window in which the senders of transfers had nothing under way, in per cent.
-fn word_percent(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Option<f64> {
+fn word_percent(
+    spec: &RunSpec,
+    run: &Measurement,
+    direction: Option<FlowDirection>,
+) -> Option<f64> {
     if spec.item() != Some(Item::Transfer) {
         return None;
     }
@@ -173,13 +179,17 @@ fn nothing_under_way_percent(spec: &RunSpec, senders: SenderTimes) -> Option<f64
 }
 
 /// Payload that senders of one direction sent again, in per cent of what arrived there.
-fn resent_percent(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Option<f64> {
+fn resent_percent(
+    spec: &RunSpec,
+    run: &Measurement,
+    direction: Option<FlowDirection>,
+) -> Option<f64> {
     let senders = senders(spec, run, direction).filter(|senders| senders.sockets > 0)?;
     let whole_us = observed_us(spec, senders);
     let in_window = f64::from(senders.sockets) * spec.window.as_micros() as f64 / whole_us;
     let arrived = match direction? {
-        OneWay::Transmit => run.traffic.transmit_bytes,
-        OneWay::Receive => run.traffic.receive_bytes,
+        FlowDirection::Transmit => run.traffic.transmit_bytes,
+        FlowDirection::Receive => run.traffic.receive_bytes,
     };
     (arrived > 0 && whole_us > 0.0)
         .then(|| senders.resent_bytes as f64 * in_window * 100.0 / arrived as f64)

@@ -206,9 +206,9 @@ fn mirrored_blocks_widen_effects_only() {
     let study = &study;
     let runs = RunsByCell::of(&study.plan.study, &study.runs);
     let comparisons = effects::comparisons(&study.plan.study);
-    let watched = watched::watched(&study.plan.study, &comparisons, &runs, 4);
+    let stop_inputs = stop_inputs::stop_inputs(&study.plan.study, &comparisons, &runs, 4);
     let cells = 2 * study.plan.study.cells.len();
-    let looked_at: Vec<Interval> = watched[cells..].iter().map(|one| one.interval).collect();
+    let looked_at: Vec<Interval> = stop_inputs[cells..].iter().map(|one| one.interval).collect();
     let stated: Vec<Interval> = now.effects.iter().map(|effect| effect.ratio).collect();
     assert_eq!(looked_at, stated);
 }
@@ -305,7 +305,7 @@ fn a_study_whose_end_was_not_planned_is_marked() {
 }
 
 #[test]
-fn a_study_that_went_on_after_its_planned_end_is_marked() {
+fn a_study_that_continued_after_its_planned_end_is_marked() {
     let marked_at = |began_unix_ms, blocks, ends: &[Ended]| {
         let mut stored = ladder_of(blocks);
         stored.ended = Some(Ended::Rule(StopReason::MaxBlocks { blocks: 6 }));
@@ -654,7 +654,7 @@ fn reports_another_testbed_on_resume() {
 }
 
 #[test]
-fn a_machine_that_slows_the_sut_by_more_than_the_precision_is_told() {
+fn a_machine_that_slows_the_sut_by_more_than_the_precision_is_reported() {
     let warned = |slowdown_ppm| {
         let mut study = stored(fixture::ladder(), Vec::new());
         let (low_ppm, high_ppm) = (slowdown_ppm - 1000, slowdown_ppm + 1000);

@@ -18,13 +18,13 @@ use linkrate_wire::link::LinkLaw;
 use crate::analysis::measures::{RunsByCell, drops, lost_percent};
 use crate::analysis::{adapter, imported, members, shares};
 use crate::attribution;
-use crate::belief;
-use crate::names;
+use crate::labels;
 use crate::store::directory::minute_stamp;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
+use crate::validity;
 use crate::verdict::{REQUEST_RATE_PERCENT, judge};
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_stats::sample::mean;
 use linkrate_stats::stop::StopReason;
 
@@ -40,7 +40,7 @@ pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
 pub const STEAL_PERCENT: f64 = 1.0;
 
 /// Uncertain share of the busy time, in per cent, from which a warning names it.
-pub const UNSURE_PERCENT: f64 = 0.5;
+pub const UNCERTAINTY_PERCENT: f64 = 0.5;
 
 /// Step of the idle time in `/proc/stat`: USER_HZ is 100 on every architecture that matters here.
 pub const PROC_STAT_TICK: Duration = Duration::from_millis(10);
@@ -56,7 +56,7 @@ pub const LOST_PERCENT: f64 = 0.1;
 pub const UNKNOWN_PERCENT: f64 = 5.0;
 
 /// The mark of a study that did not end as it was planned: who ends a study when a claim appears finds
-/// effects that do not exist. A budget that was set anew with `resume` is such an end too, and so are
+/// effects that do not exist. A budget that was set again with `resume` is such an end too, and so are
 /// the death of linkrate or of its testbed and a run that failed, which someone may have caused.
 pub fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
     let end = match &stored.ended {
@@ -70,7 +70,7 @@ pub fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<Stri
         Some(Ended::Rule(_) | Ended::Imported) => return None,
     };
     let blocks = runs.whole_blocks(&stored.plan.study);
-    (blocks >= FEWEST_TO_CLAIM).then(|| {
+    (blocks >= MIN_TO_CLAIM).then(|| {
         format!(
             "The study {end} after {blocks} blocks. If its figures are the reason for this end, its \
              claims are wrong more often than its confidence says: of simulated studies of one \
@@ -80,8 +80,8 @@ pub fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<Stri
     })
 }
 
-/// The mark of a study that went on after the end that was planned: who goes on until there is a claim has
-/// more than one chance of a false one.
+/// The mark of a study that continued after the end that was planned: who continues until there is a claim
+/// has more than one chance of a false one.
 pub fn went_on(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
     // a session may find that there is nothing to do
     let ran = |from_ms| stored.runs.iter().any(|run| run.started_unix_ms >= from_ms);
@@ -89,7 +89,7 @@ pub fn went_on(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
     let times =
         sessions.filter(|session| session.after_rule && ran(session.started_unix_ms)).count();
     let blocks = runs.whole_blocks(&stored.plan.study);
-    (times > 0 && blocks >= FEWEST_TO_CLAIM).then(|| {
+    (times > 0 && blocks >= MIN_TO_CLAIM).then(|| {
         format!(
             "The study went on after its stop rule had ended it, {}. If its figures were the reason to go \
              on, its claims are wrong more often than its confidence says: of simulated studies of one \
@@ -129,7 +129,7 @@ pub fn warnings(
         found.extend(disciplines::warnings(cells));
     }
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
-        let name = names::cell(&cell.levels);
+        let name = labels::cell(&cell.levels);
         let law = match &stored.plan.study.testbed.of_run(&cell.spec).adapter {
             Adapter::Model(model) => LinkLaw::of(model),
             Adapter::Veth | Adapter::Interfaces(_) | Adapter::Unknown => LinkLaw::Ethernet,
@@ -206,7 +206,7 @@ fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
             let reason = first.failure().map(ToString::to_string).unwrap_or_default();
             found.push(format!(
                 "Every run of {} failed; the first because: {reason}.",
-                names::cell(&cell.levels)
+                labels::cell(&cell.levels)
             ));
         }
     }
@@ -283,14 +283,14 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
         count(shares.len(), "run")
     );
     // an idle run has next to no busy time to know
-    let unsure = good(runs)
+    let uncertainty = good(runs)
         .filter(|(stored, _)| stored.cell.is_some())
         .map(|(_, run)| {
             run.sut_cpu.unsure_ns() as f64 * 100.0 / run.sut_cpu.busy_ns().max(1) as f64
         })
         .reduce(f64::max)
-        .filter(|percent| *percent >= UNSURE_PERCENT);
-    if let Some(percent) = unsure {
+        .filter(|percent| *percent >= UNCERTAINTY_PERCENT);
+    if let Some(percent) = uncertainty {
         // writing to a String does not fail
         let _ = write!(
             text,
@@ -306,7 +306,7 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
 fn contradictions(law: LinkLaw, name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let Some(first) = runs.first() else { return Vec::new() };
     let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
-    let found = belief::contradictions::of_cell(law, &first.spec, &good);
+    let found = validity::contradictions::of_cell(law, &first.spec, &good);
     found.into_iter().map(|found| format!("{name}: {found}.")).collect()
 }
 
@@ -382,10 +382,10 @@ fn profiled(runs: &RunsByCell<'_>) -> Option<String> {
 fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let measured = runs.iter().filter_map(|run| run.measurement());
     let Some(found) = attribution::of_runs(measured) else { return Vec::new() };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let (sampled, meter) = (found.sampled_percent, found.meter_percent);
     if (sampled - meter).abs() > found.error_points {
-        told.push(format!(
+        reported.push(format!(
             "{name}: by the samples the SUT's CPUs were {sampled:.1} % busy, by the meter \
              {meter:.1} %; sampling explains {:.1} points of difference at most: do not trust the attribution of CPU time.",
             found.error_points
@@ -395,14 +395,14 @@ fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let unknown = unknown.map_or(0.0, |share| share.percent);
     if meter > 0.0 && unknown * 100.0 / meter > UNKNOWN_PERCENT {
         let symbols: Vec<&str> = found.unknown.iter().map(|(name, _)| name.as_str()).collect();
-        told.push(format!(
+        reported.push(format!(
             "{name}: {:.1} % of the busy time is in functions without a category, most of it in \
              {}.",
             unknown * 100.0 / meter,
             symbols.join(", ")
         ));
     }
-    told
+    reported
 }
 
 /// Other programs on clients' CPUs that were the bound, by name: the figure may be theirs.
@@ -415,7 +415,7 @@ fn clients_disturbed(name: &str, runs: &[&StoredRun]) -> Option<String> {
     Some(format!(
         "{name}: the clients' CPUs were the bound, and other programs used {percent:.1} % of one \
          of them, most in one run {}: the SUT may be able to do more.",
-        belief::programs::listed(most)
+        validity::programs::listed(most)
     ))
 }
 

@@ -19,8 +19,8 @@ use crate::analysis::measures::RunsByCell;
 use crate::analysis::warnings::{unplanned_end, went_on};
 use crate::comparison::ComparisonError;
 use crate::fleet::results::is_of_a_node;
+use crate::labels;
 use crate::levels::Levels;
-use crate::names;
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::{Method, Study};
 use linkrate_stats::order::Order;
@@ -112,7 +112,8 @@ pub fn between(baseline: &StoredStudy, candidate: &StoredStudy) -> Vec<Differenc
     found
 }
 
-/// Everything that a set tells of its host: facts, sysctls, and the queue disciplines of its runs.
+/// Everything that a set reports on its host: facts, sysctls, and the queue disciplines of its
+/// runs.
 pub(super) fn host(set: &StoredStudy) -> Values {
     let facts = &set.plan.facts;
     let mut values: Values = facts.facts.clone();
@@ -309,8 +310,9 @@ pub fn warnings(
 fn unknown_sysctls(which: &str, set: &StoredStudy, other: &StoredStudy) -> Option<String> {
     let (own, others) = (&set.plan.facts.sysctls, &other.plan.facts.sysctls);
     if own.is_empty() {
-        let told = !others.is_empty();
-        return told.then(|| format!("The {which} does not record the sysctls of its network."));
+        let reported = !others.is_empty();
+        return reported
+            .then(|| format!("The {which} does not record the sysctls of its network."));
     }
     let lacking: Vec<&str> =
         others.keys().filter(|name| !own.contains_key(*name)).map(String::as_str).collect();
@@ -352,7 +354,7 @@ fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
 /// Values by name, as people write them.
 type Values = BTreeMap<String, String>;
 
-/// The differences between two descriptions; `absent` stands for a missing value.
+/// The differences between two descriptions; `missing_nodes` stands for a missing value.
 fn whole(a: Values, b: Values, absent: &str) -> Vec<Difference> {
     let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let value = |of: &Values, name: &String| of.get(name).map_or(absent, String::as_str).to_owned();
@@ -386,7 +388,7 @@ fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     }
     let only = |study: &Study, other: &Study| -> Vec<String> {
         let missing = study.cells.iter().filter(|cell| find(other, &cell.levels).is_none());
-        missing.map(|cell| names::cell(&cell.levels)).collect()
+        missing.map(|cell| labels::cell(&cell.levels)).collect()
     };
     let (a, b) = (only(baseline, candidate), only(candidate, baseline));
     if a.is_empty() && b.is_empty() {
@@ -430,7 +432,7 @@ fn specs(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     let all = baseline.cells.len();
     let named = found.into_iter().map(|(mut difference, cells)| {
         if cells.len() < all {
-            let first = cells.first().map_or_else(String::new, |levels| names::cell(levels));
+            let first = cells.first().map_or_else(String::new, |levels| labels::cell(levels));
             difference.cells = Some(match cells.len() {
                 1 => format!("in {first}"),
                 some => format!("in {some} of {all} cells, first in {first}"),
@@ -561,8 +563,8 @@ fn knobs(interface: &InterfaceKnobs) -> Vec<(&'static str, String)> {
 }
 
 /// What a method decides of the meaning of a cell: what its figures are for. How long a run is stands in each
-/// cell, and the rest says how many runs there are, in which order, and what is said of them. Taken
-/// apart whole all the same, so that whatever is added must be thought about.
+/// cell, and the rest says how many runs there are, in which order, and what is said of them. Destructured
+/// exhaustively so that a new field fails to compile here.
 fn method(method: &Method) -> Values {
     let Method {
         confidence: _,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::claims::{Probabilities, Shown};
 use crate::analysis::effects::comparisons;
-use crate::analysis::unsure::{self, Reach};
+use crate::analysis::uncertainty::{self, Reach};
 use crate::comparison::conditions::find;
 use crate::comparison::sessions::SessionScatter;
 use crate::comparison::set::{Ends, Set, Side, align, measures, number};
@@ -16,11 +16,11 @@ use crate::quantity::{Interval, Measure, Unit};
 use crate::store::StoredStudy;
 use linkrate_stats::independent::{self, IndependentRatio};
 use linkrate_stats::interval::{excludes, of_mean};
-use linkrate_stats::paired::{self, FEWEST_TO_CLAIM};
+use linkrate_stats::paired::{self, MIN_TO_CLAIM};
 use linkrate_stats::sample::mean;
 
 /// Fewest sets of each side for a verdict, where sets are the observations.
-pub const FEWEST_SETS: u32 = 3;
+pub const MIN_SETS: u32 = 3;
 
 /// A cell's figure by block, or by set.
 type ByBlock = BTreeMap<u32, f64>;
@@ -29,7 +29,7 @@ type ByBlock = BTreeMap<u32, f64>;
 #[derive(Debug, Clone, Copy)]
 struct Doubt {
     /// The share by which those of each set may be too high.
-    unsure: [f64; 2],
+    uncertainty: [f64; 2],
     /// The measure whose scatter between sessions those of each side have.
     scatters_as: [Measure; 2],
 }
@@ -80,7 +80,7 @@ impl<'a> Rows<'a> {
             let rows = measures.filter_map(|(measure, unit)| {
                 let first: Vec<f64> = self.baseline.by_unit(a, *measure).into_values().collect();
                 let second: Vec<f64> = self.candidate.by_unit(b, *measure).into_values().collect();
-                // what another program does not tell is not lost
+                // what another program does not report is not lost
                 let untold = |side: &Side, figures: &[f64]| {
                     figures.is_empty() && side.first().stored.plan.is_imported()
                 };
@@ -111,7 +111,7 @@ impl<'a> Rows<'a> {
             let pairs = ends.into_iter().filter_map(|ends| {
                 let first = first.remove(&ends).unwrap_or_default();
                 let second = second.remove(&ends).unwrap_or_default();
-                let doubt = Doubt { unsure: [0.0; 2], ..self.doubt((a, b), measure) };
+                let doubt = Doubt { uncertainty: [0.0; 2], ..self.doubt((a, b), measure) };
                 let row = self.row((measure, unit), [&first, &second], doubt)?;
                 let (sender, receiver) = ends;
                 Some(PairComparison { sender, receiver, levels: cells[a].levels.clone(), row })
@@ -124,7 +124,10 @@ impl<'a> Rows<'a> {
     /// How far the figures of a pair of cells may be off.
     fn doubt(&self, (a, b): (usize, usize), measure: Measure) -> Doubt {
         Doubt {
-            unsure: [self.baseline.unsure(a, measure), self.candidate.unsure(b, measure)],
+            uncertainty: [
+                self.baseline.uncertainty(a, measure),
+                self.candidate.uncertainty(b, measure),
+            ],
             scatters_as: [
                 scatters_as(&self.baseline, &[a], measure),
                 scatters_as(&self.candidate, &[b], measure),
@@ -137,13 +140,13 @@ impl<'a> Rows<'a> {
         &self,
         (measure, unit): (Measure, Unit),
         [first, second]: [&[f64]; 2],
-        Doubt { unsure, scatters_as }: Doubt,
+        Doubt { uncertainty, scatters_as }: Doubt,
     ) -> Option<MeasureRow> {
         let figure = |values: &[f64], share: f64| {
-            let interval = unsure::of_mean(of_mean(values, self.confidence)?, share);
+            let interval = uncertainty::of_mean(of_mean(values, self.confidence)?, share);
             Some(SetFigure { interval, runs: number(values.len()) })
         };
-        let (baseline, candidate) = (figure(first, unsure[0]), figure(second, unsure[1]));
+        let (baseline, candidate) = (figure(first, uncertainty[0]), figure(second, uncertainty[1]));
         let verdict = match (&baseline, &candidate) {
             (None, None) => return None,
             (Some(_), None) => Finding::Lost,
@@ -154,7 +157,7 @@ impl<'a> Rows<'a> {
         let found =
             found.map(|found| self.between_sessions(found, scatters_as, false, self.confidence));
         let test = found.and_then(|found| found.test).filter(|_| self.enough(first, second));
-        let reach = Reach::of_ratio(unsure);
+        let reach = Reach::of_ratio(uncertainty);
         Some(MeasureRow {
             measure,
             unit,
@@ -197,14 +200,14 @@ impl<'a> Rows<'a> {
             if figures.len() < 2 {
                 continue;
             }
-            let unsure =
-                [0, 1].map(|set| mean(&doubts.iter().map(|of| of.unsure[set]).collect::<Vec<_>>()));
-            let unsure = unsure.map(|share| share.unwrap_or(0.0));
+            let uncertainty = [0, 1]
+                .map(|set| mean(&doubts.iter().map(|of| of.uncertainty[set]).collect::<Vec<_>>()));
+            let uncertainty = uncertainty.map(|share| share.unwrap_or(0.0));
             let scatters_as = [0, 1].map(|side| {
                 let other = doubts.iter().map(|of| of.scatters_as[side]).find(|of| of != measure);
                 other.unwrap_or(*measure)
             });
-            let doubt = Doubt { unsure, scatters_as };
+            let doubt = Doubt { uncertainty, scatters_as };
             let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
             let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
             let row = self.row((*measure, *unit), [&first, &second], doubt);
@@ -216,11 +219,11 @@ impl<'a> Rows<'a> {
     /// Whether both sides have enough blocks, or sets, for a verdict. Fewer blocks can scatter far too little by
     /// chance, and the test then finds differences that do not exist.
     fn enough(&self, first: &[f64], second: &[f64]) -> bool {
-        let fewest = if self.baseline.count() > 1 { FEWEST_SETS } else { FEWEST_TO_CLAIM };
+        let fewest = if self.baseline.count() > 1 { MIN_SETS } else { MIN_TO_CLAIM };
         number(first.len().min(second.len())) >= fewest
     }
 
-    /// A ratio of two sets, each of which is one session: as unsure as sessions scatter.
+    /// A ratio of two sets, each of which is one session: as uncertain as sessions scatter.
     fn between_sessions(
         &self,
         found: IndependentRatio,
@@ -254,16 +257,17 @@ impl<'a> Rows<'a> {
             for measure in comparison.measures.iter().copied().filter(|one| one.is_whole()) {
                 let first = self.baseline.ratios(comparison.from_cell, comparison.to_cell, measure);
                 let second = self.candidate.ratios(from, to, measure);
-                let unsure_of =
-                    |side: &Side, cells: [usize; 2]| cells.map(|cell| side.unsure(cell, measure));
+                let uncertainty_of = |side: &Side, cells: [usize; 2]| {
+                    cells.map(|cell| side.uncertainty(cell, measure))
+                };
                 let [before, after] = [
-                    unsure_of(&self.baseline, [comparison.from_cell, comparison.to_cell]),
-                    unsure_of(&self.candidate, [from, to]),
+                    uncertainty_of(&self.baseline, [comparison.from_cell, comparison.to_cell]),
+                    uncertainty_of(&self.candidate, [from, to]),
                 ];
-                let effect = |ratios: &[f64], unsure| {
+                let effect = |ratios: &[f64], uncertainty| {
                     let pairs = ratios.iter().map(|ratio| (Some(1.0), Some(*ratio)));
                     let ratio = paired::ratio(pairs, level)?.ratio;
-                    Some(Reach::of_ratio(unsure).widen(ratio))
+                    Some(Reach::of_ratio(uncertainty).widen(ratio))
                 };
                 let (Some(baseline), Some(candidate)) =
                     (effect(&first, before), effect(&second, after))
@@ -319,7 +323,7 @@ impl<'a> Rows<'a> {
 }
 
 /// The measure whose scatter between sessions is that of this one in some cells of a side: a rate that something other than
-/// the adapter limited is as unsure as a cost.
+/// the adapter limited is as uncertain as a cost.
 fn scatters_as(side: &Side<'_>, cells: &[usize], measure: Measure) -> Measure {
     match cells.iter().all(|cell| side.is_limited_by_the_adapter(*cell)) {
         true => measure,

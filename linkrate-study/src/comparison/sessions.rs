@@ -1,9 +1,9 @@
 //! How far figures of the same thing lie apart from one session to the next.
 //!
-//! Runs of a session share what it has: the layout of memory, a neighbour on the hypervisor, a warm room. Their scatter
-//! does not contain it. So two sets of one session each are as unsure of their difference as sessions scatter, which these two cannot
-//! tell. It is taken from sessions of the same study on the same machine: five to ten of them on two
-//! machines (`cargo xtask sessions`; ten sessions of `tso --quick` on 2026-11-29).
+//! Runs of a session share what it has: the layout of memory, a neighbour on the hypervisor, a warm room. Their scatter does not
+//! contain it. So two sets of one session each are as uncertain of their difference as sessions scatter, which these two cannot tell.
+//! It is taken from sessions of the same study on the same machine: five to ten of them on two machines (`cargo xtask sessions`; ten
+//! sessions of `tso --quick` on 2026-11-29).
 
 use crate::quantity::Measure;
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::measures::{self, RunsByCell};
-use crate::analysis::{shares, unsure};
+use crate::analysis::{shares, uncertainty};
 use crate::comparison::SetSummary;
 use crate::comparison::conditions::find;
 use crate::quantity::{Measure, Unit};
@@ -137,9 +137,11 @@ impl<'a> Set<'a> {
     }
 
     /// The share by which a cell's figure may be too high, because it may be the work of other programs.
-    pub fn unsure(&self, cell: usize, measure: Measure) -> f64 {
+    pub fn uncertainty(&self, cell: usize, measure: Measure) -> f64 {
         match measure {
-            Measure::ServiceDemand => unsure::of_cell(&self.runs, cell, Measure::ServiceDemand),
+            Measure::ServiceDemand => {
+                uncertainty::of_cell(&self.runs, cell, Measure::ServiceDemand)
+            }
             _ => 0.0,
         }
     }
@@ -263,9 +265,9 @@ impl<'a> Side<'a> {
     }
 
     /// The share by which a cell's figure may be too high; mean over the sets.
-    pub fn unsure(&self, cell: usize, measure: Measure) -> f64 {
+    pub fn uncertainty(&self, cell: usize, measure: Measure) -> f64 {
         let shares: Vec<f64> =
-            self.with_cell(cell).map(|(set, cell)| set.unsure(cell, measure)).collect();
+            self.with_cell(cell).map(|(set, cell)| set.uncertainty(cell, measure)).collect();
         mean(&shares).unwrap_or(0.0)
     }
 

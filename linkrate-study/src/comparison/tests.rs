@@ -121,7 +121,7 @@ fn sessions_that_do_not_differ_are_rarely_told_apart() {
         let wrong = alarms(seed, scatter, 3, &criteria);
         assert!(wrong <= 0.06, "{scatter}, three sets of each side: {wrong}");
     }
-    // blocks alone do not tell
+    // blocks alone do not report
     let blocks = Criteria { session_scatter: Some(0.0), ..criteria };
     let wrong = alarms(1 << 22, 0.033, 1, &blocks);
     assert!(wrong > 0.2, "{wrong}");
@@ -619,13 +619,13 @@ fn settings_of_a_host_that_differ_must_be_named() {
 fn sets_of_earlier_versions_record_no_sysctls_and_are_compared() {
     let [a, b] = on_hosts(["performance"; 2], [None, Some("4096 1 3")]);
     let found = compared(&a, &b);
-    let told = "The baseline does not record the sysctls of its network.";
-    assert!(found.warnings.iter().any(|warning| warning == told), "{:?}", found.warnings);
+    let reported = "The baseline does not record the sysctls of its network.";
+    assert!(found.warnings.iter().any(|warning| warning == reported), "{:?}", found.warnings);
     let [mut a, b] = on_hosts(["performance"; 2], [None, Some("4096 1 3")]);
     a.plan.facts.sysctls.insert("net.core.rmem_max".to_owned(), "1".to_owned());
     let found = compared(&a, &b);
-    let told = "The baseline does not record net.ipv4.tcp_rmem.";
-    assert!(found.warnings.iter().any(|warning| warning == told), "{:?}", found.warnings);
+    let reported = "The baseline does not record net.ipv4.tcp_rmem.";
+    assert!(found.warnings.iter().any(|warning| warning == reported), "{:?}", found.warnings);
 }
 
 #[test]

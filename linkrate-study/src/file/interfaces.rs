@@ -1,6 +1,6 @@
 //! `interface`, `clients` and `agent` of `[testbed]`: interfaces that exist already.
 
-use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
+use linkrate_terms::{Interfaces, Peer, TestbedSpec};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
@@ -43,7 +43,7 @@ pub(super) fn read(
     }
 }
 
-fn clients_of(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Vec<FarEnd> {
+fn clients_of(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Vec<Peer> {
     let expected = "a list such as [\"ssh:lab2\"]";
     let mut ends = Vec::new();
     for text in texts(reader, entry, expected) {

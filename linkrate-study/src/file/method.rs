@@ -6,11 +6,9 @@ use linkrate_terms::units::{format_duration, parse_percent};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
-use crate::belief::Purpose;
-use crate::study::check::{
-    CONFIDENCES, LONGEST, LONGEST_BUDGET, MOST_BLOCKS, PRECISIONS, SHORTEST,
-};
+use crate::study::check::{CONFIDENCES, MAX_BLOCKS, MAX_BUDGET, MAX_RUN, MIN_RUN, PRECISIONS};
 use crate::study::{Family, Method, OnFailure};
+use crate::validity::Purpose;
 use linkrate_stats::order::Order;
 
 /// The method, the place of its budget, and the keys that need the factors.
@@ -66,17 +64,17 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
         (method.min_blocks, method.max_blocks) = self::blocks(reader, blocks);
     }
     if let Some(entry) = table.take("run") {
-        method.run = reader.duration(&entry, (SHORTEST, LONGEST), false).unwrap_or(method.run);
+        method.run = reader.duration(&entry, (MIN_RUN, MAX_RUN), false).unwrap_or(method.run);
     }
     if let Some(entry) = table.take("warm-up") {
         method.warm_up =
-            reader.duration(&entry, (Duration::ZERO, LONGEST), true).unwrap_or(method.warm_up);
+            reader.duration(&entry, (Duration::ZERO, MAX_RUN), true).unwrap_or(method.warm_up);
     }
     if let Some(entry) = table.take("idle") {
-        method.idle = reader.duration(&entry, (SHORTEST, LONGEST), true).unwrap_or(method.idle);
+        method.idle = reader.duration(&entry, (MIN_RUN, MAX_RUN), true).unwrap_or(method.idle);
     }
     if let Some(entry) = table.take("budget") {
-        let range = (Duration::from_secs(1), LONGEST_BUDGET);
+        let range = (Duration::from_secs(1), MAX_BUDGET);
         method.budget = reader.duration(&entry, range, false);
         budget_at = entry.value_at();
     }
@@ -150,7 +148,7 @@ fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
     let (min_entry, max_entry) = (table.take("min"), table.take("max"));
     table.finish(reader);
     let mut read = |entry: &Option<Entry<'_>>, low: u64| {
-        let number = entry.as_ref().and_then(|entry| reader.number(entry, low, MOST_BLOCKS.into()));
+        let number = entry.as_ref().and_then(|entry| reader.number(entry, low, MAX_BLOCKS.into()));
         number.and_then(|number| u32::try_from(number).ok())
     };
     // without an interval there is nothing to stop at, and an interval takes two runs

@@ -3,7 +3,7 @@
 //! Each is what `[workload]` and the factors say, with its own settings in their place. In cells with `load = "idle"`
 //! the transactions of the mix are alone, on as many connections as beside the streams.
 
-use linkrate_terms::mix::{MOST_PARTS, MOST_SHARE, MixPart};
+use linkrate_terms::mix::{MAX_PARTS, MAX_SHARE, MixPart};
 use linkrate_terms::{TestbedSpec, Workload};
 
 use super::cells::used;
@@ -29,8 +29,8 @@ pub(super) fn read(
 ) -> Option<Vec<Mixed>> {
     let mut all: Vec<Mixed> = Vec::new();
     let mut sound = true;
-    if let Some(first) = tables.first().filter(|_| tables.len() > MOST_PARTS || tables.len() == 1) {
-        let message = format!("{} workloads, expected 2 to {MOST_PARTS}", tables.len());
+    if let Some(first) = tables.first().filter(|_| tables.len() > MAX_PARTS || tables.len() == 1) {
+        let message = format!("{} workloads, expected 2 to {MAX_PARTS}", tables.len());
         let hint = "a mix has several [[mix]]; one workload stands in [workload]".to_owned();
         reader.error(first.at, "mix", message, Some(hint));
         return None;
@@ -65,7 +65,7 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, testbed: &TestbedSpec) -> 
     };
     let share = match table.take("share") {
         Some(entry) => {
-            let share = reader.number(&entry, 1, MOST_SHARE.into());
+            let share = reader.number(&entry, 1, MAX_SHARE.into());
             share.and_then(|share| u32::try_from(share).ok())
         }
         None => Some(1),

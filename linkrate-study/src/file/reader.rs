@@ -12,16 +12,16 @@ use toml::de::{DeTable, DeValue};
 use super::{FileError, FileErrors};
 use crate::keys::{nearest_name, shortened};
 use crate::levels::Level;
-use crate::study::check::MOST_TABLES;
+use crate::study::check::MAX_FILE_TABLES;
 
 /// Most errors of one file: a file that is no study file at all has one in every line.
 const MAX_ERRORS: usize = 64;
 
 /// Most tables of one name.
-const MAX_TABLES: usize = MOST_TABLES;
+const MAX_TABLES: usize = MAX_FILE_TABLES;
 
 /// Longest text that is read as a quantity.
-const LONGEST_QUANTITY: usize = 256;
+const MAX_QUANTITY: usize = 256;
 
 /// The text's positions and the errors so far.
 pub(super) struct Reader<'t> {
@@ -210,7 +210,7 @@ impl<'t> Reader<'t> {
         let mut last_line = 0;
         for (at, error) in placed {
             let (line, _) = self.position(at);
-            // the parser goes on after an error, and what follows it in the line is its echo
+            // the parser continues after an error, and what follows it in the line is its echo
             if line != last_line {
                 self.error(at, "", error.message().to_owned(), None);
             }
@@ -341,7 +341,7 @@ impl<'t> Reader<'t> {
         parse: impl Fn(&str) -> Result<T, UnitError>,
     ) -> Option<T> {
         let text = self.text(entry, example)?;
-        if text.len() > LONGEST_QUANTITY {
+        if text.len() > MAX_QUANTITY {
             let message = format!("{:?} is not a quantity", shortened(text));
             self.refuse(entry, message, format_args!("expected {example}"));
             return None;

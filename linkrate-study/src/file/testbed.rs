@@ -8,9 +8,9 @@ use super::interfaces;
 use super::reader::{Entry, Reader, Table, described};
 use crate::adapter::{self, AdapterError, LoadFile};
 use crate::keys::MAX_CLIENTS;
-use crate::study::check::MOST_PORTS;
+use crate::study::check::MAX_PORTS;
 
-/// Keys that choose the testbed's ground.
+/// Keys that choose the testbed's backend.
 const OF_AN_ADAPTER: [&str; 13] = [
     "adapter",
     "interface",
@@ -27,8 +27,8 @@ const OF_AN_ADAPTER: [&str; 13] = [
     "scale",
 ];
 
-/// The remedy for a ground beside a fleet.
-const FLEET_OR_GROUND: &str =
+/// The remedy for a testbed beside a fleet.
+const FLEET_OR_TESTBED: &str =
     "leave it out, or [fleet]; the interface of each node is in the list of nodes";
 
 /// What [`TestbedSpec::scale`] may be.
@@ -41,10 +41,10 @@ const LINE_RATES: std::ops::RangeInclusive<f64> = 1e6..=100e9;
 pub const SCALE_EXPECTED: &str = "expected a number from 0.001 to 1, for example 0.1";
 
 /// Longest CPU list that is read: a short text may stand for many CPUs many times over.
-const LONGEST_LIST: usize = 1024;
+const MAX_LIST: usize = 1024;
 
-/// The testbed; `clients` and `ports` are the defaults of the cells. Beside a fleet of the same file, a ground is
-/// an error.
+/// The testbed; `clients` and `ports` are the defaults of the cells. Beside a fleet of the same file, a testbed
+/// is an error.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     table: Option<Table<'_>>,
@@ -60,10 +60,10 @@ pub(super) fn read(
     if beside_fleet {
         for entry in OF_AN_ADAPTER.into_iter().filter_map(|key| table.take(key)) {
             let message = format!("{} beside [fleet], whose nodes are the testbed", entry.name);
-            reader.error(entry.key_at(), &entry.path(), message, Some(FLEET_OR_GROUND.to_owned()));
+            reader.error(entry.key_at(), &entry.path(), message, Some(FLEET_OR_TESTBED.to_owned()));
         }
     } else if on.is_some() {
-        // the ground of the command line takes the place of the file's
+        // the testbed of the command line takes the place of the file's
         for key in OF_AN_ADAPTER {
             let _ = table.take(key);
         }
@@ -135,8 +135,8 @@ fn adapter_and_clients(
     fabric(reader, table, testbed);
     for (key, of_model, high) in [
         ("clients", false, MAX_CLIENTS),
-        ("ports", true, MOST_PORTS),
-        ("clients-per-port", true, MOST_PORTS),
+        ("ports", true, MAX_PORTS),
+        ("clients-per-port", true, MAX_PORTS),
     ] {
         let Some(entry) = table.take(key) else { continue };
         let is_list = key == "clients" && matches!(entry.value(), DeValue::Array(_));
@@ -185,8 +185,8 @@ fn aggregate(
     let Some(entry) = table.take("aggregate") else { return };
     if known && !matches!(testbed.adapter, Adapter::Model(_)) {
         refuse_key(reader, &entry, &testbed.adapter);
-    } else if let Some(number) = reader.number(&entry, 1, u64::from(MOST_PORTS)) {
-        testbed.aggregate = u32::try_from(number).unwrap_or(MOST_PORTS);
+    } else if let Some(number) = reader.number(&entry, 1, u64::from(MAX_PORTS)) {
+        testbed.aggregate = u32::try_from(number).unwrap_or(MAX_PORTS);
         testbed.clients = testbed.aggregate;
         testbed.ports = testbed.aggregate;
     }
@@ -195,8 +195,8 @@ fn aggregate(
 /// The clients that are on Ethernet, behind a bridge into the emulated LAN of the others.
 fn bridged(reader: &mut Reader<'_>, table: &mut Table<'_>, known: bool, testbed: &mut TestbedSpec) {
     let Some(entry) = table.take("bridged-clients") else { return };
-    let Some(number) = reader.number(&entry, 0, u64::from(MOST_PORTS)) else { return };
-    let bridged_clients = u32::try_from(number).unwrap_or(MOST_PORTS);
+    let Some(number) = reader.number(&entry, 0, u64::from(MAX_PORTS)) else { return };
+    let bridged_clients = u32::try_from(number).unwrap_or(MAX_PORTS);
     let with = TestbedSpec { bridged_clients, ..testbed.clone() };
     match with.check_bridge() {
         Ok(()) => *testbed = with,
@@ -314,7 +314,7 @@ fn cpus(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<CpuSet> {
         DeValue::String(text) => text.to_string(),
         other => described(other),
     };
-    let parsed = if list.len() > LONGEST_LIST { None } else { list.parse::<CpuSet>().ok() };
+    let parsed = if list.len() > MAX_LIST { None } else { list.parse::<CpuSet>().ok() };
     if parsed.is_none() {
         let message = format!("{} is not a CPU list", described(entry.value()));
         reader.refuse(entry, message, "expected for example \"0\" or \"0-3,8\"");

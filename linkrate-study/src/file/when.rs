@@ -89,21 +89,21 @@ pub(super) fn apply(
     for (index, when) in whens.iter().enumerate() {
         let mut met: Vec<Choice> = Vec::new();
         for (question, choices) in questions.iter().zip(choices.iter_mut()) {
-            let mut told = false;
+            let mut reported = false;
             for (choice, setup) in choices.iter_mut() {
                 if !when.matches(question, choice) {
                     continue;
                 }
                 for set in &when.set {
-                    if !told {
-                        told = clashes(reader, set, question, choice, &whens[..index]);
+                    if !reported {
+                        reported = clashes(reader, set, question, choice, &whens[..index]);
                     }
                     // it was applied once before, and apply looks at nothing else
                     let _ = keys::apply(setup, &set.key, &set.level);
                 }
                 met.push((Vec::new(), setup.clone()));
             }
-            sound &= !told;
+            sound &= !reported;
         }
         if met.is_empty() {
             sound = false;

@@ -7,15 +7,15 @@
 //! ```
 
 use linkrate_terms::interfaces::is_interface_name;
-use linkrate_terms::{FarEnd, clean};
+use linkrate_terms::{Peer, clean};
 
-use super::{MOST_NODES, Node};
+use super::{MAX_NODES, Node};
 
 /// Largest list, bytes.
 pub const MAX_LIST_BYTES: usize = 1 << 20;
 
 /// Most bytes of a name or a label.
-const LONGEST_WORD: usize = 64;
+const MAX_WORD: usize = 64;
 
 /// How a name or a label is written.
 pub(super) const WORD_EXPECTED: &str =
@@ -41,14 +41,14 @@ pub struct HostsError {
 
 /// Whether a text is a name of a node, a rack or a switch.
 pub(super) fn is_word(text: &str) -> bool {
-    (1..=LONGEST_WORD).contains(&text.len())
+    (1..=MAX_WORD).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
 /// Reads the nodes of a list.
 ///
 /// # Errors
-/// The first line that is wrong; a list with fewer than two nodes, or more than [`MOST_NODES`].
+/// The first line that is wrong; a list with fewer than two nodes, or more than [`MAX_NODES`].
 pub fn parse(text: &str) -> Result<Vec<Node>, HostsError> {
     let mut nodes: Vec<(usize, Node)> = Vec::new();
     let mut last = 1;
@@ -63,8 +63,8 @@ pub fn parse(text: &str) -> Result<Vec<Node>, HostsError> {
         if let Some((first, _)) = nodes.iter().find(|(_, other)| other.name == node.name) {
             return Err(refused(format!("node {} is in line {first} already", node.name)));
         }
-        if nodes.len() == MOST_NODES {
-            return Err(refused(format!("more than {MOST_NODES} nodes")));
+        if nodes.len() == MAX_NODES {
+            return Err(refused(format!("more than {MAX_NODES} nodes")));
         }
         nodes.push((number, node));
     }
@@ -86,7 +86,7 @@ fn node(line: &str) -> Result<Node, String> {
     if !is_word(name) {
         return Err(format!("{} is not {WORD_EXPECTED}", shown(name)));
     }
-    let end: FarEnd = end.parse().map_err(|_| format!("{}: {END_EXPECTED}", shown(end)))?;
+    let end: Peer = end.parse().map_err(|_| format!("{}: {END_EXPECTED}", shown(end)))?;
     if !end.is_agent_elsewhere() {
         return Err(format!("{}: {END_EXPECTED}", shown(&end.to_string())));
     }

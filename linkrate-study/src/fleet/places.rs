@@ -1,4 +1,4 @@
-//! The places of a fleet, and which node has each: a study may go on with other nodes.
+//! The places of a fleet, and which node has each: a study may continue with other nodes.
 //!
 //! Patterns, rounds and the order of turns are about *places*. A place belongs to the node that the study began
 //! with ([`Fleet::nodes`]), until another one takes it. Nodes keep their numbers for ever, and stored runs
@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use linkrate_terms::FarEnd;
+use linkrate_terms::Peer;
 use serde::{Deserialize, Serialize};
 
 use super::{Fleet, Node, Pair};
 
 /// Most changes of places in a study.
-const MOST_MOVES: usize = 4096;
+const MAX_MOVES: usize = 4096;
 
 /// A node takes the place of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl Candidate {
             Self::Listed(node) => node.clone(),
             Self::Allocated { name } => Node {
                 name: name.clone(),
-                end: FarEnd::Slurm { node: name.clone(), address: None },
+                end: Peer::Slurm { node: name.clone(), address: None },
                 interface: before.interface.clone(),
                 rack: None,
                 switch: None,
@@ -167,7 +167,7 @@ impl Fleet {
     /// The nodes that can take part where `allocated` names those of an allocation of Slurm: these, and all nodes that
     /// are reached without it. `None` of a fleet that does not need it.
     pub fn present_in(&self, allocated: &[String]) -> Option<Vec<Candidate>> {
-        let is_of_slurm = |node: &&Node| matches!(node.end, FarEnd::Slurm { .. });
+        let is_of_slurm = |node: &&Node| matches!(node.end, Peer::Slurm { .. });
         let now = self.nodes_now();
         if !now.iter().any(is_of_slurm) {
             return None;
@@ -175,7 +175,7 @@ impl Fleet {
         let others = now.into_iter().filter(|node| !is_of_slurm(node)).cloned();
         let of_slurm = allocated.iter().map(|name| {
             let is_it =
-                |node: &&Node| matches!(&node.end, FarEnd::Slurm { node, .. } if node == name);
+                |node: &&Node| matches!(&node.end, Peer::Slurm { node, .. } if node == name);
             match self.all_nodes().find(is_it) {
                 Some(known) => Candidate::Listed(known.clone()),
                 None => Candidate::Allocated { name: name.clone() },
@@ -239,9 +239,9 @@ impl Fleet {
     /// Checks what others rely on: places and nodes that exist, and one node at each place.
     pub(super) fn check_places(&self) -> Result<(), String> {
         let count = self.moves.len();
-        if count > MOST_MOVES || self.later.len() > count {
+        if count > MAX_MOVES || self.later.len() > count {
             return Err(format!(
-                "{count} changes of places and {} nodes that came later, expected at most {MOST_MOVES} changes, and \
+                "{count} changes of places and {} nodes that came later, expected at most {MAX_MOVES} changes, and \
                  one for each node",
                 self.later.len()
             ));

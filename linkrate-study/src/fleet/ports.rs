@@ -87,15 +87,15 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_other_nodes_do_not_have_is_told() {
+    fn a_count_that_other_nodes_do_not_have_is_reported() {
         let mut nodes = vec![
             node("n0", &[("rx-dropped", 3.0)]),
             node("n1", &[("rx-errors", 1532.0), ("rx-dropped", 9.0), ("tx-pause-frames", 0.4)]),
             node("n2", &[("rx-dropped", 4.0)]),
         ];
-        let told = unusual(&nodes, 1);
+        let reported = unusual(&nodes, 1);
         let expected = "1532 receive errors a run at n1, where the median of the other nodes is 0";
-        assert_eq!(told, [expected]);
+        assert_eq!(reported, [expected]);
         assert_eq!(unusual(&nodes, 0), [""; 0]);
         // errors that most nodes have explain nothing
         nodes[0].counters.insert("rx-errors".to_owned(), 900.0);

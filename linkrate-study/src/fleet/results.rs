@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::hubs::{self, HubResult};
 use super::ports::{self, Counts};
 use super::shared::{self, Shared};
-use super::two_way::{self, Blocks, FEWEST_BLOCKS, FEWEST_NODES, Search, Standard, Subject};
-use super::{Fleet, Pair, Pattern, absent};
+use super::two_way::{self, Blocks, MIN_BLOCKS, MIN_NODES, Search, Standard, Subject};
+use super::{Fleet, Pair, Pattern, missing_nodes};
 use crate::analysis::measures::{self, figure};
-use crate::analysis::{pooled, unsure};
+use crate::analysis::{pooled, uncertainty};
 use crate::executor::Facts;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure};
@@ -20,7 +20,7 @@ use crate::store::{StoredPlan, StoredRun, StoredStudy};
 use crate::study::Study;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::sample::mean;
-use linkrate_stats::stop::{self, Watched};
+use linkrate_stats::stop::{self, StopInput};
 
 /// What is known of a node's fact begins so; the node's name and the fact's follow.
 const FACT: &str = "node";
@@ -177,8 +177,8 @@ pub fn of_both(name: &str, one: &Facts, other: &Facts) -> bool {
 /// The facts about a node in the last session that had it.
 fn latest_facts(plan: &StoredPlan, node: &str) -> BTreeMap<String, String> {
     let sessions = plan.resumed.iter().rev().map(|session| &session.facts);
-    let mut told = sessions.chain([&plan.facts]).map(|facts| facts_of(facts, node));
-    told.find(|facts| !facts.is_empty()).unwrap_or_default()
+    let mut reported = sessions.chain([&plan.facts]).map(|facts| facts_of(facts, node));
+    reported.find(|facts| !facts.is_empty()).unwrap_or_default()
 }
 
 /// The facts about a node, by their own names.
@@ -235,14 +235,14 @@ fn logs<'a>(
 }
 
 /// The figures of the stop rule after `blocks`: the mean rate over the pairs, of each cell.
-pub(super) fn watched(
+pub(super) fn stop_inputs(
     study: &Study,
     fleet: &Fleet,
     runs: &[StoredRun],
     blocks: u32,
-) -> Vec<Watched> {
+) -> Vec<StopInput> {
     let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
-    let alike = absent::alike(fleet, runs);
+    let alike = missing_nodes::alike(fleet, runs);
     let of_cell = |cell: usize| {
         let by_block = logs(study, fleet, alike.iter().copied(), cell);
         let means = by_block.values().filter_map(|block| {
@@ -251,9 +251,9 @@ pub(super) fn watched(
         });
         let name = format!(
             "mean rate of {} over all pairs",
-            crate::names::cell(&study.cells[cell].levels)
+            crate::labels::cell(&study.cells[cell].levels)
         );
-        Some(Watched { name, interval: of_mean(&means.collect::<Vec<_>>(), level)? })
+        Some(StopInput { name, interval: of_mean(&means.collect::<Vec<_>>(), level)? })
     };
     (0..study.cells.len()).filter_map(of_cell).collect()
 }
@@ -275,7 +275,7 @@ fn of_cell(
         error: (1.0 - method.confidence) / study.cells.len().max(1) as f64,
         confidence: method.confidence,
         minimum: method.minimum_effect,
-        two_way: fleet.pattern == Pattern::AllPairs && fleet.nodes.len() >= FEWEST_NODES,
+        two_way: fleet.pattern == Pattern::AllPairs && fleet.nodes.len() >= MIN_NODES,
     };
     let search = two_way::search(&logs(study, fleet, runs, cell), &standard);
     let named = search.found.iter().map(|found| {
@@ -300,9 +300,9 @@ fn of_cell(
 
 /// Why not everything could be compared.
 fn limits(fleet: &Fleet, search: &Search) -> Option<String> {
-    if search.blocks < FEWEST_BLOCKS {
+    if search.blocks < MIN_BLOCKS {
         return Some(format!(
-            "nothing is named before {FEWEST_BLOCKS} blocks, and {} are there",
+            "nothing is named before {MIN_BLOCKS} blocks, and {} are there",
             search.blocks
         ));
     }
@@ -319,8 +319,8 @@ fn limits(fleet: &Fleet, search: &Search) -> Option<String> {
             fleet.pattern.word()
         ));
     }
-    (fleet.nodes.len() < FEWEST_NODES).then(|| {
-        format!("pairs are compared, and not nodes: there are fewer than {FEWEST_NODES} nodes")
+    (fleet.nodes.len() < MIN_NODES).then(|| {
+        format!("pairs are compared, and not nodes: there are fewer than {MIN_NODES} nodes")
     })
 }
 
@@ -353,7 +353,7 @@ pub(super) fn pair_result(
     let interval = |measure| {
         let values: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
         let interval = of_mean(&values, study.method.confidence)?;
-        Some(unsure::of_mean(interval, unsure::of_runs(runs, measure)))
+        Some(uncertainty::of_mean(interval, uncertainty::of_runs(runs, measure)))
     };
     let good = runs.iter().filter(|run| run.is_good()).count();
     let method = pooled::Method::of(study, study.method.confidence);
@@ -408,7 +408,7 @@ fn unusual_facts(nodes: &[NodeResult], node: usize) -> Vec<String> {
         if mine == usual || count * 2 <= nodes.len() {
             return None;
         }
-        let told = |value: Option<String>| match value {
+        let reported = |value: Option<String>| match value {
             Some(value) => clean::short_line(&value, 80).into_owned(),
             None => "not known".to_owned(),
         };
@@ -416,8 +416,8 @@ fn unusual_facts(nodes: &[NodeResult], node: usize) -> Vec<String> {
         Some(format!(
             "{name} of {} is {}, where {count} of {of} nodes have {}",
             own.name,
-            told(mine),
-            told(usual)
+            reported(mine),
+            reported(usual)
         ))
     };
     names.into_iter().filter_map(clause).collect()
@@ -439,7 +439,7 @@ fn failures(fleet: &Fleet, runs: &[StoredRun]) -> Vec<String> {
             }
         }
     }
-    let told = |(reason, (runs, pairs)): (String, (u32, Vec<Pair>))| {
+    let reported = |(reason, (runs, pairs)): (String, (u32, Vec<Pair>))| {
         const SHOWN: usize = 8;
         let arrow = |pair: &Pair| {
             let (sender, receiver) = fleet.ends(pair);
@@ -453,7 +453,7 @@ fn failures(fleet: &Fleet, runs: &[StoredRun]) -> Vec<String> {
         let plural = if runs == 1 { "run" } else { "runs" };
         format!("{runs} failed {plural} of {}{more}: {reason}", shown.join(", "))
     };
-    by_reason.into_iter().map(told).collect()
+    by_reason.into_iter().map(reported).collect()
 }
 
 impl FleetResults {
@@ -482,23 +482,24 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn the_cost_of_a_pair_is_as_unsure_as_what_other_programs_leave_of_it() {
+    fn the_cost_of_a_pair_is_as_uncertain_as_what_other_programs_leave_of_it() {
         let study = fixture::ladder();
-        let pair = |unsure: bool| {
+        let pair = |uncertainty: bool| {
             let run = |block: u32| {
                 let mut run = fixture::stream(9.4e8, 0.5 + 0.001 * f64::from(block));
-                let cpu_ns = if unsure { run.sut_cpu.busy_ns() / 25 } else { 0 };
+                let cpu_ns = if uncertainty { run.sut_cpu.busy_ns() / 25 } else { 0 };
                 run.sut_cpu.others = fixture::roaming(cpu_ns);
                 fixture::run(block, block, Some(0), run)
             };
             let runs: Vec<StoredRun> = (0..4).map(run).collect();
             pair_result(&study, 0, (0, 1), &runs.iter().collect::<Vec<_>>())
         };
-        let (calm, unsure) = (pair(false), pair(true));
-        let [calm_cost, unsure_cost] = [&calm, &unsure].map(|pair| pair.service_demand.unwrap());
-        assert_eq!((calm_cost.mean, calm_cost.high), (unsure_cost.mean, unsure_cost.high));
-        let lower = calm_cost.low.unwrap() - unsure_cost.low.unwrap();
-        assert!((lower / calm_cost.mean - 0.04).abs() < 1e-6, "{unsure_cost:?}");
-        assert_eq!(calm.rate, unsure.rate);
+        let (calm, uncertainty) = (pair(false), pair(true));
+        let [calm_cost, uncertain_cost] =
+            [&calm, &uncertainty].map(|pair| pair.service_demand.unwrap());
+        assert_eq!((calm_cost.mean, calm_cost.high), (uncertain_cost.mean, uncertain_cost.high));
+        let lower = calm_cost.low.unwrap() - uncertain_cost.low.unwrap();
+        assert!((lower / calm_cost.mean - 0.04).abs() < 1e-6, "{uncertain_cost:?}");
+        assert_eq!(calm.rate, uncertainty.rate);
     }
 }

@@ -1,10 +1,10 @@
 //! Runs a study of a fleet: round after round, the turns of a round side by side, each run stored the
 //! moment it ends.
 //!
-//! A node that cannot be reached costs its own turns: they are stored as failed, with its name and the
-//! reason, and take no time. Turns of all nodes go on without it, unless it is in the middle. It is asked again when
-//! the next block begins. A session without two nodes that can be
-//! reached ends. All other waits are those of the executors, which have bounds of their own.
+//! A node that cannot be reached costs its own turns: they are stored as failed, with its name and the reason, and
+//! take no time. Turns of all nodes continue without it, unless it is in the middle. It is asked again when the next
+//! block begins. A session without two nodes that can be reached ends. All other waits are those of the executors,
+//! which have bounds of their own.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ pub trait FleetExecutor: Sync {
     /// Facts about the nodes that travel with every result.
     fn facts(&self) -> Facts;
 
-    /// An executor for the runs between two nodes, or around one: then without those that are `absent`.
+    /// An executor for the runs between two nodes, or around one: then without those that are `missing_nodes`.
     ///
     /// # Errors
     /// There is no testbed.
@@ -97,7 +97,7 @@ struct Session<'a> {
     lost: BTreeMap<u32, RunFailure>,
 }
 
-/// What a turn tells while it goes on.
+/// What a turn tells while it continues.
 enum News {
     Begun {
         turn: Turn,
@@ -148,7 +148,7 @@ impl Session<'_> {
                     .filter(|round| !round.is_empty())
                     .collect();
             if rounds.is_empty() && last.is_some_and(|last| last > block) {
-                // the rule was asked after this block when it was run, and said to go on
+                // the rule was asked after this block when it was run, and said to continue
                 continue;
             }
             let (began, whole) = (self.clock.elapsed(), rounds.len());
@@ -237,10 +237,10 @@ impl Session<'_> {
                 });
             }
             drop(news);
-            let told = self.hear(&heard, store, observer, (block, left), &mut now_lost);
-            // turns that go on after an error or an end find that nobody hears them
+            let reported = self.hear(&heard, store, observer, (block, left), &mut now_lost);
+            // turns that continue after an error or an end find that nobody hears them
             given_up.store(true, Ordering::Relaxed);
-            told
+            reported
         });
         self.lost = now_lost;
         outcome
@@ -317,11 +317,11 @@ impl Session<'_> {
         if !ran {
             rule.budget = None;
         }
-        let watched = results::watched(self.study, self.fleet, store.runs(), block + 1);
+        let stop_inputs = results::stop_inputs(self.study, self.fleet, store.runs(), block + 1);
         let elapsed = self.clock.elapsed().saturating_sub(self.began);
         let block_time = self.blocks.0.checked_div(self.blocks.1);
         let progress = Progress { blocks: block + 1, elapsed, block_time };
-        let decision = stop::decide(&rule, &progress, &watched);
+        let decision = stop::decide(&rule, &progress, &stop_inputs);
         if ran {
             let remaining = match &decision {
                 Decision::Continue(_) => self.remaining(0, block + 1),
@@ -364,7 +364,7 @@ struct TurnOf<'a> {
     study: &'a Study,
     fleet: &'a Fleet,
     turn: Turn,
-    /// Nodes that it goes on without.
+    /// Nodes that it continues without.
     absent: Vec<u32>,
     clock: &'a (dyn Clock + Sync),
     news: Sender<News>,

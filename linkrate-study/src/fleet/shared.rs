@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_firmware_of_slow_nodes_alone_is_told() {
+    fn a_firmware_of_slow_nodes_alone_is_reported() {
         let mut firmware = ["2.0"; 16];
         for node in [1, 4, 6] {
             firmware[node] = "1.9";

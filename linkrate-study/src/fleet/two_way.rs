@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Interval;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::mean_test::MeanTest;
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_stats::trend::median;
 
 use fit::Fit;
@@ -121,10 +121,10 @@ pub struct Search {
 }
 
 /// Whether fewer blocks than these can tell nothing.
-pub const FEWEST_BLOCKS: u32 = FEWEST_TO_CLAIM;
+pub const MIN_BLOCKS: u32 = MIN_TO_CLAIM;
 
 /// Nodes that a two-way model needs at least: with three, nothing is left to compare pairs with.
-pub const FEWEST_NODES: usize = 4;
+pub const MIN_NODES: usize = 4;
 
 /// Finds what stands out.
 pub fn search(blocks: &Blocks, standard: &Standard) -> Search {
@@ -219,7 +219,7 @@ fn tested(effects: &BTreeMap<Subject, Vec<f64>>, standard: &Standard, named: usi
     let mut found: Vec<Found> = effects
         .iter()
         .filter_map(|(subject, values)| {
-            if values.len() < FEWEST_BLOCKS as usize {
+            if values.len() < MIN_BLOCKS as usize {
                 return None;
             }
             let ratio = ratio(values, standard.confidence)?;

@@ -1,6 +1,6 @@
 //! Settings that cannot be combined.
 
-use linkrate_terms::backup::MOST_FILES;
+use linkrate_terms::backup::MAX_FILES;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_terms::{
@@ -290,12 +290,12 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
 fn backup(setup: &Setup) -> Result<(), Combination> {
     let Workload { kind, backup, .. } = &setup.workload;
     let (files, _) = backup.extent();
-    if *kind == Protocol::Backup && files > MOST_FILES {
+    if *kind == Protocol::Backup && files > MAX_FILES {
         return refuse(
             "tree",
             "files",
             format!(
-                "tree {} of files {} has more than {MOST_FILES} files; set a smaller tree, or larger \
+                "tree {} of files {} has more than {MAX_FILES} files; set a smaller tree, or larger \
                  files",
                 backup.tree, backup.files
             ),

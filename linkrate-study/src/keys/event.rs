@@ -13,7 +13,7 @@ use super::combination::{Combination, refuse};
 /// The part of the window before an event whose moment is not named.
 const BEFORE: u32 = 4;
 
-/// An event as a person asks for it.
+/// An event as a user asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventRequest {
     /// What fails; `None` for nothing.

@@ -13,7 +13,7 @@ pub const MAX_CLIENTS: u32 = 64;
 
 /// The largest 802.3 length less the 8 bytes of LLC and SNAP: the largest packet of such a frame
 /// (RFC 1042).
-const LARGEST_SNAP_MTU: u32 = 1492;
+const MAX_SNAP_MTU: u32 = 1492;
 
 /// Whether a key is of a virtual adapter's port or link, which no other interface has.
 fn is_of_a_port(key: &str) -> bool {
@@ -155,11 +155,11 @@ pub(super) fn check(
         atm::check(knobs, model, testbed)?;
     }
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU);
-    if knobs.port.snap.unwrap_or(model.defaults.snap) && mtu > LARGEST_SNAP_MTU {
+    if knobs.port.snap.unwrap_or(model.defaults.snap) && mtu > MAX_SNAP_MTU {
         let sentence = format!(
             "snap on cannot be combined with mtu {mtu}; the length field of an 802.3 frame holds at \
-             most {LARGEST_SNAP_MTU}, and larger packets would go without SNAP, so set mtu to at \
-             most {LARGEST_SNAP_MTU}"
+             most {MAX_SNAP_MTU}, and larger packets would go without SNAP, so set mtu to at \
+             most {MAX_SNAP_MTU}"
         );
         return refuse("snap", "mtu", sentence);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linkrate_terms::backup::FileSizes;
-use linkrate_terms::event::SHORTEST_PART;
+use linkrate_terms::event::MIN_PART;
 use linkrate_terms::knobs::{KNOBS, Merge};
 use linkrate_terms::workload::MAX_REQUEST_RATE;
 use linkrate_terms::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
@@ -14,10 +14,10 @@ use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
 const MESSAGE: (u64, u64) = (1, 64 << 20);
 
 /// The moments that an event may have: those of the longest window.
-const MOMENTS: (Duration, Duration) = (SHORTEST_PART, Duration::from_secs(3600));
+const MOMENTS: (Duration, Duration) = (MIN_PART, Duration::from_secs(3600));
 
 /// The largest loss, in millionths: beyond it a run may not even begin.
-const MOST_LOSS: u32 = 500_000;
+const MAX_LOSS: u32 = 500_000;
 
 /// Every key: the workload, the knobs of the interface, the sockets.
 pub const KEYS: &[Key] = &ALL;
@@ -244,7 +244,7 @@ const WORKLOAD: &[Key] = &[
     Key {
         name: "loss",
         help: "Share of frames or ATM cells that links lose, both ways",
-        values: Values::Share { range: (0, MOST_LOSS), set: |s, ppm| s.loss_ppm = ppm },
+        values: Values::Share { range: (0, MAX_LOSS), set: |s, ppm| s.loss_ppm = ppm },
     },
     Key {
         name: "event",

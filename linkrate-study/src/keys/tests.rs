@@ -195,7 +195,7 @@ fn impossible_combinations_name_both_keys() {
 }
 
 #[test]
-fn udp_transactions_under_way_are_told_apart_by_their_numbers() {
+fn udp_transactions_under_way_are_distinguished_by_their_numbers() {
     for (key, value, other) in
         [("request", "1 B", "response"), ("response", "1 B to 64 B", "request")]
     {

@@ -13,7 +13,7 @@ use crate::store::PLAN_FILE;
 use crate::store::{MemoryStore, Store};
 use linkrate_stats::order::Order;
 
-/// A clock that stands still unless someone moves it.
+/// A clock that stalls unless someone moves it.
 #[derive(Clone, Default)]
 struct FakeClock(Rc<Cell<Duration>>);
 
@@ -425,7 +425,7 @@ fn each_block_has_a_testbed_of_its_own_where_the_study_says_so() {
     study.method.rebuild = true;
     let slots = block_order(&study, 0).len() as u32;
     assert_eq!(rebuilt(&study, 1000)[0], [slots, 2 * slots], "the first block has a new one");
-    // a session that goes on within a block has a new one too
+    // a session that continues within a block has a new one too
     assert_eq!(rebuilt(&study, slots + 1), [vec![slots], vec![slots - 1]]);
 }
 
@@ -541,7 +541,7 @@ fn the_observer_sees_every_run_and_time_runs_down() {
 }
 
 #[test]
-fn the_clock_of_the_system_goes_on() {
+fn the_clock_of_the_system_continues() {
     let clock = SystemClock::start();
     let before = clock.elapsed();
     assert!(clock.elapsed() >= before);

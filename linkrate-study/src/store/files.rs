@@ -34,7 +34,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens a directory. A person named its path, so links in the path are followed.
+    /// Opens a directory. A user named its path, so links in the path are followed.
     ///
     /// # Errors
     /// [`StoreError::Io`] if it is no directory, or cannot be opened.
@@ -209,7 +209,7 @@ impl Files {
     }
 }
 
-/// Reads a file that a person named, of at most `most` bytes. A link is followed.
+/// Reads a file that a user named, of at most `most` bytes. A link is followed.
 ///
 /// # Errors
 /// [`Refusal`].

@@ -1,4 +1,4 @@
-//! JSON of others, made harmless before it is read.
+//! Sanitises untrusted JSON before parsing.
 //!
 //! A results directory may come from anywhere, and what it holds reaches terminals, pages and
 //! tables. So every text is cleaned here ([`linkrate_terms::clean`]), whichever type it is read into
@@ -9,7 +9,7 @@ use linkrate_terms::clean::{REPLACEMENT, is_harmful};
 
 /// Largest whole number that is read: the largest that a float holds with all its digits
 /// (IEEE 754, 53 bits). A sum of two thousand such counts fits 64 bits.
-pub const LARGEST_COUNT: u64 = 1 << 53;
+pub const MAX_COUNT: u64 = 1 << 53;
 
 /// The key of a value that takes every number: seeds are random.
 const SEED: &str = "seed";
@@ -20,7 +20,7 @@ const SOURCE: &str = "source";
 /// The document with its texts cleaned. The same texts as before may be written otherwise.
 ///
 /// # Errors
-/// A sentence for a number above [`LARGEST_COUNT`]. Text that is not JSON comes back as it was, or
+/// A sentence for a number above [`MAX_COUNT`]. Text that is not JSON comes back as it was, or
 /// cut into other text that is not JSON.
 pub(super) fn harmless(document: &[u8]) -> Result<Vec<u8>, String> {
     // whoever parses it says what is wrong
@@ -122,11 +122,11 @@ fn check_number(number: &str, key: &str) -> Result<(), String> {
     let digits = number.trim_start_matches('-');
     let whole = digits.bytes().all(|byte| byte.is_ascii_digit());
     // a number that does not fit is above it too
-    let fits = digits.parse::<u64>().is_ok_and(|number| number <= LARGEST_COUNT);
+    let fits = digits.parse::<u64>().is_ok_and(|number| number <= MAX_COUNT);
     if whole && !fits && key != SEED {
         let key = linkrate_terms::clean::short_line(key, 64);
         let number = linkrate_terms::clean::short_line(number, 64);
-        return Err(format!("{key} is {number}, expected at most {LARGEST_COUNT}"));
+        return Err(format!("{key} is {number}, expected at most {MAX_COUNT}"));
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ mod tests {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
-            (0..=LARGEST_COUNT).prop_map(Value::from),
+            (0..=MAX_COUNT).prop_map(Value::from),
             any::<f64>().prop_map(Value::from),
             any::<String>().prop_map(Value::from),
         ];

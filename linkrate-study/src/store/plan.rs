@@ -33,7 +33,7 @@ const MEASURED_FORMAT: u32 = 1;
 pub const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
 
 /// Most sessions of a study. Each look at a running study goes through all of them.
-const MOST_SESSIONS: usize = 4096;
+const MAX_SESSIONS: usize = 4096;
 
 /// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub struct StoredPlan {
     pub resumed: Vec<Session>,
 }
 
-/// A session that went on with a store.
+/// A session that continued with a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// When it began, milliseconds since 1970-01-01 UTC.
@@ -236,9 +236,9 @@ impl StoredPlan {
 
     /// The checks that a study file goes through, and those of the store.
     fn check(&self) -> Result<(), String> {
-        if self.resumed.len() > MOST_SESSIONS {
+        if self.resumed.len() > MAX_SESSIONS {
             let sessions = self.resumed.len();
-            return Err(format!("{sessions} sessions, expected at most {MOST_SESSIONS}"));
+            return Err(format!("{sessions} sessions, expected at most {MAX_SESSIONS}"));
         }
         self.study.check()
     }

@@ -211,7 +211,7 @@ fn a_plan_that_would_be_too_long_to_read_is_not_written() {
 }
 
 #[test]
-fn texts_of_a_far_end_are_stored_and_read_without_escape_sequences() {
+fn texts_of_a_peer_are_stored_and_read_without_escape_sequences() {
     let directory = tempfile::tempdir().unwrap();
     let mut facts = facts();
     facts.facts.insert("kernel".to_owned(), "6.12\u{1b}[2J\nerror: x".to_owned());

@@ -1,4 +1,4 @@
-//! The checks of a study, whoever wrote it: a person in a study file, or the plan of a results
+//! The checks of a study, whoever wrote it: a user in a study file, or the plan of a results
 //! directory, which may come from anywhere.
 //!
 //! The parser of study files refuses the same with line and column. What passes here cannot make the
@@ -19,27 +19,27 @@ use crate::levels::{Level, Levels};
 use crate::published::PublishedFigure;
 
 /// Longest window, warm-up and idle run.
-pub const LONGEST: Duration = Duration::from_secs(3600);
+pub const MAX_RUN: Duration = Duration::from_secs(3600);
 /// Shortest window, and shortest idle run unless there is none.
-pub const SHORTEST: Duration = Duration::from_millis(100);
+pub const MIN_RUN: Duration = Duration::from_millis(100);
 /// Longest budget: a year.
-pub const LONGEST_BUDGET: Duration = Duration::from_secs(24 * 366 * 3600);
+pub const MAX_BUDGET: Duration = Duration::from_secs(24 * 366 * 3600);
 /// Most blocks.
-pub const MOST_BLOCKS: u32 = 10_000;
+pub const MAX_BLOCKS: u32 = 10_000;
 /// Most turns of the pairs of a fleet.
-pub const MOST_TURNS: u32 = 100_000_000;
+pub const MAX_TURNS: u32 = 100_000_000;
 /// Confidence levels.
 pub const CONFIDENCES: RangeInclusive<f64> = 0.5..=0.9999;
 /// Half-widths to reach, as fractions.
 pub const PRECISIONS: RangeInclusive<f64> = 0.0001..=1.0;
 /// Most ports, and most clients behind each.
-pub const MOST_PORTS: u32 = 16;
+pub const MAX_PORTS: u32 = 16;
 /// Most characters of a title.
-pub const LONGEST_TITLE: usize = 200;
+pub const MAX_TITLE: usize = 200;
 /// Most tables of one kind in a study file: parts, published figures.
-pub const MOST_TABLES: usize = 256;
+pub const MAX_FILE_TABLES: usize = 256;
 /// Most characters of a name: of a study, a part, a factor, a level.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 
 /// Fails with the sentence unless the condition holds.
 macro_rules! ensure {
@@ -57,7 +57,7 @@ impl Study {
     /// A sentence with the value, and what would be right.
     pub fn check(&self) -> Result<(), String> {
         name("name", &self.name)?;
-        one_line("title", &self.title, LONGEST_TITLE)?;
+        one_line("title", &self.title, MAX_TITLE)?;
         if let Some(paper) = &self.paper {
             let known = PAPERS.contains(&paper.as_str());
             ensure!(known, "paper {paper:?}, expected one of {}", PAPERS.join(", "));
@@ -70,8 +70,8 @@ impl Study {
         self.testbed.check_plan()?;
         factors(&self.factors)?;
         ensure!(
-            self.parts.len() <= MOST_TABLES,
-            "{} parts, expected at most {MOST_TABLES}",
+            self.parts.len() <= MAX_FILE_TABLES,
+            "{} parts, expected at most {MAX_FILE_TABLES}",
             self.parts.len()
         );
         for part in &self.parts {
@@ -101,8 +101,8 @@ impl Study {
             ensure!(is_template, "a fleet on a testbed of its own");
             let turns = u64::from(fleet.turns()) * u64::from(self.method.max_blocks);
             ensure!(
-                turns <= u64::from(MOST_TURNS),
-                "{} pairs in {} blocks, expected at most {MOST_TURNS} together",
+                turns <= u64::from(MAX_TURNS),
+                "{} pairs in {} blocks, expected at most {MAX_TURNS} together",
                 fleet.turns(),
                 self.method.max_blocks
             );
@@ -112,7 +112,10 @@ impl Study {
 
     fn published_figures(&self) -> Result<(), String> {
         let count = self.published.len();
-        ensure!(count <= MOST_TABLES, "{count} published figures, expected at most {MOST_TABLES}");
+        ensure!(
+            count <= MAX_FILE_TABLES,
+            "{count} published figures, expected at most {MAX_FILE_TABLES}"
+        );
         for published in &self.published {
             levels(&published.at)?;
             let figure = match &published.figure {
@@ -148,8 +151,8 @@ impl Method {
             "minimum effect {minimum_effect}, expected 0 to 1"
         );
         ensure!(
-            (1..=MOST_BLOCKS).contains(max_blocks) && min_blocks <= max_blocks,
-            "blocks from {min_blocks} to {max_blocks}, expected at most {MOST_BLOCKS}"
+            (1..=MAX_BLOCKS).contains(max_blocks) && min_blocks <= max_blocks,
+            "blocks from {min_blocks} to {max_blocks}, expected at most {MAX_BLOCKS}"
         );
         window("run", self.run)?;
         at_most("warm-up", self.warm_up)?;
@@ -158,7 +161,7 @@ impl Method {
         }
         let budget = self.budget.unwrap_or(Duration::ZERO);
         let days = budget.as_secs() / (24 * 3600);
-        ensure!(budget <= LONGEST_BUDGET, "budget {days} days, expected at most 366 days");
+        ensure!(budget <= MAX_BUDGET, "budget {days} days, expected at most 366 days");
         Ok(())
     }
 }
@@ -200,7 +203,7 @@ impl CheckPlan for TestbedSpec {
             self.elans.join(", ")
         );
         ensure!(SCALES.contains(&self.scale), "scale {}, expected 0.001 to 1", self.scale);
-        let most = MOST_TABLES;
+        let most = MAX_FILE_TABLES;
         ensure!(
             self.others.len() <= most,
             "{} other models, expected at most {most}",
@@ -224,7 +227,7 @@ impl CheckPlan for TestbedSpec {
                         "system under test at {sut}, expected \"ssh:HOST\""
                     );
                 }
-                one_line("program", &on.program, LONGEST_NAME)?;
+                one_line("program", &on.program, MAX_NAME)?;
             }
         }
         Ok(())
@@ -290,25 +293,25 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
 }
 
 fn window(what: &str, length: Duration) -> Result<(), String> {
-    ensure!(length >= SHORTEST, "{what} {}, expected at least 100 ms", format_duration(length));
+    ensure!(length >= MIN_RUN, "{what} {}, expected at least 100 ms", format_duration(length));
     at_most(what, length)
 }
 
 fn at_most(what: &str, length: Duration) -> Result<(), String> {
     // a length beyond all bounds is no duration to print
     let seconds = length.as_secs();
-    ensure!(length <= LONGEST, "{what} {seconds} s, expected at most 1 h");
+    ensure!(length <= MAX_RUN, "{what} {seconds} s, expected at most 1 h");
     Ok(())
 }
 
 fn factors(factors: &[Factor]) -> Result<(), String> {
-    let most = MOST_TABLES;
+    let most = MAX_FILE_TABLES;
     ensure!(factors.len() <= most, "{} factors, expected at most {most}", factors.len());
     for factor in factors {
         name("factor", &factor.name)?;
         let count = factor.levels.len();
         // a factor of several parts has the levels of all
-        let most = MAX_LEVELS * MOST_TABLES;
+        let most = MAX_LEVELS * MAX_FILE_TABLES;
         ensure!(count <= most, "{count} levels of {}, expected at most {most}", factor.name);
         factor.levels.iter().try_for_each(level)?;
     }
@@ -317,8 +320,8 @@ fn factors(factors: &[Factor]) -> Result<(), String> {
 
 fn levels(levels: &Levels) -> Result<(), String> {
     ensure!(
-        levels.0.len() <= MOST_TABLES,
-        "{} levels, expected at most {MOST_TABLES}",
+        levels.0.len() <= MAX_FILE_TABLES,
+        "{} levels, expected at most {MAX_FILE_TABLES}",
         levels.0.len()
     );
     for (factor, of_factor) in &levels.0 {
@@ -336,7 +339,7 @@ fn level(level: &Level) -> Result<(), String> {
 }
 
 fn name(what: &str, text: &str) -> Result<(), String> {
-    one_line(what, text, LONGEST_NAME)
+    one_line(what, text, MAX_NAME)
 }
 
 fn one_line(what: &str, text: &str, most: usize) -> Result<(), String> {

@@ -8,7 +8,7 @@ use linkrate_stats::simulate::{Simulator, share};
 /// The second cell is a tenth slower, at the same service demand.
 const SLOWER: Truth = [(1.0, 1.0), (0.9, 0.9), (1.0, 1.0)];
 
-/// Sets of five blocks with `truth` of each, 1 % of noise within and 1 % between them.
+/// Sets of five blocks with `coverage` of each, 1 % of noise within and 1 % between them.
 fn sets(seed: u64, truths: &[Truth]) -> Vec<StoredStudy> {
     let mut session = Simulator::new(seed);
     let of = |(at, truth): (usize, &Truth)| {
@@ -31,7 +31,7 @@ fn of_cell(trend: &StudyTrend, cell: usize, measure: Measure) -> &Series {
 }
 
 #[test]
-fn a_change_is_told_in_its_cell_at_its_set_with_its_size() {
+fn a_change_is_reported_in_its_cell_at_its_set_with_its_size() {
     let mut truths = vec![SAME; 20];
     truths[13..].fill(SLOWER);
     let trend = found(&sets(1, &truths));
@@ -65,7 +65,7 @@ fn studies_without_a_change_have_one_in_at_most_the_stated_share() {
 }
 
 #[test]
-fn sets_are_taken_in_order_of_time_and_changed_conditions_are_told() {
+fn sets_are_taken_in_order_of_time_and_changed_conditions_are_reported() {
     let mut sets = sets(2, &[SAME; 3]);
     for newer in &mut sets[1..] {
         newer.plan.facts.facts.insert("kernel".to_owned(), "6.18.1".to_owned());

@@ -7,8 +7,8 @@ fn cpu(percent: f64) -> Option<CpuShare> {
 }
 
 /// A direction that no link and no window bounds.
-fn way(direction: Option<OneWay>) -> WayShares {
-    WayShares {
+fn way(direction: Option<FlowDirection>) -> DirectionShares {
+    DirectionShares {
         ports: None,
         store_percent: None,
         direction,
@@ -30,14 +30,14 @@ fn way(direction: Option<OneWay>) -> WayShares {
 fn calm() -> Shares {
     Shares {
         good_runs: 5,
-        ways: vec![way(Some(OneWay::Transmit))],
+        ways: vec![way(Some(FlowDirection::Transmit))],
         sut: cpu(12.04),
         client: cpu(10.0),
         ..Shares::default()
     }
 }
 
-fn with_way(shares: Shares, change: impl Fn(&mut WayShares)) -> Shares {
+fn with_direction(shares: Shares, change: impl Fn(&mut DirectionShares)) -> Shares {
     let mut shares = shares;
     shares.ways.iter_mut().for_each(change);
     shares
@@ -45,8 +45,14 @@ fn with_way(shares: Shares, change: impl Fn(&mut WayShares)) -> Shares {
 
 /// Both directions, with these shares of their links.
 fn both_ways(transmit: f64, receive: f64) -> Shares {
-    let at = |direction, percent| WayShares { link_percent: Some(percent), ..way(Some(direction)) };
-    Shares { ways: vec![at(OneWay::Transmit, transmit), at(OneWay::Receive, receive)], ..calm() }
+    let at = |direction, percent| DirectionShares {
+        link_percent: Some(percent),
+        ..way(Some(direction))
+    };
+    Shares {
+        ways: vec![at(FlowDirection::Transmit, transmit), at(FlowDirection::Receive, receive)],
+        ..calm()
+    }
 }
 
 fn only(shares: &Shares) -> Bound {
@@ -64,10 +70,10 @@ fn said(shares: &Shares) -> [String; 2] {
 
 #[test]
 fn senders_of_short_transfers_wait_for_words() {
-    let waits = |percent| with_way(calm(), |way| way.word_percent = Some(percent));
+    let waits = |percent| with_direction(calm(), |way| way.word_percent = Some(percent));
     assert!(matches!(only(&waits(49.9)), Bound::NoSingleResource { .. }));
     assert_eq!(only(&waits(62.5)), Bound::Word { percent: 62.5 });
-    let filled = with_way(waits(62.5), |way| way.link_percent = Some(98.0));
+    let filled = with_direction(waits(62.5), |way| way.link_percent = Some(98.0));
     assert!(matches!(only(&filled), Bound::Link { .. }));
     assert_eq!(
         said(&waits(62.5)),
@@ -82,7 +88,7 @@ fn senders_of_short_transfers_wait_for_words() {
 #[test]
 fn links_that_wait_for_the_store_of_their_adapter_are_not_a_mystery() {
     let stores = |link, store| {
-        with_way(calm(), |way| {
+        with_direction(calm(), |way| {
             (way.link_percent, way.store_percent) = (Some(link), Some(store));
         })
     };
@@ -119,7 +125,7 @@ fn tbf(rate_percent: f64, waited: bool) -> DisciplineShare {
 #[test]
 fn a_queue_discipline_at_its_rate_is_the_bound() {
     let at = |percent| {
-        with_way(calm(), |way| {
+        with_direction(calm(), |way| {
             (way.link_percent, way.discipline) = (Some(49.9), Some(tbf(percent, false)));
         })
     };
@@ -138,7 +144,7 @@ fn a_queue_discipline_at_its_rate_is_the_bound() {
     let document = serde_json::to_value(judge(&at(99.6))).unwrap();
     assert_eq!(document["bounds"][0]["resource"], "queue_discipline");
     assert_eq!(document["bounds"][0]["percent"], 99.6);
-    let full = with_way(at(99.6), |way| way.link_percent = Some(99.5));
+    let full = with_direction(at(99.6), |way| way.link_percent = Some(99.5));
     assert!(matches!(only(&full), Bound::Link { .. }));
 }
 
@@ -148,7 +154,7 @@ fn a_queue_discipline_is_named_with_its_ports() {
         let names = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
         let discipline =
             DisciplineShare { beside: names(beside), free: names(free), ..tbf(99.6, false) };
-        said(&with_way(calm(), |way| way.discipline = Some(discipline.clone())))[0].clone()
+        said(&with_direction(calm(), |way| way.discipline = Some(discipline.clone())))[0].clone()
     };
     let of =
         |ports: &str| format!("bound by the queue discipline tbf of {ports}: 99.6 % of 500.0 Mb/s");
@@ -162,7 +168,7 @@ fn a_queue_discipline_is_named_with_its_ports() {
 fn a_queue_that_is_never_empty_is_the_bound_unless_something_behind_it_is_full() {
     let unknown = DisciplineShare { rate: None, rate_percent: None, ..tbf(0.0, true) };
     let waits = |link_percent| {
-        with_way(calm(), |way| {
+        with_direction(calm(), |way| {
             way.discipline = Some(unknown.clone());
             (way.link_percent, way.rwnd_limited_percent) = (link_percent, Some(72.0));
         })
@@ -179,7 +185,7 @@ fn a_queue_that_is_never_empty_is_the_bound_unless_something_behind_it_is_full()
 
 #[test]
 fn tape_drives_that_are_full_are_the_bound() {
-    let at = |percent| with_way(calm(), |way| way.drives_percent = Some(percent));
+    let at = |percent| with_direction(calm(), |way| way.drives_percent = Some(percent));
     assert!(matches!(only(&at(96.9)), Bound::NoSingleResource { .. }));
     let busy = Shares { client: cpu(99.0), ..at(98.5) };
     assert_eq!(only(&busy), Bound::Drives { percent: 98.5 });
@@ -198,13 +204,13 @@ fn no_good_run() {
 #[test]
 fn a_full_link_comes_before_the_cpu_and_one_that_is_nearly_full_after_it() {
     let busy = Shares { sut: cpu(99.0), ..calm() };
-    let full = with_way(busy.clone(), |way| way.link_percent = Some(99.5));
+    let full = with_direction(busy.clone(), |way| way.link_percent = Some(99.5));
     assert_eq!(
         said(&full),
         ["bound by the link: transmit 99.5 %", "bound by the link (transmit 99.5 % occupied)"]
     );
     // what is missing is the CPU's
-    let nearly = with_way(busy, |way| way.link_percent = Some(99.3));
+    let nearly = with_direction(busy, |way| way.link_percent = Some(99.3));
     assert_eq!(
         said(&nearly),
         [
@@ -275,7 +281,7 @@ fn each_direction_is_judged_by_itself() {
         ]
     );
     // acknowledgements wait behind what is transmitted
-    let waiting = with_way(one.clone(), |way| way.rwnd_limited_anywhere_percent = Some(94.0));
+    let waiting = with_direction(one.clone(), |way| way.rwnd_limited_anywhere_percent = Some(94.0));
     assert_eq!(
         said(&waiting)[0],
         "transmit bound by the link: 99.6 %; receive bound by the receiver's window: 94.0 % of \
@@ -298,7 +304,8 @@ fn each_direction_is_judged_by_itself() {
              links transmit 39.9 %, receive 41.0 % occupied"
         ]
     );
-    let windows = with_way(both_ways(10.0, 20.0), |way| way.rwnd_limited_percent = Some(72.0));
+    let windows =
+        with_direction(both_ways(10.0, 20.0), |way| way.rwnd_limited_percent = Some(72.0));
     assert_eq!(
         said(&windows)[0],
         "bound by the receiver's window: transmit 72.0 %, receive 72.0 % of sending time; \
@@ -393,7 +400,7 @@ fn shared_cpus_name_neither_end() {
 
 #[test]
 fn receiver_window() {
-    let window = with_way(calm(), |way| way.rwnd_limited_percent = Some(72.0));
+    let window = with_direction(calm(), |way| way.rwnd_limited_percent = Some(72.0));
     assert_eq!(
         said(&window),
         [
@@ -401,13 +408,13 @@ fn receiver_window() {
             "bound by the receiver's window (72.0 % of sending time)"
         ]
     );
-    let both = with_way(window, |way| way.sndbuf_limited_percent = Some(80.0));
+    let both = with_direction(window, |way| way.sndbuf_limited_percent = Some(80.0));
     assert!(matches!(only(&both), Bound::ReceiverWindow { .. }));
 }
 
 #[test]
 fn send_buffer() {
-    let full = with_way(calm(), |way| way.sndbuf_limited_percent = Some(50.0));
+    let full = with_direction(calm(), |way| way.sndbuf_limited_percent = Some(50.0));
     assert_eq!(
         said(&Shares { shared_cpus: true, ..full }),
         [
@@ -419,7 +426,7 @@ fn send_buffer() {
 
 #[test]
 fn links_that_are_not_full_say_what_is_missing() {
-    let at = |percent| with_way(calm(), |way| way.link_percent = Some(percent));
+    let at = |percent| with_direction(calm(), |way| way.link_percent = Some(percent));
     assert_eq!(judge(&at(99.5)).ways[0].missing, []);
     assert_eq!(said(&at(99.6))[0], "bound by the link: transmit 99.6 %");
     // not the bound, so that nothing is missing to it
@@ -463,7 +470,7 @@ fn links_that_are_not_full_say_what_is_missing() {
 
 #[test]
 fn a_port_and_a_bus_that_are_not_full_say_what_is_missing_too() {
-    let mut uneven = with_way(calm(), |way| way.link_percent = Some(46.0));
+    let mut uneven = with_direction(calm(), |way| way.link_percent = Some(46.0));
     let ports = PortShares { fullest_percent: 98.0, port: Some(2), others_percent: (31.2, 55.4) };
     uneven.ways[0].ports = Some(ports);
     uneven.ways[0].resent_percent = Some(0.34);
@@ -533,7 +540,7 @@ fn a_round_trip_is_no_bound_unless_its_parts_explain_it() {
     assert!(sentence.contains("not all of the wait is explained"), "{sentence}");
     assert!(matches!(only(&unmeasured), Bound::NoSingleResource { .. }));
     // what a stream waits for is another question
-    let stream = with_way(calm(), |way| way.direction = Some(OneWay::Transmit));
+    let stream = with_direction(calm(), |way| way.direction = Some(FlowDirection::Transmit));
     assert!(matches!(only(&stream), Bound::NoSingleResource { unexplained: None, .. }));
 }
 
@@ -570,7 +577,7 @@ fn round_trip() {
              its response"
         ]
     );
-    let full = with_way(transactions, |way| way.link_percent = Some(98.0));
+    let full = with_direction(transactions, |way| way.link_percent = Some(98.0));
     assert_eq!(said(&full)[0], "bound by the link: 98.0 % (missing: no cause found)");
 }
 
@@ -584,7 +591,8 @@ fn no_single_resource() {
              waits for the other part of the time"
         ]
     );
-    let blind = Shares { good_runs: 1, ways: vec![WayShares::default()], ..Shares::default() };
+    let blind =
+        Shares { good_runs: 1, ways: vec![DirectionShares::default()], ..Shares::default() };
     assert_eq!(said(&blind)[0], "bound by no single resource");
 }
 
@@ -598,14 +606,14 @@ fn the_bus_comes_after_the_link() {
             "bound by the bus (98.2 % occupied; missing: SUT CPU 99.0 % busy)"
         ]
     );
-    let link = with_way(full, |way| way.link_percent = Some(99.5));
+    let link = with_direction(full, |way| way.link_percent = Some(99.5));
     assert!(matches!(only(&link), Bound::Link { .. }));
 }
 
 #[test]
 fn windows_over_a_path_that_delays_are_a_bound_where_nothing_is_full() {
     let path = PathShares { rtt_us: 1300.0, min_rtt_us: 52.0, cwnd_segments: 90.0 };
-    let held = with_way(calm(), |way| {
+    let held = with_direction(calm(), |way| {
         (way.rwnd_limited_anywhere_percent, way.path) = (Some(93.1), Some(path));
     });
     assert_eq!(
@@ -619,7 +627,7 @@ fn windows_over_a_path_that_delays_are_a_bound_where_nothing_is_full() {
     // a full CPU makes the path longer
     let busy = Shares { sut: cpu(98.0), ..held };
     assert!(matches!(only(&busy), Bound::SutCpu { .. }));
-    let slow = with_way(calm(), |way| {
+    let slow = with_direction(calm(), |way| {
         (way.cwnd_limited_percent, way.path) = (Some(99.3), Some(path));
     });
     assert_eq!(only(&slow), Bound::CongestionWindow { percent: 99.3, path: Some(path) });
@@ -628,7 +636,7 @@ fn windows_over_a_path_that_delays_are_a_bound_where_nothing_is_full() {
         "bound by the congestion window or small queues: 99.3 % of sending time"
     );
     // so is the sender of a full link
-    let full = with_way(slow, |way| way.link_percent = Some(97.5));
+    let full = with_direction(slow, |way| way.link_percent = Some(97.5));
     assert!(matches!(only(&full), Bound::Link { .. }));
 }
 
@@ -643,7 +651,7 @@ fn a_verdict_counts_the_runs_that_say_the_same() {
 }
 
 #[test]
-fn device_threads_are_told_from_the_clients_on_their_cpu() {
+fn device_threads_are_reported_from_the_clients_on_their_cpu() {
     let busy = Shares { device_percent: Some(96.3), client: cpu(99.0), ..calm() };
     assert_eq!(
         said(&busy),
@@ -667,9 +675,9 @@ fn device_threads_are_told_from_the_clients_on_their_cpu() {
 #[test]
 fn a_scaled_testbed_is_named() {
     let scaled = Shares { scale: 0.1, ..calm() };
-    let some = with_way(scaled.clone(), |way| way.link_percent = Some(43.2));
+    let some = with_direction(scaled.clone(), |way| way.link_percent = Some(43.2));
     assert!(said(&some)[1].ends_with("; links 43.2 % occupied; links at 0.1 of their rate"));
-    let full = with_way(scaled, |way| way.link_percent = Some(99.8));
+    let full = with_direction(scaled, |way| way.link_percent = Some(99.8));
     assert_eq!(
         said(&full)[1],
         "bound by the link (transmit 99.8 % occupied); links at 0.1 of their rate"

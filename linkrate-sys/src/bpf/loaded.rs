@@ -13,7 +13,7 @@ const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const PROG_QUERY: libc::c_long = 16;
 
 /// The most programs to tell.
-const MOST: usize = 64;
+const MAX_PROGRAMS: usize = 64;
 
 /// Where programs see packets of an interface or a namespace, as `enum bpf_attach_type` has it: at an interface, by its
 /// index, or in a network namespace, by its descriptor.
@@ -88,12 +88,12 @@ pub(crate) fn in_namespace(namespace: &OwnedFd) -> Vec<(String, String)> {
 
 fn attached(target: u32, places: &[(u32, &str)]) -> Vec<(String, String)> {
     let found = places.iter().filter_map(|(attach_type, place)| {
-        let mut ids = [0u32; MOST];
+        let mut ids = [0u32; MAX_PROGRAMS];
         let mut query = Query {
             target,
             attach_type: *attach_type,
             program_ids: ids.as_mut_ptr() as u64,
-            program_count: MOST as u32,
+            program_count: MAX_PROGRAMS as u32,
             ..Query::default()
         };
         // SAFETY: the attributes are those of this command; `ids` has room for as many numbers as they say and outlives
@@ -101,19 +101,19 @@ fn attached(target: u32, places: &[(u32, &str)]) -> Vec<(String, String)> {
         if unsafe { bpf_mut(PROG_QUERY, &mut query) } < 0 {
             return None;
         }
-        let ids = &ids[..MOST.min(query.program_count as usize)];
+        let ids = &ids[..MAX_PROGRAMS.min(query.program_count as usize)];
         let words: Vec<String> = ids.iter().map(u32::to_string).collect();
         (!words.is_empty()).then(|| ((*place).to_owned(), words.join(", ")))
     });
     found.collect()
 }
 
-/// The programs of others that run in the middle of other code of the kernel, in words, by their numbers. Empty for a user who
-/// may not ask.
+/// The third-party programs that run in the middle of other code of the kernel, in words, by their numbers. Empty for a user
+/// who may not ask.
 pub(crate) fn tracing() -> Vec<String> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut id = 0;
-    while told.len() < MOST {
+    while reported.len() < MAX_PROGRAMS {
         let mut next = ById { id, ..ById::default() };
         // SAFETY: the attributes are those of this command; it keeps no pointer.
         if unsafe { bpf_mut(PROG_GET_NEXT_ID, &mut next) } < 0 {
@@ -127,10 +127,10 @@ pub(crate) fn tracing() -> Vec<String> {
         {
             let length = info.name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
             let name = String::from_utf8_lossy(&info.name[..length]);
-            told.push(format!("{kind} \"{name}\" (program {id})"));
+            reported.push(format!("{kind} \"{name}\" (program {id})"));
         }
     }
-    told
+    reported
 }
 
 fn info(id: u32) -> io::Result<Info> {
@@ -175,7 +175,7 @@ mod tests {
             found.extend(info(id).ok().map(|info| (info.id, info.name)));
         }
         assert!(found.iter().any(|(_, name)| *name == NAME), "{found:?}");
-        assert!(tracing().iter().all(|told| !told.contains("linkrate")), "{:?}", tracing());
+        assert!(tracing().iter().all(|reported| !reported.contains("linkrate")), "{:?}", tracing());
         drop(program);
     }
 

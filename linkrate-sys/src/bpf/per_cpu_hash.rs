@@ -97,7 +97,7 @@ impl<const WORDS: usize> PerCpuHash<WORDS> {
     fn each(&self, then: Then, mut take: impl FnMut(u64, &[u64])) -> io::Result<()> {
         let of_key = WORDS * self.cpus.len();
         let (mut keys, mut values) = (vec![0u64; BATCH], vec![0u64; BATCH * of_key]);
-        // where the next call goes on; the first one has none
+        // where the next call continues; the first one has none
         let (mut at, mut next) = (0u64, 0u64);
         let mut begun = false;
         loop {

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_maxima_are_told_apart() {
+    fn counts_and_maxima_are_distinguished() {
         let bytes =
             bytes_of(&[2, 3, 4, 5, 6, 7, 8, 9].map(|kind| number(kind, 10 * u32::from(kind))));
         let mut channels = Channels::default();

@@ -31,7 +31,7 @@ pub struct LinkModes {
     pub supported: Vec<String>,
     /// Modes that this end offers.
     pub advertised: Vec<String>,
-    /// Modes that the far end offers; empty where the driver does not say.
+    /// Modes that the peer offers; empty where the driver does not say.
     pub peer: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ const ETHTOOL_A_PAUSE_STAT_RX_FRAMES: u16 = 3;
 /// Whether pause frames (IEEE 802.3 annex 31B) are obeyed and sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pause {
-    /// Pause frames of the far end are obeyed.
+    /// Pause frames of the peer are obeyed.
     pub rx: bool,
     /// Pause frames are sent when the adapter is full.
     pub tx: bool,

@@ -176,19 +176,19 @@ impl Guest {
         self.child.try_wait()
     }
 
-    /// Sends SIGHUP, as a closing terminal does, SIGTERM after half of `patience`, and SIGKILL
+    /// Sends SIGHUP, as a closing terminal does, SIGTERM after half of `timeout`, and SIGKILL
     /// after all of it.
     ///
     /// # Errors
     /// As waitpid(2).
-    pub fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+    pub fn end(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);
         }
         for signal in [Signal::HUP, Signal::TERM] {
             // it was not waited for yet, so no other process can have its id
             let _ = kill_process(Pid::from_child(&self.child), signal);
-            let deadline = Instant::now() + patience / 2;
+            let deadline = Instant::now() + timeout / 2;
             while Instant::now() < deadline {
                 if let Some(status) = self.child.try_wait()? {
                     return Ok(status);

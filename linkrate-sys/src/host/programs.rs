@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Interval of the checks whether they have ended.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The same while they are killed.
 const CHASE: Duration = Duration::from_millis(1);
 
 /// Looks in a row that must find nobody. What begins while `/proc` is listed may be missing in the list.
-const LOOKS: u32 = 3;
+const EMPTY_POLLS: u32 = 3;
 
 /// How long it is killed what others have started before they were killed.
 const OFFSPRING: Duration = Duration::from_secs(2);
@@ -25,9 +25,9 @@ const OFFSPRING: Duration = Duration::from_secs(2);
 type Identity = (u64, u64);
 
 /// Ends every process in the network namespaces of the processes `hosts`, except these and the
-/// caller: by SIGTERM, and after `patience` by SIGKILL, as long as new ones are found. Processes that the caller may
+/// caller: by SIGTERM, and after `timeout` by SIGKILL, as long as new ones are found. Processes that the caller may
 /// not access keep running.
-pub fn end_programs(hosts: &[u32], patience: Duration) {
+pub fn end_programs(hosts: &[u32], timeout: Duration) {
     let namespaces: BTreeSet<Identity> =
         hosts.iter().filter_map(|host| network_of(&host.to_string())).collect();
     let spared: BTreeSet<u32> = hosts.iter().copied().chain([std::process::id()]).collect();
@@ -36,17 +36,17 @@ pub fn end_programs(hosts: &[u32], patience: Duration) {
     if namespaces.is_empty() || own.is_none_or(|own| namespaces.contains(&own)) {
         return;
     }
-    let mut deadline = Instant::now() + patience;
+    let mut deadline = Instant::now() + timeout;
     let mut signal = Signal::TERM;
-    let mut told = BTreeSet::new();
-    let mut looks_left = LOOKS;
+    let mut reported = BTreeSet::new();
+    let mut looks_left = EMPTY_POLLS;
     loop {
         let mut is_empty = true;
         // each one is told as soon as it is found, before it can leave its place to a child
         for pid in programs_in(&namespaces, &spared) {
             is_empty = false;
             // each process gets a signal once
-            if told.insert(pid) {
+            if reported.insert(pid) {
                 tell(pid, signal, &namespaces);
             }
         }
@@ -57,19 +57,19 @@ pub fn end_programs(hosts: &[u32], patience: Duration) {
             }
             continue;
         }
-        looks_left = LOOKS;
+        looks_left = EMPTY_POLLS;
         let late = Instant::now() >= deadline;
         match (late, signal) {
             (true, Signal::KILL) => return,
             (true, _) => {
                 signal = Signal::KILL;
                 deadline = Instant::now() + OFFSPRING;
-                told.clear();
+                reported.clear();
             }
             (false, _) => {}
         }
         // what others have started is killed before it starts more
-        std::thread::sleep(if signal == Signal::KILL { CHASE } else { GLANCE });
+        std::thread::sleep(if signal == Signal::KILL { CHASE } else { POLL_INTERVAL });
     }
 }
 

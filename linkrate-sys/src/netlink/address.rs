@@ -78,7 +78,7 @@ impl RouteSocket {
     }
 }
 
-/// On a point-to-point interface the other attribute is the address of the far end.
+/// On a point-to-point interface the other attribute is the address of the peer.
 fn own(message: &AddressMessage) -> Option<Ipv4Addr> {
     let of = |local: bool| {
         message.attributes.iter().find_map(|attribute| match attribute {

@@ -1,5 +1,5 @@
 //! What is attached to an interface or stands on the way of its packets, in words that change when it does: programs of
-//! XDP and tc, filters, those who want all frames, rule sets of netfilter, and routes to far ends.
+//! XDP and tc, filters, those who want all frames, rule sets of netfilter, and routes to peers.
 
 use std::net::IpAddr;
 
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_is_told_with_its_metrics() {
+    fn a_route_is_reported_with_its_metrics() {
         let mut message = Raw::new(24, [libc::AF_INET as u8, 24, 0, 0, 254, 2, 0, 1, 0, 0, 0, 0]);
         message.push(RTA_TABLE, &254u32.to_ne_bytes());
         message.push(RTA_DST, &[10, 0, 0, 0]);
@@ -223,14 +223,14 @@ mod tests {
         metrics.push(2, &1400u32.to_ne_bytes());
         metrics.push(RTAX_CC_ALGO, b"reno\0");
         message.push(RTA_METRICS, &metrics.body);
-        let told = route(&message, |index| format!("eth{index}"));
-        assert_eq!(told, "10.0.0.0/24 dev eth7 src 10.0.0.1 mtu 1400 congctl reno");
+        let reported = route(&message, |index| format!("eth{index}"));
+        assert_eq!(reported, "10.0.0.0/24 dev eth7 src 10.0.0.1 mtu 1400 congctl reno");
         message.push(RTA_GATEWAY, &[1, 2, 3]);
         assert!(route(&message, |_| String::new()).contains("via 010203"), "of another length");
     }
 
     #[test]
-    fn programs_are_told_by_number_and_mode() {
+    fn programs_are_reported_by_number_and_mode() {
         let mut xdp = Raw::new(0, []);
         xdp.push(IFLA_XDP_ATTACHED, &[2]);
         xdp.push(IFLA_XDP_PROG_ID, &45u32.to_ne_bytes());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loopback_and_its_route_are_told() {
+    fn the_loopback_and_its_route_are_reported() {
         let mut socket = RouteSocket::open().unwrap();
         let found = socket.attached("lo").unwrap();
         assert!(found.iter().any(|(name, _)| name == "txqueuelen"), "{found:?}");

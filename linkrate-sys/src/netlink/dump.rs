@@ -85,7 +85,7 @@ impl RouteSocket {
                     _ => None,
                 })
             };
-            // on a point-to-point interface the other attribute is the far end
+            // on a point-to-point interface the other attribute is the peer
             let own = of(true).or_else(|| of(false));
             addresses.entry(message.header.index).or_default().extend(own);
         }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_route_learned_is_told_from_what_was_set() {
+    fn what_a_route_learned_is_reported_from_what_was_set() {
         let mut message = RouteMessage::default();
         message.header.destination_prefix_length = 32;
         message.attributes = vec![

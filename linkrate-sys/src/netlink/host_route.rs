@@ -17,9 +17,9 @@ use crate::error::{SysError, SysResult};
 /// Bits of an address.
 const ALL_BITS: u8 = 128;
 
-/// How long the kernel may take for the rest of an addition, and the time between two looks.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_micros(200);
+/// How long the kernel may take for the rest of an addition, and the time between two polls.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 impl RouteSocket {
     /// Reaches `host` over an interface that is up, from the address `source` of any interface. TCP sockets
@@ -52,7 +52,7 @@ impl RouteSocket {
     /// `TimedOut` after five seconds, as for an interface that is down.
     pub fn await_address(&mut self, address: Ipv6Addr) -> SysResult<()> {
         const OPERATION: &str = "wait for address";
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let mut request = RouteMessage::default();
             request.header.address_family = AddressFamily::Inet6;
@@ -69,7 +69,7 @@ impl RouteSocket {
                 let cause = io::Error::from(io::ErrorKind::TimedOut);
                 return Err(SysError::new(OPERATION, address.to_string(), cause));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

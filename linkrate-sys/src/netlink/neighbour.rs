@@ -128,11 +128,11 @@ impl RouteSocket {
     }
 }
 
-/// Whether a person or a program set the entry.
+/// Whether a user or a program set the entry.
 fn is_set(message: &NeighbourMessage) -> bool {
     let header = &message.header;
     if header.family == AddressFamily::Bridge {
-        // those of groups do not tell who joined; those with a controller belong to a bridge
+        // those of groups do not report who joined; those with a controller belong to a bridge
         return header.flags.contains(NeighbourFlags::Own)
             && message.attributes.iter().any(|attribute| {
                 let unicast = |address: &Vec<u8>| address.first().is_some_and(|byte| byte & 1 == 0);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_a_person_joined_are_told_by_their_count() {
+    fn groups_that_a_person_joined_are_reported_by_their_count() {
         let listed = "2    eth2            1     0     3333ff000042\n\
                       2    eth2            1     1     333300000098\n\
                       3    eth3            1     1     01005e000001\n\

@@ -64,7 +64,7 @@ impl Addressing {
         let expires = |message: &&AddressMessage| {
             !message.header.flags.contains(AddressHeaderFlags::Permanent)
         };
-        // before Linux 5.18 an address does not tell who made it; the kernel makes none of 128 bits
+        // before Linux 5.18 an address does not report who made it; the kernel makes none of 128 bits
         let by_a_program = |message: &&AddressMessage| {
             message.header.family == AddressFamily::Inet || message.header.prefix_len == 128
         };
@@ -280,7 +280,7 @@ fn accept_existing(
 }
 
 /// Whether to restore the address: the kernel creates its own IPv6 link-local address again. Before
-/// Linux 5.18 it does not tell which that is; one that is restored before is the same.
+/// Linux 5.18 it does not report which that is; one that is restored before is the same.
 fn is_to_restore(message: &AddressMessage) -> bool {
     let own_making = message.header.family == AddressFamily::Inet6
         && message.header.scope == AddressScope::Link
@@ -296,7 +296,7 @@ fn own_address(message: &AddressMessage) -> Option<IpAddr> {
             _ => None,
         })
     };
-    // on a point-to-point interface the other attribute is the far end
+    // on a point-to-point interface the other attribute is the peer
     of(true).or_else(|| of(false))
 }
 

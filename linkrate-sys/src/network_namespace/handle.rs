@@ -14,7 +14,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use super::own;
 
 /// The longest handle of any file system, `MAX_HANDLE_SZ` of include/linux/exportfs.h, bytes.
-const LONGEST: usize = 128;
+const MAX_LENGTH: usize = 128;
 
 /// The inode of the first user namespace, `PROC_USER_INIT_INO` of include/linux/proc_ns.h.
 const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
@@ -24,14 +24,14 @@ const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 struct FileHandle {
     bytes: u32,
     kind: i32,
-    handle: [u8; LONGEST],
+    handle: [u8; MAX_LENGTH],
 }
 
 /// The handle of the network namespace of the calling thread: four bytes with its kind, then what
 /// the kernel gave. `None` before Linux 6.18.
 pub fn handle() -> Option<Vec<u8>> {
     let namespace = own().ok()?;
-    let mut found = FileHandle { bytes: LONGEST as u32, kind: 0, handle: [0; LONGEST] };
+    let mut found = FileHandle { bytes: MAX_LENGTH as u32, kind: 0, handle: [0; MAX_LENGTH] };
     let mut mount = 0;
     // SAFETY: the path is an empty C string, which AT_EMPTY_PATH permits, `found` has the room that
     // its field `bytes` promises, and `mount` is a live int.
@@ -72,7 +72,7 @@ fn open(mount: &OwnedFd, namespace: &[u8]) -> io::Result<OwnedFd> {
     let mut wanted = FileHandle {
         bytes: bytes.len() as u32,
         kind: i32::from_ne_bytes(*kind),
-        handle: [0; LONGEST],
+        handle: [0; MAX_LENGTH],
     };
     let room = wanted.handle.get_mut(..bytes.len()).ok_or(io::ErrorKind::InvalidInput)?;
     room.copy_from_slice(bytes);

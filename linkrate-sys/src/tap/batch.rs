@@ -53,7 +53,7 @@ impl std::fmt::Debug for WriteRing {
 
 impl WriteRing {
     /// Most packets of one call.
-    pub const MOST: usize = 64;
+    pub const MAX_PACKETS: usize = 64;
 
     /// A ring for writes to `queue` by the calling thread.
     ///
@@ -64,21 +64,21 @@ impl WriteRing {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
-            .build(Self::MOST as u32)?;
+            .build(Self::MAX_PACKETS as u32)?;
         ring.submitter().register_files(&[queue.as_fd().as_raw_fd()])?;
         Ok(Self(ring))
     }
 
-    /// Writes up to [`MOST`](Self::MOST) packets, in order as long as the queue takes each at once, as a TAP does. Calls `written` with the place of each and what the write
+    /// Writes up to [`MAX_PACKETS`](Self::MAX_PACKETS) packets, in order as long as the queue takes each at once, as a TAP does. Calls `written` with the place of each and what the write
     /// returned, as [`super::write_vectored`] does.
     pub fn write<P: Packet>(
         &mut self,
         packets: &[P],
         mut written: impl FnMut(usize, io::Result<usize>),
     ) {
-        assert!(packets.len() <= Self::MOST, "{} packets", packets.len());
+        assert!(packets.len() <= Self::MAX_PACKETS, "{} packets", packets.len());
         let mut slices = Vec::with_capacity(4 * packets.len());
-        let mut ends = [0; Self::MOST];
+        let mut ends = [0; Self::MAX_PACKETS];
         for (packet, end) in packets.iter().zip(&mut ends) {
             packet.for_each_piece(|piece| {
                 if !piece.is_empty() {
@@ -105,7 +105,7 @@ impl WriteRing {
             match self.0.submit_and_wait(left) {
                 Ok(_) => {}
                 Err(error) if is_passing(&error) => {}
-                // the kernel may still read what was submitted, so this thread must not go on
+                // the kernel may still read what was submitted, so this thread must not continue
                 Err(_) => std::process::abort(),
             }
             for completion in self.0.completion() {
@@ -154,7 +154,7 @@ mod tests {
             packets in prop::collection::vec(
                 prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..80),
                 // all of them fit into the buffer of a socket: one that waited would be overtaken
-                0..=WriteRing::MOST / 2,
+                0..=WriteRing::MAX_PACKETS / 2,
             ),
         ) {
             let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);

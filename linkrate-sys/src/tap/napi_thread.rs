@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 /// The most processes that may begin meanwhile.
-const MOST: u32 = 4096;
+const MAX_PROCESSES: u32 = 4096;
 
 /// The length of a process's name, `TASK_COMM_LEN` without its zero.
 const NAME_LENGTH: usize = 15;
@@ -46,7 +46,7 @@ fn between(before: u32, newest: u32, highest: u32) -> impl Iterator<Item = u32> 
         Some(count) => count,
         None => highest.saturating_sub(before).saturating_add(newest),
     };
-    (1..=count.min(MOST)).map(move |step| {
+    (1..=count.min(MAX_PROCESSES)).map(move |step| {
         let number = before.saturating_add(step);
         if number < highest { number } else { number - highest }
     })
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(all(7, 7), []);
         assert_eq!(all(7, 10), [8, 9, 10]);
         assert_eq!(all(98, 2), [99, 0, 1, 2]);
-        assert_eq!(between(1, u32::MAX, u32::MAX).count(), MOST as usize);
+        assert_eq!(between(1, u32::MAX, u32::MAX).count(), MAX_PROCESSES as usize);
     }
 
     #[test]

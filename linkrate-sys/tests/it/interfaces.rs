@@ -270,8 +270,8 @@ mod inside {
                 namespace.send(here()).unwrap();
                 wait_for_wire.recv().unwrap();
                 end("v1", far);
-                let patience = Duration::from_secs(5);
-                RouteSocket::open().unwrap().wait_running("v1", patience).unwrap();
+                let timeout = Duration::from_secs(5);
+                RouteSocket::open().unwrap().wait_running("v1", timeout).unwrap();
                 let listener = TcpListener::bind((far, 7)).unwrap();
                 listening.send(()).unwrap();
                 let (socket, _) = listener.accept().unwrap();

@@ -54,7 +54,7 @@ mod inside {
     /// Pairs of measurements with and without more work, of which the median counts, and the most that are made: in some, a
     /// hypervisor takes time of the CPU.
     const PAIRS: usize = 5;
-    const MOST_PAIRS: usize = 15;
+    const MAX_PAIRS: usize = 15;
 
     /// The parts, in the order of [`Parts`].
     const NAMES: [&str; 3] = ["driver", "NAPI thread", "application"];
@@ -313,7 +313,7 @@ mod inside {
                 added[part] += added_ns;
                 // how far each part is from what it should have moved by, per cent of the known work
                 let mut off: [Vec<f64>; 3] = Default::default();
-                for _ in 0..MOST_PAIRS {
+                for _ in 0..MAX_PAIRS {
                     let both = bed.measure([BASE_NS; 3]).zip(bed.measure(added));
                     let Some(((without, spun_without), (with, spun))) = both else { continue };
                     for (of, all) in off.iter_mut().enumerate() {

@@ -163,7 +163,7 @@ mod inside {
         let descriptors: Vec<_> = queues.iter().map(AsFd::as_fd).collect();
         let ready = wait::wait(&descriptors, Some(1_000_000_000)).unwrap();
         let index = (0..queues.len()).find(|index| ready.contains(*index))?;
-        let mut buffer = vec![0; tap::LARGEST_READ];
+        let mut buffer = vec![0; tap::MAX_READ];
         let length = tap::read(&queues[index], &mut buffer).unwrap();
         buffer.truncate(length);
         Some((index, buffer))

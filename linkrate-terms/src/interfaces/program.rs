@@ -1,13 +1,13 @@
-//! Programs of others at the far end, and the workloads that they can take part in.
+//! Third-party programs at the peer, and the workloads that they can take part in.
 
 use std::fmt;
 
 use crate::{Direction, MessageSize, Protocol, Workload};
 
 /// Octets of the smallest datagram that an iperf3 takes.
-const LEAST_DATAGRAM: u64 = 16;
+const MIN_DATAGRAM: u64 = 16;
 
-/// A measuring program that waits at the far end.
+/// A measuring program that waits at the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// The server of iperf 3.1 and later.
@@ -16,7 +16,7 @@ pub enum Program {
     Netperf,
 }
 
-/// Why a program cannot be the far end of a workload.
+/// Why a program cannot be the peer of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a far end {program} has no {lacks}; expected {expected}")]
 pub struct ProgramError {
@@ -32,7 +32,7 @@ impl Program {
     /// All, in the order of their words.
     pub const ALL: [Self; 2] = [Self::Iperf3, Self::Netperf];
 
-    /// The word for it, as far ends have it.
+    /// The word for it, as peers have it.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Program {
         }
     }
 
-    /// Checks that the program can be the far end of these datagrams.
+    /// Checks that the program can be the peer of these datagrams.
     fn check_datagrams(self, workload: &Workload) -> Result<(), ProgramError> {
         let lacks = |lacks, expected| Err(ProgramError { program: self, lacks, expected });
         let numbered = self == Self::Iperf3;
@@ -75,13 +75,13 @@ impl Program {
                 "no udp-segment, or a far end netperf",
             );
         }
-        if numbered && workload.message.smallest().0 < LEAST_DATAGRAM {
+        if numbered && workload.message.smallest().0 < MIN_DATAGRAM {
             return lacks("room for a number in such messages", "at least 16 bytes");
         }
         Ok(())
     }
 
-    /// Checks that the program can be the far end of a workload.
+    /// Checks that the program can be the peer of a workload.
     ///
     /// # Errors
     /// [`ProgramError`] with what it lacks and what would be right.
@@ -120,19 +120,19 @@ impl Program {
             };
         }
         let fixed = |size: MessageSize| size.smallest() == size.largest();
-        let far_end_sends = match workload.kind {
+        let peer_sends = match workload.kind {
             kind if kind.is_transactional() => [workload.request, workload.response].to_vec(),
             _ if workload.direction != Direction::Transmit => vec![workload.message],
             _ => Vec::new(),
         };
-        match far_end_sends.into_iter().all(fixed) {
+        match peer_sends.into_iter().all(fixed) {
             true => Ok(()),
             false => lacks("messages of several sizes", "one size"),
         }
     }
 }
 
-/// The user that a program at the far end asks for. Its password is in no file and no command line: it is read from
+/// The user that a program at the peer asks for. Its password is in no file and no command line: it is read from
 /// the environment where the connection is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramUser {
@@ -183,23 +183,23 @@ mod tests {
         let said = |program: Program, workload: Workload| {
             program.check(&workload).unwrap_err().to_string()
         };
-        let told = said(Program::Netperf, receives);
-        assert!(told.contains("stream of datagrams to the system under test"), "{told}");
+        let reported = said(Program::Netperf, receives);
+        assert!(reported.contains("stream of datagrams to the system under test"), "{reported}");
         let short = MessageSize::Fixed(ByteSize(8));
-        let told = said(Program::Iperf3, Workload { message: short, ..udp.clone() });
-        assert!(told.contains("at least 16 bytes"), "{told}");
+        let reported = said(Program::Iperf3, Workload { message: short, ..udp.clone() });
+        assert!(reported.contains("at least 16 bytes"), "{reported}");
         let cut = Workload { udp_segment: Some(ByteSize(1000)), ..udp };
         assert!(said(Program::Iperf3, cut.clone()).contains("no udp-segment"));
         assert_eq!(Program::Netperf.check(&cut), Ok(()));
         let asks = Workload { kind: Protocol::UdpRequestResponse, ..Workload::default() };
         assert_eq!(Program::Netperf.check(&asks), Ok(()));
-        let told = said(Program::Netperf, Workload { burst: 4, ..asks.clone() });
-        assert!(told.contains("expected burst 1"), "{told}");
+        let reported = said(Program::Netperf, Workload { burst: 4, ..asks.clone() });
+        assert!(reported.contains("expected burst 1"), "{reported}");
         let open = Workload { request_rate_per_s: Some(100), ..asks.clone() };
-        let told = said(Program::Netperf, open.clone());
+        let reported = said(Program::Netperf, open.clone());
         assert!(
-            told.contains("numbers in its responses") && told.contains("request-rate off"),
-            "{told}"
+            reported.contains("numbers in its responses") && reported.contains("request-rate off"),
+            "{reported}"
         );
         let over_tcp = Workload { kind: Protocol::RequestResponse, ..open };
         assert_eq!(Program::Netperf.check(&over_tcp), Ok(()));

@@ -4,7 +4,7 @@ use super::{Adapter, TestbedSpec};
 use crate::model::{Encapsulation, Model};
 
 /// Octets of the longest name of an emulated LAN (LANE 1.0, 4.2.2).
-const LONGEST_NAME: usize = 32;
+const MAX_NAME: usize = 32;
 
 /// Why clients cannot be behind a bridge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,7 +92,7 @@ impl ElanError {
             }
             Self::Twice { .. } => "give each emulated LAN a name of its own".to_owned(),
             Self::Name { .. } => {
-                format!("expected 1 to {LONGEST_NAME} letters, digits, '-', '_' and '.'")
+                format!("expected 1 to {MAX_NAME} letters, digits, '-', '_' and '.'")
             }
             Self::Size { of_adapter, .. } => format!(
                 "all emulated LANs of an adapter have the size of its model: leave the size out, or \
@@ -153,7 +153,7 @@ impl TestbedSpec {
         for (name, size) in written.iter().map(|one| split(one)) {
             let name = name.to_owned();
             let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(may) {
+            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(may) {
                 return Err(ElanError::Name { name });
             }
             if let Some(size) = size.filter(|size| *size != of_adapter.to_string()) {

@@ -2,7 +2,7 @@
 //! that become interfaces of their own.
 
 use super::{AGGREGATE, Fabric, PortEnd, Segment, Topology, free};
-use crate::knobs::MOST_PORTS;
+use crate::knobs::MAX_PORTS;
 
 /// Why ports cannot become an aggregate, or an aggregate cannot be taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +69,7 @@ pub enum RegroupError {
         aggregates: Vec<String>,
     },
     /// An aggregate has all the ports that it can have.
-    #[error("{aggregate} has {MOST_PORTS} ports, expected no more")]
+    #[error("{aggregate} has {MAX_PORTS} ports, expected no more")]
     Full {
         /// The aggregate.
         aggregate: String,
@@ -176,7 +176,7 @@ impl Topology {
         let takes = |segment: &&Segment| segment.fabric != Fabric::Cable;
         let mut aggregates = self.segments.iter().filter(|segment| segment.aggregate.is_some());
         let Some(segment) = aggregates.find(takes) else { return Ok(None) };
-        if segment.ports.len() >= MOST_PORTS as usize {
+        if segment.ports.len() >= MAX_PORTS as usize {
             let aggregate = segment.aggregate.clone().unwrap_or_default();
             return Err(RegroupError::Full { aggregate });
         }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!([widen(&mut topology), widen(&mut topology)], ["eth0", "eth1"]);
         let places = topology.segments[0].ports.iter().map(|port| port.place);
         assert!(places.eq(0..3), "the free places are filled");
-        while topology.segments[0].ports.len() < MOST_PORTS as usize {
+        while topology.segments[0].ports.len() < MAX_PORTS as usize {
             widen(&mut topology);
         }
         assert!(topology.widened().unwrap_err().to_string().contains("agg0 has 64 ports"));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_aggregate_is_told() {
+    fn what_is_no_aggregate_is_reported() {
         let apart = topology(0, 2);
         assert_eq!(refused(&apart, &[]), "an aggregate of no ports, expected 1 port or more");
         assert_eq!(

@@ -10,13 +10,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use linkrate_sys::seccomp::Listener;
-use linkrate_sys::{descriptors, handing_over, socket_calls};
+use linkrate_sys::{descriptors, socket_calls, socket_swap};
 
 use super::Group;
 use super::running::Replaced;
 
 /// Most sockets that are remembered. A program with more is looked through for each connection.
-const MOST: usize = 1 << 16;
+const MAX_SOCKETS: usize = 1 << 16;
 
 /// What a program and its children have done that gives sockets other numbers.
 #[derive(Debug, Default)]
@@ -40,13 +40,13 @@ impl Names {
     /// A descriptor of a thread will have a second number. A thread that changes the descriptor at the same
     /// time cannot know what its program duplicates either.
     pub(super) fn duplicates(&mut self, thread: u32, descriptor: i32) {
-        let Ok(file) = handing_over::descriptor_of_thread(thread, descriptor) else { return };
+        let Ok(file) = socket_swap::descriptor_of_thread(thread, descriptor) else { return };
         // connections have other sockets than these
         if !socket_calls::is_tcp(&file) {
             return;
         }
         match socket_calls::cookie(&file) {
-            Ok(cookie) if self.duplicated.len() < MOST => {
+            Ok(cookie) if self.duplicated.len() < MAX_SOCKETS => {
                 self.duplicated.insert(cookie);
             }
             _ => self.too_many = true,
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_program_with_too_many_duplicates_is_looked_through() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut names = Names { duplicated: (0..MOST as u64).collect(), ..Names::default() };
+        let mut names = Names { duplicated: (0..MAX_SOCKETS as u64).collect(), ..Names::default() };
         assert!(names.knows_one(u64::MAX));
         names.duplicates(std::process::id(), listener.as_raw_fd());
         assert!(!names.knows_one(u64::MAX));

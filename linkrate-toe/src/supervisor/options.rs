@@ -1,7 +1,7 @@
 //! Options of a socket whose connection is at the adapter.
 //!
 //! Each option has its place. What TCP does now is known to the socket in the adapter's TCP; what the
-//! program has chosen is kept by its own socket, which is shelved; and what a stream is to its reader is
+//! program has chosen is kept by its own socket, which is parked; and what a stream is to its reader is
 //! the pair's.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use linkrate_sys::seccomp::Waiting;
 use linkrate_sys::{process_memory, socket_calls};
 
-use super::{Answer, Mover, Served, errno, write_counted};
-use crate::call::{At, MOST_OPTION, OptionName};
+use super::{Answer, Mover, SupervisorLoop, errno, write_counted};
+use crate::call::{At, MAX_OPTION, OptionName};
 
 const SOCKET: i32 = 1;
 const IP: i32 = 0;
@@ -60,7 +60,7 @@ enum Place {
     /// The stream pair.
     Pair,
     /// The program's own socket.
-    Shelf,
+    ParkedSocket,
     /// The socket in the adapter's TCP, and set in both.
     Adapter,
     /// Nowhere: `EOPNOTSUPP`.
@@ -71,10 +71,10 @@ enum Place {
 fn place_to_read(option: OptionName) -> Place {
     match option {
         ERROR => Place::Pair,
-        NOT_SENT => Place::Shelf,
+        NOT_SENT => Place::ParkedSocket,
         option if OF_PATH.contains(&option) => Place::Adapter,
         option if option.level == TCP => Place::Adapter,
-        _ => Place::Shelf,
+        _ => Place::ParkedSocket,
     }
 }
 
@@ -82,14 +82,14 @@ fn place_to_read(option: OptionName) -> Place {
 fn place_to_set(option: OptionName) -> Place {
     match option {
         option if NOT_HERE.contains(&option) => Place::Nowhere,
-        NOT_SENT => Place::Shelf,
+        NOT_SENT => Place::ParkedSocket,
         KEEPALIVE | PRIORITY | MAX_PACING_RATE => Place::Adapter,
         option if [TCP, IP, IPV6].contains(&option.level) => Place::Adapter,
-        _ => Place::Shelf,
+        _ => Place::ParkedSocket,
     }
 }
 
-impl<M: Mover> Served<M> {
+impl<M: Mover> SupervisorLoop<M> {
     pub(super) fn get_option(
         &self,
         call: Waiting,
@@ -99,7 +99,7 @@ impl<M: Mover> Served<M> {
         length_at: At,
     ) -> Option<Answer> {
         let entry = self.table.of_thread(call.thread, descriptor)?;
-        let mut bytes = [0; MOST_OPTION];
+        let mut bytes = [0; MAX_OPTION];
         let mut said = [0; 4];
         if process_memory::read(call.thread, length_at, &mut said).is_err() {
             return Some(Answer::Now(Err(errno::FAULT)));
@@ -107,7 +107,7 @@ impl<M: Mover> Served<M> {
         let Ok(room) = usize::try_from(i32::from_ne_bytes(said)) else {
             return Some(Answer::Now(Err(errno::INVALID)));
         };
-        let bytes = &mut bytes[..room.min(MOST_OPTION)];
+        let bytes = &mut bytes[..room.min(MAX_OPTION)];
         let read = |socket: &OwnedFd, bytes: &mut [u8]| {
             socket_calls::option(socket, option.level, option.name, bytes)
         };
@@ -118,7 +118,7 @@ impl<M: Mover> Served<M> {
                 // it has ended there
                 None => read(&entry.socket, bytes),
             },
-            Place::Shelf | Place::Nowhere => read(&entry.socket, bytes),
+            Place::ParkedSocket | Place::Nowhere => read(&entry.socket, bytes),
         };
         let answer = match read {
             Ok(length) => write_counted(call.thread, &bytes[..length], value, length_at),
@@ -151,7 +151,7 @@ impl<M: Mover> Served<M> {
         let answer = match place {
             Place::Pair => return None,
             Place::Nowhere => return Some(Answer::Now(Err(errno::NOT_SUPPORTED))),
-            Place::Shelf => set(&entry.socket),
+            Place::ParkedSocket => set(&entry.socket),
             Place::Adapter => {
                 let there = self.mover.adapter_socket(entry.id);
                 match there.map_or(Ok(()), |socket| set(&socket)) {
@@ -190,8 +190,8 @@ mod tests {
         assert_eq!(place_to_read(ERROR), Place::Pair);
         // SO_SNDBUF
         let send_buffer = OptionName { level: SOCKET, name: 7 };
-        assert_eq!(place_to_read(send_buffer), Place::Shelf);
-        assert_eq!(place_to_set(send_buffer), Place::Shelf);
+        assert_eq!(place_to_read(send_buffer), Place::ParkedSocket);
+        assert_eq!(place_to_set(send_buffer), Place::ParkedSocket);
         // TCP_ULP, TCP_REPAIR
         for name in [31, 19] {
             assert_eq!(place_to_set(tcp(name)), Place::Nowhere);

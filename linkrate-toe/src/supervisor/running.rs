@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
+use linkrate_sys::ptrace_stop::{Injected, PtraceStop};
 use linkrate_sys::seccomp::{Listener, Waiting};
-use linkrate_sys::standstill::{Injected, Standstill};
-use linkrate_sys::{descriptors, handing_over, processes, socket_calls};
+use linkrate_sys::{descriptors, processes, socket_calls, socket_swap};
 
-use super::{Candidate, Mover, Served, errno};
+use super::{Candidate, Mover, SupervisorLoop, errno};
 
 /// How long the call may take to come to its listener.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time between two looks for it.
-const LOOK: Duration = Duration::from_micros(50);
+/// Time between two polls for it.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// An order to move the connection of a descriptor, with the channel for the answer.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Return {
     pub(super) answer: SyncSender<Result<(), Unmoved>>,
 }
 
-/// Why the connection of a running program does not move. It goes on where it is.
+/// Why the connection of a running program does not move. It continues where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum Unmoved {
     /// There is no such process.
@@ -115,7 +115,7 @@ impl Unmoved {
     }
 }
 
-impl<M: Mover> Served<M> {
+impl<M: Mover> SupervisorLoop<M> {
     /// Moves the connection of a running program.
     pub(super) fn move_running(&mut self, of: &Move) {
         let moved = self.try_to_move(of.process, of.descriptor);
@@ -159,12 +159,12 @@ impl<M: Mover> Served<M> {
             let held = descriptors::of_socket(process, inode).map_err(&taken)?;
             // its last descriptor may have been closed meanwhile
             let Some(first) = held.first() else { return Err(Unmoved::Ended) };
-            let pair = handing_over::descriptor_of(process, first.number);
+            let pair = socket_swap::descriptor_of(process, first.number);
             let pair = pair.map_err(|error| taken(error.into()))?;
             let held = Replaced::find(process, &pair).map_err(refused("list the descriptors"))?;
             let socket = entry.socket.try_clone().map_err(&taken)?;
             let old = pair.try_clone().map_err(&taken)?;
-            handing_over::copy_waiting(&pair, &socket).map_err(refused("copy the way it waits"))?;
+            socket_swap::copy_waiting(&pair, &socket).map_err(refused("copy the way it waits"))?;
             this.mover.take_back(id, pair).map_err(Unmoved::Stays)?;
             let replaced = held.put(listener, waiting, &old, &socket);
             replaced.map_err(refused("replace a descriptor"))
@@ -179,7 +179,7 @@ impl<M: Mover> Served<M> {
         body: impl FnOnce(&mut Self, &Listener, Waiting) -> Result<(), Unmoved>,
     ) -> Result<(), Unmoved> {
         let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
-        let still = Standstill::of(process).map_err(refused("stop the threads"))?;
+        let still = PtraceStop::of(process).map_err(refused("stop the threads"))?;
         // before anything moves: whether the program's calls come here at all
         let call = still.inject().map_err(refused("make a call"))?;
         let Some((listener, waiting)) = self.await_call(&call) else {
@@ -194,7 +194,7 @@ impl<M: Mover> Served<M> {
 
     /// The socket of a descriptor, which is a TCP connection.
     fn connection(&self, process: u32, descriptor: i32) -> Result<OwnedFd, Unmoved> {
-        let socket = handing_over::descriptor_of(process, descriptor).map_err(|error| {
+        let socket = socket_swap::descriptor_of(process, descriptor).map_err(|error| {
             match (error.errno(), processes::program_of(process)) {
                 (_, Err(_)) => Unmoved::NoProcess { process },
                 (Some(errno::BAD_DESCRIPTOR), _) => Unmoved::NoDescriptor { process, descriptor },
@@ -210,7 +210,7 @@ impl<M: Mover> Served<M> {
             "not a socket"
         } else if !socket_calls::is_tcp(&socket) {
             "a socket of another protocol"
-        } else if handing_over::ends(&socket).is_err() {
+        } else if socket_swap::ends(&socket).is_err() {
             "a TCP socket that is not connected"
         } else {
             return Ok(socket);
@@ -220,7 +220,7 @@ impl<M: Mover> Served<M> {
 
     /// Waits for the call of a stopped thread. Calls of others wait until afterwards.
     fn await_call(&mut self, call: &Injected<'_>) -> Option<(Arc<Listener>, Waiting)> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             for group in &self.groups {
                 while let Ok(Some(waiting)) = group.listener.take() {
@@ -233,7 +233,7 @@ impl<M: Mover> Served<M> {
             if call.has_returned().unwrap_or(true) {
                 return None;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         None
     }
@@ -252,7 +252,7 @@ impl<M: Mover> Served<M> {
         let old = socket.try_clone().map_err(refused("keep a descriptor"))?;
         let candidate =
             Candidate { socket, process, program, descriptor: Some(descriptor), ordered: true };
-        let pair = self.mover.lower(candidate).map_err(Unmoved::Stays)?;
+        let pair = self.mover.offload_candidate(candidate).map_err(Unmoved::Stays)?;
         let replaced = held.put(listener, waiting, &old, &pair);
         if let (Err(_), Some(entry)) = (&replaced, self.table.of(&pair)) {
             // one that cannot return is closed for its program
@@ -321,7 +321,7 @@ impl Replaced {
         }
         for of in &self.registrations {
             // a set that cannot be changed tells the program that the old socket has hung up
-            if let Ok(set) = handing_over::descriptor_of_thread(self.thread, of.set) {
+            if let Ok(set) = socket_swap::descriptor_of_thread(self.thread, of.set) {
                 let _ = descriptors::move_registration(set.as_fd(), *of, old.as_fd(), new.as_fd());
             }
         }

@@ -13,7 +13,7 @@ mod inside {
     use std::sync::{Arc, Mutex};
     use std::time::{Duration, Instant};
 
-    use linkrate_sys::{handing_over, socket};
+    use linkrate_sys::{socket, socket_swap};
 
     use super::common;
     use crate::wire::{Testbed, talker};
@@ -22,7 +22,7 @@ mod inside {
     const PAUSE: Duration = Duration::from_millis(100);
 
     /// How long a read waits.
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const TIMEOUT: Duration = Duration::from_secs(1);
 
     #[derive(Debug, Clone, Copy)]
     enum Does {
@@ -40,7 +40,7 @@ mod inside {
     enum Step {
         Near(Does),
         Far(Does),
-        /// The far end does so while the program waits in a read.
+        /// The peer does so while the program waits in a read.
         FarWhileNearReads(Does),
     }
     use Step::{Far, FarWhileNearReads, Near};
@@ -115,7 +115,7 @@ mod inside {
             },
             Reads => read(socket),
             Finishes => {
-                handing_over::end_sending(socket);
+                socket_swap::end_sending(socket);
                 "finishes".to_owned()
             }
             Closes | Resets => {
@@ -123,9 +123,9 @@ mod inside {
                 let nothing = File::open("/dev/null").unwrap();
                 if matches!(does, Resets) {
                     // the program of a connection at the adapter has set it before
-                    let _ = handing_over::reset_on_close(socket);
+                    let _ = socket_swap::reset_on_close(socket);
                 }
-                handing_over::replace(socket, nothing).unwrap();
+                socket_swap::replace(socket, nothing).unwrap();
                 "closes".to_owned()
             }
         }
@@ -136,13 +136,13 @@ mod inside {
         let mut testbed = Testbed::new(0);
         let (near, far) = testbed.sockets();
         for end in [&near, &far] {
-            socket::set_receive_timeout(end, PATIENCE).unwrap();
+            socket::set_receive_timeout(end, TIMEOUT).unwrap();
         }
         if steps.iter().any(|step| matches!(step, Near(Resets))) {
-            handing_over::reset_on_close(&near).unwrap();
+            socket_swap::reset_on_close(&near).unwrap();
         }
         if offloaded {
-            testbed.lower();
+            testbed.offload();
         }
         let mut all = Vec::new();
         for step in steps {
@@ -162,7 +162,7 @@ mod inside {
                     });
                     std::thread::sleep(PAUSE);
                     act(&far, does);
-                    let deadline = Instant::now() + PATIENCE / 2;
+                    let deadline = Instant::now() + TIMEOUT / 2;
                     while !reader.handle.is_finished() && Instant::now() < deadline {
                         if testbed.asks() && reader.parking.park(reader.thread).is_ok() {
                             testbed.tend();

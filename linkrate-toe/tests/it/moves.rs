@@ -56,9 +56,9 @@ mod inside {
         let mut byte = [0];
         for down in [true, false] {
             if down {
-                testbed.lower()
+                testbed.offload()
             } else {
-                testbed.raise()
+                testbed.reclaim()
             }
             testbed.lose_all(true);
             let began = Instant::now();
@@ -81,7 +81,7 @@ mod inside {
         }
         let mut testbed = wire::Testbed::new(0);
         let (near, far) = testbed.sockets();
-        // until the far end's probes of the window are more than 2 s apart
+        // until the peer's probes of the window are more than 2 s apart
         let (began, mut sent) = (Instant::now(), 0);
         let mut bytes = vec![7; 65_536];
         while began.elapsed() < Duration::from_millis(3600) {
@@ -93,7 +93,7 @@ mod inside {
                 Err(error) => panic!("{error}"),
             }
         }
-        testbed.lower();
+        testbed.offload();
         let (began, mut received) = (Instant::now(), 0);
         while received < sent {
             received += socket::receive(&near, &mut bytes).unwrap();
@@ -112,7 +112,7 @@ mod inside {
         let (near, far) = testbed.sockets();
         let (look, mut bytes) = (Asked::News, [0; 8]);
         assert!(testbed.look(look).is_empty());
-        testbed.lower();
+        testbed.offload();
         assert_eq!(testbed.look(look).len(), 1, "it has come");
         assert!(testbed.look(look).is_empty());
         assert_eq!(socket::send(&near, b"bytes").unwrap(), 5);
@@ -138,7 +138,7 @@ mod inside {
         assert!(testbed.look(look).is_empty());
         // an end is told of once
         for end in [&near, &far] {
-            linkrate_sys::handing_over::end_sending(end);
+            linkrate_sys::socket_swap::end_sending(end);
         }
         std::thread::sleep(PAUSE);
         let told = testbed.look(look);

@@ -22,7 +22,7 @@ use crate::link::LinkLaw;
 pub const TRAILER: usize = crate::link::atm::AAL5_TRAILER as usize;
 
 /// Octets of the longest unit.
-pub const LONGEST_UNIT: usize = crate::link::atm::LARGEST_SDU as usize;
+pub const MAX_UNIT: usize = crate::link::atm::MAX_SDU as usize;
 
 /// Octets of the CRC at the end of the trailer.
 const CRC: usize = 4;
@@ -108,7 +108,7 @@ impl Deref for End {
 
 /// A unit that AAL5 cannot carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a unit of {found} octets; AAL5 carries 1 to {LONGEST_UNIT} octets")]
+#[error("a unit of {found} octets; AAL5 carries 1 to {MAX_UNIT} octets")]
 pub struct Uncuttable {
     /// Octets of the unit.
     pub found: usize,
@@ -138,7 +138,7 @@ fn end_of(mut before: Crc, trailer: Trailer, padding: usize) -> End {
     end
 }
 
-/// Looks whether the octets of complete cells are a unit of up to `longest` octets. They lie in
+/// Checks whether the octets of complete cells are a unit of up to `longest` octets. They lie in
 /// pieces, of which the last has the whole trailer.
 ///
 /// # Errors

@@ -179,7 +179,7 @@ mod tests {
         for bits in 0..8 {
             let kind = PayloadType(bits);
             assert_eq!(kind.is_data(), bits < 4, "{bits}");
-            // bit 2 tells of congestion
+            // bit 2 reports on congestion
             assert_eq!(kind.is_last(), bits == 1 || bits == 3, "{bits}");
         }
     }

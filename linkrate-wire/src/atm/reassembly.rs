@@ -59,7 +59,7 @@ impl Reassembler {
     /// For units of up to `longest` octets. The last cell must come within `patience` of the first.
     #[must_use]
     pub fn new(longest: usize, patience: Duration) -> Self {
-        let longest = longest.min(aal5::LONGEST_UNIT);
+        let longest = longest.min(aal5::MAX_UNIT);
         Self { octets: Vec::new(), longest, patience, deadline: None, beyond: None }
     }
 
@@ -141,7 +141,7 @@ mod tests {
     use proptest::prelude::*;
 
     const CONNECTION: Connection = Connection { vpi: 0, vci: 32 };
-    const PATIENCE: Duration = Duration::from_millis(100);
+    const TIMEOUT: Duration = Duration::from_millis(100);
 
     fn cells(unit: &[u8]) -> Vec<Cell> {
         let mut cells = Vec::new();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn fresh() -> Reassembler {
-        Reassembler::new(9188, PATIENCE)
+        Reassembler::new(9188, TIMEOUT)
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(reassembler.due(), None);
         let first = cell::payload(&whole[0]);
         assert_eq!(reassembler.take(Duration::from_secs(1), PayloadType::DATA, first), None);
-        let due = Duration::from_secs(1) + PATIENCE;
+        let due = Duration::from_secs(1) + TIMEOUT;
         assert_eq!(reassembler.due(), Some(due));
         assert!(!reassembler.expire(due - Duration::from_nanos(1)));
         assert!(reassembler.expire(due));

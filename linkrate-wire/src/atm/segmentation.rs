@@ -111,7 +111,7 @@ mod tests {
         let mut cells = Vec::new();
         let segmenter = Segmenter::new(CONNECTION);
         assert_eq!(segmenter.cut(&[&[], &[]], 0, &mut cells), Err(Uncuttable { found: 0 }));
-        let long = vec![0; aal5::LONGEST_UNIT];
+        let long = vec![0; aal5::MAX_UNIT];
         let refused = segmenter.cut(&[&long, &[0]], 0, &mut cells).unwrap_err();
         assert_eq!(refused.to_string(), "a unit of 65536 octets; AAL5 carries 1 to 65535 octets");
         assert!(cells.is_empty());

@@ -1,12 +1,12 @@
 //! The active ports, and whose turn it is.
 
-use super::{MOST_PORTS, PortIndex};
+use super::{MAX_PORTS, PortIndex};
 
 /// The active ports of an aggregate.
 #[derive(Debug, Clone)]
 pub(super) struct Active {
     /// The first `count` of them are meant.
-    ports: [PortIndex; MOST_PORTS],
+    ports: [PortIndex; MAX_PORTS],
     count: usize,
     /// Whose turn it is; less than `count` while there is a port.
     turn: usize,
@@ -15,9 +15,9 @@ pub(super) struct Active {
 }
 
 impl Active {
-    /// Ports 0 to `count`, at most [`MOST_PORTS`].
+    /// Ports 0 to `count`, at most [`MAX_PORTS`].
     pub(super) fn all(count: usize) -> Self {
-        let ports = [PortIndex(0); MOST_PORTS];
+        let ports = [PortIndex(0); MAX_PORTS];
         let mut active = Self { ports, count: 0, turn: 0, mask: 0 };
         (0..).take(count).for_each(|port| active.add(PortIndex(port)));
         active
@@ -34,7 +34,7 @@ impl Active {
     }
 
     fn add(&mut self, port: PortIndex) {
-        if port.at() < MOST_PORTS && !self.has(port) {
+        if port.at() < MAX_PORTS && !self.has(port) {
             self.ports[self.count] = port;
             self.count += 1;
             self.mask |= 1 << port.0;
@@ -68,7 +68,7 @@ impl Active {
         }
     }
 
-    /// The port with the smallest `load`; of several the next in turn. The turn goes on behind it
+    /// The port with the smallest `load`; of several the next in turn. The turn continues behind it
     /// only if there were several.
     #[inline]
     pub(super) fn least(&mut self, load: impl Fn(PortIndex) -> u64) -> Option<PortIndex> {
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn all_64_ports_can_be_active() {
-        let mut active = Active::all(MOST_PORTS);
-        assert_eq!(active.ports().len(), MOST_PORTS);
+        let mut active = Active::all(MAX_PORTS);
+        assert_eq!(active.ports().len(), MAX_PORTS);
         assert!(active.has(PortIndex(63)) && !active.has(PortIndex(64)));
         active.pass(63 + 64);
         assert_eq!([active.next(), active.next()], [Some(PortIndex(63)), Some(PortIndex(0))]);

@@ -59,7 +59,7 @@ impl Key {
 const ETHERNET: usize = ethernet::HEADER as usize;
 
 /// Octets of the longest headers of IPv4 and TCP together; IPv6 with a few extensions is shorter.
-const LONGEST_HEADERS: usize = 60 + 60;
+const MAX_HEADERS: usize = 60 + 60;
 
 /// Tells flows apart by the hash of their IP addresses and ports.
 #[derive(Debug, Clone)]
@@ -90,9 +90,9 @@ impl FlowHash {
             6 => ipv6::ETHER_TYPE,
             _ => return None,
         };
-        let mut frame = [0; ETHERNET + LONGEST_HEADERS];
+        let mut frame = [0; ETHERNET + MAX_HEADERS];
         frame[ETHERNET - 2..ETHERNET].copy_from_slice(&ethertype.to_be_bytes());
-        let copied = head.len().min(LONGEST_HEADERS);
+        let copied = head.len().min(MAX_HEADERS);
         frame[ETHERNET..][..copied].copy_from_slice(&head[..copied]);
         self.of_frame(&frame[..ETHERNET + copied], ETHERNET + length)
     }
@@ -111,7 +111,7 @@ fn headers(head: &[u8], length: usize) -> Option<Headers> {
 
 /// The entry of a Toeplitz hash, which is linear: few of its bits alone would give flows with
 /// addresses and ports in sequence few entries. Receive-side scaling takes its lower bits: with them
-/// as the entry, the frames of a port would all be for the same queues of the far end.
+/// as the entry, the frames of a port would all be for the same queues of the peer.
 fn mixed(hash: u32) -> u32 {
     // the golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
     hash.wrapping_mul(0x9e37_79b1)
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_in_sequence_are_told_apart() {
+    fn flows_in_sequence_are_distinguished() {
         let hash = FlowHash::default();
         let flows: std::collections::BTreeSet<usize> =
             (0..64).map(|port| hash.flow(&packet(port, 0), 60)).collect();

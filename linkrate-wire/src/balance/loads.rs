@@ -1,13 +1,13 @@
 //! The recent load of each port, for adaptive balancing.
 
-use super::{MOST_PORTS, PortIndex};
+use super::{MAX_PORTS, PortIndex};
 
 /// Loads are halved each 2³³ ps, that is 8.6 ms: long against the interrupts and windows that make
 /// a flow's traffic come in bursts, short against the flow.
 const PERIOD_BITS: u32 = 33;
 
 /// Periods after which a load is halved that is looked at when ports come and go alone: 2 to the power of
-/// this, 140 ms. A flow that stands still while TCP tries again is still told from one that is idle.
+/// this, 140 ms. A flow that stalls while TCP tries again is still told from one that is idle.
 const SLOW_BITS: u32 = 4;
 
 /// The number of a period of time.
@@ -36,12 +36,12 @@ impl Period {
 #[derive(Debug, Clone)]
 pub(super) struct Loads {
     period: Period,
-    bytes: [u64; MOST_PORTS],
+    bytes: [u64; MAX_PORTS],
 }
 
 impl Default for Loads {
     fn default() -> Self {
-        Self { period: Period::default(), bytes: [0; MOST_PORTS] }
+        Self { period: Period::default(), bytes: [0; MAX_PORTS] }
     }
 }
 
@@ -59,24 +59,24 @@ impl Loads {
 
     #[inline]
     pub(super) fn of(&self, port: PortIndex) -> u64 {
-        self.bytes[port.at() % MOST_PORTS]
+        self.bytes[port.at() % MAX_PORTS]
     }
 
     #[inline]
     pub(super) fn add(&mut self, port: PortIndex, bytes: u64) {
-        self.bytes[port.at() % MOST_PORTS] += bytes;
+        self.bytes[port.at() % MAX_PORTS] += bytes;
     }
 
     /// Takes `bytes` of a flow that changes to port `to`.
     pub(super) fn shift(&mut self, from: PortIndex, to: PortIndex, bytes: u64) {
-        let load = &mut self.bytes[from.at() % MOST_PORTS];
+        let load = &mut self.bytes[from.at() % MAX_PORTS];
         *load = load.saturating_sub(bytes);
         self.add(to, bytes);
     }
 
     /// Forgets the load of a port.
     pub(super) fn clear(&mut self, port: PortIndex) {
-        self.bytes[port.at() % MOST_PORTS] = 0;
+        self.bytes[port.at() % MAX_PORTS] = 0;
     }
 }
 

@@ -6,7 +6,7 @@
 //! nothing are spread evenly by number.
 
 use super::table::NONE;
-use super::{ENTRIES, MOST_PORTS, PortIndex};
+use super::{ENTRIES, MAX_PORTS, PortIndex};
 
 /// An entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,20 +33,20 @@ pub(super) fn share_out(entries: &mut [Part; ENTRIES], ports: &[PortIndex]) {
 }
 
 /// Steps towards an even share; far fewer are needed.
-const MOST_STEPS: usize = 2 * ENTRIES;
+const MAX_STEPS: usize = 2 * ENTRIES;
 
 /// Moves entries from the port that has most of `of` to the one that has least, as long as neither has
 /// then as much as the first one had. Each time it is the entry that comes nearest to half the
 /// difference, so that few change.
 fn even_out(entries: &mut [Part; ENTRIES], ports: &[PortIndex], of: impl Fn(&Part) -> u64) {
-    let mut sums = [0_u64; MOST_PORTS];
+    let mut sums = [0_u64; MAX_PORTS];
     for entry in entries.iter().filter(|entry| entry.is_used()) {
-        sums[entry.port.at() % MOST_PORTS] += of(entry);
+        sums[entry.port.at() % MAX_PORTS] += of(entry);
     }
     // less than an entry carries where all carry the same
     let enough = sums.iter().sum::<u64>() / ENTRIES as u64;
     let mut ports = ports.to_vec();
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let by_sum = |port: &&PortIndex| sums[port.at()];
         let (most, least) = (ports.iter().max_by_key(by_sum), ports.iter().min_by_key(by_sum));
         let (Some(most), Some(least)) = (most.copied(), least.copied()) else { return };

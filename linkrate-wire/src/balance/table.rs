@@ -3,7 +3,7 @@
 use super::active::Active;
 use super::loads::{Loads, Period};
 use super::sharing;
-use super::{AGE_PS, ENTRIES, EntryUse, MOST_PORTS, Moves, PortIndex, Wish};
+use super::{AGE_PS, ENTRIES, EntryUse, MAX_PORTS, Moves, PortIndex, RebalanceProposal};
 
 /// An entry with a smaller load had a sign of life to carry lately at most: a full frame is more.
 const IDLE_BYTES: u64 = 1514;
@@ -17,7 +17,7 @@ pub(super) struct Table {
     entries: Box<[Entry; ENTRIES]>,
     quiet_ps: u64,
     /// For each port, the time before which all frames given to it have arrived.
-    arrived_ps: [u64; MOST_PORTS],
+    arrived_ps: [u64; MAX_PORTS],
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ impl Entry {
 impl Table {
     pub(super) fn new(quiet_ps: u64) -> Self {
         let entries = Box::new([Entry::UNUSED; ENTRIES]);
-        Self { entries, quiet_ps, arrived_ps: [0; MOST_PORTS] }
+        Self { entries, quiet_ps, arrived_ps: [0; MAX_PORTS] }
     }
 
     pub(super) fn set_quiet(&mut self, quiet_ps: u64) {
@@ -193,16 +193,21 @@ impl Table {
     }
 
     /// Changes the port of an entry, of which no frame is under way. False if it has another port by now.
-    pub(super) fn change(&mut self, now_ps: u64, wish: Wish, loads: &mut Loads) -> bool {
-        let entry = &mut self.entries[usize::from(wish.entry)];
-        if entry.port != wish.from {
+    pub(super) fn change(
+        &mut self,
+        now_ps: u64,
+        proposal: RebalanceProposal,
+        loads: &mut Loads,
+    ) -> bool {
+        let entry = &mut self.entries[usize::from(proposal.entry)];
+        if entry.port != proposal.from {
             return false;
         }
         let period = loads.advance(now_ps);
         entry.load = period.rest(entry.load, entry.period);
         entry.period = period;
-        loads.shift(wish.from, wish.to, entry.load);
-        (entry.port, entry.wanted) = (wish.to, wish.to);
+        loads.shift(proposal.from, proposal.to, entry.load);
+        (entry.port, entry.wanted) = (proposal.to, proposal.to);
         // frames that were held back leave from now on
         entry.last_ps = now_ps.max(entry.last_ps);
         true
@@ -244,8 +249,8 @@ impl Rule {
     }
 
     /// Whether its next frame cannot overtake the last one on any path.
-    fn may_move(self, entry: &Entry, now_ps: u64, arrived_ps: &[u64; MOST_PORTS]) -> bool {
+    fn may_move(self, entry: &Entry, now_ps: u64, arrived_ps: &[u64; MAX_PORTS]) -> bool {
         now_ps.saturating_sub(entry.last_ps) > self.quiet_ps
-            || entry.last_ps < arrived_ps[entry.port.at() % MOST_PORTS]
+            || entry.last_ps < arrived_ps[entry.port.at() % MAX_PORTS]
     }
 }

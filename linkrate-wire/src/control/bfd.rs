@@ -44,7 +44,7 @@ pub struct Bfd {
     pub poll: bool,
     /// The answer to a poll.
     pub is_final: bool,
-    /// The sender's BFD goes on while its control plane restarts.
+    /// The sender's BFD continues while its control plane restarts.
     pub control_plane_independent: bool,
     /// The sender wants no periodic packets while both ends are up.
     pub demand: bool,

@@ -1,7 +1,7 @@
 //! Data frames of LAN Emulation (ATM Forum LANE 1.0, section 4.1): the LECID of the sender, then an
 //! Ethernet frame without its frame check sequence.
 
-use super::lane::{Lecid, MARKER};
+use super::lan_emulation::{Lecid, MARKER};
 use super::reader::Reader;
 use crate::frame::{FrameError, MacAddress, link};
 
@@ -9,9 +9,9 @@ use crate::frame::{FrameError, MacAddress, link};
 pub const HEAD: usize = 2;
 
 /// Octets of the shortest data frame: that of an Ethernet frame of 64 octets, without its FCS.
-pub const SHORTEST: usize = HEAD + SHORTEST_FRAME;
+pub const MIN_LENGTH: usize = HEAD + MIN_FRAME;
 
-const SHORTEST_FRAME: usize = 60;
+const MIN_FRAME: usize = 60;
 
 /// A data frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,25 +31,25 @@ pub const fn head(lecid: Lecid) -> [u8; HEAD] {
 /// The zeros behind an Ethernet frame of `octets` octets in its unit.
 #[must_use]
 pub fn padding(octets: usize) -> &'static [u8] {
-    &[0; SHORTEST_FRAME][octets.min(SHORTEST_FRAME)..]
+    &[0; MIN_FRAME][octets.min(MIN_FRAME)..]
 }
 
 /// Octets of the unit of an Ethernet frame of `octets` octets.
 #[must_use]
 pub const fn length(octets: usize) -> usize {
-    HEAD + if octets < SHORTEST_FRAME { SHORTEST_FRAME } else { octets }
+    HEAD + if octets < MIN_FRAME { MIN_FRAME } else { octets }
 }
 
 impl<'a> Data<'a> {
-    /// Reads an AAL5 unit that [is no control frame](super::lane::is_control).
+    /// Reads an AAL5 unit that [is no control frame](super::lan_emulation::is_control).
     ///
     /// # Errors
-    /// It is shorter than [`SHORTEST`], or has a LECID that no client has.
+    /// It is shorter than [`MIN_LENGTH`], or has a LECID that no client has.
     pub fn parse(unit: &'a [u8]) -> Result<Self, FrameError> {
         let field = "octets of LANE data frame";
-        if unit.len() < SHORTEST {
+        if unit.len() < MIN_LENGTH {
             let (at, found) = (0, unit.len());
-            return Err(FrameError { field, at, lowest: SHORTEST, highest: None, found });
+            return Err(FrameError { field, at, lowest: MIN_LENGTH, highest: None, found });
         }
         let mut reader = Reader::new(unit, 0, field);
         let lecid = reader.word("LECID", 0, MARKER - 1)?;
@@ -78,7 +78,7 @@ mod tests {
     fn a_short_frame_is_padded() {
         let frame = [7; 20];
         let unit = Data { lecid: 0x0102, frame: &frame }.emit();
-        assert_eq!((unit.len(), length(20)), (SHORTEST, SHORTEST));
+        assert_eq!((unit.len(), length(20)), (MIN_LENGTH, MIN_LENGTH));
         assert_eq!(
             (&unit[..2], &unit[2..22], &unit[22..]),
             (&[1, 2][..], &frame[..], &[0; 40][..])

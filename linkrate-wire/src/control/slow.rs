@@ -12,7 +12,7 @@ pub const ETHER_TYPE: u16 = 0x8809;
 /// The group address that they are sent to (57A.3).
 pub const GROUP: MacAddress = MacAddress([0x01, 0x80, 0xc2, 0, 0, 0x02]);
 /// Frames of one slow protocol that a station may send in any second (57A.2).
-pub const MOST_A_SECOND: u32 = 10;
+pub const MAX_PER_SECOND: u32 = 10;
 
 const LACP: u8 = 1;
 const MARKER: u8 = 2;

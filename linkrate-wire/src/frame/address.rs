@@ -60,7 +60,7 @@ pub struct MacError {
 }
 
 /// Of a text that was refused, the characters that an error shows.
-const LONGEST_GIVEN: usize = 40;
+const MAX_GIVEN: usize = 40;
 
 impl FromStr for MacAddress {
     type Err = MacError;
@@ -77,7 +77,7 @@ impl FromStr for MacAddress {
         if whole && parts.next().is_none() {
             return Ok(Self(octets));
         }
-        Err(MacError { given: short_line(given, LONGEST_GIVEN).into_owned() })
+        Err(MacError { given: short_line(given, MAX_GIVEN).into_owned() })
     }
 }
 

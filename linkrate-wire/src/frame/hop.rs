@@ -24,8 +24,8 @@ pub fn final_destination(head: &[u8]) -> Option<Ipv4Addr> {
 }
 
 /// A copy of `head`, the first bytes of a frame with an IPv4 packet, as a router sends it on: from and
-/// to these stations, with one hop less to live. The checksum is updated, not computed anew, so that a
-/// wrong one stays wrong (RFC 1624, equation 3). `None` where no hop is left, or no IPv4 packet is.
+/// to these stations, with one hop less to live. The checksum is updated, not computed again, so that
+/// a wrong one stays wrong (RFC 1624, equation 3). `None` where no hop is left, or no IPv4 packet is.
 #[must_use]
 pub fn hop(head: &[u8], source: MacAddress, destination: MacAddress) -> Option<Vec<u8>> {
     let at = network(head)?;

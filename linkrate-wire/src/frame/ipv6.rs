@@ -18,7 +18,7 @@ pub const HOP_LIMIT: usize = 7;
 pub const SOURCE: usize = 8;
 /// The most extension headers that are walked. In a proper packet each kind occurs once, except
 /// destination options, which occur twice (RFC 8200, 4.1).
-pub const MOST_EXTENSIONS: usize = 8;
+pub const MAX_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -86,7 +86,7 @@ pub(super) fn parse(
             header,
             extensions,
             0,
-            MOST_EXTENSIONS,
+            MAX_EXTENSIONS,
         )?;
         has("bytes of IPv6 extension header", packet, header, 8)?;
         if next == FRAGMENT {

@@ -8,13 +8,13 @@ pub const ETHERNET: usize = 14;
 /// Bytes of the two addresses.
 pub const ADDRESSES: usize = 12;
 /// Most VLAN tags a frame may have.
-pub const MOST_TAGS: u8 = 2;
+pub const MAX_TAGS: u8 = 2;
 /// Bytes of one VLAN tag.
 pub const TAG: usize = 4;
 /// Bytes of LLC and SNAP, with the EtherType.
 pub const SNAP: usize = 8;
 /// The largest value that is a length rather than a type (IEEE 802.3, 3.2.6).
-pub const LARGEST_LENGTH: usize = 1500;
+pub const MAX_LENGTH: usize = 1500;
 /// LLC for SNAP, unnumbered information, and the organisation code of RFC 1042.
 pub const SNAP_PREFIX: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
 
@@ -23,7 +23,7 @@ pub const CUSTOMER_TAG: u16 = 0x8100;
 /// The type of a service tag of IEEE 802.1ad.
 pub const SERVICE_TAG: u16 = 0x88a8;
 /// The smallest value that is a type rather than a length.
-pub const SMALLEST_TYPE: u16 = 0x600;
+pub const MIN_TYPE: u16 = 0x600;
 
 /// The link header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ pub fn tag_bytes(head: &[u8]) -> usize {
         let kind = head.get(ADDRESSES + number * TAG..).and_then(|rest| rest.first_chunk());
         kind.is_some_and(|kind| matches!(u16::from_be_bytes(*kind), CUSTOMER_TAG | SERVICE_TAG))
     };
-    (0..usize::from(MOST_TAGS)).take_while(is_tag).count() * TAG
+    (0..usize::from(MAX_TAGS)).take_while(is_tag).count() * TAG
 }
 
 /// The header, and the end of the frame as an 802.3 length tells it.
@@ -152,16 +152,16 @@ pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError
     let mut length = ETHERNET;
     let mut tags = 0;
     let mut value = be16(frame, length - 2);
-    while matches!(value, CUSTOMER_TAG | SERVICE_TAG) && tags < MOST_TAGS {
+    while matches!(value, CUSTOMER_TAG | SERVICE_TAG) && tags < MAX_TAGS {
         has("bytes of VLAN tag", extent, length, TAG)?;
         length += TAG;
         tags += 1;
         value = be16(frame, length - 2);
     }
-    if value >= SMALLEST_TYPE {
+    if value >= MIN_TYPE {
         return Ok((LinkLayer { tags, snap: false, ether_type: value, length }, extent.length));
     }
-    let highest = LARGEST_LENGTH.min(extent.length - length);
+    let highest = MAX_LENGTH.min(extent.length - length);
     let payload = FrameError::within("802.3 length", length - 2, usize::from(value), 0, highest)?;
     let end = length + payload;
     if payload >= SNAP {

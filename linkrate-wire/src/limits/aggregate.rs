@@ -30,7 +30,7 @@ const ROUND_BYTES: usize = 1 << 20;
 /// The ports of an aggregate and their balancing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aggregate {
-    /// Ports, 1 to [`MOST_PORTS`](crate::balance::MOST_PORTS).
+    /// Ports, 1 to [`MAX_PORTS`](crate::balance::MAX_PORTS).
     pub ports: usize,
     /// What chooses the port of a frame.
     pub balance: Balance,

@@ -14,11 +14,11 @@ use linkrate_terms::BitRate;
 
 use super::packets::{IpVersion, TCP_HEADER, Traffic};
 use super::{Limit, LimitError};
-use crate::frame::link::MOST_TAGS;
+use crate::frame::link::MAX_TAGS;
 use crate::link::{Framing, Link};
 
 /// The largest message of the published formula: above it, a double no longer holds every count.
-const LARGEST_FORMULA_MESSAGE: u64 = 1 << 53;
+const MAX_FORMULA_MESSAGE: u64 = 1 << 53;
 
 impl Link {
     /// The limit for `traffic`. Its MTU is that of IP, not the size of the link's unit.
@@ -29,7 +29,7 @@ impl Link {
         self.check_line_rate()?;
         let Self { line_rate, framing } = *self;
         if let Framing::Ethernet { vlan_tags, .. } = framing
-            && vlan_tags > MOST_TAGS
+            && vlan_tags > MAX_TAGS
         {
             return Err(LimitError::VlanTags { given: vlan_tags });
         }
@@ -76,7 +76,7 @@ impl Link {
     /// A line rate out of range, or an empty message.
     pub fn published_formula(&self, message: u64) -> Result<BitRate, LimitError> {
         self.check_line_rate()?;
-        let highest = LARGEST_FORMULA_MESSAGE;
+        let highest = MAX_FORMULA_MESSAGE;
         if !(1..=highest).contains(&message) {
             let what = "the published formula".to_owned();
             return Err(LimitError::Message { given: message, lowest: 1, highest, what });

@@ -19,7 +19,7 @@ const IPV6_FRAGMENT_HEADER: u64 = 8;
 /// Fragment offsets count in these, RFC 791 section 3.1.
 const FRAGMENT_UNIT: u64 = 8;
 /// The largest message of a stream: above it, counts no longer fit a double exactly.
-const LARGEST_STREAM_MESSAGE: u64 = 1 << 53;
+const MAX_STREAM_MESSAGE: u64 = 1 << 53;
 
 /// Which IP header a packet has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -208,7 +208,7 @@ impl Traffic {
     /// The largest message that can be sent as one unit, in bytes.
     fn largest_message(&self) -> u64 {
         match self.transport {
-            Transport::Tcp { .. } => LARGEST_STREAM_MESSAGE,
+            Transport::Tcp { .. } => MAX_STREAM_MESSAGE,
             Transport::Udp => u64::from(self.ip.largest_packet()) - self.ip.header() - UDP_HEADER,
         }
     }

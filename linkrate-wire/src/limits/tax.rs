@@ -23,7 +23,7 @@ pub const SONET: &str = "SONET overhead";
 pub struct Carried {
     /// The time, seconds.
     pub seconds: f64,
-    /// Payload that the far end received, octets.
+    /// Payload that the peer received, octets.
     pub payload: u64,
     /// Units on the line: frames, or AAL5 units.
     pub units: u64,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_cells_are_told_from_those_of_frames() {
+    fn parts_of_cells_are_reported_from_those_of_frames() {
         for name in ["AAL5 padding", "AAL5 trailer", "cell headers", SONET] {
             assert!(is_of_cells(name), "{name}");
         }

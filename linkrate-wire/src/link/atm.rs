@@ -13,7 +13,7 @@ pub const CELL_PAYLOAD: u64 = 48;
 /// AAL5 trailer: user and common part indications, length, CRC-32; ITU-T I.363.5.
 pub const AAL5_TRAILER: u64 = 8;
 /// The largest AAL5 service data unit: its length field has 16 bits.
-pub const LARGEST_SDU: u64 = 65_535;
+pub const MAX_SDU: u64 = 65_535;
 /// LLC (AA-AA-03) and SNAP header of Classical IP, RFC 2684 section 5.1.
 pub const LLC_SNAP: u64 = 8;
 /// LAN Emulation: two octets LAN emulation client identifier, then the Ethernet header without a

@@ -9,7 +9,7 @@ pub const GAP: u64 = 12;
 /// Frame check sequence, clause 3.2.9.
 pub const FCS: u64 = 4;
 /// The shortest frame from destination address to frame check sequence, clause 4.4.2.
-pub const SHORTEST_FRAME: u64 = 64;
+pub const MIN_FRAME: u64 = 64;
 /// Destination, source and type or length, clause 3.2.
 pub const HEADER: u64 = link::ETHERNET as u64;
 /// One VLAN tag, IEEE 802.1Q clause 9.

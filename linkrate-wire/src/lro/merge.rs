@@ -7,11 +7,11 @@ use crate::frame::tcp::{CHECKSUM, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{
     Headers, Network, TCP, Transport, be16, be32, ipv4, ipv6, link, put16, put32, tcp,
 };
-use crate::segment::{Header, LONGEST_HEADER, narrow};
+use crate::segment::{Header, MAX_HEADER, narrow};
 use std::ops::Range;
 
 /// The largest IP packet that its length field can express.
-pub(super) const LARGEST_PACKET: usize = 65_535;
+pub(super) const MAX_PACKET: usize = 65_535;
 
 /// The addresses and ports of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,9 +107,9 @@ impl Candidate {
 
     /// The bits that must be equal in all frames of a superframe: all header bytes except the
     /// fields that a segmentation computes. The headers must fit a mask.
-    fn mask(&self) -> [u8; LONGEST_HEADER] {
+    fn mask(&self) -> [u8; MAX_HEADER] {
         let Headers { link, network, payload, .. } = &self.headers;
-        let mut mask = [0; LONGEST_HEADER];
+        let mut mask = [0; MAX_HEADER];
         mask[..*payload].fill(0xff);
         if link.snap {
             put16(&mut mask, link.type_or_length_at(), 0);
@@ -160,7 +160,7 @@ fn same(a: &[u8], b: &[u8], mask: &[u8]) -> bool {
 pub(super) struct Held<F> {
     first: Candidate,
     /// The mask of the first frame.
-    mask: [u8; LONGEST_HEADER],
+    mask: [u8; MAX_HEADER],
     /// The sum of the pseudo-header without its length.
     pseudo: Sum,
     /// All frames, at least one, some of them in rows.
@@ -180,7 +180,7 @@ impl<F: Parts> Held<F> {
     /// for the frames.
     pub(super) fn new(frame: F, first: Candidate, mut room: Vec<Piece<F>>) -> Result<Self, F> {
         let headers = &first.headers;
-        if headers.payload > LONGEST_HEADER {
+        if headers.payload > MAX_HEADER {
             return Err(frame);
         }
         let Some(pseudo) = headers.pseudo_header(frame.head(), TCP, 0) else {
@@ -223,7 +223,7 @@ impl<F: Parts> Held<F> {
         {
             return Err(Reason::Mismatch);
         }
-        if self.packet(self.payload + length) > LARGEST_PACKET {
+        if self.packet(self.payload + length) > MAX_PACKET {
             return Err(Reason::Full);
         }
         Ok(())
@@ -244,7 +244,7 @@ impl<F: Parts> Held<F> {
             || headers.link.snap
             || length == 0
             || length > self.first.payload()
-            || self.packet(self.payload + length) > LARGEST_PACKET
+            || self.packet(self.payload + length) > MAX_PACKET
             || be32(head, at + SEQUENCE) != expected
             || !self.same_headers(head)
         {
@@ -316,7 +316,7 @@ impl<F: Parts> Held<F> {
             if let Some(reason) = self.count(&next) {
                 return (count, Some(reason));
             }
-            // two frames show how the identification goes on
+            // two frames show how the identification continues
             if count == 2 && row.is_cut() {
                 count += self.segments(next.payload.len(), row.frames().saturating_sub(3));
             }
@@ -327,7 +327,7 @@ impl<F: Parts> Held<F> {
     /// Adds `count` segments of a superframe with `length` bytes each, or as many as there is room
     /// for, behind two segments of the same superframe. Returns their number.
     fn segments(&mut self, length: usize, count: usize) -> usize {
-        let room = LARGEST_PACKET - self.packet(self.payload);
+        let room = MAX_PACKET - self.packet(self.payload);
         let count = count.min(room.checked_div(length).unwrap_or(0));
         self.frames += count;
         self.payload += count * length;

@@ -42,7 +42,7 @@ pub trait Row: Parts + Sized {
     /// Whether all frames are segments of one TCP superframe, as
     /// [`tso::cut_into`](crate::tso::cut_into) made them. Those between the first two and the last
     /// are then known without a look at them: their payload is as long as that of the first,
-    /// identifications go on in the same steps, checksums are right, and neither FIN nor PSH is set.
+    /// identifications continue in the same steps, checksums are right, and neither FIN nor PSH is set.
     fn is_cut(&self) -> bool {
         false
     }

@@ -19,12 +19,12 @@ pub use server::{Server, ServerAction, ServerEvent};
 pub struct Circuit(pub u32);
 
 /// Most addresses that a machine knows. Others wait until an entry has aged.
-pub const MOST_ENTRIES: usize = 4096;
+pub const MAX_ENTRIES: usize = 4096;
 
 /// Time from a question to the next one, while no answer comes. It doubles with each question.
 pub const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest such time.
-pub const LONGEST_RETRY: Duration = Duration::from_secs(60);
+pub const MAX_RETRY: Duration = Duration::from_secs(60);
 
 /// A question that is asked again until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Question {
     /// It is asked once more.
     fn repeat(&mut self, now: Duration) {
         let factor = 1_u32.checked_shl(self.asked).unwrap_or(u32::MAX);
-        self.again = now + FIRST_RETRY.saturating_mul(factor).min(LONGEST_RETRY);
+        self.again = now + FIRST_RETRY.saturating_mul(factor).min(MAX_RETRY);
         self.asked += 1;
     }
 }

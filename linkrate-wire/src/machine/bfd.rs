@@ -21,7 +21,7 @@ use crate::control::bfd::{Bfd, Diagnostic, State, time};
 const SLOW_US: u32 = 1_000_000;
 /// Packets out of turn in one interval: changes of state and answers to polls. A faster partner is
 /// answered in turn.
-const MOST_URGENT: u8 = 8;
+const MAX_URGENT: u8 = 8;
 
 /// The numbers of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Intervals {
 
 impl Intervals {
     /// The shortest interval that a session sends in, µs.
-    pub const SHORTEST_US: u32 = 1000;
+    pub const MIN_US: u32 = 1000;
 
     /// The same both ways.
     #[must_use]
@@ -54,7 +54,7 @@ impl Intervals {
     }
 
     fn clamped(self) -> Self {
-        let least = |us: u32| us.max(Self::SHORTEST_US);
+        let least = |us: u32| us.max(Self::MIN_US);
         Self {
             desired_min_tx_us: least(self.desired_min_tx_us),
             required_min_rx_us: least(self.required_min_rx_us),
@@ -265,7 +265,7 @@ impl Session {
         if now >= self.urgent_since + self.interval() {
             (self.urgent, self.urgent_since) = (0, now);
         }
-        if self.urgent < MOST_URGENT {
+        if self.urgent < MAX_URGENT {
             self.urgent += 1;
             actions.push(Action::Send(packet));
         }
@@ -279,7 +279,7 @@ impl Session {
         self.interval() * (1000 - less) / 1000
     }
 
-    /// Plans the next packet in turn anew, after the interval has changed.
+    /// Plans the next packet in turn again, after the interval has changed.
     fn plan(&mut self, now: Duration) {
         let varied = self.varied();
         self.next = Some(self.sent.map_or(now, |sent| (sent + varied).max(now)));

@@ -26,7 +26,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::Machine;
-use crate::balance::{MOST_PORTS, PortIndex};
+use crate::balance::{MAX_PORTS, PortIndex};
 use crate::control::lan_monitor::Poll;
 use crate::frame::MacAddress;
 use announce::Announcements;
@@ -39,7 +39,7 @@ pub struct Config {
     pub mac: MacAddress,
     /// The number of the group at this host.
     pub group: u32,
-    /// Time between two polls of a port; at least [`SHORTEST_INTERVAL`].
+    /// Time between two polls of a port; at least [`MIN_INTERVAL`].
     pub interval: Duration,
     /// Intervals without a poll after which a direction is missing; at least 1.
     pub dead_count: u32,
@@ -47,17 +47,17 @@ pub struct Config {
     pub preferred: Option<PortIndex>,
     /// How long a port is held down after its first failure, and at most.
     pub hold_down: Duration,
-    /// The longest hold-down. A port that did not fail for twice as long begins anew.
+    /// The longest hold-down. A port that did not fail for twice as long begins again.
     pub longest_hold_down: Duration,
 }
 
 /// The shortest poll interval.
-pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Config {
     const fn bounded(self) -> Self {
-        let too_short = self.interval.as_nanos() < SHORTEST_INTERVAL.as_nanos();
-        let interval = if too_short { SHORTEST_INTERVAL } else { self.interval };
+        let too_short = self.interval.as_nanos() < MIN_INTERVAL.as_nanos();
+        let interval = if too_short { MIN_INTERVAL } else { self.interval };
         let dead_count = if self.dead_count == 0 { 1 } else { self.dead_count };
         Self { interval, dead_count, ..self }
     }
@@ -92,7 +92,7 @@ pub struct Address {
 pub enum Event {
     /// A port joins, or one that is there has changed. `mac` is its own address, not the group's.
     Join {
-        /// Its number, less than [`MOST_PORTS`]. Others are ignored.
+        /// Its number, less than [`MAX_PORTS`]. Others are ignored.
         port: PortIndex,
         /// Its own Ethernet address.
         mac: MacAddress,
@@ -237,7 +237,7 @@ impl Failover {
     }
 
     fn join(&mut self, now: Duration, at: PortIndex, mac: MacAddress, carrier: bool) {
-        if at.at() >= MOST_PORTS {
+        if at.at() >= MAX_PORTS {
             return;
         }
         if self.ports.len() <= at.at() {
@@ -309,11 +309,11 @@ impl Failover {
         }
         let (best_at, best) = free?;
         let (own, points) = (port.points(dead), best.points(dead));
-        let unsure = own == points && own < Port::MOST_POINTS && !port.carries(dead);
+        let unsure = own == points && own < Port::MAX_POINTS && !port.carries(dead);
         if points > own || unsure {
             return Some((Some(best_at), Reason::PollsMissed));
         }
-        let returns = Some(best_at) == preferred && points == Port::MOST_POINTS;
+        let returns = Some(best_at) == preferred && points == Port::MAX_POINTS;
         returns.then_some((Some(best_at), Reason::Return))
     }
 

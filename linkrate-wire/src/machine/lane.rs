@@ -35,8 +35,8 @@ pub use les::{Les, LesConfig, LesCounters, Member};
 
 use super::call::{Call, PartyAction, PartyEvent};
 use crate::atm::AtmAddress;
-use crate::control::Lane;
-use crate::control::lane::{Operation, Status};
+use crate::control::LaneControl;
+use crate::control::lan_emulation::{Operation, Status};
 
 /// The times of a client (LANE 1.0, 5.1.1), with its names for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub enum ServerAction {
         /// The call to send it by.
         call: Call,
         /// The frame.
-        frame: Lane,
+        frame: LaneControl,
     },
     /// A request was refused.
     Refused {

@@ -10,8 +10,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use linkrate_wire::atm::{AtmAddress, Connection};
-use linkrate_wire::control::lane::{self, FrameSize, Name};
-use linkrate_wire::control::{Data, Lane};
+use linkrate_wire::control::lan_emulation::{self, FrameSize, Name};
+use linkrate_wire::control::{Data, LaneControl};
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::call::{
@@ -99,7 +99,7 @@ pub struct World {
     /// Units that were sent, where they are kept.
     pub units: Option<Vec<Vec<u8>>>,
     /// Control frames that were sent.
-    pub control: Vec<(Duration, AtmAddress, Lane)>,
+    pub control: Vec<(Duration, AtmAddress, LaneControl)>,
     random: Random,
     items: BTreeMap<(Duration, u64), Item>,
     /// The latest arrival of each channel: signalling of a party each way, units of a call.
@@ -215,7 +215,7 @@ impl World {
                     self.send_unit(party, call, unit);
                 }
                 ClientAction::Deliver(unit) => self.deliver(client, &unit),
-                told => self.told.push((self.now, client, told)),
+                reported => self.told.push((self.now, client, reported)),
             }
         }
     }
@@ -248,10 +248,10 @@ impl World {
         self.send((party, None, true), Item::Asked { party, action });
     }
 
-    fn send_control(&mut self, party: AtmAddress, call: Call, frame: Lane) {
+    fn send_control(&mut self, party: AtmAddress, call: Call, frame: LaneControl) {
         self.control.push((self.now, party, frame));
         let unit = frame.emit();
-        assert!(Lane::parse(&unit).is_ok());
+        assert!(LaneControl::parse(&unit).is_ok());
         self.send_unit(party, call, unit);
     }
 
@@ -265,7 +265,11 @@ impl World {
         }
         let copies = match self.random.below(1000) {
             at if at < self.wire.lost => 0,
-            _ if lane::is_control(&unit) && self.random.below(1000) < self.wire.doubled => 2,
+            _ if lan_emulation::is_control(&unit)
+                && self.random.below(1000) < self.wire.doubled =>
+            {
+                2
+            }
             _ => 1,
         };
         let (party, call) = other;

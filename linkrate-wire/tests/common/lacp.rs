@@ -277,7 +277,7 @@ pub enum Happening {
     /// Frames to the second system are lost silently.
     Cut(u16),
     Joined(u16),
-    /// The second system begins anew.
+    /// The second system begins again.
     Restart,
     Remove(u16),
     Add(u16),

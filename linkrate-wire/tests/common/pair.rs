@@ -54,8 +54,8 @@ pub struct Pair<A: End, B: End<Message = A::Message>> {
     pub a: A,
     pub b: B,
     /// What the machines told their owners, and when.
-    pub told_a: Vec<(Duration, A::Action)>,
-    pub told_b: Vec<(Duration, B::Action)>,
+    pub reported_a: Vec<(Duration, A::Action)>,
+    pub reported_b: Vec<(Duration, B::Action)>,
     pub counts: Counts,
     now: Duration,
     wire: Wire,
@@ -72,8 +72,8 @@ impl<A: End, B: End<Message = A::Message>> Pair<A, B> {
         Self {
             a,
             b,
-            told_a: Vec::new(),
-            told_b: Vec::new(),
+            reported_a: Vec::new(),
+            reported_b: Vec::new(),
             counts: Counts::default(),
             now: Duration::ZERO,
             wire,
@@ -184,7 +184,7 @@ impl<A: End, B: End<Message = A::Message>> Pair<A, B> {
         for action in actions {
             match A::message(action) {
                 Ok(message) => self.send(Side::B, message),
-                Err(action) => self.told_a.push((self.now, action)),
+                Err(action) => self.reported_a.push((self.now, action)),
             }
         }
     }
@@ -193,7 +193,7 @@ impl<A: End, B: End<Message = A::Message>> Pair<A, B> {
         for action in actions {
             match B::message(action) {
                 Ok(message) => self.send(Side::A, message),
-                Err(action) => self.told_b.push((self.now, action)),
+                Err(action) => self.reported_b.push((self.now, action)),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{Packet, bytes};
 use linkrate_wire::balance::{
-    AGE_PS, Balance, Balancer, BalancerError, ENTRIES, MOST_PORTS, PortIndex,
+    AGE_PS, Balance, Balancer, BalancerError, ENTRIES, MAX_PORTS, PortIndex,
 };
 use proptest::prelude::*;
 
@@ -322,7 +322,7 @@ fn without_an_active_port_no_frame_leaves() {
 
 #[test]
 fn refuses_ports_that_are_not_there() {
-    for ports in [0, MOST_PORTS + 1] {
+    for ports in [0, MAX_PORTS + 1] {
         let error = Balancer::new(Balance::Mac, ports, 0).expect_err("refused");
         assert_eq!(error.to_string(), format!("aggregate of {ports} ports, expected 1 to 64"));
     }
@@ -388,7 +388,7 @@ fn adaptive_evens_out_flows_that_are_never_silent() {
     // (bytes of a frame, port) of each flow; flows of even numbers are on the first port
     let bytes = [60_000, 1000, 30_000, 500, 20_000, 1000, 10_000, 500];
     let mut now = 0;
-    let mut send = |balancer: &mut Balancer, rounds: usize, wishes: bool| {
+    let mut send = |balancer: &mut Balancer, rounds: usize, proposals: bool| {
         let before = balancer.shares().to_vec();
         let mut changes = 0;
         for _ in 0..rounds {
@@ -396,8 +396,8 @@ fn adaptive_evens_out_flows_that_are_never_silent() {
             for (flow, bytes) in flows.iter().zip(bytes) {
                 balancer.choose(now, &flow.frame, bytes, flow.queue).expect("a port");
             }
-            if let Some(wish) = balancer.wish(now).filter(|_| wishes) {
-                assert!(balancer.carry_out(now, wish) && !balancer.carry_out(now, wish));
+            if let Some(proposal) = balancer.proposal(now).filter(|_| proposals) {
+                assert!(balancer.carry_out(now, proposal) && !balancer.carry_out(now, proposal));
                 changes += 1;
             }
         }
@@ -412,7 +412,7 @@ fn adaptive_evens_out_flows_that_are_never_silent() {
     let (even, changes) = send(&mut balancer, 2000, true);
     assert_eq!(changes, 0, "it comes to rest");
     assert!(even[0].abs_diff(even[1]) <= even[0].max(even[1]) / 4, "{even:?}");
-    assert_eq!((balancer.moves().forced, balancer.wish(now)), (0, None));
+    assert_eq!((balancer.moves().forced, balancer.proposal(now)), (0, None));
 }
 
 #[test]
@@ -424,9 +424,9 @@ fn only_adaptive_balancing_has_wishes_and_once_in_each_period() {
             choose(&mut balancer, 10 * MS, &flow(number));
         }
         set_active(&mut balancer, 10 * MS, &[0, 1]);
-        let wishes = [10, 11, 20].map(|ms| balancer.wish(ms * MS).is_some());
+        let proposals = [10, 11, 20].map(|ms| balancer.proposal(ms * MS).is_some());
         let expected = balance == Balance::Adaptive;
-        assert_eq!(wishes, [expected, false, expected], "{balance}");
+        assert_eq!(proposals, [expected, false, expected], "{balance}");
     }
 }
 
@@ -438,12 +438,12 @@ fn a_wish_that_is_out_of_date_is_not_carried_out() {
     let flows: Vec<Flow> = (0..4).map(flow).collect();
     flows.iter().for_each(|flow| _ = choose(&mut balancer, 10 * MS, flow));
     set_active(&mut balancer, 10 * MS, &[0, 1]);
-    let wish = balancer.wish(10 * MS).expect("a wish");
-    assert_eq!((wish.from, wish.to), (PortIndex(0), PortIndex(1)));
+    let proposal = balancer.proposal(10 * MS).expect("a wish");
+    assert_eq!((proposal.from, proposal.to), (PortIndex(0), PortIndex(1)));
     set_active(&mut balancer, 10 * MS, &[0, 2]);
-    assert!(!balancer.carry_out(10 * MS, wish));
+    assert!(!balancer.carry_out(10 * MS, proposal));
     set_active(&mut balancer, 10 * MS, &[1, 2]);
-    assert!(!balancer.carry_out(10 * MS, wish));
+    assert!(!balancer.carry_out(10 * MS, proposal));
     assert_eq!(balancer.moves().orderly, 0);
 }
 
@@ -467,13 +467,13 @@ enum Event {
 
 const PORTS: usize = 4;
 const FLOWS: usize = 12;
-const LONGEST_DELAY: u64 = 1000;
+const MAX_DELAY: u64 = 1000;
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         12 => (0..FLOWS, 60usize..70_000).prop_map(|(flow, bytes)| Event::Frame { flow, bytes }),
         6 => (0..300u64).prop_map(|ps| Event::Pass { ps }),
-        2 => (0..3 * LONGEST_DELAY).prop_map(|ps| Event::Pass { ps }),
+        2 => (0..3 * MAX_DELAY).prop_map(|ps| Event::Pass { ps }),
         1 => any::<u8>().prop_map(Event::Ports),
         1 => (0..PORTS as u8).prop_map(|port| Event::Marker { port }),
         2 => Just(Event::Even),
@@ -511,7 +511,7 @@ proptest! {
     #[test]
     fn no_frame_overtakes_another_of_its_flow(
         events in prop::collection::vec(event(), 0..300),
-        delay in prop::array::uniform4(0..=LONGEST_DELAY),
+        delay in prop::array::uniform4(0..=MAX_DELAY),
         balance in prop::sample::select(vec![
             Balance::Mac, Balance::Ip, Balance::Port, Balance::Cpu, Balance::Adaptive,
         ]),
@@ -550,12 +550,12 @@ proptest! {
                 }
                 Event::Even => {
                     period += 10 * MS;
-                    if let Some(wish) = balancer.wish(now + period) {
+                    if let Some(proposal) = balancer.proposal(now + period) {
                         // time goes by while the caller holds back what comes of the entry
-                        let of = |(port, ..): &&(u8, usize, u64, u64)| *port == wish.from.0;
+                        let of = |(port, ..): &&(u8, usize, u64, u64)| *port == proposal.from.0;
                         now = paths.frames.iter().filter(of).map(|frame| frame.3).fold(now, u64::max);
                         paths.arrive(now, &mut balancer, &mut seen);
-                        balancer.carry_out(now, wish);
+                        balancer.carry_out(now, proposal);
                     }
                 }
                 Event::Marker { port } => {

@@ -9,8 +9,8 @@ use crate::judge::tshark;
 use linkrate_wire::atm::{AtmAddress, Connection, Segmenter};
 use linkrate_wire::control::arp::{self, Arp};
 use linkrate_wire::control::atmarp::{Operation as Question, Station};
-use linkrate_wire::control::lane::{
-    Destination, Flags, FrameSize, LanType, Lane, Name, Operation, Status,
+use linkrate_wire::control::lan_emulation::{
+    Destination, Flags, FrameSize, LanType, LaneControl, Name, Operation, Status,
 };
 use linkrate_wire::control::{AtmArp, Data};
 use linkrate_wire::erf::{self, Origin};
@@ -182,7 +182,7 @@ fn tshark_reads_lane_control_frames() {
     let mut frames = Vec::new();
     for (operation, number, is_answered) in operations {
         for is_response in [false, true].into_iter().take(1 + usize::from(is_answered)) {
-            let frame = Lane {
+            let frame = LaneControl {
                 operation,
                 is_response,
                 status: if is_response { Status::DUPLICATE_ATM } else { Status::SUCCESS },

@@ -110,7 +110,7 @@ fn periodic_follows_the_time_out_of_the_partner() {
 
 /// The partner need not wait for a PDU that is due in half a minute.
 #[test]
-fn new_settings_are_told_at_once() {
+fn new_settings_are_reported_at_once() {
     let mut lone = Lone::new(1, group());
     let mut slow = peer(READY);
     slow.state.short_timeout = false;
@@ -244,7 +244,7 @@ fn a_partner_that_missed_a_pdu_gets_another_at_once() {
 }
 
 #[test]
-fn churn_is_told_after_a_minute_and_counted() {
+fn churn_is_reported_after_a_minute_and_counted() {
     let mut lone = Lone::new(1, group());
     lone.at(ms(59_999));
     assert_eq!(lone.status(1).actor_churn, churn::State::Monitor);

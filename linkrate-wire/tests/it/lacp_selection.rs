@@ -151,7 +151,7 @@ fn mixed_speeds_are_not_aggregated() {
         lone.status(3).selection.to_string(),
         "unselected: other speed, expected that of the aggregate: 10000000000 b/s"
     );
-    // it is negotiated anew, without the link having been seen down
+    // it is negotiated again, without the link having been seen down
     lone.up(2, GIGABIT);
     assert_eq!(lone.distributing(), []);
     lone.hear_for(seconds(3), &all_ready(3));

@@ -7,7 +7,7 @@ use linkrate_wire::link::{Framing, Link};
 
 const MB: f64 = 1e6;
 
-/// The rate in Mb/s, rounded to `decimals` as a person would.
+/// The rate in Mb/s, rounded to `decimals` as a user would.
 fn rounded(rate: BitRate, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (rate.0 / MB * scale).round() / scale

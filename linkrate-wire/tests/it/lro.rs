@@ -61,7 +61,7 @@ fn reasons(out: &Out) -> Vec<(Reason, usize)> {
 }
 
 /// What a host would see of it.
-fn told<F: Parts>(delivery: &Delivery<F>) -> (Reason, usize, Vec<u8>) {
+fn reported<F: Parts>(delivery: &Delivery<F>) -> (Reason, usize, Vec<u8>) {
     match delivery {
         Delivery::Frame { frame, reason } => (*reason, 1, [frame.head(), frame.tail()].concat()),
         Delivery::Superframe { superframe, reason } => {
@@ -135,10 +135,10 @@ fn offer_in_row(coalescer: &mut Coalescer<InRow>, row: InRow) -> Vec<(Reason, us
     let (mut out, mut rest) = (Vec::new(), Some(row));
     while let Some(row) = rest.take() {
         let offered = coalescer.offer_row(row);
-        out.extend(offered.flushed.iter().map(told));
+        out.extend(offered.flushed.iter().map(reported));
         let Some(row) = offered.rest else { break };
         let (first, after) = row.split(1);
-        out.extend(coalescer.offer(first).flushed.iter().map(told));
+        out.extend(coalescer.offer(first).flushed.iter().map(reported));
         rest = after;
     }
     out
@@ -193,15 +193,15 @@ fn compare_in_rows(
             continue;
         }
         for frame in &frames {
-            expected.extend(usual.offer(frame.clone()).flushed.iter().map(told));
+            expected.extend(usual.offer(frame.clone()).flushed.iter().map(reported));
         }
         got.extend(offer_in_row(&mut short, InRow { cut: true, ..InRow::of(&frames) }));
     }
-    expected.extend(usual.flush().iter().map(told));
-    got.extend(short.flush().iter().map(told));
+    expected.extend(usual.flush().iter().map(reported));
+    got.extend(short.flush().iter().map(reported));
     // they would fill pages
-    let shown = |told: &[(Reason, usize, Vec<u8>)]| -> Vec<_> {
-        told.iter().map(|(reason, frames, bytes)| (*reason, *frames, bytes.len())).collect()
+    let shown = |reported: &[(Reason, usize, Vec<u8>)]| -> Vec<_> {
+        reported.iter().map(|(reason, frames, bytes)| (*reason, *frames, bytes.len())).collect()
     };
     prop_assert_eq!(shown(&got), shown(&expected));
     prop_assert!(got == expected, "the bytes of the packets differ");
@@ -384,11 +384,11 @@ proptest! {
         let mut expected = Vec::new();
         for frame in &frames {
             let offered = usual.offer(frame.clone());
-            expected.extend(offered.flushed.iter().map(told));
+            expected.extend(offered.flushed.iter().map(reported));
         }
-        expected.extend(usual.flush().iter().map(told));
+        expected.extend(usual.flush().iter().map(reported));
         let mut got = offer_in_row(&mut short, InRow::of(&frames));
-        got.extend(short.flush().iter().map(told));
+        got.extend(short.flush().iter().map(reported));
         prop_assert_eq!(got, expected);
     }
 

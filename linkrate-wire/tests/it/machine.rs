@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);
 /// Time that the sender waits for an acknowledgement, first and at most. It doubles in between.
-const PATIENCE: Duration = Duration::from_millis(50);
-const LONGEST_PATIENCE: Duration = Duration::from_millis(400);
+const RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(50);
+const MAX_RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(400);
 /// Times that a message is sent before the sender gives up.
 const ATTEMPTS: u32 = 12;
 
@@ -46,7 +46,7 @@ enum Action {
 
 #[derive(Debug)]
 struct Sender {
-    /// How many numbers there are before they begin anew.
+    /// How many numbers there are before they begin again.
     numbers: u16,
     next: u16,
     waiting: VecDeque<u8>,
@@ -72,8 +72,9 @@ impl Sender {
         {
             let bytes = message(self.next, letter);
             actions.push(Action::Send(bytes.clone()));
-            let due = now + PATIENCE;
-            self.under_way = Some(UnderWay { bytes, attempts: 1, patience: PATIENCE, due });
+            let due = now + RETRANSMIT_TIMEOUT;
+            self.under_way =
+                Some(UnderWay { bytes, attempts: 1, patience: RETRANSMIT_TIMEOUT, due });
         }
     }
 }
@@ -110,7 +111,7 @@ impl Machine for Sender {
             return;
         }
         under_way.attempts += 1;
-        under_way.patience = (under_way.patience * 2).min(LONGEST_PATIENCE);
+        under_way.patience = (under_way.patience * 2).min(MAX_RETRANSMIT_TIMEOUT);
         under_way.due = now + under_way.patience;
         actions.push(Action::Send(under_way.bytes.clone()));
     }
@@ -176,7 +177,7 @@ fn begun(numbers: u16, wire: Wire, seed: u64) -> Pair<Sender, Receiver> {
 }
 
 fn delivered(pair: &Pair<Sender, Receiver>) -> Vec<u8> {
-    let letters = pair.told_b.iter().filter_map(|(_, action)| match action {
+    let letters = pair.reported_b.iter().filter_map(|(_, action)| match action {
         Action::Deliver(letter) => Some(*letter),
         _ => None,
     });
@@ -191,7 +192,7 @@ fn a_message_over_a_good_wire_takes_one_round_trip() {
     let messages = LETTERS.len() as u64;
     assert_eq!((pair.counts.sent, pair.counts.overtaken), (2 * messages, 0));
     assert_eq!(pair.now(), 14 * MS * LETTERS.len() as u32);
-    assert!(pair.told_a.is_empty());
+    assert!(pair.reported_a.is_empty());
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn gives_up_a_dead_wire_after_its_timeout() {
     let mut pair = begun(1000, Wire { lost: 1000, ..Wire::good(MS) }, 1);
     assert!(pair.run_until(Duration::from_secs(3600)));
     // 50 + 100 + 200 ms, then 9 × 400 ms
-    assert_eq!(pair.told_a, [(3950 * MS, Action::GiveUp)]);
+    assert_eq!(pair.reported_a, [(3950 * MS, Action::GiveUp)]);
     assert_eq!((pair.counts.sent, pair.counts.lost), (12, 12));
 }
 
@@ -223,7 +224,7 @@ fn the_same_seed_is_the_same_run() {
     let run = |seed| {
         let mut pair = begun(1000, bad(), seed);
         assert!(pair.run_until(Duration::from_secs(3600)));
-        (pair.now(), pair.counts, pair.told_b)
+        (pair.now(), pair.counts, pair.reported_b)
     };
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
@@ -302,7 +303,7 @@ proptest! {
         prop_assert!(pair.run_until(Duration::from_secs(3600)));
         let letters = delivered(&pair);
         prop_assert!(LETTERS.starts_with(&letters));
-        let gave_up = pair.told_a.iter().any(|(_, action)| *action == Action::GiveUp);
+        let gave_up = pair.reported_a.iter().any(|(_, action)| *action == Action::GiveUp);
         prop_assert!(gave_up || letters == LETTERS);
     }
 }

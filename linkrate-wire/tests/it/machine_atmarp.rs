@@ -111,8 +111,8 @@ fn clients_register_and_find_each_other() {
     pair.handle_a((0, ClientEvent::Wanted(ip(2))));
     pair.run_until(20 * MS);
     assert_eq!(pair.a.0[0].route(ip(2)), Some(Route::EndSystem(atm(2))));
-    let told = (0, ClientAction::Route(ip(2), Route::EndSystem(atm(2))));
-    assert_eq!(pair.told_a.last().map(|(_, action)| action), Some(&told));
+    let reported = (0, ClientAction::Route(ip(2), Route::EndSystem(atm(2))));
+    assert_eq!(pair.reported_a.last().map(|(_, action)| action), Some(&reported));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn an_unknown_address_is_refused_and_asked_for_again_later() {
     }
     pair.run_until(20 * MS);
     assert_eq!(
-        pair.told_a.last().map(|(_, action)| action),
+        pair.reported_a.last().map(|(_, action)| action),
         Some(&(0, ClientAction::NoRoute(ip(77))))
     );
     assert_eq!(pair.counts.sent, sent + 2, "a thousand packets ask once");
@@ -144,7 +144,7 @@ fn entries_age_and_are_asked_for_again() {
     // an hour later each entry was asked for several times, and all are still there
     pair.run_until(60 * MINUTE);
     assert!(all_known(&pair) && pair.a.0[0].route(ip(1)).is_some());
-    assert_eq!(pair.told_a.len(), 1, "{:?}", pair.told_a);
+    assert_eq!(pair.reported_a.len(), 1, "{:?}", pair.reported_a);
     // a client that is gone is forgotten: by the server after 20 minutes, by others after 15 more
     let nobody = Wire { lost: 1000, ..Wire::good(MS) };
     pair.set_wire(nobody);
@@ -155,7 +155,7 @@ fn entries_age_and_are_asked_for_again() {
 }
 
 #[test]
-fn two_end_systems_with_one_ip_address_are_told() {
+fn two_end_systems_with_one_ip_address_are_reported() {
     let clients = vec![Client::new(atm(0), ip(0)), Client::new(atm(1), ip(0))];
     let mut pair = Pair::new(Clients(clients), server(), Wire::good(MS), 1);
     for circuit in [Circuit(0), Circuit(1)] {
@@ -164,7 +164,7 @@ fn two_end_systems_with_one_ip_address_are_told() {
     }
     assert_eq!(pair.b.entries().collect::<Vec<_>>(), [(ip(0), atm(0))]);
     let conflict = ServerAction::Conflict { ip: ip(0), holder: atm(0), other: atm(1) };
-    assert_eq!(pair.told_b.last().map(|(_, action)| action), Some(&conflict));
+    assert_eq!(pair.reported_b.last().map(|(_, action)| action), Some(&conflict));
     // the second one takes over when the connection of the first is gone
     pair.handle_b(ServerEvent::Closed(Circuit(0)));
     pair.run_until(pair.now() + MINUTE);
@@ -250,7 +250,7 @@ proptest! {
         }
         pair.run_until(2 * MINUTE);
         pair.set_wire(Wire::good(MS));
-        // packets go on to want their routes
+        // packets continue to want their routes
         for second in 0..70 {
             for from in 0..CLIENTS {
                 for to in (0..CLIENTS).filter(|to| *to != from) {

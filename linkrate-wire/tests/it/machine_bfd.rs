@@ -45,18 +45,18 @@ fn up_for_a_while(wire: Wire) -> Pair<Session, Session> {
     let mut pair = sessions(wire, 1);
     pair.run_until(5 * SECOND);
     assert!(up(&pair));
-    pair.told_a.clear();
-    pair.told_b.clear();
+    pair.reported_a.clear();
+    pair.reported_b.clear();
     pair
 }
 
 /// What a session said, without the times.
-fn changes(told: &[(Duration, Action)]) -> Vec<(State, Diagnostic)> {
+fn changes(reported: &[(Duration, Action)]) -> Vec<(State, Diagnostic)> {
     let change = |(_, action): &(Duration, Action)| match action {
         Action::Changed { to, diagnostic, .. } => (*to, *diagnostic),
         Action::Send(packet) => panic!("a packet for its owner: {packet:?}"),
     };
-    told.iter().map(change).collect()
+    reported.iter().map(change).collect()
 }
 
 #[test]
@@ -65,8 +65,11 @@ fn three_packets_bring_a_session_up() {
     pair.run_until(10 * MS);
     assert!(up(&pair));
     let ups = [(State::Init, Diagnostic::None), (State::Up, Diagnostic::None)];
-    let told = [changes(&pair.told_a), changes(&pair.told_b)];
-    assert!(told.iter().all(|told| *told == ups || told[..] == ups[1..]), "{told:?}");
+    let reported = [changes(&pair.reported_a), changes(&pair.reported_b)];
+    assert!(
+        reported.iter().all(|reported| *reported == ups || reported[..] == ups[1..]),
+        "{reported:?}"
+    );
     assert_eq!(pair.a.remote(), NonZeroU32::new(2));
     // polls are answered, so both have the fast interval
     pair.run_until(SECOND);
@@ -128,9 +131,9 @@ fn a_silent_failure_is_noticed_within_150_ms() {
         let cut = pair.now();
         pair.set_wire(Wire { lost: 1000, ..Wire::good(MS) });
         pair.run_until(cut + SECOND);
-        for told in [&pair.told_a, &pair.told_b] {
-            assert_eq!(changes(told), [(State::Down, Diagnostic::DetectionTimeExpired)]);
-            let after = told[0].0 - cut;
+        for reported in [&pair.reported_a, &pair.reported_b] {
+            assert_eq!(changes(reported), [(State::Down, Diagnostic::DetectionTimeExpired)]);
+            let after = reported[0].0 - cut;
             // a packet that was sent before comes 1 ms later
             assert!(after > 90 * MS && after <= 151 * MS, "{after:?}");
         }
@@ -195,7 +198,7 @@ fn the_delay_of_the_owner_is_no_silence_of_the_other_end() {
 fn lost_carrier_is_known_at_once() {
     let mut pair = up_for_a_while(Wire::good(MS));
     pair.handle_a(Event::PathDown);
-    assert_eq!(changes(&pair.told_a), [(State::Down, Diagnostic::PathDown)]);
+    assert_eq!(changes(&pair.reported_a), [(State::Down, Diagnostic::PathDown)]);
 }
 
 #[test]
@@ -204,13 +207,13 @@ fn an_owner_switches_the_session_off_and_on() {
     pair.handle_a(Event::Disable);
     pair.run_until(pair.now() + 5 * SECOND);
     let off = (State::AdminDown, Diagnostic::AdministrativelyDown);
-    assert_eq!(changes(&pair.told_a), [off]);
-    assert_eq!(changes(&pair.told_b), [(State::Down, Diagnostic::NeighborDown)]);
-    assert!(pair.told_b[0].0 < pair.told_a[0].0 + 2 * MS, "told, not timed out");
+    assert_eq!(changes(&pair.reported_a), [off]);
+    assert_eq!(changes(&pair.reported_b), [(State::Down, Diagnostic::NeighborDown)]);
+    assert!(pair.reported_b[0].0 < pair.reported_a[0].0 + 2 * MS, "told, not timed out");
     assert_eq!((pair.a.is_switched_off(), pair.b.is_switched_off()), (false, true));
     // twice makes no difference
     pair.handle_a(Event::Disable);
-    assert_eq!(pair.told_a.len(), 1);
+    assert_eq!(pair.reported_a.len(), 1);
     pair.handle_a(Event::Enable);
     pair.run_until(pair.now() + 3 * SECOND);
     assert!(up(&pair) && !pair.b.is_switched_off());
@@ -239,7 +242,7 @@ fn new_intervals_take_a_poll_and_no_failure() {
         pair.handle_b(Event::Set(Intervals::both(us)));
         assert_eq!(pair.a.interval(), 50 * MS);
         pair.run_until(pair.now() + 10 * SECOND);
-        assert!(pair.told_a.is_empty() && pair.told_b.is_empty(), "{us}");
+        assert!(pair.reported_a.is_empty() && pair.reported_b.is_empty(), "{us}");
         let interval = Duration::from_micros(us.into());
         assert_eq!((pair.a.interval(), pair.b.interval()), (interval, interval));
         assert_eq!(pair.a.detection_time(), Some(3 * interval));
@@ -252,7 +255,7 @@ fn a_new_multiplier_takes_effect_with_the_next_packet() {
     let mut pair = up_for_a_while(Wire::good(MS));
     pair.handle_a(Event::SetMultiplier(10));
     pair.run_until(pair.now() + SECOND);
-    assert!(pair.told_a.is_empty() && pair.told_b.is_empty());
+    assert!(pair.reported_a.is_empty() && pair.reported_b.is_empty());
     let detection = (pair.a.detection_time(), pair.b.detection_time());
     assert_eq!(detection, (Some(150 * MS), Some(500 * MS)));
     pair.handle_a(Event::SetMultiplier(0));
@@ -366,10 +369,10 @@ proptest! {
         pair.set_wire(Wire::good(delay));
         pair.run_until(20 * SECOND);
         prop_assert!(up(&pair), "{:?} {:?}", pair.a, pair.b);
-        pair.told_a.clear();
-        pair.told_b.clear();
+        pair.reported_a.clear();
+        pair.reported_b.clear();
         pair.run_until(40 * SECOND);
-        prop_assert!(pair.told_a.is_empty() && pair.told_b.is_empty());
+        prop_assert!(pair.reported_a.is_empty() && pair.reported_b.is_empty());
         let interval = Duration::from_micros(a_us.max(b_us).into());
         prop_assert_eq!((pair.a.interval(), pair.b.interval()), (interval, interval));
         prop_assert_eq!(pair.a.detection_time(), Some(interval * multiplier.into()));
@@ -382,12 +385,12 @@ proptest! {
         let wire = Wire { lost, doubled: 100, delay: MS..=(1 + more) * MS };
         let mut pair = sessions(wire, seed);
         pair.run_until(60 * SECOND);
-        let came = |told: &[(Duration, Action)], state| {
-            told.iter().find(|(_, action)| {
+        let came = |reported: &[(Duration, Action)], state| {
+            reported.iter().find(|(_, action)| {
                 matches!(action, Action::Changed { to, .. } if state == *to)
             }).map(|(at, _)| *at)
         };
-        for (one, other) in [(&pair.told_a, &pair.told_b), (&pair.told_b, &pair.told_a)] {
+        for (one, other) in [(&pair.reported_a, &pair.reported_b), (&pair.reported_b, &pair.reported_a)] {
             let Some(up) = came(one, State::Up) else { continue };
             let heard = [State::Init, State::Up].into_iter().filter_map(|state| came(other, state));
             prop_assert!(heard.min().is_some_and(|heard| heard < up));
@@ -401,10 +404,10 @@ proptest! {
         let mut pair = sessions(Wire::good(MS), seed);
         pair.run_until(5 * SECOND);
         prop_assert!(up(&pair));
-        pair.told_a.clear();
-        pair.told_b.clear();
+        pair.reported_a.clear();
+        pair.reported_b.clear();
         pair.set_wire(Wire { lost: 0, doubled: 50, delay: MS..=(1 + more) * MS });
         pair.run_until(60 * SECOND);
-        prop_assert!(pair.told_a.is_empty() && pair.told_b.is_empty());
+        prop_assert!(pair.reported_a.is_empty() && pair.reported_b.is_empty());
     }
 }

@@ -173,7 +173,7 @@ fn a_circuit_in_use_is_refused() {
 
 /// Notes what an exchange wants done: calls of parties, and whether they are offered or open.
 #[track_caller]
-fn told(
+fn reported(
     actions: Vec<ExchangeAction>,
     known: &mut BTreeMap<(AtmAddress, Call), bool>,
     open: &mut BTreeMap<PortCircuit, PortCircuit>,
@@ -229,7 +229,7 @@ proptest! {
             now += Duration::from_millis(500);
             exchange.poll(now, &mut actions);
             prop_assert!(exchange.due().is_none_or(|due| due > now));
-            told(std::mem::take(&mut actions), &mut known, &mut open);
+            reported(std::mem::take(&mut actions), &mut known, &mut open);
             match what {
                 7 if number == 0 => {
                     let (port, highest) = (party.into(), Connection { vpi: 0, vci: 36 });
@@ -249,7 +249,7 @@ proptest! {
                     exchange.handle(now, asked, &mut actions);
                 }
             }
-            told(actions, &mut known, &mut open);
+            reported(actions, &mut known, &mut open);
             let mut used: Vec<PortCircuit> = open.iter().flat_map(|(a, b)| [*a, *b]).collect();
             prop_assert_eq!(used.len(), 2 * exchange.open().count());
             used.sort_unstable();

@@ -359,7 +359,7 @@ fn a_move_is_announced_23_times() {
     assert_eq!(message, Advertisement::unsolicited(target, MAC));
 }
 
-/// A second move begins the announcements anew, on the new port.
+/// A second move begins the announcements again, on the new port.
 #[test]
 fn a_move_ends_the_announcements_of_the_last_one() {
     let mut lan = Lan::new(config(), 3);

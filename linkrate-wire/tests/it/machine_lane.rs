@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::elan::{MS, SECOND, Wire, World, atm, bus, config, les, mac};
-use linkrate_wire::control::lane::{Operation, Status};
+use linkrate_wire::control::lan_emulation::{Operation, Status};
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::machine::lane::{ClientAction, ClientConfig, ClientEvent, Path, State};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn states(world: &World) -> Vec<State> {
 }
 
 fn sent(world: &World, operation: Operation, is_response: bool) -> usize {
-    let is_it = |frame: &linkrate_wire::control::Lane| {
+    let is_it = |frame: &linkrate_wire::control::LaneControl| {
         frame.operation == operation && frame.is_response == is_response
     };
     world.control.iter().filter(|(_, _, frame)| is_it(frame)).count()
@@ -236,7 +236,7 @@ fn more_stations_are_registered_and_unregistered() {
     assert_eq!(stations(&world), both);
     let refused =
         ClientAction::NotRegistered { mac: mac(50), status: Status::DUPLICATE_DESTINATION };
-    assert!(world.told.iter().any(|(_, client, told)| (*client, told) == (1, &refused)));
+    assert!(world.told.iter().any(|(_, client, reported)| (*client, reported) == (1, &refused)));
     world.client(0, ClientEvent::Unregister(mac(50)));
     world.run_for(SECOND);
     assert_eq!(stations(&world).len(), 3);

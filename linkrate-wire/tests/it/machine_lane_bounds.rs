@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::elan::{MS, SECOND, Wire, World, atm, bus, config, lecs, les, mac, name};
 use linkrate_wire::atm::AtmAddress;
-use linkrate_wire::control::lane::{
-    Destination, Flags, FrameSize, LanType, Lane, Name, Operation, Status,
+use linkrate_wire::control::lan_emulation::{
+    Destination, Flags, FrameSize, LanType, LaneControl, Name, Operation, Status,
 };
 use linkrate_wire::control::{Data, lane_data};
 use linkrate_wire::frame::MacAddress;
@@ -49,12 +49,12 @@ impl<M: Machine<Event = ServerEvent<Vec<u8>>, Action = ServerAction>> Asked<M> {
         call
     }
 
-    fn send(&mut self, call: Call, frame: &Lane) -> Vec<ServerAction> {
+    fn send(&mut self, call: Call, frame: &LaneControl) -> Vec<ServerAction> {
         self.event(ServerEvent::Received { call, unit: frame.emit() })
     }
 
     /// The frames that the server sends when one comes.
-    fn answers(&mut self, call: Call, frame: &Lane) -> Vec<(Call, Lane)> {
+    fn answers(&mut self, call: Call, frame: &LaneControl) -> Vec<(Call, LaneControl)> {
         let sent = self.send(call, frame).into_iter().filter_map(|action| match action {
             ServerAction::Send { call, frame } => Some((call, frame)),
             _ => None,
@@ -63,15 +63,15 @@ impl<M: Machine<Event = ServerEvent<Vec<u8>>, Action = ServerAction>> Asked<M> {
     }
 
     #[track_caller]
-    fn refuses(&mut self, call: Call, frame: &Lane, status: Status) {
+    fn refuses(&mut self, call: Call, frame: &LaneControl, status: Status) {
         let answers = self.answers(call, frame);
         assert_eq!(answers, [(call, frame.answered(status))], "{frame:?}");
     }
 }
 
-fn request(operation: Operation, from: u8) -> Lane {
+fn request(operation: Operation, from: u8) -> LaneControl {
     let source = Destination::Mac(mac(from));
-    Lane { source, source_atm: atm(from), ..Lane::request(operation) }
+    LaneControl { source, source_atm: atm(from), ..LaneControl::request(operation) }
 }
 
 fn server() -> Asked<Les> {
@@ -80,9 +80,9 @@ fn server() -> Asked<Les> {
 }
 
 /// A client joins by hand. Returns its call and the answer.
-fn join(les: &mut Asked<Les>, from: u8, flags: Flags) -> (Call, Lane) {
+fn join(les: &mut Asked<Les>, from: u8, flags: Flags) -> (Call, LaneControl) {
     let call = les.call(atm(from));
-    let actions = les.send(call, &Lane { flags, ..request(Operation::Join, from) });
+    let actions = les.send(call, &LaneControl { flags, ..request(Operation::Join, from) });
     let [ServerAction::Call(PartyAction::SetUp { call: distribute, to, .. })] = actions[..] else {
         panic!("{actions:?}")
     };
@@ -102,19 +102,19 @@ fn a_server_refuses_those_that_contradict_it() {
     let join = request(Operation::Join, LIAR);
     let group = Destination::Mac(MacAddress::BROADCAST);
     for (lie, status) in [
-        (Lane { source_atm: atm(1), ..join }, Status::ATM_ADDRESS),
-        (Lane { source: Destination::Mac(mac(1)), ..join }, Status::DUPLICATE_DESTINATION),
-        (Lane { source: group, ..join }, Status::DESTINATION),
-        (Lane { source: Destination::Route([1, 2]), ..join }, Status::DESTINATION),
-        (Lane { size: FrameSize::Octets9234, ..join }, Status::PARAMETERS),
-        (Lane { lan: LanType::TokenRing, ..join }, Status::PARAMETERS),
-        (Lane { elan: Name::new("red").unwrap(), ..join }, Status::PARAMETERS),
+        (LaneControl { source_atm: atm(1), ..join }, Status::ATM_ADDRESS),
+        (LaneControl { source: Destination::Mac(mac(1)), ..join }, Status::DUPLICATE_DESTINATION),
+        (LaneControl { source: group, ..join }, Status::DESTINATION),
+        (LaneControl { source: Destination::Route([1, 2]), ..join }, Status::DESTINATION),
+        (LaneControl { size: FrameSize::Octets9234, ..join }, Status::PARAMETERS),
+        (LaneControl { lan: LanType::TokenRing, ..join }, Status::PARAMETERS),
+        (LaneControl { elan: Name::new("red").unwrap(), ..join }, Status::PARAMETERS),
     ] {
         les.refuses(call, &lie, status);
     }
     // the ATM address of a client that has joined, from another connection of it
     let twice = les.call(atm(1));
-    let join = Lane { source: Destination::Absent, ..request(Operation::Join, 1) };
+    let join = LaneControl { source: Destination::Absent, ..request(Operation::Join, 1) };
     les.refuses(twice, &join, Status::DUPLICATE_ATM);
     assert_eq!(les.server.members().count(), 1);
     // those that do not join are released
@@ -131,41 +131,45 @@ fn a_client_speaks_for_itself_alone() {
     let mut les = server();
     let (one, joined) = join(&mut les, 1, Flags::default());
     let (liar, of_liar) = join(&mut les, LIAR, Flags::default());
-    let register = Lane {
+    let register = LaneControl {
         source: Destination::Mac(mac(9)),
         requester: of_liar.requester,
         ..request(Operation::Register, LIAR)
     };
-    les.refuses(liar, &Lane { requester: joined.requester, ..register }, Status::REQUESTER);
-    les.refuses(liar, &Lane { source_atm: atm(1), ..register }, Status::ATM_ADDRESS);
-    let of_one = Lane { source: Destination::Mac(mac(1)), ..register };
+    les.refuses(liar, &LaneControl { requester: joined.requester, ..register }, Status::REQUESTER);
+    les.refuses(liar, &LaneControl { source_atm: atm(1), ..register }, Status::ATM_ADDRESS);
+    let of_one = LaneControl { source: Destination::Mac(mac(1)), ..register };
     les.refuses(liar, &of_one, Status::DUPLICATE_DESTINATION);
-    let unregister = Lane { operation: Operation::Unregister, ..of_one };
+    let unregister = LaneControl { operation: Operation::Unregister, ..of_one };
     les.refuses(liar, &unregister, Status::DUPLICATE_DESTINATION);
     assert_eq!(les.server.stations().count(), 2);
     // answers to questions of the first client: for another client, for a station of another one, or
     // for one that is not registered without being a proxy
-    let asked = Lane {
+    let asked = LaneControl {
         requester: joined.requester,
         target: Destination::Mac(mac(50)),
         ..request(Operation::Arp, 1)
     };
     for lie in [
-        Lane { target_atm: atm(2), ..asked.answered(Status::SUCCESS) },
-        Lane { target_atm: atm(LIAR), ..asked.answered(Status::SUCCESS) },
-        Lane { target_atm: atm(1), operation: Operation::Flush, ..asked.answered(Status::SUCCESS) },
+        LaneControl { target_atm: atm(2), ..asked.answered(Status::SUCCESS) },
+        LaneControl { target_atm: atm(LIAR), ..asked.answered(Status::SUCCESS) },
+        LaneControl {
+            target_atm: atm(1),
+            operation: Operation::Flush,
+            ..asked.answered(Status::SUCCESS)
+        },
         // questions and notices under another name
         asked,
-        Lane { operation: Operation::Topology, ..asked },
-        Lane { operation: Operation::NegativeArp, ..register },
-        Lane::request(Operation::Ready),
-        Lane { operation: Operation::Configure, ..register },
+        LaneControl { operation: Operation::Topology, ..asked },
+        LaneControl { operation: Operation::NegativeArp, ..register },
+        LaneControl::request(Operation::Ready),
+        LaneControl { operation: Operation::Configure, ..register },
     ] {
         assert_eq!(les.answers(liar, &lie), [], "{lie:?}");
     }
     assert_eq!(les.server.counters().unexpected, 8);
     // what it may say is passed on
-    let own = Lane {
+    let own = LaneControl {
         target_atm: atm(LIAR),
         operation: Operation::Flush,
         ..asked.answered(Status::SUCCESS)
@@ -178,7 +182,7 @@ fn a_proxy_answers_for_unregistered_stations_alone() {
     let mut les = server();
     let (one, joined) = join(&mut les, 1, Flags::default());
     let (proxy, _) = join(&mut les, LIAR, Flags::PROXY);
-    let answer = |target| Lane {
+    let answer = |target| LaneControl {
         requester: joined.requester,
         target: Destination::Mac(target),
         target_atm: atm(LIAR),
@@ -198,7 +202,7 @@ fn a_flood_of_questions_is_bounded() {
     let (flood, joined) = join(&mut les, LIAR, Flags::default());
     let (victim, other) = join(&mut les, 1, Flags::default());
     join(&mut les, 3, Flags::PROXY);
-    let question = Lane {
+    let question = LaneControl {
         requester: joined.requester,
         target: Destination::Mac(mac(99)),
         ..request(Operation::Arp, LIAR)
@@ -212,12 +216,12 @@ fn a_flood_of_questions_is_bounded() {
     assert!((5000..=5600).contains(&sent), "{sent}");
     assert_eq!(les.server.counters().dropped, 100_000 - sent as u64);
     // another client is served as ever
-    let question = Lane {
+    let question = LaneControl {
         requester: other.requester,
         target: Destination::Mac(MacAddress::BROADCAST),
         ..request(Operation::Arp, 1)
     };
-    let answer = Lane { target_atm: bus(), ..question.answered(Status::SUCCESS) };
+    let answer = LaneControl { target_atm: bus(), ..question.answered(Status::SUCCESS) };
     assert_eq!(les.answers(victim, &question), [(victim, answer)]);
 }
 
@@ -229,7 +233,7 @@ fn stations_and_clients_are_bounded() {
     for number in 0..5000_u16 {
         les.now += 10 * MS;
         let [high, low] = number.to_be_bytes();
-        let register = Lane {
+        let register = LaneControl {
             source: Destination::Mac(MacAddress([2, 0, 0, 9, high, low])),
             requester: joined.requester,
             ..request(Operation::Register, 1)
@@ -270,18 +274,18 @@ fn the_lecs_knows_elans_by_name_and_by_address() {
         (FrameSize::Octets9234, red, LanType::Ethernet)
     );
     // by name, which goes before
-    let blue = Lane { elan: Name::new("blue").unwrap(), ..configure[0] };
+    let blue = LaneControl { elan: Name::new("blue").unwrap(), ..configure[0] };
     let answer = lecs.answers(calls[0], &blue)[0].1;
     assert_eq!((answer.target_atm, answer.size), (atm(10), FrameSize::Octets1516));
     let [_, call] = calls;
     let request = configure[1];
     lecs.refuses(call, &request, Status::NO_CONFIGURATION);
-    let green = Lane { elan: Name::new("green").unwrap(), ..request };
+    let green = LaneControl { elan: Name::new("green").unwrap(), ..request };
     lecs.refuses(call, &green, Status::NO_CONFIGURATION);
-    let large = Lane { elan: blue.elan, size: FrameSize::Octets9234, ..request };
+    let large = LaneControl { elan: blue.elan, size: FrameSize::Octets9234, ..request };
     lecs.refuses(call, &large, Status::PARAMETERS);
-    lecs.refuses(call, &Lane { source_atm: atm(1), ..request }, Status::ATM_ADDRESS);
-    assert_eq!(lecs.send(call, &Lane { operation: Operation::Join, ..request }), []);
+    lecs.refuses(call, &LaneControl { source_atm: atm(1), ..request }, Status::ATM_ADDRESS);
+    assert_eq!(lecs.send(call, &LaneControl { operation: Operation::Join, ..request }), []);
     let counters = lecs.server.counters();
     assert_eq!((counters.configured, counters.refused, counters.malformed), (2, 4, 1));
     // a flood is bounded, and a call that stays is released
@@ -312,14 +316,14 @@ fn the_bus_passes_on_frames_of_its_clients_alone() {
     event(&mut bus, ServerEvent::Call(PartyEvent::Connected(forward)));
     assert!(bus.forwards().eq([forward]));
     let data = |octets| Data { lecid: 3, frame: &vec![1; octets] }.emit();
-    let flush = Lane::request(Operation::Flush);
+    let flush = LaneControl::request(Operation::Flush);
     for (call, unit, passes) in [
         (call, data(1514), true),
         (call, flush.emit(), true),
         (call, data(1515), false),
-        (call, vec![0; lane_data::SHORTEST - 1], false),
+        (call, vec![0; lane_data::MIN_LENGTH - 1], false),
         (call, flush.answered(Status::SUCCESS).emit(), false),
-        (call, Lane::request(Operation::Arp).emit(), false),
+        (call, LaneControl::request(Operation::Arp).emit(), false),
         (call, vec![0xff, 0], false),
         (Call::incoming(8), data(100), false),
         (forward, data(100), false),
@@ -411,15 +415,15 @@ fn a_client_takes_no_orders_from_others() {
     let before = world.clients[0].counters();
     // the client waits for an answer: nobody has this station
     world.frame(0, mac(0), mac(99));
-    let is_question = |frame: &Lane| frame.target == Destination::Mac(mac(99));
+    let is_question = |frame: &LaneControl| frame.target == Destination::Mac(mac(99));
     let question = world.control.iter().map(|(_, _, frame)| *frame).find(is_question).unwrap();
-    let answer = Lane { target_atm: atm(LIAR), ..question.answered(Status::SUCCESS) };
+    let answer = LaneControl { target_atm: atm(LIAR), ..question.answered(Status::SUCCESS) };
     let changing = Flags::TOPOLOGY_CHANGE;
     for lie in [
         answer,
-        Lane { flags: changing, ..request(Operation::Topology, LIAR) },
-        Lane { operation: Operation::Join, ..answer },
-        Lane { operation: Operation::NegativeArp, ..request(Operation::Arp, LIAR) },
+        LaneControl { flags: changing, ..request(Operation::Topology, LIAR) },
+        LaneControl { operation: Operation::Join, ..answer },
+        LaneControl { operation: Operation::NegativeArp, ..request(Operation::Arp, LIAR) },
     ] {
         world.send_unit(atm(LIAR), call, lie.emit());
     }
@@ -459,10 +463,10 @@ fn a_party_that_is_never_ready_is_released() {
 fn a_flood_of_flushes_is_bounded() {
     let (mut world, call) = intruder();
     let before = world.control.len();
-    let flush = Lane { target_atm: atm(0), requester: 9, ..request(Operation::Flush, LIAR) };
+    let flush = LaneControl { target_atm: atm(0), requester: 9, ..request(Operation::Flush, LIAR) };
     for _ in 0..5000 {
         world.send_unit(atm(LIAR), call, flush.emit());
-        world.send_unit(atm(LIAR), call, Lane::request(Operation::Ready).emit());
+        world.send_unit(atm(LIAR), call, LaneControl::request(Operation::Ready).emit());
         world.run_for(Duration::from_micros(200));
     }
     // one second: what is gained in it, after a full bucket
@@ -561,7 +565,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     let head = (operations, any::<bool>(), 0_u32..12, 0_u16..4, 0_u16..6);
     (head, 0_u8..4, 0_u8..4, wrong).prop_map(|(head, source, target, wrong)| {
         let (operation, is_response, transaction, requester, status) = head;
-        let frame = Lane {
+        let frame = LaneControl {
             is_response,
             transaction,
             requester,

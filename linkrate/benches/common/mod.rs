@@ -47,7 +47,7 @@ pub fn two_cpus() -> Result<(CpuSet, CpuSet), Failed> {
     Ok((cpus.iter().take(1).collect(), cpus.iter().skip(1).take(1).collect()))
 }
 
-/// A lab whose routes name cubic, for foreign programs.
+/// A lab whose routes name cubic, for third-party programs.
 pub fn lab(spec: &TestbedSpec) -> Result<Lab, Failed> {
     let options = LabOptions {
         route_congestion: Some("cubic".to_owned()),

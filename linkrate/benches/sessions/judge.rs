@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The spread between sessions, in times of what the runs within them explain, from which the intervals of a
 /// session say too little of the next one. 1.23 was measured on a quiet machine. Of 60 means it scatters by
 /// chance, and sessions on a busy machine differ more.
-pub const MOST_BETWEEN: f64 = 2.0;
+pub const MAX_BETWEEN: f64 = 2.0;
 
 /// One figure of one session.
 #[derive(Debug, Clone, Copy)]
@@ -80,12 +80,12 @@ impl Judgement {
     /// When they do not; an undefined spread is no pass either.
     pub fn check(&self) -> Result<(), String> {
         let spread = self.spread();
-        if spread <= MOST_BETWEEN {
+        if spread <= MAX_BETWEEN {
             return Ok(());
         }
         Err(format!(
             "the spread between sessions is {spread:.2} times what runs within them explain, expected at \
-             most {MOST_BETWEEN}: intervals do not cover what changes from session to session"
+             most {MAX_BETWEEN}: intervals do not cover what changes from session to session"
         ))
     }
 }

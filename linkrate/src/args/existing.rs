@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use linkrate_lab::{Deploy, LabOptions};
-use linkrate_terms::{FarEnd, Interfaces};
+use linkrate_terms::{Interfaces, Peer};
 
 use crate::exit::{Exit, Failure};
 
@@ -22,7 +22,7 @@ pub struct ExistingArgs {
     /// iperf3:HOST, netperf:HOST, with :PORT if it has another port, iperf3:USER@HOST,KEY where it asks
     /// for a user (password in IPERF3_PASSWORD); repeat the option for several clients
     #[arg(long, value_name = "CLIENT", requires = "interface")]
-    pub client: Vec<FarEnd>,
+    pub client: Vec<Peer>,
     /// Path of linkrate on the remote host; nothing is copied there then [default:
     /// linkrate; on nodes of Slurm this program, at the same path]
     #[arg(long, value_name = "PROGRAM", requires = "interface")]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use linkrate_study::fleet::{Given, Node, Pattern, hosts};
-use linkrate_terms::FarEnd;
+use linkrate_terms::Peer;
 use linkrate_terms::interfaces::is_interface_name;
 
 use crate::exit::{Exit, Failure};
@@ -49,7 +49,7 @@ impl FleetArgs {
         let refused = |reason: String| Failure::new(Exit::Usage, reason);
         match (path == Path::new(SLURM), self.fleet_interface.as_deref()) {
             (true, Some(interface)) if is_interface_name(interface) => {
-                let names = linkrate_lab::far_end::allocated_nodes()?;
+                let names = linkrate_lab::peer::allocated_nodes()?;
                 of_allocation(&names, interface).map(Some).map_err(refused)
             }
             (true, Some(name)) => {
@@ -86,7 +86,7 @@ fn of_allocation(names: &[String], interface: &str) -> Result<Vec<Node>, String>
         ));
     }
     let node = |name: &String| {
-        let end: FarEnd = format!("slurm:{name}")
+        let end: Peer = format!("slurm:{name}")
             .parse()
             .map_err(|error| format!("--fleet slurm: node {name}: {error}"))?;
         let interface = interface.to_owned();

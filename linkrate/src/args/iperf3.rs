@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use linkrate_dropin::iperf3::Format;
 use linkrate_dropin::iperf3::quantity::{Base, quantity, rate};
-use linkrate_interop::iperf3::MOST_CPU;
+use linkrate_interop::iperf3::MAX_CPU;
 
 /// `linkrate iperf3`
 #[derive(Debug, Args)]
@@ -219,7 +219,7 @@ fn format(text: &str) -> Result<Format, String> {
 
 /// The CPU of the client, and behind a comma that of the server.
 fn cpus(text: &str) -> Result<(u32, Option<u32>), String> {
-    let number = |text: &str| text.parse::<u32>().ok().filter(|cpu| *cpu <= MOST_CPU);
+    let number = |text: &str| text.parse::<u32>().ok().filter(|cpu| *cpu <= MAX_CPU);
     let read = match text.split_once(',') {
         None => number(text).map(|own| (own, None)),
         Some((own, server)) => {

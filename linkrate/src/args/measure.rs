@@ -1,7 +1,7 @@
 //! Arguments of `linkrate measure`.
 
 use clap::{Args, ValueEnum};
-use linkrate_study::belief::Purpose;
+use linkrate_study::validity::Purpose;
 
 use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};

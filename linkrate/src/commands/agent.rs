@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use linkrate_agent::duty::Duty;
+use linkrate_agent::permissions::Permissions;
 use rustix::process::Signal;
 
 use crate::args::AgentArgs;
@@ -50,8 +50,8 @@ pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
             .map_err(failed("signal handlers"))?;
     }
     let duty = match arguments {
-        AgentArgs { lab: true, .. } => Duty::Lab,
-        AgentArgs { lends, interface, .. } => Duty::Existing {
+        AgentArgs { lab: true, .. } => Permissions::Lab,
+        AgentArgs { lends, interface, .. } => Permissions::Existing {
             lends: *lends,
             interfaces: Some(interface.clone()).filter(|names| !names.is_empty()),
         },

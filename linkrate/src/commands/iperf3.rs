@@ -11,9 +11,9 @@ use linkrate_dropin::cpu::HostCpu;
 use linkrate_dropin::iperf3::json::{Document, event};
 use linkrate_dropin::iperf3::notes::Notes;
 use linkrate_dropin::iperf3::{self, Event, Options, Text};
-use linkrate_interop::iperf3::{Transport, Ways};
-use linkrate_interop::serve::{self, Grants, SessionReport};
-use linkrate_sys::{dial, tell};
+use linkrate_interop::iperf3::{Directions, Transport};
+use linkrate_interop::serve::{self, Limits, SessionReport};
+use linkrate_sys::{connect, stderr};
 use serde_json::json;
 
 use super::serve::listen;
@@ -47,9 +47,9 @@ fn options(arguments: &Iperf3Args, host: &str) -> Options {
         },
         transport: if arguments.udp { Transport::Udp } else { Transport::Tcp },
         ways: match (arguments.reverse, arguments.bidir) {
-            (true, _) => Ways::Reverse,
-            (_, true) => Ways::Both,
-            _ => Ways::Forward,
+            (true, _) => Directions::Reverse,
+            (_, true) => Directions::Both,
+            _ => Directions::Forward,
         },
         parallel: arguments.parallel,
         seconds: arguments.time,
@@ -62,7 +62,7 @@ fn options(arguments: &Iperf3Args, host: &str) -> Options {
         zero_copy: arguments.zerocopy,
         cpu: arguments.affinity.map(|(own, _)| own),
         server_cpu: arguments.affinity.and_then(|(_, server)| server),
-        socket: dial::Options {
+        socket: connect::Options {
             from: arguments.bind,
             from_port: arguments.cport,
             buffers: arguments.window.map(|octets| octets as usize),
@@ -93,7 +93,7 @@ impl Output<'_> {
         };
         let file = OpenOptions::new().create(true).append(true).open(path);
         if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
-            tell::line(format_args!("warning: {}: {error}", path.display()));
+            stderr::line(format_args!("warning: {}: {error}", path.display()));
         }
     }
 }
@@ -118,15 +118,15 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
         match moment {
             Event::Start(start) => {
                 let server = start.streams.first().map(|stream| stream.remote.ip());
-                is_own = server.is_some_and(dial::is_of_this_host);
+                is_own = server.is_some_and(connect::is_of_this_host);
             }
-            // a host that does not tell has no note
+            // a host that does not report has no note
             Event::Begun => meter = HostCpu::start().ok(),
             Event::Over => used = meter.as_ref().and_then(|meter| meter.used().ok()),
             Event::Interval(interval) => notes.take(interval),
             Event::End(end) => {
                 for line in notes.lines(end, used.as_ref(), is_own) {
-                    tell::line(line);
+                    stderr::line(line);
                 }
             }
         }
@@ -144,14 +144,14 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
     } else if arguments.json {
         output.write(&document.text(error.as_deref()));
     } else if let Some(error) = &error {
-        tell::line(format_args!("iperf3: error - {error}"));
+        stderr::line(format_args!("iperf3: error - {error}"));
     }
     Ok(if error.is_none() { Exit::Success } else { Exit::Failure })
 }
 
 /// Listens on all addresses, as iperf3 does: those of IPv6 with those of IPv4, or of IPv4 alone.
 fn everywhere(arguments: &Iperf3Args) -> Result<TcpListener, Failure> {
-    tell::line(
+    stderr::line(
         "note: clients of the network are served, without any authentication; --bind 127.0.0.1 serves those of \
          this host alone",
     );
@@ -179,7 +179,7 @@ fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failur
             stop.store(true, Ordering::Relaxed);
         }
     };
-    serve::iperf3(&listener, &Grants::default(), None, stop, &ended)
+    serve::iperf3(&listener, &Limits::default(), None, stop, &ended)
         .map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
     Ok(Exit::Success)
 }

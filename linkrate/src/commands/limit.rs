@@ -5,7 +5,7 @@ mod aggregate;
 use std::io::{IsTerminal, stderr, stdout};
 
 use linkrate_report::limit::{Case, Formula, document, formula_document, formula_text, text};
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 use linkrate_terms::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, IpVersion, LimitError, Traffic, Transport};
 use linkrate_wire::link::atm::{OC3C, OC12C};
@@ -97,7 +97,7 @@ fn show(
     }
     print(&text(&cases, terminal_style().1))?;
     if cases.len() > 1 && stdout().is_terminal() && stderr().is_terminal() {
-        tell::line("\nhint: give one --rate and one --mtu to see where every byte goes");
+        stderr::line("\nhint: give one --rate and one --mtu to see where every byte goes");
     }
     Ok(Exit::Success)
 }

@@ -1,7 +1,7 @@
 //! `linkrate netperf`: a client of netserver with netperf's options.
 
 use linkrate_dropin::netperf::{self, NetperfError, Options};
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -24,7 +24,7 @@ pub fn run() -> Result<Exit, Failure> {
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     // a reader that has gone away does not want the rest
     let printed = |text: &str| drop(print(text));
-    let note = |text: &str| tell::line(format!("note: {text}"));
+    let note = |text: &str| stderr::line(format!("note: {text}"));
     match netperf::run(&options, &stop, &printed, &note) {
         Ok(()) => Ok(Exit::Success),
         Err(NetperfError::Interrupted) => Ok(Exit::Interrupted),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linkrate_agent::existing::{Left, Outcome, PATIENCE, restore_all};
+use linkrate_agent::existing::{Left, Outcome, TIMEOUT, restore_all};
 use serde::Serialize;
 
 use crate::args::doctor::RestoreArgs;
@@ -44,7 +44,7 @@ impl From<Left> for Restored {
 
 /// Restores all interfaces of this network namespace, and prints what became of each.
 pub fn run(arguments: &RestoreArgs) -> Result<Exit, Failure> {
-    let left = restore_all(PATIENCE)
+    let left = restore_all(TIMEOUT)
         .map_err(|error| Failure::new(Exit::Failure, error.to_string()).with_hint(error.hint()))?;
     let interfaces: Vec<Restored> = left.into_iter().map(Restored::from).collect();
     let is_refused = interfaces.iter().any(|restored| restored.outcome == "refused");

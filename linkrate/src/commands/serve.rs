@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use linkrate_interop::iperf3::{Padding, PrivateKey, Users};
-use linkrate_interop::serve::{self, Grants, SessionReport};
-use linkrate_sys::tell;
+use linkrate_interop::serve::{self, Limits, SessionReport};
+use linkrate_sys::stderr;
 
 use crate::args::serve::{Program, ServeArgs};
 use crate::exit::{Exit, Failure};
@@ -18,7 +18,7 @@ use crate::output::print;
 pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
-    let grants = Grants {
+    let limits = Limits {
         sessions: arguments.sessions,
         seconds: arguments.seconds,
         session_seconds: arguments.session_seconds,
@@ -41,11 +41,11 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         .transpose()?;
     std::thread::scope(|scope| {
         let beside = netperf.map(|listener| {
-            let (stop, ended, grants) = (&stop, &ended, &grants);
-            scope.spawn(move || serve::netperf(&listener, grants, stop, ended))
+            let (stop, ended, limits) = (&stop, &ended, &limits);
+            scope.spawn(move || serve::netperf(&listener, limits, stop, ended))
         });
         let first = iperf3.map_or(Ok(()), |listener| {
-            serve::iperf3(&listener, &grants, users.as_ref(), &stop, &ended)
+            serve::iperf3(&listener, &limits, users.as_ref(), &stop, &ended)
         });
         if first.is_err() {
             stop.store(true, Ordering::Relaxed);
@@ -64,7 +64,7 @@ pub(super) fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpLis
         |error| Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"));
     let listener = TcpListener::bind((address, port)).map_err(refused)?;
     let here = listener.local_addr().map_err(refused)?;
-    tell::line(format!("listening on {here} for {program}"));
+    stderr::line(format!("listening on {here} for {program}"));
     Ok(listener)
 }
 

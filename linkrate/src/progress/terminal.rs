@@ -4,7 +4,7 @@
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressDrawTarget, TermLike};
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 
 /// Drawings a second, at most.
 const RATE: u8 = 20;
@@ -24,7 +24,7 @@ impl Terminal {
     /// Moves the cursor; a zero would move it by one.
     fn r#move(n: usize, direction: char) -> io::Result<()> {
         if n > 0 {
-            tell::raw(&format!("\u{1b}[{n}{direction}"));
+            stderr::raw(&format!("\u{1b}[{n}{direction}"));
         }
         Ok(())
     }
@@ -58,17 +58,17 @@ impl TermLike for Terminal {
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {
-        tell::raw(&format!("{text}\n"));
+        stderr::raw(&format!("{text}\n"));
         Ok(())
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        tell::raw(text);
+        stderr::raw(text);
         Ok(())
     }
 
     fn clear_line(&self) -> io::Result<()> {
-        tell::raw("\r\u{1b}[2K");
+        stderr::raw("\r\u{1b}[2K");
         Ok(())
     }
 

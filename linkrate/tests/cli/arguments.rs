@@ -94,8 +94,8 @@ fn completions_are_read_by_their_shells() {
         assert!(read.status.success(), "{shell}: {}", String::from_utf8_lossy(&read.stderr));
         assert_eq!(String::from_utf8_lossy(&read.stderr), "", "{shell}");
     }
-    let told = refusal("completions tcsh");
-    assert!(told.contains("'tcsh'") && told.contains("bash, zsh, fish"), "{told}");
+    let reported = refusal("completions tcsh");
+    assert!(reported.contains("'tcsh'") && reported.contains("bash, zsh, fish"), "{reported}");
 }
 
 #[test]
@@ -563,7 +563,7 @@ fn a_study_is_changed_on_the_command_line() {
     assert_eq!((&plan["min_blocks"], &plan["max_blocks"]), (&6.into(), &8.into()));
     assert_eq!((&plan["budget_seconds"], &plan["precision"]), (&60.0.into(), &0.05.into()));
     assert_eq!(plan["scale"], 0.3);
-    for (words, told) in [
+    for (words, reported) in [
         (
             "--only port=4",
             "\"port\" is not a factor of this study; expected one of offload, direction, ports",
@@ -574,7 +574,7 @@ fn a_study_is_changed_on_the_command_line() {
         ("--scale 3", "3"),
     ] {
         let refused = refusal(&format!("show tso {words}"));
-        assert!(refused.contains(told), "{words}: {refused}");
+        assert!(refused.contains(reported), "{words}: {refused}");
     }
 }
 

@@ -90,7 +90,7 @@ fn planted_links_are_not_written_through() {
             assert!(written.is_file(), "{name}");
         }
     }
-    // the same for a document that a person asked for
+    // the same for a document that a user asked for
     for planted in ["out.csv", "out.csv.new"] {
         fs::write(&victim, "precious").expect("write");
         symlink(&victim, bad.join(planted)).expect("plant a link");
@@ -181,7 +181,7 @@ fn blocks_and_counts_beyond_the_plan_are_damage() {
 }
 
 #[test]
-fn what_a_far_end_says_reaches_terminal_csv_and_page_only_cleaned() {
+fn what_a_peer_says_reaches_terminal_csv_and_page_only_cleaned() {
     let home = two_sets();
     let bad = home.path().join("bad");
     let evil = "=HYPERLINK(\"http://evil\")\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\nerror: forged";

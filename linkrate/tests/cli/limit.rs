@@ -1,4 +1,4 @@
-//! `linkrate limit`, as a person and a script meet it.
+//! `linkrate limit`, as a user and a script meet it.
 
 use crate::common;
 /// What a command that succeeds prints.
@@ -173,9 +173,9 @@ fn wrong_arguments_are_refused_with_what_would_be_right() {
         "aggregate --message 64,128",
         "aggregate --mtu 60",
     ];
-    let told: Vec<String> =
+    let reported: Vec<String> =
         cases.iter().map(|case| format!("$ linkrate limit {case}\n{}", refused(case))).collect();
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(reported.join("\n"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::common;
 mod judge;
 
 use crate::common::simulated::Set;
-use judge::{Judgement, MOST_BETWEEN};
+use judge::{Judgement, MAX_BETWEEN};
 use serde_json::{Value, json};
 
 /// Eight runs of a session at 95 % whose mean has this standard error.
@@ -61,7 +61,7 @@ fn sessions_that_differ_more_than_their_runs_explain_fail() {
     assert_eq!((judged.rows[1].outside, judged.rows[1].compared), (8, 20));
     assert_eq!(judged.check(), Ok(()));
     let far = Judgement::of(&[0.0, 0.0, 0.0, 0.0, 8.0].map(session)).unwrap();
-    assert!(far.spread() > MOST_BETWEEN, "{far}");
+    assert!(far.spread() > MAX_BETWEEN, "{far}");
     let reason = far.check().unwrap_err();
     assert!(reason.contains("expected at most 2: intervals do not cover"), "{reason}");
 }

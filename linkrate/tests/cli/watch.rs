@@ -14,8 +14,8 @@ use linkrate_study::{builtin, file};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Longer than the time between two looks.
-const A_LOOK: Duration = Duration::from_millis(1500);
+/// Longer than the time between two polls.
+const LONGER_THAN_POLL: Duration = Duration::from_millis(1500);
 
 struct Growing {
     _home: tempfile::TempDir,
@@ -70,19 +70,19 @@ const RUNS: usize = 13;
 fn a_line_for_each_block_until_the_study_ends() {
     let mut growing = Growing::new();
     let watching = growing.watch("");
-    std::thread::sleep(A_LOOK);
+    std::thread::sleep(LONGER_THAN_POLL);
     growing.block(0, RUNS);
-    std::thread::sleep(A_LOOK);
+    std::thread::sleep(LONGER_THAN_POLL);
     // a run that is being stored while it is looked at
     let runs = growing.path.join(RUNS_FILE);
     let mut torn = OpenOptions::new().append(true).open(&runs).expect("open the runs");
     let whole = torn.metadata().expect("its length").len();
     torn.write_all(b"{\"crc\":\"0000").expect("half a line");
-    std::thread::sleep(A_LOOK);
+    std::thread::sleep(LONGER_THAN_POLL);
     torn.set_len(whole).expect("take it back");
     growing.block(1, RUNS);
     growing.block(2, 4);
-    std::thread::sleep(A_LOOK);
+    std::thread::sleep(LONGER_THAN_POLL);
     growing.store.finish(&Ended::Interrupted).expect("end it");
     let finished = watching.wait().expect_code(0);
     let lines: Vec<&str> = finished.stdout.lines().collect();
@@ -113,7 +113,7 @@ fn json_has_a_document_for_each_block() {
 fn ctrl_c_ends_the_watch_and_not_the_study() {
     let growing = Growing::new();
     let watching = growing.watch("");
-    std::thread::sleep(A_LOOK);
+    std::thread::sleep(LONGER_THAN_POLL);
     watching.signal(Signal::INT);
     watching.wait().expect_code(0);
     assert!(Store::is_running(&growing.path).expect("a store"));

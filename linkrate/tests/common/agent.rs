@@ -1,4 +1,4 @@
-//! An agent as the far end of a connection sees it.
+//! An agent as the peer of a connection sees it.
 
 use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};

@@ -103,8 +103,8 @@ fn ports_in(table: &str, state: &str) -> Vec<u16> {
     ports.map(|port| u16::from_str_radix(&port, 16).expect("a port")).collect()
 }
 
-/// Whether two ends of a test of iperf3 with these options tell of the same number of octets, except for what the
-/// sender goes on with until it has the CPU to hear of the end: 60 ms of 2 s.
+/// Whether two ends of a test of iperf3 with these options report on the same number of octets, except for what
+/// the sender continues with until it has the CPU to hear of the end: 60 ms of 2 s.
 #[track_caller]
 pub fn agree(options: &str, here: &Value, there: &Value) {
     let [here, there] = [here, there].map(|octets| octets.as_f64().expect("octets"));

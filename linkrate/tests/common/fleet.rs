@@ -9,7 +9,7 @@ use std::process::Command;
 
 use super::machines::Machine;
 use super::processes::readable_by_all;
-use super::ssh::{PATIENCE, SSHD, make_keys};
+use super::ssh::{SSHD, TIMEOUT, make_keys};
 use super::{Running, command, wait_until};
 
 /// A fleet whose nodes are called `n0`, `n1`, ... at both layers.
@@ -77,7 +77,7 @@ impl Cluster {
         fs::set_permissions(at("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("its mode");
         let cluster = Self { here, nodes, _servers: servers, directory };
         for number in 0..count {
-            let answers = wait_until(PATIENCE, || {
+            let answers = wait_until(TIMEOUT, || {
                 let words = format!("-o BatchMode=yes n{number} true");
                 let ssh = cluster.beside("bin/ssh");
                 Running::start(&mut cluster.command(&ssh, &words)).wait().code() == Some(0)

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_lab::{Lab, LabOptions};
-use linkrate_study::belief::Purpose;
 use linkrate_study::executor::Executor;
+use linkrate_study::validity::Purpose;
 use linkrate_terms::{
     InterfaceKnobs, Measurement, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
 };
@@ -20,7 +20,7 @@ pub const SUT_INTERFACE: &str = "eth0";
 /// The other end.
 pub const CLIENT_INTERFACE: &str = "eth0";
 
-/// One client, wired with two queues. `congestion` is for foreign programs.
+/// One client, wired with two queues. `congestion` is for third-party programs.
 #[track_caller]
 pub fn lab(congestion: Option<&str>) -> Lab {
     lab_of(&TestbedSpec { queues: 2, ..TestbedSpec::default() }, congestion)

@@ -260,7 +260,7 @@ impl Lab {
         there.on(sshd.args(["-ec", &script]));
         let server = Running::start(&mut sshd);
         let lab = Self { here, there, directory, _server: server };
-        let answers = wait_until(ssh::PATIENCE, || {
+        let answers = wait_until(ssh::TIMEOUT, || {
             let mut hello = lab.command(Path::new("ssh"), "-o BatchMode=yes lab2 true");
             Running::start(&mut hello).wait().code() == Some(0)
         });

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// How long a daemon may take to begin, and to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An error of the switch or of a program.
 pub type Failed = Box<dyn Error>;
@@ -82,7 +82,7 @@ impl OpenVSwitch {
         let mut command = self.command("setpriv", &all);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.daemons.push(command.spawn()?);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !std::fs::read_to_string(&pid_file).is_ok_and(|text| text.ends_with('\n')) {
             if Instant::now() > deadline {
                 return Err(format!("{program} has not begun: no {}", pid_file.display()).into());
@@ -98,7 +98,7 @@ impl Drop for OpenVSwitch {
         // the switch before its database
         for daemon in self.daemons.iter_mut().rev() {
             let _ = Command::new("kill").arg(daemon.id().to_string()).status();
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TIMEOUT;
             while matches!(daemon.try_wait(), Ok(None)) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -106,10 +106,10 @@ impl OwnCopy {
         self.await_end(GONE);
     }
 
-    /// Checks that all processes of the program end within `patience`.
+    /// Checks that all processes of the program end within `timeout`.
     #[track_caller]
-    pub fn await_end(&self, patience: Duration) {
-        let gone = wait_until(patience, || self.processes().is_empty());
+    pub fn await_end(&self, timeout: Duration) {
+        let gone = wait_until(timeout, || self.processes().is_empty());
         assert!(gone, "left behind: {:?}", self.processes());
     }
 

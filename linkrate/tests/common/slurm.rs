@@ -18,7 +18,7 @@ use super::{Finished, Running, command, skip, wait_until};
 const DAEMONS: [&str; 3] = ["/usr/sbin/munged", "/usr/sbin/slurmctld", "/usr/sbin/slurmd"];
 
 /// How long all nodes may take until they take jobs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The nodes, `n1` and so on.
 pub const NODES: usize = 4;
@@ -141,7 +141,7 @@ impl Cluster {
             let finished = Running::start(&mut cluster.login("sinfo -h -t idle -o %D")).wait();
             finished.stdout.trim() == NODES.to_string()
         };
-        assert!(wait_until(PATIENCE, idle), "the nodes take no jobs: {}", cluster.logs());
+        assert!(wait_until(TIMEOUT, idle), "the nodes take no jobs: {}", cluster.logs());
         cluster
     }
 
@@ -201,7 +201,7 @@ impl Cluster {
     #[track_caller]
     pub fn expect_no_step(&self) {
         let none = || self.steps_and_jobs() == (String::new(), String::new());
-        assert!(wait_until(PATIENCE, none), "left: {:?}", self.steps_and_jobs());
+        assert!(wait_until(TIMEOUT, none), "left: {:?}", self.steps_and_jobs());
     }
 
     /// Kills all processes of a node, with Slurm's.

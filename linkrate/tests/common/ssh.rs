@@ -13,7 +13,7 @@ use super::{Running, command, has_or_skips, wait_until};
 pub const SSHD: &str = "/usr/sbin/sshd";
 
 /// How long the server may take until it answers.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Bytes of the file that crosses.
 const FILE: usize = 8 << 20;
@@ -89,7 +89,7 @@ impl<'a> Ssh<'a> {
         let server = Running::start(lab.exec(host, "/bin/sh -ec").arg(&script));
         let ssh = Self { lab, directory, _server: server };
         let answers = || Running::start(&mut ssh.client("-o BatchMode=yes lab2 true")).wait();
-        assert!(wait_until(PATIENCE, || answers().code() == Some(0)), "sshd does not answer");
+        assert!(wait_until(TIMEOUT, || answers().code() == Some(0)), "sshd does not answer");
         ssh
     }
 

@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::own_host::{ip, up};
 
 /// The largest MTU of a TAP.
-pub const LARGEST_MTU: u32 = 65_521;
+pub const MAX_MTU: u32 = 65_521;
 
 /// A TAP without offloads, of the largest MTU, with room for `frames` frames that wait; not up yet.
 pub fn tap(name: &str, frames: usize) -> OwnedFd {
@@ -26,7 +26,7 @@ pub fn tap(name: &str, frames: usize) -> OwnedFd {
     let mut route = RouteSocket::open().expect("netlink");
     // frees its places in batches (__ptr_ring_discard_one, include/linux/ptr_ring.h)
     route.set_tx_queue_length(name, 2 * frames as u32).expect("room");
-    route.set_mtu(name, LARGEST_MTU).expect("the largest MTU of a TAP");
+    route.set_mtu(name, MAX_MTU).expect("the largest MTU of a TAP");
     tap
 }
 
@@ -39,14 +39,14 @@ pub fn write_plain(tap: &OwnedFd, frame: &[u8]) -> std::io::Result<usize> {
 /// Every frame that the host has sent on a TAP without offloads.
 pub fn read_all(tap: &OwnedFd) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
-    let mut buffer = vec![0; tap::LARGEST_READ];
+    let mut buffer = vec![0; tap::MAX_READ];
     loop {
         match tap::read(tap, &mut buffer) {
             Ok(length) => {
                 // complete, with nothing left to do; that its checksum was verified changes nothing
-                let (told, frame) =
+                let (reported, frame) =
                     VnetHeader::parse(&buffer[..length], Form::Plain).expect("a header");
-                assert_eq!(VnetHeader { data_valid: false, ..told }, VnetHeader::default());
+                assert_eq!(VnetHeader { data_valid: false, ..reported }, VnetHeader::default());
                 frames.push(frame.to_vec());
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return frames,
@@ -76,7 +76,7 @@ impl Bridge {
         for family in ["ip", "ip6"] {
             let _ = fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{family}tables"), "0");
         }
-        route.set_mtu("bridge", LARGEST_MTU).expect("the MTU of its ports");
+        route.set_mtu("bridge", MAX_MTU).expect("the MTU of its ports");
         for name in ["entry", "exit", "bridge"] {
             route.disable_ipv6(name).expect("silence");
             up(name);

@@ -11,8 +11,8 @@ use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
 use linkrate_lab::testbed::Testbed;
-use linkrate_study::belief::Purpose;
 use linkrate_study::executor::Executor;
+use linkrate_study::validity::Purpose;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::topology::{Fabric, PortEnd, Segment, Topology};
@@ -178,7 +178,7 @@ fn ports_of_one_segment_serve_their_own_clients() {
     .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(testbed.sut_interfaces(3), ["eth0", "eth1"]);
     let counted = |testbed: &Testbed| {
-        let adapters = testbed.ground.adapters().expect("virtual adapters");
+        let adapters = testbed.backend.adapters().expect("virtual adapters");
         let counters = adapters.sut_ports().map(|port| port.port.counters());
         counters.map(|of| [of["ifHCOutOctets"], of["ifHCInOctets"]]).collect::<Vec<_>>()
     };
@@ -207,7 +207,7 @@ fn set(lab: &mut Lab, interface: InterfaceKnobs) {
 
 fn counter(lab: &mut Lab, name: &str) -> u64 {
     let testbed = lab.testbed().expect("the testbed is up");
-    let segment = &testbed.ground.adapters().expect("virtual adapters").segments()[0];
+    let segment = &testbed.backend.adapters().expect("virtual adapters").segments()[0];
     let sum = |port: &linkrate_adapter::Port| port.counters().get(name).copied().unwrap_or(0);
     sum(&segment.ports[0].port) + segment.clients.iter().map(sum).sum::<u64>()
 }
@@ -216,7 +216,7 @@ fn counter(lab: &mut Lab, name: &str) -> u64 {
 fn verify_under(faults: Faults, evidence: &[&str]) {
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
     set(&mut lab, on(Offload::Tso, lro()));
-    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.backend.adapters()).expect("adapters");
     adapters.set_faults(faults).unwrap_or_else(|error| panic!("{error}"));
     verify_transfer(&mut lab, 4 << 20);
     for name in evidence {
@@ -305,7 +305,7 @@ fn evidence(measurement: &Measurement) -> &linkrate_terms::measurement::AdapterE
 fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs) -> Measurement {
     let clients = ports
         * (lab.testbed().expect("up").clients.len() as u32
-            / lab.testbed().expect("up").ground.adapters().expect("adapters").segments().len()
+            / lab.testbed().expect("up").backend.adapters().expect("adapters").segments().len()
                 as u32);
     let spec = RunSpec {
         clients,

@@ -152,7 +152,7 @@ fn faults_of_cells_show_in_their_counters() {
         (Faults { header_error: 1e-3, ..all }, "atmHecCorrected"),
         (Faults { double_header_error: 1e-5, ..all }, "atmHecDropped"),
     ] {
-        lab.testbed().unwrap().ground.adapters().unwrap().set_faults(faults).unwrap();
+        lab.testbed().unwrap().backend.adapters().unwrap().set_faults(faults).unwrap();
         let seen = run(&mut lab, Direction::Receive, InterfaceKnobs::default());
         assert!(counter(&seen, name) > 0, "{name}");
         if name == "atmHecCorrected" {

@@ -26,7 +26,7 @@ fn kinds(capture: &Capture<'_>, filter: &str, field: &str) -> Vec<String> {
     all
 }
 
-/// The link goes down and comes back, and the port makes its connections anew.
+/// The link goes down and comes back, and the port makes its connections again.
 fn flap(lab: &Up, port: &str) {
     lab.linkrate(&format!("adapter link {port} down"));
     lab.linkrate(&format!("adapter link {port} up"));

@@ -78,7 +78,7 @@ fn lost_datagrams_shift_no_other_latency_and_keep_the_concurrency() {
         return;
     }
     /// After so long a request is given up, s.
-    const PATIENCE: f64 = 0.1;
+    const TIMEOUT: f64 = 0.1;
     let mut lab = lab("gigabit");
     for burst in [8, 64] {
         let mut quick_ns = 0;
@@ -95,14 +95,14 @@ fn lost_datagrams_shift_no_other_latency_and_keep_the_concurrency() {
             let seconds = traffic.transaction_seconds;
             let outstanding = latency.count as f64 * latency.mean_ns / 1e9 / seconds;
             // what waits at one edge is given up after twice the time at most
-            let unsure = 0.02 + if loss_ppm == 0 { 0.0 } else { 2.0 * PATIENCE / seconds };
+            let unsure = 0.02 + if loss_ppm == 0 { 0.0 } else { 2.0 * TIMEOUT / seconds };
             assert!((outstanding / wanted - 1.0).abs() < unsure, "{outstanding}: {text}");
             // of two frames with 1 % each
             let expected = if loss_ppm == 0 { 0.0..0.001 } else { 0.01..0.03 };
             assert!(expected.contains(&(timed_out as f64 / timed as f64)), "{text}");
             // the tail has the time-outs, and the middle knows nothing of them
             let tail = latency.max_ns as f64 / 1e9;
-            assert_eq!(tail >= PATIENCE, loss_ppm > 0, "{text}");
+            assert_eq!(tail >= TIMEOUT, loss_ppm > 0, "{text}");
             if loss_ppm == 0 {
                 quick_ns = latency.p90_ns.expect("a hundred transactions");
             } else {
@@ -114,7 +114,7 @@ fn lost_datagrams_shift_no_other_latency_and_keep_the_concurrency() {
 }
 
 /// Bits of payload in a second that the sender was told it had sent.
-fn told(measurement: &Measurement, message: u64) -> f64 {
+fn reported(measurement: &Measurement, message: u64) -> f64 {
     let bits = (measurement.traffic.sent_datagrams * message) as f64 * 8.0;
     bits / measurement.traffic.transmit_seconds
 }
@@ -132,7 +132,7 @@ fn a_sender_of_datagrams_is_told_what_the_link_carries() {
     assert_eq!((set.bytes_per_second, set.overhead, set.in_cells), (125_250_000, 24, false));
 
     let limited = run(&mut lab, 1472);
-    let (sent, received) = (told(&limited, 1472), limited.traffic.bits_per_second());
+    let (sent, received) = (reported(&limited, 1472), limited.traffic.bits_per_second());
     assert!(sent < 1.1 * PAYLOAD_RATE, "sent {sent}, received {received}");
     assert!(received < 1.01 * PAYLOAD_RATE, "{received}");
     let evidence = limited.evidence.adapter.as_deref().expect("evidence of the adapter");
@@ -143,7 +143,7 @@ fn a_sender_of_datagrams_is_told_what_the_link_carries() {
     // without the limit, the sender is told many times that: this test can fail
     in_sut(&mut lab, |route| route.set_no_queue(SUT_INTERFACE).expect("no queue"));
     assert_eq!(limit(&mut lab), None);
-    let sent = told(&run(&mut lab, 1472), 1472);
+    let sent = reported(&run(&mut lab, 1472), 1472);
     assert!(sent > 2.0 * PAYLOAD_RATE, "{sent}");
 }
 
@@ -165,7 +165,7 @@ fn a_sender_on_atm_is_told_what_the_cells_carry() {
     for (message, cells) in [(200, 6), (1472, 32), (9152, 192)] {
         let limited = run(&mut lab, message);
         let carried = CELLS / f64::from(cells) * message as f64 * 8.0;
-        let (sent, received) = (told(&limited, message), limited.traffic.bits_per_second());
+        let (sent, received) = (reported(&limited, message), limited.traffic.bits_per_second());
         let of = |rate: f64| rate / carried;
         // a full send buffer at the start of the window has been told before
         assert!((0.95..1.02).contains(&of(sent)), "{message}: {:.4} were sent", of(sent));

@@ -1,5 +1,5 @@
 //! `linkrate iperf3` as the client of iperf3 and of `linkrate serve`: its documents have the keys of iperf3's, and
-//! both ends tell of the same octets.
+//! both ends report on the same octets.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -142,7 +142,7 @@ fn a_small_amount_has_a_rate_that_can_be() {
         return;
     }
     // more than memory copies
-    const MOST: f64 = 150e9;
+    const MAX: f64 = 150e9;
     let cases =
         ["-R -n 256K", "-R -k 2", "-R -n 40K", "-n 256K", "--bidir -n 200M", "-R -n 4M -P 8"];
     for is_ours in [true, false] {
@@ -162,14 +162,14 @@ fn a_small_amount_has_a_rate_that_can_be() {
             let rates = sums.iter().filter(|(name, _)| name.starts_with("sum_"));
             for (name, sum) in rates {
                 let rate = sum["bits_per_second"].as_f64().expect("a rate");
-                assert!(rate > 0.0 && rate < MOST, "{options}: {name} {sum:#}");
+                assert!(rate > 0.0 && rate < MAX, "{options}: {name} {sum:#}");
                 if is_ours && options.starts_with("-R -n 256K") {
                     assert_eq!(sum["bytes"], 262_144, "{options}: {name} {sum:#}");
                 }
             }
             for interval in document["intervals"].as_array().expect("intervals") {
                 let rate = interval["sum"]["bits_per_second"].as_f64().expect("a rate");
-                assert!(rate < MOST, "{options}: {interval:#}");
+                assert!(rate < MAX, "{options}: {interval:#}");
             }
         }
     }
@@ -239,7 +239,7 @@ fn an_interruption_ends_the_test_properly() {
 }
 
 #[test]
-fn what_cannot_be_is_told_as_iperf3_tells_it() {
+fn what_cannot_be_is_reported_as_iperf3_tells_it() {
     let port = free_port();
     let refused = client(port, "-J").wait().expect_code(1);
     let error = &refused.json()["error"];

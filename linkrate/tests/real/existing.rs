@@ -337,7 +337,7 @@ fn a_key_with_a_forced_command_starts_the_agent_and_nothing_else() {
     own.expect_nothing_left();
 }
 
-/// The processes that run a file which was copied to the far end.
+/// The processes that run a file which was copied to the peer.
 fn of_a_copy(lab: &Lab) -> Vec<u32> {
     let all = fs::read_dir("/proc").expect("list /proc").flatten();
     let runs_a_copy = |pid: &u32| {
@@ -348,7 +348,7 @@ fn of_a_copy(lab: &Lab) -> Vec<u32> {
     pids.filter(runs_a_copy).collect()
 }
 
-/// What has a name among the temporary files of the far end.
+/// What has a name among the temporary files of the peer.
 fn far_files(lab: &Lab) -> Vec<PathBuf> {
     let files = fs::read_dir(lab.beside(FAR_FILES)).expect("list the files").flatten();
     files.map(|file| file.path()).collect()
@@ -361,7 +361,7 @@ fn expect_no_copy(lab: &Lab) {
     assert_eq!(far_files(lab), Vec::<PathBuf>::new(), "files left at the far end");
 }
 
-/// Makes the program linkrate of the far end one that refuses the greeting as an agent of another
+/// Makes the program linkrate of the peer one that refuses the greeting as an agent of another
 /// version does, with the bytes of its answer.
 fn have_another_version(lab: &Lab) {
     let reason = "protocol version 9, this agent speaks 3".to_owned();

@@ -125,7 +125,7 @@ fn a_failover_group_survives_one_of_two_switches() {
         return;
     }
     let options = "--switches 2 --mode failover --bfd on --event switch --event-recover 1500ms";
-    // after the first run, the group uses the switch that goes on
+    // after the first run, the group uses the switch that continues
     let failure = failure_of_runs(2, options);
     assert_eq!(failure["fault"], "switch");
     assert_eq!(failure["host_detection"]["runs"], 2, "{failure}");
@@ -166,7 +166,7 @@ fn cable(lab: &mut Lab) -> Failure {
 }
 
 #[test]
-fn a_cable_stands_still_while_its_carrier_is_gone_and_overtaken_frames_are_counted() {
+fn a_cable_stalls_while_its_carrier_is_gone_and_overtaken_frames_are_counted() {
     let test = "a_cable_stands_still_while_its_carrier_is_gone_and_overtaken_frames_are_counted";
     if !is_root_or_skips(test) {
         return;
@@ -186,7 +186,7 @@ fn a_cable_stands_still_while_its_carrier_is_gone_and_overtaken_frames_are_count
     let reorder_by = Duration::from_millis(1);
     let faults = Faults { reorder: 0.02, reorder_by, ..Faults::default() };
     let testbed = lab.testbed().expect("up");
-    testbed.ground.adapters().expect("adapters").set_faults(faults).expect("set faults");
+    testbed.backend.adapters().expect("adapters").set_faults(faults).expect("set faults");
     let mixed = cable(&mut lab);
     assert!(mixed.frames_reordered > 10, "{mixed:?}");
     assert_eq!(mixed.wrong_bytes, 0, "{mixed:?}");

@@ -14,7 +14,7 @@ use crate::common::small::{await_stored, stored};
 use crate::common::ssh::has_ssh_or_skips;
 use crate::common::up::ready;
 use crate::common::{Finished, RUNS_FAILED, Running, has_or_skips, skip, wait_until};
-use linkrate_study::fleet::two_way::FEWEST_BLOCKS;
+use linkrate_study::fleet::two_way::MIN_BLOCKS;
 use linkrate_study::store::RUNS_FILE;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
@@ -87,7 +87,7 @@ fn a_ring_of_four_nodes_is_measured_and_shown() {
 }
 
 /// What a node behind `ssh` says of its CPUs and kernel is what the kernel that all nodes share says here.
-fn settings_of_all_nodes_are_told(cluster: &Cluster) {
+fn settings_of_all_nodes_are_reported(cluster: &Cluster) {
     let here = host_settings::of_host(&Tree::of_this_host());
     let nodes = fs::read_to_string(cluster.beside("results/results.json")).expect("results");
     let nodes: Value = serde_json::from_str(&nodes).expect("JSON");
@@ -147,9 +147,9 @@ fn a_slow_node_is_named_in_twenty_tries_and_no_node_in_twenty_without() {
     let mut wrong = Vec::new();
     for number in 0..TRIES {
         for slow in [Some(number % cluster.nodes.len()), None] {
-            let told = a_try(&cluster, &own, cpus, slow);
-            println!("try {number}, slow: {slow:?}: {told:?}");
-            wrong.extend(told.err().map(|told| (number, slow, told)));
+            let reported = a_try(&cluster, &own, cpus, slow);
+            println!("try {number}, slow: {slow:?}: {reported:?}");
+            wrong.extend(reported.err().map(|reported| (number, slow, reported)));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -167,7 +167,7 @@ fn a_try(
     }
     let fleet = "pattern = \"all-pairs\"\nat-once = 2";
     // a run that is refused takes its pair out of a block
-    let file = study(cluster, own, cpus, fleet, FEWEST_BLOCKS + 2, "\"64 KiB\"");
+    let file = study(cluster, own, cpus, fleet, MIN_BLOCKS + 2, "\"64 KiB\"");
     let text = fs::read_to_string(&file).expect("the study");
     fs::write(&file, text.replace("\"functions\"", "\"rates\"")).expect("write the study");
     let words = format!("{} --json", words(cluster, &file));
@@ -270,7 +270,7 @@ fn a_node_that_hangs_in_a_run_costs_its_own_pairs() {
 }
 
 #[test]
-fn a_study_that_was_killed_goes_on() {
+fn a_study_that_was_killed_continues() {
     let Some(cpus) = needs("a_study_that_was_killed_goes_on") else { return };
     let (cluster, own) = (Cluster::start(4), OwnCopy::new());
     let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 2", 2, "\"64 KiB\"");

@@ -109,9 +109,9 @@ fn measures(test: &str, cases: &[Case]) {
         let text = format!("{}{}", finished.stdout, finished.stderr);
         assert_eq!(finished.status.code(), Some(0), "{words}: {text}");
         assert!(!text.contains("WARNING"), "{words}: {text}");
-        let told = summary(&text);
+        let reported = summary(&text);
         for name in *series {
-            let found = told.iter().find(|(told, _)| told.starts_with(name));
+            let found = reported.iter().find(|(reported, _)| reported.starts_with(name));
             assert!(found.is_some_and(|(_, mean)| *mean > 0.0), "{words}: no {name} in {text}");
         }
         let files = data_files(&flent);
@@ -183,8 +183,8 @@ fn flent_draws_the_runs_of_a_study() {
     let results = linkrate(&format!("report {set} --json")).expect_code(0).json();
     let cell = |at: usize| results["cells"][at].clone();
     let printed = flent.with(&format!("-i {} -f summary", streams[0])).stdout;
-    let told = summary(&printed);
-    let upload = told.iter().find(|(name, _)| name == "TCP upload::all").expect("an upload").1;
+    let reported = summary(&printed);
+    let upload = reported.iter().find(|(name, _)| name == "TCP upload::all").expect("an upload").1;
     let mean = cell(0)["throughput"]["mean"].as_f64().expect("a mean") / 1e6;
     assert!((upload / mean - 1.0).abs() < 0.5, "{upload} Mbit/s, of all runs {mean}\n{printed}");
     assert!(plot(&flent, streams[0], "upload") > 20_000);

@@ -143,8 +143,8 @@ fn users_are_admitted_with_their_password() {
     assert_eq!(ends, ["complete", "refused", "refused", "refused"], "{lines:#?}");
 }
 
-/// Checks what both ends tell of the datagrams of one way: octets and numbers, `sent` by one end as it was
-/// `received` by the other.
+/// Checks what both ends report on the datagrams of one way: octets and numbers, `sent` by one end as it
+/// was `received` by the other.
 fn datagrams_agree(options: &str, sent: [&Value; 2], received: [&Value; 2]) {
     agree(options, sent[0], received[0]);
     agree(options, sent[1], received[1]);

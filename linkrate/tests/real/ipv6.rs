@@ -109,7 +109,7 @@ fn hosts_send_nothing_by_themselves() {
     testbed.reach_over_ipv6(1, None).unwrap_or_else(|error| panic!("{error}"));
     let frames = |lab: &mut Lab| -> Vec<u64> {
         let testbed = lab.testbed().expect("up");
-        let adapters = testbed.ground.adapters().expect("adapters");
+        let adapters = testbed.backend.adapters().expect("adapters");
         let segment = &adapters.segments()[0];
         let ports = segment.ports.iter().map(|end| &end.port).chain(&segment.clients);
         ports.map(|port| port.counters()["ifHCOutOctets"]).collect()

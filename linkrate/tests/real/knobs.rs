@@ -12,7 +12,8 @@ use linkrate_terms::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
 /// Ethernet's header, which a device counts and IP does not.
 const HEADER: f64 = 14.0;
 
-/// Measures every cell of a study with these factors and settings twice, in turn, so that each knob is set anew.
+/// Measures every cell of a study with these factors and settings twice, in turn, so that each knob is set
+/// again.
 #[track_caller]
 fn study(factors: &str, workload: &str) -> Vec<Vec<Measurement>> {
     let text = format!(

@@ -1,4 +1,4 @@
-//! Labs that stay up: foreign programs in them, requests to them, how they end.
+//! Labs that stay up: third-party programs in them, requests to them, how they end.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 #[test]
-fn foreign_programs_run_over_each_model() {
+fn third_party_programs_run_over_each_model() {
     let test = "foreign_programs_run_over_each_model";
     if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
         return;

@@ -68,11 +68,12 @@ fn transactions(options: &str) -> Value {
     let latency = &cell["latency"];
     let figure = |name: &str| latency[name].as_f64().unwrap_or_else(|| panic!("{name}: {cell}"));
     // the highest percentiles take more transactions than a short run has
-    let told = ["p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"].map(|p| latency[p].as_f64());
-    let known = told.iter().flatten().count();
-    assert!(told[..known].iter().all(Option::is_some) && known > 0, "{options}: {latency}");
+    let reported =
+        ["p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"].map(|p| latency[p].as_f64());
+    let known = reported.iter().flatten().count();
+    assert!(reported[..known].iter().all(Option::is_some) && known > 0, "{options}: {latency}");
     let mut ascending = vec![figure("min_ns")];
-    ascending.extend(told.into_iter().flatten().chain([figure("max_ns")]));
+    ascending.extend(reported.into_iter().flatten().chain([figure("max_ns")]));
     assert!(ascending[0] > 0.0 && ascending.is_sorted(), "{options}: {latency}");
     assert!((figure("min_ns")..=figure("max_ns")).contains(&figure("mean_ns")), "{latency}");
     // every transaction that was counted was timed; a window's edge may cut one per connection
@@ -131,7 +132,7 @@ fn every_send_path_meets_every_receive_path() {
         for receive in ["plain", "truncate"] {
             stream(&format!("--send-path {send} --receive-path {receive}"));
         }
-        // what is not a whole page, and the far end as the sender
+        // what is not a whole page, and the peer as the sender
         stream(&format!("--send-path {send} --message 1_B_to_10000_B --direction bidirectional"));
     }
     stream("--zero-copy");

@@ -22,7 +22,7 @@ fn tests_of(server: Served) -> Vec<Value> {
 }
 
 /// The figure that netperf prints for a selector of its `-k` output.
-fn told(output: &str, selector: &str) -> f64 {
+fn reported(output: &str, selector: &str) -> f64 {
     let found = output.lines().find_map(|line| line.strip_prefix(&format!("{selector}=")));
     let figure = found.unwrap_or_else(|| panic!("{selector} in {output}"));
     figure.trim().parse().expect("a number")
@@ -45,9 +45,12 @@ fn netperf_measures_streams_to_and_from_the_server() {
         let [line] = &tests_of(server)[..] else { panic!("{name}: one line for one test") };
         assert_eq!((&line["test"], &line["ended"]), (&name.into(), &"complete".into()), "{line:#}");
         let counted = line[ours].as_f64().expect("octets");
-        assert_eq!(counted, told(&output, there), "netperf shows what the server counted");
-        assert!((counted / told(&output, here) - 1.0).abs() < 0.005, "{name}: {output}\n{line:#}");
-        assert!((1.0..=100.0).contains(&told(&output, "REMOTE_CPU_UTIL")), "{output}");
+        assert_eq!(counted, reported(&output, there), "netperf shows what the server counted");
+        assert!(
+            (counted / reported(&output, here) - 1.0).abs() < 0.005,
+            "{name}: {output}\n{line:#}"
+        );
+        assert!((1.0..=100.0).contains(&reported(&output, "REMOTE_CPU_UTIL")), "{output}");
     }
 }
 

@@ -1,5 +1,5 @@
 //! Open vSwitch as the partner of an aggregate: a bond with LACP in its userspace datapath, at the
-//! far ends of the aggregate's links.
+//! peers of the aggregate's links.
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
@@ -26,7 +26,7 @@ use linkrate_wire::frame::MacAddress;
 const SUT: &str = "10.9.0.1";
 const BRIDGE: &str = "10.9.0.2";
 
-/// The interfaces at the far ends of the links, which the bond takes.
+/// The interfaces at the peers of the links, which the bond takes.
 const MEMBERS: [&str; 2] = ["far0", "far1"];
 
 /// The longest that LACP takes to agree, or to see that a partner is silent, with slow timers: three
@@ -95,7 +95,7 @@ impl Drop for Namespace {
 /// bond. Fields are dropped in the order of their declaration.
 struct Bonded {
     switch: OpenVSwitch,
-    far_ends: Vec<Port>,
+    peers: Vec<Port>,
     ports: Vec<Port>,
     aggregate: Arc<Aggregate>,
     segments: Vec<Segment>,
@@ -150,7 +150,7 @@ impl Bonded {
         // a bond forwards the frames of the link: not merged, and with the checksums that were sent,
         // which a port replaces by requests for a checksum once it has verified them
         let far = PortKnobs { lro: false, rx_checksum: false, ..gigabit().defaults };
-        let (mut segments, mut ports, mut far_ends) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut segments, mut ports, mut peers) = (Vec::new(), Vec::new(), Vec::new());
         for (number, member) in MEMBERS.into_iter().enumerate() {
             let mut segment = devices.segment(Fabric::Cable, LinkLaw::Ethernet).expect("a cable");
             let attach = |segment: &mut Segment, spec| segment.attach(spec).expect("a port");
@@ -166,12 +166,12 @@ impl Bonded {
                     switch: 0,
                 },
             ));
-            far_ends.push(attach(
+            peers.push(attach(
                 &mut segment,
                 PortSpec {
                     name: member.to_owned(),
                     queues: vec![tap(member)],
-                    device: device.clone().far_end(),
+                    device: device.clone().peer(),
                     knobs: far.clone(),
                     bus: None,
                     host: HostSide::Device,
@@ -207,7 +207,7 @@ impl Bonded {
         ip(&format!("addr add {BRIDGE}/24 dev bridge"));
         up("bridge");
         let threads = (devices, drivers);
-        Self { switch, far_ends, ports, aggregate, segments, sut, _threads: threads }
+        Self { switch, peers, ports, aggregate, segments, sut, _threads: threads }
     }
 
     fn members(&self) -> Vec<MemberReport> {
@@ -227,8 +227,8 @@ impl Bonded {
     }
 
     /// Whether both ends soon forward by exactly these members.
-    fn agree_within(&self, patience: Duration, expected: &[bool]) -> bool {
-        wait_until(patience, || {
+    fn agree_within(&self, timeout: Duration, expected: &[bool]) -> bool {
+        wait_until(timeout, || {
             let ours: Vec<bool> = self.members().iter().map(|member| member.distributing).collect();
             let (negotiated, theirs) = self.bond();
             negotiated && ours == expected && theirs == expected
@@ -236,8 +236,8 @@ impl Bonded {
     }
 
     #[track_caller]
-    fn expect(&self, patience: Duration, expected: &[bool]) {
-        if !self.agree_within(patience, expected) {
+    fn expect(&self, timeout: Duration, expected: &[bool]) {
+        if !self.agree_within(timeout, expected) {
             let lacp = self.switch.ask(&["lacp/show", "bond"]).expect("lacp/show");
             panic!("{:#?}\n{:?}\n{lacp}", self.members(), self.bond());
         }
@@ -249,7 +249,7 @@ impl Bonded {
     }
 
     fn set_link(&self, number: usize, is_up: bool) {
-        let ends = [&self.ports[number], &self.far_ends[number]];
+        let ends = [&self.ports[number], &self.peers[number]];
         for link in ends.into_iter().flat_map(|port| port.links()) {
             link.set_up(is_up).expect("the link");
         }

@@ -1,4 +1,5 @@
-//! Ports of virtual adapters, looked at and changed while foreign programs' traffic flows over them.
+//! Ports of virtual adapters, looked at and changed while third-party programs' traffic flows over
+//! them.
 
 use std::process::Command;
 use std::time::Duration;
@@ -44,7 +45,7 @@ fn settings_change_while_traffic_flows() {
     set("offload=tso gso-max-size=20000");
     if ethtool {
         wanted(true);
-        // what a person sets behind our back is shown as it is
+        // what a user sets behind our back is shown as it is
         lab.run("sut", "ethtool -K eth0 tso off").expect_code(0);
         assert_eq!(lab.port("eth0")["knobs"]["offload"], "gso");
     }

@@ -147,10 +147,10 @@ fn marks_profiled_figures() {
         "idle"
     );
     let warnings = document["warnings"].as_array().expect("warnings");
-    let told = |warning: &&serde_json::Value| {
+    let reported = |warning: &&serde_json::Value| {
         warning.as_str().is_some_and(|warning| warning.contains("profiled"))
     };
-    assert_eq!(warnings.iter().filter(told).count(), 1, "{warnings:?}");
+    assert_eq!(warnings.iter().filter(reported).count(), 1, "{warnings:?}");
     let plain =
         linkrate("measure --runs 1 --warm-up 100ms --time 200ms --json").expect_code(0).json();
     assert_eq!(plain["cells"][0].get("attribution"), None);

@@ -1,4 +1,4 @@
-//! Programs of others at the far end: iperf3, netserver and `linkrate serve` in the place of a client. Two network
+//! Third-party programs at the peer: iperf3, netserver and `linkrate serve` in the place of a client. Two network
 //! namespaces with a cable are the machines.
 
 use crate::common::keys::Keys;
@@ -102,14 +102,14 @@ impl Cable {
                 true => assert!(figure("transactions") > 100.0, "{words}: {cell:#}"),
                 false => assert!(figure("throughput") > 1e8, "{words}: {cell:#}"),
             }
-            let told = document["warnings"].to_string();
-            assert!(told.contains(&format!("{end} counted ")), "{words}: {told}");
-            let is_taken = told.contains("taken for the same part as in the whole test");
-            assert_eq!(is_taken, words.contains("udp-"), "{words}: {told}");
+            let reported = document["warnings"].to_string();
+            assert!(reported.contains(&format!("{end} counted ")), "{words}: {reported}");
+            let is_taken = reported.contains("taken for the same part as in the whole test");
+            assert_eq!(is_taken, words.contains("udp-"), "{words}: {reported}");
             if words.contains("udp-stream") {
                 assert!(
-                    told.contains(" % to it lost") || told.contains(" % from it lost"),
-                    "{told}"
+                    reported.contains(" % to it lost") || reported.contains(" % from it lost"),
+                    "{reported}"
                 );
             }
         }
@@ -124,7 +124,7 @@ const DATAGRAMS: [&str; 3] = [
 const STREAMS: [&str; 3] = ["", "--direction receive", "--direction bidirectional --connections 2"];
 
 #[test]
-fn a_server_of_iperf3_is_the_far_end_of_streams() {
+fn a_server_of_iperf3_is_the_peer_of_streams() {
     let test = "a_server_of_iperf3_is_the_far_end_of_streams";
     let Some(cable) = Cable::or_skip(test) else { return };
     if !has_or_skips(test, "iperf3", "iperf3") {
@@ -136,7 +136,7 @@ fn a_server_of_iperf3_is_the_far_end_of_streams() {
 }
 
 #[test]
-fn netserver_is_the_far_end_of_streams_and_transactions() {
+fn netserver_is_the_peer_of_streams_and_transactions() {
     let test = "netserver_is_the_far_end_of_streams_and_transactions";
     let Some(cable) = Cable::or_skip(test) else { return };
     if !has_or_skips(test, "netserver", "netperf") {
@@ -155,7 +155,7 @@ fn netserver_is_the_far_end_of_streams_and_transactions() {
 }
 
 #[test]
-fn the_server_of_linkrate_is_a_far_end_by_both_protocols() {
+fn the_server_of_linkrate_is_a_peer_by_both_protocols() {
     let test = "the_server_of_linkrate_is_a_far_end_by_both_protocols";
     let Some(cable) = Cable::or_skip(test) else { return };
     let bind = format!("serve --bind {}", ADDRESSES[1]);
@@ -173,7 +173,7 @@ fn the_server_of_linkrate_is_a_far_end_by_both_protocols() {
 }
 
 #[test]
-fn programs_are_far_ends_over_ipv6() {
+fn programs_are_peers_over_ipv6() {
     let test = "programs_are_far_ends_over_ipv6";
     let Some(cable) = Cable::or_skip(test) else { return };
     if !cable.has_ipv6_or_skips(test) {
@@ -203,9 +203,9 @@ fn programs_are_far_ends_over_ipv6() {
         &format!("measure --interface eth1 --runs 1 --time 500ms --client iperf3:[{there}]"),
     );
     cable.here.on(&mut measure);
-    let told = Running::start(&mut measure).wait().stderr;
-    assert!(told.contains("has no address of IPv4 that is reached"), "{told}");
-    assert!(told.contains("use family ipv6"), "{told}");
+    let reported = Running::start(&mut measure).wait().stderr;
+    assert!(reported.contains("has no address of IPv4 that is reached"), "{reported}");
+    assert!(reported.contains("use family ipv6"), "{reported}");
     drop(server);
 }
 
@@ -222,17 +222,17 @@ fn an_iperf3_leaves_out_the_warm_up() {
             "--client iperf3:{} --warm-up 1200ms --time 1s {words}",
             ADDRESSES[1]
         ));
-        let told = document["warnings"].to_string();
-        assert!(told.contains(" behind the first 1 s"), "{words}: {told}");
-        let seconds = told.split(" B in ").nth(1).and_then(|rest| rest.split(' ').next());
+        let reported = document["warnings"].to_string();
+        assert!(reported.contains(" behind the first 1 s"), "{words}: {reported}");
+        let seconds = reported.split(" B in ").nth(1).and_then(|rest| rest.split(' ').next());
         let seconds: f64 = seconds.and_then(|text| text.parse().ok()).expect("a time");
-        assert!((1.0..2.2).contains(&seconds), "{words}: {told}");
+        assert!((1.0..2.2).contains(&seconds), "{words}: {reported}");
     }
     drop(server);
 }
 
 #[test]
-fn a_server_that_asks_for_a_user_is_a_far_end() {
+fn a_server_that_asks_for_a_user_is_a_peer() {
     let test = "a_server_that_asks_for_a_user_is_a_far_end";
     let Some(cable) = Cable::or_skip(test) else { return };
     if !has_or_skips(test, "iperf3", "iperf3") {
@@ -265,11 +265,11 @@ fn a_server_that_asks_for_a_user_is_a_far_end() {
         (end.replace("mario", "maria"), "rossi"),
         (format!("iperf3:{}", ADDRESSES[1]), "rossi"),
     ] {
-        let told = said(&end, password);
-        assert!(told.contains(denied), "{end}, {password}: {told}");
+        let reported = said(&end, password);
+        assert!(reported.contains(denied), "{end}, {password}: {reported}");
     }
-    let told = said(&end.replace("public.pem", "users"), "rossi");
-    assert!(told.contains("no public key (RSA"), "{told}");
+    let reported = said(&end.replace("public.pem", "users"), "rossi");
+    assert!(reported.contains("no public key (RSA"), "{reported}");
     drop(server);
 }
 
@@ -282,12 +282,12 @@ fn what_a_program_cannot_do_is_refused_before_anything_runs() {
         cable.here.on(&mut measure);
         Running::start(&mut measure).wait().expect_code(code).stderr
     };
-    let told = said("--client iperf3:198.51.100.2 --kind request-response", 2);
-    assert!(told.contains("a far end iperf3 has no transactions"), "{told}");
-    let told = said("--client netperf:198.51.100.2 --kind udp-stream --direction receive", 2);
-    assert!(told.contains("stream of datagrams to the system under test"), "{told}");
-    let told = said("--client iperf3:nowhere.invalid", 2);
-    assert!(told.contains("host nowhere.invalid has no address"), "{told}");
+    let reported = said("--client iperf3:198.51.100.2 --kind request-response", 2);
+    assert!(reported.contains("a far end iperf3 has no transactions"), "{reported}");
+    let reported = said("--client netperf:198.51.100.2 --kind udp-stream --direction receive", 2);
+    assert!(reported.contains("stream of datagrams to the system under test"), "{reported}");
+    let reported = said("--client iperf3:nowhere.invalid", 2);
+    assert!(reported.contains("host nowhere.invalid has no address"), "{reported}");
 }
 
 #[test]

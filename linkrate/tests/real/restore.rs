@@ -70,7 +70,7 @@ fn doctor_restores(machine: &Machine, own: &OwnCopy) -> Finished {
 }
 
 #[test]
-fn a_silent_stranger_on_a_test_socket_does_not_keep_settings_from_coming_back() {
+fn a_silent_unexpected_peer_on_a_test_socket_does_not_keep_settings_from_coming_back() {
     let test = "a_silent_stranger_on_a_test_socket_does_not_keep_settings_from_coming_back";
     if !needs(test) {
         return;

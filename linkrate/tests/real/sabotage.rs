@@ -11,8 +11,8 @@ use crate::common::small::SmallStudy;
 use crate::common::{LINKRATE, Running, has_or_skips, is_root_or_skips, kill, wait_until};
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
-use linkrate_study::belief::{Purpose, programs};
 use linkrate_study::executor::{Executor, RunFailure, Stage};
+use linkrate_study::validity::{Purpose, programs};
 use linkrate_sys::processes;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::{ENDED, OtherProgram};
@@ -39,7 +39,7 @@ fn refused(lab: &mut Lab, spec: &RunSpec) -> RunFailure {
 }
 
 #[track_caller]
-fn believed(lab: &mut Lab, spec: &RunSpec) {
+fn validated(lab: &mut Lab, spec: &RunSpec) {
     if let Err(failure) = lab.run(spec) {
         panic!("a sound run was refused: {failure}");
     }
@@ -70,7 +70,7 @@ fn names_a_program_on_the_suts_cpu() {
         assert!(failure.reason.contains("CPUs of the system under test"), "{failure}");
         assert!(failure.reason.contains(&culprit), "{failure}");
     }
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
 }
 
 /// A program with some per cent of the SUT's CPU adds as much to its busy time as a cheap stream costs.
@@ -273,7 +273,7 @@ fn an_offload_that_is_switched_back_is_named() {
         "knob \"offload\" on eth0: tso when the run began, gso when it ended: another program \
          changed it"
     );
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
     }
     let mut lab = lab_for(Purpose::Rates, &gigabit(), None);
     let spec = run_of(None);
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
     let tc_of = |lab: &mut Lab| {
         let pid = lab.testbed().expect("a testbed").sut.pid();
         move |words: &str| {
@@ -307,7 +307,7 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
     assert!(failure.reason.contains(" at root when the window opened, tbf "), "{failure}");
     assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
     // one that is replaced between two runs would be in all later ones
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
     let tc = tc_of(&mut lab);
     tc("qdisc replace dev eth0 root handle 7: htb default 10");
     let failure = refused(&mut lab, &spec);
@@ -320,7 +320,7 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
     let tc = tc_of(&mut lab);
     tc("qdisc replace dev eth0 root handle 7: htb default 10");
     tc("class add dev eth0 parent 7: classid 7:10 htb rate 800mbit");
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
     let sabotage =
         saboteur(&mut lab, "class change dev eth0 parent 7: classid 7:10 htb rate 700mbit");
     let failure = refused(&mut lab, &spec);
@@ -339,7 +339,7 @@ fn a_queue_discipline_of_a_client_that_is_set_meanwhile_is_named() {
     let client = &lab.testbed().expect("a testbed").clients[0];
     let (pid, interface) = (client.host.pid(), client.interface.clone());
     let spec = run_of(None);
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
     let sabotage = thread::spawn(move || {
         thread::sleep(WINDOW * 7 / 10);
         let set =
@@ -353,7 +353,7 @@ fn a_queue_discipline_of_a_client_that_is_set_meanwhile_is_named() {
     let named = format!("queue discipline of client 0: {interface}: ");
     assert!(failure.reason.starts_with(&named), "{failure}");
     assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
 }
 
 #[test]
@@ -368,17 +368,17 @@ fn a_device_that_ignores_a_setting_is_named() {
     };
     let stick = |lab: &mut Lab, stuck| {
         let testbed = lab.testbed().expect("a testbed");
-        let adapters = testbed.ground.adapters().expect("virtual adapters");
+        let adapters = testbed.backend.adapters().expect("virtual adapters");
         adapters.sut_ports().for_each(|port| port.port.set_stuck(stuck));
     };
-    believed(&mut lab, &lro(false));
+    validated(&mut lab, &lro(false));
     stick(&mut lab, true);
     let failure = refused(&mut lab, &lro(true));
     assert_eq!(failure.stage, Stage::Knob);
     let said = "knob \"lro\" of eth0: requested on, effective is off";
     assert!(failure.reason.contains(said), "{failure}");
     stick(&mut lab, false);
-    believed(&mut lab, &lro(true));
+    validated(&mut lab, &lro(true));
 }
 
 #[test]
@@ -403,9 +403,9 @@ fn an_interface_that_differs_from_the_others_is_named() {
          the run, or give all interfaces the same value)"
     );
     // a run over the first interface alone has one value, and so has a run that asks for it
-    believed(&mut lab, &run_of(None));
+    validated(&mut lab, &run_of(None));
     let mtu = InterfaceKnobs { mtu: Some(1400), ..InterfaceKnobs::default() };
-    believed(&mut lab, &RunSpec { interface: mtu, ..both });
+    validated(&mut lab, &RunSpec { interface: mtu, ..both });
 }
 
 fn gigabit() -> TestbedSpec {
@@ -420,7 +420,7 @@ fn names_a_link_at_half_its_rate() {
     }
     let mut lab = lab_of(&gigabit(), None);
     let spec = run_of(None);
-    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.backend.adapters()).expect("adapters");
     let segment = adapters.segment(SUT_INTERFACE).expect("a port");
     segment.set_link_rate(&segment.ports[0].port, BitRate(5e8));
     let failure = refused(&mut lab, &spec);
@@ -430,8 +430,8 @@ fn names_a_link_at_half_its_rate() {
     // whoever sets it back in time is betrayed by what the link carried
     let adapters = lab.testbed();
     assert!(adapters.is_none(), "a testbed that was tampered with is not used again");
-    believed(&mut lab, &spec);
-    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
+    validated(&mut lab, &spec);
+    let adapters = lab.testbed().and_then(|testbed| testbed.backend.adapters()).expect("adapters");
     let segment = adapters.segment(SUT_INTERFACE).expect("a port");
     let ports = [&segment.ports[0].port, &segment.clients[0]].map(|port| Arc::clone(&port.shared));
     let saboteur = thread::spawn(move || {
@@ -444,7 +444,7 @@ fn names_a_link_at_half_its_rate() {
     saboteur.join().expect("the saboteur");
     assert!(failure.reason.starts_with("the link of eth0 ran at "), "{failure}");
     assert!(failure.reason.ends_with("by its counters, expected 1.000 Gb/s"), "{failure}");
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
 }
 
 #[test]
@@ -454,13 +454,13 @@ fn a_clock_that_moved_is_named() {
     }
     let mut lab = lab(None);
     let spec = run_of(None);
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
     // as if this host's clock had been set back since it was started
     lab.testbed().expect("a testbed").clients[0].host.clock_offset_ns = 20_000_000;
     let failure = refused(&mut lab, &spec);
     assert_eq!(failure.stage, Stage::Measure);
     assert!(failure.reason.starts_with("the clock of client 0 has moved by -20.0 ms"), "{failure}");
-    believed(&mut lab, &spec);
+    validated(&mut lab, &spec);
 }
 
 #[test]

@@ -30,7 +30,7 @@ use linkrate_wire::{tso, uso};
 use proptest::prelude::*;
 
 /// Most frames that one superframe is cut into here, which the TAP must hold.
-const MOST_SEGMENTS: usize = 600;
+const MAX_SEGMENTS: usize = 600;
 
 /// The most that the kernel takes of a UDP superframe (include/linux/udp.h); a write of more is
 /// refused.
@@ -68,7 +68,7 @@ impl Superframe {
         let mut frame = Packet { payload, ..self.packet.clone() }.frame();
         let headers = Headers::parse(&frame).expect("a frame");
         if let Transport::Tcp { at } = headers.transport {
-            // the checksum, which the packet was built with, is made anew in any case
+            // the checksum, which the packet was built with, is made again in any case
             frame[at + 18..at + 20].copy_from_slice(&self.urgent.to_be_bytes());
         }
         frame
@@ -160,7 +160,7 @@ fn differ_in_the_name_of_zero(ours: &[u8], kernel: &[u8]) -> bool {
 
 /// Cuts superframes both ways and returns what was compared.
 fn compare_all(superframes: impl Strategy<Value = Superframe>) -> Tally {
-    let bridge = Bridge::new(MOST_SEGMENTS);
+    let bridge = Bridge::new(MAX_SEGMENTS);
     let tally = RefCell::new(Tally::default());
     tap_host::try_cases(CASES, &superframes, |superframe| {
         let frame = superframe.frame();
@@ -215,7 +215,7 @@ fn options() -> impl Strategy<Value = Vec<u8>> {
 /// What a bridged superframe can be. SNAP is left out: the kernel cuts none.
 fn superframe(v6: bool, udp: bool) -> impl Strategy<Value = Superframe> {
     let segment_size = prop_oneof![1u16..64, 500u16..1500, Just(1448), Just(8948), 1u16..20_000];
-    let most_segments = if udp { UDP_MAX_SEGMENTS } else { MOST_SEGMENTS };
+    let most_segments = if udp { UDP_MAX_SEGMENTS } else { MAX_SEGMENTS };
     let sizes = segment_size.prop_flat_map(move |size| {
         let most = (usize::from(size) * most_segments).min(65_000);
         let whole = 1..=(most / usize::from(size)).clamp(1, 60);
@@ -347,7 +347,7 @@ fn frame_with_zero(superframe: &Superframe, chosen: usize) -> (Vec<u8>, usize) {
 #[test]
 fn checksums_of_zero_are_written_as_the_kernel_writes_them() {
     in_a_host(module_path!(), "checksums_of_zero_are_written_as_the_kernel_writes_them", || {
-        let bridge = Bridge::new(MOST_SEGMENTS);
+        let bridge = Bridge::new(MAX_SEGMENTS);
         for (v6, udp) in [(false, false), (true, false), (false, true), (true, true)] {
             let whole = Superframe {
                 packet: Packet { v6, udp, ..Packet::tcp4(Vec::new()) },

@@ -280,8 +280,8 @@ impl Meter for Faulty {
     }
 }
 
-/// Interrupts that each CPU has handled. The kernel's own counts of idle periods leave out those in which the tick goes
-/// on, which some governors choose for short ones.
+/// Interrupts that each CPU has handled. The kernel's own counts of idle periods leave out those in which the tick
+/// continues, which some governors choose for short ones.
 fn interrupts() -> BTreeMap<u32, u64> {
     let text = fs::read_to_string("/proc/interrupts").expect("the interrupts");
     let mut lines = text.lines();

@@ -80,7 +80,7 @@ fn both_ends_tell_the_same_throughput_of_a_paced_link() {
         if options.contains("-u") {
             agree(options, rate("sum_sent"), 300e6);
         }
-        // a busy machine may lose datagrams, so both tell of those that arrived
+        // a busy machine may lose datagrams, so both report on those that arrived
         theirs.push((options.to_owned(), rate("sum_received")));
     }
     if has_or_skips(test, "netperf", "netperf") {

@@ -1,5 +1,5 @@
 //! Standard error that nobody reads, a terminal that goes away, and signals: a study and a
-//! measurement end in order or go on, and nothing is left behind.
+//! measurement end in order or continue, and nothing is left behind.
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};

@@ -58,7 +58,7 @@ fn measures_nodes_of_an_allocation_and_leaves_no_step() {
     let words =
         format!("measure --purpose functions --interface eth1 --client slurm:n2 {cpus} {runs}");
     let mut salloc = cluster.salloc("--nodes=2 --nodelist=n[2-3]", &program, &words);
-    // what a person likes to see before each line would be in the protocol
+    // what a user likes to see before each line would be in the protocol
     let salloc = salloc.env("SLURM_LABELIO", "1").env("SLURM_NTASKS_PER_NODE", "4");
     let document = Running::start(salloc).wait().expect_code(0).json();
     let throughput = document["cells"][0]["throughput"]["mean"].as_f64().expect("a throughput");
@@ -108,7 +108,7 @@ fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path) {
 }
 
 /// A job that ends in mid-study, and the next one, which has another node in place of n4.
-fn a_study_goes_on_in_the_next_allocation(cluster: &Cluster, program: &Path) {
+fn a_study_continues_in_the_next_allocation(cluster: &Cluster, program: &Path) {
     let results = cluster.place("moved-results");
     let text = fs::read_to_string(cluster.place("nodes.toml")).expect("read the study");
     let text = text.replace("min = 2, max = 2", "min = 6, max = 6");
@@ -285,7 +285,7 @@ fn nodes_and_controllers_that_die_leave_nothing() {
     let killed = Instant::now();
     cluster.kill_node("n2");
 
-    // the job goes on without its controller: the end of the steps is not the end of the job
+    // the job continues without its controller: the end of the steps is not the end of the job
     let words = format!(
         "measure --purpose functions --interface eth1 --client slurm:n3 --client slurm:n4 {cpus} {LONG}"
     );

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::common::lab::{SUT_INTERFACE, inside, lab_for, run_spec};
 use crate::common::{has_or_skips, is_root_or_skips, kill};
 use linkrate_lab::Lab;
-use linkrate_study::belief::Purpose;
 use linkrate_study::executor::{Executor, Stage};
+use linkrate_study::validity::Purpose;
 use linkrate_terms::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload};
 use rustix::process::Signal;
 
@@ -42,7 +42,7 @@ fn pid_of_sut(lab: &mut Lab) -> u32 {
 }
 
 #[track_caller]
-fn believed(lab: &mut Lab) {
+fn validated(lab: &mut Lab) {
     if let Err(failure) = lab.run(&spec()) {
         panic!("a sound run was refused: {failure}");
     }
@@ -71,7 +71,7 @@ fn a_change_of_the_stack_refuses_the_run_by_name() {
     }
     let of_sut = " of the system under test: ";
     let mut lab = figures();
-    believed(&mut lab);
+    validated(&mut lab);
     for (words, named, after) in [
         (
             "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_rmem",
@@ -105,8 +105,8 @@ fn a_change_of_the_stack_refuses_the_run_by_name() {
         assert!(reason.starts_with(named) && reason.contains(of_sut), "{words}: {reason}");
         let ended = format!("{after} when it ended: another program changed it");
         assert!(reason.ends_with(&ended) || reason.contains(after), "{words}: {reason}");
-        // the lab is built anew
-        believed(&mut lab);
+        // the lab is built again
+        validated(&mut lab);
     }
 }
 
@@ -116,12 +116,12 @@ fn a_change_of_a_clients_stack_is_named_with_the_client() {
         return;
     }
     let mut lab = figures();
-    believed(&mut lab);
+    validated(&mut lab);
     let pid = lab.testbed().expect("a testbed").clients[0].host.pid();
     let reason =
         refused(&mut lab, || change(pid, "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_rmem"));
     assert!(reason.starts_with("net.ipv4.tcp_rmem of client 0: "), "{reason}");
-    believed(&mut lab);
+    validated(&mut lab);
 }
 
 #[test]
@@ -134,14 +134,14 @@ fn a_filter_that_is_added_meanwhile_is_named() {
     let pid = pid_of_sut(&mut lab);
     // a place for filters alone changes nothing
     change(pid, "tc qdisc add dev eth0 clsact");
-    believed(&mut lab);
+    validated(&mut lab);
     let filter = "tc filter add dev eth0 ingress protocol ip prio 7 u32 match u32 0 0 flowid :1";
     let reason = refused(&mut lab, || change(pid, filter));
     let named = "tc filters at ingress of eth0 of the system under test: absent when the run began, u32, preference 7";
     assert!(reason.starts_with(named), "{reason}");
 }
 
-/// The capture begins in the window, and goes on until the run has ended.
+/// The capture begins in the window, and continues until the run has ended.
 #[test]
 fn a_capture_is_named_with_its_program() {
     let test = "a_capture_is_named_with_its_program";
@@ -149,7 +149,7 @@ fn a_capture_is_named_with_its_program() {
         return;
     }
     let mut lab = figures();
-    believed(&mut lab);
+    validated(&mut lab);
     let mut dumpcap = inside(pid_of_sut(&mut lab), "dumpcap");
     // it removes a file in which it has written no packet
     let file = tempfile::NamedTempFile::new().expect("make a temporary file");
@@ -158,20 +158,20 @@ fn a_capture_is_named_with_its_program() {
     let mut capture = None;
     let reason = refused(&mut lab, || {
         let mut child = dumpcap.spawn().expect("start dumpcap");
-        let mut told = BufReader::new(child.stderr.take().expect("stderr is a pipe")).lines();
+        let mut reported = BufReader::new(child.stderr.take().expect("stderr is a pipe")).lines();
         // the next line is told once the socket is open
-        let begins = told.by_ref().map_while(Result::ok).any(|line| line.contains("File: "));
+        let begins = reported.by_ref().map_while(Result::ok).any(|line| line.contains("File: "));
         assert!(begins, "dumpcap captures nothing");
         // a pipe that nobody reads would end it
-        capture = Some((child, told));
+        capture = Some((child, reported));
     });
-    let (mut capture, told) = capture.expect("a capture");
+    let (mut capture, reported) = capture.expect("a capture");
     kill(capture.id(), Signal::INT);
     capture.wait().expect("its end");
-    drop(told);
+    drop(reported);
     assert!(reason.starts_with("packet sockets of the system under test: absent"), "{reason}");
     assert!(reason.contains("\"dumpcap\" (process "), "{reason}");
-    believed(&mut lab);
+    validated(&mut lab);
 }
 
 #[test]
@@ -181,14 +181,14 @@ fn rules_of_netfilter_are_named() {
         return;
     }
     let mut lab = figures();
-    believed(&mut lab);
+    validated(&mut lab);
     let pid = pid_of_sut(&mut lab);
     let rules =
         "nft 'table ip t { chain c { type filter hook input priority 0; tcp dport 1 drop; }; }'";
     let reason = refused(&mut lab, || change(pid, rules));
     let named = "netfilter rules of nf_tables of the system under test: generation ";
     assert!(reason.starts_with(named), "{reason}");
-    believed(&mut lab);
+    validated(&mut lab);
 }
 
 /// What is changed between two runs would be in all runs from then on.
@@ -198,7 +198,7 @@ fn a_change_between_two_runs_refuses_those_behind_it() {
         return;
     }
     let mut lab = figures();
-    believed(&mut lab);
+    validated(&mut lab);
     let pid = pid_of_sut(&mut lab);
     change(pid, "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_rmem");
     let failure = lab.run(&spec()).expect_err("a changed stack was believed");
@@ -208,12 +208,12 @@ fn a_change_between_two_runs_refuses_those_behind_it() {
     );
     let ended = "in the first run, 4096 16384 16384 in this one: another program changed it";
     assert!(failure.reason.ends_with(ended), "{failure}");
-    believed(&mut lab);
+    validated(&mut lab);
 }
 
 /// The readings are taken in namespaces of their own, and no program is started for them: they cost little.
 #[test]
-fn a_host_that_nobody_changes_is_believed_in_each_run() {
+fn a_host_that_nobody_changes_is_valid_in_each_run() {
     if !is_root_or_skips("a_host_that_nobody_changes_is_believed_in_each_run") {
         return;
     }

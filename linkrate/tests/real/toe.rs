@@ -146,7 +146,7 @@ fn auto_moves_connections_that_have_carried_enough_or_are_old_enough() {
 }
 
 #[test]
-fn every_kind_of_traffic_goes_on_while_its_connections_move() {
+fn every_kind_of_traffic_continues_while_its_connections_move() {
     let mut lab = lab(model::find("toe").unwrap(), 1);
     let age = PortRequest {
         toe: Some(Toe::Auto),
@@ -200,7 +200,7 @@ fn an_adapter_without_an_engine_does_not_say_that_it_offloads() {
 }
 
 #[test]
-fn links_lose_what_a_run_asks_for_and_a_hand_over_has_its_cost() {
+fn links_lose_what_a_run_asks_for_and_a_offload_has_its_cost() {
     let mut lab = lab(model::find("toe").unwrap(), 1);
     let mut lossy = |toe: Toe, loss_ppm: u32| {
         let workload = Workload { connections: 4, ..Workload::default() };

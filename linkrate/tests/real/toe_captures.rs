@@ -71,7 +71,7 @@ fn no_move_is_to_be_seen_on_the_wire() {
     lab.down().expect_code(0);
 }
 
-/// Sequence numbers, acknowledgements and timestamps of each stream go on without a gap.
+/// Sequence numbers, acknowledgements and timestamps of each stream continue without a gap.
 #[track_caller]
 fn is_continuous(wire: &Path) {
     let complaints =

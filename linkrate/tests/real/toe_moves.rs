@@ -11,10 +11,10 @@ use crate::common::wait_until;
 use linkrate_agent::flow::record::RecordSpec;
 use linkrate_agent::protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, Reply, Request};
 use linkrate_lab::Lab;
-use linkrate_lab::ground::adapters::Faults;
+use linkrate_lab::backend::adapters::Faults;
 use linkrate_lab::testbed::{Host, Testbed};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_sys::{handing_over, tcp_repair};
+use linkrate_sys::{socket_swap, tcp_repair};
 use linkrate_terms::knobs::{AggregateMode, AggregateRequest, PortRequest, Toe};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::topology::ipv6_address;
@@ -24,7 +24,7 @@ use linkrate_terms::{
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 /// How long a connection may take to move, or to carry its next megabyte.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[track_caller]
 fn lab() -> Lab {
@@ -129,7 +129,7 @@ fn finish(testbed: &mut Testbed) {
     }
     let mut received = 0;
     for host in &mut hosts {
-        let reply = host.connection.receive(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        let reply = host.connection.receive(MOVE_TIMEOUT).unwrap_or_else(|error| panic!("{error}"));
         let Reply::Window(report) = reply else { panic!("{reply:?}") };
         assert_eq!(report.broken, None);
         for flow in report.record.expect("a record").flows {
@@ -155,10 +155,10 @@ fn progress(testbed: &mut Testbed) -> Vec<u64> {
 
 /// Moves both streams of [`connect`] to the adapter while they carry.
 #[track_caller]
-fn lower_under_traffic(testbed: &mut Testbed) {
+fn offload_under_traffic(testbed: &mut Testbed) {
     connect(testbed);
     begin(testbed);
-    assert_eq!(testbed.lower_connections().expect("moved"), 2);
+    assert_eq!(testbed.offload_connections().expect("moved"), 2);
     goes_on(testbed, "the way down");
 }
 
@@ -166,7 +166,7 @@ fn lower_under_traffic(testbed: &mut Testbed) {
 #[track_caller]
 fn goes_on(testbed: &mut Testbed, after: &str) {
     let before = progress(testbed);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MOVE_TIMEOUT;
     loop {
         let now = progress(testbed);
         if now.iter().zip(&before).all(|(now, before)| now.saturating_sub(*before) >= 1 << 20) {
@@ -178,7 +178,7 @@ fn goes_on(testbed: &mut Testbed, after: &str) {
 }
 
 fn counters(testbed: &Testbed) -> BTreeMap<String, u64> {
-    let adapters = testbed.ground.adapters().expect("adapters");
+    let adapters = testbed.backend.adapters().expect("adapters");
     let now = adapters.read();
     let evidence = adapters.evidence(&now, &now, 1);
     let mut all = adapters.segments()[0].ports[0].port.counters();
@@ -197,7 +197,7 @@ fn counters(testbed: &Testbed) -> BTreeMap<String, u64> {
 /// Lets the rules work until a counter of moves has that value.
 #[track_caller]
 fn until(testbed: &mut Testbed, name: &str, expected: u64) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MOVE_TIMEOUT;
     while counters(testbed).get(name) != Some(&expected) {
         testbed.tend_connections().unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(Instant::now() < deadline, "no {expected} of {name}: {:?}", counters(testbed));
@@ -250,8 +250,8 @@ fn down_and_up(family: Family, vlan: Option<u16>, moves_each_way: u32) {
         for down in [true, false] {
             let began = Instant::now();
             let there = match down {
-                true => testbed.lower_connections(),
-                false => testbed.raise_connections(),
+                true => testbed.offload_connections(),
+                false => testbed.reclaim_connections(),
             };
             // two connections
             took.push(began.elapsed() / 2);
@@ -270,7 +270,7 @@ fn down_and_up(family: Family, vlan: Option<u16>, moves_each_way: u32) {
 }
 
 /// How long each flow received nothing: between the first and the last look that found the same bytes. What
-/// the test itself waited for between two looks is no part of it.
+/// the test itself waited for between two polls is no part of it.
 struct Stalls {
     seen: [(u64, Instant); 2],
     /// The stall that lasts, of each flow.
@@ -335,7 +335,7 @@ enum Under {
     Stay { down: bool, lasting: Duration },
 }
 
-/// Two connections under a fault. Returns how long the flows stood still.
+/// Two connections under a fault. Returns how long the flows were stopped.
 #[track_caller]
 fn stalls_under(faults: Faults, under: Under) -> Stalls {
     let mut lab = lab();
@@ -343,7 +343,7 @@ fn stalls_under(faults: Faults, under: Under) -> Stalls {
     connect(testbed);
     begin(testbed);
     goes_on(testbed, "the beginning");
-    let adapters = testbed.ground.adapters().expect("adapters");
+    let adapters = testbed.backend.adapters().expect("adapters");
     adapters.set_faults(faults).expect("faults");
     let began = Instant::now();
     let mut stalls = Stalls::new(testbed);
@@ -364,11 +364,11 @@ fn stalls_under(faults: Faults, under: Under) -> Stalls {
             };
             // one with very much on its way stays, and moves the next time
             let moved = match down {
-                true => testbed.lower_connections(),
-                false => testbed.raise_connections(),
+                true => testbed.offload_connections(),
+                false => testbed.reclaim_connections(),
             };
             moved.unwrap_or_else(|error| panic!("{:?}, {error}", moves(testbed)));
-            let (before, deadline) = (stalls.look(testbed), Instant::now() + PATIENCE);
+            let (before, deadline) = (stalls.look(testbed), Instant::now() + MOVE_TIMEOUT);
             while stalls.look(testbed).iter().zip(before).any(|(now, before)| now - before < ENOUGH)
             {
                 assert!(Instant::now() < deadline, "stands still: {:?}", moves(testbed));
@@ -444,7 +444,7 @@ fn stalls_of_two_time_outs_are_no_more_frequent_than_without_moves() {
 
 #[test]
 fn busy_connections_move_while_frames_overtake_others() {
-    // a connection whose TCP knows no round trip time stands still for 1 s
+    // a connection whose TCP knows no round trip time is stopped for 1 s
     once(Faults { reorder: 0.02, ..Faults::default() }, |stalls| {
         stalls.longest < TIMEOUT * 2 + SLACK
     });
@@ -473,18 +473,18 @@ struct Trigger {
 }
 
 fn carrier(testbed: &mut Testbed, port: usize, up: bool) {
-    let adapters = testbed.ground.adapters().expect("adapters");
+    let adapters = testbed.backend.adapters().expect("adapters");
     let mut links = adapters.segments()[0].ports[port].port.links();
     links.try_for_each(|link| link.set_up(up)).expect("the link");
 }
 
 fn loss(testbed: &mut Testbed, loss: f64) {
-    let adapters = testbed.ground.adapters().expect("adapters");
+    let adapters = testbed.backend.adapters().expect("adapters");
     adapters.set_faults(Faults { loss, ..Faults::default() }).expect("faults");
 }
 
 #[test]
-fn connections_return_for_each_reason_and_go_on() {
+fn connections_return_for_each_reason_and_continue() {
     let on = || with(toe(Toe::On));
     let triggers = [
         Trigger {
@@ -537,7 +537,7 @@ fn connections_return_for_each_reason_and_go_on() {
             begin(testbed);
             goes_on(testbed, "the beginning");
         }
-        assert_eq!(testbed.lower_connections().expect("moved"), 2);
+        assert_eq!(testbed.offload_connections().expect("moved"), 2);
         if reason != "idle" {
             goes_on(testbed, "the way down");
         }
@@ -559,7 +559,7 @@ fn connections_return_for_each_reason_and_go_on() {
 }
 
 #[test]
-fn connections_over_an_aggregate_return_for_a_lost_carrier_and_go_on_by_another_port() {
+fn connections_over_an_aggregate_return_for_a_lost_carrier_and_continue_by_another_port() {
     let spec = TestbedSpec {
         adapter: Adapter::Model(Box::new(model::find("toe").unwrap())),
         clients: 1,
@@ -579,11 +579,11 @@ fn connections_over_an_aggregate_return_for_a_lost_carrier_and_go_on_by_another_
     };
     set(testbed, InterfaceKnobs { aggregate, ..with(toe(Toe::On)) });
     let await_ports = |testbed: &Testbed| {
-        let adapters = testbed.ground.adapters().expect("adapters");
+        let adapters = testbed.backend.adapters().expect("adapters");
         adapters.await_ports().expect("both ports carry traffic");
     };
     await_ports(testbed);
-    lower_under_traffic(testbed);
+    offload_under_traffic(testbed);
     for (lost, port) in [0, 1].into_iter().enumerate() {
         carrier(testbed, port, false);
         let moved = 2 * (lost as u64 + 1);
@@ -597,7 +597,7 @@ fn connections_over_an_aggregate_return_for_a_lost_carrier_and_go_on_by_another_
     }
     println!("{:?}", moves(testbed));
     for port in 0..2 {
-        let adapters = testbed.ground.adapters().expect("adapters");
+        let adapters = testbed.backend.adapters().expect("adapters");
         let counters = adapters.segments()[0].ports[port].port.counters();
         assert_eq!(counters["toeHostSegments"], 0, "port {port}");
         assert!(counters["toeTxBytes"] > 1 << 20, "port {port}: {counters:?}");
@@ -618,9 +618,9 @@ fn moves(testbed: &Testbed) -> BTreeMap<String, u64> {
 fn sockets_to(pid: u32, far: IpAddr) -> Vec<(u16, u16, OwnedFd)> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("open files").flatten();
     let numbers = files.filter_map(|file| file.file_name().to_str()?.parse().ok());
-    let sockets = numbers.filter_map(|number| handing_over::descriptor_of(pid, number).ok());
+    let sockets = numbers.filter_map(|number| socket_swap::descriptor_of(pid, number).ok());
     let of_test = |socket: OwnedFd| {
-        let (own, peer) = handing_over::ends(&socket).ok()?;
+        let (own, peer) = socket_swap::ends(&socket).ok()?;
         (peer.ip() == far).then(|| (own.port(), peer.port(), socket))
     };
     let mut sockets: Vec<_> = sockets.filter_map(of_test).collect();
@@ -665,12 +665,12 @@ fn a_connection_with_urgent_data_returns_so_that_the_program_can_read_it() {
     set(testbed, with(toe(Toe::On)));
     // a program that reads on passes the mark, and then the urgent byte is gone (tcp(7))
     connect(testbed);
-    assert_eq!(testbed.lower_connections().expect("moved"), 2);
+    assert_eq!(testbed.offload_connections().expect("moved"), 2);
     assert_eq!(sockets_of_sut(testbed).len(), 0);
     assert_eq!(urge_all(testbed), 2);
     until(testbed, "toeMoves.up.urgent", 2);
     for (_, _, socket) in sockets_of_sut(testbed) {
-        assert!(wait_until(PATIENCE, || {
+        assert!(wait_until(MOVE_TIMEOUT, || {
             let mut byte = [0; 2];
             recv(&socket, &mut byte, RecvFlags::OOB).is_ok_and(|(count, _)| &byte[..count] == b"!")
         }));
@@ -682,7 +682,7 @@ fn a_connection_with_urgent_data_returns_so_that_the_program_can_read_it() {
     finish(testbed);
     testbed.forget_connections().expect("forgotten");
     // under traffic
-    lower_under_traffic(testbed);
+    offload_under_traffic(testbed);
     assert_eq!(urge_all(testbed), 2);
     until(testbed, "toeMoves.up.urgent", 2);
     goes_on(testbed, "urgent data");
@@ -700,7 +700,7 @@ fn a_livelier_connection_takes_the_place_in_a_full_table() {
     let workload = Workload { direction, connections: 2, ..Workload::default() };
     connect_as(testbed, workload, Family::Ipv4);
     begin(testbed);
-    assert_eq!(testbed.lower_connections().expect("moved"), 1);
+    assert_eq!(testbed.offload_connections().expect("moved"), 1);
     let at_host = |testbed: &Testbed| -> Vec<(u16, u16)> {
         sockets_of_sut(testbed).iter().map(|(own, peer, _)| (*own, *peer)).collect()
     };
@@ -723,11 +723,11 @@ fn a_livelier_connection_takes_the_place_in_a_full_table() {
 }
 
 #[test]
-fn a_connection_that_the_far_end_resets_returns_so_that_the_program_learns_of_it() {
+fn a_connection_that_the_peer_resets_returns_so_that_the_program_learns_of_it() {
     let mut lab = lab();
     let testbed = lab.testbed().expect("up");
     set(testbed, with(toe(Toe::On)));
-    lower_under_traffic(testbed);
+    offload_under_traffic(testbed);
     assert!(reset_all(testbed) >= 2);
     until(testbed, "toeMoves.up.reset", 2);
     std::thread::sleep(Duration::from_millis(100));

@@ -110,7 +110,7 @@ impl Teller {
     }
 }
 
-/// The far end of a stream, which listens, and waits before it carries bytes.
+/// The peer of a stream, which listens, and waits before it carries bytes.
 #[track_caller]
 fn far(lab: &Up, port: u16, bytes: u64, wait_ms: u32) -> Teller {
     let words = format!("{} far {port} {bytes} {wait_ms}", stream().display());
@@ -124,7 +124,7 @@ fn counters(lab: &Up) -> impl Fn(&str) -> u64 + use<> {
     move |name| port["counters"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {port}"))
 }
 
-/// Bytes that the far end may have sent before the connection moved: its first window.
+/// Bytes that the peer may have sent before the connection moved: its first window.
 const FIRST_WINDOW: u64 = 512 << 10;
 
 /// Every byte went by the adapter since `before`, and the host sent no segment for a connection there.
@@ -231,7 +231,7 @@ fn moves(lab: &Up, kind: &str) -> u64 {
     shown["toe"]["moves"][kind].as_u64().unwrap_or(0)
 }
 
-/// A stream between a program of the system under test and its far end, which is connected.
+/// A stream between a program of the system under test and its peer, which is connected.
 #[track_caller]
 fn streaming(lab: &Up, way: &str, bytes: u64) -> (Teller, Teller) {
     let port = port();
@@ -312,7 +312,7 @@ fn a_running_program_returns_to_the_host_when_its_port_is_removed() {
     std::thread::sleep(Duration::from_millis(100));
     lab.linkrate("adapter remove eth0");
     assert_eq!(moves(&lab, "up.removal"), 1);
-    // as without an engine, it waits for a far end that has gone, and has neither an error nor a wrong byte
+    // as without an engine, it waits for a peer that has gone, and has neither an error nor a wrong byte
     std::thread::sleep(Duration::from_millis(300));
     let ended = near.child.try_wait().expect("wait");
     near.child.kill().expect("kill");
@@ -323,7 +323,7 @@ fn a_running_program_returns_to_the_host_when_its_port_is_removed() {
 }
 
 #[test]
-fn what_cannot_move_says_why_and_goes_on() {
+fn what_cannot_move_says_why_and_continues() {
     if !may_or_skips("what_cannot_move_says_why_and_goes_on") {
         return;
     }
@@ -412,7 +412,7 @@ fn a_full_table_leaves_connections_at_the_host() {
     lab.down().expect_code(0);
 }
 
-/// A program with so many connections at the adapter, and their far end, which resets them when it ends.
+/// A program with so many connections at the adapter, and their peer, which resets them when it ends.
 #[track_caller]
 fn idle(lab: &Up, connections: usize) -> (Teller, Teller) {
     let (port, stream) = (port(), stream().display());
@@ -426,7 +426,7 @@ fn idle(lab: &Up, connections: usize) -> (Teller, Teller) {
 }
 
 #[test]
-fn a_program_learns_at_once_that_the_far_end_has_reset_its_connection() {
+fn a_program_learns_at_once_that_the_peer_has_reset_its_connection() {
     if !may_or_skips("a_program_learns_at_once_that_the_far_end_has_reset_its_connection") {
         return;
     }
@@ -543,7 +543,7 @@ fn a_program_or_a_supervisor_that_dies_leaves_nothing() {
     }
     let lab = lab("on");
     let port_of_first = port();
-    let far_end = far(&lab, port_of_first, BYTES * 100, 0);
+    let peer = far(&lab, port_of_first, BYTES * 100, 0);
     let words =
         format!("{} connect threads {CLIENT} {port_of_first} {}", stream().display(), BYTES * 100);
     let mut near = Teller::start(&mut lab.exec("sut", &words));
@@ -552,8 +552,8 @@ fn a_program_or_a_supervisor_that_dies_leaves_nothing() {
     assert_eq!(at_adapter(&lab), 1);
     near.child.kill().expect("kill");
     near.child.wait().expect("wait");
-    // the far end sees the end of the connection: the reset itself, or after a FIN (tcp_reset() in net/ipv4/tcp_input.c)
-    let (code, said) = far_end.end();
+    // the peer sees the end of the connection: the reset itself, or after a FIN (tcp_reset() in net/ipv4/tcp_input.c)
+    let (code, said) = peer.end();
     let seen =
         ["Connection reset", "Broken pipe", "too early"].iter().any(|way| said.contains(way));
     assert!(code == Some(1) && seen, "{code:?}: {said}");

@@ -6,8 +6,8 @@ use crate::common::lab::{lab_for, lab_of, run_spec};
 use crate::common::processes::OwnCopy;
 use crate::common::{Running, command, is_root_or_skips, skip};
 use linkrate_lab::Lab;
-use linkrate_study::belief::Purpose;
 use linkrate_study::executor::Executor;
+use linkrate_study::validity::Purpose;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
     Direction, InterfaceKnobs, MessageSize, RunSpec, Task, TestbedSpec, Workload, model,
@@ -40,7 +40,7 @@ const PAIRS: usize = 16;
 
 /// Of sixteen independent effects that are none, each claimed with a probability of 5 %, more
 /// than five are claimed once in 13,000 studies.
-const MOST_CLAIMED: usize = 5;
+const MAX_CLAIMED: usize = 5;
 
 /// Claimed effects of a factor and a measure, and how many there are.
 #[track_caller]
@@ -77,7 +77,7 @@ fn claims_real_differences_only() {
         let (claimed, all) = claims(&document, "repeat", measure);
         println!("{measure}: {claimed} of {all} claimed between levels that are the same");
         assert_eq!(all, PAIRS);
-        assert!(claimed <= MOST_CLAIMED, "{measure}: {claimed} of {all}");
+        assert!(claimed <= MAX_CLAIMED, "{measure}: {claimed} of {all}");
     }
     // the same runs do tell a difference that is there: where the SUT sends, segments cost
     let effects = document["effects"].as_array().expect("effects");
@@ -101,7 +101,7 @@ const RUNS: usize = 3;
 
 /// Per cent of a link's limit that a full link may show at most, in the median of the runs. The window's edges once
 /// added 0.7 ms to a second, and then up to one packet.
-const MOST_PERCENT: f64 = 100.0;
+const MAX_PERCENT: f64 = 100.0;
 
 /// A lab with one port of this model at this share of its rates.
 fn lab_at(name: &str, scale: f64) -> Lab {
@@ -140,7 +140,7 @@ fn a_full_link_shows_no_more_than_its_limit() {
         for _ in 0..RUNS {
             match lab.run(&spec) {
                 Ok(run) => percents.push(run.traffic.bits_per_second() * 100.0 / limit),
-                // other programs on the CPUs, or a far end that stood still
+                // other programs on the CPUs, or a peer that stalled
                 Err(failure) => println!("{direction:?}: {failure}"),
             }
         }
@@ -151,7 +151,7 @@ fn a_full_link_shows_no_more_than_its_limit() {
             return;
         }
         let median = percents[percents.len() / 2];
-        assert!((99.0..=MOST_PERCENT).contains(&median), "{model} {direction:?}: {median} %");
+        assert!((99.0..=MAX_PERCENT).contains(&median), "{model} {direction:?}: {median} %");
     }
 }
 

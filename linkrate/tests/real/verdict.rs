@@ -207,7 +207,7 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
 /// A gigabit link with these faults.
 fn faulty(faults: Faults) -> Lab {
     let mut lab = lab_of(&model("rate = \"1 Gbit/s\""), None);
-    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.backend.adapters()).expect("adapters");
     adapters.set_faults(faults).expect("set faults");
     lab
 }

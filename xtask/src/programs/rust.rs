@@ -499,7 +499,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_and_comments_are_told_apart() {
+    fn literals_and_comments_are_distinguished() {
         let source =
             "f(\"a\\\"b\", 'x', '\\'', r#\"c\"d\"#); // g(\"no\")\n/* \"no /* */ \" */ &'a b\"e\"";
         let all = tokens(source);
@@ -554,8 +554,8 @@ mod tests {
             false,
         );
         let functions = source.functions();
-        let told: Vec<_> = functions.iter().map(|f| (f.name, f.owner, f.is_test)).collect();
-        assert_eq!(told, [("a", None, true), ("d", Some("X"), false)]);
+        let reported: Vec<_> = functions.iter().map(|f| (f.name, f.owner, f.is_test)).collect();
+        assert_eq!(reported, [("a", None, true), ("d", Some("X"), false)]);
         let call = &source.calls()[0];
         assert!(functions[0].body.contains(&call.at) && !functions[1].body.contains(&call.at));
     }

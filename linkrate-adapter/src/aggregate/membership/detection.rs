@@ -75,7 +75,7 @@ impl Detection {
         Self { role, address, timing, watches: Vec::new() }
     }
 
-    /// Lets the sessions go on with another timing, without a failure.
+    /// Lets the sessions continue with another timing, without a failure.
     pub(super) fn set_timing(
         &mut self,
         now: Duration,

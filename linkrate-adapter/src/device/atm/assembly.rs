@@ -15,8 +15,8 @@ use super::time;
 use crate::cells::{Run, Unit};
 
 /// How long after its first cell the last cell of a unit may come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-const PATIENCE_PS: u64 = PATIENCE.as_nanos() as u64 * 1000;
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT_PS: u64 = TIMEOUT.as_nanos() as u64 * 1000;
 
 /// A unit that has come.
 #[derive(Debug)]
@@ -47,13 +47,13 @@ struct Begun {
 impl Assembly {
     /// For units of up to `longest` octets.
     pub(crate) fn new(longest: usize) -> Self {
-        Self { longest, begun: None, octets: Reassembler::new(longest, PATIENCE) }
+        Self { longest, begun: None, octets: Reassembler::new(longest, TIMEOUT) }
     }
 
     /// When [`expire`](Self::expire) has something to do.
     pub(crate) fn due_ps(&self) -> Option<u64> {
         match &self.begun {
-            Some(begun) => Some(begun.at_ps + PATIENCE_PS),
+            Some(begun) => Some(begun.at_ps + TIMEOUT_PS),
             None => self.octets.due().map(|due| due.as_nanos() as u64 * 1000),
         }
     }
@@ -139,7 +139,7 @@ mod tests {
     use crate::cells::CellTrain;
     use crate::frame::WireFrame;
 
-    const LONGEST: usize = 9188;
+    const MAX_LENGTH: usize = 9188;
 
     fn run(octets: usize, seed: u8) -> Run {
         let packet: Vec<u8> = (0..octets).map(|at| (at * 31) as u8 ^ seed).collect();
@@ -175,11 +175,11 @@ mod tests {
 
     #[test]
     fn trains_in_their_order_are_a_unit_without_a_copy() {
-        let mut assembly = Assembly::new(LONGEST);
+        let mut assembly = Assembly::new(MAX_LENGTH);
         let (first, rest) = run(9180, 1).split(64);
         let (second, third) = rest.split(64);
         assert!(assembly.take_run(first.clone(), 7).is_none());
-        assert_eq!(assembly.due_ps(), Some(7 + PATIENCE_PS));
+        assert_eq!(assembly.due_ps(), Some(7 + TIMEOUT_PS));
         assert!(assembly.take_run(second, 8).is_none());
         let received = assembly.take_run(third, 9).unwrap().unwrap();
         assert!(matches!(received, Received::Whole(unit) if Arc::ptr_eq(&unit, &first.unit)));
@@ -189,15 +189,15 @@ mod tests {
     #[test]
     fn a_late_unit_is_given_up_and_the_next_one_comes() {
         for alone in [false, true] {
-            let mut assembly = Assembly::new(LONGEST);
+            let mut assembly = Assembly::new(MAX_LENGTH);
             let (first, _) = run(9180, 1).split(64);
             if alone {
                 assert!(assembly.take_cell(&[0; 48], false, 5).is_none());
             } else {
                 assert!(assembly.take_run(first, 5).is_none());
             }
-            assert_eq!(assembly.expire(PATIENCE_PS - 1000), None);
-            assert_eq!(assembly.expire(PATIENCE_PS + 5000), Some(Defect::TimeOut));
+            assert_eq!(assembly.expire(TIMEOUT_PS - 1000), None);
+            assert_eq!(assembly.expire(TIMEOUT_PS + 5000), Some(Defect::TimeOut));
             assert_eq!((assembly.due_ps(), assembly.expire(u64::MAX)), (None, None));
             assert!(matches!(assembly.take_run(run(500, 2), 0), Some(Ok(Received::Whole(_)))));
         }
@@ -258,7 +258,7 @@ mod tests {
                     break;
                 }
             }
-            let mut assembly = Assembly::new(LONGEST);
+            let mut assembly = Assembly::new(MAX_LENGTH);
             let (mut came, mut expected) = (0, sent.iter());
             for train in trains {
                 if let Some(Ok(received)) = take(&mut assembly, train, 0) {

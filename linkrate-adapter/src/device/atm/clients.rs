@@ -10,11 +10,11 @@ use linkrate_wire::atm::hec::Found;
 
 use super::Atm;
 use crate::cells::CellTrain;
-use crate::device::{Device, Outlet};
-use crate::fabric::Flight;
+use crate::device::{Device, FrameSink};
+use crate::fabric::InFlight;
 use crate::interface::Interface;
 use crate::link::Link;
-use crate::load::Load;
+use crate::pdu::Pdu;
 use crate::segment::earlier;
 use crate::signal::Signal;
 
@@ -100,7 +100,7 @@ impl Device for Clients {
         }
     }
 
-    fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
+    fn transmit(&mut self, now_ps: u64, out: &mut FrameSink<'_>) -> bool {
         let (count, first, mut any) = (self.clients.len(), self.first, false);
         for number in (0..count).map(|number| (first + number) % count) {
             if self.client(number).transmit(now_ps, out) {
@@ -111,24 +111,24 @@ impl Device for Clients {
         any
     }
 
-    fn receive(&mut self, link: usize, load: Load, at_ps: u64, now_ps: u64) {
-        let number = match &load {
-            Load::Cells(train) => self.of_cells(train),
-            Load::Signal(signal) => match self.of_signal(signal) {
+    fn receive(&mut self, link: usize, pdu: Pdu, at_ps: u64, now_ps: u64) {
+        let number = match &pdu {
+            Pdu::Cells(train) => self.of_cells(train),
+            Pdu::Signal(signal) => match self.of_signal(signal) {
                 Some(number) => number,
                 None => {
                     for number in 0..self.clients.len() {
-                        self.client(number).receive(link, load.clone(), at_ps, now_ps);
+                        self.client(number).receive(link, pdu.clone(), at_ps, now_ps);
                     }
                     return;
                 }
             },
-            Load::Frames(_) => return,
+            Pdu::Frames(_) => return,
         };
-        self.client(number).receive(link, load, at_ps, now_ps);
+        self.client(number).receive(link, pdu, at_ps, now_ps);
     }
 
-    fn poll(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
+    fn poll(&mut self, now_ps: u64, out: &mut FrameSink<'_>) -> bool {
         (0..self.clients.len())
             .fold(false, |any, number| self.client(number).poll(now_ps, out) | any)
     }
@@ -138,8 +138,8 @@ impl Device for Clients {
         each.fold(None, earlier)
     }
 
-    fn arrival_due_ps(&self, link: usize, flight: &Flight) -> Option<u64> {
-        let each = self.clients.iter().map(|client| client.arrival_due_ps(link, flight));
+    fn arrival_due_ps(&self, link: usize, in_flight: &InFlight) -> Option<u64> {
+        let each = self.clients.iter().map(|client| client.arrival_due_ps(link, in_flight));
         each.fold(None, earlier)
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use linkrate_terms::lab::{LaneReport, LaneStationReport};
 use linkrate_terms::model::Encapsulation;
 use linkrate_wire::atm::{AtmAddress, Connection};
-use linkrate_wire::control::lane::{FrameSize, Name};
+use linkrate_wire::control::lan_emulation::{FrameSize, Name};
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
@@ -108,7 +108,7 @@ pub(crate) struct Lane {
     fell_back: Option<String>,
     /// The latest time that the client has seen.
     now: Duration,
-    /// Something is to be shown anew.
+    /// Something is to be shown again.
     changed: bool,
 }
 
@@ -170,7 +170,7 @@ impl Lane {
         due.map(|due| due.as_nanos() as u64 * 1000)
     }
 
-    /// All calls are over, for a reason. The client begins anew in `pause`.
+    /// All calls are over, for a reason. The client begins again in `pause`.
     pub(crate) fn cleared(&mut self, at_ps: u64, why: &str, pause: Duration) {
         self.handle(at_ps, ClientEvent::Stop);
         // nobody is there to be told
@@ -240,7 +240,7 @@ impl Lane {
         Change::Nothing
     }
 
-    /// The link has got or lost its carrier, or the switch begins anew.
+    /// The link has got or lost its carrier, or the switch begins again.
     pub(crate) fn restart(&mut self, at_ps: u64) {
         self.cleared(at_ps, "the link or the switch was down", Duration::ZERO);
     }
@@ -419,7 +419,7 @@ fn state(state: State) -> &'static str {
     }
 }
 
-/// Why a client fell back, as a person reads it.
+/// Why a client fell back, as a user reads it.
 fn why(reason: Reason) -> String {
     match reason {
         Reason::Refused { operation, status } => format!("{operation:?} was refused: {status}"),

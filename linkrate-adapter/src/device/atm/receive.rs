@@ -14,7 +14,7 @@ use super::assembly::Received;
 use super::{Atm, time};
 use crate::cells::CellTrain;
 use crate::device::host_bus::ToHost;
-use crate::device::host_side;
+use crate::device::host_ring;
 use crate::frame::WireFrame;
 use crate::interface::rings::RxDescriptor;
 
@@ -136,8 +136,9 @@ impl Atm {
             self.shared.atm.unknown_protocol.add(1);
             return;
         };
-        let told = matches!(message.operation, Operation::InverseRequest | Operation::InverseReply);
-        if told {
+        let reported =
+            matches!(message.operation, Operation::InverseRequest | Operation::InverseReply);
+        if reported {
             self.channels[channel].shared.set_peer(message.source);
         }
         self.links[0].shared.counters.in_unicast.add(1);
@@ -178,7 +179,7 @@ impl Atm {
         let vnet = VnetHeader::default();
         let descriptor = RxDescriptor { vnet, delivery, replaced: None, unmade: None };
         let Self { shared, interface, clock, .. } = self;
-        host_side::push(shared, interface, clock, QUEUE, descriptor, at_ps);
+        host_ring::push(shared, interface, clock, QUEUE, descriptor, at_ps);
     }
 }
 

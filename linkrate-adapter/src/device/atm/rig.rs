@@ -13,8 +13,8 @@ use crate::clock::DeviceClock;
 use crate::device::{Device, Mount};
 use crate::fabric::Fabric;
 use crate::frame::Block;
+use crate::interface::doorbell::ThreadDoorbell;
 use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
-use crate::interface::waker::Waker;
 use crate::interface::{Ends, Interface, Queue};
 use crate::port::PortShared;
 use crate::segment::{LeadsTo, Segment};
@@ -55,7 +55,7 @@ impl HostSide {
             rx: rx_device,
             steering,
             control: None,
-            shared: Arc::new(QueueShared::new(Arc::new(Waker::new().unwrap()))),
+            shared: Arc::new(QueueShared::new(Arc::new(ThreadDoorbell::new().unwrap()))),
         });
         let interface = Interface::new(Arc::clone(&shared.interface), vec![queue]);
         let mount = Mount { shared: Arc::clone(&shared), interface, bus, clock };

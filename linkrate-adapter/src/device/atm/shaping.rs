@@ -14,10 +14,10 @@ use linkrate_wire::atm::rate::Shaper;
 
 use super::Atm;
 use crate::cells::{CellTrain, TRAIN_CELLS, Unit};
-use crate::device::posting::FIFO_LOW_BYTES;
+use crate::device::tx_prefetch::FIFO_LOW_BYTES;
 
 /// Units that wait in the queue of a connection at most.
-pub(super) const MOST_WAITING: usize = 256;
+pub(super) const MAX_WAITING: usize = 256;
 
 /// A unit that waits, or of which some cells have left.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Shaping {
 
     /// Whether another unit would be too many.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= MOST_WAITING
+        self.waiting.len() >= MAX_WAITING
     }
 
     /// Takes a unit that is ready at `ready_ps`.
@@ -113,7 +113,7 @@ impl Atm {
     }
 
     /// Whether the device takes no packet of the host: the only connection that it has cannot take one.
-    /// With several connections, a packet for a full queue is dropped, so that the others go on.
+    /// With several connections, a packet for a full queue is dropped, so that the others continue.
     pub(super) fn is_held(&self) -> bool {
         let [channel] = &self.channels[..] else { return false };
         channel.shaping.as_ref().is_some_and(Shaping::is_full)

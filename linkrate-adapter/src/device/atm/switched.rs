@@ -31,10 +31,10 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub(super) const IDLE: Duration = Duration::from_secs(20 * 60);
 
 /// Time from one look for such connections to the next.
-const LOOK: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Packets that wait for their connections at most.
-const MOST_HELD: usize = 64;
+const MAX_HELD: usize = 64;
 
 /// An IP address, the ATM address behind it, and when a machine learnt that.
 pub(crate) type Learnt = (Ipv4Addr, AtmAddress, Duration);
@@ -125,7 +125,7 @@ impl Switched {
             signals: Vec::new(),
             register: Some(Duration::ZERO),
             call_server: Some(Duration::ZERO),
-            look: LOOK,
+            look: POLL_INTERVAL,
             pending: true,
             now: Duration::ZERO,
         }
@@ -227,14 +227,14 @@ impl Atm {
     pub(super) fn hold(&mut self, ip: Ipv4Addr, unit: Unit) {
         let Some(switched) = &mut self.switched else { return };
         switched.held.push_back((ip, Arc::new(unit)));
-        if switched.held.len() > MOST_HELD {
+        if switched.held.len() > MAX_HELD {
             switched.held.pop_front();
             self.shared.atm.unresolved.add(1);
             self.links[0].shared.counters.out_discards.add(1);
         }
     }
 
-    /// The link has got or lost its carrier, or the switch begins anew: all calls are over.
+    /// The link has got or lost its carrier, or the switch begins again: all calls are over.
     pub(super) fn switched_cleared(&mut self, at_ps: u64) {
         let Some(switched) = &mut self.switched else { return };
         switched.now = switched.now.max(time(at_ps));
@@ -362,7 +362,7 @@ impl Atm {
     /// Releases calls that have carried nothing for [`IDLE`].
     fn release_idle(&mut self, now: Duration) {
         let Some(switched) = &mut self.switched else { return };
-        switched.look = now + LOOK;
+        switched.look = now + POLL_INTERVAL;
         let mut idle = Vec::new();
         for (call, open) in &mut switched.open {
             let mut channels = self.channels.iter();

@@ -330,7 +330,7 @@ fn connections_share_a_line_that_is_slower_than_their_peak_rates() {
 
 #[test]
 fn a_full_queue_holds_the_only_connection_and_drops_beside_others() {
-    let more = shaping::MOST_WAITING + 40;
+    let more = shaping::MAX_WAITING + 40;
     for connections in [1, 2] {
         let vcis = (0..connections).map(|number| Connection { vpi: 0, vci: 101 + number });
         let station = (connections > 1)

@@ -15,8 +15,8 @@ use super::switched::message_unit;
 use super::{Atm, time};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
-use crate::device::host_side;
-use crate::device::posting::{self, BUDGET, FIFO_BYTES};
+use crate::device::host_ring;
+use crate::device::tx_prefetch::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Burst, VNET_BYTES, WireFrame};
 use crate::interface::rings::TxDescriptor;
 
@@ -51,7 +51,7 @@ impl Atm {
     ) -> bool {
         let full_ps = now_ps + self.links[0].time_ps(FIFO_BYTES);
         let (mut sent, mut bytes) = (false, 0);
-        self.interface.fetch(posting::fetch_bytes(&self.links[0]));
+        self.interface.fetch(tx_prefetch::fetch_bytes(&self.links[0]));
         for _ in 0..BUDGET {
             if self.ahead_ps > full_ps || bytes >= FIFO_BYTES || self.is_held() {
                 break;
@@ -62,7 +62,7 @@ impl Atm {
             bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
             let Self { shared, interface, clock, .. } = self;
-            host_side::sent(shared, interface, clock, queue, &descriptor, end_ps);
+            host_ring::sent(shared, interface, clock, queue, &descriptor, end_ps);
         }
         self.release(full_ps, wire) || sent
     }

@@ -9,7 +9,7 @@ use linkrate_wire::vnet::{Checksum, VnetHeader};
 use super::Nic;
 use super::toe::To;
 use crate::device::host_bus::ToHost;
-use crate::device::host_side;
+use crate::device::host_ring;
 use crate::frame::{Burst, WireFrame};
 use crate::interface::rings::RxDescriptor;
 
@@ -266,7 +266,7 @@ impl Nic {
 
     fn push(&mut self, queue: usize, descriptor: RxDescriptor, at_ps: u64) {
         let Self { shared, interface, clock, .. } = self;
-        host_side::push(shared, interface, clock, queue, descriptor, at_ps);
+        host_ring::push(shared, interface, clock, queue, descriptor, at_ps);
     }
 }
 

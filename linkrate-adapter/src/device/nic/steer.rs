@@ -16,7 +16,7 @@ use crate::frame::WireFrame;
 use crate::interface::Interface;
 
 /// Most queues a port has.
-pub(super) const MOST_QUEUES: usize = 64;
+pub(super) const MAX_QUEUES: usize = 64;
 /// Entries of the destination-port table.
 const ENTRIES: usize = 256;
 /// An entry that is not used for this time is removed.
@@ -62,8 +62,8 @@ impl Steer {
 }
 
 /// How far each queue is, in frames.
-fn progress(interface: &Interface) -> [Progress; MOST_QUEUES] {
-    let mut far = [Progress::default(); MOST_QUEUES];
+fn progress(interface: &Interface) -> [Progress; MAX_QUEUES] {
+    let mut far = [Progress::default(); MAX_QUEUES];
     for (far, queue) in far.iter_mut().zip(interface.progress()) {
         *far = queue;
     }

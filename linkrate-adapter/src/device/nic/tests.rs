@@ -21,9 +21,9 @@ use crate::bus::Bus;
 use crate::clock::{DeviceClock, PS_PER_US};
 use crate::device::Device;
 use crate::frame::{Block, Burst, VNET_BYTES, WireFrame};
-use crate::interface::lane::ControlRings;
+use crate::interface::doorbell::ThreadDoorbell;
+use crate::interface::queue_pair::ControlRings;
 use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
-use crate::interface::waker::Waker;
 use crate::interface::{ControlEnds, Ends, Interface, Queue};
 use crate::port::PortShared;
 
@@ -86,7 +86,7 @@ impl End {
             let (control_tx, control_tx_device) = RingBuffer::new(4);
             let (control_rx_device, control_rx) = RingBuffer::new(4);
             control.push(ControlRings { tx: control_tx, rx: control_rx });
-            let queue = Arc::new(QueueShared::new(Arc::new(Waker::new().unwrap())));
+            let queue = Arc::new(QueueShared::new(Arc::new(ThreadDoorbell::new().unwrap())));
             device.push(Queue::new(Ends::Driver {
                 tx: tx_device,
                 rx: rx_device,
@@ -349,7 +349,7 @@ fn what_contradicts_itself_is_dropped_and_counted() {
     assert_eq!(port.sent().len(), 0);
     assert_eq!(port.counted("txDropOversized"), 2);
     assert_eq!(port.counted("ifOutErrors"), 7);
-    // and the port goes on
+    // and the port continues
     port.post(superframe(1448), &good);
     assert_eq!(port.sent().len(), 3);
 }

@@ -13,23 +13,23 @@ use linkrate_wire::lro::Parts;
 
 use super::Nic;
 use crate::clock::PS_PER_US;
-use crate::connections::{Asks, ConnectionEnds, Order};
 use crate::counters::DeviceCounters;
-use crate::device::host_side;
+use crate::device::host_ring;
+use crate::flow_steering::{Asks, ConnectionEnds, Order};
 use crate::frame::WireFrame;
-use crate::interface::recall::Dropped;
 use crate::interface::rings::TxDescriptor;
+use crate::interface::tx_revoke::Dropped;
 
 /// Frames that a connection that moves may have kept: a window of 4 MiB in frames of 1500 bytes. The
-/// far end sends further ones again.
-const MOST_HELD: usize = 4096;
+/// peer sends further ones again.
+const MAX_HELD: usize = 4096;
 
 /// How long packets of a connection that has returned may wait in the adapter's queue: the buffers of its TCP at a
 /// hundredth of the rate.
 const LEAVING_PS: u64 = 5_000_000 * PS_PER_US;
 
-/// Time between two looks whether the host has taken what it was given.
-const LOOK_PS: u64 = 20 * PS_PER_US;
+/// Time between two checks whether the host has taken what it was given.
+const POLL_INTERVAL_PS: u64 = 20 * PS_PER_US;
 
 /// Where a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +42,13 @@ enum Place {
 #[derive(Debug)]
 struct Entry {
     place: Place,
-    /// Frames of the far end that wait, while the connection moves.
+    /// Frames of the peer that wait, while the connection moves.
     held: Option<Vec<(WireFrame, u64)>>,
     /// The controller was asked to bring it back.
     asked: bool,
     /// The host may have it already.
     returns: bool,
-    /// The TCP that it has moved to last has sent. Acknowledgements of the other one are older, and the far end
+    /// The TCP that it has moved to last has sent. Acknowledgements of the other one are older, and the peer
     /// would take their timestamps for those of an old duplicate (RFC 7323, 5).
     has_sent: bool,
     /// Its packets in the rings that were taken back.
@@ -138,8 +138,8 @@ pub(super) struct Toe {
 enum Awaits {
     /// The host and the adapter have taken so many frames of each queue.
     Taken(Vec<u64>),
-    /// The drivers have given up the packets of a connection: their answer to this question.
-    GivenUp(ConnectionEnds, u64),
+    /// The drivers have revoked the packets of a connection: their answer to this question.
+    Revoked(ConnectionEnds, u64),
 }
 
 /// Where a received frame goes.
@@ -202,13 +202,13 @@ impl Nic {
             Order::TakeBack(ends) => {
                 match toe.table.get(&ends).map(|entry| entry.place) {
                     Some(Place::Adapter(_)) => {
-                        let given_up = self.interface.give_up_own(ends);
-                        self.shared.counters.toe_taken_back.add(given_up.packets);
-                        self.shared.orders.took_back(number, given_up.spans);
+                        let revoked = self.interface.revoke_own(ends);
+                        self.shared.counters.toe_taken_back.add(revoked.packets);
+                        self.shared.orders.took_back(number, revoked.spans);
                     }
                     Some(Place::Host) => {
-                        let question = self.interface.recall(ends);
-                        toe.settling.push((number, Awaits::GivenUp(ends, question)));
+                        let question = self.interface.ask_to_revoke(ends);
+                        toe.settling.push((number, Awaits::Revoked(ends, question)));
                         self.settle();
                     }
                     None => self.shared.orders.acknowledge(number),
@@ -258,7 +258,7 @@ impl Nic {
                 self.deliver(queue, delivery, true, now_ps);
             }
             // before its time, because somebody asks
-            host_side::interrupt(&self.shared, &mut self.interface, queue, (now_ps, now_ps));
+            host_ring::interrupt(&self.shared, &mut self.interface, queue, (now_ps, now_ps));
         }
     }
 
@@ -272,34 +272,34 @@ impl Nic {
         let interface = &self.interface;
         let settled = toe.settling.extract_if(.., |(_, awaits)| match awaits {
             Awaits::Taken(targets) => consumed.iter().zip(targets).all(|(at, target)| at >= target),
-            Awaits::GivenUp(_, question) => interface.has_given_up(*question),
+            Awaits::Revoked(_, question) => interface.has_revoked(*question),
         });
         let settled: Vec<_> = settled.collect();
         for (number, awaited) in &settled {
             match awaited {
                 Awaits::Taken(_) => self.shared.orders.acknowledge(*number),
-                Awaits::GivenUp(ends, _) => self.take_back(*number, *ends),
+                Awaits::Revoked(ends, _) => self.take_back(*number, *ends),
             }
         }
         !settled.is_empty()
     }
 
-    /// The drivers have given up what they had of a connection. What they have posted is dropped when its turn
+    /// The drivers have revoked what they had of a connection. What they have posted is dropped when its turn
     /// comes.
     fn take_back(&mut self, number: u64, ends: ConnectionEnds) {
-        let Some((given_up, dropped)) = self.interface.given_up() else { return };
-        self.shared.counters.toe_taken_back.add(given_up.packets);
+        let Some((revoked, dropped)) = self.interface.revoked() else { return };
+        self.shared.counters.toe_taken_back.add(revoked.packets);
         let entry = self.toe.as_mut().and_then(|toe| toe.table.get_mut(&ends));
         if let Some(entry) = entry {
             entry.dropped = dropped;
         }
-        self.shared.orders.took_back(number, given_up.spans);
+        self.shared.orders.took_back(number, revoked.spans);
     }
 
     /// When the device must look again whether frames were taken.
     pub(super) fn settling_due_ps(&self, now_ps: u64) -> Option<u64> {
         let waits = self.toe.as_ref().is_some_and(|toe| !toe.settling.is_empty());
-        waits.then_some(now_ps + LOOK_PS)
+        waits.then_some(now_ps + POLL_INTERVAL_PS)
     }
 
     /// Where a frame from the link goes. One that waits was kept.
@@ -312,7 +312,7 @@ impl Nic {
         let Some(entry) = toe.table.get_mut(&ends) else { return To::Host };
         let counters = &self.shared.counters;
         if let Some(held) = &mut entry.held {
-            if held.len() < MOST_HELD {
+            if held.len() < MAX_HELD {
                 counters.toe_held.add(1);
                 held.push((frame.clone(), at_ps));
             } else {

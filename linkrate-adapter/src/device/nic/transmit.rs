@@ -16,8 +16,8 @@ use linkrate_wire::{tso, uso};
 
 use super::{Nic, NicLimits};
 use crate::bus::DESCRIPTOR_BYTES;
-use crate::device::host_side;
-use crate::device::posting::{self, BUDGET, FIFO_BYTES};
+use crate::device::host_ring;
+use crate::device::tx_prefetch::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::interface::rings::TxDescriptor;
 
@@ -53,7 +53,7 @@ impl Nic {
         }
         let full_ps = now_ps + self.link().time_ps(FIFO_BYTES);
         let mut bytes = 0;
-        self.interface.fetch(posting::fetch_bytes(self.link()));
+        self.interface.fetch(tx_prefetch::fetch_bytes(self.link()));
         for _ in 0..BUDGET {
             if self.link().free_at_ps() > full_ps || bytes >= FIFO_BYTES {
                 break;
@@ -71,7 +71,7 @@ impl Nic {
                 false => now_ps,
             };
             let Self { shared, interface, clock, .. } = self;
-            host_side::sent(shared, interface, clock, queue, &descriptor, end_ps);
+            host_ring::sent(shared, interface, clock, queue, &descriptor, end_ps);
         }
         sent
     }
@@ -117,7 +117,7 @@ impl Nic {
         let plain;
         let knobs = match turn {
             Turn::First if is_of_the_link(block.bytes(VNET_BYTES..*length)) => {
-                // the far end of the link may be in no VLAN
+                // the peer of the link may be in no VLAN
                 plain = PortKnobs { vlan: 0, snap: false, ..self.knobs.clone() };
                 &plain
             }

@@ -24,7 +24,7 @@ pub(crate) fn address() -> AtmAddress {
 }
 
 /// Octets of the longest unit that the server takes: a message behind LLC/SNAP.
-pub(super) const LONGEST: usize = 1024;
+pub(super) const MAX_LENGTH: usize = 1024;
 
 /// The server at its place in a switch.
 #[derive(Debug)]

@@ -248,17 +248,17 @@ impl AtmSwitch {
     fn tell(&mut self, port: usize, signal: Signal, at_ps: u64) {
         if let Some(port) = self.ports.get_mut(port) {
             let at_ps = at_ps.max(port.line.free_at_ps());
-            port.flights.outwards.add(at_ps, signal);
+            port.in_flight.outwards.add(at_ps, signal);
         }
     }
 
-    /// Begins anew with all ports.
+    /// Begins again with all ports.
     pub(super) fn restart_calls(&mut self) {
         let Some(calls) = self.calls.take() else { return };
         let calls = calls.anew();
         let (ports, at_ps): (Vec<usize>, _) = (calls.ports().collect(), calls.now_ps);
         let permanent: BTreeSet<End> = calls.permanent.iter().flatten().copied().collect();
-        self.ways.retain(|end, _| permanent.contains(end));
+        self.legs.retain(|end, _| permanent.contains(end));
         self.calls = Some(Box::new(calls));
         ports.into_iter().for_each(|port| self.tell(port, Signal::Restarted, at_ps));
     }
@@ -271,7 +271,7 @@ impl AtWork<'_> {
             let mut actions = Vec::new();
             let now = self.calls.now();
             self.calls.exchange.handle(now, event, &mut actions);
-            actions.into_iter().for_each(|action| self.obey(action));
+            actions.into_iter().for_each(|action| self.carry_out(action));
         }
     }
 
@@ -310,7 +310,7 @@ impl AtWork<'_> {
         (port != SERVERS).then_some(usize::from(port))
     }
 
-    fn obey(&mut self, action: ExchangeAction) {
+    fn carry_out(&mut self, action: ExchangeAction) {
         match action {
             ExchangeAction::Tell { party, event } => {
                 let now = self.calls.now();
@@ -362,7 +362,7 @@ impl AtWork<'_> {
             return;
         }
         let end = (usize::from(at.port), at.circuit);
-        self.switch.ways.remove(&end);
+        self.switch.legs.remove(&end);
         if let Some(Taken { server, call, .. }) = self.calls.taken.remove(&end) {
             self.calls.backs.remove(&(server, call));
         }
@@ -414,7 +414,7 @@ impl AtWork<'_> {
         }
         let mut actions = Vec::new();
         self.calls.exchange.poll(now, &mut actions);
-        actions.into_iter().for_each(|action| self.obey(action));
+        actions.into_iter().for_each(|action| self.carry_out(action));
         let taken = self.calls.taken.values_mut();
         let late = taken.filter_map(|taken| taken.assembly.expire(now_ps)).count();
         self.calls.counters.defects.add(late as u64);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use linkrate_wire::atm::AtmAddress;
-use linkrate_wire::control::lane::{FrameSize, LENGTH, Name};
+use linkrate_wire::control::lan_emulation::{FrameSize, LENGTH, Name};
 use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::call::{Call, PartyAction};
 use linkrate_wire::machine::lane::{
@@ -83,7 +83,7 @@ impl Server {
             // triples may follow a control frame
             Self::Lecs(_) | Self::Les(_) => LENGTH + 1024,
             Self::Bus(bus) => usize::from(bus.config().size.octets()),
-            Self::Atmarp(_) => atmarp::LONGEST,
+            Self::Atmarp(_) => atmarp::MAX_LENGTH,
         }
     }
 
@@ -144,7 +144,8 @@ impl Server {
     }
 }
 
-/// Brings the counters of all servers up to date. They never go back, also when a switch begins anew.
+/// Brings the counters of all servers up to date. They never go back, also when a switch begins
+/// again.
 pub(super) fn count<'a>(servers: impl Iterator<Item = &'a Server>, into: &ElanCounters) {
     let mut sums: BTreeMap<&'static str, (&Counter, u64)> = BTreeMap::new();
     let mut add = |name, counter, count| sums.entry(name).or_insert((counter, 0)).1 += count;

@@ -35,10 +35,10 @@ fn run(connection: Connection, cells: u32, range: std::ops::Range<u32>) -> Run {
 /// What has left by a port: time, cells, and the connection that they have there.
 fn out(switch: &mut AtmSwitch, port: usize) -> Vec<(u64, usize, Connection)> {
     switch.forward(u64::MAX);
-    let flight = switch.to(port).unwrap();
-    std::iter::from_fn(|| flight.arrived(u64::MAX))
-        .map(|(at_ps, load)| {
-            let train = load.into_cells().unwrap();
+    let in_flight = switch.to(port).unwrap();
+    std::iter::from_fn(|| in_flight.arrived(u64::MAX))
+        .map(|(at_ps, pdu)| {
+            let train = pdu.into_cells().unwrap();
             let connection = Header::read(train.header()).connection;
             (at_ps, train.count(), connection)
         })
@@ -103,7 +103,7 @@ fn headers_are_checked_and_made_anew() {
         switch.enter(0, CellTrain::Lone(Box::new(sent)).into(), 0);
         switch.forward(u64::MAX);
         let came = switch.to(1).unwrap().arrived(u64::MAX);
-        let came = came.map(|(_, load)| load.into_cells().unwrap().cells().next().unwrap());
+        let came = came.map(|(_, pdu)| pdu.into_cells().unwrap().cells().next().unwrap());
         assert_eq!(came, passes.then_some(expected), "{bits:?}");
     }
     let counts = ["switchHecCorrected", "switchDropHec"].map(|name| counted(&switch, 0, name));
@@ -183,10 +183,10 @@ fn a_dead_switch_passes_nothing_on() {
 /// The messages that a port has got, and what it has of cells besides.
 fn signals(switch: &mut AtmSwitch, port: usize) -> Vec<Signal> {
     switch.forward(CELL_PS);
-    let flight = switch.to(port).unwrap();
-    std::iter::from_fn(|| flight.arrived(u64::MAX))
-        .filter_map(|(_, load)| match load {
-            Load::Signal(signal) => Some(*signal),
+    let in_flight = switch.to(port).unwrap();
+    std::iter::from_fn(|| in_flight.arrived(u64::MAX))
+        .filter_map(|(_, pdu)| match pdu {
+            Pdu::Signal(signal) => Some(*signal),
             _ => None,
         })
         .collect()
@@ -200,7 +200,7 @@ fn calls_get_circuits_that_are_free_and_are_cleared_with_their_port() {
     // in use, and reserved
     switch.connect((0, vci(32)), (2, vci(50)));
     switch.connect((1, vci(5)), (2, vci(51)));
-    assert_eq!((switch.ways.len(), switch.ways[&(0, vci(32))].to), (2, 1));
+    assert_eq!((switch.legs.len(), switch.legs[&(0, vci(32))].to), (2, 1));
     let [one, other, stranger] = [1, 2, 3].map(|end| AtmAddress::local(1, [2, 0, 0, 0, 0, end], 0));
     let (call, purpose) = (Call::outgoing(7), Purpose::DataDirect);
     let send = |switch: &mut AtmSwitch, port, signal: Signal| {
@@ -229,20 +229,20 @@ fn calls_get_circuits_that_are_free_and_are_cleared_with_their_port() {
     let opened = Signal::Opened { party: one, call, connection: vci(33) };
     let connected = Signal::Told { party: one, event: PartyEvent::Connected(call) };
     assert_eq!(signals(&mut switch, 0), [opened, connected]);
-    assert_eq!((switch.ways.len(), switch.ways[&(0, vci(33))].to), (4, 1));
+    assert_eq!((switch.legs.len(), switch.legs[&(0, vci(33))].to), (4, 1));
     // the port of the other end is gone
     switch.set_link(1, Some(RATE), false);
     let event = PartyEvent::Released { call, cause: Cause::OutOfOrder };
-    let told = Signal::Told { party: one, event };
-    assert_eq!(signals(&mut switch, 0), [Signal::Closed(vci(33)), told]);
-    assert_eq!(switch.ways.len(), 2);
+    let reported = Signal::Told { party: one, event };
+    assert_eq!(signals(&mut switch, 0), [Signal::Closed(vci(33)), reported]);
+    assert_eq!(switch.legs.len(), 2);
     // its permanent connection still has its circuits when it comes back
     switch.set_link(1, Some(RATE), true);
     switch.connect((1, vci(32)), (2, vci(50)));
-    assert_eq!((switch.ways.len(), switch.ways[&(1, vci(32))].to), (2, 0));
+    assert_eq!((switch.legs.len(), switch.legs[&(1, vci(32))].to), (2, 0));
     // a switch that lives again has its permanent connections, and tells that it forgot the others
     switch.set_switch_alive(0, false);
     switch.set_switch_alive(0, true);
     assert_eq!(signals(&mut switch, 0), [Signal::Restarted]);
-    assert_eq!(switch.ways.len(), 2);
+    assert_eq!(switch.legs.len(), 2);
 }

@@ -2,7 +2,7 @@
 
 use linkrate_terms::lab::LaneReport;
 use linkrate_wire::atm::AtmAddress;
-use linkrate_wire::control::lane::FrameSize;
+use linkrate_wire::control::lan_emulation::FrameSize;
 
 use super::*;
 use crate::device::atm::AtmLimits;
@@ -89,7 +89,7 @@ impl World {
         lane.chain(own).find(|(of, _)| *of == name).unwrap().1
     }
 
-    /// A station at an Ethernet port sends a frame, and the world goes on for a moment.
+    /// A station at an Ethernet port sends a frame, and the world continues for a moment.
     fn station_sends(&mut self, port: usize, to: MacAddress, octets: usize) {
         let frame = WireFrame::copied(frame(to, mac(port), octets));
         let at_ps = self.ports.now_ps;
@@ -111,9 +111,9 @@ impl World {
     /// The same of an Ethernet port.
     fn came(&mut self, port: usize) -> Vec<(MacAddress, usize)> {
         let now_ps = self.ports.now_ps;
-        let flight = self.ports.segment.fabric().to(port).unwrap();
-        let loads = std::iter::from_fn(|| flight.arrived(now_ps));
-        let bursts = loads.filter_map(|(_, load)| load.into_frames());
+        let in_flight = self.ports.segment.fabric().to(port).unwrap();
+        let pdus = std::iter::from_fn(|| in_flight.arrived(now_ps));
+        let bursts = pdus.filter_map(|(_, pdu)| pdu.into_frames());
         bursts
             .flat_map(|burst| burst.each().map(|frame| read(&frame.to_vec())).collect::<Vec<_>>())
             .collect()
@@ -284,7 +284,7 @@ fn the_queue_before_the_atm_link_is_bounded() {
 #[test]
 fn it_learns_so_many_stations_and_no_more() {
     let mut world = World::new();
-    for number in 0..MOST_STATIONS + 10 {
+    for number in 0..MAX_STATIONS + 10 {
         let [.., high, low] = number.to_be_bytes();
         let from = MacAddress([2, 9, 9, 9, high, low]);
         let frame = WireFrame::copied(frame(ALL, from, 60));
@@ -292,6 +292,6 @@ fn it_learns_so_many_stations_and_no_more() {
         world.ports.segment.fabric().enter(2, frame.into(), at_ps);
         world.ports.run_for(SECOND_PS / 1000);
     }
-    assert_eq!(world.behind().len(), MOST_STATIONS);
+    assert_eq!(world.behind().len(), MAX_STATIONS);
     assert_eq!(world.counted("dot1dTpLearnedEntryDiscards"), 10);
 }

@@ -6,7 +6,7 @@ use rand_chacha::rand_core::Rng;
 
 use super::{FaultInjector, duration_ps};
 use crate::cells::{CellTrain, Run};
-use crate::load::Load;
+use crate::pdu::Pdu;
 
 /// Bits of a header.
 const HEADER_BITS: usize = 8 * HEADER;
@@ -29,7 +29,7 @@ impl FaultInjector {
         &mut self,
         train: CellTrain,
         at_ps: u64,
-        arrives: &mut impl FnMut(Load, u64),
+        arrives: &mut impl FnMut(Pdu, u64),
     ) {
         let at_ps = at_ps + duration_ps(self.faults.delay);
         match train {
@@ -41,11 +41,11 @@ impl FaultInjector {
         }
     }
 
-    fn pass_run(&mut self, run: &Run, at_ps: u64, arrives: &mut impl FnMut(Load, u64)) {
+    fn pass_run(&mut self, run: &Run, at_ps: u64, arrives: &mut impl FnMut(Pdu, u64)) {
         let (first, count) = (run.range.start, run.count() as u32);
         let time_ps = |index: u32| at_ps - u64::from(count - 1 - index) * run.spacing_ps;
         let mut whole = 0;
-        let pass = |from: u32, to: u32, arrives: &mut dyn FnMut(Load, u64)| {
+        let pass = |from: u32, to: u32, arrives: &mut dyn FnMut(Pdu, u64)| {
             if from < to {
                 let range = first + from..first + to;
                 let part = Run { unit: run.unit.clone(), range, ..*run };
@@ -74,13 +74,7 @@ impl FaultInjector {
         fates.into_iter().find_map(|(share, fate)| self.chance(share).then_some(fate))
     }
 
-    fn meet(
-        &mut self,
-        fate: Fate,
-        mut cell: Cell,
-        at_ps: u64,
-        arrives: &mut impl FnMut(Load, u64),
-    ) {
+    fn meet(&mut self, fate: Fate, mut cell: Cell, at_ps: u64, arrives: &mut impl FnMut(Pdu, u64)) {
         let mut other = cell;
         match fate {
             Fate::Lost => {
@@ -143,8 +137,8 @@ mod tests {
         let sent: Vec<Cell> = train.cells().collect();
         let end_ps = sent.len() as u64 * SPACING_PS;
         let mut came = Vec::new();
-        FaultInjector::new(faults).pass(train.into(), end_ps, |load, at_ps| {
-            let train = load.into_cells().unwrap();
+        FaultInjector::new(faults).pass(train.into(), end_ps, |pdu, at_ps| {
+            let train = pdu.into_cells().unwrap();
             let count = train.count() as u64;
             let times = (0..count).map(|index| at_ps - (count - 1 - index) * SPACING_PS);
             came.extend(train.cells().zip(times));

@@ -12,7 +12,7 @@ use crate::frame::WireFrame;
 
 use super::*;
 
-fn frame(to: u8, from: u8) -> Load {
+fn frame(to: u8, from: u8) -> Pdu {
     let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0];
     bytes.resize(100, 0);
     WireFrame::copied(bytes).into()
@@ -30,10 +30,10 @@ fn joined() -> Joined {
 fn out(joined: &mut Joined, now_ps: u64) -> [usize; 4] {
     joined.forward(now_ps);
     [0, 1, 2, 3].map(|port| {
-        let flight = joined.to(port).unwrap();
+        let in_flight = joined.to(port).unwrap();
         let mut count = 0;
-        while let Some((_, load)) = flight.arrived(now_ps) {
-            let burst = load.into_frames().unwrap();
+        while let Some((_, pdu)) = in_flight.arrived(now_ps) {
+            let burst = pdu.into_frames().unwrap();
             let data = |frame: WireFrame| !frame.head().starts_with(&[1, 0x80, 0xc2]);
             count += burst.each().filter(|frame| data(frame.clone())).count();
         }
@@ -51,7 +51,7 @@ fn stations_on_two_switches_learn_each_other_and_no_frame_comes_twice() {
     joined.enter(0, frame(4, 1), 2_000_000_000);
     assert_eq!(out(&mut joined, 3_000_000_000), [0, 0, 0, 1]);
     // at rest, nothing is due
-    assert_eq!(joined.due_ps(&|flight| flight.first_ps()), None);
+    assert_eq!(joined.due_ps(&|in_flight| in_flight.first_ps()), None);
 }
 
 #[test]
@@ -61,16 +61,16 @@ fn a_frame_across_is_due_and_takes_the_time_of_three_lines() {
     out(&mut joined, 1_000_000_000);
     joined.enter(0, frame(4, 1), 1_000_000_000);
     // at the first switch now, then on the link between them, at 4 Gb/s for 124 bytes
-    assert_eq!(joined.due_ps(&|flight| flight.first_ps()), Some(1_000_000_000));
+    assert_eq!(joined.due_ps(&|in_flight| in_flight.first_ps()), Some(1_000_000_000));
     joined.forward(1_000_000_000);
-    let across_ps = joined.due_ps(&|flight| flight.first_ps()).unwrap();
+    let across_ps = joined.due_ps(&|in_flight| in_flight.first_ps()).unwrap();
     assert_eq!(across_ps, 1_000_000_000 + 248_000);
     joined.forward(across_ps);
     assert_eq!(joined.to(3).unwrap().first_ps(), Some(across_ps + 992_000));
 }
 
 #[test]
-fn a_dead_switch_cuts_off_its_ports_and_the_other_goes_on() {
+fn a_dead_switch_cuts_off_its_ports_and_the_other_continues() {
     let mut joined = joined();
     joined.set_switch_alive(0, false);
     joined.enter(1, frame(9, 2), 0);
@@ -91,8 +91,8 @@ fn each_switch_is_a_partner_of_its_own() {
     joined.forward(2_000_000_000_000);
     let mut systems = Vec::new();
     for port in [0, 1] {
-        let (_, load) = joined.to(port).unwrap().arrived(u64::MAX).expect("an LACPDU");
-        let frame = load.into_frames().unwrap().first().to_vec();
+        let (_, pdu) = joined.to(port).unwrap().arrived(u64::MAX).expect("an LACPDU");
+        let frame = pdu.into_frames().unwrap().first().to_vec();
         let headers = Headers::parse(&frame).unwrap();
         let Ok(Some(Control::Slow(slow))) = Control::of(&frame, &headers) else {
             panic!("no slow protocol: {frame:?}")

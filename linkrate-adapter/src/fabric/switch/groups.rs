@@ -48,7 +48,7 @@ pub struct GroupPort {
     /// The number of the switch's port.
     pub port: usize,
     /// The place in the aggregate of the port that it leads to, less than
-    /// [`MOST_PORTS`](linkrate_wire::balance::MOST_PORTS).
+    /// [`MAX_PORTS`](linkrate_wire::balance::MAX_PORTS).
     pub place: usize,
     /// It may carry traffic. Another one forwards nothing.
     pub in_use: bool,

@@ -11,7 +11,7 @@ use super::*;
 use crate::fabric::GroupPort;
 use crate::frame::Train;
 
-fn frame(to: u8, from: u8, vlan: Option<u16>) -> Load {
+fn frame(to: u8, from: u8, vlan: Option<u16>) -> Pdu {
     let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from];
     if let Some(vlan) = vlan {
         bytes.extend([0x81, 0]);
@@ -47,8 +47,8 @@ fn configured(vlans: impl IntoIterator<Item = Vlans>) -> Switch {
 /// What is in the tag of the frame that has left by a port, if it has one.
 fn tag_out(switch: &mut Switch, port: usize) -> Option<u16> {
     switch.forward(u64::MAX);
-    let (_, load) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
-    let frame = load.into_frames().unwrap().first();
+    let (_, pdu) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
+    let frame = pdu.into_frames().unwrap().first();
     assert_eq!(frame.len(), 100 + if frame.head()[12..14] == [0x81, 0] { 4 } else { 0 });
     Addresses::of(frame.head()).unwrap().tag.map(|TagControl(tci)| tci)
 }
@@ -124,9 +124,10 @@ fn out_by(switch: &mut Switch, now_ps: u64) -> Vec<usize> {
     switch.forward(now_ps);
     let mut counts = Vec::new();
     for port in switch.ports.numbers() {
-        let flight = switch.to(port);
+        let in_flight = switch.to(port);
         counts.push(
-            flight.map_or(0, |flight| std::iter::from_fn(|| flight.arrived(u64::MAX)).count()),
+            in_flight
+                .map_or(0, |in_flight| std::iter::from_fn(|| in_flight.arrived(u64::MAX)).count()),
         );
     }
     counts
@@ -182,9 +183,9 @@ fn two_senders_share_the_line_out_and_the_queue_is_bounded() {
         switch.enter(1, frame(3, 2, None), 1_000_000 + number);
     }
     switch.forward(u64::MAX);
-    let flight = switch.to(2).unwrap();
+    let in_flight = switch.to(2).unwrap();
     let times: Vec<u64> =
-        std::iter::from_fn(|| flight.arrived(u64::MAX)).map(|(at_ps, _)| at_ps).collect();
+        std::iter::from_fn(|| in_flight.arrived(u64::MAX)).map(|(at_ps, _)| at_ps).collect();
     // 124 bytes on the line at 1 Gb/s
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 992_000));
     let kept = QUEUE_BYTES / 124 + 2;
@@ -244,7 +245,7 @@ fn a_group_has_one_entry_and_gets_one_copy() {
 }
 
 #[test]
-fn a_group_goes_on_by_its_other_port_when_a_link_fails() {
+fn a_group_continues_by_its_other_port_when_a_link_fails() {
     let mut switch = grouped();
     switch.enter(0, frame(9, 1, None), 0);
     out(&mut switch);
@@ -279,7 +280,7 @@ fn a_port_out_of_use_forwards_nothing_and_teaches_nothing() {
 fn ports_leave_a_group_and_join_it_more_often_than_it_has_places() {
     let mut switch = grouped();
     let knobs = AggregateKnobs { aggregate: 2, ..AggregateKnobs::default() };
-    for number in 5..5 + 2 * linkrate_wire::balance::MOST_PORTS {
+    for number in 5..5 + 2 * linkrate_wire::balance::MAX_PORTS {
         let group = |ports: &[usize], places: &[usize]| {
             let ports = ports.iter().zip(places);
             let ports =
@@ -294,7 +295,7 @@ fn ports_leave_a_group_and_join_it_more_often_than_it_has_places() {
         switch.set_group(0, group(&[number, 1], &[0, 1]));
     }
     switch.set_link(1, Some(BitRate(1e9)), false);
-    let last = 4 + 2 * linkrate_wire::balance::MOST_PORTS;
+    let last = 4 + 2 * linkrate_wire::balance::MAX_PORTS;
     switch.enter(last, frame(9, 1, None), 10);
     out(&mut switch);
     switch.enter(2, frame(1, 3, None), 20);
@@ -321,7 +322,7 @@ fn failover() -> Switch {
 }
 
 /// A frame to this group of stations, long enough for any protocol.
-fn to_group(group: MacAddress, from: u8) -> Load {
+fn to_group(group: MacAddress, from: u8) -> Pdu {
     let mut bytes = [&group.0[..], &[2, 0, 0, 0, 0, from], &[0x88, 0xb5]].concat();
     bytes.resize(100, 0);
     WireFrame::copied(bytes).into()
@@ -362,10 +363,10 @@ fn frames_of_the_protocols_pass_the_queue_before_a_port() {
     let mut switch = failover();
     switch.forward(1_000);
     let drain = |switch: &mut Switch| {
-        let flight = switch.to(0).unwrap();
+        let in_flight = switch.to(0).unwrap();
         let mut frames = Vec::new();
-        while let Some((at_ps, load)) = flight.arrived(u64::MAX) {
-            frames.push((at_ps, load.into_frames().unwrap().head()[0]));
+        while let Some((at_ps, pdu)) = in_flight.arrived(u64::MAX) {
+            frames.push((at_ps, pdu.into_frames().unwrap().head()[0]));
         }
         frames
     };
@@ -407,7 +408,7 @@ fn a_dead_switch_is_silent_and_begins_anew() {
     switch.enter(4, frame(3, 5, None), 30);
     switch.set_link(0, Some(BitRate(1e9)), false);
     switch.set_link(0, Some(BitRate(1e9)), true);
-    assert_eq!(switch.due_ps(&|flight| flight.first_ps()), None);
+    assert_eq!(switch.due_ps(&|in_flight| in_flight.first_ps()), None);
     assert_eq!((out_by(&mut switch, now), total(&switch, "switchDropDead")), (vec![0; 5], 1));
     now += 2_000_000_000_000;
     switch.forward(now);
@@ -436,7 +437,7 @@ fn a_group_without_ports_is_no_more() {
 }
 
 /// Three frames between two stations, as segments of one superframe or each by itself.
-fn train(to: u8, from: u8, vlan: Option<u16>, segments: bool) -> Load {
+fn train(to: u8, from: u8, vlan: Option<u16>, segments: bool) -> Pdu {
     let one = frame(to, from, vlan).into_frames().unwrap().first().to_vec();
     let cuts = (0..3).map(|index| {
         let start = index * one.len() as u32;
@@ -450,8 +451,8 @@ fn train(to: u8, from: u8, vlan: Option<u16>, segments: bool) -> Load {
 /// What has left by a port: the time and the octets of each frame.
 fn left(switch: &mut Switch, port: usize) -> Vec<(u64, Vec<u8>)> {
     let mut frames = Vec::new();
-    while let Some((at_ps, load)) = switch.to(port).unwrap().arrived(u64::MAX) {
-        frames.extend(load.into_frames().unwrap().each().map(|frame| (at_ps, frame.to_vec())));
+    while let Some((at_ps, pdu)) = switch.to(port).unwrap().arrived(u64::MAX) {
+        frames.extend(pdu.into_frames().unwrap().each().map(|frame| (at_ps, frame.to_vec())));
     }
     frames
 }
@@ -469,7 +470,7 @@ fn segments_of_a_superframe_take_the_way_of_single_frames() {
                 switch.set_group(0, spec);
                 let mut all = Vec::new();
                 // both ends become known, and the first train finds no decision of the one before it
-                for (from, load) in [
+                for (from, pdu) in [
                     (0, frame(9, 1, None)),
                     (2, frame(1, 2, None)),
                     (0, train(2, 1, None, segments)),
@@ -480,7 +481,7 @@ fn segments_of_a_superframe_take_the_way_of_single_frames() {
                     (2, train(1, 2, None, segments)),
                     (2, train(1, 2, None, segments)),
                 ] {
-                    switch.enter(from, load, 1_000_000 * all.len() as u64);
+                    switch.enter(from, pdu, 1_000_000 * all.len() as u64);
                     switch.forward(u64::MAX / 2);
                     all.push((0..4).map(|port| left(&mut switch, port)).collect::<Vec<_>>());
                 }

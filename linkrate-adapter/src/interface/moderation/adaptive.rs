@@ -28,10 +28,10 @@ const ENDED: u64 = 4;
 const INTERVALS: u64 = 4;
 
 /// Shortest window. A shorter one would find bulk traffic in two frames.
-const SHORTEST_PS: u64 = 200_000_000;
+const MIN_PS: u64 = 200_000_000;
 
 /// Windows of bulk traffic in a row before interrupts are delayed: at first, and at most.
-const PATIENCE: (u32, u32) = (2, 64);
+const BULK_WINDOWS: (u32, u32) = (2, 64);
 
 /// Windows with a delay after which the traffic counts as bulk traffic.
 const PROVEN: u32 = 16;
@@ -67,7 +67,7 @@ impl Default for Adaptive {
             since_ps: 0,
             before: Traffic::default(),
             windows: 0,
-            patience: PATIENCE.0,
+            patience: BULK_WINDOWS.0,
         }
     }
 }
@@ -81,7 +81,7 @@ impl Adaptive {
     /// Looks at the totals at a time. `interval_ps` is the longest delay of an interrupt.
     pub(crate) fn observe(&mut self, now_ps: u64, interval_ps: u64, totals: Traffic) {
         let elapsed_ps = now_ps.saturating_sub(self.since_ps);
-        if interval_ps == 0 || elapsed_ps < (INTERVALS * interval_ps).max(SHORTEST_PS) {
+        if interval_ps == 0 || elapsed_ps < (INTERVALS * interval_ps).max(MIN_PS) {
             return;
         }
         let before = std::mem::replace(&mut self.before, totals);
@@ -105,12 +105,12 @@ impl Adaptive {
             (true, true) => {
                 self.windows = self.windows.saturating_add(1);
                 if self.windows >= PROVEN {
-                    self.patience = PATIENCE.0;
+                    self.patience = BULK_WINDOWS.0;
                 }
             }
             (true, false) => {
                 if self.windows < PROVEN {
-                    self.patience = (self.patience * 2).min(PATIENCE.1);
+                    self.patience = (self.patience * 2).min(BULK_WINDOWS.1);
                 }
                 (self.delays, self.windows) = (false, 0);
             }
@@ -224,7 +224,7 @@ mod tests {
         assert!(port.transact(1_000_000, 4096, 50) > 0.95 * 20_000.0);
         // bulk traffic afterwards waits for more windows, and then for as few as at first
         assert!(port.carry(1_000_000, 0.8, 1518, 50) > 0.9);
-        assert_eq!(port.moderation.patience, PATIENCE.0);
+        assert_eq!(port.moderation.patience, BULK_WINDOWS.0);
     }
 
     #[test]

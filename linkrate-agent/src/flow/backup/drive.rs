@@ -7,7 +7,7 @@ use std::time::Duration;
 const CREDIT_NS: u64 = 5_000_000;
 
 /// The shortest wait: shorter ones gather, so that a sink sleeps some hundred times a second at most.
-const SHORTEST_NS: u64 = 2_000_000;
+const MIN_NS: u64 = 2_000_000;
 
 /// The drives of a sink, which all its flows share.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Drive {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| Some(after(free)));
         let free_ns = after(before.unwrap_or_else(|free| free));
         let wait_ns = free_ns.saturating_sub(now_ns);
-        (wait_ns >= SHORTEST_NS).then(|| Duration::from_nanos(wait_ns))
+        (wait_ns >= MIN_NS).then(|| Duration::from_nanos(wait_ns))
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
                     now += wait.as_nanos() as u64;
                 }
             }
-            let most = (now - begun + CREDIT_NS + SHORTEST_NS) as f64 * rate as f64 / 1e9;
+            let most = (now - begun + CREDIT_NS + MIN_NS) as f64 * rate as f64 / 1e9;
             prop_assert!(taken as f64 <= most + 1.0, "{} {}", taken, most);
         }
     }

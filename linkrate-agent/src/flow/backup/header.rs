@@ -14,7 +14,7 @@ const PATH_BYTES: usize = 40;
 const MAGIC: [u8; 4] = *b"lrbk";
 
 /// The longest file, bytes.
-pub const LONGEST: u64 = 1 << 40;
+pub const MAX_LENGTH: u64 = 1 << 40;
 
 /// A header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +90,9 @@ impl Header {
         if !path.is_valid() {
             return Err(wrong(format!("file {number} has no valid path")));
         }
-        if length == 0 || length > LONGEST {
+        if length == 0 || length > MAX_LENGTH {
             return Err(wrong(format!(
-                "file {number} has {length} bytes, expected 1 to {LONGEST}"
+                "file {number} has {length} bytes, expected 1 to {MAX_LENGTH}"
             )));
         }
         Ok(Self { number, length, checksum: checksum as u32, path })
@@ -117,7 +117,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_header_is_read_as_written(
-            number: u64, length in 1..=LONGEST, checksum: u32, place in 0_usize..100_000,
+            number: u64, length in 1..=MAX_LENGTH, checksum: u32, place in 0_usize..100_000,
         ) {
             let header = Header { number, length, checksum, path: FilePath::of(place) };
             prop_assert_eq!(Header::from_bytes(&header.to_bytes()).unwrap(), header);

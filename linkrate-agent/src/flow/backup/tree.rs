@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use linkrate_sys::{nameless_file, open_file_limit};
+use linkrate_sys::{open_file_limit, tmpfile};
 use linkrate_terms::backup::Backup;
 
 use super::header::{FilePath, checksum_of};
@@ -70,7 +70,7 @@ impl Tree {
         for (number, size) in backup.sizes().enumerate() {
             let made = made(directory, &pattern, size.0, place(seed, number));
             let (file, checksum) = made.map_err(refused)?;
-            if backup.cold && nameless_file::is_in_memory(&file).map_err(refused)? {
+            if backup.cold && tmpfile::is_in_memory(&file).map_err(refused)? {
                 let reason = "cache cold has no effect in memory; name a directory on a disk";
                 return Err(refused(io::Error::new(io::ErrorKind::Unsupported, reason)));
             }
@@ -87,9 +87,9 @@ impl Tree {
     /// Takes a file out of the page cache, if that is asked.
     ///
     /// # Errors
-    /// As [`nameless_file::leave_cache`].
+    /// As [`tmpfile::leave_cache`].
     pub fn prepare(&self, file: &TreeFile) -> io::Result<()> {
-        if self.cold { nameless_file::leave_cache(&file.file) } else { Ok(()) }
+        if self.cold { tmpfile::leave_cache(&file.file) } else { Ok(()) }
     }
 }
 
@@ -101,7 +101,7 @@ fn place(seed: u64, number: usize) -> usize {
 }
 
 fn made(directory: &Path, pattern: &[u8], length: u64, from: usize) -> io::Result<(File, u32)> {
-    let mut file = nameless_file::create(directory)?;
+    let mut file = tmpfile::create(directory)?;
     let mut checksum = checksum_of();
     let mut left = length;
     while left > 0 {

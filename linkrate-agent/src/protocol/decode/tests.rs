@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use linkrate_terms::interfaces::InterfaceAddress;
 use linkrate_terms::{BitRate, ByteSize, CpuSet, InterfaceKnobs, MessageSize};
 
-use super::super::{Ends, Finished, ListenSpec, MeasureSpec, Strangers, write_message};
+use super::super::{Ends, Finished, ListenSpec, MeasureSpec, UnexpectedPeers, write_message};
 use super::*;
 use crate::protocol::Carries;
 
@@ -225,17 +225,21 @@ fn descriptors_that_cannot_be_are_refused() {
 
 #[test]
 fn what_flows_are_said_to_have_seen_is_bounded() {
-    let answer = |steps, strangers| {
-        let addresses = vec![HERE; strangers];
-        let strangers = Strangers { refused: 9, addresses };
-        let finished = Finished { latency: vec![(1, 1); steps], strangers, ..Finished::default() };
+    let answer = |steps, unexpected_peers| {
+        let addresses = vec![HERE; unexpected_peers];
+        let unexpected_peers = UnexpectedPeers { refused: 9, addresses };
+        let finished = Finished {
+            latency: vec![(1, 1); steps],
+            strangers: unexpected_peers,
+            ..Finished::default()
+        };
         let decoded = decode_reply(&sent(&Reply::Finished(finished)));
         decoded.map(|_| ()).map_err(|error| error.to_string())
     };
-    let (steps, strangers) = (bounds::LATENCIES, bounds::STRANGERS);
-    assert_eq!(answer(steps, strangers), Ok(()));
+    let (steps, unexpected_peers) = (bounds::LATENCIES, bounds::UNEXPECTED_PEERS);
+    assert_eq!(answer(steps, unexpected_peers), Ok(()));
     assert_eq!(answer(steps + 1, 0).unwrap_err(), "latencies is 65537, expected at most 65536");
-    let refused = answer(0, strangers + 1).unwrap_err();
+    let refused = answer(0, unexpected_peers + 1).unwrap_err();
     assert_eq!(refused, "addresses of strangers is 9, expected at most 8");
 }
 

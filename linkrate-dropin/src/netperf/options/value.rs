@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linkrate_interop::netperf::Shape;
 
-use super::{Length, MOST, OptionsError, Question, Test};
+use super::{Length, MAX_QUANTITY, OptionsError, Question, Test};
 
 /// A size with netperf's letters: K, M, G for powers of 1024, k, m, g for those of 1000.
 fn size(text: &str) -> Option<u64> {
@@ -50,7 +50,7 @@ impl Value<'_> {
     }
 
     /// Both halves of `first,second`, of which each may be missing.
-    fn apart(&self) -> [&str; 2] {
+    fn split_pair(&self) -> [&str; 2] {
         self.1.split_once(',').map_or([self.1, ""], |(first, second)| [first, second])
     }
 
@@ -60,8 +60,8 @@ impl Value<'_> {
     }
 
     /// Two sizes, of which one alone is the first.
-    pub(super) fn sizes_apart(&self, most: u32) -> Result<[Option<u32>; 2], OptionsError> {
-        self.sizes_of(self.apart(), most)
+    pub(super) fn split_sizes(&self, most: u32) -> Result<[Option<u32>; 2], OptionsError> {
+        self.sizes_of(self.split_pair(), most)
     }
 
     fn sizes_of(&self, halves: [&str; 2], most: u32) -> Result<[Option<u32>; 2], OptionsError> {
@@ -94,7 +94,7 @@ impl Value<'_> {
 
     /// The host of `-- -H host[/width][,family]`; `None` where there is only a family.
     pub(super) fn data_host(&self) -> Result<Option<String>, OptionsError> {
-        let [address, family] = self.apart();
+        let [address, family] = self.split_pair();
         if !matches!(family, "" | "4" | "inet" | "INET" | "AF_INET" | "0" | "unspec" | "AF_UNSPEC")
         {
             return self
@@ -106,7 +106,7 @@ impl Value<'_> {
 
     /// Calls of this end in an interval; none for 0, as in netperf.
     pub(super) fn interval_burst(&self) -> Result<Option<u32>, OptionsError> {
-        match self.apart() {
+        match self.split_pair() {
             [own, ""] if own.parse::<u32>().is_ok() => Ok(own.parse().ok().filter(|own| *own > 0)),
             _ => self.wrong("a number of calls of this end; the server is not paced"),
         }
@@ -134,7 +134,7 @@ impl Value<'_> {
                 Some(units) if (1..=1 << 31).contains(&units) => Ok(Length::Units(units)),
                 _ => self.wrong("a negative number of bytes or transactions up to 2^31"),
             },
-            None => self.whole(1, MOST, "seconds from 1 to 86400").map(Length::Seconds),
+            None => self.whole(1, MAX_QUANTITY, "seconds from 1 to 86400").map(Length::Seconds),
         }
     }
 

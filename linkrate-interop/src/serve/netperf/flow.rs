@@ -84,7 +84,7 @@ impl Flow {
             match listener.accept() {
                 Ok((accepted, client)) => {
                     // that of a stranger is closed
-                    *stream = self.source.admits(client.ip(), watch.grants()).then_some(accepted);
+                    *stream = self.source.admits(client.ip(), watch.limits()).then_some(accepted);
                     if stream.is_some() {
                         watch.begin();
                     }
@@ -269,7 +269,7 @@ impl Flow {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(failed(error)),
             };
-            let is_admitted = self.source.admits(sender.ip(), watch.grants())
+            let is_admitted = self.source.admits(sender.ip(), watch.limits())
                 && (!multiplies || self.source.is_control(sender.ip()));
             if !is_admitted {
                 stranger = Some(sender.ip().to_canonical());

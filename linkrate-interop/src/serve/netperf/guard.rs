@@ -13,7 +13,7 @@ use super::flow::Ended;
 use super::watch::Watch;
 use crate::payload::guarded;
 
-/// Says whether a test goes on.
+/// Says whether a test continues.
 pub(super) trait Keep {
     /// Whether the timer has not fired yet.
     ///

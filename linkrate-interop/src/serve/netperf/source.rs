@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::super::Grants;
+use super::super::Limits;
 
 /// The addresses that the data of a test may come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +41,10 @@ impl Source {
     }
 
     /// Whether data from `address` is of this test, in the networks that are granted.
-    pub(super) fn admits(&self, address: IpAddr, grants: &Grants) -> bool {
+    pub(super) fn admits(&self, address: IpAddr, limits: &Limits) -> bool {
         let address = address.to_canonical();
         let is_of_client = address == self.control || Some(address) == self.named;
-        (is_of_client || (self.is_open && self.named.is_none())) && grants.admit(address)
+        (is_of_client || (self.is_open && self.named.is_none())) && limits.admit(address)
     }
 }
 
@@ -60,9 +60,9 @@ mod tests {
 
     #[test]
     fn data_comes_from_the_client_or_from_the_address_that_it_has_named() {
-        let everyone = Grants::default();
+        let everyone = Limits::default();
         let network = "192.0.2.0/24".parse().expect("a network");
-        let network = Grants { networks: vec![network], ..Grants::default() };
+        let network = Limits { networks: vec![network], ..Limits::default() };
         for (data, named, from, all, some) in [
             ("192.0.2.9", None, "192.0.2.1", true, true),
             ("192.0.2.9", None, "::ffff:192.0.2.1", true, true),
@@ -77,7 +77,7 @@ mod tests {
         ] {
             let source = source(data, named);
             let from: IpAddr = from.parse().expect("an address");
-            let found = [&everyone, &network].map(|grants| source.admits(from, grants));
+            let found = [&everyone, &network].map(|limits| source.admits(from, limits));
             assert_eq!(found, [all, some], "{data} {named:?} {from}");
         }
     }

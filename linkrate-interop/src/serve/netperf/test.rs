@@ -12,7 +12,7 @@ use linkrate_sys::socket::{
 };
 use linkrate_sys::tcp_info::tcp_info;
 
-use super::super::GLANCE;
+use super::super::POLL_INTERVAL;
 use super::super::interface::InterfaceReport;
 use super::super::report::{Ending, SessionReport, TcpReport};
 use super::super::verdict::{Evidence, verdict};
@@ -23,15 +23,15 @@ use super::watch::{PAD, Watch};
 use super::{BETWEEN, Control, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
 use crate::netperf::{
-    Form, Kind, MOST_CALL, Message, OmniRequest, OmniResponse, OmniResults, Ring, Shape,
+    Form, Kind, MAX_CALL, Message, OmniRequest, OmniResponse, OmniResults, Ring, Shape,
 };
 
 /// Connections that may wait while the server is busy with one.
 const BACKLOG: i32 = 128;
 /// Most octets of a datagram of IPv4.
-const MOST_DATAGRAM: usize = 65_507;
+const MAX_DATAGRAM: usize = 65_507;
 
-/// Serves a test, and returns what there is to tell of it.
+/// Serves a test, and returns what there is to report on it.
 pub(super) fn serve(
     shared: &Shared,
     control: &mut Control,
@@ -110,14 +110,14 @@ fn ways(shape: Shape) -> Option<&'static str> {
 type Refused = (u32, String);
 
 fn grant(shared: &Shared, asked: &OmniRequest) -> Result<(), Refused> {
-    let grants = shared.grants;
+    let limits = shared.limits;
     if asked.udp && !matches!(asked.shape, Shape::Stream | Shape::RequestResponse) {
         let reason = format!("{}, expected UDP_STREAM or UDP_RR", name(asked));
         return Err((refusal::UNSUPPORTED, reason));
     }
     let seconds = asked.test_length.max(0).cast_unsigned();
-    if seconds > grants.seconds {
-        let reason = format!("a test of {seconds} s, expected at most {} s", grants.seconds);
+    if seconds > limits.seconds {
+        let reason = format!("a test of {seconds} s, expected at most {} s", limits.seconds);
         return Err((refusal::NOT_GRANTED, reason));
     }
     let units = u64::from(asked.test_length.min(0).unsigned_abs());
@@ -129,8 +129,8 @@ fn grant(shared: &Shared, asked: &OmniRequest) -> Result<(), Refused> {
             units.saturating_mul(both)
         }
     };
-    if bytes > grants.bytes {
-        let reason = format!("{bytes} bytes, expected at most {}", grants.bytes);
+    if bytes > limits.bytes {
+        let reason = format!("{bytes} bytes, expected at most {}", limits.bytes);
         return Err((refusal::NOT_GRANTED, reason));
     }
     Ok(())
@@ -198,8 +198,8 @@ impl Sockets {
         if let Some(tos) = asked.tos {
             set_type_of_service(&sockets, tos)?;
         }
-        set_receive_timeout(&sockets, GLANCE)?;
-        set_send_timeout(&sockets, Some(GLANCE))?;
+        set_receive_timeout(&sockets, POLL_INTERVAL)?;
+        set_send_timeout(&sockets, Some(POLL_INTERVAL))?;
         Ok(sockets)
     }
 
@@ -217,7 +217,7 @@ fn sizes(socket: impl AsFd) -> (u32, u32) {
     buffers(socket).map_or((0, 0), |(send, receive)| (send as u32, receive as u32))
 }
 
-/// The buffers of both ways, sizes and numbers as a netserver chooses them, up to [`MOST_CALL`] octets each way.
+/// The buffers of both ways, sizes and numbers as a netserver chooses them, up to [`MAX_CALL`] octets each way.
 fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(Ring, Ring)> {
     let ring = |message: u32, call: Option<u32>, width: Option<u32>, buffer: u32| {
         let (call, own) = match (message, call) {
@@ -229,10 +229,10 @@ fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(R
         };
         Ring::of(call as usize, width.unwrap_or(own) as usize)
     };
-    let most = if asked.udp { MOST_DATAGRAM as u32 } else { MOST_CALL };
+    let most = if asked.udp { MAX_DATAGRAM as u32 } else { MAX_CALL };
     Ok((
         ring(asked.response_size, asked.send_size, asked.send_width, send.min(most))?,
-        ring(asked.request_size, asked.receive_size, asked.receive_width, receive.min(MOST_CALL))?,
+        ring(asked.request_size, asked.receive_size, asked.receive_width, receive.min(MAX_CALL))?,
     ))
 }
 
@@ -297,7 +297,7 @@ fn measure(
     report.cpu_percent = cpu_ns as f64 / 1e7 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
     let info = stream.as_ref().and_then(|stream| tcp_info(stream).ok());
     report.tcp = TcpReport::of(info);
-    // what waits in the send buffer at the end has not arrived; kernels before 4.1 do not tell
+    // what waits in the send buffer at the end has not arrived; kernels before 4.1 do not report
     let acknowledged = info.map(|info| info.bytes_acked).filter(|octets| *octets > 0);
     if let Some(octets) = acknowledged.filter(|_| asked.shape == Shape::Maerts && seconds > 0.0) {
         report.bits_per_second = octets.min(tally.sent_bytes) as f64 * 8.0 / seconds;
@@ -373,9 +373,9 @@ mod tests {
         let many = Some(u32::MAX);
         for (asked, most) in [
             // buffers of sockets on a host with large limits
-            (asked.clone(), MOST_CALL),
-            (OmniRequest { send_width: many, receive_width: many, ..asked.clone() }, MOST_CALL),
-            (OmniRequest { request_size: MOST_CALL, response_size: 1, ..asked.clone() }, MOST_CALL),
+            (asked.clone(), MAX_CALL),
+            (OmniRequest { send_width: many, receive_width: many, ..asked.clone() }, MAX_CALL),
+            (OmniRequest { request_size: MAX_CALL, response_size: 1, ..asked.clone() }, MAX_CALL),
             (
                 OmniRequest {
                     send_size: Some(1000),

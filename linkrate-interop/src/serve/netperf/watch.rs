@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use linkrate_sys::socket::set_send_timeout;
 
 use super::super::report::Ending;
-use super::super::{GLANCE, Grants};
+use super::super::{Limits, POLL_INTERVAL};
 use super::Control;
 use super::cpu::Meter;
 use super::guard::Keep;
@@ -48,14 +48,14 @@ impl<'a, 'b> Watch<'a, 'b> {
     ) -> Self {
         let begun = Instant::now();
         let latest = begun + wait;
-        let granted = Duration::from_secs(control.shared.grants.seconds.into()) + PAD;
+        let granted = Duration::from_secs(control.shared.limits.seconds.into()) + PAD;
         Self {
             control,
             begun,
             carries: false,
             timer: timer.map(|timer| latest + timer),
             granted: latest + granted.max(timer.unwrap_or_default()),
-            next: begun + GLANCE,
+            next: begun + POLL_INTERVAL,
             over: timer.map(|timer| latest + timer.saturating_sub(pad)),
             wait,
             meter,
@@ -80,8 +80,8 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 
     /// What the server grants.
-    pub(super) fn grants(&self) -> &'a Grants {
-        self.control.shared.grants
+    pub(super) fn limits(&self) -> &'a Limits {
+        self.control.shared.limits
     }
 
     /// Time since the beginning.
@@ -99,7 +99,7 @@ impl<'a, 'b> Watch<'a, 'b> {
 impl Keep for Watch<'_, '_> {
     /// Whether the test is also within what is granted.
     fn goes_on_with(&mut self, bytes: u64) -> Result<bool, Ending> {
-        let most = self.grants().bytes;
+        let most = self.limits().bytes;
         if bytes > most {
             return Err(Ending::Refused(format!("{bytes} bytes, expected at most {most}")));
         }
@@ -109,7 +109,7 @@ impl Keep for Watch<'_, '_> {
     /// The timer is to end a call that waits, and not the call the timer.
     fn before_sending(&self, socket: &TcpStream) -> io::Result<()> {
         let left = self.timer.map(|timer| timer.saturating_duration_since(Instant::now()));
-        match left.filter(|left| *left < GLANCE) {
+        match left.filter(|left| *left < POLL_INTERVAL) {
             Some(left) => set_send_timeout(socket, Some(left.max(Duration::from_millis(1)))),
             None => Ok(()),
         }
@@ -123,7 +123,7 @@ impl Keep for Watch<'_, '_> {
         if now < self.next {
             return Ok(true);
         }
-        self.next = now + GLANCE;
+        self.next = now + POLL_INTERVAL;
         if self.over.take_if(|over| now >= *over).is_some()
             && let Some(meter) = &mut self.meter
         {

@@ -56,7 +56,7 @@ fn the_cell_tax_of_a_full_line() {
     let testbed = testbed(LinkKind::Atm);
     let run = run(&testbed, 9180, 1, 1.0);
     let [tax] = &of_cell(&spec(9180), &testbed, &[&run, &run])[..] else { panic!("one direction") };
-    assert_eq!(tax.direction, OneWay::Transmit);
+    assert_eq!(tax.direction, FlowDirection::Transmit);
     for (name, expected) in [
         ("payload", 86.38),
         ("TCP/IP headers", 0.49),

@@ -31,7 +31,7 @@ fn knobs(balance: Balance) -> AggregateKnobs {
 }
 
 fn predicted(run: &Measurement) -> RunPrediction {
-    of_run(run, OneWay::Transmit).expect("flows").expect("a hash")
+    of_run(run, FlowDirection::Transmit).expect("flows").expect("a hash")
 }
 
 #[test]
@@ -58,17 +58,17 @@ fn flows_of_one_client_share_its_link() {
 #[test]
 fn where_no_hash_chooses_the_reason_is_given() {
     for balance in [Balance::RoundRobin, Balance::Adaptive, Balance::Cpu] {
-        let reason = of_run(&run(&[0, 1], knobs(balance), false), OneWay::Transmit).unwrap();
+        let reason = of_run(&run(&[0, 1], knobs(balance), false), FlowDirection::Transmit).unwrap();
         assert!(reason.is_err(), "{balance}");
     }
     let by_mac = run(&[0, 1], knobs(Balance::Mac), false);
-    assert_eq!(of_run(&by_mac, OneWay::Receive), None, "no flow in this direction");
+    assert_eq!(of_run(&by_mac, FlowDirection::Receive), None, "no flow in this direction");
     let one_port = AggregateKnobs { aggregate: 1, ..knobs(Balance::Mac) };
-    assert_eq!(of_run(&run(&[0, 1], one_port, false), OneWay::Transmit), None);
+    assert_eq!(of_run(&run(&[0, 1], one_port, false), FlowDirection::Transmit), None);
     // a run of an earlier version
     let mut earlier = by_mac;
     earlier.evidence.flows.clear();
-    assert_eq!(of_run(&earlier, OneWay::Transmit), None);
+    assert_eq!(of_run(&earlier, FlowDirection::Transmit), None);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_cell_has_means_over_its_runs_and_the_limit_of_its_ports() {
     }
     let runs: Vec<&StoredRun> = stored.iter().collect();
     let [cell] = &of_cell(&runs, &study.testbed)[..] else { panic!("one direction") };
-    assert_eq!((cell.direction, cell.balance.as_str()), (OneWay::Transmit, "mac"));
+    assert_eq!((cell.direction, cell.balance.as_str()), (FlowDirection::Transmit, "mac"));
     let flows: Vec<_> = cell.ports.iter().map(|port| port.flows.unwrap()).collect();
     assert_eq!(flows, [5.0, 1.0, 1.0, 1.0]);
     assert_eq!(

@@ -11,7 +11,7 @@ fn run_of(run: Measurement) -> StoredRun {
     fixture::run(0, 0, Some(0), run)
 }
 
-fn only(shares: &Shares) -> WayShares {
+fn only(shares: &Shares) -> DirectionShares {
     assert_eq!(shares.ways.len(), 1);
     shares.ways[0].clone()
 }
@@ -72,8 +72,8 @@ fn each_direction_has_its_own_senders_and_links() {
     let run = both_ways(times(1000, 20, 300, 1), times(500, 400, 50, 9));
     let shares = of_runs([&run], 1.0);
     let [transmit, receive] = &shares.ways[..] else { panic!("{shares:?}") };
-    assert_eq!(transmit.direction, Some(OneWay::Transmit));
-    assert_eq!(receive.direction, Some(OneWay::Receive));
+    assert_eq!(transmit.direction, Some(FlowDirection::Transmit));
+    assert_eq!(receive.direction, Some(FlowDirection::Receive));
     assert_eq!((transmit.link_percent, receive.link_percent), (Some(99.6), Some(88.7)));
     assert_eq!(transmit.rwnd_limited_percent, Some(2.0));
     assert_eq!(receive.rwnd_limited_percent, Some(80.0));

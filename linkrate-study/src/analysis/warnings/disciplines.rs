@@ -10,8 +10,8 @@ use linkrate_terms::discipline::Discipline;
 use crate::analysis::disciplines::{of_clients, of_sut};
 use crate::store::StoredRun;
 
-/// The disciplines of an interface in a run, in words. Handles are not in there: a testbed that is built anew has
-/// others.
+/// The disciplines of an interface in a run, in words. Handles are not in there: a testbed that is built again
+/// has others.
 type Words = BTreeSet<String>;
 
 /// A sentence for each interface whose disciplines differ between the runs of any cell.
@@ -27,7 +27,7 @@ pub fn warnings<'a>(cells: impl Iterator<Item = &'a [&'a StoredRun]>) -> Vec<Str
         let several = of_cell.into_iter().filter(|(_, kinds)| kinds.len() > 1);
         differ.extend(several.map(|(interface, _)| interface));
     }
-    let told = differ.into_iter().filter_map(|interface| {
+    let reported = differ.into_iter().filter_map(|interface| {
         let kinds = runs_with.remove(&interface)?;
         let kinds = kinds.into_iter().map(|(words, runs)| {
             let words: Vec<String> = words.into_iter().collect();
@@ -40,7 +40,7 @@ pub fn warnings<'a>(cells: impl Iterator<Item = &'a [&'a StoredRun]>) -> Vec<Str
             kinds.join("; ")
         ))
     });
-    told.collect()
+    reported.collect()
 }
 
 fn of_run(run: &StoredRun) -> BTreeMap<String, Words> {
@@ -82,23 +82,27 @@ mod tests {
     }
 
     #[test]
-    fn a_discipline_that_was_set_between_two_runs_is_told() {
+    fn a_discipline_that_was_set_between_two_runs_is_reported() {
         let (before, after) = (run("fq_codel", "0:", None), run("tbf", "8001:", Some(5e8)));
-        let told = |cells: &[&[&StoredRun]]| warnings(cells.iter().copied());
+        let reported = |cells: &[&[&StoredRun]]| warnings(cells.iter().copied());
         assert_eq!(
-            told(&[&[&before, &before, &after]]),
+            reported(&[&[&before, &before, &after]]),
             [
                 "The queue disciplines of eth0 were not the same in all runs of a cell: fq_codel at root in 2 \
                  runs; tbf at root, 500.0 Mb/s in 1 run. Results of such a cell mix both settings."
             ]
         );
         // a factor may set one
-        assert_eq!(told(&[&[&before, &before], &[&after]]), [""; 0]);
+        assert_eq!(reported(&[&[&before, &before], &[&after]]), [""; 0]);
         // another lab, and a run without figures
         let again = run("tbf", "8002:", Some(5e8));
         let mut failed = fixture::run(0, 0, Some(0), fixture::stream(1e9, 0.5));
         failed.outcome = Outcome::Failed(fixture::failed("it did"));
-        assert_eq!(told(&[&[&after, &again, &failed]]), [""; 0]);
-        assert_eq!(told(&[&[&after, &run("tbf", "8001:", Some(6e8))]]).len(), 1, "another rate");
+        assert_eq!(reported(&[&[&after, &again, &failed]]), [""; 0]);
+        assert_eq!(
+            reported(&[&[&after, &run("tbf", "8001:", Some(6e8))]]).len(),
+            1,
+            "another rate"
+        );
     }
 }

@@ -3,14 +3,15 @@
 use linkrate_terms::measurement::CpuUse;
 use linkrate_terms::{Measurement, Task};
 
-use crate::belief::programs;
 use crate::store::StoredRun;
+use crate::validity::programs;
 
 /// Share of a role's CPUs, in per cent, from which other programs are named.
 pub const OTHERS_PERCENT: f64 = 1.0;
 
-/// Part of the own CPU time of the system under test, in per cent, from which a cost is called unsure.
-pub const UNSURE_PERCENT: f64 = 1.0;
+/// Part of the own CPU time of the system under test, in per cent, from which a cost is called
+/// uncertain.
+pub const UNCERTAINTY_PERCENT: f64 = 1.0;
 
 /// Other programs that used too little to refuse a run for, and a wall clock that went back.
 pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<String> {
@@ -38,7 +39,7 @@ pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<St
             ));
         }
     }
-    found.extend(unsure_cost(runs.clone()));
+    found.extend(uncertain_cost(runs.clone()));
     // the caller may give them in any order
     let mut in_order: Vec<_> = runs.collect();
     in_order.sort_by_key(|run| run.sequence);
@@ -59,13 +60,13 @@ pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<St
 
 /// Time of other programs that CPU time and service demand contain, or not. What is small beside the
 /// CPUs may be large beside the busy time.
-fn unsure_cost<'a>(runs: impl Iterator<Item = &'a StoredRun>) -> Option<String> {
-    let unsure = runs.filter(|run| run.spec.task != Task::Idle).filter_map(|run| {
+fn uncertain_cost<'a>(runs: impl Iterator<Item = &'a StoredRun>) -> Option<String> {
+    let uncertainty = runs.filter(|run| run.spec.task != Task::Idle).filter_map(|run| {
         let cpu = &run.measurement()?.sut_cpu;
-        let percent = cpu.unsure_percent();
-        (percent >= UNSURE_PERCENT && percent.is_finite()).then_some((run, cpu, percent))
+        let percent = cpu.uncertainty_percent();
+        (percent >= UNCERTAINTY_PERCENT && percent.is_finite()).then_some((run, cpu, percent))
     });
-    let (run, cpu, percent) = unsure.max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let (run, cpu, percent) = uncertainty.max_by(|a, b| a.2.total_cmp(&b.2))?;
     Some(format!(
         "Other programs may have used CPU time of the system under test, or run elsewhere: CPU use \
          and service demand may be up to {percent:.1} % too high in run {}: {}.",
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_is_unsure_by_its_own_size() {
+    fn a_cost_is_uncertain_by_its_own_size() {
         // 0.5 % of the CPUs, of which the traffic used 10 %
         let mut cheap = fixture::stream(9.4e8, 0.1);
         let other = |bound_ns| OtherProgram {

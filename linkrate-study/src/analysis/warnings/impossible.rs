@@ -3,17 +3,17 @@
 use linkrate_terms::{Measurement, TestbedSpec};
 
 use crate::analysis::limit;
-use crate::belief::limits;
 use crate::store::StoredRun;
 use crate::study::Cell;
-use crate::verdict::OneWay;
+use crate::validity::limits;
+use crate::verdict::FlowDirection;
 use linkrate_stats::interval::of_mean;
 
 /// Runs that are named one by one.
 const NAMED: usize = 3;
 
 /// Runs from which the mean of a cell is judged.
-const FEWEST: usize = 5;
+const MIN_RUNS: usize = 5;
 
 /// Payload on the wrong side of an edge, in per cent of that of the window, from which a warning names it.
 const MISPLACED_PERCENT: f64 = 0.1;
@@ -55,7 +55,7 @@ pub fn warnings(
         let percent = |(_, run)| limits::percent(testbed, &cell.spec, run, direction);
         let percents: Vec<f64> = good().filter_map(percent).collect();
         let mean = of_mean(&percents, confidence)?;
-        let low = mean.low.filter(|low| percents.len() >= FEWEST && *low > 100.0)?;
+        let low = mean.low.filter(|low| percents.len() >= MIN_RUNS && *low > 100.0)?;
         Some(format!(
             "{name}: {} is {:.3} % ({low:.3} to {:.3}) of what its links can carry, which is an \
                  error of the instrument.",
@@ -106,13 +106,15 @@ fn first_of(all: &[String]) -> String {
 /// the wrong side of the edge.
 fn repaired(name: &str, cell: &Cell, runs: &[(u32, &Measurement)]) -> Option<String> {
     let of = |(block, run): &(u32, &Measurement)| {
-        let percents = [OneWay::Transmit, OneWay::Receive].into_iter().filter_map(|way| {
-            let (bytes, _) = limit::moved(run, way).filter(|(bytes, _)| *bytes > 0)?;
-            let percent = limits::gaps(&cell.spec, run, Some(way)) as f64 * 100.0 / bytes as f64;
-            let block = block + 1;
-            (percent.abs() > MISPLACED_PERCENT)
-                .then(|| format!("{} in block {block} {percent:+.2} %", way.word()))
-        });
+        let percents =
+            [FlowDirection::Transmit, FlowDirection::Receive].into_iter().filter_map(|way| {
+                let (bytes, _) = limit::moved(run, way).filter(|(bytes, _)| *bytes > 0)?;
+                let percent =
+                    limits::gaps(&cell.spec, run, Some(way)) as f64 * 100.0 / bytes as f64;
+                let block = block + 1;
+                (percent.abs() > MISPLACED_PERCENT)
+                    .then(|| format!("{} in block {block} {percent:+.2} %", way.word()))
+            });
         percents.collect::<Vec<_>>()
     };
     let misplaced: Vec<String> = runs.iter().flat_map(of).collect();

@@ -1,16 +1,16 @@
-//! Warnings of runs far from the others of their cell, and of drift and wandering over a study. These runs
-//! stay in every figure.
+//! Warnings of runs far from the others of their cell, and of drift and autocorrelation over a study.
+//! These runs stay in every figure.
 
 use std::collections::BTreeMap;
 
 use linkrate_terms::BitRate;
 
 use crate::analysis::measures::RunsByCell;
-use crate::names;
+use crate::labels;
 use crate::quantity::Measure;
 use crate::study::Study;
+use linkrate_stats::autocorrelation;
 use linkrate_stats::trend::{self, median};
-use linkrate_stats::wander;
 
 /// Distance from the median of its cell from which a run is named, in robust standard deviations (1.4826 times
 /// the median absolute deviation; Iglewicz and Hoaglin 1993). Among normal runs of four cells or
@@ -18,12 +18,13 @@ use linkrate_stats::wander;
 pub const FAR: f64 = 6.0;
 
 /// Fewest good runs of a cell for the comparison of one with the others.
-pub const FEWEST_RUNS: usize = 5;
+pub const MIN_RUNS: usize = 5;
 
 /// Makes the median absolute deviation of normal values their standard deviation.
 const NORMAL: f64 = 1.4826;
 
-/// A warning is given if a drift or a wandering as strong has at most this probability by chance.
+/// A warning is given if a drift or an autocorrelation as strong has at most this probability by
+/// chance.
 pub const DRIFT_CHANCE: f64 = 0.01;
 
 /// A cell's figures by block, and how far each is from the cell's median.
@@ -77,7 +78,7 @@ fn cell_runs(
     let mut deviations: Vec<f64> = values.values().map(|value| distance(*value, middle)).collect();
     // the middle run has no deviation from itself: with few runs that makes the median too small
     let spread = NORMAL * median(&mut deviations)? * (n / (n - 1.0).max(1.0)).sqrt();
-    let name = names::cell(&study.cells[index].levels);
+    let name = labels::cell(&study.cells[index].levels);
     Some(CellRuns { name, values, middle, spread })
 }
 
@@ -95,7 +96,7 @@ fn far(
     measure: Measure,
     transactional: bool,
 ) -> Option<String> {
-    if cell.values.len() < FEWEST_RUNS {
+    if cell.values.len() < MIN_RUNS {
         return None;
     }
     let is_far = |value: f64| {
@@ -138,7 +139,7 @@ fn two_groups(
     transactional: bool,
 ) -> Option<String> {
     let mut values: Vec<f64> = cell.values.values().copied().filter(|value| *value > 0.0).collect();
-    if values.len() < FEWEST_RUNS {
+    if values.len() < MIN_RUNS {
         return None;
     }
     values.sort_by(f64::total_cmp);
@@ -199,7 +200,7 @@ fn drift(medians: &[f64], precision: f64, measure: Measure) -> Option<String> {
 
 /// Whether all cells together are more like they were in the block before than by chance.
 fn wandering(medians: &[f64], measure: Measure) -> Option<String> {
-    let wander = wander::of(medians).filter(|wander| wander.chance <= DRIFT_CHANCE)?;
+    let wander = autocorrelation::of(medians).filter(|wander| wander.chance <= DRIFT_CHANCE)?;
     Some(format!(
         "{} wandered from block to block: each of the {} blocks is more like the one before it than by \
          chance ({:.2} %). The intervals of the cells assume independent blocks and should be about \
@@ -288,13 +289,16 @@ mod tests {
     }
 
     #[test]
-    fn runs_in_two_groups_are_told_with_both() {
+    fn runs_in_two_groups_are_reported_with_both() {
         let stored =
             ladder(8, 9, |block, cell| if cell == 1 && block % 2 == 0 { 0.75 } else { 1.0 });
         let warnings = analyse(&stored).warnings;
-        let told = warnings.iter().find(|text| text.contains("throughput is in two groups"));
-        let told = told.unwrap_or_else(|| panic!("{warnings:?}"));
-        assert!(told.starts_with("software GSO: ") && told.contains("(4 runs) and "), "{told}");
+        let reported = warnings.iter().find(|text| text.contains("throughput is in two groups"));
+        let reported = reported.unwrap_or_else(|| panic!("{warnings:?}"));
+        assert!(
+            reported.starts_with("software GSO: ") && reported.contains("(4 runs) and "),
+            "{reported}"
+        );
     }
 
     #[test]
@@ -306,12 +310,12 @@ mod tests {
 
     #[test]
     fn rarely_warns_of_scatter_alone() {
-        let told = (0..300).filter(|seed| {
+        let reported = (0..300).filter(|seed| {
             let stored = ladder(5 + (*seed as u32) % 8, 100 + seed, |_, _| 1.0);
             !analyse(&stored).warnings.is_empty()
         });
-        let told = told.count();
-        assert!(told <= 9, "{told} of 300");
+        let reported = reported.count();
+        assert!(reported <= 9, "{reported} of 300");
     }
 
     #[test]
@@ -340,9 +344,10 @@ mod tests {
     fn warns_of_a_drift() {
         let slowing = ladder(8, 4, |block, _| 1.0 - 0.02 * f64::from(block));
         let results = analyse(&slowing);
-        let told = |what: &str| results.warnings.iter().any(|warning| warning.starts_with(what));
-        assert!(told("Throughput fell by 14."), "{:?}", results.warnings);
-        assert!(told("Service demand rose by 1"), "{:?}", results.warnings);
+        let reported =
+            |what: &str| results.warnings.iter().any(|warning| warning.starts_with(what));
+        assert!(reported("Throughput fell by 14."), "{:?}", results.warnings);
+        assert!(reported("Service demand rose by 1"), "{:?}", results.warnings);
         assert_eq!(results.warnings.len(), 2);
     }
 }

@@ -103,13 +103,13 @@ fn load_is_that_of_a_mix_with_transactions() {
     let refused = |from: &str, to: &str| errors(&LOAD.replace(from, to)).join("\n");
     assert!(refused("share = 3", "share = 4").contains("make it a multiple of 5"));
     let streams = "kind = \"request-response\"\nrequest-rate = 500\n";
-    let told = refused(streams, "message = \"1 KiB\"\n");
-    assert!(told.contains("no workload of the mix has any"), "{told}");
+    let reported = refused(streams, "message = \"1 KiB\"\n");
+    assert!(reported.contains("no workload of the mix has any"), "{reported}");
     let mix = &LOAD[LOAD.find("[[mix]]").unwrap()..];
-    let told = refused(mix, "");
+    let reported = refused(mix, "");
     assert!(
-        told.contains("load idle leaves out the streams of a mix, and there is none"),
-        "{told}"
+        reported.contains("load idle leaves out the streams of a mix, and there is none"),
+        "{reported}"
     );
 }
 

@@ -97,7 +97,7 @@ fn measured(lost: u32, after: u32) -> StoredStudy {
 }
 
 #[test]
-fn turns_of_all_nodes_go_on_without_one_that_is_lost() {
+fn turns_of_all_nodes_continue_without_one_that_is_lost() {
     let stored = measured(2, 0);
     assert_eq!(stored.runs.len(), 4 * BLOCKS as usize);
     let (good, bad): (Vec<_>, Vec<_>) = stored.runs.iter().partition(|run| run.is_good());
@@ -114,7 +114,7 @@ fn turns_of_all_nodes_go_on_without_one_that_is_lost() {
         let pair = pairs.find(|pair| (pair.sender, pair.receiver) == (sender, receiver));
         pair.and_then(|pair| pair.rate).map(|rate| rate.mean.round())
     };
-    // bit/s of 400 octets a second: clients are told apart without the one that is absent
+    // bit/s of 400 octets a second: clients are distinguished without the one that is absent
     assert_eq!((rate(3, 0), rate(3, 1), rate(0, 1)), (Some(3200.0), Some(3200.0), Some(800.0)));
     assert_eq!((rate(2, 0), rate(0, 2)), (None, None));
 }
@@ -128,11 +128,11 @@ fn the_run_in_flight_fails_and_no_figure_is_made_of_both_kinds_of_turns() {
     let fleet = results.fleet.unwrap();
     let runs: u32 = fleet.cells[0].hubs.iter().map(|hub| hub.runs).sum();
     assert_eq!(runs, 6, "{:?}", fleet.cells[0].hubs);
-    assert!(fleet.failures.iter().any(|told| told.starts_with("n3 was absent from ")));
+    assert!(fleet.failures.iter().any(|reported| reported.starts_with("n3 was absent from ")));
 }
 
 #[test]
-fn a_store_that_goes_on_has_the_format_of_runs_without_a_node() {
+fn a_store_that_continues_has_the_format_of_runs_without_a_node() {
     let text = "title = \"t\"\n[fleet]\nat-once = 1\n[factors]\nmessage = [\"64 KiB\"]\n";
     let study = study_of(4, Pattern::Incast, text);
     let mut plan = StoredPlan::new(study, Facts::default(), 0);

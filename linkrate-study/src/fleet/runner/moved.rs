@@ -1,4 +1,4 @@
-//! Tests of a study that goes on with other nodes.
+//! Tests of a study that continues with other nodes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -156,7 +156,7 @@ fn runs(cell: &results::FleetCell, sender: u32, receiver: u32) -> Option<u32> {
 }
 
 #[test]
-fn a_study_goes_on_with_another_node_which_has_figures_of_its_own() {
+fn a_study_continues_with_another_node_which_has_figures_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let stored = measured(&directory.path().join("a"), Pattern::AllPairs, "late", "late");
     assert_eq!((stored.plan.format, stored.runs.len()), (4, 12 * 2 * BLOCKS as usize));
@@ -188,8 +188,9 @@ fn comparisons_take_the_pairs_that_were_there_all_the_time() {
     assert_eq!(row.baseline.unwrap().runs, 2 * BLOCKS, "{row:?}");
     let ratio = row.ratio.unwrap().mean;
     assert!((ratio - 1.0).abs() < 0.01, "a slow node that came later is in no figure: {ratio}");
-    let told = compared.warnings.iter().filter(|told| told.contains("went on with other nodes"));
-    assert_eq!(told.count(), 2, "{:?}", compared.warnings);
+    let reported =
+        compared.warnings.iter().filter(|reported| reported.contains("went on with other nodes"));
+    assert_eq!(reported.count(), 2, "{:?}", compared.warnings);
 }
 
 #[test]

@@ -74,8 +74,8 @@ impl Fit {
         Effects { senders: of(&self.senders), receivers: of(&self.receivers) }
     }
 
-    /// How far a pair is from what its nodes explain in a fit without this pair; `None` where nothing else tells
-    /// of one of its nodes.
+    /// How far a pair is from what its nodes explain in a fit without this pair; `None` where nothing else
+    /// reports on one of its nodes.
     pub(super) fn residual(&self, effects: &Effects, nodes: (u32, u32), log: f64) -> Option<f64> {
         let explained = effects.senders.get(&nodes.0)? + effects.receivers.get(&nodes.1)?;
         let residual = log - explained;
@@ -85,7 +85,7 @@ impl Fit {
         let (s, r) = (self.senders.get(&nodes.0)?, self.receivers.get(&nodes.1)?);
         let at = |row: &usize, column: &usize| self.inverse[row * self.size + column];
         let leverage = at(s, s) + 2.0 * at(s, r) + at(r, r);
-        // a pair that alone tells of a node is always explained
+        // a pair that alone reports on a node is always explained
         (1.0 - leverage > 1e-6).then(|| residual / (1.0 - leverage))
     }
 }

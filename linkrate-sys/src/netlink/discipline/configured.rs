@@ -64,7 +64,7 @@ impl Disciplines {
         self.0.is_empty()
     }
 
-    /// The first that cannot be restored exactly, in words for a person.
+    /// The first that cannot be restored exactly, in words for a user.
     pub fn inexact(&self) -> Option<String> {
         self.0.iter().find_map(|message| {
             let kind = kind(message);
@@ -142,7 +142,7 @@ impl RouteSocket {
         Ok(())
     }
 
-    /// What the kernel tells of the traffic control of an interface: a dump of this kind.
+    /// What the kernel reports on the traffic control of an interface: a dump of this kind.
     pub(in crate::netlink) fn traffic_control(
         &mut self,
         name: &str,
@@ -169,14 +169,14 @@ fn kind(message: &Raw) -> String {
 }
 
 /// The discipline as a request, without counters, and without the index, which may change.
-fn restorable(told: &Raw) -> Raw {
+fn restorable(reported: &Raw) -> Raw {
     let mut header = [0; HEADER];
     for at in [HANDLE, PARENT] {
-        header[at..at + 4].copy_from_slice(&told.word(at).unwrap_or(0).to_ne_bytes());
+        header[at..at + 4].copy_from_slice(&reported.word(at).unwrap_or(0).to_ne_bytes());
     }
     let mut message = Raw::new(libc::RTM_NEWQDISC, header);
     let kept = [TCA_KIND, TCA_OPTIONS, TCA_STAB, TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK];
-    for (kind, value) in told.attributes(HEADER).filter(|(kind, _)| kept.contains(kind)) {
+    for (kind, value) in reported.attributes(HEADER).filter(|(kind, _)| kept.contains(kind)) {
         message.push(kind, value);
     }
     message
@@ -186,7 +186,7 @@ fn restorable(told: &Raw) -> Raw {
 mod tests {
     use super::*;
 
-    fn told(kind: &str, handle: u32, parent: u32) -> Raw {
+    fn reported(kind: &str, handle: u32, parent: u32) -> Raw {
         let words = [0, 7, handle, parent, 2];
         let header: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
         let mut message = Raw::new(libc::RTM_NEWQDISC, header);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn disciplines_survive_a_file_without_index_and_counters() {
-        let kept = restorable(&told("pfifo", 0x7_0000, ROOT));
+        let kept = restorable(&reported("pfifo", 0x7_0000, ROOT));
         assert_eq!((kept.word(INDEX), kept.attributes(HEADER).count()), (Some(0), 2));
         let all = Disciplines(vec![kept]);
         assert_eq!(Disciplines::of_messages(&all.to_messages()).unwrap(), all);
@@ -209,13 +209,13 @@ mod tests {
     #[test]
     fn what_cannot_be_made_again_is_named() {
         let inexact = |message: Raw| Disciplines(vec![message]).inexact();
-        assert_eq!(inexact(told("pfifo", 0x8001_0000, ROOT)), None);
-        assert_eq!(inexact(told("clsact", 0xffff_0000, INGRESS)), None);
-        let htb = inexact(told("htb", 0x1_0000, ROOT));
+        assert_eq!(inexact(reported("pfifo", 0x8001_0000, ROOT)), None);
+        assert_eq!(inexact(reported("clsact", 0xffff_0000, INGRESS)), None);
+        let htb = inexact(reported("htb", 0x1_0000, ROOT));
         assert_eq!(htb.as_deref(), Some("the queueing discipline htb 1:"));
-        let inner = inexact(told("pfifo", 0x14_0000, 0x1_0014)).unwrap();
+        let inner = inexact(reported("pfifo", 0x14_0000, 0x1_0014)).unwrap();
         assert_eq!(inner, "a queueing discipline in another, pfifo 14:");
-        let mut shared = told("clsact", 0xffff_0000, INGRESS);
+        let mut shared = reported("clsact", 0xffff_0000, INGRESS);
         shared.push(TCA_INGRESS_BLOCK, &1u32.to_ne_bytes());
         assert!(inexact(shared).unwrap().contains("shared block"));
     }

@@ -81,7 +81,7 @@ fn discipline(interface: &str, message: &Raw, at_ns: u64) -> Discipline {
         INGRESS => "ingress".to_owned(),
         class => format!("{:x}:{:x}", class >> 16, class & 0xffff),
     };
-    let mut told = Discipline {
+    let mut reported = Discipline {
         interface: interface.to_owned(),
         handle: format!("{handle:x}:"),
         parent,
@@ -90,9 +90,9 @@ fn discipline(interface: &str, message: &Raw, at_ns: u64) -> Discipline {
         counts: counts(message, at_ns),
         ..Discipline::default()
     };
-    limits(&kind, options, &mut told);
-    told.kind = kind;
-    told
+    limits(&kind, options, &mut reported);
+    reported.kind = kind;
+    reported
 }
 
 /// The counters; zero where the kernel tells none.
@@ -193,7 +193,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    fn told(kind: &str, parent: u32, options: &[u8]) -> Raw {
+    fn reported(kind: &str, parent: u32, options: &[u8]) -> Raw {
         let mut message = Raw::new(libc::RTM_NEWQDISC, words(&[0, 7, 0x8001_0000, parent, 2]));
         message.push(TCA_KIND, format!("{kind}\0").as_bytes());
         message.push(TCA_OPTIONS, options);
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_tbf_has_rate_limit_burst_and_counters() {
         let options = nest(&[(TCA_TBF_PARMS, tbf(62_500_000))]);
-        let tbf = discipline("eth0", &told("tbf", ROOT, &options), 9);
+        let tbf = discipline("eth0", &reported("tbf", ROOT, &options), 9);
         assert_eq!(tbf.to_string(), "tbf 8001: at root, 500.0 Mb/s");
         // 15,625 ticks of 64 ns are 1 ms
         assert_eq!((tbf.limit_bytes, tbf.burst_bytes), (Some(100_000), Some(62_500)));
@@ -234,15 +234,15 @@ mod tests {
     fn a_rate_of_more_than_32_bits_has_an_attribute_of_its_own() {
         let rate = 12_500_000_000_u64.to_ne_bytes().to_vec();
         let options = nest(&[(TCA_TBF_PARMS, tbf(u32::MAX)), (TCA_TBF_RATE64, rate.clone())]);
-        let found = discipline("eth0", &told("tbf", 0x1_0010, &options), 0);
+        let found = discipline("eth0", &reported("tbf", 0x1_0010, &options), 0);
         assert_eq!((found.rate, found.parent.as_str()), (Some(BitRate(1e11)), "1:10"));
         let mut options = words(&[0, 1000, 0, 0, 0, 0]);
         options.extend(nest(&[(TCA_NETEM_RATE, words(&[125_000_000, 0, 0, 0]))]));
-        let netem = discipline("eth0", &told("netem", ROOT, &options), 0);
+        let netem = discipline("eth0", &reported("netem", ROOT, &options), 0);
         assert_eq!((netem.rate, netem.limit_packets), (Some(BitRate(1e9)), Some(1000)));
         let cake = nest(&[(TCA_CAKE_BASE_RATE64, vec![0; 8])]);
-        assert_eq!(discipline("eth0", &told("cake", ROOT, &cake), 0).rate, None, "unlimited");
-        let fifo = |kind| discipline("eth0", &told(kind, ROOT, &words(&[30])), 0);
+        assert_eq!(discipline("eth0", &reported("cake", ROOT, &cake), 0).rate, None, "unlimited");
+        let fifo = |kind| discipline("eth0", &reported(kind, ROOT, &words(&[30])), 0);
         assert_eq!(fifo("pfifo").limit_packets, Some(30));
         assert_eq!(fifo("bfifo").limit_bytes, Some(30));
     }
@@ -252,7 +252,7 @@ mod tests {
         let with = |default, packets| {
             let global = words(&[3, 10, default, 0, packets]);
             let options = nest(&[(TCA_HTB_INIT, global), (5, words(&[1000]))]);
-            discipline("eth0", &told(HTB, ROOT, &options), 0)
+            discipline("eth0", &reported(HTB, ROOT, &options), 0)
         };
         assert!(with(1, 5).is_same(&with(1, 6)));
         assert!(!with(1, 5).is_same(&with(2, 5)));
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_class_that_changes_changes_its_discipline() {
-        let root = discipline("eth0", &told(HTB, ROOT, &[]), 0);
+        let root = discipline("eth0", &reported(HTB, ROOT, &[]), 0);
         let class = |handle: u32, rate: u32| {
             let mut message = Raw::new(libc::RTM_NEWTCLASS, words(&[0, 7, handle, 0x8001_0000, 0]));
             message.push(TCA_KIND, b"htb\0");

@@ -42,7 +42,7 @@ pub struct BalanceError {
 }
 
 /// Of a word that was refused, the characters that an error shows.
-const LONGEST_GIVEN: usize = 40;
+const MAX_GIVEN: usize = 40;
 
 impl Balance {
     /// All of them, in the order of [`WORDS`](Self::WORDS).
@@ -64,7 +64,7 @@ impl FromStr for Balance {
     type Err = BalanceError;
 
     fn from_str(given: &str) -> Result<Self, BalanceError> {
-        let error = || BalanceError { given: short_line(given, LONGEST_GIVEN).into_owned() };
+        let error = || BalanceError { given: short_line(given, MAX_GIVEN).into_owned() };
         Self::ALL.into_iter().find(|balance| balance.name() == given).ok_or_else(error)
     }
 }

@@ -1,4 +1,4 @@
-//! A host, an adapter and a far end in namespaces of their own, and a wire that steers, holds and loses
+//! A host, an adapter and a peer in namespaces of their own, and a wire that steers, holds and loses
 //! frames: the part of a device that moves need.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
@@ -17,7 +17,7 @@ use linkrate_sys::socket;
 use linkrate_sys::tap::{self, Offloads, Tap, VNET_HEADER_BYTES};
 use linkrate_toe::engine::{Asked, Status};
 use linkrate_toe::linux::Linux;
-use linkrate_toe::program::{Parking, Shelf, lower};
+use linkrate_toe::program::{ParkedSocket, Parking, offload};
 use linkrate_toe::{Connection, Engine, round_trip};
 
 use super::common::leave_network;
@@ -60,11 +60,11 @@ fn apart<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) -> T {
 /// What the wire does with the frames of the connection.
 #[derive(Debug, Default)]
 struct Rules {
-    /// The far end's frames wait.
+    /// The peer's frames wait.
     holds: bool,
     /// They go to the adapter instead of the host.
     to_adapter: bool,
-    /// The far end has reset the connection, which is to return: the host's TCP takes the segment.
+    /// The peer has reset the connection, which is to return: the host's TCP takes the segment.
     asks: bool,
     /// It cannot return.
     stuck: bool,
@@ -111,7 +111,7 @@ fn tcp_flags(frame: &[u8]) -> Option<u8> {
 }
 
 fn forward(taps: &Taps, rules: &Mutex<Rules>, ends: &AtomicBool) {
-    let mut buffer = vec![0; tap::LARGEST_READ];
+    let mut buffer = vec![0; tap::MAX_READ];
     while !ends.load(Ordering::Relaxed) {
         let mut any = false;
         while let Ok(length) = tap::read(&taps.host, &mut buffer) {
@@ -162,7 +162,7 @@ fn forward(taps: &Taps, rules: &Mutex<Rules>, ends: &AtomicBool) {
     }
 }
 
-/// A thread of the program, or of the far end.
+/// A thread of the program, or of the peer.
 #[derive(Debug)]
 pub struct Talker {
     pub parking: Arc<Parking>,
@@ -200,7 +200,7 @@ fn sender(socket: Arc<OwnedFd>, stops: Arc<AtomicBool>) -> Talker {
             parking.pass();
             std::thread::sleep(Duration::from_micros(800));
         }
-        linkrate_sys::handing_over::end_sending(&socket);
+        linkrate_sys::socket_swap::end_sending(&socket);
     })
 }
 
@@ -228,7 +228,7 @@ pub struct Testbed {
     near: Arc<OwnedFd>,
     far: Arc<OwnedFd>,
     engine: Engine,
-    shelf: Option<Shelf>,
+    parked_socket: Option<ParkedSocket>,
     ends: Arc<AtomicBool>,
     wire: Option<JoinHandle<()>>,
     taps: Arc<Taps>,
@@ -264,7 +264,7 @@ impl Testbed {
             near: Arc::new(near.into()),
             far: Arc::new(far.into()),
             engine,
-            shelf: None,
+            parked_socket: None,
             ends,
             wire: Some(wire),
             taps,
@@ -297,38 +297,38 @@ impl Testbed {
 
     fn down(&mut self) {
         self.hold();
-        let lowered = lower(self.near.as_fd()).expect("lowered");
-        let lowered = lowered.swap(self.near.as_fd()).expect("swapped");
+        let offloaded = offload(self.near.as_fd()).expect("lowered");
+        let offloaded = offloaded.swap(self.near.as_fd()).expect("swapped");
         // what the host had sent is on the wire
         std::thread::sleep(Duration::from_micros(300));
-        let connection = lowered.connection;
+        let connection = offloaded.connection;
         assert_eq!(Connection::decode(&connection.encode()).as_ref(), Ok(&connection));
-        self.engine.import(1, lowered.adapter, connection).expect("imported");
+        self.engine.import(1, offloaded.adapter, connection).expect("imported");
         self.release(true);
-        self.shelf = Some(lowered.shelf);
+        self.parked_socket = Some(offloaded.parked_socket);
     }
 
     fn up(&mut self) {
         self.hold();
         let connection = self.engine.export(1).expect("exported");
         std::thread::sleep(Duration::from_micros(300));
-        let shelf = self.shelf.take().expect("a shelf");
-        shelf.raise(self.near.as_fd(), connection).expect("raised");
+        let parked_socket = self.parked_socket.take().expect("a shelf");
+        parked_socket.reclaim(self.near.as_fd(), connection).expect("raised");
         self.release(false);
     }
 
-    /// The program's socket, and that of the far end.
+    /// The program's socket, and that of the peer.
     pub fn sockets(&self) -> (Arc<OwnedFd>, Arc<OwnedFd>) {
         (Arc::clone(&self.near), Arc::clone(&self.far))
     }
 
     /// Moves the connection to the adapter, while the program is in no call.
-    pub fn lower(&mut self) {
+    pub fn offload(&mut self) {
         self.down();
     }
 
     /// Moves the connection back to the host, while the program is in no call.
-    pub fn raise(&mut self) {
+    pub fn reclaim(&mut self) {
         self.up();
     }
 
@@ -342,7 +342,7 @@ impl Testbed {
         self.engine.look(asked).expect("the engine runs")
     }
 
-    /// Brings a connection back that the far end has reset, and says whether there was one. The threads of
+    /// Brings a connection back that the peer has reset, and says whether there was one. The threads of
     /// the program stand still.
     pub fn tend(&mut self) -> bool {
         if !std::mem::take(&mut self.rules.lock().unwrap().asks) {
@@ -350,8 +350,8 @@ impl Testbed {
         }
         match self.engine.export(1) {
             Ok(connection) => {
-                let shelf = self.shelf.take().expect("a shelf");
-                shelf.raise(self.near.as_fd(), connection).expect("raised");
+                let parked_socket = self.parked_socket.take().expect("a shelf");
+                parked_socket.reclaim(self.near.as_fd(), connection).expect("raised");
                 self.release(false);
             }
             Err(_) => {
@@ -393,7 +393,7 @@ impl Testbed {
                 }
                 all.push(began.elapsed());
                 longest = longest.max(began.elapsed());
-                // both directions go on
+                // both directions continue
                 let deadline = Instant::now() + Duration::from_secs(20);
                 let moved = |end: usize| {
                     receivers[end].bytes.load(Ordering::Relaxed) > before[end] + 65_536

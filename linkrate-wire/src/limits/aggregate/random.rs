@@ -12,8 +12,8 @@ use crate::frame::MacAddress;
 pub const SAMPLED_FLOWS: usize = 4096;
 
 /// Samples, if the flows are few. Fewer are drawn where that many would take seconds.
-const MOST_SAMPLES: usize = 2000;
-const FEWEST_SAMPLES: usize = 100;
+const MAX_SAMPLES: usize = 2000;
+const MIN_SAMPLES: usize = 100;
 /// About how many frames are put through balancers for all samples.
 const FRAMES: usize = 4_000_000;
 /// What random flows get: equally probable entries, independent of each other.
@@ -120,7 +120,7 @@ fn busy_ports(flows: usize, boxes: usize, ports: usize) -> Distribution {
 /// The share of the slowest flow in samples, in which copies of `fresh` place the flows.
 fn sampled(fresh: &Balancer, flows: usize, boxes: usize, seed: u64) -> (Distribution, usize) {
     let rounds = super::rounds(fresh) as usize;
-    let samples = (FRAMES / (flows * rounds)).clamp(FEWEST_SAMPLES, MOST_SAMPLES);
+    let samples = (FRAMES / (flows * rounds)).clamp(MIN_SAMPLES, MAX_SAMPLES);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let heads: Vec<Vec<u8>> = (0..=u8::MAX).map(head).collect();
     let mut slowest: Vec<f64> = (0..samples)
@@ -221,7 +221,7 @@ mod tests {
     fn the_largest_case_takes_no_longer_than_others() {
         let largest = Aggregate { ports: 64, balance: Balance::Adaptive, queues: 1 };
         let random = largest.random(SAMPLED_FLOWS, 1).expect("flows");
-        assert_eq!((random.busy.p5, random.samples), (64.0, Some(FEWEST_SAMPLES)));
+        assert_eq!((random.busy.p5, random.samples), (64.0, Some(MIN_SAMPLES)));
         let error = largest.random(SAMPLED_FLOWS + 1, 1).expect_err("refused").to_string();
         assert_eq!(error, "4097 flows, expected 1 to 4096");
         let error = Aggregate { queues: 0, ..largest }.random(1, 1).expect_err("refused");

@@ -1,23 +1,23 @@
-//! What flows over the ports of an aggregate get, if their far ends have links of their own.
+//! What flows over the ports of an aggregate get, if their peers have links of their own.
 //!
-//! A port and the link of a far end carry the same: a flow is bound by both.
+//! A port and the link of a peer carry the same: a flow is bound by both.
 
 use super::Named;
 
 impl Named {
     /// The throughput of all flows at most, in limits of one port: as many ports as can be paired with
-    /// far ends, each port with one that it has a flow to. `far_ends` has the far end of each flow, by
-    /// number. Round robin is bound by the number of ports and far ends alone.
+    /// peers, each port with one that it has a flow to. `peers` has the peer of each flow, by
+    /// number. Round robin is bound by the number of ports and peers alone.
     #[must_use]
-    pub fn most(&self, far_ends: &[usize]) -> usize {
-        let flows = || self.flows.iter().zip(far_ends);
+    pub fn most(&self, peers: &[usize]) -> usize {
+        let flows = || self.flows.iter().zip(peers);
         let ports = self.per_port.len();
-        let known = far_ends.iter().max().map_or(0, |most| most + 1);
+        let known = peers.iter().max().map_or(0, |most| most + 1);
         let mut reaches = vec![vec![false; known]; ports];
-        for (place, far_end) in flows() {
+        for (place, peer) in flows() {
             match place.port {
-                Some(port) => reaches[port.at()][*far_end] = true,
-                None => reaches.iter_mut().for_each(|of_port| of_port[*far_end] = true),
+                Some(port) => reaches[port.at()][*peer] = true,
+                None => reaches.iter_mut().for_each(|of_port| of_port[*peer] = true),
             }
         }
         // links are equal, so the largest flow is a largest matching (Ford and Fulkerson, 1956)
@@ -26,15 +26,15 @@ impl Named {
     }
 
     /// The throughput of each port, in limits of one port, if greedy flows share each link evenly: all
-    /// grow alike, and each stops when its port or the link of its far end is full. Zero for each port
+    /// grow alike, and each stops when its port or the link of its peer is full. Zero for each port
     /// with round robin, whose flows have no port.
     #[must_use]
-    pub fn shared(&self, far_ends: &[usize]) -> Vec<f64> {
+    pub fn shared(&self, peers: &[usize]) -> Vec<f64> {
         let ports = self.per_port.len();
-        let known = far_ends.iter().max().map_or(0, |most| most + 1);
-        // the links: ports, then far ends
+        let known = peers.iter().max().map_or(0, |most| most + 1);
+        // the links: ports, then peers
         let mut room = vec![1.0_f64; ports + known];
-        let flows = self.flows.iter().zip(far_ends);
+        let flows = self.flows.iter().zip(peers);
         let mut growing: Vec<(usize, usize)> =
             flows.filter_map(|(place, far)| Some((place.port?.at(), ports + far))).collect();
         let mut rates = vec![0.0; ports];
@@ -61,20 +61,20 @@ impl Named {
 /// A link with less room is full; what is left is an error of rounding.
 const FULL: f64 = 1e-9;
 
-/// Finds a far end for `port`, if need be by moving other ports to other far ends.
+/// Finds a peer for `port`, if need be by moving other ports to other peers.
 fn pair(
     port: usize,
     reaches: &[Vec<bool>],
     pairs: &mut Vec<Option<usize>>,
     seen: &mut Vec<bool>,
 ) -> bool {
-    for far_end in 0..pairs.len() {
-        if !reaches[port][far_end] || seen[far_end] {
+    for peer in 0..pairs.len() {
+        if !reaches[port][peer] || seen[peer] {
             continue;
         }
-        seen[far_end] = true;
-        if pairs[far_end].is_none_or(|other| pair(other, reaches, pairs, seen)) {
-            pairs[far_end] = Some(port);
+        seen[peer] = true;
+        if pairs[peer].is_none_or(|other| pair(other, reaches, pairs, seen)) {
+            pairs[peer] = Some(port);
             return true;
         }
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_end_with_several_ports_has_one_link() {
+    fn a_peer_with_several_ports_has_one_link() {
         let four = named(4, &[0, 1, 2, 3].map(Some));
         assert_eq!(
             (four.most(&[0, 1, 2, 3]), four.most(&[0; 4]), four.most(&[0, 0, 1, 1])),
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn ports_are_paired_so_that_most_are_used() {
-        // port 0 reaches both far ends, port 1 the first alone
+        // port 0 reaches both peers, port 1 the first alone
         let two = named(2, &[0, 0, 1].map(Some));
         assert_eq!(two.most(&[0, 1, 0]), 2);
-        // even shares are less: the first far end is full when the second is not
+        // even shares are less: the first peer is full when the second is not
         let shared = two.shared(&[0, 1, 0]);
         assert!((shared[0] - 1.0).abs() < 1e-6 && (shared[1] - 0.5).abs() < 1e-6, "{shared:?}");
     }
@@ -125,18 +125,18 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Even shares are possible: no port and no far end carries more than its link, and all
+        /// Even shares are possible: no port and no peer carries more than its link, and all
         /// together no more than the most.
         #[test]
         fn even_shares_are_no_more_than_the_most(
             flows in proptest::collection::vec((0u8..6, 0usize..5), 1..40),
         ) {
-            let (ports, far_ends): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
+            let (ports, peers): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
             let named = named(6, &ports.into_iter().map(Some).collect::<Vec<_>>());
-            let (shared, most) = (named.shared(&far_ends), named.most(&far_ends));
+            let (shared, most) = (named.shared(&peers), named.most(&peers));
             let sum: f64 = shared.iter().sum();
             proptest::prop_assert!(shared.iter().all(|rate| *rate <= 1.0 + 1e-6));
-            // even shares fill every far end or port that bounds a flow, half of the most at least
+            // even shares fill every peer or port that bounds a flow, half of the most at least
             proptest::prop_assert!(sum <= most as f64 + 1e-6 && sum >= most as f64 / 2.0 - 1e-6);
         }
     }

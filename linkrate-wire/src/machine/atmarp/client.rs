@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::{Circuit, MOST_ENTRIES, Question};
+use super::{Circuit, MAX_ENTRIES, Question};
 use crate::atm::AtmAddress;
 use crate::control::atmarp::{AtmArp, Operation, Station};
 use crate::machine::Machine;
@@ -13,7 +13,7 @@ use crate::machine::Machine;
 pub const AGE: Duration = Duration::from_secs(15 * 60);
 
 /// Questions about an address until it is given up.
-const MOST_QUESTIONS: u32 = 5;
+const MAX_QUESTIONS: u32 = 5;
 
 /// How long an address that was refused or given up is not asked for again.
 const HELD_DOWN: Duration = Duration::from_secs(3);
@@ -163,7 +163,7 @@ impl Client {
         if ip.is_unspecified() || self.own.ip == Some(ip) {
             return;
         }
-        if self.known.len() >= MOST_ENTRIES && !self.known.contains_key(&ip) {
+        if self.known.len() >= MAX_ENTRIES && !self.known.contains_key(&ip) {
             return;
         }
         self.unknown.remove(&ip);
@@ -200,7 +200,7 @@ impl Client {
             actions.push(ClientAction::Route(ip, route));
             return;
         }
-        if self.unknown.contains_key(&ip) || self.unknown.len() >= MOST_ENTRIES {
+        if self.unknown.contains_key(&ip) || self.unknown.len() >= MAX_ENTRIES {
             return;
         }
         self.unknown.insert(ip, Unknown::Asked(Question::new(now)));
@@ -322,7 +322,7 @@ impl Machine for Client {
             self.known().filter(|(_, known)| known.due() <= now).collect();
         for (ip, known) in due {
             let mut question = known.checking.unwrap_or(Question { asked: 0, again: now });
-            if question.asked >= MOST_QUESTIONS {
+            if question.asked >= MAX_QUESTIONS {
                 self.age(now, ip, known.route, actions);
                 continue;
             }
@@ -338,7 +338,7 @@ impl Machine for Client {
         for (ip, unknown) in due {
             match unknown {
                 Unknown::HeldDown(_) => drop(self.unknown.remove(&ip)),
-                Unknown::Asked(question) if question.asked >= MOST_QUESTIONS => {
+                Unknown::Asked(question) if question.asked >= MAX_QUESTIONS => {
                     self.give_up(now, ip, actions);
                 }
                 Unknown::Asked(mut question) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::{Circuit, MOST_ENTRIES, Question};
+use super::{Circuit, MAX_ENTRIES, Question};
 use crate::atm::AtmAddress;
 use crate::control::atmarp::{AtmArp, Operation, Station};
 use crate::machine::Machine;
@@ -13,7 +13,7 @@ use crate::machine::Machine;
 pub const AGE: Duration = Duration::from_secs(20 * 60);
 
 /// How long the end system may take to answer when its entry has aged.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What happens to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Server {
     /// The same, with the time at which each address was learnt, or confirmed last.
     pub fn known(&self) -> impl Iterator<Item = (Ipv4Addr, AtmAddress, Duration)> + '_ {
         self.entries.iter().map(|(ip, entry)| {
-            let aged = if entry.checking { AGE + PATIENCE } else { AGE };
+            let aged = if entry.checking { AGE + TIMEOUT } else { AGE };
             (*ip, entry.atm, entry.expires.saturating_sub(aged))
         })
     }
@@ -117,7 +117,7 @@ impl Server {
             actions.push(ServerAction::Conflict { ip, holder: holder.atm, other: atm });
             return;
         }
-        if self.entries.len() >= MOST_ENTRIES && !self.entries.contains_key(&ip) {
+        if self.entries.len() >= MAX_ENTRIES && !self.entries.contains_key(&ip) {
             actions.push(ServerAction::Full(ip));
             return;
         }
@@ -207,7 +207,7 @@ impl Machine for Server {
             let asks = !entry.checking && circuits.contains_key(&entry.circuit);
             if asks {
                 entry.checking = true;
-                entry.expires = now + PATIENCE;
+                entry.expires = now + TIMEOUT;
                 actions.push(ServerAction::Send { circuit: entry.circuit, message });
             }
             asks

@@ -222,7 +222,7 @@ pub enum MarkerOutcome {
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Notice {
-    /// Another partner, or the same with other values, is at the far end of a port.
+    /// Another partner, or the same with other values, is at the peer of a port.
     PartnerChanged {
         /// The port.
         port: u16,

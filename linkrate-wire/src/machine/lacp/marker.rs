@@ -16,17 +16,17 @@ use crate::control::marker::{Kind, Requester};
 use crate::control::slow;
 
 /// Markers that may be sent in a second, and answers: together what a slow protocol may send.
-const MOST_SENT: usize = slow::MOST_A_SECOND as usize / 2;
+const MAX_SENT: usize = slow::MAX_PER_SECOND as usize / 2;
 /// Requests that a port keeps.
-const MOST_REQUESTS: usize = 64;
+const MAX_REQUESTS: usize = 64;
 
 /// Responder and generator of a port.
 #[derive(Debug, Clone)]
 pub(super) struct Markers {
     /// Requests without an answer yet. Those that are sent come first.
     requests: VecDeque<Request>,
-    sent: Limiter<MOST_SENT>,
-    answered: Limiter<MOST_SENT>,
+    sent: Limiter<MAX_SENT>,
+    answered: Limiter<MAX_SENT>,
     /// The number of the next marker. Callers may use a number again, so theirs are not sent.
     next: u32,
 }
@@ -73,7 +73,7 @@ impl Port {
         if !self.enabled() {
             return self.end_marker(transaction, MarkerOutcome::PortLost, actions);
         }
-        if self.markers.requests.len() == MOST_REQUESTS {
+        if self.markers.requests.len() == MAX_REQUESTS {
             return self.end_marker(transaction, MarkerOutcome::Refused, actions);
         }
         self.markers.requests.push_back(Request { transaction, patience, sent: None });

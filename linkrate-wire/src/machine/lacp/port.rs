@@ -15,7 +15,7 @@ use crate::control::lacp::{Information, PortId, State, SystemId};
 use crate::control::slow;
 
 /// Slow protocol frames a second that a port looks at: as many as the two protocols may send.
-const MOST_READ: usize = 2 * slow::MOST_A_SECOND as usize;
+const MAX_READ: usize = 2 * slow::MAX_PER_SECOND as usize;
 
 /// LACPDUs sent: at most three in a fast period (IEEE 802.1AX-2014, 6.4.16).
 pub(super) type Sent = Limiter<3>;
@@ -45,7 +45,7 @@ pub(super) struct Port {
     pub(super) markers: Markers,
     pub(super) sent: Sent,
     /// Frames read.
-    pub(super) read: Limiter<MOST_READ>,
+    pub(super) read: Limiter<MAX_READ>,
     /// It failed after it was attached.
     pub(super) failed: bool,
     /// It failed and came back: until when it is to be in order before it is used again.
@@ -169,7 +169,7 @@ impl Port {
         self.tell(actions);
     }
 
-    /// Tells of another partner and of another selection.
+    /// Reports on another partner and of another selection.
     fn tell(&mut self, actions: &mut Vec<Action>) {
         let port = self.number();
         let (from, to) = (self.told_partner, self.known_partner());

@@ -23,7 +23,7 @@ pub(super) struct Announcements {
 }
 
 impl Announcements {
-    /// Begins anew, with one at once.
+    /// Begins again, with one at once.
     pub(super) fn begin(&mut self, now: Duration) {
         *self = Self { made: 0, next: Some(now) };
     }

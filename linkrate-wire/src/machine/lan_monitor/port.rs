@@ -45,7 +45,7 @@ impl Missed {
 
 impl Port {
     /// Points of a port that hears and is heard.
-    pub(super) const MOST_POINTS: u8 = 2;
+    pub(super) const MAX_POINTS: u8 = 2;
 
     /// A port without carrier.
     pub(super) fn new(mac: MacAddress, dead_count: u32) -> Self {

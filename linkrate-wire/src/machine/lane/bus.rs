@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::ServerEvent;
 use super::party::TakenCalls;
 use crate::atm::AtmAddress;
-use crate::control::lane::{self, FrameSize, Operation};
-use crate::control::{Data, Lane};
+use crate::control::lan_emulation::{self, FrameSize, Operation};
+use crate::control::{Data, LaneControl};
 use crate::machine::Machine;
 use crate::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
 
@@ -148,11 +148,11 @@ impl<U: AsRef<[u8]>> Bus<U> {
     fn received(&mut self, call: Call, unit: U, actions: &mut Vec<BusAction<U>>) {
         let octets = unit.as_ref();
         let is_client = self.sends.get(call).is_some();
-        let is_flush = lane::is_control(octets)
-            && Lane::parse(octets)
+        let is_flush = lan_emulation::is_control(octets)
+            && LaneControl::parse(octets)
                 .is_ok_and(|frame| frame.operation == Operation::Flush && !frame.is_response);
         let fits = octets.len() <= usize::from(self.config.size.octets());
-        let is_data = !lane::is_control(octets) && fits && Data::parse(octets).is_ok();
+        let is_data = !lan_emulation::is_control(octets) && fits && Data::parse(octets).is_ok();
         if !is_client || !is_flush && !is_data {
             self.counters.dropped += 1;
             return;

@@ -22,8 +22,8 @@ pub use status::{Cached, ClientCounters};
 use super::Times;
 use super::bucket::Bucket;
 use crate::atm::AtmAddress;
-use crate::control::lane::{FrameSize, Lecid, Name, Operation, Status};
-use crate::control::{Lane, lane};
+use crate::control::lan_emulation::{FrameSize, Lecid, Name, Operation, Status};
+use crate::control::{LaneControl, lan_emulation};
 use crate::frame::MacAddress;
 use crate::machine::Machine;
 use crate::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
@@ -32,7 +32,7 @@ use direct::Directs;
 use join::Question;
 
 /// Most Ethernet addresses that a client registers, or has behind its bridge.
-const MOST_STATIONS: usize = 4096;
+const MAX_STATIONS: usize = 4096;
 
 /// Frames that a client answers or that others make it send: so many in a second.
 const ANSWERS: u32 = 500;
@@ -162,7 +162,7 @@ pub enum ClientAction<U> {
         /// The call to send it by.
         call: Call,
         /// The frame.
-        frame: Lane,
+        frame: LaneControl,
     },
     /// Send an Ethernet frame as a data frame with [`Client::lecid`]:
     /// [`lane_data`](crate::control::lane_data) has the octets before and behind it.
@@ -324,11 +324,11 @@ impl<U: AsRef<[u8]>> Client<U> {
     }
 
     /// A control frame of this client: a request with a transaction of its own.
-    fn ask(&mut self, operation: Operation) -> Lane {
+    fn ask(&mut self, operation: Operation) -> LaneControl {
         let transaction = self.next_transaction;
         self.next_transaction = transaction.wrapping_add(1);
         let (requester, source_atm) = (self.joined.lecid, self.config.atm);
-        Lane { transaction, requester, source_atm, ..Lane::request(operation) }
+        LaneControl { transaction, requester, source_atm, ..LaneControl::request(operation) }
     }
 
     fn called(&mut self, now: Duration, event: PartyEvent, actions: &mut Vec<ClientAction<U>>) {
@@ -402,11 +402,11 @@ impl<U: AsRef<[u8]>> Client<U> {
                 return;
             }
         };
-        if !lane::is_control(unit.as_ref()) {
+        if !lan_emulation::is_control(unit.as_ref()) {
             self.data(purpose, unit, actions);
             return;
         }
-        match Lane::parse(unit.as_ref()) {
+        match LaneControl::parse(unit.as_ref()) {
             Ok(frame) => self.control(now, (call, purpose), frame, actions),
             Err(_) => self.counters.malformed += 1,
         }
@@ -443,7 +443,7 @@ impl<U: AsRef<[u8]>> Machine for Client<U> {
                 return;
             }
             ClientEvent::Received { call, unit } => {
-                let is_control = lane::is_control(unit.as_ref());
+                let is_control = lan_emulation::is_control(unit.as_ref());
                 self.received(now, call, unit, actions);
                 if !is_control && !self.directs.is_changed() {
                     return;
@@ -455,7 +455,7 @@ impl<U: AsRef<[u8]>> Machine for Client<U> {
             ClientEvent::Register(mac) => self.register(now, mac, actions),
             ClientEvent::Unregister(mac) => self.unregister(now, mac, actions),
             ClientEvent::Behind(mac) => {
-                if self.config.proxy && self.behind.len() < MOST_STATIONS {
+                if self.config.proxy && self.behind.len() < MAX_STATIONS {
                     self.behind.insert(mac);
                 }
             }

@@ -7,8 +7,8 @@ use super::bucket::Bucket;
 use super::party::TakenCalls;
 use super::{ServerAction, ServerEvent};
 use crate::atm::AtmAddress;
-use crate::control::Lane;
-use crate::control::lane::{FrameSize, LanType, Name, Operation, Status};
+use crate::control::LaneControl;
+use crate::control::lan_emulation::{FrameSize, LanType, Name, Operation, Status};
 use crate::machine::Machine;
 use crate::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
 
@@ -92,7 +92,7 @@ impl Lecs {
     }
 
     /// The ELAN of a client, or why it has none.
-    fn find(&self, from: AtmAddress, request: &Lane) -> Result<Elan, Status> {
+    fn find(&self, from: AtmAddress, request: &LaneControl) -> Result<Elan, Status> {
         if request.source_atm != from {
             return Err(Status::ATM_ADDRESS);
         }
@@ -112,7 +112,7 @@ impl Lecs {
         actions: &mut Vec<ServerAction>,
     ) {
         let Some(taken) = self.calls.get(call) else { return };
-        let request = Lane::parse(unit)
+        let request = LaneControl::parse(unit)
             .ok()
             .filter(|frame| frame.operation == Operation::Configure && !frame.is_response);
         let Some(request) = request else {
@@ -128,7 +128,7 @@ impl Lecs {
                 self.counters.configured += 1;
                 let lan = LanType::Ethernet;
                 let answer = request.answered(Status::SUCCESS);
-                Lane { lan, size, elan: name, target_atm: les, ..answer }
+                LaneControl { lan, size, elan: name, target_atm: les, ..answer }
             }
             Err(status) => {
                 self.counters.refused += 1;
@@ -142,7 +142,7 @@ impl Lecs {
 }
 
 /// Whether a client that asks so can be in an ELAN of this frame size.
-pub(super) fn suits(request: &Lane, size: FrameSize) -> bool {
+pub(super) fn suits(request: &LaneControl, size: FrameSize) -> bool {
     let size_suits = request.size == FrameSize::Unspecified || request.size == size;
     size_suits && request.lan != LanType::TokenRing
 }

@@ -8,8 +8,8 @@ use super::lecs::suits;
 use super::party::TakenCalls;
 use super::{ServerAction, ServerEvent};
 use crate::atm::AtmAddress;
-use crate::control::Lane;
-use crate::control::lane::{
+use crate::control::LaneControl;
+use crate::control::lan_emulation::{
     Destination, Flags, FrameSize, LanType, Lecid, MARKER, Name, Operation, Status,
 };
 use crate::frame::Cast;
@@ -86,7 +86,7 @@ struct Entry {
     control: Call,
     distribute: Call,
     /// The answer to its request to join, until what is distributed reaches it.
-    joining: Option<Lane>,
+    joining: Option<LaneControl>,
     frames: Bucket,
 }
 
@@ -199,7 +199,7 @@ impl Les {
         actions: &mut Vec<ServerAction>,
     ) {
         let Some(taken) = self.calls.get(call) else { return };
-        let Ok(frame) = Lane::parse(unit) else {
+        let Ok(frame) = LaneControl::parse(unit) else {
             self.counters.malformed += 1;
             return;
         };
@@ -230,7 +230,7 @@ impl Les {
     fn answer(
         &mut self,
         (call, from): (Call, AtmAddress),
-        request: Lane,
+        request: LaneControl,
         refused: Option<Status>,
         actions: &mut Vec<ServerAction>,
     ) {
@@ -248,7 +248,7 @@ impl Les {
     fn join(
         &mut self,
         (control, from): (Call, AtmAddress),
-        request: &Lane,
+        request: &LaneControl,
         actions: &mut Vec<ServerAction>,
     ) {
         if request.operation != Operation::Join || request.is_response {
@@ -285,7 +285,7 @@ impl Les {
     fn admit(
         &self,
         from: AtmAddress,
-        request: &Lane,
+        request: &LaneControl,
     ) -> Result<(Lecid, Option<MacAddress>), Status> {
         if request.source_atm != from {
             return Err(Status::ATM_ADDRESS);
@@ -321,17 +321,17 @@ impl Les {
         Ok(mac)
     }
 
-    fn joined(&self, lecid: Lecid, request: &Lane) -> Lane {
+    fn joined(&self, lecid: Lecid, request: &LaneControl) -> LaneControl {
         let LesConfig { elan, size, .. } = self.config;
         let lan = LanType::Ethernet;
-        Lane { requester: lecid, elan, size, lan, ..request.answered(Status::SUCCESS) }
+        LaneControl { requester: lecid, elan, size, lan, ..request.answered(Status::SUCCESS) }
     }
 
     /// A client has not heard the answer.
     fn join_again(
         &mut self,
         (call, lecid): (Call, Lecid),
-        request: &Lane,
+        request: &LaneControl,
         actions: &mut Vec<ServerAction>,
     ) {
         let frame = self.joined(lecid, request);
@@ -343,7 +343,7 @@ impl Les {
         }
     }
 
-    fn stations_change(&mut self, lecid: Lecid, request: &Lane) -> Result<(), Status> {
+    fn stations_change(&mut self, lecid: Lecid, request: &LaneControl) -> Result<(), Status> {
         let Destination::Mac(mac) = request.source else { return Err(Status::DESTINATION) };
         let Some(entry) = self.clients.get(&lecid) else { return Err(Status::REQUESTER) };
         if request.requester != lecid {
@@ -377,7 +377,7 @@ impl Les {
     fn asked(
         &mut self,
         (call, lecid): (Call, Lecid),
-        request: &Lane,
+        request: &LaneControl,
         actions: &mut Vec<ServerAction>,
     ) {
         let Some(entry) = self.clients.get(&lecid) else { return };
@@ -405,17 +405,17 @@ impl Les {
     fn tell(
         &mut self,
         call: Call,
-        request: &Lane,
+        request: &LaneControl,
         target_atm: AtmAddress,
         actions: &mut Vec<ServerAction>,
     ) {
         self.counters.answered += 1;
-        let frame = Lane { target_atm, ..request.answered(Status::SUCCESS) };
+        let frame = LaneControl { target_atm, ..request.answered(Status::SUCCESS) };
         actions.push(ServerAction::Send { call, frame });
     }
 
     /// A client tells all others that a station has moved, or that its topology changes.
-    fn tell_all(&mut self, lecid: Lecid, frame: &Lane, actions: &mut Vec<ServerAction>) {
+    fn tell_all(&mut self, lecid: Lecid, frame: &LaneControl, actions: &mut Vec<ServerAction>) {
         let Some(entry) = self.clients.get(&lecid) else { return };
         let is_honest = frame.requester == lecid && frame.source_atm == entry.member.atm;
         if !is_honest || !entry.member.is_proxy {
@@ -430,7 +430,7 @@ impl Les {
     }
 
     /// A client answers another one, which asked by way of the server or of the BUS.
-    fn pass_on(&mut self, lecid: Lecid, frame: &Lane, actions: &mut Vec<ServerAction>) {
+    fn pass_on(&mut self, lecid: Lecid, frame: &LaneControl, actions: &mut Vec<ServerAction>) {
         let Some(entry) = self.clients.get(&lecid) else { return };
         // a client answers for itself, and only a proxy for stations that are not registered
         let is_own = frame.target_atm == entry.member.atm;

@@ -83,7 +83,7 @@ fn flow(given: &str) -> Result<Flow, String> {
     Ok(Flow {
         source: end("source", source, source_port)?,
         destination: end("destination", destination, destination_port)?,
-        mac: mac.map(|mac| mac.parse().map_err(told)).transpose()?,
+        mac: mac.map(|mac| mac.parse().map_err(reported)).transpose()?,
         source_mac: None,
     })
 }
@@ -98,6 +98,6 @@ fn end(which: &str, address: &str, port: &str) -> Result<SocketAddr, String> {
     Ok(SocketAddr::new(ip, port))
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn reported(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_lab::control::messages::{Reply, Request, Setting};
 use linkrate_report::adapter::{done_document, settings_text};
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 use serde_json::json;
 
 use crate::args::adapter::{CaptureArgs, Common, LinkState};
@@ -20,10 +20,10 @@ use crate::interrupt;
 use crate::output::print;
 
 /// How often a wait checks for Ctrl-C.
-const GLANCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Longest capture in seconds: a day.
-const LONGEST: f64 = 86_400.0;
+const MAX_CAPTURE_SECONDS: f64 = 86_400.0;
 
 /// `adapter set`
 pub fn set(port: String, settings: Vec<Setting>, common: &Common) -> Result<Exit, Failure> {
@@ -60,7 +60,7 @@ pub fn faults(
     let settings = named(faults, "none cannot be combined with faults; it turns all faults off")?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetFaults { port: port.clone(), settings })? {
-        Reply::Faults(faults) => told("faults", &port, &faults, "none", common),
+        Reply::Faults(faults) => reported("faults", &port, &faults, "none", common),
         _ => Err(lab.unexpected().into()),
     }
 }
@@ -73,7 +73,7 @@ pub fn vlan(port: String, vlans: Vec<Option<Setting>>, common: &Common) -> Resul
     )?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetVlans { port: port.clone(), settings })? {
-        Reply::Vlans(vlans) => told("vlans", &port, &vlans, "all", common),
+        Reply::Vlans(vlans) => reported("vlans", &port, &vlans, "all", common),
         _ => Err(lab.unexpected().into()),
     }
 }
@@ -89,7 +89,7 @@ fn named(given: Vec<Option<Setting>>, alone: &str) -> Result<Vec<Setting>, Failu
 }
 
 /// Prints the current state of a port; `nothing` is printed for an empty one.
-fn told(
+fn reported(
     what: &str,
     port: &str,
     now: &BTreeMap<String, String>,
@@ -196,9 +196,10 @@ fn interfaces(request: Request, common: &Common) -> Result<Vec<String>, Failure>
 pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
     let CaptureArgs { port, file, seconds, common, .. } = arguments;
     if let Some(seconds) = seconds
-        && !(seconds > 0.0 && seconds <= LONGEST)
+        && !(seconds > 0.0 && seconds <= MAX_CAPTURE_SECONDS)
     {
-        let message = format!("--seconds: {seconds} is out of range; expected up to {LONGEST}");
+        let message =
+            format!("--seconds: {seconds} is out of range; expected up to {MAX_CAPTURE_SECONDS}");
         return Err(Failure::new(Exit::Usage, message));
     }
     let lab = common.which.find()?;
@@ -228,7 +229,7 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
         if common.json {
             print(&done_document("capture", json!({ "port": port, "file": path })))?;
         } else {
-            tell::line(format_args!(
+            stderr::line(format_args!(
                 "capturing {port} until `linkrate adapter capture {port} --stop`"
             ));
         }
@@ -236,7 +237,7 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
     };
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(GLANCE.min(end.saturating_duration_since(Instant::now())));
+        std::thread::sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now())));
     }
     // the capture until Ctrl-C is a complete file too
     let ended = end_capture(&lab, port, common.json)?;

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 
 use linkrate_doctor::self_test::{self, MeterKind, Pace, Sample, SelfTest, Verdict};
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 use serde::Serialize;
 
 use super::wrap::{PIPE_WIDTH, wrap};
@@ -31,9 +31,9 @@ pub(super) fn run(json: bool) -> Result<Exit, Failure> {
     let is_watched = std::io::stderr().is_terminal();
     let mut progress = |done: usize, all: usize| {
         if is_watched {
-            tell::raw(&format!("\rself-test: {done} of {all} samples"));
+            stderr::raw(&format!("\rself-test: {done} of {all} samples"));
             if done == all {
-                tell::raw("\r\u{1b}[K");
+                stderr::raw("\r\u{1b}[K");
             }
         }
     };
@@ -83,8 +83,8 @@ fn text(outcome: &SelfTest) -> String {
     }
     line(String::new());
     for sample in &outcome.samples {
-        let told = note(sample);
-        for part in told.iter().flat_map(|told| wrap(told, PIPE_WIDTH)) {
+        let reported = note(sample);
+        for part in reported.iter().flat_map(|reported| wrap(reported, PIPE_WIDTH)) {
             line(part);
         }
     }
@@ -144,7 +144,8 @@ fn note(sample: &Sample) -> Option<String> {
     ))
 }
 
-/// What the test tells of meters at the fast pace: less than its limit, because the size of a load is known in bounds.
+/// What the test reports on meters at the fast pace: less than its limit, because the size of a load is known in
+/// bounds.
 fn promise(outcome: &SelfTest) -> Option<String> {
     let promised = outcome.samples.iter().filter_map(Sample::promised_percent);
     let (least, most) = promised.fold((f64::MAX, 0.0_f64), |(least, most), percent| {

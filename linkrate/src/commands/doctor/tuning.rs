@@ -74,7 +74,7 @@ fn paragraph(text: &mut String, advice: &Advice, width: usize, color: bool) {
         labelled(text, "  seen", &format!("{} ({})", evidence.value, evidence.from), width, color);
     }
     if let Some(cost) = &advice.cost {
-        labelled(text, "  cost", &told(cost), width, color);
+        labelled(text, "  cost", &reported(cost), width, color);
     }
     for command in &advice.commands {
         // commands are not wrapped, so that people can copy them
@@ -86,7 +86,7 @@ fn paragraph(text: &mut String, advice: &Advice, width: usize, color: bool) {
     }
 }
 
-fn told(cost: &Cost) -> String {
+fn reported(cost: &Cost) -> String {
     let basis = match cost.basis {
         Basis::Measured => "measured",
         Basis::Published => "published",

@@ -14,7 +14,7 @@ use linkrate_lab::control::settings;
 use linkrate_lab::{LabError, LabOptions};
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
 use linkrate_sys::seccomp::Listener as Calls;
-use linkrate_sys::{local_socket, tell};
+use linkrate_sys::{local_socket, stderr};
 use linkrate_terms::lab::LAB_VARIABLE;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{InterfaceKnobs, TestbedSpec};
@@ -50,9 +50,9 @@ pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
     let mut lab = OpenLab::build(arguments.name.clone(), &spec, options)?;
     lab.prepare(&settings).map_err(refusal)?;
     for warning in lab.warnings() {
-        tell::line(format_args!("warning: {warning}"));
+        stderr::line(format_args!("warning: {warning}"));
     }
-    tell::line(format_args!(
+    stderr::line(format_args!(
         "{}\n{}",
         linkrate_report::lab::text(&lab.report()),
         advice(arguments)

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use linkrate_report::comparison;
-use linkrate_stats::paired::FEWEST_TO_CLAIM;
+use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::comparison::conditions::IMPORTED;
-use linkrate_study::comparison::rows::FEWEST_SETS;
+use linkrate_study::comparison::rows::MIN_SETS;
 use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
 use linkrate_study::store::{Store, StoredStudy};
 use linkrate_terms::units::parse_percent;
@@ -47,8 +47,8 @@ pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
     output::write(to, text.as_bytes())?;
     if !found.is_judged() {
         let (fewest, what) = match baselines.len() {
-            1 => (FEWEST_TO_CLAIM, "blocks of both sets"),
-            _ => (FEWEST_SETS, "sets of each side"),
+            1 => (MIN_TO_CLAIM, "blocks of both sets"),
+            _ => (MIN_SETS, "sets of each side"),
         };
         let reason = format!("no row is judged: fewer than {fewest} {what}");
         let hint = format!("measure at least {fewest} {what}");

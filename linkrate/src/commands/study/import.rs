@@ -63,7 +63,7 @@ fn refused(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 }
 
 fn content(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_named(path, import::MOST_BYTES as u64).map_err(|error| refused(path, &error))
+    read_named(path, import::MAX_BYTES as u64).map_err(|error| refused(path, &error))
 }
 
 /// The runs of one file.

@@ -1,11 +1,12 @@
-//! The nodes of a fleet that goes on: those of a list or of an allocation, in place of those that are not there.
+//! The nodes of a fleet that continues: those of a list or of an allocation, in place of those that are not
+//! there.
 
 use std::path::Path;
 
-use linkrate_lab::far_end;
+use linkrate_lab::peer;
 use linkrate_study::fleet::Fleet;
 use linkrate_study::fleet::places::Candidate;
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 
 use crate::args::fleet::listed;
 use crate::exit::{Exit, Failure};
@@ -27,14 +28,14 @@ pub fn moved(
     };
     let present = match list {
         Some(list) => Some(listed(list)?.into_iter().map(Candidate::Listed).collect()),
-        None if far_end::is_in_allocation() => fleet.present_in(&far_end::allocated_nodes()?),
+        None if peer::is_in_allocation() => fleet.present_in(&peer::allocated_nodes()?),
         None => None,
     };
     let Some(present) = present else { return Ok(None) };
     let refused = |reason| Failure::new(Exit::Usage, format!("the nodes of the fleet: {reason}"));
     let (moved, changes) = fleet.moved(&present, next_run).map_err(refused)?;
     for change in changes {
-        tell::line(format_args!("note: {change}"));
+        stderr::line(format_args!("note: {change}"));
     }
     Ok(moved)
 }

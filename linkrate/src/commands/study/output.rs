@@ -8,7 +8,7 @@ use linkrate_report::terminal::{self, Detail};
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::files::Files;
 use linkrate_study::store::{ENDED_FILE, PLAN_FILE, RUNS_FILE, STUDY_FILE, StoreError, TORN_FILE};
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -143,7 +143,7 @@ pub fn present(results: &StudyResults, wanted: &Wanted) -> Result<(), Failure> {
     if wanted.json {
         print(&linkrate_report::json::document(results))?;
         // the document does not say where it was written
-        tell::line(format_args!("results  {}", results.directory));
+        stderr::line(format_args!("results  {}", results.directory));
         return Ok(());
     }
     let (width, style) = terminal_style();
@@ -156,6 +156,6 @@ pub fn present(results: &StudyResults, wanted: &Wanted) -> Result<(), Failure> {
         false => &wanted.details,
     };
     print(&terminal::details(results, details, width, style))?;
-    tell::line(format_args!("report   {}/{}", results.directory, terminal::REPORT_FILE));
+    stderr::line(format_args!("report   {}/{}", results.directory, terminal::REPORT_FILE));
     Ok(())
 }

@@ -7,7 +7,7 @@ use linkrate_report::markdown::Markdown;
 use linkrate_study::analysis::analyse;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Store;
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 
 use super::files;
 use super::output::{self, Wanted};
@@ -110,7 +110,7 @@ fn flent(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
             .map_err(|error| output::not_written(&files.path_of(&file.name), &error))?;
     }
     let written = linkrate_report::words::count(all.len(), "data file");
-    tell::line(format_args!("note: {written} of flent in {}", directory.display()));
+    stderr::line(format_args!("note: {written} of flent in {}", directory.display()));
     Ok(())
 }
 
@@ -125,10 +125,10 @@ fn markdown(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
         if !document.figures.is_empty() {
             let figures = linkrate_report::words::count(document.figures.len(), "figure");
             let are = if document.figures.len() == 1 { "is" } else { "are" };
-            tell::line(format_args!(
+            stderr::line(format_args!(
                 "note: the text refers to {figures} in report_figures/, which {are} not written"
             ));
-            tell::line("hint: --output report.md writes both");
+            stderr::line("hint: --output report.md writes both");
         }
         return Ok(());
     };

@@ -11,7 +11,7 @@ use linkrate_study::fleet::runner::{FleetExecutor, run_fleet};
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
-use linkrate_sys::tell;
+use linkrate_sys::stderr;
 
 use super::output::{self, Wanted};
 use super::{files, nodes, source};
@@ -47,13 +47,13 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     }
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = signals()?;
-    let mut ground = Ground::of(&study, &arguments.deploy, &stop)?;
+    let mut backend = Backend::of(&study, &arguments.deploy, &stop)?;
     let clock = SystemClock::start();
     let path = match &arguments.output {
         Some(path) => path.clone(),
         None => directory::fresh(Path::new(RESULTS), &study.name, clock.unix_ms())?,
     };
-    let mut store = Store::create(&path, &study, ground.facts(), clock.unix_ms())?;
+    let mut store = Store::create(&path, &study, backend.facts(), clock.unix_ms())?;
     let wanted = Wanted {
         json: arguments.json,
         details: Details::chosen(&arguments.details),
@@ -64,7 +64,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
             )
         }),
     };
-    conduct(&mut ground, &mut store, &clock, &stop, &wanted)
+    conduct(&mut backend, &mut store, &clock, &stop, &wanted)
 }
 
 /// Continues a study, on other nodes of a fleet where some are not there.
@@ -76,7 +76,7 @@ pub fn resume(
 ) -> Result<Exit, Failure> {
     let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
-        tell::line(format_args!("note: {recovered}"));
+        stderr::line(format_args!("note: {recovered}"));
     }
     let stop = signals()?;
     let mut study = store.plan().study.clone();
@@ -84,12 +84,12 @@ pub fn resume(
     if let Some(fleet) = &moved {
         study.fleet = Some(fleet.clone());
     }
-    let mut ground = Ground::of(&study, deploy, &stop)?;
+    let mut backend = Backend::of(&study, deploy, &stop)?;
     if let Some(fleet) = moved {
         store.set_fleet(fleet)?;
     }
     let wanted = Wanted { json, ..Wanted::default() };
-    conduct(&mut ground, &mut store, &SystemClock::start(), &stop, &wanted)
+    conduct(&mut backend, &mut store, &SystemClock::start(), &stop, &wanted)
 }
 
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
@@ -98,21 +98,21 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Where a study runs.
-enum Ground {
+enum Backend {
     /// On a testbed.
     Lab(Box<Lab>),
     /// On a fleet.
     Fleet(Box<LabFleet>),
 }
 
-impl Ground {
+impl Backend {
     fn of(study: &Study, deploy: &DeployArgs, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
         let purpose = study.method.purpose;
         let options = LabOptions { purpose, ..deploy.lab(this_program()?, Arc::clone(stop)) };
         if let Some(fleet) = &study.fleet {
             let fleet = LabFleet::survey(fleet, &study.testbed, options)?;
             for warning in &FleetExecutor::facts(&fleet).warnings {
-                tell::line(format_args!("warning: {warning}"));
+                stderr::line(format_args!("warning: {warning}"));
             }
             return Ok(Self::Fleet(Box::new(fleet)));
         }
@@ -133,7 +133,7 @@ impl Ground {
 
 /// Makes the missing runs, then prints and writes the results.
 fn conduct(
-    ground: &mut Ground,
+    backend: &mut Backend,
     store: &mut Store,
     clock: &(dyn Clock + Sync),
     stop: &Arc<AtomicBool>,
@@ -145,9 +145,9 @@ fn conduct(
         false => StudyProgress::with_lines(),
     };
     let asked = || stop.load(Ordering::Relaxed);
-    let outcome = match ground {
-        Ground::Lab(lab) => run_study(&mut **lab, store, clock, &asked, &mut progress),
-        Ground::Fleet(fleet) => run_fleet(&**fleet, store, clock, &asked, &mut progress),
+    let outcome = match backend {
+        Backend::Lab(lab) => run_study(&mut **lab, store, clock, &asked, &mut progress),
+        Backend::Fleet(fleet) => run_fleet(&**fleet, store, clock, &asked, &mut progress),
     };
     progress.finish();
     let ended = outcome.map_err(|error| {
@@ -164,7 +164,7 @@ fn conduct(
     files::write(&directory, &results)?;
     output::present(&results, wanted)?;
     if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
-        tell::line(format_args!("hint: linkrate resume {}", directory.display()));
+        stderr::line(format_args!("hint: linkrate resume {}", directory.display()));
     }
     Ok(match ended {
         Ended::Interrupted => Exit::Interrupted,

@@ -14,7 +14,7 @@ use crate::input::{load_model, read};
 
 /// Where a study is to run.
 #[derive(Debug, Clone, Copy)]
-enum Ground<'a> {
+enum TestbedSource<'a> {
     OfFile,
     Interfaces(&'a Interfaces),
     Nodes(&'a Given),
@@ -23,18 +23,18 @@ enum Ground<'a> {
 /// The study of that name or in that file, on the interfaces or the nodes that options name.
 pub fn chosen(given: &str, existing: &ExistingArgs, fleet: &FleetArgs) -> Result<Study, Failure> {
     match (existing.interfaces()?, fleet.given()?) {
-        (Some(on), _) => load_on(given, Ground::Interfaces(&on)),
-        (None, Some(nodes)) => load_on(given, Ground::Nodes(&nodes)),
+        (Some(on), _) => load_on(given, TestbedSource::Interfaces(&on)),
+        (None, Some(nodes)) => load_on(given, TestbedSource::Nodes(&nodes)),
         (None, None) => load(given),
     }
 }
 
 /// The study of that name or in that file.
 pub fn load(given: &str) -> Result<Study, Failure> {
-    load_on(given, Ground::OfFile)
+    load_on(given, TestbedSource::OfFile)
 }
 
-fn load_on(given: &str, on: Ground<'_>) -> Result<Study, Failure> {
+fn load_on(given: &str, on: TestbedSource<'_>) -> Result<Study, Failure> {
     let path = Path::new(given);
     // a name has neither a slash nor an ending; anything else is meant as a file
     if path.extension().is_none() && !given.contains('/') {
@@ -62,13 +62,13 @@ fn parse(
     path: &str,
     text: &str,
     beside: &Path,
-    on: Ground<'_>,
+    on: TestbedSource<'_>,
 ) -> Result<Study, Failure> {
     let mut load = |other: &str| load_model(&beside.join(other));
     let parsed = match on {
-        Ground::OfFile => file::parse_with(name, path, text, &mut load),
-        Ground::Interfaces(on) => file::parse_on(name, path, text, &mut load, Some(on)),
-        Ground::Nodes(nodes) => file::parse_nodes(name, path, text, &mut load, nodes),
+        TestbedSource::OfFile => file::parse_with(name, path, text, &mut load),
+        TestbedSource::Interfaces(on) => file::parse_on(name, path, text, &mut load, Some(on)),
+        TestbedSource::Nodes(nodes) => file::parse_nodes(name, path, text, &mut load, nodes),
     };
     parsed.map_err(|errors| Failure::new(Exit::Usage, errors.to_string().trim_end().to_owned()))
 }

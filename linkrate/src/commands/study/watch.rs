@@ -1,12 +1,12 @@
-//! `watch`: the progress of a study that another process runs.
+//! `live_view`: the progress of a study that another process runs.
 
 use std::fs;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use linkrate_report::watch;
-use linkrate_study::look::Look;
+use linkrate_report::live_view;
+use linkrate_study::progress::StudyProgress;
 use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::store::{ENDED_FILE, RUNS_FILE, Store, StoredStudy};
 
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::{self, sleep_until};
 use crate::output::{REDRAW, print, terminal_size, terminal_style};
 
-/// Time between two looks. Looking takes CPU time of the clients, and runs take seconds.
+/// Time between two polls. Looking takes CPU time of the clients, and runs take seconds.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches a study until it ends, or Ctrl-C.
@@ -28,7 +28,7 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
     let clock = SystemClock::start();
     let mut next = Instant::now();
     let mut seen: Option<(State, StoredStudy)> = None;
-    let mut told = None;
+    let mut reported = None;
     loop {
         // ask before reading: a process that ends in between has stored everything
         let runs_still = Store::is_running(directory);
@@ -38,14 +38,14 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
             Some((before, stored)) if before == state => stored,
             _ => Store::read(directory)?,
         };
-        let look = Look::of(&stored, clock.unix_ms());
+        let look = StudyProgress::of(&stored, clock.unix_ms());
         let ended = look.ended.is_some();
         if redraws {
-            print(&format!("{REDRAW}{}", watch::screen(&look, terminal_size(), style)))?;
-        } else if told != Some((look.blocks, ended)) {
-            let tell = if arguments.json { watch::document } else { watch::line };
+            print(&format!("{REDRAW}{}", live_view::screen(&look, terminal_size(), style)))?;
+        } else if reported != Some((look.blocks, ended)) {
+            let tell = if arguments.json { live_view::document } else { live_view::line };
             print(&tell(&look))?;
-            told = Some((look.blocks, ended));
+            reported = Some((look.blocks, ended));
         }
         if ended {
             return Ok(Exit::Success);

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 
 use linkrate_study::analysis::analyse;
 use linkrate_study::comparison::{Criteria, compare};
-use linkrate_study::look::Look;
+use linkrate_study::progress::StudyProgress;
 use linkrate_study::store::{PLAN_FILE, RUNS_FILE, Store, StoredRun, line};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -165,8 +165,8 @@ fn read_all(good: &Path, bad: &Path) {
     let table = linkrate_report::terminal::table(&results, Some(80), style);
     let markdown = linkrate_report::markdown::document(&results).expect("a document").text;
     linkrate_report::json::document(&results);
-    let look = Look::of(&stored, 1_795_273_980_000);
-    let screen = linkrate_report::watch::screen(&look, Some((80, 24)), style);
+    let look = StudyProgress::of(&stored, 1_795_273_980_000);
+    let screen = linkrate_report::live_view::screen(&look, Some((80, 24)), style);
     let mut texts = vec![page, table, markdown, screen];
     texts.push(String::from_utf8(csv).expect("text"));
     if let Ok(found) =

@@ -47,7 +47,7 @@ impl OfUser {
     }
 
     /// `linkrate WORDS --name NAME` by the user.
-    fn told(&self, words: &str) -> Command {
+    fn reported(&self, words: &str) -> Command {
         let mut command = common::command("setpriv", &Self::ids());
         command.arg(self.own.program()).args(words.split_whitespace());
         command.args(["--name", &self.name]).env_remove("XDG_RUNTIME_DIR");
@@ -55,12 +55,12 @@ impl OfUser {
     }
 
     fn linkrate(&self, words: &str) -> Finished {
-        Running::start(&mut self.told(words)).wait()
+        Running::start(&mut self.reported(words)).wait()
     }
 
     /// A program of the user in a host.
     fn exec(&self, host: &str, words: &str) -> Command {
-        let mut command = self.told(&format!("lab exec {host}"));
+        let mut command = self.reported(&format!("lab exec {host}"));
         command.arg("--").args(words.split_whitespace());
         command
     }

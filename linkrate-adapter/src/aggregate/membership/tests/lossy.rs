@@ -288,7 +288,7 @@ proptest! {
             let distributing = wires.ends[end].distributing();
             prop_assert!(!distributing.contains(&gone), "end {}: {}", end, wires.states());
         }
-        // the others go on
+        // the others continue
         let rest = if mode == AggregateMode::Failover { 1 } else { 2 };
         prop_assert_eq!(wires.ends[HOST].distributing().len(), rest);
         wires.silent[gone] = [false; 2];
@@ -322,7 +322,7 @@ fn an_end_that_did_not_run_takes_no_session_for_lost() {
     let mut wires = Wires::new(&knobs(AggregateMode::Manual, true), 2, 1);
     wires.run(Duration::from_secs(5));
     assert!(wires.is_in_order(), "{}", wires.states());
-    // the machine stands still for a second, and what was on the way comes after that
+    // the machine stalls for a second, and what was on the way comes after that
     wires.now += Duration::from_secs(1);
     let mut messages = Vec::new();
     wires.ends[HOST].poll(wires.now, &mut messages);

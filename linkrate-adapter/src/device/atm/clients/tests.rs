@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use linkrate_terms::BitRate;
 use linkrate_wire::atm::AtmAddress;
-use linkrate_wire::control::lane::FrameSize;
+use linkrate_wire::control::lan_emulation::FrameSize;
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::link::LinkLaw;
 
 use crate::device::atm::AtmLimits;
 use crate::device::atm::lane::LaneStation;
 use crate::device::atm::rig::{Ports, SECOND_PS};
-use crate::device::posting::FIFO_BYTES;
+use crate::device::tx_prefetch::FIFO_BYTES;
 use crate::fabric::AtmSwitch;
 use crate::fabric::Fabric;
 use crate::fabric::atm_switch::servers::ElanSpec;

@@ -16,7 +16,7 @@ use crate::lane_unit::LaneUnit;
 use crate::signal::Signal;
 
 impl Atm {
-    /// The link has got or lost its carrier, or the switch begins anew.
+    /// The link has got or lost its carrier, or the switch begins again.
     pub(in crate::device::atm) fn calls_cleared(&mut self, at_ps: u64) {
         let Some(lane) = &mut self.lane else { return };
         lane.restart(at_ps);

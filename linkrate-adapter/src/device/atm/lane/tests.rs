@@ -337,9 +337,11 @@ fn units_that_lie_are_counted_and_change_nothing() {
     };
     let lies = world.served("elanControlLies");
     send(&mut world, vec![7; 108], 0);
-    let topology = linkrate_wire::control::Lane {
+    let topology = linkrate_wire::control::LaneControl {
         requester: 99,
-        ..linkrate_wire::control::Lane::request(linkrate_wire::control::lane::Operation::Topology)
+        ..linkrate_wire::control::LaneControl::request(
+            linkrate_wire::control::lan_emulation::Operation::Topology,
+        )
     };
     send(&mut world, topology.emit(), 0);
     assert_eq!(world.served("elanControlLies"), lies + 2);

@@ -137,13 +137,13 @@ fn packets_wait_for_their_connection_and_come_in_their_order() {
     world.run_for(SECOND_PS);
     assert_eq!(world.got(1), [100, 200, 300]);
     // a flood for an address that nobody has is bounded, and gives way
-    for _ in 0..MOST_HELD + 10 {
+    for _ in 0..MAX_HELD + 10 {
         world.send(0, ip(77), 500);
     }
     world.send(0, ip(2), 400);
     world.run_for(SECOND_PS);
     assert_eq!(world.got(1), [400]);
-    assert_eq!(world.counted(0, "txDropNoConnection"), (MOST_HELD + 10) as u64);
+    assert_eq!(world.counted(0, "txDropNoConnection"), (MAX_HELD + 10) as u64);
     assert_eq!(world.counted(0, "ipoaArpClientArpInNaks"), 1);
     assert_eq!(world.served("ipoaArpSrvrArpOutNaks"), 1);
 }

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixDatagram;
 use linkrate_wire::lro::Parts;
 
 use super::*;
-use crate::connections::{ConnectionEnds, Order};
+use crate::flow_steering::{ConnectionEnds, Order};
 use crate::interface::flow_queue::FlowQueue;
 use crate::interface::polled::Polled;
-use crate::interface::recall::{GivenUp, Span, last_piece};
+use crate::interface::tx_revoke::{Revoked, Span, last_piece};
 
 const LENGTH: u32 = 1400;
 
@@ -100,10 +100,10 @@ impl Port {
         for packet in packets {
             waiting.push(self.end.descriptor(&[&[0; VNET_BYTES], &packet[..]].concat()));
         }
-        let mut given_up = GivenUp::new(ends());
-        waiting.give_up(&mut given_up);
-        self.end.device.shared.interface.recalls.add(given_up);
-        self.end.queues[0].recalled.store(question, Ordering::Release);
+        let mut revoked = Revoked::new(ends());
+        waiting.revoke(&mut revoked);
+        self.end.device.shared.interface.revocations.add(revoked);
+        self.end.queues[0].revoked_to.store(question, Ordering::Release);
         assert!(self.end.device.settle());
         // an acknowledgement follows what is in the ring
         while let Some(descriptor) = waiting.pop() {

@@ -77,8 +77,8 @@ impl Rig {
     /// Takes what has left by `until_ps`.
     fn take(&mut self, until_ps: u64) {
         for port in 0..PORTS {
-            while let Some((at_ps, load)) = self.switch.to(port).unwrap().arrived(until_ps) {
-                for frame in load.into_frames().unwrap().each() {
+            while let Some((at_ps, pdu)) = self.switch.to(port).unwrap().arrived(until_ps) {
+                for frame in pdu.into_frames().unwrap().each() {
                     let bytes = frame.to_vec();
                     // not a frame about the link
                     if bytes.len() == 1514 {

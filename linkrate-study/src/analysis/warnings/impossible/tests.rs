@@ -1,7 +1,7 @@
 //! Tests on runs with chosen rates.
 
-use linkrate_terms::gaps::Gaps;
 use linkrate_terms::knobs::Toe;
+use linkrate_terms::out_of_order::OutOfOrder;
 
 use crate::file::parse;
 use crate::fixture;
@@ -57,7 +57,7 @@ fn repaired(percent: f64, opened: f64, closed: f64) -> Vec<String> {
     let traffic = &mut measured.traffic;
     (traffic.transmit_bytes, traffic.transmit_seconds) = (bytes(percent), 2.0);
     measured.evidence.senders.gaps =
-        Gaps { opened_bytes: bytes(opened), closed_bytes: bytes(closed) };
+        OutOfOrder { opened_bytes: bytes(opened), closed_bytes: bytes(closed) };
     let run = fixture::run(0, 0, Some(0), measured);
     warnings("cell", &study.cells[0], &study.testbed, &[&run], 0.95)
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::cache::Target;
 use super::{Client, ClientAction, Registration, State};
-use crate::control::Lane;
-use crate::control::lane::{Destination, Flags, Operation, Status};
+use crate::control::LaneControl;
+use crate::control::lan_emulation::{Destination, Flags, Operation, Status};
 use crate::frame::MacAddress;
 use crate::machine::call::{Call, Purpose};
 
@@ -14,7 +14,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         &mut self,
         now: Duration,
         (call, purpose): (Call, Purpose),
-        frame: Lane,
+        frame: LaneControl,
         actions: &mut Vec<ClientAction<U>>,
     ) {
         let by_server = matches!(
@@ -48,7 +48,7 @@ impl<U: AsRef<[u8]>> Client<U> {
     }
 
     /// A server answers, or another client by way of it.
-    fn answer(&mut self, now: Duration, frame: &Lane, actions: &mut Vec<ClientAction<U>>) {
+    fn answer(&mut self, now: Duration, frame: &LaneControl, actions: &mut Vec<ClientAction<U>>) {
         if self.answered(now, frame, actions) {
             return;
         }
@@ -65,7 +65,7 @@ impl<U: AsRef<[u8]>> Client<U> {
     }
 
     /// Another client asks whether its frames have arrived: those that came before have.
-    fn prove(&mut self, now: Duration, frame: &Lane, actions: &mut Vec<ClientAction<U>>) {
+    fn prove(&mut self, now: Duration, frame: &LaneControl, actions: &mut Vec<ClientAction<U>>) {
         if frame.target_atm != self.config.atm || frame.requester == self.joined.lecid {
             return;
         }
@@ -74,12 +74,12 @@ impl<U: AsRef<[u8]>> Client<U> {
             self.counters.not_answered += 1;
             return;
         }
-        let frame = Lane { is_response: true, status: Status::SUCCESS, ..*frame };
+        let frame = LaneControl { is_response: true, status: Status::SUCCESS, ..*frame };
         actions.push(ClientAction::Send { call: control.call, frame });
     }
 
     /// Another client asks for the ATM address of a station.
-    fn tell(&mut self, now: Duration, frame: &Lane, actions: &mut Vec<ClientAction<U>>) {
+    fn tell(&mut self, now: Duration, frame: &LaneControl, actions: &mut Vec<ClientAction<U>>) {
         let Destination::Mac(mac) = frame.target else { return };
         let is_own = self.stations.get(&mac) == Some(&Registration::Done);
         let is_behind = self.config.proxy && self.behind.contains(&mac);
@@ -93,13 +93,13 @@ impl<U: AsRef<[u8]>> Client<U> {
         }
         let flags = Flags::REMOTE.when(!is_own);
         let target_atm = self.config.atm;
-        let answer = Lane { flags, target_atm, ..frame.answered(Status::SUCCESS) };
+        let answer = LaneControl { flags, target_atm, ..frame.answered(Status::SUCCESS) };
         self.counters.answered += 1;
         actions.push(ClientAction::Send { call: control.call, frame: answer });
     }
 
     /// A station has moved: an entry with its old address is wrong.
-    fn moved(&mut self, now: Duration, frame: &Lane, actions: &mut Vec<ClientAction<U>>) {
+    fn moved(&mut self, now: Duration, frame: &LaneControl, actions: &mut Vec<ClientAction<U>>) {
         let Destination::Mac(mac) = frame.target else { return };
         if let Some(one) = self.destinations.get_mut(&mac)
             && one.atm() == Some(frame.target_atm)
@@ -110,7 +110,7 @@ impl<U: AsRef<[u8]>> Client<U> {
     }
 
     /// Bridges change their topology, or no longer do.
-    fn topology(&mut self, now: Duration, frame: &Lane) {
+    fn topology(&mut self, now: Duration, frame: &LaneControl) {
         self.topology_changes = frame.flags.has(Flags::TOPOLOGY_CHANGE);
         if !self.topology_changes {
             return;
@@ -129,7 +129,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         let Some(control) = self.links.control.filter(|_| is_joined) else { return };
         let flags = Flags::TOPOLOGY_CHANGE.when(changing);
         let source = Destination::Mac(self.config.mac);
-        let frame = Lane { flags, source, ..self.ask(Operation::Topology) };
+        let frame = LaneControl { flags, source, ..self.ask(Operation::Topology) };
         actions.push(ClientAction::Send { call: control.call, frame });
     }
 

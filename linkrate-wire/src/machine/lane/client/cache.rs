@@ -9,12 +9,12 @@ use crate::machine::lane::Times;
 use crate::machine::lane::bucket::Bucket;
 
 /// Most stations.
-pub(super) const MOST_DESTINATIONS: usize = 1024;
+pub(super) const MAX_DESTINATIONS: usize = 1024;
 /// Most frames that wait for their station, and for all.
-pub(super) const MOST_HELD: usize = 64;
-pub(super) const MOST_HELD_IN_ALL: usize = 1024;
+pub(super) const MAX_HELD: usize = 64;
+pub(super) const MAX_HELD_TOTAL: usize = 1024;
 /// How long a frame waits at most. A path is empty sooner.
-const LONGEST_HELD: Duration = Duration::from_secs(8);
+const MAX_HOLD_TIME: Duration = Duration::from_secs(8);
 /// How long a client that has refused a call is not called again.
 pub(super) const HELD_DOWN: Duration = Duration::from_secs(5);
 /// How long before an entry expires it is verified, if it is in use.
@@ -134,7 +134,7 @@ impl<U> Destination<U> {
 
     /// When its oldest frame has waited too long.
     pub(super) fn stale_at(&self) -> Option<Duration> {
-        self.held.front().map(|(since, _)| *since + LONGEST_HELD)
+        self.held.front().map(|(since, _)| *since + MAX_HOLD_TIME)
     }
 
     /// When it has something to do.

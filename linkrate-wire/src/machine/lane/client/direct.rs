@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::{Client, ClientAction};
 use crate::atm::AtmAddress;
-use crate::control::Lane;
-use crate::control::lane::Operation;
+use crate::control::LaneControl;
+use crate::control::lan_emulation::Operation;
 use crate::machine::call::{Call, Cause, Purpose};
 use crate::machine::lane::Times;
 
 /// Times that a party that has called is asked whether it is ready, before the call is released.
-const MOST_QUERIES: u32 = 5;
+const MAX_QUERIES: u32 = 5;
 
 /// A data-direct connection.
 #[derive(Debug, Clone, Copy)]
@@ -150,7 +150,7 @@ impl<U: AsRef<[u8]>> Client<U> {
 
     /// Tells the party that was called that it may send.
     pub(super) fn say_ready(call: Call, actions: &mut Vec<ClientAction<U>>) {
-        let frame = Lane { is_response: true, ..Lane::request(Operation::Ready) };
+        let frame = LaneControl { is_response: true, ..LaneControl::request(Operation::Ready) };
         actions.push(ClientAction::Send { call, frame });
     }
 
@@ -178,10 +178,10 @@ impl<U: AsRef<[u8]>> Client<U> {
                 continue;
             }
             match &mut direct.query {
-                Some((at, asked)) if *asked < MOST_QUERIES => {
+                Some((at, asked)) if *asked < MAX_QUERIES => {
                     *asked += 1;
                     *at = now + times.ready;
-                    let frame = Lane::request(Operation::Ready);
+                    let frame = LaneControl::request(Operation::Ready);
                     actions.push(ClientAction::Send { call: *call, frame });
                 }
                 _ => over.push(*call),

@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use super::{
-    Client, ClientAction, Configuration, Link, MOST_STATIONS, Reason, Registration, State,
-};
+use super::{Client, ClientAction, Configuration, Link, MAX_STATIONS, Reason, Registration, State};
 use crate::atm::AtmAddress;
-use crate::control::Lane;
-use crate::control::lane::{Destination, Flags, FrameSize, LanType, MARKER, Operation, Status};
+use crate::control::LaneControl;
+use crate::control::lan_emulation::{
+    Destination, Flags, FrameSize, LanType, MARKER, Operation, Status,
+};
 use crate::frame::MacAddress;
 use crate::machine::call::{Call, Cause, Purpose};
 
 /// The first time in the initial state. It doubles until the client is operational.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// A question to a server, which is asked again until it is answered.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
-    frame: Lane,
+    frame: LaneControl,
     call: Call,
     /// When it is to be asked again, or given up.
     pub(super) again: Duration,
@@ -94,7 +94,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         self.counters.fell_back += 1;
         self.change(State::Initial, Some(reason), actions);
         self.deadline = Some(now + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(MAX_PAUSE);
     }
 
     fn configure(&mut self, now: Duration, actions: &mut Vec<ClientAction<U>>) {
@@ -139,7 +139,7 @@ impl<U: AsRef<[u8]>> Client<U> {
             _ => return self.is_connected(now, actions),
         };
         let flags = Flags::PROXY.when(self.config.proxy && operation == Operation::Join);
-        let frame = Lane {
+        let frame = LaneControl {
             flags,
             source: Destination::Mac(self.config.mac),
             lan: LanType::Ethernet,
@@ -154,7 +154,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         &mut self,
         now: Duration,
         call: Call,
-        frame: Lane,
+        frame: LaneControl,
         actions: &mut Vec<ClientAction<U>>,
     ) {
         let times = &self.config.times;
@@ -169,7 +169,7 @@ impl<U: AsRef<[u8]>> Client<U> {
     pub(super) fn answered(
         &mut self,
         now: Duration,
-        answer: &Lane,
+        answer: &LaneControl,
         actions: &mut Vec<ClientAction<U>>,
     ) -> bool {
         let Some(Question { frame: asked, .. }) = self.question.as_ref() else { return false };
@@ -202,7 +202,7 @@ impl<U: AsRef<[u8]>> Client<U> {
     }
 
     /// Whether an ELAN with these parameters is the one that was asked for.
-    fn suits(&self, answer: &Lane) -> bool {
+    fn suits(&self, answer: &LaneControl) -> bool {
         let FrameSize::Unspecified = self.config.size else {
             return answer.size == self.config.size && answer.lan != LanType::TokenRing;
         };
@@ -212,7 +212,7 @@ impl<U: AsRef<[u8]>> Client<U> {
     fn configured(
         &mut self,
         now: Duration,
-        answer: &Lane,
+        answer: &LaneControl,
         actions: &mut Vec<ClientAction<U>>,
     ) -> bool {
         if !self.suits(answer) || answer.target_atm == AtmAddress::UNKNOWN {
@@ -227,7 +227,12 @@ impl<U: AsRef<[u8]>> Client<U> {
         true
     }
 
-    fn joined(&mut self, now: Duration, answer: &Lane, actions: &mut Vec<ClientAction<U>>) -> bool {
+    fn joined(
+        &mut self,
+        now: Duration,
+        answer: &LaneControl,
+        actions: &mut Vec<ClientAction<U>>,
+    ) -> bool {
         let has_lecid = (1..MARKER).contains(&answer.requester);
         if !self.suits(answer) || !has_lecid || answer.size == FrameSize::Unspecified {
             return false;
@@ -240,7 +245,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         true
     }
 
-    /// Registers the next address, or goes on to the BUS when all are.
+    /// Registers the next address, or continues to the BUS when all are.
     fn register_next(&mut self, now: Duration, actions: &mut Vec<ClientAction<U>>) {
         if self.state < State::Registering || self.question.is_some() {
             return;
@@ -253,13 +258,13 @@ impl<U: AsRef<[u8]>> Client<U> {
                     Registration::Unwanted => Operation::Unregister,
                     _ => Operation::Register,
                 };
-                Lane { source: Destination::Mac(mac), ..self.ask(operation) }
+                LaneControl { source: Destination::Mac(mac), ..self.ask(operation) }
             }
             None if self.state == State::Registering => {
                 self.enter(now, State::Connecting, actions);
                 let source = Destination::Mac(self.config.mac);
                 let target = Destination::Mac(MacAddress::BROADCAST);
-                Lane { source, target, ..self.ask(Operation::Arp) }
+                LaneControl { source, target, ..self.ask(Operation::Arp) }
             }
             None => return,
         };
@@ -269,7 +274,7 @@ impl<U: AsRef<[u8]>> Client<U> {
     fn registered(
         &mut self,
         now: Duration,
-        asked: &Lane,
+        asked: &LaneControl,
         status: Status,
         actions: &mut Vec<ClientAction<U>>,
     ) {
@@ -299,7 +304,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         mac: MacAddress,
         actions: &mut Vec<ClientAction<U>>,
     ) {
-        if self.stations.len() >= MOST_STATIONS && !self.stations.contains_key(&mac) {
+        if self.stations.len() >= MAX_STATIONS && !self.stations.contains_key(&mac) {
             let status = Status::RESOURCES;
             actions.push(ClientAction::NotRegistered { mac, status });
             return;
@@ -332,7 +337,7 @@ impl<U: AsRef<[u8]>> Client<U> {
     }
 
     /// The server has told the address of the BUS.
-    fn found_bus(&mut self, answer: &Lane, actions: &mut Vec<ClientAction<U>>) -> bool {
+    fn found_bus(&mut self, answer: &LaneControl, actions: &mut Vec<ClientAction<U>>) -> bool {
         if answer.target_atm == AtmAddress::UNKNOWN || self.links.send.is_some() {
             return false;
         }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::cache::{
-    Asking, Destination, HELD_DOWN, MOST_DESTINATIONS, MOST_HELD, MOST_HELD_IN_ALL, Path,
-    Switching, Target,
+    Asking, Destination, HELD_DOWN, MAX_DESTINATIONS, MAX_HELD, MAX_HELD_TOTAL, Path, Switching,
+    Target,
 };
 use super::{Client, ClientAction, Registration, State};
 use crate::atm::AtmAddress;
-use crate::control::lane::{self, Operation};
-use crate::control::{Data, Lane, lane_data};
+use crate::control::lan_emulation::{self, Operation};
+use crate::control::{Data, LaneControl, lane_data};
 use crate::frame::Cast;
 use crate::frame::{MacAddress, link};
 use crate::machine::call::{Call, Purpose};
@@ -45,13 +45,13 @@ impl<U: AsRef<[u8]>> Client<U> {
             return false;
         }
         let is_known = self.destinations.contains_key(&mac);
-        if !is_known && self.destinations.len() >= MOST_DESTINATIONS {
+        if !is_known && self.destinations.len() >= MAX_DESTINATIONS {
             self.counters.dropped += 1;
             return false;
         }
         let times = &self.config.times;
         let one = self.destinations.entry(mac).or_insert_with(|| Destination::new(times));
-        if one.held.len() >= MOST_HELD || self.held >= MOST_HELD_IN_ALL {
+        if one.held.len() >= MAX_HELD || self.held >= MAX_HELD_TOTAL {
             self.counters.dropped += 1;
             return false;
         }
@@ -115,9 +115,9 @@ impl<U: AsRef<[u8]>> Client<U> {
         mac: MacAddress,
         actions: &mut Vec<ClientAction<U>>,
     ) -> Asking {
-        let source = lane::Destination::Mac(self.config.mac);
-        let target = lane::Destination::Mac(mac);
-        let frame = Lane { source, target, ..self.ask(Operation::Arp) };
+        let source = lan_emulation::Destination::Mac(self.config.mac);
+        let target = lan_emulation::Destination::Mac(mac);
+        let frame = LaneControl { source, target, ..self.ask(Operation::Arp) };
         if let Some(control) = self.links.control {
             self.counters.asked += 1;
             actions.push(ClientAction::Send { call: control.call, frame });
@@ -174,16 +174,16 @@ impl<U: AsRef<[u8]>> Client<U> {
         let frame = match one.switching {
             None => self.ask(Operation::Flush),
             Some(Switching { again, transaction }) if again <= now => {
-                Lane { transaction, ..self.ask(Operation::Flush) }
+                LaneControl { transaction, ..self.ask(Operation::Flush) }
             }
             Some(_) => return,
         };
         let (transaction, again) = (frame.transaction, now + self.config.times.flush);
         one.switching = Some(Switching { transaction, again });
         self.counters.flushed += 1;
-        let (source, target_atm) = (lane::Destination::Mac(self.config.mac), remote);
-        let target = lane::Destination::Mac(mac);
-        let frame = Lane { source, target, target_atm, ..frame };
+        let (source, target_atm) = (lan_emulation::Destination::Mac(self.config.mac), remote);
+        let target = lan_emulation::Destination::Mac(mac);
+        let frame = LaneControl { source, target, target_atm, ..frame };
         actions.push(ClientAction::Send { call, frame });
     }
 
@@ -220,10 +220,10 @@ impl<U: AsRef<[u8]>> Client<U> {
         &mut self,
         now: Duration,
         mac: MacAddress,
-        answer: &Lane,
+        answer: &LaneControl,
         actions: &mut Vec<ClientAction<U>>,
     ) {
-        let is_remote = answer.flags.has(lane::Flags::REMOTE);
+        let is_remote = answer.flags.has(lan_emulation::Flags::REMOTE);
         let age = self.age(is_remote);
         let Some(one) = self.destinations.get_mut(&mac) else { return };
         let asking = match one.target {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cache::{Path, Target};
 use super::{Client, ClientConfig, State};
 use crate::atm::AtmAddress;
-use crate::control::lane::{FrameSize, Lecid, Name};
+use crate::control::lan_emulation::{FrameSize, Lecid, Name};
 use crate::frame::MacAddress;
 
 /// What a client counts.

@@ -1,0 +1,283 @@
+//! The backend a testbed stands on: veth pairs, virtual adapters, or existing interfaces.
+//!
+//! `Backend::build` is the only place that looks at the adapter of a
+//! [`TestbedSpec`]. Studies and labs that stay up put the same questions to the backend: set knobs,
+//! read them back, collect evidence and facts.
+
+pub mod adapters;
+pub mod existing;
+mod namespaces;
+mod steering;
+pub mod veth;
+
+use std::collections::BTreeSet;
+
+use linkrate_adapter::ReorderingCount;
+use linkrate_agent::protocol::bounds;
+use linkrate_study::validity::{RateSeen, Rescheduled, Strayed};
+use linkrate_sys::sched::ThreadId;
+use linkrate_terms::measurement::{AdapterEvidence, LinkEvidence};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::topology::Topology;
+use linkrate_terms::{InterfaceKnobs, RunSpec, TestbedSpec};
+
+use crate::connection::AgentError;
+use crate::error::LabError;
+use crate::host::{Client, Host, Participants};
+use crate::options::LabOptions;
+use crate::peer::{Namespaces, PeerServer};
+use crate::placement::Placement;
+use crate::readback::EffectiveKnobs;
+
+pub use adapters::Adapters;
+pub use existing::Existing;
+pub(crate) use namespaces::add;
+pub use steering::ReceiveSteering;
+pub use veth::Veth;
+
+/// The backend of a testbed.
+#[derive(Debug)]
+pub enum Backend {
+    /// A veth pair for each client.
+    Veth(Veth),
+    /// Virtual adapters.
+    Adapters(Box<Adapters>),
+    /// Interfaces of the host that linkrate did not create.
+    Existing(Existing),
+}
+
+/// Hosts on their backend: started, joined and addressed.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) backend: Backend,
+    pub(crate) sut: Host,
+    pub(crate) clients: Vec<Client>,
+    /// Third-party programs in their place.
+    pub(crate) programs: Vec<PeerServer>,
+    /// The namespaces of the hosts; `None` where the hosts keep those of the machine.
+    pub(crate) namespaces: Option<Namespaces>,
+    pub(crate) receive_steering: ReceiveSteering,
+}
+
+/// Threads of linkrate that carry packets.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    pub(crate) drivers: BTreeSet<ThreadId>,
+    pub(crate) devices: BTreeSet<ThreadId>,
+}
+
+impl Backend {
+    /// Builds the backend that `spec` asks for, with the hosts on it.
+    ///
+    /// # Errors
+    /// [`LabError`] with the host or interface that does not fit, and the remedy.
+    pub(crate) fn build(
+        spec: &TestbedSpec,
+        topology: &Topology,
+        placement: &Placement,
+        options: &LabOptions,
+    ) -> Result<Built, LabError> {
+        match &spec.adapter {
+            Adapter::Veth => {
+                let veth = Veth::new(spec.queues);
+                namespaces::build(veth, Self::Veth, topology, placement, options)
+            }
+            Adapter::Model(model) => {
+                let adapters = Adapters::new(model.as_ref().clone().scaled(spec.scale));
+                namespaces::build(
+                    adapters,
+                    |adapters| Self::Adapters(Box::new(adapters)),
+                    topology,
+                    placement,
+                    options,
+                )
+            }
+            Adapter::Interfaces(on) => existing::build(spec, on, topology, placement, options),
+            Adapter::Unknown => Err(LabError::Invalid {
+                what: "the testbed of imported runs is not known".to_owned(),
+                hint: "measure with a study file: linkrate run".to_owned(),
+            }),
+        }
+    }
+
+    /// The virtual adapters, if the testbed stands on them.
+    pub fn adapters(&self) -> Option<&Adapters> {
+        match self {
+            Self::Adapters(adapters) => Some(adapters),
+            Self::Veth(_) | Self::Existing(_) => None,
+        }
+    }
+
+    /// Sets knobs on the SUT's interfaces that lead to the clients in `hosts`, and at the peers
+    /// the knobs that go with them. A knob that `asked` leaves out returns to its first value.
+    /// Returns the knobs as read back.
+    ///
+    /// # Errors
+    /// The knob that was refused, or that differs from the request or between interfaces.
+    pub(crate) fn set_knobs(
+        &self,
+        hosts: &mut Participants<'_>,
+        asked: &InterfaceKnobs,
+    ) -> Result<EffectiveKnobs, LabError> {
+        for (number, client) in hosts.clients.iter_mut().enumerate() {
+            let knobs = self.peer_knobs(number, asked);
+            client.host.set_knobs(std::slice::from_ref(&client.interface), knobs)?;
+        }
+        let interfaces = hosts.sut_interfaces();
+        let effective = match self {
+            Self::Veth(_) => hosts.sut.set_knobs(&interfaces, asked.clone())?,
+            Self::Adapters(adapters) => adapters.set_knobs(hosts.sut, &interfaces, asked)?,
+            Self::Existing(_) => {
+                let effective = hosts.sut.set_knobs(&interfaces, asked.clone())?;
+                existing::await_links(hosts)?;
+                effective
+            }
+        };
+        EffectiveKnobs::checked(asked, effective)
+    }
+
+    /// The knobs of the interface of client `number` that go with `asked` at the SUT's: the same
+    /// MTU, and where the peer is a veth that hands superframes over whole, their segmentation
+    /// in software when GRO is asked for. GRO would otherwise have nothing to merge.
+    fn peer_knobs(&self, number: usize, asked: &InterfaceKnobs) -> InterfaceKnobs {
+        let (queues, is_veth) = match self {
+            Self::Veth(_) => (asked.queues, true),
+            Self::Adapters(_) => (None, false),
+            Self::Existing(existing) => (None, existing.is_veth(number)),
+        };
+        InterfaceKnobs {
+            mtu: asked.mtu,
+            queues,
+            offload: asked.gro.filter(|_| is_veth).map(|_| linkrate_terms::Offload::Gso),
+            ..InterfaceKnobs::default()
+        }
+    }
+
+    /// Reads the knobs of one of the SUT's interfaces.
+    ///
+    /// # Errors
+    /// The SUT's agent refuses or is lost.
+    pub(crate) fn read_knobs(
+        &self,
+        sut: &mut Host,
+        interface: &str,
+    ) -> Result<InterfaceKnobs, LabError> {
+        let kernel = sut.read_knobs(interface)?;
+        match self {
+            Self::Veth(_) | Self::Existing(_) => Ok(kernel),
+            Self::Adapters(adapters) => adapters.with_port_knobs(interface, kernel),
+        }
+    }
+
+    /// Waits until all ports that act as one carry traffic.
+    ///
+    /// # Errors
+    /// The ports that do not, with their reasons.
+    pub(crate) fn await_ports(&self) -> Result<(), LabError> {
+        self.adapters().map_or(Ok(()), Adapters::await_ports)
+    }
+
+    /// Lets ports of which one carries traffic begin as if none had ever failed, and waits for all ports.
+    ///
+    /// # Errors
+    /// As for [`await_ports`](Self::await_ports).
+    pub(crate) fn begin_anew(&self) -> Result<(), LabError> {
+        self.adapters().map_or(Ok(()), Adapters::begin_anew)
+    }
+
+    /// The Ethernet addresses of the SUT and of the peer in the frames of client `client`'s flows;
+    /// `None` unless an aggregate leads to it.
+    pub(crate) fn flow_macs(&self, client: usize) -> Option<(String, String)> {
+        self.adapters()?.flow_macs(client)
+    }
+
+    /// The number of destination ports for a run's connections: an adapter that steers by destination
+    /// port treats connections to one port alike.
+    pub(crate) fn listeners(&self, run: &RunSpec, flows: u64) -> u32 {
+        match self {
+            Self::Adapters(adapters) if adapters.steers_by_port(run) => {
+                bounds::LISTENERS.min(u32::try_from(flows.max(1)).unwrap_or(u32::MAX))
+            }
+            Self::Adapters(_) | Self::Veth(_) | Self::Existing(_) => 1,
+        }
+    }
+
+    /// The evidence of the first `ports` ports of virtual adapters from `start_ns` to `end_ns`; waits
+    /// with `sleep_until`.
+    ///
+    /// # Errors
+    /// Those of `sleep_until`.
+    pub(crate) fn evidence(
+        &self,
+        ports: usize,
+        (start_ns, end_ns): (u64, u64),
+        sleep_until: impl Fn(u64) -> Result<(), AgentError>,
+    ) -> Result<Option<AdapterEvidence>, AgentError> {
+        let Some(adapters) = self.adapters() else { return Ok(None) };
+        let order = adapters.watch_reordering();
+        sleep_until(start_ns)?;
+        let (opened, late_before) = (adapters.read(), order.as_ref().map(ReorderingCount::late));
+        sleep_until(end_ns)?;
+        let (closed, late) = (adapters.read(), order.as_ref().map(ReorderingCount::late));
+        let frames_overtaken = late.zip(late_before).map(|(late, before)| late - before);
+        let evidence = adapters.evidence(&opened, &closed, ports);
+        Ok(Some(AdapterEvidence { frames_overtaken, ..evidence }))
+    }
+
+    /// The links of existing interfaces; empty on other backends, whose links linkrate makes.
+    ///
+    /// # Errors
+    /// An interface without a link, or a lost agent.
+    pub(crate) fn links(
+        &self,
+        hosts: &mut Participants<'_>,
+    ) -> Result<Vec<LinkEvidence>, LabError> {
+        match self {
+            Self::Existing(_) => existing::links(hosts),
+            Self::Veth(_) | Self::Adapters(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The links of the first `ports` ports beside their model's rate.
+    pub(crate) fn rates(&self, ports: usize) -> Vec<RateSeen> {
+        self.adapters().map(|adapters| adapters.rates(ports)).unwrap_or_default()
+    }
+
+    /// The threads of adapters that may run on other CPUs than their own.
+    pub(crate) fn strayed(&self, placement: &Placement) -> Vec<Strayed> {
+        self.adapters().map(|adapters| adapters.strayed(placement)).unwrap_or_default()
+    }
+
+    /// The threads whose policy or nice value somebody has changed.
+    pub(crate) fn rescheduled(&self) -> Vec<Rescheduled> {
+        self.adapters().map(Adapters::rescheduled).unwrap_or_default()
+    }
+
+    /// A part of the backend that has ended by itself, with the reason.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.adapters()?.broken()
+    }
+
+    /// The threads that carry packets.
+    pub(crate) fn threads(&self) -> Threads {
+        self.adapters().map(Adapters::threads).unwrap_or_default()
+    }
+
+    /// Facts that travel with results, as (name, value).
+    pub(crate) fn facts(&self, clients: &[Client]) -> Vec<(String, String)> {
+        match self {
+            Self::Existing(existing) => existing.facts(clients),
+            Self::Adapters(adapters) => adapters.facts(),
+            Self::Veth(_) => Vec::new(),
+        }
+    }
+
+    /// Limits of this backend that a reader must know, as sentences.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        match self {
+            Self::Existing(existing) => existing.warnings().to_vec(),
+            Self::Adapters(adapters) => adapters.warnings(),
+            Self::Veth(_) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! How an agent is reached: each way starts a process whose standard input and output carry the
+//! protocol, and makes a [`Host`] of it.
+//!
+//! `LocalAgent` starts the agent on this machine, in namespaces of its own or where the controller is;
+//! `Remote` starts it on another machine, through `ssh` or a step of Slurm, and brings the program along
+//! where it is missing (`deploy`). [`PeerServer`] is no agent: a third-party program, which knows its own
+//! protocol alone. [`PeerMeasurement`] types how much a peer reports of a window: an agent reports
+//! everything, a third-party program its traffic alone.
+
+mod deploy;
+mod elf;
+mod local;
+mod program;
+mod remote;
+mod report;
+mod slurm;
+mod ssh;
+mod stderr;
+
+use crate::error::LabError;
+use crate::host::Host;
+use crate::options::LabOptions;
+
+pub(crate) use local::{LAB, LENDS, LocalAgent, Namespaces};
+pub use program::PeerServer;
+pub(crate) use remote::{Remote, Transport};
+pub(crate) use report::agents;
+pub use report::{PeerMeasurement, TrafficReport};
+pub(crate) use slurm::Slurm;
+pub use slurm::{allocated_nodes, is_in_allocation};
+pub(crate) use ssh::Ssh;
+pub(crate) use stderr::StderrLines;
+
+/// A way to an agent.
+pub(crate) trait Reach {
+    /// Starts an agent as the host `name`, bound to its CPUs.
+    ///
+    /// # Errors
+    /// The host, the cause and the remedy.
+    fn start(&self, name: &str, options: &LabOptions) -> Result<Host, LabError>;
+}

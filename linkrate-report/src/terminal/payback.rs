@@ -1,0 +1,34 @@
+//! Whether connection offloads to a TCP offload engine pay, for a user at a terminal.
+
+use linkrate_study::analysis::payback::Paybacks;
+
+use super::{Page, clean, shape};
+use crate::words::payback::{COSTS, TITLES, cost_fields, fields};
+
+impl Page<'_> {
+    /// After how many bytes connection offloads have paid, and what they cost; `None` without such a
+    /// question.
+    pub(super) fn worth(&self) -> Option<String> {
+        let Paybacks { hand_overs, paybacks, .. } = self.results.worth.as_ref()?;
+        let mut paid = self.paper.new_table();
+        paid.set_header(["hand-over"].into_iter().chain(TITLES));
+        for payback in paybacks {
+            let name = clean(&payback.at.to_string());
+            paid.add_row([name].into_iter().chain(fields(payback)));
+        }
+        let mut cost = self.paper.new_table();
+        cost.set_header(["cost of a hand-over"].into_iter().chain(COSTS));
+        for one in hand_overs {
+            let name = clean(&one.at.to_string());
+            cost.add_row([name].into_iter().chain(cost_fields(one)));
+        }
+        for (table, columns) in [(&mut paid, TITLES.len()), (&mut cost, COSTS.len())] {
+            for column in 0..=columns {
+                shape(table, column, column > 1, column > 1);
+            }
+        }
+        let cost = (!cost.is_empty()).then(|| self.paper.print(&cost));
+        let tables = std::iter::once(self.paper.print(&paid)).chain(cost);
+        Some(tables.collect::<Vec<_>>().join("\n\n"))
+    }
+}

@@ -1,0 +1,312 @@
+//! Whether it is worth it to hand connections to the adapter, in words and fields that the terminal and the
+//! white paper share.
+
+use linkrate_study::analysis::payback::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
+use linkrate_study::labels;
+use linkrate_study::quantity::{Measure, Quantity};
+use linkrate_study::results::StudyResults;
+use linkrate_terms::knobs::Toe;
+
+use super::count;
+use crate::number::{self, ABSENT};
+
+/// Titles beside the cells', of what becomes of the cost of a connection offload.
+pub const TITLES: [&str; 5] =
+    ["handed over", "saved", "pays after", "interval", "without the driver"];
+
+/// Titles beside the cell's, of what a connection offload costs.
+pub const COSTS: [&str; 5] =
+    ["handed over", "CPU time of the host", "interval", "frames wait", "program stands still"];
+
+/// What the tables do not say by themselves.
+pub const NOTE: &str = "The cost of a hand-over is the CPU time of the thread of the host that carries it out, and \
+                        \"saved\" the change in service demand. Their quotient is the number of bytes that a \
+                        connection must carry until its hand-over has paid. Its interval is that of Fieller. \
+                        \"Without the driver\" leaves out what the emulated driver saves: no real adapter \
+                        has its system calls.";
+
+/// Most cells that a sentence names.
+const MAX_NAMED: usize = 3;
+
+fn when(busy: bool) -> &'static str {
+    if busy { "under traffic" } else { "before traffic" }
+}
+
+fn margin(quantity: &Quantity) -> String {
+    match number::margin(quantity) {
+        Some(margin) => format!("{} {margin}", number::brief_mean(quantity)),
+        None => number::brief_mean(quantity),
+    }
+}
+
+/// A time with its interval in brackets, in the unit that suits each.
+fn time(quantity: &Quantity) -> String {
+    let mean = number::duration(quantity.interval.mean);
+    match times(quantity) {
+        Some(ends) => format!("{mean} ({ends})"),
+        None => mean,
+    }
+}
+
+fn times(quantity: &Quantity) -> Option<String> {
+    let (low, high) = (quantity.interval.low?, quantity.interval.high?);
+    Some(format!("{} to {}", number::duration(low.max(0.0)), number::duration(high)))
+}
+
+/// The fields beside the cells' name.
+pub fn fields(payback: &Payback) -> [String; 5] {
+    let after = match (payback.outcome, &payback.bytes) {
+        (Outcome::Pays, Some(bytes)) => number::mean(bytes),
+        (Outcome::Never, _) => "never".to_owned(),
+        _ => "open".to_owned(),
+    };
+    let ends = payback.bytes.as_ref().and_then(number::ends);
+    [
+        when(payback.busy).to_owned(),
+        margin(&payback.saved),
+        after,
+        ends.unwrap_or_else(|| ABSENT.to_owned()),
+        payback.bytes_without_driver.as_ref().map_or_else(|| ABSENT.to_owned(), with_ends),
+    ]
+}
+
+/// Bytes with their interval in brackets.
+fn with_ends(bytes: &Quantity) -> String {
+    let ends = number::ends(bytes).map_or_else(String::new, |ends| format!(" ({ends})"));
+    format!("{}{ends}", number::mean(bytes))
+}
+
+/// The fields beside the cell's name.
+pub fn cost_fields(of: &OffloadCost) -> [String; 5] {
+    let brief = |quantity: &Option<Quantity>| {
+        let mean = quantity.map(|quantity| number::duration(quantity.interval.mean));
+        mean.unwrap_or_else(|| ABSENT.to_owned())
+    };
+    [
+        when(of.busy).to_owned(),
+        number::duration(of.cpu.interval.mean),
+        times(&of.cpu).unwrap_or_else(|| ABSENT.to_owned()),
+        brief(&of.held),
+        brief(&of.stood),
+    ]
+}
+
+/// The effects that the conclusion rests on, as indices.
+pub fn effects(results: &StudyResults) -> Vec<usize> {
+    let is_it = |level: &linkrate_study::levels::Level, toe: Toe| level.to_string() == toe.name();
+    let found = results.effects.iter().enumerate().filter(|(_, effect)| {
+        effect.factor == linkrate_study::analysis::payback::FACTOR
+            && effect.measure == Measure::ServiceDemand
+            && is_it(&effect.from, Toe::Off)
+            && is_it(&effect.to, Toe::On)
+            && results.worth.iter().flat_map(|worth| &worth.paybacks).any(|of| of.at == effect.at)
+    });
+    found.map(|(index, _)| index).collect()
+}
+
+/// What the study shows about connection offloads, in sentences. The first one is the conclusion.
+pub fn sentences(worth: &Paybacks) -> Vec<String> {
+    let costs = [false, true].into_iter().filter_map(|busy| cost(worth, busy));
+    let short = worth.short.iter().map(short);
+    std::iter::once(conclusion(worth)).chain(costs).chain(short).collect()
+}
+
+/// Whether connection offloads pay, whichever way it goes.
+fn conclusion(worth: &Paybacks) -> String {
+    let all = worth.paybacks.len();
+    let of = |outcome: Outcome| -> Vec<&Payback> {
+        worth.paybacks.iter().filter(|of| of.outcome == outcome).collect()
+    };
+    let (mut pays, never, open) = (of(Outcome::Pays), of(Outcome::Never), of(Outcome::Open));
+    let after = |of: &&Payback| of.bytes.map_or(f64::NAN, |bytes| bytes.interval.mean);
+    pays.sort_by(|one, other| after(one).total_cmp(&after(other)));
+    let cases = match (pays.len(), all) {
+        (some, all) if some == all => format!("in {}", every(all)),
+        (0, all) => format!("in none of {}", count(all, "comparison")),
+        (some, all) => format!("in {some} of {}", count(all, "comparison")),
+    };
+    let mut text = format!("Handing a connection to the adapter pays {cases}");
+    match &pays[..] {
+        [] => {}
+        [only] => text = format!("{text}, after {}", point(only)),
+        [soonest, .., latest] => {
+            text =
+                format!("{text}, soonest after {}, latest after {}", point(soonest), point(latest));
+        }
+    }
+    text.push('.');
+    if !never.is_empty() {
+        let each = "each KB costs the host more CPU time with its connection at the adapter";
+        text = format!("{text} It never pays in {}, where {each}: {}.", never.len(), named(&never));
+    }
+    if !open.is_empty() {
+        let why = "no saving is shown, with or without the emulated driver";
+        text = format!("{text} It is open in {}, where {why}: {}.", open.len(), named(&open));
+    }
+    text
+}
+
+fn every(all: usize) -> String {
+    match all {
+        1 => "the only comparison".to_owned(),
+        all => format!("all {all} comparisons"),
+    }
+}
+
+fn name(payback: &Payback) -> String {
+    format!("{}, {}", labels::cell(&payback.at), when(payback.busy))
+}
+
+/// The bytes of a connection offload that pays, as a range from all that is saved to what the driver does not save, and
+/// the cells.
+fn point(payback: &Payback) -> String {
+    let Some(bytes) = &payback.bytes else { return ABSENT.to_owned() };
+    match &payback.bytes_without_driver {
+        Some(beside) => format!(
+            "{} to {} without the emulated driver ({})",
+            number::mean(bytes),
+            number::mean(beside),
+            name(payback)
+        ),
+        None => format!("{} ({})", with_ends(bytes), name(payback)),
+    }
+}
+
+fn named(some: &[&Payback]) -> String {
+    let mut named: Vec<String> = some.iter().take(MAX_NAMED).map(|of| name(of)).collect();
+    if some.len() > MAX_NAMED {
+        named.push(format!("{} more", some.len() - MAX_NAMED));
+    }
+    named.join("; ")
+}
+
+/// What a connection offload costs before or under traffic, over all cells.
+fn cost(worth: &Paybacks, busy: bool) -> Option<String> {
+    let mut some: Vec<&OffloadCost> =
+        worth.hand_overs.iter().filter(|of| of.busy == busy).collect();
+    some.sort_by(|one, other| one.cpu.interval.mean.total_cmp(&other.cpu.interval.mean));
+    let (least, most) = (some.first()?, some.last()?);
+    let cost = match some.len() {
+        1 => time(&least.cpu),
+        _ => format!("{} to {}", time(&least.cpu), time(&most.cpu)),
+    };
+    let longest = |pick: fn(&OffloadCost) -> Option<Quantity>| {
+        let all = some.iter().filter_map(|of| pick(of)).map(|quantity| quantity.interval.mean);
+        all.reduce(f64::max).map(number::duration)
+    };
+    let mut text = format!("A hand-over {} costs the host {cost} of CPU time", when(busy));
+    if let Some(held) = longest(|of| of.held) {
+        text = format!("{text}, holds the frames of the far end for up to {held}");
+        if let Some(stood) = longest(|of| of.stood) {
+            text = format!("{text} and stops the calls of the program for up to {stood}");
+        }
+        text.push_str(" (medians of a run)");
+    }
+    Some(format!("{text}."))
+}
+
+fn short(of: &ShortLived) -> String {
+    let change = number::change(&of.handed);
+    let ends = change.ends.map_or_else(String::new, |ends| format!(" ({ends})"));
+    format!(
+        "A connection with one request ({}) costs the host {} of CPU time in all; a hand-over would change \
+         that by {}{ends}, if it saved nothing.",
+        labels::cell(&of.at),
+        number::duration(of.connection.interval.mean * 1e3),
+        change.mean
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_study::levels::{Level, Levels};
+    use linkrate_study::quantity::{Interval, Unit};
+
+    use super::*;
+
+    fn quantity(mean: f64, unit: Unit) -> Quantity {
+        let interval = Interval { mean, low: Some(mean * 0.9), high: Some(mean * 1.1) };
+        Quantity { interval, unit }
+    }
+
+    fn payback(direction: &str, bytes: Option<f64>, outcome: Outcome) -> Payback {
+        Payback {
+            at: Levels(vec![("direction".to_owned(), Level::Text(direction.to_owned()))]),
+            busy: false,
+            saved: quantity(0.5, Unit::MicrosecondsPerKb),
+            outcome,
+            bytes: bytes.map(|bytes| quantity(bytes, Unit::Bytes)),
+            bytes_without_driver: bytes.map(|bytes| quantity(3.0 * bytes, Unit::Bytes)),
+            pairs: 5,
+        }
+    }
+
+    fn worth(paybacks: Vec<Payback>) -> Paybacks {
+        Paybacks { hand_overs: Vec::new(), paybacks, short: Vec::new() }
+    }
+
+    #[test]
+    fn the_conclusion_goes_either_way() {
+        let soon = payback("transmit", Some(1e5), Outcome::Pays);
+        let late = payback("receive", Some(2e6), Outcome::Pays);
+        let never = payback("receive", None, Outcome::Never);
+        let open = payback("transmit", None, Outcome::Open);
+        let of = |some: &[&Payback]| {
+            sentences(&worth(some.iter().map(|of| (*of).clone()).collect())).remove(0)
+        };
+        assert_eq!(
+            of(&[&late, &soon]),
+            "Handing a connection to the adapter pays in all 2 comparisons, soonest after 97.7 KiB to 293 KiB \
+             without the emulated driver (transmit, before traffic), latest after 1.91 MiB to 5.72 MiB without \
+             the emulated driver (receive, before traffic)."
+        );
+        let text = of(&[&soon, &never, &open]);
+        assert!(text.contains("pays in 1 of 3 comparisons, after 97.7 KiB to 293 KiB"), "{text}");
+        assert!(text.contains("It never pays in 1, where each KB costs the host more"), "{text}");
+        assert!(text.contains("It is open in 1, where no saving"), "{text}");
+        let text = of(&[&never]);
+        assert!(
+            text.starts_with("Handing a connection to the adapter pays in none of 1 comparison.")
+        );
+        assert!(of(&[&open, &open, &open, &open, &open]).ends_with("; 2 more."));
+    }
+
+    #[test]
+    fn costs_are_reported_for_each_moment_of_a_offload() {
+        let hand_over = |busy, cost: f64| OffloadCost {
+            at: Levels::default(),
+            busy,
+            per_run: 4.0,
+            cpu: quantity(cost, Unit::Nanoseconds),
+            held: Some(quantity(1e6, Unit::Nanoseconds)),
+            stood: Some(quantity(2e5, Unit::Nanoseconds)),
+        };
+        let short = ShortLived {
+            at: Levels(vec![("response".to_owned(), Level::Text("1 B".to_owned()))]),
+            connection: quantity(80.0, Unit::MicrosecondsPerTransaction),
+            handed: Interval { mean: 2.5, low: Some(2.3), high: Some(2.7) },
+        };
+        let reported = sentences(&Paybacks {
+            hand_overs: vec![hand_over(false, 5e4), hand_over(true, 4e5), hand_over(false, 1e5)],
+            paybacks: vec![payback("transmit", None, Outcome::Open)],
+            short: vec![short],
+        });
+        assert_eq!(reported.len(), 4);
+        assert_eq!(
+            reported[1],
+            "A hand-over before traffic costs the host 50.0 µs (45.0 µs to 55.0 µs) to 100 µs (90.0 µs to \
+             110 µs) of CPU time, holds the frames of the far end for up to 1.00 ms and stops the calls of the \
+             program for up to 200 µs (medians of a run)."
+        );
+        assert!(
+            reported[2].starts_with("A hand-over under traffic costs the host 400 µs"),
+            "{}",
+            reported[2]
+        );
+        assert_eq!(
+            reported[3],
+            "A connection with one request (1 B responses) costs the host 80.0 µs of CPU time in all; a hand-over \
+             would change that by +150 % (+130 to +170 %), if it saved nothing."
+        );
+    }
+}

@@ -1,0 +1,338 @@
+//! Whether it is worth it to hand connections to a TCP offload engine: what a connection offload costs, what the
+//! adapter saves for each KB afterwards, and after how many bytes the one has paid for the other.
+//!
+//! Everything is made of the runs of the study: the cost of a connection offload from its counters, in the cells whose
+//! connections were handed over; what is saved from the effect of `toe` with all else equal. Both are paired within
+//! blocks. What [other programs leave uncertain](super::uncertainty) of the service demands is in all intervals that are
+//! made of them; the cost of a connection offload is the time of linkrate's own threads.
+//!
+//! The driver that a connection at the adapter does without is an emulated one, whose system calls no host with a real
+//! adapter makes. So a payback is a range: with all that is saved, and without what the driver saves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linkrate_terms::knobs::Toe;
+use linkrate_terms::measurement::{BYTES_PER_KB, PortEvidence};
+use linkrate_terms::{Protocol, Task};
+use serde::Serialize;
+
+use crate::analysis::measures::RunsByCell;
+use crate::analysis::{demand, uncertainty};
+use crate::levels::{Level, Levels};
+use crate::quantity::{Interval, Measure, Quantity, Unit};
+use crate::results::Effect;
+use crate::store::StoredRun;
+use crate::study::{Cell, Study};
+use linkrate_stats::interval::of_mean;
+use linkrate_stats::sample::mean;
+use linkrate_stats::{paired, quotient};
+
+/// The factor that says which TCP has the connections.
+pub const FACTOR: &str = "toe";
+
+/// What a study shows about connection offloads.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Paybacks {
+    /// What a connection offload cost, for each cell that has some.
+    pub hand_overs: Vec<OffloadCost>,
+    /// After how many bytes it has paid, for each pair of cells without and with TOE and each cell with
+    /// connection offloads beside them.
+    pub paybacks: Vec<Payback>,
+    /// What it would add to connections that carry one request each.
+    pub short: Vec<ShortLived>,
+}
+
+/// What a connection offload cost in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OffloadCost {
+    /// The levels of the cell.
+    pub at: Levels,
+    /// Whether the connections carried traffic when they were handed over.
+    pub busy: bool,
+    /// Connection offloads of a run.
+    pub per_run: f64,
+    /// CPU time of the host for one.
+    pub cpu: Quantity,
+    /// How long the frames of the peer waited: the median of a run.
+    pub held: Option<Quantity>,
+    /// How long the program's calls stalled: the median of a run.
+    pub stood: Option<Quantity>,
+}
+
+/// What becomes of the cost of a connection offload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The adapter saves CPU time: the connection offload has paid after so many bytes.
+    Pays,
+    /// Each KB costs more at the adapter: it never pays.
+    Never,
+    /// No change in service demand is claimed, so nothing is said.
+    Open,
+}
+
+/// After how many bytes a connection offload has paid.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Payback {
+    /// The levels that both cells share.
+    pub at: Levels,
+    /// Whether the connections carried traffic when they were handed over.
+    pub busy: bool,
+    /// CPU time that the adapter saves the host for each KB; negative where each costs more.
+    pub saved: Quantity,
+    /// What becomes of the cost.
+    pub outcome: Outcome,
+    /// The bytes that a connection must carry after its connection offload; absent unless it pays.
+    pub bytes: Option<Quantity>,
+    /// The same by what is saved beside the emulated driver; absent unless it pays, and where the parts of the service
+    /// demands are not known.
+    pub bytes_without_driver: Option<Quantity>,
+    /// Blocks with all runs.
+    pub pairs: u32,
+}
+
+/// A cell whose connections carry one request each, at the host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ShortLived {
+    /// Its levels.
+    pub at: Levels,
+    /// CPU time of the host for one connection, all in all.
+    pub connection: Quantity,
+    /// The ratio by which a connection offload of each, before it carries traffic, would raise that, if
+    /// it saved nothing.
+    pub handed: Interval,
+}
+
+/// The worth of connection offloads; `None` for a study that does not compare TOE on with off.
+pub fn of(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    effects: &[Effect],
+    level: f64,
+    level_of_pairs: f64,
+) -> Option<Paybacks> {
+    let costs: Vec<BTreeMap<u32, f64>> =
+        (0..study.cells.len()).map(|cell| by_block(runs, cell, cost_ns)).collect();
+    let paybacks: Vec<Payback> = effects
+        .iter()
+        .filter(|effect| {
+            let is = |level: &Level, toe: Toe| *level == word(toe);
+            (effect.factor.as_str(), effect.measure) == (FACTOR, Measure::ServiceDemand)
+                && is(&effect.from, Toe::Off)
+                && is(&effect.to, Toe::On)
+        })
+        .flat_map(|effect| paybacks(study, runs, &costs, effect, level_of_pairs))
+        .collect();
+    if paybacks.is_empty() {
+        return None;
+    }
+    let hand_overs =
+        (0..study.cells.len()).filter_map(|cell| hand_over(study, runs, &costs, cell, level));
+    Some(Paybacks {
+        hand_overs: hand_overs.collect(),
+        paybacks,
+        short: short(study, runs, &costs, level, level_of_pairs),
+    })
+}
+
+fn word(toe: Toe) -> Level {
+    Level::Text(toe.name().to_owned())
+}
+
+/// Which TCP has the connections of a cell.
+fn toe(cell: &Cell) -> Toe {
+    cell.spec.interface.port.toe.unwrap_or(Toe::Off)
+}
+
+/// A figure of the runs of a cell, by block.
+fn by_block(
+    runs: &RunsByCell<'_>,
+    cell: usize,
+    figure: fn(&StoredRun) -> Option<f64>,
+) -> BTreeMap<u32, f64> {
+    let of_cell = runs.cell(cell).iter();
+    of_cell.filter_map(|run| Some((run.block, figure(run)?))).collect()
+}
+
+fn ports(run: &StoredRun) -> &[PortEvidence] {
+    let counted = run.measurement().and_then(|measured| measured.evidence.adapter.as_deref());
+    counted.map_or(&[], |adapter| &adapter.ports)
+}
+
+/// The sum of a counter over the ports of a run; `None` where no port has it.
+fn sum(run: &StoredRun, name: &str) -> Option<f64> {
+    let counts = ports(run).iter().filter_map(|port| port.counters.get(name));
+    counts.copied().reduce(u64::saturating_add).map(|count| count as f64)
+}
+
+/// Connections that went to the adapter.
+fn moves(run: &StoredRun) -> Option<f64> {
+    sum(run, "toeMoves.down").filter(|moves| *moves > 0.0)
+}
+
+/// CPU time of the host for one of them, ns.
+fn cost_ns(run: &StoredRun) -> Option<f64> {
+    Some(sum(run, "toeDownCpuNs")? / moves(run)?)
+}
+
+fn nanoseconds(interval: Interval) -> Quantity {
+    Quantity { interval, unit: Unit::Nanoseconds }
+}
+
+fn hand_over(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    costs: &[BTreeMap<u32, f64>],
+    cell: usize,
+    level: f64,
+) -> Option<OffloadCost> {
+    let mean_of =
+        |values: BTreeMap<u32, f64>| of_mean(&values.into_values().collect::<Vec<_>>(), level);
+    let median_us = |figure: fn(&StoredRun) -> Option<f64>| {
+        let values = by_block(runs, cell, figure);
+        mean_of(values.into_iter().map(|(block, us)| (block, us * 1e3)).collect()).map(nanoseconds)
+    };
+    Some(OffloadCost {
+        at: study.cells[cell].levels.clone(),
+        busy: toe(&study.cells[cell]) == Toe::Auto,
+        per_run: mean_of(by_block(runs, cell, moves))?.mean,
+        cpu: nanoseconds(mean_of(costs[cell].clone())?),
+        held: median_us(|run| sum(run, "toeMovedUs")),
+        stood: median_us(|run| sum(run, "toeStoodUs")),
+    })
+}
+
+/// What becomes of the cost of connection offloads before traffic, and of those under it where the study
+/// has a cell with them beside the two of `effect`.
+fn paybacks(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    costs: &[BTreeMap<u32, f64>],
+    effect: &Effect,
+    level: f64,
+) -> Vec<Payback> {
+    let find = |toe: Toe| {
+        let is_it = |cell: &Cell| {
+            cell.levels.get(FACTOR) == Some(&word(toe)) && cell.levels.without(FACTOR) == effect.at
+        };
+        study.cells.iter().position(is_it)
+    };
+    let (Some(off), Some(on)) = (find(Toe::Off), find(Toe::On)) else { return Vec::new() };
+    if study.cells[off].spec.is_transactional() {
+        return Vec::new();
+    }
+    let whole = |cell| runs.by_block(cell, Measure::ServiceDemand);
+    let (at_host, at_adapter) = (whole(off), whole(on));
+    let uncertainty =
+        [on, off].map(|cell| uncertainty::of_cell(runs, cell, Measure::ServiceDemand));
+    // with this much of the costs at the adapter and at the host
+    let saved = |[of_adapter, of_host]: [f64; 2]| -> BTreeMap<u32, f64> {
+        let pairs = at_host.iter().filter_map(|(block, before)| {
+            Some((*block, before * of_host - at_adapter.get(block)? * of_adapter))
+        });
+        pairs.collect()
+    };
+    let measured = saved([1.0; 2]);
+    let without_driver = demand::beside_the_driver(runs.cell(off))
+        .zip(demand::beside_the_driver(runs.cell(on)))
+        .map(|(before, after)| -> BTreeMap<u32, f64> {
+            let pairs = before.iter();
+            pairs.filter_map(|(block, before)| Some((*block, before - after.get(block)?))).collect()
+        });
+    let corners = [[1.0 - uncertainty[0], 1.0], [1.0, 1.0 - uncertainty[1]]].map(saved);
+    let mean_of = |values: &BTreeMap<u32, f64>| {
+        mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let uncertainty_of =
+        [mean_of(&at_adapter) * uncertainty[0], mean_of(&at_host) * uncertainty[1]];
+    let one = |(cell, busy): (usize, bool)| {
+        let paid_after = |saved: &BTreeMap<u32, f64>| {
+            // bytes of a KB for each µs that they save
+            let pairs = saved.iter().map(|(block, saved)| {
+                let cost_us = costs[cell].get(block).map(|ns| ns / 1e3);
+                (cost_us.map(|us| us * BYTES_PER_KB), Some(*saved))
+            });
+            quotient::of_pairs(pairs, level)
+        };
+        let found = paid_after(&measured)?;
+        let at_corners = corners.iter().map(|saved| Some(paid_after(saved)?.quotient));
+        let bytes = uncertainty::with_corners(found.quotient, at_corners);
+        let is_bounded = |bytes: &Interval| bytes.low.is_some_and(|low| low > 0.0);
+        // what pays by the emulated driver alone may not pay on hardware
+        let beside = without_driver.as_ref().map(|saved| Some(paid_after(saved)?.quotient));
+        let beside = beside.map(|bytes| bytes.filter(&is_bounded));
+        let bounded = is_bounded(&bytes) && beside != Some(None);
+        let outcome = match (effect.claimed, effect.ratio.mean < 1.0) {
+            (true, true) if bounded => Outcome::Pays,
+            (true, false) => Outcome::Never,
+            _ => Outcome::Open,
+        };
+        let pays = outcome == Outcome::Pays;
+        let interval = of_mean(&measured.values().copied().collect::<Vec<_>>(), level)?;
+        let interval = uncertainty::of_difference(interval, uncertainty_of);
+        Some(Payback {
+            at: effect.at.clone(),
+            busy,
+            saved: Quantity { interval, unit: Unit::MicrosecondsPerKb },
+            outcome,
+            bytes: pays.then_some(Quantity { interval: bytes, unit: Unit::Bytes }),
+            bytes_without_driver: beside
+                .flatten()
+                .filter(|_| pays)
+                .map(|interval| Quantity { interval, unit: Unit::Bytes }),
+            pairs: found.pairs,
+        })
+    };
+    let with = [Some((on, false)), find(Toe::Auto).map(|cell| (cell, true))];
+    with.into_iter().flatten().filter_map(one).collect()
+}
+
+/// What connection offloads would add to connections that carry one request each, at the host.
+fn short(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    costs: &[BTreeMap<u32, f64>],
+    level: f64,
+    level_of_pairs: f64,
+) -> Vec<ShortLived> {
+    let fresh: Vec<&BTreeMap<u32, f64>> = (0..study.cells.len())
+        .filter(|cell| toe(&study.cells[*cell]) == Toe::On)
+        .map(|cell| &costs[cell])
+        .collect();
+    let blocks: BTreeSet<u32> = fresh.iter().flat_map(|costs| costs.keys().copied()).collect();
+    let cost_us = |block: &u32| {
+        let all: Vec<f64> = fresh.iter().filter_map(|costs| costs.get(block).copied()).collect();
+        mean(&all).map(|ns| ns / 1e3)
+    };
+    let is_short = |cell: &Cell| match &cell.spec.task {
+        Task::Workload(workload) => {
+            workload.kind == Protocol::ConnectRequestResponse && toe(cell) == Toe::Off
+        }
+        Task::Idle => false,
+    };
+    let one = |cell: usize| {
+        let demand = runs.by_block(cell, Measure::ServiceDemand);
+        let uncertainty = uncertainty::of_cell(runs, cell, Measure::ServiceDemand);
+        // with this much of the cost of a connection
+        let handed = |of_alone: f64| {
+            let pairs = blocks.iter().map(|block| {
+                let alone = demand.get(block).map(|alone| alone * of_alone);
+                (alone, alone.zip(cost_us(block)).map(|(alone, cost)| alone + cost))
+            });
+            Some(paired::ratio(pairs, level_of_pairs)?.ratio)
+        };
+        let connection = of_mean(&demand.values().copied().collect::<Vec<_>>(), level)?;
+        Some(ShortLived {
+            at: study.cells[cell].levels.without(FACTOR),
+            connection: Quantity {
+                interval: uncertainty::of_mean(connection, uncertainty),
+                unit: Unit::MicrosecondsPerTransaction,
+            },
+            handed: uncertainty::with_corners(handed(1.0)?, [handed(1.0 - uncertainty)]),
+        })
+    };
+    (0..study.cells.len()).filter(|cell| is_short(&study.cells[*cell])).filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The figures that the stop rule looks at.
+
+use crate::analysis::effects::{self, Comparison};
+use crate::analysis::measures::RunsByCell;
+use crate::analysis::uncertainty;
+use crate::labels;
+use crate::quantity::Measure;
+use crate::results::Effect;
+use crate::study::Study;
+use linkrate_stats::interval::{of_mean, relative_half_width};
+use linkrate_stats::mirroring;
+use linkrate_stats::stop::{self, StopInput};
+
+/// What stands between the levels in the name of an effect.
+pub const OVER: &str = " over ";
+
+/// How precise a cell is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CellPrecision {
+    /// Index of the cell.
+    pub cell: u32,
+    /// Runs with figures.
+    pub runs: u32,
+    /// The wider half-width of the cell's two figures as a fraction of its mean; `None` while
+    /// there are too few runs.
+    pub half_width: Option<f64>,
+}
+
+/// Every figure that must become precise: throughput (or transactions per second) and service
+/// demand of every cell, and every effect, after `blocks`. Those without any run are left out:
+/// they could never become precise. Intervals are of the [level](stop::level) that holds then, those
+/// of effects of [theirs](mirroring::level_of_effects).
+pub fn stop_inputs(
+    study: &Study,
+    comparisons: &[Comparison],
+    runs: &RunsByCell<'_>,
+    blocks: u32,
+) -> Vec<StopInput> {
+    let mut found = Vec::new();
+    let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
+    for index in 0..study.cells.len() {
+        found.extend(of_cell(study, index, runs, level));
+    }
+    let level = mirroring::level_of_effects(study.method.order, level);
+    for comparison in comparisons {
+        let all = effects::compare(comparison, runs, level, study.method.minimum_effect);
+        // one direction alone and a percentile scatter more: a study would continue for them
+        let stop_inputs = |effect: &Effect| {
+            let measures = [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions];
+            measures.contains(&effect.measure)
+        };
+        for effect in all.into_iter().filter(stop_inputs) {
+            let place = match effect.at.0.is_empty() {
+                true => String::new(),
+                false => format!(" at {}", labels::cell(&effect.at)),
+            };
+            found.push(StopInput {
+                name: format!(
+                    "{} of {}{OVER}{}{place}",
+                    effect.measure.word(),
+                    labels::level(&effect.factor, &effect.to),
+                    labels::level(&effect.factor, &effect.from)
+                ),
+                interval: effect.ratio,
+            });
+        }
+    }
+    found
+}
+
+/// How precise each cell is after `blocks`, in the order of the cells.
+pub fn precisions(study: &Study, runs: &RunsByCell<'_>, blocks: u32) -> Vec<CellPrecision> {
+    let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
+    (0u32..)
+        .zip(0..study.cells.len())
+        .map(|(cell, index)| {
+            let widths: Option<Vec<f64>> = of_cell(study, index, runs, level)
+                .iter()
+                .map(|figure| relative_half_width(&figure.interval))
+                .collect();
+            let good = runs.cell(index).iter().filter(|run| run.is_good()).count();
+            CellPrecision {
+                cell,
+                runs: u32::try_from(good).unwrap_or(u32::MAX),
+                half_width: widths
+                    .filter(|widths| !widths.is_empty())
+                    .map(|widths| widths.into_iter().fold(0.0, f64::max)),
+            }
+        })
+        .collect()
+}
+
+fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Vec<StopInput> {
+    let cell = &study.cells[index];
+    let rate = match cell.spec.is_transactional() {
+        true => Measure::Transactions,
+        false => Measure::Throughput,
+    };
+    [rate, Measure::ServiceDemand]
+        .into_iter()
+        .filter_map(|measure| {
+            let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
+            let uncertainty = uncertainty::of_cell(runs, index, measure);
+            let interval = uncertainty::of_mean(of_mean(&values, level)?, uncertainty);
+            let name = format!("{} of {}", measure.word(), labels::cell(&cell.levels));
+            Some(StopInput { name, interval })
+        })
+        .collect()
+}

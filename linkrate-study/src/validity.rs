@@ -1,0 +1,207 @@
+//! Whether a run is valid: figures that another program, another link rate, another clock or
+//! an offload without effect has changed are not those of the system under test.
+//!
+//! [`judge`] decides, and nothing else does. It is a pure function of what was asked, of the
+//! measurement, and of what the testbed [observed](Observed) around it. A run that is refused is
+//! stored with the reason and without figures.
+//!
+//! - [`programs`]: other programs on the CPUs
+//! - `parts`: what ran on the CPUs beside their busy time
+//! - [`observed`]: threads, knobs, queue disciplines, link rates, clocks and windows
+//!   beside the expected ones
+//! - [`stack`]: what the network stacks are made of, at both ends of the run and in earlier runs
+//! - `event`: the event of a run at its moment, and every byte of the streams in its place
+//! - `sockets`: socket options beside the requested ones
+//! - `reported`: what a third-party program counted beside what the system under test counted
+//! - [`counters`]: the run's counters against each other
+//! - `loss`: frames that the lines lost beside those that they should lose
+//! - `offloaded`: connections that are at the adapter, and not at the host
+//! - [`limits`]: payload beside what links and buses can carry
+//! - [`merging`]: LRO that was on and merged nothing
+//! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
+
+use std::str::FromStr;
+
+use linkrate_terms::{Measurement, RunSpec, Task, TestbedSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::executor::{RunFailure, Stage};
+
+pub mod contradictions;
+pub mod counters;
+mod event;
+pub mod limits;
+mod loss;
+pub mod merging;
+pub mod observed;
+mod offloaded;
+mod parts;
+mod peer_report;
+pub mod programs;
+mod sockets;
+pub mod stack;
+
+pub use observed::{
+    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, Rescheduled, Strayed, WindowSeen,
+};
+
+/// Whether a run counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Validity {
+    /// It does. The remarks, full sentences, belong beside its figures.
+    Valid {
+        /// Usually empty.
+        remarks: Vec<String>,
+    },
+    /// It does not, because something from outside spoiled it.
+    Disturbed(Rejection),
+    /// It does not, because of what it is itself.
+    Rejected(Rejection),
+}
+
+/// Why a run is rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// The step of the run that the reason belongs to.
+    pub stage: Stage,
+    /// The thread, knob, interface, host or program that is the cause.
+    pub named: String,
+    /// A sentence without its full stop, with the value and the expected one.
+    pub reason: String,
+}
+
+impl From<Rejection> for RunFailure {
+    fn from(rejection: Rejection) -> Self {
+        Self::at(rejection.stage, rejection.reason)
+    }
+}
+
+impl Rejection {
+    /// The failure of a run that something from outside spoiled.
+    pub fn disturbance(self) -> RunFailure {
+        RunFailure { disturbed: true, ..self.into() }
+    }
+}
+
+/// What the figures of a run are for. Other programs on its CPUs spoil some of them, and not others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// What the traffic costs, and its rate.
+    #[default]
+    Costs,
+    /// Its rate alone, as of a pair of a fleet.
+    Rates,
+    /// Neither: what matters is that the traffic flows and which counters it moves.
+    Functions,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Costs, Self::Rates, Self::Functions];
+
+    /// Its word in study files and on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Costs => "costs",
+            Self::Rates => "rates",
+            Self::Functions => "functions",
+        }
+    }
+}
+
+impl FromStr for Purpose {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|purpose| purpose.word() == word);
+        found.ok_or_else(|| {
+            let words = Self::ALL.map(Self::word).join(", ");
+            format!("no purpose \"{word}\"; expected one of {words}")
+        })
+    }
+}
+
+/// One run, as it is judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// The testbed that was asked for.
+    pub testbed: &'a TestbedSpec,
+    /// The run that was asked for.
+    pub spec: &'a RunSpec,
+    /// What its figures are for.
+    pub purpose: Purpose,
+    /// Its figures and counters.
+    pub measured: &'a Measurement,
+    /// What the testbed saw around it.
+    pub observed: &'a Observed,
+}
+
+/// Decides whether a run is valid.
+pub fn judge(run: &Run<'_>) -> Validity {
+    match (disturbance(run), contradiction(run)) {
+        (Err(rejection), _) => Validity::Disturbed(rejection),
+        (_, Err(rejection)) => Validity::Rejected(rejection),
+        _ => Validity::Valid { remarks: run.observed.remarks(run.measured, run.spec.window) },
+    }
+}
+
+/// The first thing from outside that spoiled the run.
+fn disturbance(run: &Run<'_>) -> Result<(), Rejection> {
+    run.observed.check()?;
+    if run.purpose != Purpose::Functions {
+        run.observed.check_windows(run.spec.window)?;
+    }
+    programs::check(run)?;
+    parts::check(run)
+}
+
+/// The first reason in the run itself to refuse it.
+fn contradiction(run: &Run<'_>) -> Result<(), Rejection> {
+    let Run { testbed, spec, purpose, measured, .. } = run;
+    sockets::check(spec, measured)?;
+    traffic(spec, measured)?;
+    peer_report::check(measured)?;
+    event::check(spec, measured, *purpose == Purpose::Functions)?;
+    counters::carried(testbed, measured)?;
+    counters::link_rates(testbed, measured)?;
+    loss::check(spec, measured)?;
+    if *purpose != Purpose::Functions {
+        limits::check(testbed, spec, measured)?;
+    }
+    offloaded::check(measured)?;
+    merging::check(testbed, spec, measured)
+}
+
+/// A run without traffic has no figures, and is not stored as zeros.
+fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
+    let arrived = match &spec.task {
+        Task::Idle => true,
+        Task::Workload(workload) if workload.kind.is_transactional() => {
+            run.traffic.transactions > 0
+        }
+        Task::Workload(_) => run.traffic.transmit_bytes > 0 || run.traffic.receive_bytes > 0,
+    };
+    let rejection = |named: &str, reason: String| {
+        Err(Rejection { stage: Stage::Measure, named: named.to_owned(), reason })
+    };
+    if !arrived {
+        return rejection("traffic", "no data received during the measurement".to_owned());
+    }
+    let Task::Workload(workload) = &spec.task else { return Ok(()) };
+    if run.parts.len() != workload.mix.len() {
+        let (parts, asked) = (run.parts.len(), workload.mix.len());
+        return rejection("mix", format!("figures of {parts} workloads, expected {asked}"));
+    }
+    for (part, measured) in workload.mix.iter().zip(&run.parts) {
+        let traffic = &measured.traffic;
+        if traffic.transmit_bytes == 0 && traffic.receive_bytes == 0 {
+            let reason = format!("nothing of workload {:?} arrived in the window", part.name);
+            return rejection(&part.name, reason);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Counters of a cell's runs that deny what was asked of it, too weak to refuse a run for.
+
+use linkrate_terms::knobs::Offload;
+use linkrate_terms::measurement::AdapterEvidence;
+use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, Task, Workload};
+use linkrate_wire::link::LinkLaw;
+
+use super::merging;
+use linkrate_stats::sample::mean;
+
+/// Ethernet header and 802.1Q tag: what a driver's packet has around its IP packet.
+const LINK_HEADER_BYTES: f64 = 18.0;
+
+/// What the counters of the valid runs of one cell deny, as sentences without a capital. `law`
+/// is that of the links of virtual adapters.
+pub fn of_cell(law: LinkLaw, spec: &RunSpec, good: &[&Measurement]) -> Vec<String> {
+    let Task::Workload(workload) = &spec.task else { return Vec::new() };
+    let mtu = good.iter().find_map(|run| run.effective.interface.mtu).or(spec.interface.mtu);
+    let mut found = Vec::new();
+    found.extend(mtu.and_then(|mtu| offload(spec, workload, mtu, good)));
+    found.extend(mtu.into_iter().flat_map(|mtu| frames(law, mtu, good)));
+    found.extend(lro(spec, good));
+    found.extend(gro(spec, workload, good));
+    found
+}
+
+fn mean_of(good: &[&Measurement], pick: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+    mean(&good.iter().filter_map(|run| pick(run)).collect::<Vec<_>>())
+}
+
+fn counted(good: &[&Measurement], pick: fn(&AdapterEvidence) -> Option<f64>) -> Option<f64> {
+    mean_of(good, |run| pick(run.evidence.adapter.as_deref()?))
+}
+
+/// What frames of the largest size may have more on average, because counters are read one by one.
+const COUNTED_APART: f64 = 1.005;
+
+/// Whether the packets that were seen deny the rung of the transmit ladder that was asked for.
+fn offload(spec: &RunSpec, workload: &Workload, mtu: u32, good: &[&Measurement]) -> Option<String> {
+    let offload = spec.interface.offload?;
+    if workload.kind.is_udp() {
+        // the ladder is TCP's; datagrams are large at the top of the stack whatever the rung
+        return None;
+    }
+    let stack = mean_of(good, |run| run.evidence.mean_stack_packet_bytes());
+    let driver = mean_of(good, |run| run.evidence.mean_driver_packet_bytes());
+    let largest_frame = f64::from(mtu) + LINK_HEADER_BYTES;
+    // only a SUT that sends bulk data can show superframes: acknowledgements and small messages
+    // never grow beyond the MTU, and neither does a superframe that is not allowed to
+    let bulk = workload.kind.is_tcp_bulk()
+        && workload.mix.is_empty()
+        && workload.direction != Direction::Receive
+        && workload.message.smallest().0 > u64::from(mtu)
+        && (workload.kind != Protocol::Transfer || workload.transfer.0 > u64::from(mtu))
+        && spec.interface.gso_max_size.is_none_or(|size| size > mtu);
+    let (bytes, place, limit) = match offload {
+        Offload::Tso => {
+            let bytes = driver.filter(|bytes| bulk && *bytes <= largest_frame)?;
+            (bytes, "handed to the driver", format!("no more than an MTU of {mtu} allows"))
+        }
+        Offload::Gso => {
+            let bytes = driver.filter(|bytes| *bytes > largest_frame)?;
+            (bytes, "handed to the driver", format!("more than an MTU of {mtu} allows"))
+        }
+        Offload::None => {
+            let bytes = stack.filter(|bytes| *bytes > f64::from(mtu))?;
+            (bytes, "that TCP built", format!("more than the MTU of {mtu}"))
+        }
+    };
+    Some(format!(
+        "offload {} was asked for, but packets {place} have {bytes:.0} bytes on average, {limit}",
+        offload.name()
+    ))
+}
+
+/// Frames on the link that are larger than the MTU allows.
+fn frames(law: LinkLaw, mtu: u32, good: &[&Measurement]) -> Vec<String> {
+    // octets of cells are counted as they come, and a unit with its last cell
+    let largest = law.counted_octets(u64::from(mtu) + law.longest_header()) as f64 * COUNTED_APART;
+    let ways = [
+        ("sent", counted(good, AdapterEvidence::mean_wire_frame_bytes)),
+        ("received", counted(good, AdapterEvidence::mean_received_frame_bytes)),
+    ];
+    let large = ways.into_iter().filter_map(|(way, bytes)| Some((way, bytes?)));
+    let large = large.filter(|(_, bytes)| *bytes > largest);
+    large
+        .map(|(way, bytes)| {
+            format!(
+                "frames {way} on the wire have {bytes:.0} bytes on average, more than an MTU of \
+                 {mtu} allows"
+            )
+        })
+        .collect()
+}
+
+/// Merging that contradicts the knob, where it may be honest.
+fn lro(spec: &RunSpec, good: &[&Measurement]) -> Option<String> {
+    if spec.interface.port.lro == Some(false) {
+        let merges = counted(good, AdapterEvidence::merges_per_superframe)?;
+        return Some(format!(
+            "lro off was asked for, but the adapter merged {merges:.1} frames into one on average"
+        ));
+    }
+    let idle = good.iter().filter(|run| merging::merged_nothing(spec, run)).count();
+    (idle > 0 && idle == good.len())
+        .then(|| "lro was on, but the adapter merged no received segments".to_owned())
+}
+
+/// Frames in a packet that IP received, from which on some were merged: other packets of the host are counted
+/// among those, and counters are read one by one.
+const MERGED: f64 = 1.05;
+
+/// What IP received against the wish for GRO. An adapter that merges hides what the kernel does.
+fn gro(spec: &RunSpec, workload: &Workload, good: &[&Measurement]) -> Option<String> {
+    let asked = spec.interface.gro?;
+    let has_lro = |run: &&Measurement| run.effective.interface.port.lro == Some(true);
+    if good.iter().any(has_lro) || !workload.mix.is_empty() || !workload.kind.is_tcp_bulk() {
+        return None;
+    }
+    let frames = mean_of(good, |run| run.evidence.mean_frames_per_received_packet())?;
+    match asked {
+        false if frames > MERGED => Some(format!(
+            "gro off was asked for, but IP received {frames:.1} frames in one packet on average"
+        )),
+        true if frames <= MERGED && workload.direction != Direction::Transmit => {
+            Some("gro was on, but the kernel merged no received segments".to_owned())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,155 @@
+//! Other programs on the CPUs of a run.
+
+use linkrate_terms::Task;
+use linkrate_terms::measurement::{CpuUse, ENDED};
+
+use super::{Purpose, Rejection, Run};
+use crate::executor::Stage;
+
+/// Share of the system under test's CPUs, in per cent, from which other programs make a run
+/// unbelievable. Below it, the cost of traffic is still most of what was measured.
+pub const REFUSED_PERCENT: f64 = 10.0;
+
+/// CPU time that they must have used besides: a daemon that wakes for a moment would be a large part
+/// of a short window.
+const REFUSED_NS: u64 = 100_000_000;
+
+/// Time that may be of other programs, or not, in per cent of the window's time on the system under test's CPUs, from which
+/// a run is unbelievable. It is the same time for each cell of a study: measured by the busy time, runs of cheap cells
+/// would be refused more often than those of dear ones, and those that are left would not be a fair sample.
+pub const UNCERTAINTY_PERCENT: f64 = 2.5;
+
+/// CPU time that it must be besides: what a daemon that wakes for a moment uses is less.
+const UNCERTAINTY_NS: u64 = 10_000_000;
+
+/// CPU time of a process that starts a program and ends, ns: a half or twice of it, by the machine and the program.
+const PROCESS_NS: u64 = 1_000_000;
+
+/// Refuses a run whose system under test worked for others, or whose clients did: where the CPUs of clients and devices
+/// are short, the traffic is slower.
+///
+/// The time of programs that may run on these CPUs only is taken out of the figures, so it makes a run unbelievable by what it does to the traffic
+/// alone. The time of programs that may have run elsewhere stays in, and what it leaves uncertain is [in the
+/// intervals](crate::analysis::uncertainty) of all costs. An idle run has none. A run with an event is there for the failure: its traffic stalls
+/// for a time, which leaves little busy time, and its figures are moments. A run for its rate is not refused for its cost, and one for its
+/// functions not at all.
+pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
+    let (spec, cpu) = (run.spec, &run.measured.sut_cpu);
+    if run.purpose == Purpose::Functions {
+        return Ok(());
+    }
+    let asks_for_cost =
+        run.purpose == Purpose::Costs && spec.task != Task::Idle && spec.event.is_none();
+    let (used_ns, unsure_ns) = (cpu.others_at_most_ns(), cpu.others_unsure_ns());
+    let (percent, uncertainty_percent) =
+        (cpu.percent_of(used_ns), cpu.uncertainty_window_percent());
+    let reason = if percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS {
+        format!(
+            "other programs used {percent:.1} % of the CPUs of the system under test, expected \
+             less than {REFUSED_PERCENT} %: {}",
+            listed(cpu)
+        )
+    } else if asks_for_cost
+        && uncertainty_percent >= UNCERTAINTY_PERCENT
+        && unsure_ns >= UNCERTAINTY_NS
+    {
+        format!(
+            "other programs used {:.0} ms on CPUs of the system under test or elsewhere, up to \
+             {uncertainty_percent:.1} % of the window, expected less than {UNCERTAINTY_PERCENT} %: {}",
+            unsure_ns as f64 / 1e6,
+            listed(cpu)
+        )
+    } else if asks_for_cost && let Some(reason) = short_lived(run) {
+        reason
+    } else {
+        return of_clients(run);
+    };
+    let named = cpu.others.first().map_or_else(String::new, |other| format!("{:?}", other.name));
+    Err(Rejection { stage: Stage::Measure, named, reason })
+}
+
+/// Why a run is rejected beside which many processes began, none of which lived until its end, and what ran was not traced.
+fn short_lived(run: &Run<'_>) -> Option<String> {
+    let (begun, cpu) = (run.observed.untraced_forks?, &run.measured.sut_cpu);
+    let used_ns = begun.saturating_mul(PROCESS_NS);
+    let percent = cpu.percent_of(used_ns);
+    (percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS).then(|| {
+        format!(
+            "{begun} processes or threads began in the window, which may have used {percent:.0} % of the CPUs of the \
+             system under test, expected less than {REFUSED_PERCENT} %: without a trace, which needs root, their CPU time \
+             is not known"
+        )
+    })
+}
+
+/// Refuses a run whose clients and devices had to share their CPUs. What may have been elsewhere does not count: the figures of
+/// the system under test contain none of it.
+fn of_clients(run: &Run<'_>) -> Result<(), Rejection> {
+    let cpu = &run.measured.client_cpu;
+    let used_ns = cpu.others_bound_ns();
+    let percent = cpu.percent_of(used_ns);
+    if run.spec.task == Task::Idle || percent < REFUSED_PERCENT || used_ns < REFUSED_NS {
+        return Ok(());
+    }
+    let named = cpu.others.first().map_or_else(String::new, |other| format!("{:?}", other.name));
+    let reason = format!(
+        "other programs used {percent:.1} % of the CPUs of clients and devices, expected less than \
+         {REFUSED_PERCENT} %: {}",
+        listed(cpu)
+    );
+    Err(Rejection { stage: Stage::Measure, named, reason })
+}
+
+/// The programs by name and process id, with their shares.
+pub(crate) fn listed(cpu: &CpuUse) -> String {
+    let named = cpu.others.iter().take(3).map(|other| {
+        let percent = cpu.percent_of(other.cpu_ns);
+        let process = match other.pid {
+            ENDED => "processes that have ended".to_owned(),
+            pid => format!("process {pid}"),
+        };
+        // a program may call itself anything
+        format!("{:?} ({process}) {percent:.1} %", other.name)
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::TestbedSpec;
+
+    use super::super::{Observed, Validity, judge};
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn many_processes_that_nobody_traced_refuse_a_run() {
+        let run = fixture::stream(9.4e8, 0.5);
+        let refused = |untraced_forks: Option<u64>, purpose: Purpose| {
+            let observed = Observed { untraced_forks, ..Observed::default() };
+            let (testbed, spec) = (TestbedSpec::default(), &fixture::ladder().cells[0].spec);
+            match judge(&Run {
+                testbed: &testbed,
+                spec,
+                purpose,
+                measured: &run,
+                observed: &observed,
+            }) {
+                Validity::Disturbed(rejection) => Some(rejection.reason),
+                Validity::Rejected(rejection) => panic!("{rejection:?}"),
+                Validity::Valid { .. } => None,
+            }
+        };
+        // in a window of two seconds, /bin/true every 4 ms
+        let reason = refused(Some(500), Purpose::Costs).unwrap();
+        assert!(
+            reason.starts_with(
+                "500 processes or threads began in the window, which may have used 25 %"
+            ),
+            "{reason}"
+        );
+        assert_eq!(refused(Some(190), Purpose::Costs), None);
+        assert_eq!(refused(None, Purpose::Costs), None, "a trace tells what they used");
+        assert_eq!(refused(Some(500), Purpose::Rates), None);
+    }
+}

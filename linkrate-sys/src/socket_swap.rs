@@ -1,0 +1,556 @@
+//! A socket of a running program is replaced by another one: its descriptor, the calls that wait in
+//! it, and the options that both must have.
+
+use std::io;
+use std::mem::size_of;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::sockopt;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use crate::error::{SysError, SysResult};
+use crate::sched::ThreadId;
+use crate::socket::{self, set_int};
+
+/// SO_BUF_LOCK, include/uapi/asm-generic/socket.h, since Linux 5.14, with its bits.
+const BUFFER_LOCK: libc::c_int = 72;
+const SEND_LOCKED: libc::c_int = 1;
+const RECEIVE_LOCKED: libc::c_int = 2;
+
+/// SO_GET_FILTER, include/uapi/asm-generic/socket.h, and BPF_RET with a constant,
+/// include/uapi/linux/bpf_common.h.
+const GET_FILTER: libc::c_int = 26;
+const RETURN: u16 = 0x06;
+
+/// IPPROTO_MPTCP, include/uapi/linux/in.h.
+const MULTIPATH: libc::c_int = 262;
+
+/// Takes descriptor number `descriptor` of another process, close-on-exec (pidfd_getfd(2)).
+///
+/// # Errors
+/// `ESRCH` when the process has ended, `EBADF` when it has no such descriptor, `EPERM` where tracing
+/// it is forbidden.
+pub fn descriptor_of(process: u32, descriptor: RawFd) -> SysResult<OwnedFd> {
+    let refused = |error| {
+        SysError::new("take descriptor", format!("{descriptor} of process {process}"), error)
+    };
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| refused(rustix::io::Errno::SRCH))?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).map_err(refused)?;
+    taken(&process, descriptor).map_err(refused)
+}
+
+/// The descriptor with that number, which a program may have made up.
+fn taken(process: &OwnedFd, descriptor: RawFd) -> rustix::io::Result<OwnedFd> {
+    if descriptor < 0 {
+        return Err(rustix::io::Errno::BADF);
+    }
+    pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty())
+}
+
+/// PIDFD_THREAD, include/uapi/linux/pidfd.h, since Linux 6.9.
+const OF_THREAD: u32 = libc::O_EXCL as u32;
+
+/// Takes descriptor number `descriptor` of a thread, as [`descriptor_of`] does.
+///
+/// # Errors
+/// As [`descriptor_of`].
+pub fn descriptor_of_thread(thread: u32, descriptor: RawFd) -> io::Result<OwnedFd> {
+    let id = i32::try_from(thread).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH)?;
+    let opened = match pidfd_open(id, PidfdFlags::from_bits_retain(OF_THREAD)) {
+        // before, only processes have such descriptors
+        Err(rustix::io::Errno::INVAL) => {
+            let process = crate::processes::process_of(thread)?;
+            let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+            pidfd_open(process.ok_or(rustix::io::Errno::SRCH)?, PidfdFlags::empty())
+        }
+        opened => opened,
+    };
+    Ok(taken(&opened?, descriptor)?)
+}
+
+/// Lets the descriptor `target` name the file of `source` from now on, close-on-exec (dup3(2)). A call
+/// that waits in the former file continues there.
+///
+/// # Errors
+/// As dup3(2).
+pub fn replace(target: impl AsFd, source: impl AsFd) -> io::Result<()> {
+    let (source, target) = (source.as_fd().as_raw_fd(), target.as_fd().as_raw_fd());
+    // SAFETY: both are open; the owner of `target` continues to own the number, which names a file
+    // that is its own.
+    let result = unsafe { libc::dup3(source, target, libc::O_CLOEXEC) };
+    if result == target { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The signal that ends waiting calls: programs have no use for it, and it is ignored by default.
+const NUDGE: libc::c_int = libc::SIGURG;
+
+/// Ends the call that a thread of this process waits in: the call fails with `EINTR`, or returns the
+/// bytes so far. A thread that is in no call notices nothing.
+///
+/// # Errors
+/// `ESRCH` when the thread has ended.
+pub fn nudge(thread: ThreadId) -> io::Result<()> {
+    static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
+    extern "C" fn nothing(_: libc::c_int) {}
+    let installed = HANDLER.get_or_init(|| {
+        // SAFETY: sigaction is plain data for which all zeroes is a valid value: no flags, so that
+        // calls are not restarted, and an empty mask. The handler does nothing.
+        let result = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            libc::sigaction(NUDGE, &raw const action, std::ptr::null_mut())
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+        }
+    });
+    installed.map_err(io::Error::from_raw_os_error)?;
+    // SAFETY: the call takes three integers and touches no memory.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, NUDGE) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Why a connection cannot move to another socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tied {
+    /// Multipath TCP (RFC 8684).
+    Multipath,
+    /// A protocol of the kernel on top of TCP, as TLS.
+    UpperLayer,
+    /// Pages of the program that are being sent (SO_ZEROCOPY).
+    ZeroCopy,
+    /// Urgent data (RFC 9293, 3.8.5).
+    Urgent,
+}
+
+/// What ties a TCP connection to its socket, if anything does.
+///
+/// # Errors
+/// As getsockopt(2).
+pub fn tied(socket: impl AsFd) -> io::Result<Option<Tied>> {
+    let socket = socket.as_fd();
+    let protocol = get_int(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL)?;
+    if protocol == MULTIPATH {
+        return Ok(Some(Tied::Multipath));
+    }
+    // an empty name where there is none; kernels without upper layers do not know the option
+    if get_int(socket, libc::IPPROTO_TCP, libc::TCP_ULP).is_ok_and(|name| name != 0) {
+        return Ok(Some(Tied::UpperLayer));
+    }
+    if get_int(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY).is_ok_and(|on| on != 0) {
+        return Ok(Some(Tied::ZeroCopy));
+    }
+    let urgent = looked_at(socket)?.contains(PollFlags::PRI);
+    Ok(urgent.then_some(Tied::Urgent))
+}
+
+/// The options of a socket that a program may have set and that change what TCP does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SocketSettings {
+    /// TCP_CONGESTION.
+    pub congestion: String,
+    /// TCP_NODELAY.
+    pub nodelay: bool,
+    /// SO_KEEPALIVE, with TCP_KEEPIDLE, TCP_KEEPINTVL, both in seconds, and TCP_KEEPCNT.
+    pub keepalive: Option<(u32, u32, u32)>,
+    /// TCP_USER_TIMEOUT, ms; 0 for the kernel's.
+    pub user_timeout_ms: u32,
+    /// IP_TOS or IPV6_TCLASS.
+    pub traffic_class: u8,
+    /// IP_TTL or IPV6_UNICAST_HOPS; negative for that of the system.
+    pub hop_limit: i32,
+    /// SO_PRIORITY.
+    pub priority: u32,
+    /// SO_MAX_PACING_RATE, bytes/s.
+    pub max_pacing_rate: Option<u64>,
+    /// TCP_CORK.
+    pub cork: bool,
+    /// SO_SNDBUF as it reads back, where the program chose it.
+    pub send_buffer: Option<u32>,
+    /// SO_RCVBUF as it reads back, where the program chose it.
+    pub receive_buffer: Option<u32>,
+    /// SO_LINGER, s.
+    pub linger: Option<u16>,
+}
+
+/// Reads the options of a socket whose packets are of IPv4, or of IPv6. Those of a socket of IPv6 are of IPv4 where its
+/// addresses are mapped.
+///
+/// # Errors
+/// As getsockopt(2).
+pub fn settings(socket: impl AsFd, is_v4: bool) -> io::Result<SocketSettings> {
+    let socket = socket.as_fd();
+    // before Linux 5.14 nobody can tell whether a size was chosen; the kernel then continues to choose
+    let locks = get_int(socket, libc::SOL_SOCKET, BUFFER_LOCK).unwrap_or(0);
+    let size = |lock, name| match locks & lock {
+        0 => Ok(None),
+        _ => get_int(socket, libc::SOL_SOCKET, name).map(|bytes| u32::try_from(bytes).ok()),
+    };
+    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+    let keepalive = match sockopt::socket_keepalive(socket)? {
+        false => None,
+        true => Some((
+            seconds(sockopt::tcp_keepidle(socket)?),
+            seconds(sockopt::tcp_keepintvl(socket)?),
+            sockopt::tcp_keepcnt(socket)?,
+        )),
+    };
+    let (level, name) = traffic_class(is_v4);
+    Ok(SocketSettings {
+        congestion: sockopt::tcp_congestion(socket)?,
+        nodelay: sockopt::tcp_nodelay(socket)?,
+        keepalive,
+        user_timeout_ms: sockopt::tcp_user_timeout(socket)?,
+        traffic_class: get_int(socket, level, name)? as u8,
+        hop_limit: get_int(socket, level, hop_limit(is_v4))?,
+        priority: get_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY)?.cast_unsigned(),
+        max_pacing_rate: socket::max_pacing_rate(socket)?,
+        cork: get_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK)? != 0,
+        send_buffer: size(SEND_LOCKED, libc::SO_SNDBUF)?,
+        receive_buffer: size(RECEIVE_LOCKED, libc::SO_RCVBUF)?,
+        linger: sockopt::socket_linger(socket)?
+            .map(|time| u16::try_from(time.as_secs()).unwrap_or(u16::MAX)),
+    })
+}
+
+/// Gives a TCP socket the options of another one, except its buffers.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_settings(socket: impl AsFd, is_v4: bool, settings: &SocketSettings) -> io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_tcp_congestion(socket, &settings.congestion)?;
+    sockopt::set_tcp_nodelay(socket, settings.nodelay)?;
+    if let Some((idle, interval, count)) = settings.keepalive {
+        sockopt::set_tcp_keepidle(socket, Duration::from_secs(idle.into()))?;
+        sockopt::set_tcp_keepintvl(socket, Duration::from_secs(interval.into()))?;
+        sockopt::set_tcp_keepcnt(socket, count)?;
+    }
+    sockopt::set_socket_keepalive(socket, settings.keepalive.is_some())?;
+    sockopt::set_tcp_user_timeout(socket, settings.user_timeout_ms)?;
+    let (level, name) = traffic_class(is_v4);
+    set_int(socket, level, name, settings.traffic_class.into())?;
+    set_int(socket, level, hop_limit(is_v4), settings.hop_limit)?;
+    // behind the type of service, which sets it too; above 6 it takes CAP_NET_ADMIN
+    set_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, settings.priority.cast_signed())?;
+    socket::set_max_pacing_rate(socket, settings.max_pacing_rate.unwrap_or(u64::MAX))?;
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK, settings.cork.into())
+}
+
+const fn hop_limit(is_v4: bool) -> libc::c_int {
+    if is_v4 { libc::IP_TTL } else { libc::IPV6_UNICAST_HOPS }
+}
+
+const fn traffic_class(is_v4: bool) -> (libc::c_int, libc::c_int) {
+    match is_v4 {
+        true => (libc::IPPROTO_IP, libc::IP_TOS),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+    }
+}
+
+/// Gives the buffers of a socket room for at least this many bytes of payload in each direction, as far
+/// as the system allows, for [`tcp_repair::fill`](crate::tcp_repair::fill).
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn make_room(socket: impl AsFd, send: usize, receive: usize) -> io::Result<()> {
+    let socket = socket.as_fd();
+    // the kernel accounts for the memory around each piece, up to twice the payload of small ones
+    if send > 0 && sockopt::socket_send_buffer_size(socket)? < send * 4 {
+        let bytes = send * 4;
+        if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
+            sockopt::set_socket_send_buffer_size(socket, bytes)?;
+        }
+    }
+    if receive > 0 && sockopt::socket_recv_buffer_size(socket)? < receive * 4 {
+        let bytes = receive * 4;
+        if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
+            sockopt::set_socket_recv_buffer_size(socket, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets the buffers that a program had chosen, and lets the kernel choose the others again.
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn settle_buffers(socket: impl AsFd, settings: &SocketSettings) -> io::Result<()> {
+    let socket = socket.as_fd();
+    let mut locks = 0;
+    // the kernel doubles what it is asked for, socket(7)
+    if let Some(bytes) = settings.send_buffer {
+        locks |= SEND_LOCKED;
+        let bytes = bytes as usize / 2;
+        if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
+            sockopt::set_socket_send_buffer_size(socket, bytes)?;
+        }
+    }
+    if let Some(bytes) = settings.receive_buffer {
+        locks |= RECEIVE_LOCKED;
+        let bytes = bytes as usize / 2;
+        if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
+            sockopt::set_socket_recv_buffer_size(socket, bytes)?;
+        }
+    }
+    // unknown before Linux 5.14
+    let _ = set_int(socket, libc::SOL_SOCKET, BUFFER_LOCK, locks);
+    Ok(())
+}
+
+/// Bounds the bytes that a TCP socket takes and has not sent (TCP_NOTSENT_LOWAT).
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn bound_unsent(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes as i32)
+}
+
+/// The bound of [`bound_unsent`], 0 for that of the system.
+///
+/// # Errors
+/// As getsockopt(2).
+pub fn unsent_bound(socket: impl AsFd) -> io::Result<u32> {
+    get_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT).map(|bytes| bytes as u32)
+}
+
+/// Makes the next close of a TCP socket reset its connection (SO_LINGER with 0 s).
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_socket_linger(socket, Some(Duration::ZERO))?)
+}
+
+/// Lets a socket drop every segment that comes, until [`hear`]: a filter that passes nothing
+/// (`tcp_filter`, net/ipv4/tcp_ipv4.c). What came before has been taken when this returns; what comes later
+/// is not acknowledged, so the peer sends it again.
+///
+/// # Errors
+/// `EBUSY` when the program has a filter of its own, `EPERM` when it has locked that.
+pub fn deafen(socket: impl AsFd) -> io::Result<()> {
+    let descriptor = socket.as_fd().as_raw_fd();
+    let mut length: libc::socklen_t = 0;
+    // SAFETY: with a length of 0 the kernel writes no byte of the value, and the number of steps of the
+    // filter into `length`.
+    let found = unsafe {
+        let level = libc::SOL_SOCKET;
+        libc::getsockopt(descriptor, level, GET_FILTER, std::ptr::null_mut(), &raw mut length)
+    };
+    if found != 0 || length > 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    let mut nothing = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
+    let filter = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+    // SAFETY: `filter` and the step that it points to are live, and the kernel copies both.
+    let attached = unsafe {
+        libc::setsockopt(
+            descriptor,
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            std::ptr::from_ref(&filter).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if attached == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets a socket hear again that was [deafened](deafen).
+pub fn hear(socket: impl AsFd) {
+    // one that hears already has no filter
+    let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0);
+}
+
+/// The addresses of both ends of a connection, one's own first.
+///
+/// # Errors
+/// `ENOTCONN` without a connection.
+pub fn ends(socket: impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
+    let socket = socket.as_fd();
+    let own = SocketAddr::try_from(rustix::net::getsockname(socket)?)?;
+    let far = rustix::net::getpeername(socket)?.ok_or(rustix::io::Errno::NOTCONN)?;
+    Ok((own, SocketAddr::try_from(far)?))
+}
+
+/// A new TCP socket of the family of `address`, close-on-exec.
+///
+/// # Errors
+/// As socket(2).
+pub fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    Ok(rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Gives a socket the way in which another one waits: O_NONBLOCK, SO_RCVTIMEO and SO_SNDTIMEO.
+///
+/// # Errors
+/// As fcntl(2) and setsockopt(2).
+pub fn copy_waiting(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
+    let (from, to) = (from.as_fd(), to.as_fd());
+    rustix::fs::fcntl_setfl(to, rustix::fs::fcntl_getfl(from)?)?;
+    for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+        sockopt::set_socket_timeout(to, which, sockopt::socket_timeout(from, which)?)?;
+    }
+    Ok(())
+}
+
+/// Connects to `address`.
+///
+/// # Errors
+/// As connect(2).
+pub fn connect(socket: impl AsFd, address: &SocketAddr) -> io::Result<()> {
+    Ok(rustix::net::connect(socket.as_fd(), address)?)
+}
+
+/// Whether the peer of a stream pair was closed in both directions.
+///
+/// # Errors
+/// As poll(2).
+pub fn is_hung_up(socket: impl AsFd) -> io::Result<bool> {
+    Ok(looked_at(socket)?.contains(PollFlags::HUP))
+}
+
+/// Ends the sending direction of a stream: the peer reads the end of it behind the last byte.
+pub fn end_sending(socket: impl AsFd) {
+    // an error means that the stream has ended already
+    let _ = rustix::net::shutdown(socket.as_fd(), rustix::net::Shutdown::Write);
+}
+
+fn looked_at(socket: impl AsFd) -> io::Result<PollFlags> {
+    let socket = socket.as_fd();
+    let mut polled = [PollFd::new(&socket, PollFlags::PRI)];
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&now))?;
+    Ok(polled[0].revents())
+}
+
+fn get_int(socket: impl AsFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
+    let mut value: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `value` is writable for `length` bytes, and the kernel writes no more.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::sched::current_thread;
+
+    #[test]
+    fn a_descriptor_names_another_file_from_then_on() {
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        let (other, mut other_far) = UnixStream::pair().unwrap();
+        replace(&near, &other).unwrap();
+        drop(other);
+        near.write_all(b"moved").unwrap();
+        let mut bytes = [0; 5];
+        other_far.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"moved");
+        // the former file is closed
+        assert_eq!(far.read(&mut bytes).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_socket_waits_as_another_one() {
+        let (near, far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        near.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        copy_waiting(&near, &far).unwrap();
+        assert_eq!(far.read_timeout().unwrap(), Some(Duration::from_secs(3)));
+        assert_eq!((&far).read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_waiting_call_ends_when_its_thread_is_nudged() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let (told, tells) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            told.send(current_thread()).unwrap();
+            let result = (&near).read(&mut [0; 1]);
+            result.unwrap_err().kind()
+        });
+        let id = tells.recv().unwrap();
+        while !thread.is_finished() {
+            let _ = nudge(id);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(thread.join().unwrap(), io::ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn settings_pass_from_one_socket_to_another() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(tied(&near).unwrap(), None);
+        let fresh = settings(&near, true).unwrap();
+        assert_eq!((fresh.send_buffer, fresh.receive_buffer, fresh.keepalive), (None, None, None));
+        let wanted = SocketSettings {
+            congestion: "reno".to_owned(),
+            nodelay: true,
+            keepalive: Some((7, 5, 3)),
+            user_timeout_ms: 1234,
+            traffic_class: 0x10,
+            hop_limit: 9,
+            priority: 3,
+            max_pacing_rate: Some(12_500_000),
+            cork: true,
+            send_buffer: Some(65_536),
+            receive_buffer: Some(131_072),
+            linger: None,
+        };
+        set_settings(&near, true, &wanted).unwrap();
+        settle_buffers(&near, &wanted).unwrap();
+        assert_eq!(settings(&near, true).unwrap(), wanted);
+        set_settings(&near, true, &fresh).unwrap();
+        settle_buffers(&near, &fresh).unwrap();
+        let again = settings(&near, true).unwrap();
+        assert_eq!(again, SocketSettings { keepalive: None, ..fresh });
+    }
+
+    #[test]
+    fn what_ties_a_connection_to_its_socket_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connected = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let near = connected();
+        set_int(&near, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1).unwrap();
+        assert_eq!(tied(&near).unwrap(), Some(Tied::ZeroCopy));
+        let (near, (far, _)) = (connected(), listener.accept().unwrap());
+        drop(far);
+        let (far, _) = listener.accept().unwrap();
+        rustix::net::send(&near, b"!", rustix::net::SendFlags::OOB).unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(2);
+        while tied(&far).unwrap() != Some(Tied::Urgent) {
+            assert!(std::time::Instant::now() < deadline, "{:?}", tied(&far));
+        }
+        assert_eq!(tied(&near).unwrap(), None);
+    }
+
+    #[test]
+    fn a_descriptor_of_a_process_that_is_gone_is_refused() {
+        let error = descriptor_of(u32::MAX, 0).unwrap_err();
+        assert_eq!(error.errno(), Some(libc::ESRCH));
+        let own = std::process::id();
+        assert_eq!(descriptor_of(own, 1 << 20).unwrap_err().errno(), Some(libc::EBADF));
+    }
+}
