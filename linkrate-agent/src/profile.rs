@@ -72,7 +72,7 @@ pub struct Sampling<'a> {
     tally: Tally<'a>,
     lost: u64,
     throttled: u64,
-    /// Readings when the window opened.
+    /// Readings when the measurement began.
     idle_entries: BTreeMap<u32, u64>,
 }
 

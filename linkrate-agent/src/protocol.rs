@@ -679,7 +679,7 @@ pub struct WindowReport {
     pub zerocopy_copied: u64,
     /// Sends with MSG_ZEROCOPY that completed.
     pub zerocopy_completed: u64,
-    /// The queue disciplines of the interfaces, when the window opened and when it closed.
+    /// The queue disciplines of the interfaces, when the measurement began and when it closed.
     #[serde(default)]
     pub disciplines: [Vec<Discipline>; 2],
     /// Processes and threads that began on this machine meanwhile.
@@ -697,7 +697,7 @@ pub struct WindowReport {
     /// The counts of each workload of a mix; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartReport>,
-    /// Why a flow broke, if one did before the window closed.
+    /// Why a flow broke, if one did before the measurement ended.
     pub broken: Option<String>,
 }
 
@@ -760,7 +760,7 @@ pub struct Finished {
     /// The same of each workload of a mix; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Vec<(u64, u64)>>,
-    /// Why a flow broke, if one did before the window closed.
+    /// Why a flow broke, if one did before the measurement ended.
     pub broken: Option<String>,
     /// Connections and datagrams that did not belong to the run.
     #[serde(default)]

@@ -498,7 +498,7 @@ impl Agent<'_> {
         const NEAR_NS: u64 = 20_000_000;
         let wait_ns = deadline_ns.saturating_sub(monotonic_ns() + NEAR_NS);
         if socket::wait_ready(self.carrier, false, Duration::from_nanos(wait_ns))? {
-            return Err(refusal("request or end of input before the window closed"));
+            return Err(refusal("request or end of input before the measurement ended"));
         }
         sleep_until_ns(deadline_ns);
         Ok(())

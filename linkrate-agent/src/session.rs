@@ -538,7 +538,7 @@ impl Session {
     /// The reason why a flow broke, if one ended before it was told to.
     pub fn broken(&self) -> Option<String> {
         let ended = self.flows.iter().find(|flow| flow.has_ended())?;
-        Some(format!("flow \"{}\" ended before the window closed", ended.name))
+        Some(format!("flow \"{}\" ended before the measurement ended", ended.name))
     }
 
     /// Payload bytes that each flow has sent and received so far.

@@ -41,7 +41,7 @@ pub struct Reports {
     pub(crate) event: Option<(Event, Seen)>,
     /// The links of existing interfaces.
     pub links: Vec<LinkEvidence>,
-    /// Flows that did not move steadily when the window opened.
+    /// Flows that did not move steadily when the measurement began.
     pub unsteady_flows: u32,
     /// What third-party programs at the peers told.
     pub told: Vec<PeerReport>,
@@ -278,10 +278,10 @@ fn reported(reported: &[PeerReport]) -> String {
     let each = each.collect::<Vec<_>>().join("; ");
     match reported.iter().any(|reported| reported.datagrams.is_some()) {
         false => format!(
-            "payload to programs of others is what they acknowledged within the window; of the whole test, {each}"
+            "payload to third-party programs is what they acknowledged during the measurement; of the whole test, {each}"
         ),
         true => format!(
-            "what programs of others lose within the window is not known: it is taken for the same part as in the \
+            "what third-party programs lose during the measurement is not known: it is taken for the same part as in the \
              whole test, of which {each}"
         ),
     }

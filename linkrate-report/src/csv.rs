@@ -447,7 +447,7 @@ fn of_roots(run: &Measurement, counter: fn(&DisciplineCounts) -> u64) -> Field {
 }
 
 /// What the event showed; empty for runs without an event. Times are from the fault, except `event_at_ns`
-/// and `event_recovered_ns`, which are from the opening of the window.
+/// and `event_recovered_ns`, which are from the beginning of the measurement.
 const FAILURE: &[Column<Measurement>] = &[
     ("event", |run| failed(run).map(|of| of.event.fault.word().to_owned())),
     ("event_port", |run| failed(run).map(|of| of.port.clone())),

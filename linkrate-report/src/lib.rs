@@ -70,8 +70,8 @@ pub enum ReportError {
         /// Number of the run.
         run: u32,
     },
-    /// No run has figures over time.
-    #[error("no run has figures over time")]
+    /// No run has results over time.
+    #[error("no run has results over time")]
     NoIntervals,
     /// A data file could not be compressed.
     #[error("data file of flent could not be compressed")]

@@ -162,7 +162,7 @@ pub struct Paper<'a> {
     pub attribution_figure: Option<Figure>,
     /// The same as a table.
     pub attribution: Vec<Numbered>,
-    /// Figures and verdicts.
+    /// Results and verdicts.
     pub cells: Vec<Numbered>,
     /// How it was measured.
     pub method: Vec<String>,

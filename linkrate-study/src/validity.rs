@@ -196,7 +196,8 @@ fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
     for (part, measured) in workload.mix.iter().zip(&run.parts) {
         let traffic = &measured.traffic;
         if traffic.transmit_bytes == 0 && traffic.receive_bytes == 0 {
-            let reason = format!("nothing of workload {:?} arrived in the window", part.name);
+            let reason =
+                format!("nothing of workload {:?} arrived during the measurement", part.name);
             return rejection(&part.name, reason);
         }
     }

@@ -61,7 +61,7 @@ pub struct DisciplineCounts {
     pub backlog_bytes: u64,
     /// Packets that waited.
     pub backlog_packets: u64,
-    /// Bytes that waited when the window opened; zero in a reading.
+    /// Bytes that waited when the measurement began; zero in a reading.
     pub backlog_opened_bytes: u64,
 }
 

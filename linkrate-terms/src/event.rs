@@ -59,7 +59,7 @@ impl Fault {
     }
 }
 
-/// A fault with its moments, counted from the opening of the window.
+/// A fault with its moments, counted from the beginning of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Event {
@@ -72,13 +72,13 @@ pub struct Event {
     pub recover: Option<Duration>,
 }
 
-/// The least time between the opening of the window, the fault, the recovery, and the closing of the
+/// The least time between the beginning of the measurement, the fault, the recovery, and the closing of the
 /// window: shorter parts have no rate worth the name.
 pub const MIN_PART: Duration = Duration::from_millis(50);
 
 /// An event that does not fit the window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{moment} {value:?} is not inside the window; expected from {from:?} to {to:?}")]
+#[error("{moment} {value:?} is not inside the measurement; expected from {from:?} to {to:?}")]
 pub struct OutsideWindow {
     /// The key: `event-at` or `event-recover`.
     pub moment: &'static str,
@@ -134,12 +134,12 @@ mod tests {
         let refused = |event: Event| event.check(window).unwrap_err().to_string();
         assert_eq!(
             refused(event(1000, None)),
-            "event-at 1s is not inside the window; expected from 50ms to 950ms"
+            "event-at 1s is not inside the measurement; expected from 50ms to 950ms"
         );
         assert!(refused(event(0, None)).starts_with("event-at 0ns"));
         assert_eq!(
             refused(event(300, Some(320))),
-            "event-recover 320ms is not inside the window; expected from 350ms to 950ms"
+            "event-recover 320ms is not inside the measurement; expected from 350ms to 950ms"
         );
     }
 

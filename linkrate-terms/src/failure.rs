@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
 
-/// What one run showed of its event. Times are in ns from the opening of the window, unless they say
+/// What one run showed of its event. Times are in ns from the beginning of the measurement, unless they say
 /// otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
@@ -97,7 +97,7 @@ pub struct FlowGap {
 pub struct Timeline {
     /// Length of a slot, ns.
     pub slot_ns: u64,
-    /// Payload that all flows received in each slot, from the opening of the window.
+    /// Payload that all flows received in each slot, from the beginning of the measurement.
     pub received: Vec<u64>,
     /// Octets on the line of each port of the system under test, both ways.
     pub ports: Vec<PortTimeline>,

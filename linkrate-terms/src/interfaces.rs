@@ -136,7 +136,7 @@ impl fmt::Display for InterfaceAddress {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InterfacesError {
     /// There is no client at the peer.
-    #[error("an interface needs a client at its far end; expected for example \"ssh:lab2\"")]
+    #[error("an interface needs a client at its peer; expected for example \"ssh:lab2\"")]
     NoClient,
     /// The name is not valid for an interface.
     #[error(
@@ -177,12 +177,12 @@ pub enum InterfacesError {
     },
     /// A program is named although no client's machine runs it.
     #[error(
-        "the linkrate program at the far end applies to clients of ssh: and slurm: only; these clients are not"
+        "the linkrate program at the peer applies to clients of ssh: and slurm: only; these clients are not"
     )]
     NoPeerServer,
     /// The name is not valid for a program.
     #[error(
-        "the program at the far end has an empty name or a control character in its name; expected a \
+        "the program at the peer has an empty name or a control character in its name; expected a \
          path or a name such as \"linkrate\""
     )]
     Program,

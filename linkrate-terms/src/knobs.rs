@@ -180,7 +180,7 @@ knobs! {
         "adaptive-rx" adaptive_rx: bool = false;
         Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
 
-        // Linux merges what it receives by itself since 2.6.29 (GRO), and so does a typical far end
+        // Linux merges what it receives by itself since 2.6.29 (GRO), and so does a typical peer
         /// LRO at the clients' ports; without it they acknowledge every second segment
         "client-lro" client_lro: bool = true;
         Port, Values::Switch, Live, One, "LRO at the clients";

@@ -16,7 +16,7 @@
 //! - [`measurement`]: the result of one run
 //! - [`cpu_use`]: CPU time over the window of a run
 //! - [`cpu_parts`]: what the CPUs of the system under test worked for
-//! - [`reported`]: what a third-party program at the peer reports on a run
+//! - [`peer_report`]: what a third-party program at the peer reports on a run
 //! - [`interface_counts`]: what the kernel counts of an interface
 //! - [`latency`]: latency of which a part may not be known
 //! - [`imported`]: a run that another program measured

@@ -190,7 +190,7 @@ pub struct Evidence {
     /// testbeds that linkrate makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkEvidence>,
-    /// Flows that did not move steadily when the window opened, although the run waited for them; 0
+    /// Flows that did not move steadily when the measurement began, although the run waited for them; 0
     /// in runs of earlier versions, which did not look.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsteady_flows: u32,
@@ -365,7 +365,7 @@ pub struct SenderTimes {
     /// Part of it limited by the receiver's window, µs.
     pub rwnd_limited_us: u64,
     /// Part of that over paths without a queue: the smoothed round trip was at most twice the
-    /// shortest when the window opened and when it closed. Over other paths something is full that
+    /// shortest when the measurement began and when it closed. Over other paths something is full that
     /// fills the receiver's window. Absent in runs of earlier versions, which did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_unqueued_us: Option<u64>,
@@ -393,7 +393,7 @@ pub struct SenderTimes {
     /// Payload that waited behind lost segments at the edges of the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gaps: OutOfOrder,
-    /// What the senders knew of their path when the window opened and when it closed.
+    /// What the senders knew of their path when the measurement began and when it closed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub path: [SenderPath; 2],
 }

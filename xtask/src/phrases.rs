@@ -17,7 +17,10 @@ use crate::summary::Outcome;
 const PHRASES: &[(&str, &str)] = &[
     ("and this is none", "say what it is instead"),
     ("as fast as it goes", "write \"no limit\""),
+    ("far end", "write \"peer\""),
+    ("far ends", "write \"peers\""),
     ("has it otherwise", "name the difference"),
+    ("in no figure", "write \"not in the results\""),
     ("interfaces that are not linkrate's own", "write \"existing interfaces\""),
     ("is there twice", "write \"occurs twice\""),
     ("lets nobody", "write \"does not allow\""),
@@ -25,14 +28,49 @@ const PHRASES: &[(&str, &str)] = &[
     ("no oftener", "write \"not more often\""),
     ("nobody", "name the person or the program"),
     ("of one's own", "write \"your own\""),
+    ("program of others", "write \"third-party program\""),
+    ("programs of others", "write \"third-party programs\""),
     ("standing interface", "write \"existing interface\""),
     ("standing interfaces", "write \"existing interfaces\""),
+    ("opening of the window", "write \"beginning of the measurement\""),
     ("on the mean", "write \"mean\" or \"on average\""),
     ("that are none", "write \"that are not ...\""),
     ("that is none", "write \"that is not a ...\""),
     ("that was there already", "write \"existing\""),
     ("what it is told", "name the setting"),
     ("whoever", "name the person or the program"),
+];
+
+/// Names of types, functions and constants that were private words for what the field has a name for, each with that name.
+const IDENTIFIERS: &[(&str, &str)] = &[
+    ("Belief", "Validity"),
+    ("CellLook", "CellProgress"),
+    ("Crew", "ProfiledThreads"),
+    ("Duty", "Permissions"),
+    ("FarEnd", "Peer"),
+    ("FarProgram", "PeerServer"),
+    ("FigureLook", "FigureProgress"),
+    ("GLANCE", "POLL_INTERVAL"),
+    ("GivenUp", "Revoked"),
+    ("Grants", "Limits"),
+    ("Ground", "Backend"),
+    ("HandOver", "OffloadCost"),
+    ("Holdings", "Lease"),
+    ("LOOK", "POLL_INTERVAL"),
+    ("MoveWatch", "PathChangeWatch"),
+    ("OneWay", "FlowDirection"),
+    ("Outlet", "TxSink or OffloadPort"),
+    ("PATIENCE", "a name that ends in TIMEOUT"),
+    ("Seat", "CpuSlot"),
+    ("Shelf", "ParkedSocket"),
+    ("Strangers", "UnexpectedPeers"),
+    ("Waker", "ThreadDoorbell"),
+    ("WayRate", "DirectionRate"),
+    ("Worth", "Paybacks"),
+    ("await_silence", "drain"),
+    ("is_believed", "is_valid"),
+    ("nameless_file", "tmpfile"),
+    ("standstill", "ptrace_stop"),
 ];
 
 /// Checks the manual, the README and the source.
@@ -51,6 +89,7 @@ pub fn lint() -> io::Result<Outcome> {
     for path in programs::production_files()? {
         let text = fs::read_to_string(root().join(&path))?;
         found.extend(in_lines(&path, &texts_of(&text, is_command_line(&path))));
+        found.extend(identifiers_in(&path, &text));
         files += 1;
     }
     Ok(if found.is_empty() {
@@ -58,6 +97,20 @@ pub fn lint() -> io::Result<Outcome> {
     } else {
         Outcome::failed(found.join("\n"))
     })
+}
+
+/// The identifiers that must not come back, each with file, line and remedy.
+fn identifiers_in(path: &Path, source: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(source.lines()) {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        for word in line.split(|c: char| !is_part(c)) {
+            if let Some((old, new)) = IDENTIFIERS.iter().find(|(old, _)| *old == word) {
+                found.push(format!("{}:{number}: \"{old}\"\nhint: write {new}", path.display()));
+            }
+        }
+    }
+    found
 }
 
 /// Whether comments become help texts: clap makes them of the arguments' comments.
@@ -140,6 +193,13 @@ mod tests {
     fn a_phrase_over_two_lines_is_found_once() {
         assert_eq!(found(&["It does what it", "  is told."]).len(), 1);
         assert_eq!(found(&["one, what it is told", "two"]).len(), 1);
+    }
+
+    #[test]
+    fn old_identifiers_are_found_as_whole_words() {
+        let found =
+            identifiers_in(Path::new("a.rs"), "let a = 1;\nfn seat() -> Seat {}\nSeats, SeatOf\n");
+        assert_eq!(found, ["a.rs:2: \"Seat\"\nhint: write CpuSlot"]);
     }
 
     #[test]

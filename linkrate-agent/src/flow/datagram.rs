@@ -44,7 +44,7 @@ pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer from the far end"))
+    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer from the peer"))
 }
 
 /// Waits for the client of this flow, connects the socket to it and answers. Datagrams of

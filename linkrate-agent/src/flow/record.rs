@@ -81,7 +81,7 @@ pub struct FlowRecord {
 pub struct RecordReport {
     /// Length of a slot, µs.
     pub slot_us: u32,
-    /// Bytes that all flows received in each slot from the opening of the window.
+    /// Bytes that all flows received in each slot from the beginning of the measurement.
     pub received: Vec<u64>,
     /// Each flow that receives.
     pub flows: Vec<FlowRecord>,

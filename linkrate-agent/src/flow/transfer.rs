@@ -66,7 +66,7 @@ fn await_word(flow: &FlowContext, socket: &OwnedFd, sent: u64) -> io::Result<()>
     if arrived == sent {
         return Ok(());
     }
-    let reason = format!("the far end received {arrived} bytes of {sent}");
+    let reason = format!("the peer received {arrived} bytes of {sent}");
     Err(io::Error::new(io::ErrorKind::InvalidData, reason))
 }
 
@@ -200,7 +200,7 @@ mod tests {
     fn a_wrong_word_breaks_the_flow() {
         assert_eq!(answered(9).as_deref(), Some("went on"));
         let reason = answered(8).unwrap();
-        assert_eq!(reason, "flow \"send 0.0\": the far end received 8 bytes of 9");
+        assert_eq!(reason, "flow \"send 0.0\": the peer received 8 bytes of 9");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Payload {
     /// The mean moment of reading, CLOCK_MONOTONIC ns.
     pub at_ns: u64,
     flows: Vec<Count>,
-    /// What had arrived before the window opened or after it closed; empty where arrivals do not count.
+    /// What had arrived before the measurement began or after it closed; empty where arrivals do not count.
     pub around: Vec<Arrived>,
 }
 
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn bytes_that_lie_unread_at_an_edge_count_when_they_arrived() {
-        // 128 KiB lay unread when the window opened, and nothing when it closed
+        // 128 KiB lay unread when the measurement began, and nothing when it closed
         let full = 128 << 10;
         assert_eq!(received(&[(1000, Some(1032 + full))], &[(500_000, Some(500_032))]), {
             499_000 - full

@@ -59,7 +59,7 @@ fn down(aggregate: &ExistingAggregate) -> Option<Advice> {
     };
     let detail = format!("the link of {} is down", down.join(", "));
     let advice = Advice::improve("aggregate-member", detail, cost);
-    Some(advice.note("check the cable, the far end and whether the member is up (ip link show)"))
+    Some(advice.note("check the cable, the peer and whether the member is up (ip link show)"))
 }
 
 fn without_partner(name: &str, aggregate: &ExistingAggregate) -> Option<Advice> {

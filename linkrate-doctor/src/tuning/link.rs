@@ -35,7 +35,7 @@ fn duplex(interface: &Interface) -> Option<Advice> {
         return None;
     }
     let word = shell::word(&interface.name);
-    let text = "both directions share the rate; if the far end is full duplex, frames are also \
+    let text = "both directions share the rate; if the peer is full duplex, frames are also \
                 lost to collisions";
     let cost = Cost::known(Basis::Computed, 0.5, text, "one of two directions");
     let advice = Advice::improve("duplex", "the link is half duplex", cost)
@@ -48,7 +48,7 @@ fn duplex(interface: &Interface) -> Option<Advice> {
         .run(format!("ethtool -s {word} autoneg on"));
     Some(
         advice.note(
-            "the far end must negotiate too: if its mode is fixed, this end assumes half duplex",
+            "the peer must negotiate too: if its mode is fixed, this end assumes half duplex",
         ),
     )
 }
@@ -75,7 +75,7 @@ fn rate(interface: &Interface) -> Option<Advice> {
         .seen(format!("speed {now}"), format!("/sys/class/net/{}/speed", interface.name))
         .seen(
             format!(
-                "fastest mode: supported {own}, advertised {}, far end {} Mb/s",
+                "fastest mode: supported {own}, advertised {}, peer {} Mb/s",
                 reported(fastest(&modes.advertised)),
                 reported(peer)
             ),
@@ -86,7 +86,7 @@ fn rate(interface: &Interface) -> Option<Advice> {
     }
     advice = match peer {
         Some(peer) if peer <= now => {
-            advice.note("the far end offers no faster mode: use another port or switch")
+            advice.note("the peer offers no faster mode: use another port or switch")
         }
         _ => advice.note("check the cable and the transceivers, then negotiate again"),
     };

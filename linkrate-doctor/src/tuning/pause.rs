@@ -20,7 +20,7 @@ pub(super) fn advice(interface: &Interface) -> Option<Advice> {
         return Some(Advice::good("pause", detail).on(&interface.name).seen(seen, from));
     }
     let cost = Cost::unknown(
-        "TCP must send the missed packets again; but a far end that waits delays all its traffic, so \
+        "TCP must send the missed packets again; but a peer that waits delays all its traffic, so \
          lengthen the rings first",
     );
     let detail = format!("{missed} packets were missed, and the adapter sends no pause frames");

@@ -105,7 +105,7 @@ fn carry_out(
 
 /// The other ends of the streams, the testbed, and its specification.
 fn testbed(sut: &[u8], client: &[u8]) -> Result<([UnixStream; 2], Testbed, TestbedSpec), LabError> {
-    let end: Peer = "ssh:lab2".parse().map_err(|_| std::io::Error::other("a far end"))?;
+    let end: Peer = "ssh:lab2".parse().map_err(|_| std::io::Error::other("a peer"))?;
     let on = Interfaces {
         names: vec![INTERFACE.to_owned()],
         clients: vec![end.clone()],

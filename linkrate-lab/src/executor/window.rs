@@ -38,7 +38,7 @@ pub(super) struct Windows {
     pub(super) adapter: Option<AdapterEvidence>,
     /// What happened at the event of the run.
     pub(super) event: Option<event::Seen>,
-    /// Flows that did not move steadily when the window opened.
+    /// Flows that did not move steadily when the measurement began.
     pub(super) unsteady_flows: u32,
     /// The window of every host beside the common one.
     pub(super) seen: Vec<WindowSeen>,

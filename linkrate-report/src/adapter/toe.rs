@@ -38,7 +38,7 @@ pub fn text(report: &ToeReport, style: Style) -> String {
         return text;
     }
     let header = [
-        "at", "port", "program", "this end", "far end", "sent", "received", "age", "moves", "RTT",
+        "at", "port", "program", "this end", "peer", "sent", "received", "age", "moves", "RTT",
         "window", "resent",
     ];
     let rows = report.connections.iter().map(row);
@@ -146,7 +146,7 @@ mod tests {
         );
         assert!(text.contains("iperf3?[J 4711:5"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
-        let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("far end")).collect();
+        let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("peer")).collect();
         assert!(lines.iter().any(|line| line.contains("adapter") && line.contains("5201")));
         assert!(lines.iter().any(|line| line.contains("host") && line.contains("5201")));
     }

@@ -109,7 +109,7 @@ pub fn rates(
         area.draw(&PathElement::new(canvas, style::MUTED.stroke_width(1)))?;
         let style = style::text(style::MUTED, style::SMALL, HPos::Center);
         let middle = (plot.left + plot.right) / 2;
-        let axes = format!("{unit} over seconds from the opening of the window");
+        let axes = format!("{unit} over seconds from the beginning of the measurement");
         area.draw(&Text::new(axes, (middle, plot.bottom + 34), style))
     })
 }

@@ -62,7 +62,7 @@ pub fn method(results: &StudyResults) -> Vec<String> {
             labels::listed(&listed),
         ),
         "The system under test is the machine on which the program wrote its output; the clients are its \
-         far end. Runs of the same test with the same settings are one cell."
+         peer. Runs of the same test with the same settings are one cell."
             .to_owned(),
         format!(
             "Intervals are {confidence} t intervals over the runs of a cell, which are taken as \

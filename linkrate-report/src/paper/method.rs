@@ -294,7 +294,7 @@ fn statistics(results: &StudyResults) -> String {
         text.push_str(&format!(" The A/A test: {found}."));
     }
     text.push_str(
-        " Failed runs are in no figure and are listed with their reasons; no run is \
+        " Failed runs are not in the results and are listed with their reasons; no run is \
                    left out as an outlier.",
     );
     text

@@ -91,9 +91,9 @@ pub fn cells(results: &StudyResults) -> Vec<Table> {
     for (cells, transactional) in [(streams, false), (transactions, true)] {
         if !cells.is_empty() {
             let title = match (both, transactional) {
-                (false, _) => "Figures and verdicts by cell",
-                (true, false) => "Streams: figures and verdicts by cell",
-                (true, true) => "Transactions: figures and verdicts by cell",
+                (false, _) => "Results and verdicts by cell",
+                (true, false) => "Streams: results and verdicts by cell",
+                (true, true) => "Transactions: results and verdicts by cell",
             };
             tables.push(of_cells(results, &cells, transactional, title));
         }
@@ -287,7 +287,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         TableRow { id: String::new(), fields: names.into_iter().chain(figures).collect() }
     };
     Some(Table {
-        title: "Published beside measured".to_owned(),
+        title: "Published and measured".to_owned(),
         columns: columns(&[
             ("Measure", "step"),
             ("Of", "step"),
@@ -299,7 +299,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         note: {
             let marks = marks::caption(results, &results.published);
             format!(
-                "{}, not the figures. Intervals are those of this measurement.{marks}",
+                "{}, not the absolute values. Intervals are those of this measurement.{marks}",
                 words::capitalised(words::OF_ANOTHER_MACHINE)
             )
         },

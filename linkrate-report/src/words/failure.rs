@@ -53,7 +53,7 @@ fn moments(cells: &[(&CellResult, &FailureFigures)]) -> String {
             moments.push(at);
         }
     }
-    format!("Faults come {} after the opening of the window.", moments.join(" or "))
+    format!("Faults come {} after the beginning of the measurement.", moments.join(" or "))
 }
 
 /// How to read the figures, in sentences.

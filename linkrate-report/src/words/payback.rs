@@ -16,7 +16,7 @@ pub const TITLES: [&str; 5] =
 
 /// Titles beside the cell's, of what a connection offload costs.
 pub const COSTS: [&str; 5] =
-    ["handed over", "CPU time of the host", "interval", "frames wait", "program stands still"];
+    ["handed over", "CPU time of the host", "interval", "frames wait", "program stalls"];
 
 /// What the tables do not say by themselves.
 pub const NOTE: &str = "The cost of a hand-over is the CPU time of the thread of the host that carries it out, and \
@@ -196,7 +196,7 @@ fn cost(worth: &Paybacks, busy: bool) -> Option<String> {
     };
     let mut text = format!("A hand-over {} costs the host {cost} of CPU time", when(busy));
     if let Some(held) = longest(|of| of.held) {
-        text = format!("{text}, holds the frames of the far end for up to {held}");
+        text = format!("{text}, holds the frames of the peer for up to {held}");
         if let Some(stood) = longest(|of| of.stood) {
             text = format!("{text} and stops the calls of the program for up to {stood}");
         }
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(
             reported[1],
             "A hand-over before traffic costs the host 50.0 µs (45.0 µs to 55.0 µs) to 100 µs (90.0 µs to \
-             110 µs) of CPU time, holds the frames of the far end for up to 1.00 ms and stops the calls of the \
+             110 µs) of CPU time, holds the frames of the peer for up to 1.00 ms and stops the calls of the \
              program for up to 200 µs (medians of a run)."
         );
         assert!(

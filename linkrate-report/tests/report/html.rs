@@ -58,8 +58,8 @@ fn adapter_figures_and_published_ones_are_on_the_page() {
     let html = page(&fixture::adapter()).unwrap();
     for needle in [
         "Scaled testbed: links at 0.1 of their rate.",
-        "Figures and verdicts (links at 0.1 of their rate)",
-        "Published beside measured",
+        "Results and verdicts (links at 0.1 of their rate)",
+        "Published and measured",
         "−47 %",
         "−83.3 %",
         "1.35 µs/KB",
@@ -75,7 +75,7 @@ fn adapter_figures_and_published_ones_are_on_the_page() {
         assert!(html.contains(needle), "{needle}");
     }
     let html = page(&fixture::stream()).unwrap();
-    assert!(!html.contains("Published beside measured") && !html.contains("Scaled testbed"));
+    assert!(!html.contains("Published and measured") && !html.contains("Scaled testbed"));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn tags_are_closed_in_the_order_in_which_they_were_opened() {
 #[test]
 fn a_single_run_has_a_page_without_charts_and_effects() {
     let html = page(&fixture::single()).unwrap();
-    assert!(html.contains("24.8 Gb/s") && html.contains("Figures and verdicts"));
+    assert!(html.contains("24.8 Gb/s") && html.contains("Results and verdicts"));
     assert!(!html.contains("<svg") && !html.contains("What makes a difference"));
     assert!(html.contains("eth2 70.0/51.2 %, eth3 30.0/48.8 %"), "members of an aggregate");
 }

@@ -13,7 +13,7 @@ use linkrate_stats::interval::of_median;
 pub struct FailureFigures {
     /// What failed.
     pub fault: Fault,
-    /// When it was to fail, from the opening of the window.
+    /// When it was to fail, from the beginning of the measurement.
     pub at_seconds: f64,
     /// When it was to recover; absent if it was not to recover within the window.
     pub recover_seconds: Option<f64>,
@@ -56,7 +56,7 @@ pub struct FailureFigures {
 pub struct Moment {
     /// When it was, from the fault, in the runs that reached it; absent if no run did.
     pub after: Option<Quantity>,
-    /// Runs that reached it before the recovery, or before the window closed.
+    /// Runs that reached it before the recovery, or before the measurement ended.
     pub runs: u32,
 }
 

@@ -479,7 +479,7 @@ fn failed_runs_are_absent_with_their_reason() {
     assert_eq!(
         results.warnings,
         [
-            "5 of 16 runs have failed and are in no figure.",
+            "5 of 16 runs have failed and are not in the results.",
             "Every run of software GSO failed; the first because: knob: tx-tcp-segmentation reads \
              on.",
         ]
@@ -593,7 +593,7 @@ fn each_warning_appears_under_its_condition() {
             },
         ),
         (
-            "software GSO: some flows did not move steadily when the window opened, in 4 runs, 3 at \
+            "software GSO: some flows did not move steadily when the measurement began, in 4 runs, 3 at \
              most.",
             |s| change(s, Some(1), |run| run.evidence.unsteady_flows = 3),
         ),

@@ -196,7 +196,7 @@ fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
     if count > 0 {
         let (have, are) = if count == 1 { ("has", "is") } else { ("have", "are") };
         let all = stored.runs.len();
-        found.push(format!("{count} of {all} runs {have} failed and {are} in no figure."));
+        found.push(format!("{count} of {all} runs {have} failed and {are} not in the results."));
     }
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let of_cell = runs.cell(index);
@@ -341,7 +341,7 @@ fn unsteady(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let flows: Vec<u32> = flows.filter(|flows| *flows > 0).collect();
     let most = flows.iter().max()?;
     Some(format!(
-        "{name}: some flows did not move steadily when the window opened, in {}, {most} at most.",
+        "{name}: some flows did not move steadily when the measurement began, in {}, {most} at most.",
         count(flows.len(), "run")
     ))
 }

@@ -33,7 +33,7 @@ pub(super) fn read(
     };
     let program = table
         .take("agent")
-        .and_then(|entry| reader.line(&entry, 255, "the linkrate program at the far end of ssh"));
+        .and_then(|entry| reader.line(&entry, 255, "the linkrate program at the peer of ssh"));
     if reader.errors() > errors {
         return;
     }

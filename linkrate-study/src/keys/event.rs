@@ -35,13 +35,13 @@ impl EventRequest {
     /// Checks the moments against the window.
     ///
     /// # Errors
-    /// The moment that is not inside the window.
+    /// The moment that is not inside the measurement.
     pub fn check(&self, window: Duration) -> Result<(), Combination> {
         let checked = self.of_window(window).map_or(Ok(()), |event| event.check(window));
         checked.map_err(|outside| Combination {
             key: outside.moment,
             other: "event",
-            sentence: format!("{outside}; move it, or lengthen the window"),
+            sentence: format!("{outside}; move it, or lengthen the run"),
         })
     }
 }

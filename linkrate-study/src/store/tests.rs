@@ -216,11 +216,11 @@ fn texts_of_a_peer_are_stored_and_read_without_escape_sequences() {
     let mut facts = facts();
     facts.facts.insert("kernel".to_owned(), "6.12\u{1b}[2J\nerror: x".to_owned());
     let mut store = Store::create(directory.path(), &fixture::ladder(), facts, 0).unwrap();
-    let reason = "far end: \u{9b}31m";
+    let reason = "peer: \u{9b}31m";
     store.append(&fixture::run(0, 0, None, fixture::failed(reason))).unwrap();
     assert_eq!(store.plan().facts.facts["kernel"], "6.12\u{fffd}[2J error: x");
     let read = Store::read(directory.path()).unwrap();
     assert_eq!(read.plan.facts, store.plan().facts);
-    assert_eq!(read.runs[0].failure().unwrap().reason, "far end: \u{fffd}31m");
+    assert_eq!(read.runs[0].failure().unwrap().reason, "peer: \u{fffd}31m");
     assert_eq!(read.runs, store.runs());
 }

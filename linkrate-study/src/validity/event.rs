@@ -44,7 +44,7 @@ pub(super) fn check(
         };
         if was.abs_diff(asked) > LATE && !is_for_functions {
             let reason = format!(
-                "{named} {} happened {} after the opening of the window, expected at most {} off",
+                "{named} {} happened {} after the beginning of the measurement, expected at most {} off",
                 format_duration(asked),
                 format_duration(was),
                 format_duration(LATE)

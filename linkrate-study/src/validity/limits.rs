@@ -19,7 +19,7 @@ const UNKNOWN: f64 = 0.3e-3;
 /// meanwhile. Moderation of interrupts comes on top.
 const ON_ITS_WAY: f64 = 1e-3;
 
-/// The same where a thread of the adapter or of the peer stalled when the window opened, because
+/// The same where a thread of the adapter or of the peer stalled when the measurement began, because
 /// something else had its CPU: a turn of another program, or a tick of steal. A run with more is refused.
 const STOOD_STILL: f64 = 10e-3;
 
@@ -178,7 +178,7 @@ pub(super) fn check(
     let Over { direction, rate, limit, behind_gaps_bytes } = over;
     let way = way_words(direction);
     let cause = match behind_gaps_bytes {
-        0 => "something stood still when it opened".to_owned(),
+        0 => "something stalled when it began".to_owned(),
         bytes => format!(
             "{bytes} B waited behind lost segments when it opened; a longer warm-up lets TCP repair the losses of \
              its start"

@@ -256,7 +256,7 @@ impl DisciplinesSeen {
             stage: Stage::Knob,
             named: interface.clone(),
             reason: format!(
-                "queue discipline of {interface}: {before} when the window opened, {after} when it \
+                "queue discipline of {interface}: {before} when the measurement began, {after} when it \
                  closed: another program changed it"
             ),
         })
@@ -312,7 +312,7 @@ impl WindowSeen {
     fn remark(&self, window: Duration) -> Option<String> {
         let reported = Duration::from_nanos(self.absent_ns) >= window.mul_f64(TOLD_ABSENT);
         reported.then(|| {
-            format!("{} stood still for {} ms of the window", self.host, ms(self.absent_ns))
+            format!("{} stood still for {} ms of the measurement", self.host, ms(self.absent_ns))
         })
     }
 

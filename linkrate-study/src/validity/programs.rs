@@ -75,7 +75,7 @@ fn short_lived(run: &Run<'_>) -> Option<String> {
     let percent = cpu.percent_of(used_ns);
     (percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS).then(|| {
         format!(
-            "{begun} processes or threads began in the window, which may have used {percent:.0} % of the CPUs of the \
+            "{begun} processes or threads began during the measurement, which may have used {percent:.0} % of the CPUs of the \
              system under test, expected less than {REFUSED_PERCENT} %: without a trace, which needs root, their CPU time \
              is not known"
         )
@@ -144,7 +144,7 @@ mod tests {
         let reason = refused(Some(500), Purpose::Costs).unwrap();
         assert!(
             reason.starts_with(
-                "500 processes or threads began in the window, which may have used 25 %"
+                "500 processes or threads began during the measurement, which may have used 25 %"
             ),
             "{reason}"
         );

@@ -386,7 +386,7 @@ fn a_queue_discipline_that_changed_is_named() {
         observed(seen(&[free.clone(), tbf.clone()], &[limited, tbf.clone()])),
         [
             "eth1",
-            "queue discipline of eth1: noqueue 8001: at root when the window opened, tbf 8001: at \
+            "queue discipline of eth1: noqueue 8001: at root when the measurement began, tbf 8001: at \
              root, 500.0 Mb/s when it closed: another program changed it"
         ]
     );
@@ -721,8 +721,8 @@ fn no_run_moves_more_than_its_links_can_carry_in_either_direction() {
     assert_eq!(
         reason,
         "receive was 100.70 % of what its links and buses can carry (948.1 Mb/s of 941.5 Mb/s), which \
-         is impossible: the window has payload of the time before it, because something stood still \
-         when it opened"
+         is impossible: the window has payload of the time before it, because something stalled \
+         when it began"
     );
     // the limit of peers without timestamps
     assert_eq!(refused(&both, 101.2, 101.2, 20, 1460), None);
@@ -746,8 +746,8 @@ fn payload_that_waited_behind_lost_segments_is_the_cause_if_it_is_enough() {
         let reason = rejection.unwrap_err().reason;
         reason.split_once("because ").unwrap().1.to_owned()
     };
-    assert_eq!(cause(0), "something stood still when it opened");
-    assert_eq!(cause(400_000), "something stood still when it opened");
+    assert_eq!(cause(0), "something stalled when it began");
+    assert_eq!(cause(400_000), "something stalled when it began");
     assert_eq!(
         cause(1_500_000),
         "1500000 B waited behind lost segments when it opened; a longer warm-up lets TCP repair the losses of \

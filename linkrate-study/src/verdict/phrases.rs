@@ -167,7 +167,7 @@ impl Verdict {
                 ("the congestion window or small queues", by_direction(Bound::percent, false))
             }
             Bound::Word { .. } => {
-                ("the wait for the far end's word", by_direction(Bound::percent, false))
+                ("the wait for the peer's acknowledgement", by_direction(Bound::percent, false))
             }
             Bound::RequestRate { percent } => ("the rate of requests", share_of(None, *percent)),
             Bound::RoundTrip { sut, parts } => ("the round trip", round_trip(parts, *sut, form)),
@@ -382,7 +382,7 @@ fn rest_of(group: &Group<'_>, form: Form) -> String {
         Missing::ReceiverWindow(percent) => format!("window {percent:.1} % of sending time"),
         Missing::SendBuffer(percent) => format!("send buffer {percent:.1} % of sending time"),
         Missing::Store(percent) => format!("superframe store {percent:.1} %"),
-        Missing::Word(percent) => format!("waiting for the far end's word {percent:.1} %"),
+        Missing::Word(percent) => format!("waiting for the peer's acknowledgement {percent:.1} %"),
         Missing::Discipline(percent) => format!("queue discipline {percent:.1} % of its rate"),
         Missing::Unknown => "no cause found".to_owned(),
     };

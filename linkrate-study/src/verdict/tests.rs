@@ -78,8 +78,8 @@ fn senders_of_short_transfers_wait_for_words() {
     assert_eq!(
         said(&waits(62.5)),
         [
-            "bound by the wait for the far end's word: 62.5 %",
-            "bound by the wait for the far end's word (62.5 % of the time): larger transfers, or more \
+            "bound by the wait for the peer's acknowledgement: 62.5 %",
+            "bound by the wait for the peer's acknowledgement (62.5 % of the time): larger transfers, or more \
              connections, would fill the time"
         ]
     );
@@ -462,7 +462,7 @@ fn links_that_are_not_full_say_what_is_missing() {
     (way.store_percent, way.word_percent) = (Some(0.4), Some(1.6));
     assert_eq!(
         said(&beside)[0],
-        "bound by the link: transmit 98.0 % (missing: waiting for the far end's word 1.6 %)"
+        "bound by the link: transmit 98.0 % (missing: waiting for the peer's acknowledgement 1.6 %)"
     );
     beside.ways[0].discipline = Some(tbf(96.9, true));
     assert_eq!(judge(&beside).ways[0].missing, [Missing::Word(1.6)]);

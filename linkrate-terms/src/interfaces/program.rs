@@ -18,7 +18,7 @@ pub enum Program {
 
 /// Why a program cannot be the peer of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a far end {program} has no {lacks}; expected {expected}")]
+#[error("a peer {program} has no {lacks}; expected {expected}")]
 pub struct ProgramError {
     /// The program.
     pub program: Program,
@@ -66,14 +66,11 @@ impl Program {
         if self == Self::Netperf && workload.direction != Direction::Transmit {
             return lacks(
                 "stream of datagrams to the system under test",
-                "direction transmit, or a far end iperf3",
+                "direction transmit, or a peer iperf3",
             );
         }
         if numbered && workload.udp_segment.is_some() {
-            return lacks(
-                "datagrams without a number each",
-                "no udp-segment, or a far end netperf",
-            );
+            return lacks("datagrams without a number each", "no udp-segment, or a peer netperf");
         }
         if numbered && workload.message.smallest().0 < MIN_DATAGRAM {
             return lacks("room for a number in such messages", "at least 16 bytes");
@@ -100,7 +97,7 @@ impl Program {
             ) => {}
             (_, Protocol::UdpStream) => self.check_datagrams(workload)?,
             (Self::Iperf3, kind) if kind.is_transactional() => {
-                return lacks("transactions", "a stream, or a far end netperf");
+                return lacks("transactions", "a stream, or a peer netperf");
             }
             _ => return lacks("such workload", "a stream, or with netperf transactions"),
         }
@@ -170,7 +167,7 @@ mod tests {
         assert_eq!(said(Program::Netperf, &transactions), Ok(()));
         assert_eq!(
             said(Program::Iperf3, &transactions).unwrap_err(),
-            "a far end iperf3 has no transactions; expected a stream, or a far end netperf"
+            "a peer iperf3 has no transactions; expected a stream, or a peer netperf"
         );
     }
 
@@ -213,6 +210,6 @@ mod tests {
         assert_eq!(Program::Iperf3.check(&sends), Ok(()));
         let receives = Workload { direction: Direction::Receive, ..sends };
         let error = Program::Iperf3.check(&receives).unwrap_err().to_string();
-        assert_eq!(error, "a far end iperf3 has no messages of several sizes; expected one size");
+        assert_eq!(error, "a peer iperf3 has no messages of several sizes; expected one size");
     }
 }

@@ -47,7 +47,7 @@ mod inside {
 
     const WAYS: &[(&str, &[Step])] = &[
         (
-            "FIN of the far end",
+            "FIN of the peer",
             &[Far(Finishes), Near(Reads), Near(Sends(3)), Far(Reads), Near(Closes), Far(Reads)],
         ),
         (
@@ -56,24 +56,21 @@ mod inside {
         ),
         ("both finish", &[Near(Finishes), Far(Finishes), Near(Reads), Far(Reads)]),
         ("send after FIN", &[Near(Finishes), Near(Sends(1))]),
+        ("peer closes", &[Far(Closes), Near(Reads), Near(Sends(1)), Near(Sends(1)), Near(Reads)]),
+        ("peer closes in a read", &[FarWhileNearReads(Closes), Near(Reads)]),
+        ("peer resets", &[Far(Resets), Near(Reads), Near(Reads), Near(Sends(1))]),
+        ("peer resets, send first", &[Far(Resets), Near(Sends(1)), Near(Reads)]),
+        ("peer resets in a read", &[FarWhileNearReads(Resets), Near(Reads), Near(Sends(1))]),
         (
-            "far end closes",
-            &[Far(Closes), Near(Reads), Near(Sends(1)), Near(Sends(1)), Near(Reads)],
-        ),
-        ("far end closes in a read", &[FarWhileNearReads(Closes), Near(Reads)]),
-        ("far end resets", &[Far(Resets), Near(Reads), Near(Reads), Near(Sends(1))]),
-        ("far end resets, send first", &[Far(Resets), Near(Sends(1)), Near(Reads)]),
-        ("far end resets in a read", &[FarWhileNearReads(Resets), Near(Reads), Near(Sends(1))]),
-        (
-            "far end resets behind unread bytes",
+            "peer resets behind unread bytes",
             &[Far(Sends(7)), Far(Resets), Near(Reads), Near(Reads)],
         ),
         (
-            "far end closes with unread bytes",
+            "peer closes with unread bytes",
             &[Near(Sends(9)), Far(Closes), Near(Reads), Near(Sends(1))],
         ),
         (
-            "far end resets after FIN of the program",
+            "peer resets after FIN of the program",
             &[Near(Finishes), Far(Resets), Near(Reads), Near(Reads)],
         ),
         ("program closes", &[Near(Sends(4)), Near(Closes), Far(Reads), Far(Reads)]),
@@ -81,10 +78,7 @@ mod inside {
             "program closes with unread bytes",
             &[Far(Sends(6)), Near(Closes), Far(Reads), Far(Sends(1))],
         ),
-        (
-            "program closes, far end sends",
-            &[Near(Closes), Far(Sends(1)), Far(Sends(1)), Far(Reads)],
-        ),
+        ("program closes, peer sends", &[Near(Closes), Far(Sends(1)), Far(Sends(1)), Far(Reads)]),
         ("program resets", &[Near(Resets), Far(Reads), Far(Sends(1))]),
         (
             "program resets behind its bytes",
@@ -95,7 +89,7 @@ mod inside {
     /// What cannot be as at the host: behind FIN of one end, a connection cannot return any more, and its
     /// program reads the end of the stream where it would read the reset.
     const NOT_NATIVE: &[(&str, &str)] = &[(
-        "far end resets after FIN of the program",
+        "peer resets after FIN of the program",
         "near finishes, far closes, near reads 0, near reads 0",
     )];
 

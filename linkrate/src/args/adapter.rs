@@ -176,7 +176,7 @@ pub enum ToeCommand {
     },
     /// Move a connection of a running program to the adapter, whatever the knob toe says
     ///
-    /// The program stands still meanwhile. It must have been started in the lab. If the connection cannot
+    /// The program stalls meanwhile. It must have been started in the lab. If the connection cannot
     /// move, it goes on at the host.
     Offload {
         /// Process and descriptor of the connection, for example 4711:5, as `adapter toe show` has them
@@ -253,7 +253,7 @@ fn set_help() -> String {
     };
     format!(
         "Change knobs of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
-         host obeys {}. An aggregate of ports obeys {} as well, and an ATM port {}. Each takes the same values as in a study file. The ports at the far end \
+         host obeys {}. An aggregate of ports obeys {} as well, and an ATM port {}. Each takes the same values as in a study file. The ports at the peer \
          of the link get the same {}. Every knob is read back after it was set, and printed.",
         keys(|knob| {
             knob.change == Change::Live && matches!(knob.owner, Owner::Driver | Owner::Port)

@@ -468,7 +468,7 @@ fn a_gigabit_port_never_exceeds_its_link() {
         let measurement = run(&mut lab, ports, stream(Direction::Transmit), interface);
         let limit = 941.5e6 * f64::from(ports);
         let rate = measurement.traffic.bits_per_second();
-        // what was on its way when the window opened is at most a FIFO and a ring
+        // what was on its way when the measurement began is at most a FIFO and a ring
         assert!(rate < limit * 1.01, "{rate} on {ports} ports");
         for port in &evidence(&measurement).ports {
             let percent = port.tx_link_percent.expect("a rate");

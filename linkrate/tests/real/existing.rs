@@ -357,8 +357,8 @@ fn far_files(lab: &Lab) -> Vec<PathBuf> {
 #[track_caller]
 fn expect_no_copy(lab: &Lab) {
     let gone = wait_until(PUT_BACK, || of_a_copy(lab).is_empty());
-    assert!(gone, "processes left at the far end: {:?}", of_a_copy(lab));
-    assert_eq!(far_files(lab), Vec::<PathBuf>::new(), "files left at the far end");
+    assert!(gone, "processes left at the peer: {:?}", of_a_copy(lab));
+    assert_eq!(far_files(lab), Vec::<PathBuf>::new(), "files left at the peer");
 }
 
 /// Makes the program linkrate of the peer one that refuses the greeting as an agent of another

@@ -210,8 +210,8 @@ fn an_event_that_the_testbed_cannot_have_is_refused_with_the_remedy() {
         ("--event removed", "aggregate"),
         ("--event carrier --kind request-response", "no effect on kind request-response"),
         ("--event carrier --family ipv6", "needs family ipv4"),
-        ("--event carrier --event-at 3s", "not inside the window"),
-        ("--event carrier --event-at 1s --event-recover 1s", "not inside the window"),
+        ("--event carrier --event-at 3s", "not inside the measurement"),
+        ("--event carrier --event-at 1s --event-recover 1s", "not inside the measurement"),
         ("--event carier", "did you mean \"carrier\"?"),
     ] {
         let refusal = refused(options);

@@ -82,7 +82,7 @@ fn a_ring_of_four_nodes_is_measured_and_shown() {
         assert_eq!(pairs, BTreeSet::from([(0, 1), (1, 2), (2, 3), (3, 0)]));
     }
     assert!(runs.iter().all(|run| run.measurement().is_some()), "{text}");
-    settings_of_all_nodes_are_told(&cluster);
+    settings_of_all_nodes_are_reported(&cluster);
     all_others_send_to_one_node(&cluster, &own, cpus);
 }
 

@@ -122,7 +122,7 @@ fn gro_merges_what_arrives() {
             assert_eq!(run.effective.interface.gro, Some(on));
             let wire = run.evidence.interface;
             let frame = wire.rx_bytes as f64 / wire.rx_packets as f64;
-            assert!(frame <= 1500.0 + HEADER, "the far end must cut its superframes: {frame}");
+            assert!(frame <= 1500.0 + HEADER, "the peer must cut its superframes: {frame}");
             let size = received(run);
             assert_eq!(size > 2000.0, on, "gro {on}: {size} bytes a packet");
         }

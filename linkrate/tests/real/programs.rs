@@ -283,7 +283,7 @@ fn what_a_program_cannot_do_is_refused_before_anything_runs() {
         Running::start(&mut measure).wait().expect_code(code).stderr
     };
     let reported = said("--client iperf3:198.51.100.2 --kind request-response", 2);
-    assert!(reported.contains("a far end iperf3 has no transactions"), "{reported}");
+    assert!(reported.contains("a peer iperf3 has no transactions"), "{reported}");
     let reported = said("--client netperf:198.51.100.2 --kind udp-stream --direction receive", 2);
     assert!(reported.contains("stream of datagrams to the system under test"), "{reported}");
     let reported = said("--client iperf3:nowhere.invalid", 2);

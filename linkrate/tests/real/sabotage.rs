@@ -304,7 +304,7 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
     sabotage.join().expect("the saboteur");
     assert_eq!(failure.stage, Stage::Knob);
     assert!(failure.reason.starts_with("queue discipline of eth0: "), "{failure}");
-    assert!(failure.reason.contains(" at root when the window opened, tbf "), "{failure}");
+    assert!(failure.reason.contains(" at root when the measurement began, tbf "), "{failure}");
     assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
     // one that is replaced between two runs would be in all later ones
     validated(&mut lab, &spec);

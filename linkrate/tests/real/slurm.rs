@@ -100,7 +100,7 @@ fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path) {
     let names: Vec<_> = nodes.iter().filter_map(|node| node["name"].as_str()).collect();
     assert_eq!(names, ["n2", "n3", "n4"]);
     cluster.expect_no_step();
-    a_study_goes_on_in_the_next_allocation(cluster, program);
+    a_study_continues_in_the_next_allocation(cluster, program);
     let words = format!("{} {fleet} --fleet-interface eth1", program.display());
     let alone = Running::start(&mut cluster.login(&words)).wait();
     let parts = ["--fleet slurm needs a job of Slurm", "SLURM_JOB_ID is not set", "salloc"];

@@ -244,10 +244,14 @@ fn people_get_a_table_and_a_path() {
     // without --output the results have a directory of their own below this one
     let home = study.own.beside("");
     let finished = Running::start(run.arg(study.file()).current_dir(&home)).wait().expect_code(0);
-    for words in ["none", "gso", "tso", "service demand", "none → tso", "idle "] {
+    for words in ["none", "GSO", "TSO", "service demand", "vs none", "Precision"] {
         assert!(finished.stdout.contains(words), "{words}: {}", finished.stdout);
     }
-    let path = finished.stderr.trim_end().strip_prefix("report   ").expect("the report's path");
+    assert!(finished.stderr.starts_with("note: small: 3 cells, about "), "{}", finished.stderr);
+    let lines = finished.stdout.lines().map(str::trim_start);
+    let path =
+        lines.filter_map(|line| line.strip_prefix("Report")).next().expect("the report's path");
+    let path = path.trim();
     assert!(path.starts_with("results/small-") && path.ends_with("/report.html"), "{path}");
     assert!(home.join(path).is_file());
 }

@@ -88,7 +88,7 @@ fn above(
     let (above, seconds): (Vec<String>, Vec<f64>) = above.unzip();
     let most = seconds.into_iter().reduce(f64::max)?;
     Some(format!(
-        "{name}: figures are above what links can carry, by payload that had crossed them before the window opened, and \
+        "{name}: figures are above what links can carry, by payload that had crossed them before the measurement began, and \
          came to TCP behind that: {} of the limit. Up to {:.2} ms of payload may do so.",
         first_of(&above),
         most * 1e3

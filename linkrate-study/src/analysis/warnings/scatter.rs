@@ -119,7 +119,7 @@ fn far(
         _ => show(cell.middle),
     };
     Some(format!(
-        "{}: {} of {} is far from the {others} of the other runs (median {}); every run counts in all figures.",
+        "{}: {} of {} is far from the {others} of the other runs (median {}); it is kept in the results.",
         cell.name,
         measure.word(),
         named.join(", "),
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(
             rate,
             "software GSO: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 \
-             Gb/s of the other runs (median 12.05 Gb/s); every run counts in all figures."
+             Gb/s of the other runs (median 12.05 Gb/s); it is kept in the results."
         );
         assert!(
             demand.starts_with("software GSO: service demand of 0.431 µs/KB (block 4)"),

@@ -187,7 +187,10 @@ fn comparisons_take_the_pairs_that_were_there_all_the_time() {
     let row = &compared.cells[0].rows[0];
     assert_eq!(row.baseline.unwrap().runs, 2 * BLOCKS, "{row:?}");
     let ratio = row.ratio.unwrap().mean;
-    assert!((ratio - 1.0).abs() < 0.01, "a slow node that came later is in no figure: {ratio}");
+    assert!(
+        (ratio - 1.0).abs() < 0.01,
+        "a slow node that came later is not in the results: {ratio}"
+    );
     let reported =
         compared.warnings.iter().filter(|reported| reported.contains("went on with other nodes"));
     assert_eq!(reported.count(), 2, "{:?}", compared.warnings);

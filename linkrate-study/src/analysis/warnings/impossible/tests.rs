@@ -125,14 +125,14 @@ fn a_mean_that_lies_above_the_limit_is_not_chance() {
 }
 
 /// What explains a figure that is a little above its limit.
-const CAUSE: &str = "by payload that had crossed them before the window opened";
+const CAUSE: &str = "by payload that had crossed them before the measurement began";
 
 #[test]
 fn a_figure_above_its_limit_by_however_little_has_its_cause_beside_it() {
     assert_eq!(
         found("transmit", &[(99.9, 0.0), (100.002, 0.0)]),
         [
-            "cell: figures are above what links can carry, by payload that had crossed them before the window opened, \
+            "cell: figures are above what links can carry, by payload that had crossed them before the measurement began, \
           and came to TCP behind that: transmit in block 2 100.002 % of the limit. Up to 0.30 ms of payload may do so."
         ]
     );
