@@ -1,6 +1,6 @@
 //! TCP offload: connections that move between the TCP of a host and that of an adapter.
 //!
-//! The host sets a connection up. Its state then goes [down](mod@hand_over) to the adapter as a
+//! The host sets a connection up. Its state then goes [down](mod@migrate) to the adapter as a
 //! [`Connection`], and comes up again the same way. While it is down, the host's socket is *parked*:
 //! it keeps its port and its options, and has no connection. The program's descriptor names one end of
 //! an AF_UNIX stream pair meanwhile. The adapter has the other end, and its [`engine`] carries bytes
