@@ -312,6 +312,20 @@ pub fn change(ratio: &Interval) -> Change {
     }
 }
 
+/// [`change`] with as many digits as an eye compares: `−62 %` and ` (−66 to −58)`, empty without an interval.
+pub fn brief_change(ratio: &Interval) -> (String, String) {
+    let points = |ratio: f64| (ratio - 1.0) * 100.0;
+    let places = if points(ratio.mean).abs() < 9.95 { 1 } else { 0 };
+    // beyond that an end says no size
+    let end = |ratio: f64| match points(ratio) {
+        points if points > 999.0 => "> +999".to_owned(),
+        points => with_sign(points, places),
+    };
+    let ends = ratio.low.zip(ratio.high);
+    let ends = ends.map(|(low, high)| format!(" ({} to {})", end(low), end(high)));
+    (format!("{} %", with_sign(points(ratio.mean), places)), ends.unwrap_or_default())
+}
+
 /// The change in per cent above which the upper end of an interval is not printed; `None` where it
 /// is within ten times the mean, or below the limit, which then is a size of its own.
 fn cut(mean: f64, high: f64) -> Option<f64> {

@@ -45,17 +45,6 @@ impl Detail {
     /// All of them, in the order in which they are printed.
     pub const ALL: [Self; 5] =
         [Self::Cells, Self::Parts, Self::Effects, Self::Published, Self::Warnings];
-
-    /// Its word on the command line.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Cells => "cells",
-            Self::Effects => "effects",
-            Self::Parts => "parts",
-            Self::Published => "published",
-            Self::Warnings => "warnings",
-        }
-    }
 }
 
 /// Below this width a column of sentences is a ladder of single words.

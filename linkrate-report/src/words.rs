@@ -108,6 +108,12 @@ pub fn compared(measure: Measure) -> String {
     format!("{} ({})", measure.word(), better(measure))
 }
 
+/// CPUs by their list: `CPU 0`, `CPUs 0-3`.
+pub fn cpus(list: &str) -> String {
+    let noun = if list.contains([',', '-']) { "CPUs" } else { "CPU" };
+    format!("{noun} {list}")
+}
+
 /// A cell by its levels.
 pub fn cell(levels: &Levels) -> String {
     match levels.0.is_empty() {

@@ -86,6 +86,12 @@ impl Measure {
         !matches!(self, Self::Transmit | Self::Receive)
     }
 
+    /// Whether a study goes on until effects on it are precise. One direction alone and a percentile scatter more: a study
+    /// would go on for them.
+    pub fn is_stop_input(self) -> bool {
+        matches!(self, Self::ServiceDemand | Self::Throughput | Self::Transactions)
+    }
+
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
         self.is_rate()

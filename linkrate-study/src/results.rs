@@ -248,6 +248,11 @@ impl CellResult {
         self.shared_cpus == Some(true)
     }
 
+    /// Its rate: transactions, or throughput.
+    pub fn rate(&self) -> Option<Quantity> {
+        if self.is_transactional() { self.transactions } else { self.throughput }
+    }
+
     /// Whether its unit of work is a transaction, so that it stands beside other figures than streams.
     pub fn is_transactional(&self) -> bool {
         let timed_alone = self.latency.is_some() && self.mix.is_empty();

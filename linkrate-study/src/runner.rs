@@ -119,8 +119,8 @@ pub enum Event<'a> {
         block: u32,
         /// How precise each cell is.
         cells: &'a [CellPrecision],
-        /// The figures that the stop rule looks at.
-        watched: &'a [StopInput],
+        /// The effects that the stop rule looks at.
+        effects: &'a [StopInput],
         /// What the stop rule says.
         decision: &'a Decision,
         /// Time left.
@@ -375,7 +375,9 @@ impl<'a> Session<'a> {
     ) -> Option<StopReason> {
         let runs = RunsByCell::of(self.study, store.runs());
         let blocks = (block + 1).saturating_sub(number(runs.fallen().range(..=block).count()));
-        let stop_inputs = stop_inputs::stop_inputs(self.study, &self.comparisons, &runs, blocks);
+        let mut stop_inputs = stop_inputs::of_cells(self.study, &runs, blocks);
+        let of_cells = stop_inputs.len();
+        stop_inputs.extend(stop_inputs::of_effects(self.study, &self.comparisons, &runs, blocks));
         let mut rule = self.study.method.stop_rule();
         if !ran {
             rule.budget = None;
@@ -390,7 +392,7 @@ impl<'a> Session<'a> {
             observer.event(&Event::BlockEnded {
                 block,
                 cells: &stop_inputs::precisions(self.study, &runs, blocks),
-                watched: &stop_inputs,
+                effects: &stop_inputs[of_cells..],
                 decision: &decision,
                 remaining,
             });

@@ -8,7 +8,6 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use linkrate_report::number;
 use linkrate_stats::stop::{Decision, StopInput, Wanting};
-use linkrate_study::analysis::stop_inputs::OVER;
 use linkrate_study::labels;
 use linkrate_study::runner::{Event, Observer, Remaining};
 use linkrate_sys::stderr;
@@ -118,8 +117,8 @@ impl Observer for StudyProgress {
                 }
                 self.show_time(*remaining);
             }
-            Event::BlockEnded { decision, remaining, watched, .. } => {
-                self.effect = largest_effect(watched).unwrap_or_default();
+            Event::BlockEnded { decision, remaining, effects, .. } => {
+                self.effect = largest_effect(effects).unwrap_or_default();
                 if let Decision::Continue(Wanting::Precision { name, half_width }) = decision {
                     let [now, asked] = [half_width, &self.precision].map(|width| width * 100.0);
                     self.widest = format!("; waits for {name}, ±{now:.1} % of ±{asked:.1} %");
@@ -132,10 +131,9 @@ impl Observer for StudyProgress {
 }
 
 /// The largest effect with an interval so far: `; service demand of TSO over no offload −63 % (−70 to −55 %)`.
-fn largest_effect(watched: &[StopInput]) -> Option<String> {
-    let effects = watched.iter().filter(|one| one.name.contains(OVER));
+fn largest_effect(effects: &[StopInput]) -> Option<String> {
     let size = |one: &&StopInput| one.interval.mean.ln().abs();
-    let known = effects.filter(|one| one.interval.low.is_some());
+    let known = effects.iter().filter(|one| one.interval.low.is_some());
     let largest = known.max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let change = number::change(&largest.interval);
     Some(format!("; {} {} ({})", largest.name, change.mean, change.ends?))

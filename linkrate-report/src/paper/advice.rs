@@ -158,7 +158,7 @@ fn one(
     let mut cost = if losses.is_empty() && doubtful.is_empty() {
         format!("No measured downside in {}.", labels::listed(&compared(&of_step)))
     } else if losses.is_empty() {
-        format!("Adverse effect of open size: on {}.", labels::listed(&doubtful))
+        format!("Adverse effect of unknown size on {}.", labels::listed(&doubtful))
     } else {
         format!("Adverse effect: {it} {}.", losses.join(", and "))
     };

@@ -70,8 +70,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let fact = |name: &str| plan.facts.facts.get(name).cloned().unwrap_or_default();
     let cpus = |name: &str, whose: &str| match fact(name).as_str() {
         "" => format!("CPUs of {whose} not known"),
-        list if list.contains([',', '-']) => format!("CPUs {list}"),
-        one => format!("CPU {one}"),
+        list => words::cpus(list),
     };
     let (sut_cpus, client_cpus) =
         (cpus("sut-cpus", "the host"), cpus("client-cpus", "the clients"));

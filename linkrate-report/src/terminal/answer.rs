@@ -5,7 +5,7 @@
 
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
-use linkrate_study::quantity::{Interval, Measure, Quantity};
+use linkrate_study::quantity::{Measure, Quantity};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
 
@@ -42,8 +42,9 @@ pub fn answer(
     let page = Page { results, paper };
     let inner = Paper { width: paper.width.saturating_sub(INDENT.len() as u16), ..paper };
     let inside = Page { results, paper: inner };
-    let mut sections = vec![together([page.heading(), inside.sentences()])];
-    sections.extend(inside.compared().into_iter().map(|table| indented(&table)));
+    let grids = Grid::all(results);
+    let mut sections = vec![together([page.heading(&grids), inside.sentences()])];
+    sections.extend(inside.compared(&grids).into_iter().map(|table| indented(&table)));
     sections.push(together([page.checks(), page.links(next)]));
     sections.retain(|section| !section.is_empty());
     let mut text = sections.join("\n\n");
@@ -156,9 +157,9 @@ impl<'r> Grid<'r> {
 
 impl Page<'_> {
     /// Title and testbed.
-    fn heading(&self) -> String {
+    fn heading(&self, grids: &[Grid<'_>]) -> String {
         let mut title = clean(&self.results.title);
-        if let [only] = &Grid::all(self.results)[..] {
+        if let [only] = grids {
             let common = clean(&only.common());
             title = if common.is_empty() { title } else { format!("{title}: {common}") };
         }
@@ -200,11 +201,10 @@ impl Page<'_> {
     }
 
     /// The tables, one for each part.
-    fn compared(&self) -> Vec<String> {
+    fn compared(&self, grids: &[Grid<'_>]) -> Vec<String> {
         if let Some(failures) = self.failure() {
             return vec![failures];
         }
-        let grids = Grid::all(self.results);
         let cells: usize = grids.iter().map(|grid| grid.cells().count()).sum();
         let tables = grids.iter().map(|grid| {
             let table = match cells <= MAX_CELLS {
@@ -427,7 +427,7 @@ impl Page<'_> {
     }
 
     fn rate(&self, cell: &CellResult) -> String {
-        let rate = if cell.is_transactional() { cell.transactions } else { cell.throughput };
+        let rate = cell.rate();
         let mark = marks::of_cell(self.results, cell).trim_start();
         rate.as_ref()
             .map_or_else(|| NONE.to_owned(), |rate| format!("{}{mark}", number::brief_mean(rate)))
@@ -442,7 +442,7 @@ impl Page<'_> {
         };
         let Some(effect) = self.results.effects.iter().find(is_it) else { return NONE.to_owned() };
         let mark = marks::of_effect(self.results, effect).trim_start();
-        let (change, ends) = change_of(&effect.ratio);
+        let (change, ends) = number::brief_change(&effect.ratio);
         let text = match (effect.claimed, effect.excluded) {
             (true, _) => format!("{change}{ends}"),
             (_, true) => "no change".to_owned(),
@@ -496,21 +496,4 @@ fn of_limit(cell: &CellResult) -> String {
         Some(cell.throughput?.interval.mean / cell.limit?.interval.mean * 100.0)
     };
     share(cell).map_or_else(|| NONE.to_owned(), |percent| format!("{percent:.0} %"))
-}
-
-/// `−62 %` and ` (−66 to −58)`: as many digits as an eye compares.
-pub(super) fn change_of(ratio: &Interval) -> (String, String) {
-    let points = |ratio: f64| (ratio - 1.0) * 100.0;
-    let places = if points(ratio.mean).abs() < 9.95 { 1 } else { 0 };
-    let sign = |value: f64| match format!("{:.places$}", value.abs()) {
-        text if text.trim_matches(['0', '.']).is_empty() => text,
-        text if value < 0.0 => format!("−{text}"),
-        text => format!("+{text}"),
-    };
-    // beyond that an end says no size
-    let end =
-        |ratio: f64| if points(ratio) > 999.0 { "> +999".to_owned() } else { sign(points(ratio)) };
-    let ends = ratio.low.zip(ratio.high);
-    let ends = ends.map(|(low, high)| format!(" ({} to {})", end(low), end(high)));
-    (format!("{} %", sign(points(ratio.mean))), ends.unwrap_or_default())
 }

@@ -8,7 +8,6 @@ use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::format_duration;
 use std::time::Duration;
 
-use super::answer::change_of;
 use crate::number;
 use crate::words;
 
@@ -47,10 +46,9 @@ pub fn testbed(results: &StudyResults) -> String {
     }
     let mut host = Vec::new();
     host.extend(fact("sut-cpus").map(|cpus| {
-        let noun = if cpus.contains([',', '-']) { "CPUs" } else { "CPU" };
         let all = fact("online-cpus").and_then(|all| all.parse::<CpuSet>().ok());
         let all = all.map_or_else(String::new, |all| format!(" of {}", all.len()));
-        format!("SUT {noun} {cpus}{all}")
+        format!("SUT {}{all}", words::cpus(cpus))
     }));
     host.extend(
         fact("cpu-model")
@@ -100,14 +98,13 @@ fn widest(results: &StudyResults) -> Option<Width> {
         (interval.mean.abs() > 0.0).then(|| half / interval.mean.abs())
     };
     let of_cells = results.cells.iter().flat_map(|cell| {
-        let rate = if cell.is_transactional() { cell.transactions } else { cell.throughput };
-        [cell.service_demand, rate].into_iter().filter_map(move |quantity| {
+        [cell.service_demand, cell.rate()].into_iter().filter_map(move |quantity| {
             let of = words::cell(&cell.levels);
             Some(Width { half: half(&quantity?.interval)?, of })
         })
     });
-    let is_watched = |effect: &&Effect| effect.measure.is_whole();
-    let of_effects = results.effects.iter().filter(is_watched).filter_map(|effect| {
+    let is_asked = |effect: &&Effect| effect.measure.is_stop_input();
+    let of_effects = results.effects.iter().filter(is_asked).filter_map(|effect| {
         let of = words::step_at(effect);
         Some(Width { half: half(&effect.ratio)?, of })
     });
@@ -161,7 +158,7 @@ fn hardware(results: &StudyResults) -> Option<Check> {
             let largest = claimed.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
             text.push_str("; without it ");
             if let Some((effect, without)) = largest {
-                let (change, ends) = change_of(without);
+                let (change, ends) = number::brief_change(without);
                 let step = words::level(&effect.factor, &effect.to);
                 text.push_str(&format!("{step} is {change}{ends}"));
             }

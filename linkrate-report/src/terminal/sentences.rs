@@ -80,48 +80,59 @@ fn sentence(
         let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
         clause(measure, &some, subject.plural)
     });
-    let clauses: Vec<String> = clauses.collect();
-    let unchanged = |clause: &String| clause.contains(" not change ");
+    let clauses: Vec<Clause> = clauses.collect();
+    let (does_not, changes) = match subject.plural {
+        true => ("do not change", "change"),
+        false => ("does not change", "changes"),
+    };
     let clauses = match clauses.as_slice() {
-        [one, other] if unchanged(one) && unchanged(other) => {
-            let verb = if subject.plural { "change" } else { "changes" };
-            let word =
-                |clause: &String| clause.split_once("change ").map(|(_, word)| word.to_owned());
-            let words = [one, other].map(|clause| word(clause).unwrap_or_default());
-            format!("{verb} neither {} nor {}", words[0], words[1])
+        [Clause::Unchanged(one), Clause::Unchanged(other)] => {
+            format!("{changes} neither {one} nor {other}")
         }
-        all => all.join(" and "),
+        all => {
+            let texts = all.iter().map(|clause| match clause {
+                Clause::Unchanged(measure) => format!("{does_not} {measure}"),
+                Clause::Changed(text) => text.clone(),
+            });
+            texts.collect::<Vec<_>>().join(" and ")
+        }
     };
     let of_this_host =
         effects.iter().filter(|effect| !marks::of_effect(results, effect).is_empty()).count();
     let host = match of_this_host {
         0 => "",
-        some if some == effects.len() => " On this host:",
+        some if some == effects.len() => ", on this host",
         _ => " (some cases limited by this host)",
     };
     let name = words::capitalised(&subject.text);
     let place = place.map_or_else(String::new, |place| format!("{}: ", words::capitalised(place)));
-    match host.strip_suffix(':') {
-        Some(host) => format!("{place}{name} {},{}.", clauses, host.to_lowercase()),
-        None => format!("{place}{name} {}{host}.", clauses),
-    }
+    format!("{place}{name} {clauses}{host}.")
+}
+
+/// What a sentence says of a measure.
+enum Clause {
+    /// No effect on it matters.
+    Unchanged(&'static str),
+    /// What its subject does.
+    Changed(String),
 }
 
 /// `reduces service demand by 59 to 60 %`.
-fn clause(measure: Measure, effects: &[&Effect], plural: bool) -> Option<String> {
-    let verb = |one: &str, many: &str| if plural { many.to_owned() } else { one.to_owned() };
+fn clause(measure: Measure, effects: &[&Effect], plural: bool) -> Option<Clause> {
+    let verb = |one: &'static str, many: &'static str| if plural { many } else { one };
     let word = measure.word();
     let claimed: Vec<&&Effect> = effects.iter().filter(|effect| effect.claimed).collect();
     if claimed.is_empty() {
         return Some(match effects {
             [] => return None,
-            all if all.iter().all(|effect| effect.excluded) => {
-                format!("{} not change {word}", verb("does", "do"))
+            all if all.iter().all(|effect| effect.excluded) => Clause::Unchanged(word),
+            all if all.iter().any(|effect| effect.different) => Clause::Changed(format!(
+                "{} {word}, perhaps by too little to matter",
+                verb("changes", "change")
+            )),
+            _ => {
+                Clause::Changed(format!("{} no significant effect on {word}", verb("has", "have")))
             }
-            all if all.iter().any(|effect| effect.different) => {
-                format!("{} {word}, perhaps by too little to matter", verb("changes", "change"))
-            }
-            _ => format!("{} no significant effect on {word}", verb("has", "have")),
         });
     }
     let cases = match (claimed.len(), effects.len()) {
@@ -131,12 +142,12 @@ fn clause(measure: Measure, effects: &[&Effect], plural: bool) -> Option<String>
     let falls = claimed.iter().filter(|effect| effect.ratio.mean < 1.0).count();
     let rises = claimed.len() - falls;
     if falls > 0 && rises > 0 {
-        return Some(format!(
+        return Some(Clause::Changed(format!(
             "{} {word} in {falls} and {} it in {rises} of {} cases",
             verb("reduces", "reduce"),
             verb("raises", "raise"),
             effects.len()
-        ));
+        )));
     }
     let action = match falls > 0 {
         true => verb("reduces", "reduce"),
@@ -155,7 +166,7 @@ fn clause(measure: Measure, effects: &[&Effect], plural: bool) -> Option<String>
             }
         }
     };
-    Some(format!("{action} {word} by {text}{cases}"))
+    Some(Clause::Changed(format!("{action} {word} by {text}{cases}")))
 }
 
 /// `65 % (63 to 67 %)`.

@@ -2,6 +2,7 @@
 
 use linkrate_report::terminal::{Style, answer, has_answer, table};
 use linkrate_study::levels::Level;
+use linkrate_study::quantity::Measure;
 use linkrate_study::results::StudyResults;
 
 use crate::{fixture, simulated};
@@ -168,4 +169,18 @@ fn a_narrow_answer_has_fewer_columns() {
     insta::assert_snapshot!(answered(&simulated::quick("tso"), 80, 22));
     let text = answer(&simulated::study("tso"), None, Some(40), Style { color: false });
     assert!(text.contains("Report"), "{text}");
+}
+
+/// What the stop rule does not look at makes no precision worse.
+#[test]
+fn a_percentile_is_no_part_of_the_precision() {
+    let mut results = simulated::study("request-response");
+    let mut effect = results.effects[0].clone();
+    effect.measure = Measure::LatencyP99;
+    (effect.ratio.low, effect.ratio.high) =
+        (Some(effect.ratio.mean * 0.5), Some(effect.ratio.mean * 1.5));
+    results.effects.push(effect);
+    assert!(answered(&results, 100, 60).contains("Precision  ±2.5 % reached"));
+    results.effects.last_mut().unwrap().measure = Measure::Transactions;
+    assert!(answered(&results, 100, 60).contains("Precision  ±2.5 % not reached: worst ±50 %"));
 }

@@ -5,14 +5,10 @@ use crate::analysis::measures::RunsByCell;
 use crate::analysis::uncertainty;
 use crate::labels;
 use crate::quantity::Measure;
-use crate::results::Effect;
 use crate::study::Study;
 use linkrate_stats::interval::{of_mean, relative_half_width};
 use linkrate_stats::mirroring;
 use linkrate_stats::stop::{self, StopInput};
-
-/// What stands between the levels in the name of an effect.
-pub const OVER: &str = " over ";
 
 /// How precise a cell is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,27 +32,37 @@ pub fn stop_inputs(
     runs: &RunsByCell<'_>,
     blocks: u32,
 ) -> Vec<StopInput> {
-    let mut found = Vec::new();
+    let mut found = of_cells(study, runs, blocks);
+    found.extend(of_effects(study, comparisons, runs, blocks));
+    found
+}
+
+/// Those of the cells.
+pub fn of_cells(study: &Study, runs: &RunsByCell<'_>, blocks: u32) -> Vec<StopInput> {
     let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
-    for index in 0..study.cells.len() {
-        found.extend(of_cell(study, index, runs, level));
-    }
+    (0..study.cells.len()).flat_map(|index| of_cell(study, index, runs, level)).collect()
+}
+
+/// Those of the effects.
+pub fn of_effects(
+    study: &Study,
+    comparisons: &[Comparison],
+    runs: &RunsByCell<'_>,
+    blocks: u32,
+) -> Vec<StopInput> {
+    let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
     let level = mirroring::level_of_effects(study.method.order, level);
+    let mut found = Vec::new();
     for comparison in comparisons {
         let all = effects::compare(comparison, runs, level, study.method.minimum_effect);
-        // one direction alone and a percentile scatter more: a study would continue for them
-        let stop_inputs = |effect: &Effect| {
-            let measures = [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions];
-            measures.contains(&effect.measure)
-        };
-        for effect in all.into_iter().filter(stop_inputs) {
+        for effect in all.into_iter().filter(|effect| effect.measure.is_stop_input()) {
             let place = match effect.at.0.is_empty() {
                 true => String::new(),
                 false => format!(" at {}", labels::cell(&effect.at)),
             };
             found.push(StopInput {
                 name: format!(
-                    "{} of {}{OVER}{}{place}",
+                    "{} of {} over {}{place}",
                     effect.measure.word(),
                     labels::level(&effect.factor, &effect.to),
                     labels::level(&effect.factor, &effect.from)

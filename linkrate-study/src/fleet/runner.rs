@@ -330,7 +330,7 @@ impl Session<'_> {
             observer.event(&Event::BlockEnded {
                 block,
                 cells: &[],
-                watched: &[],
+                effects: &[],
                 decision: &decision,
                 remaining,
             });
