@@ -453,21 +453,28 @@ mod tests {
             Err(error) => return println!("SKIPPED {test}: {error}"),
         };
         softirq_spin::sending_on(cpu, move |send, spun_by| {
-            let opened = trace.on(cpu).unwrap();
-            let before = spun_by.spun().unwrap();
-            (0..5).for_each(|_| send());
-            let worked = trace.on(cpu).unwrap().since(&opened);
-            let spun = spun_by.spun().unwrap();
+            let once = || {
+                let opened = trace.on(cpu).unwrap();
+                let before = spun_by.spun().unwrap();
+                (0..5).for_each(|_| send());
+                let worked = trace.on(cpu).unwrap().since(&opened);
+                let spun = spun_by.spun().unwrap();
+                // NET_RX_SOFTIRQ; what interrupts it while it spins is time of interrupts
+                let network_ns = worked.softirq_ns[3] + worked.interrupt_ns;
+                let own = |thread: &&ThreadOnCpu| thread.thread == sched::current_thread() as u32;
+                let own_ns = worked.threads.iter().find(own).map_or(0, |thread| thread.ns);
+                let fits = own_ns + network_ns <= worked.window_ns;
+                let all_arrived = spun.datagrams - before.datagrams == 5;
+                let all_seen = network_ns >= spun.ns - before.ns;
+                (all_arrived, fits && all_seen, format!("{worked:?} {spun:?}"))
+            };
+            // a reader that loses its CPU between its clock and the sums has read those of two times
+            let tries: Vec<_> = (0..5).map(|_| once()).collect();
             // receive processing may be steered to another CPU
-            if spun.datagrams - before.datagrams < 5 {
-                return println!("SKIPPED {test}: {spun:?}");
+            if tries.iter().all(|(all_arrived, ..)| !all_arrived) {
+                return println!("SKIPPED {test}: {tries:?}");
             }
-            // NET_RX_SOFTIRQ; what interrupts it while it spins is time of interrupts
-            let network_ns = worked.softirq_ns[3] + worked.interrupt_ns;
-            assert!(network_ns >= spun.ns - before.ns, "{worked:?} {spun:?}");
-            let own = |thread: &&ThreadOnCpu| thread.thread == sched::current_thread() as u32;
-            let own_ns = worked.threads.iter().find(own).map_or(0, |thread| thread.ns);
-            assert!(own_ns + network_ns <= worked.window_ns, "{worked:?}");
+            assert!(tries.iter().any(|(arrived, right, _)| *arrived && *right), "{tries:?}");
         });
     }
 

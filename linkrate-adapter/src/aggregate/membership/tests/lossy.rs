@@ -1,4 +1,5 @@
-//! Both ends with wires between them that lose, delay and duplicate frames, and that fail in silence.
+//! Both ends with wires between them that lose, delay and duplicate frames, and that fail in silence. A
+//! wire keeps the order of its frames.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,8 @@ struct Wires {
     /// Frames on their way, by time and number: to which end, by which link.
     frames: BTreeMap<(Duration, u64), (usize, usize, Vec<u8>)>,
     count: u64,
+    /// When the last frame from an end arrives, by link: none overtakes it.
+    arrivals: Vec<[Duration; 2]>,
     random: ChaCha8Rng,
     /// The chance, in 256, that a frame is lost, and that it comes twice.
     loss: u8,
@@ -49,6 +52,7 @@ impl Wires {
             now: Duration::from_secs(5),
             frames: BTreeMap::new(),
             count: 0,
+            arrivals: vec![[Duration::ZERO; 2]; links],
             random: ChaCha8Rng::seed_from_u64(seed),
             loss: 0,
             duplicates: 0,
@@ -62,6 +66,10 @@ impl Wires {
     }
 
     fn set_link(&mut self, at: usize, link: PortLink) {
+        if !link.up {
+            // what is on a wire that fails is lost; a session of a new link must not meet it
+            self.frames.retain(|_, (_, link, _)| *link != at);
+        }
         for end in [0, 1] {
             let mut messages = Vec::new();
             self.ends[end].set_link(self.now, at, link, &mut messages);
@@ -96,7 +104,9 @@ impl Wires {
                 let delay = Duration::from_nanos(self.random.next_u64() % span + 1000);
                 self.count += 1;
                 let entry = (1 - from, link, frame.clone());
-                self.frames.insert((self.now + delay, self.count), entry);
+                let arrival = &mut self.arrivals[link][from];
+                *arrival = (*arrival).max(self.now + delay);
+                self.frames.insert((*arrival, self.count), entry);
             }
         }
     }
@@ -170,10 +180,11 @@ impl Wires {
                 let begins = !self.watch.distributing[end].contains(link);
                 let partner = self.watch.collected.get(&(1 - end, *link));
                 // the partner may have stopped while its last word was on the way; and where its next word
-                // is lost, LACP takes the last one for true until its time-out
+                // is lost, the last one holds until the time-out of LACP, or the detection time of BFD
                 let believed = match (self.reliable, self.ends[HOST].speaks_lacp()) {
+                    (true, _) => Duration::ZERO,
                     (false, true) => Duration::from_secs(3),
-                    _ => Duration::ZERO,
+                    (false, false) => 150 * MS,
                 };
                 let latest = 2 * self.longest + believed;
                 let accepted = partner.is_some_and(|at| *at + latest >= self.now);
