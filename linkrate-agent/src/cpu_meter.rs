@@ -221,17 +221,23 @@ pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime
             (busy_ns, (busy_ns - least).max(most - busy_ns))
         }
     };
-    CpuTime { cpu: opened.cpu, window_ns, busy_ns, steal_ns, unsure_ns }
+    CpuTime {
+        cpu: opened.cpu,
+        interval_ns: window_ns,
+        busy_ns,
+        steal_ns,
+        uncertainty_ns: unsure_ns,
+    }
 }
 
 /// Raises the busy time to `known_ns`, the known CPU time of threads on the CPU.
 pub fn at_least(known_ns: u64, time: CpuTime) -> CpuTime {
-    let known_ns = known_ns.min(time.window_ns);
-    let least = time.busy_ns.saturating_sub(time.unsure_ns).max(known_ns);
-    let most = time.busy_ns.saturating_add(time.unsure_ns).max(known_ns);
+    let known_ns = known_ns.min(time.interval_ns);
+    let least = time.busy_ns.saturating_sub(time.uncertainty_ns).max(known_ns);
+    let most = time.busy_ns.saturating_add(time.uncertainty_ns).max(known_ns);
     let busy_ns = time.busy_ns.max(known_ns);
-    let unsure_ns = (busy_ns - least).max(most - busy_ns).min(time.unsure_ns);
-    CpuTime { busy_ns, unsure_ns, ..time }
+    let unsure_ns = (busy_ns - least).max(most - busy_ns).min(time.uncertainty_ns);
+    CpuTime { busy_ns, uncertainty_ns: unsure_ns, ..time }
 }
 
 #[cfg(test)]
@@ -263,8 +269,8 @@ mod tests {
         ] {
             let time = busy(source, &times(1000, 7, 5), &times(2000, 7 + idle, 5 + steal));
             let case = format!("{source:?} {idle} {steal}");
-            assert_eq!((time.cpu, time.window_ns, time.steal_ns), (3, 1000, steal), "{case}");
-            assert_eq!((time.busy_ns, time.unsure_ns), (busy_ns, unsure_ns), "{case}");
+            assert_eq!((time.cpu, time.interval_ns, time.steal_ns), (3, 1000, steal), "{case}");
+            assert_eq!((time.busy_ns, time.uncertainty_ns), (busy_ns, unsure_ns), "{case}");
         }
         // a part of a softirq that the kernel counts as idle time
         for (idle, cpu_awake, steal, busy_ns) in
@@ -284,7 +290,7 @@ mod tests {
         let unsure = |unsure_ns, times: CpuTimes| CpuTimes { unsure_ns, ..times };
         let (opened, closed) = (unsure(3, times(0, 0, 0)), unsure(43, times(100, 30, 0)));
         let time = busy(IdleCounter, &opened, &closed);
-        assert_eq!((time.busy_ns, time.unsure_ns), (70, 40));
+        assert_eq!((time.busy_ns, time.uncertainty_ns), (70, 40));
     }
 
     /// Two windows of a second of a CPU with one thread, on a virtual machine: awake time, steal,
@@ -300,18 +306,19 @@ mod tests {
                 &times(1_000_000, 1_000_000 - cpu_awake, steal),
             );
             assert!(time.busy_ns >= thread && time.busy_ns <= cpu_awake, "{time:?}");
-            assert!(time.busy_ns - time.unsure_ns <= thread, "{time:?}");
+            assert!(time.busy_ns - time.uncertainty_ns <= thread, "{time:?}");
         }
     }
 
     #[test]
     fn no_cpu_was_busy_for_less_than_its_threads() {
-        let time = CpuTime { cpu: 0, window_ns: 1000, busy_ns: 450, steal_ns: 100, unsure_ns: 50 };
+        let time =
+            CpuTime { cpu: 0, interval_ns: 1000, busy_ns: 450, steal_ns: 100, uncertainty_ns: 50 };
         for (known_ns, busy_ns, unsure_ns) in
             [(0, 450, 50), (430, 450, 50), (480, 480, 20), (600, 600, 0), (2000, 1000, 0)]
         {
             let least = at_least(known_ns, time);
-            assert_eq!((least.busy_ns, least.unsure_ns), (busy_ns, unsure_ns), "{known_ns}");
+            assert_eq!((least.busy_ns, least.uncertainty_ns), (busy_ns, unsure_ns), "{known_ns}");
         }
     }
 

@@ -236,7 +236,7 @@ impl<'a> Meters<'a> {
         WindowReport {
             started_ns: before.at_ns,
             ended_ns: after.at_ns,
-            absent_ns: 0,
+            stalled_ns: 0,
             received_bytes: moved.all.received_bytes,
             sent_bytes: moved.all.sent_bytes,
             transactions: moved.all.transactions,
@@ -245,7 +245,10 @@ impl<'a> Meters<'a> {
             interface: closed.slow.interface.since(opened.slow.interface),
             protocol: map_difference(&opened.slow.protocol, &closed.slow.protocol),
             senders: SenderTimes {
-                gaps: OutOfOrder { opened_bytes: opened.gap_bytes, closed_bytes: closed.gap_bytes },
+                out_of_order: OutOfOrder {
+                    opened_bytes: opened.gap_bytes,
+                    closed_bytes: closed.gap_bytes,
+                },
                 ..sender_times(
                     &opened.slow.senders,
                     &closed.slow.senders,
@@ -301,7 +304,7 @@ impl<'a> Meters<'a> {
             threads,
             source,
             shared: false,
-            others,
+            background: others,
             own_threads_ns,
             parts,
         }

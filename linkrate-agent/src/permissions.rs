@@ -149,7 +149,7 @@ mod tests {
             shared_cpus: false,
             record: None,
             part: 0,
-            beside: false,
+            concurrent: false,
         };
         let listen = ListenSpec {
             workload: Workload::default(),
@@ -161,7 +161,7 @@ mod tests {
             shared_cpus: false,
             record: None,
             part: 0,
-            beside: false,
+            concurrent: false,
             bind: std::collections::BTreeMap::new(),
         };
         let cpus = linkrate_terms::CpuSet::default();

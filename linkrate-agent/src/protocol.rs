@@ -34,7 +34,7 @@ pub use text::cleaned;
 use toe::{ToeReply, ToeRequest};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 11;
+pub const PROTOCOL_VERSION: u32 = 1;
 
 /// The number of [`Request::Hello`] and its reply, which are sent without a number: two versions
 /// can so refuse each other whatever their other messages look like.
@@ -116,19 +116,16 @@ pub enum Request {
         /// Interface name.
         name: String,
         /// What it carries.
-        #[serde(default)]
         carries: Carries,
         /// Queue pairs.
         queues: u32,
         /// Its Ethernet address; the kernel chooses one if `None`.
         address: Option<[u8; 6]>,
         /// Its MTU; the kernel chooses one if `None`.
-        #[serde(default)]
         mtu: Option<u32>,
         /// The most frames that wait in each queue to be read.
         tx_queue_length: u32,
         /// Whether NAPI threads are to process what is written to it, and not the writer.
-        #[serde(default)]
         napi: bool,
     },
     /// Limit the rate of the datagrams that leave a TAP, or change the limit. A refusal means that
@@ -143,7 +140,6 @@ pub enum Request {
         /// Octets that each packet takes on the link beside its own.
         overhead: u16,
         /// A packet with its overhead leaves in cells of ATM.
-        #[serde(default)]
         in_cells: bool,
     },
     /// Close this agent's descriptors of a TAP, which then lives as long as copies of them.
@@ -218,7 +214,7 @@ pub enum Request {
         /// The interfaces of a run.
         interfaces: Vec<String>,
         /// The peers of its connections.
-        far_ends: Vec<IpAddr>,
+        peers: Vec<IpAddr>,
     },
     /// Prepare for the connections of a workload.
     Listen(ListenSpec),
@@ -306,7 +302,6 @@ pub struct ListenSpec {
     pub clients: Vec<Ends>,
     /// TCP ports over which connections are spread: an adapter that steers by destination port
     /// distinguishes connections by it.
-    #[serde(default = "one")]
     pub listeners: u32,
     /// Number of the run, which every flow must present.
     pub nonce: u64,
@@ -315,22 +310,15 @@ pub struct ListenSpec {
     /// Whether both ends run on the same CPUs, so that streams take turns.
     pub shared_cpus: bool,
     /// For a run with an event: every byte is verified, and receivers keep records.
-    #[serde(default)]
     pub record: Option<RecordSpec>,
     /// Number of the workload in a mix.
-    #[serde(default)]
     pub part: u8,
     /// Whether the flows stand beside those of the requests before, and do not replace them.
-    #[serde(default)]
-    pub beside: bool,
+    pub concurrent: bool,
     /// CPUs that the flows of a client are bound to, one each in turn, by the number of the client; flows
     /// of other clients are left to the scheduler.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bind: BTreeMap<u16, CpuSet>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// The name of an agent's own thread in its reports. All others are flows.
@@ -358,14 +346,11 @@ pub struct ConnectSpec {
     /// As in [`ListenSpec`].
     pub shared_cpus: bool,
     /// As in [`ListenSpec`].
-    #[serde(default)]
     pub record: Option<RecordSpec>,
     /// As in [`ListenSpec`].
-    #[serde(default)]
     pub part: u8,
     /// As in [`ListenSpec`].
-    #[serde(default)]
-    pub beside: bool,
+    pub concurrent: bool,
 }
 
 /// The connections that a host makes to a third-party program.
@@ -384,16 +369,13 @@ pub struct DialSpec {
     pub ports: Vec<u16>,
     /// The first octets of each connection, which the program knows them by. Of datagrams they are the first one, and
     /// the program answers it.
-    #[serde(default)]
     pub first_octets: Vec<u8>,
     /// What the program expects of datagrams.
-    #[serde(default)]
     pub datagrams: DatagramHabit,
     /// As in [`ListenSpec`].
     pub seed: u64,
     /// Whether the flows stand beside those of the requests before, and do not replace them.
-    #[serde(default)]
-    pub beside: bool,
+    pub concurrent: bool,
     /// As in [`ListenSpec`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bind: BTreeMap<u16, CpuSet>,
@@ -423,26 +405,19 @@ pub struct MeasureSpec {
     /// CPUs to account for, among those of [`Request::Account`]; empty if another agent does.
     pub cpus: CpuSet,
     /// Whether to sample them too; [`Request::PrepareProfile`] comes first.
-    #[serde(default)]
     pub profile: bool,
     /// Process ids of the agents of this run on this machine, which are not other programs.
-    #[serde(default)]
     pub agents: Vec<u32>,
     /// Driver threads of virtual adapters on these CPUs, by thread id.
-    #[serde(default)]
     pub drivers: Vec<u32>,
     /// NAPI threads of these adapters, by thread id; empty where they are not known.
-    #[serde(default)]
     pub napi_threads: Vec<u32>,
     /// Agents of this run that read their counters on the CPUs of this one, itself included.
-    #[serde(default)]
     pub readers: u32,
     /// Whether this agent looks often if it stalled. Each look costs some CPU time, so that of the system under test does
     /// not, unless it has no CPUs of its own.
-    #[serde(default)]
-    pub looks_often: bool,
+    pub samples_often: bool,
     /// When the event of the run comes, ns; records tell gaps before it from those after it.
-    #[serde(default)]
     pub event_ns: Option<u64>,
 }
 
@@ -472,7 +447,6 @@ pub enum Reply {
         /// The agent's descriptors of it, a queue each, for the agent's parent to take.
         descriptors: Vec<i32>,
         /// The NAPI thread of each queue; empty where the writer processes what it writes.
-        #[serde(default)]
         napi_threads: Vec<u32>,
     },
     /// To [`Request::Describe`].
@@ -506,7 +480,6 @@ pub enum Reply {
         /// Payload bytes sent and received since the flow began, by flow.
         bytes: Vec<u64>,
         /// The part of them that a third-party program has not acknowledged yet, all flows together.
-        #[serde(default)]
         unacknowledged: u64,
     },
     /// To [`Request::Measure`].
@@ -536,11 +509,9 @@ pub struct Hello {
     /// The kernel's boot id: the same for all agents of one running kernel.
     pub boot_id: String,
     /// The sysctls of the network namespace (`net.ipv4.tcp_rmem`).
-    #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
     /// The settings of CPUs and kernel that change what traffic costs (`cpu-governor`). Empty from agents of
     /// earlier versions.
-    #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }
 
@@ -565,13 +536,10 @@ pub struct InterfaceFacts {
     /// Bus address of the adapter (`0000:3b:00.0`); empty without a bus.
     pub bus: String,
     /// Its link on that bus as negotiated, and what it could be (`8 GT/s x4 of x8`); empty without such a link.
-    #[serde(default)]
     pub bus_link: String,
     /// The NUMA node that the adapter is at; absent on machines with one node.
-    #[serde(default)]
     pub node: Option<u32>,
     /// Its interrupts and the CPUs that handle them (`8 on CPUs 0-7`); empty without interrupts of its own.
-    #[serde(default)]
     pub interrupts: String,
     /// Rate of its link; `None` where the link is down or virtual.
     pub rate: Option<BitRate>,
@@ -584,12 +552,10 @@ pub struct InterfaceFacts {
     /// Ready to send: up, with a link.
     pub running: bool,
     /// Its Ethernet address; absent for other kinds of links.
-    #[serde(default)]
     pub hardware_address: Option<[u8; 6]>,
     /// Its IPv4 addresses.
     pub addresses: Vec<InterfaceAddress>,
     /// What a bond or a team reports on itself; absent for other interfaces.
-    #[serde(default)]
     pub aggregate: Option<ExistingAggregate>,
 }
 
@@ -619,7 +585,6 @@ pub struct FlowFacts {
     /// TCP_NODELAY.
     pub nodelay: bool,
     /// The address family of every flow.
-    #[serde(default)]
     pub family: Family,
     /// Sending maximum segment size, bytes; zero for UDP and while there is no connection.
     pub mss_bytes: u32,
@@ -651,8 +616,7 @@ pub struct WindowReport {
     /// When they were read again.
     pub ended_ns: u64,
     /// How long the agent, and the flows in its process, stalled in between, ns, as far as it was late for what was due.
-    #[serde(default)]
-    pub absent_ns: u64,
+    pub stalled_ns: u64,
     /// Payload bytes this host's flows received. Of bulk receivers over TCP, bytes count when TCP
     /// receives them, whether their program has read them or not.
     pub received_bytes: u64,
@@ -673,26 +637,21 @@ pub struct WindowReport {
     /// Packets handled by receive processing, by CPU.
     pub receive_packets_by_cpu: BTreeMap<u32, u64>,
     /// Short sleeps of receivers that let data gather.
-    #[serde(default)]
     pub gathers: u64,
     /// Sends for which MSG_ZEROCOPY fell back to a copy.
     pub zerocopy_copied: u64,
     /// Sends with MSG_ZEROCOPY that completed.
     pub zerocopy_completed: u64,
     /// The queue disciplines of the interfaces, when the measurement began and when it closed.
-    #[serde(default)]
     pub disciplines: [Vec<Discipline>; 2],
     /// Processes and threads that began on this machine meanwhile.
-    #[serde(default)]
     pub forks: u64,
     /// The profile of the CPUs, if it was requested.
-    #[serde(default)]
     pub profile: Option<Box<Profile>>,
     /// What the flows moved, interval by interval; empty without flows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<IntervalReport>,
     /// The records of the flows, in a run with an event.
-    #[serde(default)]
     pub record: Option<Box<RecordReport>>,
     /// The counts of each workload of a mix; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -763,8 +722,7 @@ pub struct Finished {
     /// Why a flow broke, if one did before the measurement ended.
     pub broken: Option<String>,
     /// Connections and datagrams that did not belong to the run.
-    #[serde(default)]
-    pub strangers: UnexpectedPeers,
+    pub unexpected_peers: UnexpectedPeers,
 }
 
 /// Connections and datagrams that did not belong to the run, and were refused.

@@ -239,21 +239,21 @@ impl Agent<'_> {
                 let all: Result<_, knobs::KnobError> = interfaces.into_iter().map(read).collect();
                 all.map(Reply::Knobs).map_err(|error| refusal(error.to_string()))
             }
-            Request::ReadStack { interfaces, far_ends } => {
-                Ok(Reply::Stack(Box::new(self.stack.read(&interfaces, &far_ends))))
+            Request::ReadStack { interfaces, peers } => {
+                Ok(Reply::Stack(Box::new(self.stack.read(&interfaces, &peers))))
             }
             Request::Listen(spec) => {
-                let ports = self.session_beside(spec.beside).listen(&spec)?;
+                let ports = self.session_beside(spec.concurrent).listen(&spec)?;
                 self.listening = Some(spec);
                 Ok(Reply::Listening { ports })
             }
             Request::Connect(spec) => {
-                let session = self.session_beside(spec.beside);
+                let session = self.session_beside(spec.concurrent);
                 session.connect(&spec)?;
                 Ok(Reply::Flows(session.facts()))
             }
             Request::Dial(spec) => {
-                let session = self.session_beside(spec.beside);
+                let session = self.session_beside(spec.concurrent);
                 session.dial(&spec)?;
                 Ok(Reply::Flows(session.facts()))
             }
@@ -439,9 +439,9 @@ impl Agent<'_> {
             let resent = at_event.map(|event| event.resent(&closed)).unwrap_or_default();
             Box::new(RecordReport { resent, ..session.record(spec.end_ns) })
         });
-        report.senders.buffer_looks = buffers.looks;
-        report.senders.buffer_full_looks = buffers.full;
-        report.absent_ns = absences.sum_ns();
+        report.senders.buffer_samples = buffers.looks;
+        report.senders.buffer_full_samples = buffers.full;
+        report.stalled_ns = absences.sum_ns();
         report.intervals = intervals;
         if let Some(sampling) = sampling {
             report.profile = Some(Box::new(sampling.closed(&closed, flows)?));
@@ -462,7 +462,7 @@ impl Agent<'_> {
         let mut rings_ns = sampling.as_deref().map(due_ns);
         let (mut event_ns, mut at_event) = (spec.event_ns, None);
         loop {
-            let presence = spec.looks_often.then(|| absences.next_ns());
+            let presence = spec.samples_often.then(|| absences.next_ns());
             let looks = [buffers.next_ns(), sampler.next_ns(), presence];
             let due = [event_ns, rings_ns].into_iter().chain(looks).flatten().min();
             let Some(next_ns) = due.filter(|next_ns| *next_ns < spec.end_ns) else {

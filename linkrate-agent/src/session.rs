@@ -567,7 +567,7 @@ impl Session {
         }
         let unexpected_peers = self.guard.unexpected_peers.report();
         let parts = parts.iter().map(steps).collect();
-        Finished { latency: steps(&latency), parts, broken, strangers: unexpected_peers }
+        Finished { latency: steps(&latency), parts, broken, unexpected_peers }
     }
 }
 

@@ -228,7 +228,7 @@ impl Offload {
                 self.prepared.entry(flow).or_insert(bound);
                 Ok(Reply::Toe(ToeReply::Prepared { unsent }))
             }
-            ToeRequest::Lower { flow } => self.offload(flow),
+            ToeRequest::Offload { flow } => self.offload(flow),
             ToeRequest::Taken { flow } => {
                 let Some(away) = self.away.get_mut(&flow) else { return Err(not_away(flow)) };
                 away.offered = None;
@@ -243,7 +243,7 @@ impl Offload {
                 self.flow(flow)?.parking.release();
                 done
             }
-            ToeRequest::Raise { flow, state, unsent } => {
+            ToeRequest::Reclaim { flow, state, unsent } => {
                 let reclaimed = self.reclaim(flow, state, unsent);
                 self.flow(flow)?.parking.release();
                 reclaimed?;
@@ -390,7 +390,7 @@ impl Offload {
         let state = self.write_state(&connection);
         let offered = Some(Waiting { connection, adapter });
         self.away.insert(flow, Away { parked_socket, offered });
-        Ok(Reply::Toe(ToeReply::Lowered { state: state?, pair, send_next, stood_us }))
+        Ok(Reply::Toe(ToeReply::Offloaded { state: state?, pair, send_next, stalled_us: stood_us }))
     }
 
     /// Writes a state for another agent, and returns the descriptor of its file.

@@ -135,7 +135,7 @@ fn watch(cpus: &CpuSet, source: IdleSource, stop: &AtomicBool) -> Result<Vec<Loa
 
 fn load(source: IdleSource, before: &CpuTimes, after: &CpuTimes) -> Load {
     let time = cpu_meter::busy(source, before, after);
-    let share = |ns: u64| ns as f64 * 100.0 / time.window_ns.max(1) as f64;
+    let share = |ns: u64| ns as f64 * 100.0 / time.interval_ns.max(1) as f64;
     Load { cpu: time.cpu, busy: share(time.busy_ns), steal: share(time.steal_ns) }
 }
 

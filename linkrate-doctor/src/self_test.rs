@@ -315,7 +315,7 @@ fn window(loads: &[Box<dyn Load + '_>], under_test: UnderTest<'_>) -> SysResult<
             Window {
                 load: (opened.known, closed.known),
                 seen,
-                traced: idle.map(|(from, to)| Traced::of(seen.window_ns, to.since(from))),
+                traced: idle.map(|(from, to)| Traced::of(seen.interval_ns, to.since(from))),
                 overlaps_others: load.overlaps_others(),
                 others: others_closed.since(&others_opened, seen.cpu),
             }

@@ -93,10 +93,10 @@ fn used(source: IdleSource, begun: &[CpuTimes], now: &[CpuTimes]) -> HostCpuUse 
     };
     for (opened, closed) in begun.iter().zip(now) {
         let time = cpu_meter::busy(source, opened, closed);
-        all.seconds += time.window_ns as f64 / SECOND_NS / begun.len() as f64;
+        all.seconds += time.interval_ns as f64 / SECOND_NS / begun.len() as f64;
         all.busy_seconds += time.busy_ns as f64 / SECOND_NS;
-        all.uncertainty_seconds += time.unsure_ns as f64 / SECOND_NS;
-        let percent = time.busy_ns as f64 * 100.0 / time.window_ns.max(1) as f64;
+        all.uncertainty_seconds += time.uncertainty_ns as f64 / SECOND_NS;
+        let percent = time.busy_ns as f64 * 100.0 / time.interval_ns.max(1) as f64;
         if all.busiest.is_none_or(|(_, most)| percent > most) {
             all.busiest = Some((opened.cpu, percent));
         }

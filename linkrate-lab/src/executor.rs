@@ -305,8 +305,8 @@ fn run_on(
             }
             add(&mut latency, &finished.latency);
             unexpected_peers.refused =
-                unexpected_peers.refused.saturating_add(finished.strangers.refused);
-            unexpected_peers.addresses.extend(finished.strangers.addresses);
+                unexpected_peers.refused.saturating_add(finished.unexpected_peers.refused);
+            unexpected_peers.addresses.extend(finished.unexpected_peers.addresses);
             // the reason that the flow gives is more precise
             if let Some(reason) = finished.broken {
                 broken = Some(format!("{}: {reason}", host.name));

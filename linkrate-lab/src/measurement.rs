@@ -66,7 +66,7 @@ pub fn of_reports(
     for (number, client) in reports.clients.iter().enumerate() {
         let Some(report) = client.everything() else { continue };
         client_cpu.cpus.extend_from_slice(&report.cpu.cpus);
-        client_cpu.others.extend_from_slice(&report.cpu.others);
+        client_cpu.background.extend_from_slice(&report.cpu.background);
         client_cpu.threads.extend(report.cpu.threads.iter().map(|thread| ThreadTime {
             name: format!("client {number}: {}", thread.name),
             ..thread.clone()
@@ -133,12 +133,12 @@ pub fn of_reports(
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
             adapter: reports.adapter.map(Box::new),
             links: reports.links,
-            unsteady_flows: reports.unsteady_flows,
+            unsettled_flows: reports.unsteady_flows,
             clients: client_parts,
             flows: reports.by_address,
             disciplines: discipline::over_window(disciplines_opened, disciplines_closed),
             client_disciplines,
-            told: reports.told,
+            peer_reports: reports.told,
         },
         profile: reports.sut.profile,
         failure,
@@ -185,7 +185,7 @@ fn empty_like(cpu: &CpuUse) -> CpuUse {
         threads: Vec::new(),
         source: cpu.source,
         shared: cpu.shared,
-        others: Vec::new(),
+        background: Vec::new(),
         own_threads_ns: 0,
         parts: None,
     }
@@ -346,7 +346,7 @@ pub(crate) mod tests {
         WindowReport {
             started_ns: 0,
             ended_ns: 1_000_000_000,
-            absent_ns: 0,
+            stalled_ns: 0,
             received_bytes,
             sent_bytes,
             transactions: 0,
@@ -361,7 +361,7 @@ pub(crate) mod tests {
                 }],
                 source: IdleSource::TimerList,
                 shared: false,
-                others: Vec::new(),
+                background: Vec::new(),
                 own_threads_ns: 0,
                 parts: None,
             },
@@ -390,7 +390,7 @@ pub(crate) mod tests {
             cpu_ns,
             user_ns: 0,
         };
-        let cpu = |cpu| CpuTime { cpu, window_ns: 0, busy_ns: 0, steal_ns: 0, unsure_ns: 0 };
+        let cpu = |cpu| CpuTime { cpu, interval_ns: 0, busy_ns: 0, steal_ns: 0, uncertainty_ns: 0 };
         let mut cpu = CpuUse { cpus: vec![cpu(2), cpu(3)], ..window(0, 0).cpu };
         cpu.threads = vec![thread(&[2], 30_000_000), thread(&[2, 3], 20_000_000)];
         cpu.threads.extend([thread(&[1, 2], 900_000_000), thread(&[], 900_000_000)]);
@@ -432,7 +432,7 @@ pub(crate) mod tests {
         };
         let workload = Workload::default();
         let measured = of_reports(Some(&workload), &SocketKnobs::default(), reports);
-        assert_eq!(measured.evidence.unsteady_flows, 2);
+        assert_eq!(measured.evidence.unsettled_flows, 2);
         let traffic = &measured.traffic;
         assert_eq!((traffic.transmit_bytes, traffic.receive_bytes), (4_000, 500));
         // the mean of both clients' windows, and the SUT's own

@@ -113,14 +113,12 @@ pub fn stacks(
         ends.map(|ends| (ends.client, ends.listener)).unzip();
     let programs = testbed.programs.iter().take(clients);
     let peers = clients_at.into_iter().chain(programs.filter_map(|far| far.address(family)));
-    let of_sut = Request::ReadStack {
-        interfaces: testbed.sut_interfaces(clients),
-        far_ends: peers.collect(),
-    };
+    let of_sut =
+        Request::ReadStack { interfaces: testbed.sut_interfaces(clients), peers: peers.collect() };
     let of_clients = testbed.clients.iter().take(clients).zip(suts_at);
     let of_clients = of_clients.map(|(client, sut)| Request::ReadStack {
         interfaces: vec![client.interface.clone()],
-        far_ends: vec![sut],
+        peers: vec![sut],
     });
     let requests: Vec<Request> = std::iter::once(of_sut).chain(of_clients).collect();
     let sysctls = testbed.sut.hello.sysctls.clone();

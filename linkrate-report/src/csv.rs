@@ -89,9 +89,9 @@ const OUTCOME: &[Column<StoredRun>] = &[
         Some(imported) => imported.asked.warm_up_seconds.and_then(figure),
         None => figure(run.spec.warm_up.as_secs_f64()),
     }),
-    ("window_s", |run| match run.imported() {
+    ("duration_s", |run| match run.imported() {
         Some(imported) => imported.found.seconds.and_then(figure),
-        None => figure(run.spec.window.as_secs_f64()),
+        None => figure(run.spec.duration.as_secs_f64()),
     }),
     ("clients", |run| own(run).and_then(|run| text(run.spec.clients))),
     ("ports", |run| run.spec.ports.and_then(text)),
@@ -278,12 +278,12 @@ const CPU: &[Column<Measurement>] = &[
         text(run.sut_cpu.threads.iter().map(|thread| thread.user_ns).sum::<u64>())
     }),
     ("sut_cpus", |run| text(run.sut_cpu.cpus.len())),
-    ("sut_window_ns", |run| text(window_ns(&run.sut_cpu))),
+    ("sut_interval_ns", |run| text(window_ns(&run.sut_cpu))),
     ("sut_busy_ns", |run| text(run.sut_cpu.busy_ns())),
     // of other programs: all that may be in the busy time, and what is
-    ("sut_others_ns", |run| text(run.sut_cpu.others_ns())),
-    ("sut_others_bound_ns", |run| text(run.sut_cpu.others_bound_ns())),
-    ("sut_others_unsure_ns", |run| text(run.sut_cpu.others_unsure_ns())),
+    ("sut_background_ns", |run| text(run.sut_cpu.others_ns())),
+    ("sut_background_removed_ns", |run| text(run.sut_cpu.others_bound_ns())),
+    ("sut_background_uncertainty_ns", |run| text(run.sut_cpu.others_unsure_ns())),
     // what ran; empty where it was not traced
     ("sut_application_ns", |run| text(run.sut_cpu.parts?.application_ns)),
     ("sut_driver_ns", |run| text(run.sut_cpu.parts?.driver_ns)),
@@ -296,9 +296,9 @@ const CPU: &[Column<Measurement>] = &[
     ("sut_busiest_cpu_percent", |run| figure(run.sut_cpu.busiest_percent())),
     ("sut_busy_cpus", |run| figure(run.sut_cpu.busy_cpus())),
     ("sut_steal_ns", |run| text(run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>())),
-    ("sut_unsure_ns", |run| text(run.sut_cpu.unsure_ns())),
+    ("sut_uncertainty_ns", |run| text(run.sut_cpu.unsure_ns())),
     ("client_cpus", |run| text(run.client_cpu.cpus.len())),
-    ("client_window_ns", |run| text(window_ns(&run.client_cpu))),
+    ("client_interval_ns", |run| text(window_ns(&run.client_cpu))),
     ("client_busy_ns", |run| text(run.client_cpu.busy_ns())),
     ("client_cpu_percent", |run| {
         // the time of a client that shares the SUT's CPUs cannot be separated
@@ -340,7 +340,7 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_tx_link_percent", |run| adapter::tx_link_percent(counted(run)?).and_then(figure)),
     ("adapter_rx_link_percent", |run| adapter::rx_link_percent(counted(run)?).and_then(figure)),
     ("adapter_bus_percent", |run| adapter::bus_percent(counted(run)?).and_then(figure)),
-    ("adapter_window_ns", |run| text(counted(run)?.window_ns)),
+    ("adapter_interval_ns", |run| text(counted(run)?.interval_ns)),
     ("adapter_device_ns", |run| text(cpu_ns(&counted(run)?.device_threads))),
     ("adapter_driver_ns", |run| text(cpu_ns(&counted(run)?.driver_threads))),
     // what the driver threads count
@@ -362,7 +362,7 @@ const ADAPTER: &[Column<Measurement>] = &[
 
 /// The windows of a group's CPUs together.
 fn window_ns(cpus: &CpuUse) -> u64 {
-    cpus.cpus.iter().map(|cpu| cpu.window_ns).sum()
+    cpus.cpus.iter().map(|cpu| cpu.interval_ns).sum()
 }
 
 /// CPU time of threads together.
@@ -405,8 +405,8 @@ const SOCKETS: &[Column<Measurement>] = &[
     ("client_sndbuf_limited_us", |run| {
         run.evidence.client_senders.and_then(|s| text(s.sndbuf_limited_us))
     }),
-    ("send_buffer_looks", |run| text(run.evidence.senders.buffer_looks)),
-    ("send_buffer_full_looks", |run| text(run.evidence.senders.buffer_full_looks)),
+    ("send_buffer_samples", |run| text(run.evidence.senders.buffer_samples)),
+    ("send_buffer_full_samples", |run| text(run.evidence.senders.buffer_full_samples)),
     ("data_segments", |run| text(run.evidence.senders.data_segments)),
     ("acknowledgements", |run| text(run.evidence.senders.acknowledgements)),
     ("client_gathers", |run| text(run.evidence.client_gathers)),

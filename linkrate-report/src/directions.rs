@@ -23,12 +23,12 @@ pub const WITHOUT_EQUAL_MIX: &str =
 
 /// Every bidirectional cell.
 pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
-    results.cells.iter().filter(|cell| !cell.ways.is_empty())
+    results.cells.iter().filter(|cell| !cell.directions.is_empty())
 }
 
 /// The fields beside the cell's name.
 pub fn fields(cell: &CellResult) -> [String; 3] {
-    let rate = |direction| cell.ways.iter().find(|way| way.direction == direction);
+    let rate = |direction| cell.directions.iter().find(|way| way.direction == direction);
     let text = |direction| {
         let Some(way) = rate(direction) else { return number::ABSENT.to_owned() };
         let margin = number::margin(&way.rate).map(|margin| format!(" {margin}"));
@@ -51,7 +51,7 @@ pub fn notes(results: &StudyResults) -> Vec<&'static str> {
     let compared = |effect: &&Effect| effect.measure == Measure::ServiceDemand;
     let mut effects = results.effects.iter().filter(compared).peekable();
     let any = effects.peek().is_some();
-    let equal = match effects.any(|effect| effect.equal_mix.is_some()) {
+    let equal = match effects.any(|effect| effect.mix_adjusted.is_some()) {
         true => Some(WITH_EQUAL_MIX),
         false => any.then_some(WITHOUT_EQUAL_MIX),
     };
@@ -83,7 +83,7 @@ mod tests {
                 direction,
                 rate: Quantity { interval: exactly(rate), unit: Unit::BitsPerSecond },
             };
-            cell.ways = vec![
+            cell.directions = vec![
                 way(FlowDirection::Transmit, transmit),
                 way(FlowDirection::Receive, 1e9 - transmit),
             ];
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(notes(&results), [NOTE, WITHOUT_EQUAL_MIX]);
         let terminal = |results: &StudyResults| terminal::table(results, None, Style::default());
         assert!(!terminal(&results).contains("    at equal mix"));
-        results.effects[0].equal_mix = Some(exactly(0.8));
+        results.effects[0].mix_adjusted = Some(exactly(0.8));
         assert_eq!(notes(&results), [NOTE, WITH_EQUAL_MIX]);
         let text = terminal(&results);
         let line = text.lines().find(|line| line.contains("  at equal mix")).expect("a row");
@@ -125,7 +125,7 @@ mod tests {
         // the note says so too, in the middle of a sentence
         let row = format!("    {}  ", crate::demand::EFFECT);
         assert!(!terminal(&results).contains(&row), "not claimed");
-        results.effects[0].claimed = true;
+        results.effects[0].significant = true;
         let text = terminal(&results);
         let line = text.lines().find(|line| line.contains(&row)).expect("a row");
         assert!(line.contains("−50 %"), "{text}");
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(texts[2..4], ["−24 %", "−50 %"]);
         assert!(crate::demand::notes(&results).contains(&crate::demand::WITHOUT_DRIVER));
         // a study of one direction says nothing of mixes
-        results.cells.iter_mut().for_each(|cell| cell.ways.clear());
+        results.cells.iter_mut().for_each(|cell| cell.directions.clear());
         assert_eq!(notes(&results), [""; 0]);
     }
 }

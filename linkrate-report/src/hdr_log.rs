@@ -49,7 +49,7 @@ pub fn document(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
         // the window opened after the warm-up
         let opened = Duration::from_millis(run.started_unix_ms) + run.spec.warm_up;
         writer
-            .write_histogram(histogram, opened, run.spec.window, Tag::new(tag))
+            .write_histogram(histogram, opened, run.spec.duration, Tag::new(tag))
             .map_err(|_| ReportError::Histogram { run: run.sequence })?;
     }
     drop(writer);

@@ -36,7 +36,7 @@ pub fn screen(progress: &StudyProgress, size: Option<(u16, u16)>, style: Style) 
         format!("{}{time_left}", place(progress)),
         precise(progress),
     ];
-    lines.push(match (&progress.ended, &progress.waits_for) {
+    lines.push(match (&progress.ended, &progress.wanting) {
         (Some(ended), _) => format!("ended: {ended}"),
         (None, Some(waits)) => format!("waits for {waits}"),
         (None, None) => "every figure is precise".to_owned(),
@@ -75,7 +75,7 @@ pub fn screen(progress: &StudyProgress, size: Option<(u16, u16)>, style: Style) 
 
 fn rate_head(progress: &StudyProgress) -> &'static str {
     let transactional = |cell: &CellProgress| {
-        cell.figures.iter().any(|figure| figure.quantity.unit == Unit::TransactionsPerSecond)
+        cell.metrics.iter().any(|figure| figure.quantity.unit == Unit::TransactionsPerSecond)
     };
     let transactions = progress.cells.iter().filter(|cell| transactional(cell)).count();
     match transactions {
@@ -90,7 +90,7 @@ fn widest_first(progress: &StudyProgress, room: usize) -> Vec<usize> {
     let mut shown: Vec<usize> = (0..progress.cells.len()).collect();
     if shown.len() > room {
         let width = |index: &usize| {
-            let widths = progress.cells[*index].figures.iter().map(|figure| figure.half_width);
+            let widths = progress.cells[*index].metrics.iter().map(|figure| figure.half_width);
             // a cell without an interval is the widest of all
             let known: Option<Vec<f64>> = widths.collect();
             known
@@ -107,7 +107,7 @@ fn widest_first(progress: &StudyProgress, room: usize) -> Vec<usize> {
 fn row(name: &str, cell: &CellProgress, precision: f64, bars: usize) -> String {
     let width = FIGURE + bars;
     let figures = cell
-        .figures
+        .metrics
         .iter()
         .map(|figure| format!("{:<width$}", self::figure(figure, precision, bars)));
     let figures: Vec<String> = figures.collect();
@@ -137,9 +137,9 @@ fn bar(ratio: f64) -> char {
 
 /// `4 of 5 to 20 blocks, 3 of 11 runs of the next`
 fn place(progress: &StudyProgress) -> String {
-    let blocks = match progress.first_look == progress.max_blocks {
+    let blocks = match progress.first_check == progress.max_blocks {
         true => progress.max_blocks.to_string(),
-        false => format!("{} to {}", progress.first_look, progress.max_blocks),
+        false => format!("{} to {}", progress.first_check, progress.max_blocks),
     };
     let done = progress.blocks;
     match progress.ended.is_some() {
@@ -158,7 +158,7 @@ fn precise(progress: &StudyProgress) -> String {
         n => format!("; {} failed", count(n as usize, "run")),
     };
     let asked = progress.precision * 100.0;
-    format!("{} of {} figures within ±{asked:.2} %{failed}", progress.precise, progress.figures)
+    format!("{} of {} figures within ±{asked:.2} %{failed}", progress.precise, progress.metrics)
 }
 
 fn left(left: TimeLeft) -> String {
@@ -226,30 +226,30 @@ mod tests {
         let cell = |name: &str, runs, rate: &[f64], demand: &[f64]| CellProgress {
             levels: Levels(vec![("offload".to_owned(), Level::Text(name.to_owned()))]),
             runs,
-            figures: vec![
+            metrics: vec![
                 figure(Measure::Throughput, Unit::BitsPerSecond, 9.41e9, rate),
                 figure(Measure::ServiceDemand, Unit::MicrosecondsPerKb, 0.8612, demand),
             ],
         };
-        let empty = CellProgress { levels: Levels::default(), runs: 0, figures: Vec::new() };
+        let empty = CellProgress { levels: Levels::default(), runs: 0, metrics: Vec::new() };
         let long: Vec<f64> = (0..20).rev().map(|n| 0.02 * 1.2f64.powi(n)).collect();
         StudyProgress {
             study: "tso".to_owned(),
             title: "What each rung buys".to_owned(),
             blocks: 6,
-            first_look: 5,
+            first_check: 5,
             max_blocks: 30,
             run: 2,
             runs_per_block: 4,
             failed: 1,
             precision: 0.025,
-            figures: 12,
+            metrics: 12,
             precise: 5,
             widest: Some(Widest {
                 name: "service demand of software GSO".to_owned(),
                 half_width: 0.071,
             }),
-            waits_for: Some("service demand of software GSO: ±7.10 %, expected ±2.50 %".to_owned()),
+            wanting: Some("service demand of software GSO: ±7.10 %, expected ±2.50 %".to_owned()),
             left: Some(TimeLeft { likely_seconds: 75.2, at_most_seconds: 300.0 }),
             ended: None,
             cells: vec![
@@ -292,7 +292,7 @@ mod tests {
         progress.ended = Some("interrupted".to_owned());
         assert_eq!(line(&progress), "ended: interrupted\n");
         let value: serde_json::Value = serde_json::from_str(&document(&progress)).unwrap();
-        assert_eq!(value["cells"][0]["figures"][0]["unit"], "bit/s");
-        assert_eq!(value["cells"][0]["figures"][0]["history"][4], 0.02);
+        assert_eq!(value["cells"][0]["metrics"][0]["unit"], "bit/s");
+        assert_eq!(value["cells"][0]["metrics"][0]["history"][4], 0.02);
     }
 }

@@ -217,7 +217,7 @@ impl<'a> Paper<'a> {
                 .into_iter()
                 .map(|said| Said { text: said.text, effects: links(&said.effects) })
                 .collect(),
-            claims: results.effects.iter().any(|effect| effect.claimed),
+            claims: results.effects.iter().any(|effect| effect.significant),
             compares: !results.effects.is_empty(),
             warnings: words::warnings(results),
             advice: advice::all(results)

@@ -154,7 +154,7 @@ impl Preview<'_> {
             "other_adapters": study.testbed.others.iter().map(|other| &other.name).collect::<Vec<_>>(),
             "clients": study.testbed.clients,
             "interfaces": existing.map(|existing| &existing.names),
-            "far_ends": existing.map(|existing| &existing.clients),
+            "peers": existing.map(|existing| &existing.clients),
             "ports": has_ports.then_some(study.testbed.ports),
             "clients_per_port": has_ports.then_some(study.testbed.clients_per_port),
             "scale": study.testbed.scale,

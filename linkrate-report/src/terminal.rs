@@ -242,8 +242,9 @@ impl Page<'_> {
                     claimed,
                 ]);
                 // the report has the second one of all effects
-                let without_driver = effect.without_driver.filter(|_| effect.claimed);
-                let below = [("at equal mix", effect.equal_mix), (demand::EFFECT, without_driver)];
+                let without_driver = effect.without_driver.filter(|_| effect.significant);
+                let below =
+                    [("at equal mix", effect.mix_adjusted), (demand::EFFECT, without_driver)];
                 for (title, ratio) in below {
                     let Some(ratio) = ratio else { continue };
                     let change = number::change(&ratio);
@@ -416,7 +417,7 @@ impl Page<'_> {
         if !failures.is_empty() {
             table.add_row(["failure".to_owned(), clean(&words::failure::note(&failures))]);
         }
-        for sentence in results.worth.iter().flat_map(words::payback::sentences) {
+        for sentence in results.payback.iter().flat_map(words::payback::sentences) {
             table.add_row(["worth".to_owned(), clean(&sentence)]);
         }
         if let Some(background) = &results.background_cpu {

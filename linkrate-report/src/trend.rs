@@ -81,12 +81,12 @@ fn groups(first: &str, groups: &[Group], paper: &Paper) -> String {
         for line in &group.lines {
             let name = format!("  {}", clean(&line.name));
             let changes: Vec<String> =
-                line.changes.iter().map(|change| clean(&change.told)).collect();
+                line.changes.iter().map(|change| clean(&change.text)).collect();
             let changes = match changes.is_empty() {
                 true => "none shown".to_owned(),
                 false => changes.join("; "),
             };
-            table.add_row([name, line.course.clone(), line.newest.clone(), changes]);
+            table.add_row([name, line.history.clone(), line.newest.clone(), changes]);
         }
     }
     shape(&mut table, 0, false, true);

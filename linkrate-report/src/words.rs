@@ -199,13 +199,13 @@ pub fn too_few() -> String {
 
 /// Why an effect is not claimed, and whether it is excluded or open; `None` when it is claimed.
 pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
-    if effect.claimed {
+    if effect.significant {
         return None;
     }
     let minimum = number::percent(minimum_effect);
     Some(match (effect.ratio.low, effect.ratio.high) {
         (Some(_), Some(_)) if effect.pairs < MIN_TO_CLAIM => too_few(),
-        (Some(_), Some(_)) if effect.excluded => {
+        (Some(_), Some(_)) if effect.equivalent => {
             format!("no relevant change (< {minimum})")
         }
         (Some(_), Some(_)) if effect.different => DIFFERENT.to_owned(),
@@ -336,7 +336,7 @@ mod tests {
             let at = Levels(vec![("mtu".to_owned(), Level::Number(index as u64))]);
             let ratio = Interval { mean: *mean, low: Some(mean * 0.9), high: Some(mean * 1.1) };
             let effect = Effect::of("ports", ends, at, Measure::ServiceDemand, ratio, 5);
-            Effect { claimed: *claimed, ..effect }
+            Effect { significant: *claimed, ..effect }
         };
         ratios.iter().enumerate().map(effect).collect()
     }
@@ -365,14 +365,14 @@ mod tests {
         effect.different = true;
         let said = reason(&effect);
         assert_eq!(said.as_deref(), Some("significant, may be small"));
-        (effect.different, effect.excluded) = (false, true);
+        (effect.different, effect.equivalent) = (false, true);
         assert_eq!(reason(&effect).as_deref(), Some("no relevant change (< 2 %)"));
-        (effect.excluded, effect.ratio.mean) = (false, 0.97);
+        (effect.equivalent, effect.ratio.mean) = (false, 0.97);
         let said = reason(&effect);
         assert_eq!(said.as_deref(), Some("not significant"));
         effect.ratio.low = None;
         assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("too few runs for an interval"));
-        effect.claimed = true;
+        effect.significant = true;
         assert_eq!(not_claimed(&effect, 0.02), None);
         let mut few = effects(&[(0.5, false)]).remove(0);
         few.pairs = 4;

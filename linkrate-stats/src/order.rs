@@ -28,11 +28,6 @@ pub enum Order {
 pub const MIRRORED: [(u32, u32); 2] = [(1, 0), (4, 2)];
 
 impl Order {
-    /// The rule of stores that do not name one.
-    pub fn of_older_stores() -> Self {
-        Self::Independent
-    }
-
     /// The cells of a block, from 0, in the order that a study with this seed runs them, and the generator for what
     /// is random in its runs.
     pub fn of_block(self, seed: u64, block: u32, count: u32) -> (Vec<u32>, ChaCha8Rng) {

@@ -137,7 +137,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         imported: imported::runs(stored),
         windows: knee::of(&cells),
         aa,
-        worth: payback::of(study, &runs, &effects, level, level_of_effects),
+        payback: payback::of(study, &runs, &effects, level, level_of_effects),
         cells,
         effects,
         published,
@@ -218,7 +218,7 @@ fn cell_result(
         shared_cpus: (!stored.plan.is_imported())
             .then(|| measured.iter().any(|measurement| measurement.sut_cpu.shared)),
         throughput: quantity(Measure::Throughput).map(|rate| within_limit(rate, limit)),
-        ways: directions::of_cell(&cell.spec, of_cell, level),
+        directions: directions::of_cell(&cell.spec, of_cell, level),
         predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },

@@ -110,9 +110,9 @@ fn missing(run: &Measurement, profile: &Profile) -> u64 {
     }
     let taken = |cpu: u32| profile.cpus.iter().find(|(number, _)| *number == cpu).map(|(_, n)| *n);
     let of_cpu = |cpu: &linkrate_terms::measurement::CpuTime| {
-        let due = cpu.window_ns.saturating_sub(cpu.steal_ns) / profile.period_ns;
+        let due = cpu.interval_ns.saturating_sub(cpu.steal_ns) / profile.period_ns;
         // they cannot exceed the idle time of the meter
-        let idle = cpu.window_ns.saturating_sub(cpu.busy_ns) / profile.period_ns;
+        let idle = cpu.interval_ns.saturating_sub(cpu.busy_ns) / profile.period_ns;
         due.saturating_sub(taken(cpu.cpu).unwrap_or(due)).min(idle)
     };
     run.sut_cpu.cpus.iter().map(of_cpu).fold(0, u64::saturating_add)
@@ -124,7 +124,7 @@ fn missing(run: &Measurement, profile: &Profile) -> u64 {
 fn untaken_percent(run: &Measurement, profile: &Profile) -> f64 {
     let (mut due, mut untaken) = (0, 0);
     for cpu in &run.sut_cpu.cpus {
-        let of_cpu = cpu.window_ns / profile.period_ns.max(1);
+        let of_cpu = cpu.interval_ns / profile.period_ns.max(1);
         let taken = profile.cpus.iter().find(|(number, _)| *number == cpu.cpu);
         due += of_cpu;
         untaken += of_cpu.saturating_sub(taken.map_or(of_cpu, |(_, samples)| *samples));
@@ -144,7 +144,7 @@ pub fn error_points(run: &Measurement, profile: &Profile, busy_percent: f64) -> 
     let share = (busy_percent / 100.0).clamp(0.0, 1.0);
     // a share of none or all has an error too
     let variance = (share * (1.0 - share)).max(1.0 / samples) / samples;
-    let window_ns = run.sut_cpu.cpus.iter().map(|cpu| cpu.window_ns as f64).sum::<f64>().max(1.0);
+    let window_ns = run.sut_cpu.cpus.iter().map(|cpu| cpu.interval_ns as f64).sum::<f64>().max(1.0);
     let stolen_ns = run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns as f64).sum::<f64>();
     let entries = profile
         .idle_entries
@@ -297,9 +297,9 @@ mod tests {
         let entries = run(0.4, Profile { idle_entries: Some(10_000), ..profile() });
         assert!((error(&entries) - error(&plain) - 7.5).abs() < 0.001);
         let mut stolen = plain.clone();
-        stolen.sut_cpu.cpus[0].steal_ns = stolen.sut_cpu.cpus[0].window_ns / 50;
+        stolen.sut_cpu.cpus[0].steal_ns = stolen.sut_cpu.cpus[0].interval_ns / 50;
         assert!((error(&stolen) - error(&plain) - 2.0).abs() < 0.01);
-        stolen.sut_cpu.cpus[0].unsure_ns = stolen.sut_cpu.cpus[0].window_ns / 100;
+        stolen.sut_cpu.cpus[0].uncertainty_ns = stolen.sut_cpu.cpus[0].interval_ns / 100;
         assert!((error(&stolen) - error(&plain) - 3.0).abs() < 0.01);
         // 1000 samples where 1250 were due
         let untaken = Profile { period_ns: 1_600_000, idle_entries: Some(0), ..profile() };

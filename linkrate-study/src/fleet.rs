@@ -87,7 +87,7 @@ pub struct Fleet {
     pub program: String,
     /// Nodes that came later. Their numbers follow those of `nodes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub later: Vec<Node>,
+    pub replacements: Vec<Node>,
     /// Nodes that took the places of others, in the order of their first runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<Move>,
@@ -118,7 +118,7 @@ impl Fleet {
             at_once,
             hubs: Vec::new(),
             program: PEER_SERVER.to_owned(),
-            later: Vec::new(),
+            replacements: Vec::new(),
             moves: Vec::new(),
         }
     }

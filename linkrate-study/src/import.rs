@@ -202,7 +202,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         for (run, block) in of_group.into_iter().zip(0u32..) {
             runs.push(StoredRun {
                 pair: None,
-                absent: Vec::new(),
+                missing_nodes: Vec::new(),
                 sequence: u32::try_from(runs.len()).unwrap_or(u32::MAX),
                 block,
                 cell: Some(cell),
@@ -213,7 +213,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         }
         cells.push(Cell { levels, spec });
     }
-    let window = cells.first().map_or(SECOND, |cell| cell.spec.window);
+    let window = cells.first().map_or(SECOND, |cell| cell.spec.duration);
     let study = Study {
         name: NAME.to_owned(),
         title: title(&runs),
@@ -329,7 +329,7 @@ fn spec(run: &Imported) -> RunSpec {
         adapter: None,
         warm_up: Duration::ZERO,
         // programs end their windows some ms late
-        window: Duration::from_secs_f64(seconds.round().clamp(1.0, MAX_RUN.as_secs_f64())),
+        duration: Duration::from_secs_f64(seconds.round().clamp(1.0, MAX_RUN.as_secs_f64())),
         profile: false,
         event: None,
         loss_ppm: 0,

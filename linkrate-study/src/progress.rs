@@ -29,7 +29,7 @@ pub struct StudyProgress {
     /// Blocks of which every run is stored.
     pub blocks: u32,
     /// The block after which precision is looked at first.
-    pub first_look: u32,
+    pub first_check: u32,
     /// Most blocks.
     pub max_blocks: u32,
     /// Stored runs of the block under way, and runs of a block, idle ones included.
@@ -41,13 +41,13 @@ pub struct StudyProgress {
     /// Half-width to reach, as a fraction of the mean.
     pub precision: f64,
     /// Figures the stop rule looks at: those of the cells and every effect.
-    pub figures: u32,
+    pub metrics: u32,
     /// Those within `precision`.
     pub precise: u32,
     /// The least precise of them; absent until every figure has an interval.
     pub widest: Option<Widest>,
     /// What the stop rule waits for, as a clause; absent when it waits for nothing.
-    pub waits_for: Option<String>,
+    pub wanting: Option<String>,
     /// Time left; absent before the first run and after the last.
     pub left: Option<TimeLeft>,
     /// Why the study ended; absent while it runs, or if it was killed.
@@ -82,7 +82,7 @@ pub struct CellProgress {
     /// Good runs.
     pub runs: u32,
     /// Its rate and its service demand; those without a good run are left out.
-    pub figures: Vec<FigureProgress>,
+    pub metrics: Vec<FigureProgress>,
 }
 
 /// A figure of a cell at one moment.
@@ -133,16 +133,16 @@ impl StudyProgress {
             study: study.name.clone(),
             title: study.title.clone(),
             blocks,
-            first_look: rule.first_look(),
+            first_check: rule.first_look(),
             max_blocks: method.max_blocks,
             run: timing.run,
             runs_per_block: timing.runs_per_block,
             failed: count(stored.runs.iter().filter(|run| run.failure().is_some()).count()),
             precision: method.precision,
-            figures: count(figures.len()),
+            metrics: count(figures.len()),
             precise: count(precise.count()),
             widest,
-            waits_for,
+            wanting: waits_for,
             left: left.filter(|_| stored.ended.is_none()),
             ended: stored.ended.as_ref().map(ToString::to_string),
             cells: (0..study.cells.len())
@@ -189,7 +189,7 @@ fn cell_progress(study: &Study, runs: &RunsByCell<'_>, index: usize, level: f64)
     CellProgress {
         levels: cell.levels.clone(),
         runs: count(good.count()),
-        figures: figures.collect(),
+        metrics: figures.collect(),
     }
 }
 
@@ -304,14 +304,14 @@ mod tests {
         let demand = |stored: &StoredStudy| {
             let look = StudyProgress::of(stored, BEGAN);
             let cost = |figure: &&FigureProgress| figure.measure == Measure::ServiceDemand;
-            look.cells[1].figures.iter().find(cost).unwrap().quantity.interval
+            look.cells[1].metrics.iter().find(cost).unwrap().quantity.interval
         };
         let mut stored = ladder(9);
         let calm = demand(&stored);
         for run in &mut stored.runs {
             if let crate::store::Outcome::Measured(run) = &mut run.outcome {
                 let cpu_ns = run.sut_cpu.busy_ns() / 50;
-                run.sut_cpu.others = fixture::roaming(cpu_ns);
+                run.sut_cpu.background = fixture::roaming(cpu_ns);
             }
         }
         let uncertainty = demand(&stored);
@@ -323,25 +323,25 @@ mod tests {
     #[test]
     fn shows_the_figure_that_the_stop_rule_waits_for() {
         let look = StudyProgress::of(&ladder(0), BEGAN);
-        assert_eq!((look.blocks, look.first_look, look.left), (0, 5, None));
+        assert_eq!((look.blocks, look.first_check, look.left), (0, 5, None));
         let waits = "5 more blocks before precision counts";
-        assert_eq!(look.waits_for.as_deref(), Some(waits));
+        assert_eq!(look.wanting.as_deref(), Some(waits));
 
         let look = StudyProgress::of(&ladder(3 * 6 + 2), BEGAN);
         assert_eq!((look.blocks, look.run, look.runs_per_block), (6, 2, 3));
         // both figures of three cells, and two of three effects each
-        assert_eq!(look.figures, 12);
+        assert_eq!(look.metrics, 12);
         // those of none and of what is compared with it are not
         assert_eq!(look.precise, 6);
         let widest = look.widest.unwrap();
         assert!(widest.half_width > 0.09, "{widest:?}");
         assert_eq!(widest.name, "service demand of TSO over no offload");
-        assert!(look.waits_for.unwrap().starts_with(&widest.name));
-        let none = &look.cells[0].figures[0];
+        assert!(look.wanting.unwrap().starts_with(&widest.name));
+        let none = &look.cells[0].metrics[0];
         assert_eq!((none.measure, look.cells[0].runs), (Measure::Throughput, 7));
         assert_eq!(none.history.len(), 6);
         assert_eq!(none.history.last().copied(), none.half_width);
-        assert_eq!(look.cells[2].figures[0].half_width, Some(0.0));
+        assert_eq!(look.cells[2].metrics[0].half_width, Some(0.0));
     }
 
     #[test]
@@ -373,6 +373,6 @@ mod tests {
         stored.ended = Some(Ended::Interrupted);
         let look = StudyProgress::of(&stored, BEGAN);
         assert_eq!(look.ended.as_deref(), Some("interrupted"));
-        assert_eq!((look.waits_for, look.left), (None, None));
+        assert_eq!((look.wanting, look.left), (None, None));
     }
 }

@@ -123,9 +123,9 @@ pub fn form(study: Study) -> Result<Study, TooLong> {
     };
     for cell in &mut kept.cells {
         // at the same part of the window
-        let rescaled = |event: Event| event.rescaled(cell.spec.window, quick.run);
+        let rescaled = |event: Event| event.rescaled(cell.spec.duration, quick.run);
         cell.spec.event = cell.spec.event.map(rescaled);
-        (cell.spec.window, cell.spec.warm_up) = (quick.run, quick.warm_up);
+        (cell.spec.duration, cell.spec.warm_up) = (quick.run, quick.warm_up);
     }
     Ok(kept)
 }
@@ -239,7 +239,7 @@ mod tests {
             quick(&format!("{TWO}[quick]\nat = {{ ports = 1, direction = \"transmit\" }}\n"));
         assert_eq!((study.method.min_blocks, study.method.max_blocks), (5, 7));
         assert_eq!(study.method.budget, None);
-        assert!(study.cells.iter().all(|cell| cell.spec.window == QUICK_WINDOW));
+        assert!(study.cells.iter().all(|cell| cell.spec.duration == QUICK_WINDOW));
         let time = crate::schedule::estimate(&study, RUN_OVERHEAD);
         assert!(time.longest <= QUICK_TIME && time.longest + time.block > QUICK_TIME, "{time:?}");
         // six cells of a second are the most, without an A/A test
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!((six.cells.len(), six.method.min_blocks, six.method.max_blocks), (6, 5, 5));
         let few = quick("title = \"t\"\n[factors]\ngro = [true]\n[quick]\nrun = \"100 ms\"\n");
         assert_eq!(
-            (few.method.max_blocks, few.cells[0].spec.window),
+            (few.method.max_blocks, few.cells[0].spec.duration),
             (20, Duration::from_millis(100))
         );
     }

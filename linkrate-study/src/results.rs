@@ -85,7 +85,7 @@ pub struct StudyResults {
     /// Whether connection offloads to a TCP offload engine pay; absent unless the study compares TOE on
     /// with off.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub worth: Option<Paybacks>,
+    pub payback: Option<Paybacks>,
     /// Matrices of the pairs of a fleet, and what stands out; absent in studies of one pair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetResults>,
@@ -184,7 +184,7 @@ pub struct CellResult {
     pub limit: Option<Quantity>,
     /// The part of `throughput` in each direction; empty except for bidirectional streams.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ways: Vec<DirectionRate>,
+    pub directions: Vec<DirectionRate>,
     /// How balancing spreads the flows over the ports of an aggregate, by direction; empty without an
     /// aggregate of several ports, and in runs of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -399,11 +399,11 @@ pub struct CellEvidence {
     /// Share of the SUT's CPUs that other programs had, in per cent. `cpu` and `service_demand` do not
     /// contain it. Absent where it is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub others_cpu_percent: Option<f64>,
+    pub background_cpu_percent: Option<f64>,
     /// Share of the SUT's CPUs that other programs may have had, in per cent; they may also have run
     /// elsewhere. `cpu` and `service_demand` contain it. Absent where it is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub others_unsure_cpu_percent: Option<f64>,
+    pub background_uncertainty_cpu_percent: Option<f64>,
     /// Service demand with the time of other programs, in the unit of `service_demand`. Absent where no
     /// time was taken out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -580,7 +580,7 @@ pub struct Effect {
     /// The same ratio of service demands with the cell in the numerator at the mix of directions of the
     /// other; absent unless both are bidirectional and the study has the cells of one direction.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub equal_mix: Option<Interval>,
+    pub mix_adjusted: Option<Interval>,
     /// The same ratio of service demands without the driver threads in either; absent unless both cells had an emulated
     /// driver and parts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -592,12 +592,12 @@ pub struct Effect {
     #[serde(flatten)]
     pub probabilities: Probabilities,
     /// Whether the effect is shown to be larger than the study's minimum.
-    pub claimed: bool,
+    pub significant: bool,
     /// Whether it is shown to exist, and may be smaller or larger than the minimum.
     pub different: bool,
     /// Whether an effect larger than the study's minimum is excluded: the whole interval lies within it. An effect
     /// that is neither claimed, nor different, nor excluded is open.
-    pub excluded: bool,
+    pub equivalent: bool,
     /// Whether something other than the adapter limited the throughput of one of both cells, so that the effect is one
     /// of this machine.
     pub host_limited: bool,
@@ -623,13 +623,13 @@ impl Effect {
             at,
             measure,
             ratio,
-            equal_mix: None,
+            mix_adjusted: None,
             without_driver: None,
             pairs,
             probabilities: Probabilities::default(),
-            claimed: false,
+            significant: false,
             different: false,
-            excluded: false,
+            equivalent: false,
             host_limited: false,
             same_as: None,
         }
@@ -649,8 +649,8 @@ impl StudyResults {
                     == (&effect.factor, &effect.from, &effect.to, &effect.at)
         };
         let goes_up = |effect: &Effect| effect.ratio.mean > 1.0;
-        let sum = self.effects.iter().find(is_sum).filter(|sum| sum.claimed);
-        effect.claimed && sum.is_none_or(|sum| goes_up(sum) != goes_up(effect))
+        let sum = self.effects.iter().find(is_sum).filter(|sum| sum.significant);
+        effect.significant && sum.is_none_or(|sum| goes_up(sum) != goes_up(effect))
     }
 }
 

@@ -80,7 +80,7 @@ pub struct StoredRun {
     pub pair: Option<Pair>,
     /// The nodes that could not be reached and were left out of a turn of all nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub absent: Vec<u32>,
+    pub missing_nodes: Vec<u32>,
     /// Wall-clock start, milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
     /// What was asked.

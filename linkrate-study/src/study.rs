@@ -175,10 +175,8 @@ pub struct Method {
     /// No block is begun that would end after this much time since the start.
     pub budget: Option<Duration>,
     /// Whether runs are profiled.
-    #[serde(default)]
     pub profile: bool,
     /// The rule of the run order.
-    #[serde(default = "Order::of_older_stores")]
     pub order: Order,
     /// Seed of the run order and of everything random inside runs; `None` until it is
     /// [drawn](Self::draw_seed) for a session, so that what follows from an order averages out over sessions.
@@ -186,17 +184,13 @@ pub struct Method {
     /// What a failed run means.
     pub on_failure: OnFailure,
     /// What the figures are for.
-    #[serde(default)]
     pub purpose: Purpose,
     /// The effects that are claimed together.
-    #[serde(default)]
     pub family: Family,
     /// Whether each block has a testbed of its own. What a testbed is born with (addresses, hash seeds,
     /// memory) then differs from block to block, and is in the intervals.
-    #[serde(default)]
     pub rebuild: bool,
     /// Whether each block runs the study's first cell [twice](Study::aa_cell), an A/A test.
-    #[serde(default)]
     pub aa: bool,
 }
 

@@ -142,7 +142,7 @@ pub fn judge(run: &Run<'_>) -> Validity {
     match (disturbance(run), contradiction(run)) {
         (Err(rejection), _) => Validity::Disturbed(rejection),
         (_, Err(rejection)) => Validity::Rejected(rejection),
-        _ => Validity::Valid { remarks: run.observed.remarks(run.measured, run.spec.window) },
+        _ => Validity::Valid { remarks: run.observed.remarks(run.measured, run.spec.duration) },
     }
 }
 
@@ -150,7 +150,7 @@ pub fn judge(run: &Run<'_>) -> Validity {
 fn disturbance(run: &Run<'_>) -> Result<(), Rejection> {
     run.observed.check()?;
     if run.purpose != Purpose::Functions {
-        run.observed.check_windows(run.spec.window)?;
+        run.observed.check_windows(run.spec.duration)?;
     }
     programs::check(run)?;
     parts::check(run)

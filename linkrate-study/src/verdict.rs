@@ -240,7 +240,7 @@ impl Default for Shares {
 
 /// The resource that bound one direction, with its share.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Bound {
+pub enum Bottleneck {
     /// The links carry all they can in this direction.
     Link {
         /// Of the time.
@@ -318,7 +318,7 @@ pub enum Bound {
         percent: f64,
     },
     /// Senders of transfers wait for the word of the peer.
-    Word {
+    Acknowledgement {
         /// Of the window.
         percent: f64,
     },
@@ -360,7 +360,7 @@ pub enum Unexplained {
 /// What took the rest of a link or a bus that is the bound and not full: something else that was full, or that
 /// kept senders from it. Percentages as the word says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Missing {
+pub enum Shortfall {
     /// The busiest CPU of the SUT.
     SutCpu(f64),
     /// That of the clients.
@@ -391,22 +391,22 @@ pub struct Judged {
     /// The direction; `None` for transactions.
     pub direction: Option<FlowDirection>,
     /// The resource that bound it.
-    pub bound: Bound,
+    pub bottleneck: Bottleneck,
     /// How far the links were occupied in this direction, per cent of time.
     pub link_percent: Option<f64>,
     /// What took the rest where links or a bus are the bound and not full; empty otherwise.
-    pub missing: Vec<Missing>,
+    pub shortfall: Vec<Shortfall>,
     /// Runs that by themselves have the same bound, and runs with figures.
     pub agreeing: (u32, u32),
 }
 
 /// What bound a cell.
 ///
-/// Its document has the prose as `verdict` and the typed form as `bounds`.
+/// Its document has the prose as `verdict` and the typed form as `bottlenecks`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// Each loaded direction; empty if no run succeeded.
-    pub ways: Vec<Judged>,
+    pub directions: Vec<Judged>,
     /// Whether the SUT and the clients run on the same CPUs.
     pub shared_cpus: bool,
     /// Whether device threads and clients may run on the same CPUs.
@@ -425,7 +425,7 @@ impl Verdict {
     #[must_use]
     pub fn of_imported() -> Self {
         Self {
-            ways: Vec::new(),
+            directions: Vec::new(),
             shared_cpus: false,
             device_shares_cpus: false,
             client_others_percent: None,
@@ -437,10 +437,10 @@ impl Verdict {
     /// This verdict, with how many of the runs by themselves say the same of each direction.
     #[must_use]
     pub fn with_runs(mut self, runs: impl IntoIterator<Item = Self>) -> Self {
-        self.ways.iter_mut().for_each(|way| way.agreeing.0 = 0);
+        self.directions.iter_mut().for_each(|way| way.agreeing.0 = 0);
         for run in runs {
-            for (way, own) in self.ways.iter_mut().zip(&run.ways) {
-                way.agreeing.0 += u32::from(own.bound.word() == way.bound.word());
+            for (way, own) in self.directions.iter_mut().zip(&run.directions) {
+                way.agreeing.0 += u32::from(own.bottleneck.word() == way.bottleneck.word());
             }
         }
         self
@@ -450,21 +450,28 @@ impl Verdict {
     /// queue discipline. Where anything else did (a CPU of anybody, a window, the round trip, or what is not
     /// known), the figure is that of this machine.
     pub fn is_of_the_adapter(&self) -> bool {
-        !self.ways.is_empty() && self.ways.iter().all(|way| way.bound.is_of_the_adapter())
+        !self.directions.is_empty()
+            && self.directions.iter().all(|way| way.bottleneck.is_of_the_adapter())
     }
 
     /// Whether a CPU was the bound of a direction, of the hosts or of the virtual device.
     pub fn is_bound_by_a_cpu(&self) -> bool {
-        let is = |bound: &Bound| bound.is_host() || matches!(bound, Bound::DeviceCpu { .. });
-        self.ways.iter().any(|way| is(&way.bound))
+        let is =
+            |bound: &Bottleneck| bound.is_host() || matches!(bound, Bottleneck::DeviceCpu { .. });
+        self.directions.iter().any(|way| is(&way.bottleneck))
     }
 
     /// Whether a CPU of the SUT was full in a direction, so that its throughput is the inverse of its service demand.
     pub fn is_bound_by_the_suts_cpu(&self) -> bool {
-        let is = |bound: &Bound| {
-            matches!(bound, Bound::SutCpu { .. } | Bound::BothCpus { .. } | Bound::SharedCpu { .. })
+        let is = |bound: &Bottleneck| {
+            matches!(
+                bound,
+                Bottleneck::SutCpu { .. }
+                    | Bottleneck::BothCpus { .. }
+                    | Bottleneck::SharedCpu { .. }
+            )
         };
-        !self.ways.is_empty() && self.ways.iter().all(|way| is(&way.bound))
+        !self.directions.is_empty() && self.directions.iter().all(|way| is(&way.bottleneck))
     }
 }
 
@@ -478,18 +485,20 @@ pub fn judge(shares: &Shares) -> Verdict {
             let missing = missing(shares, way, &bound);
             let (direction, link_percent) = (way.direction, way.link_percent);
             let agreeing = (shares.good_runs, shares.good_runs);
-            Judged { direction, bound, link_percent, missing, agreeing }
+            Judged { direction, bottleneck: bound, link_percent, shortfall: missing, agreeing }
         })
         .collect();
     let rests_on_clients = ways.iter().any(|way| {
         matches!(
-            way.bound,
-            Bound::ClientCpu { .. } | Bound::BothCpus { .. } | Bound::SharedCpu { .. }
+            way.bottleneck,
+            Bottleneck::ClientCpu { .. }
+                | Bottleneck::BothCpus { .. }
+                | Bottleneck::SharedCpu { .. }
         )
     });
     let others = shares.client_others_percent;
     Verdict {
-        ways,
+        directions: ways,
         shared_cpus: shares.shared_cpus,
         device_shares_cpus: shares.device_shares_cpus,
         client_others_percent: (rests_on_clients && others >= CLIENT_OTHERS_PERCENT)
@@ -500,16 +509,17 @@ pub fn judge(shares: &Shares) -> Verdict {
 }
 
 /// The first check that holds for one direction.
-fn bound(shares: &Shares, way: &DirectionShares) -> Bound {
+fn bound(shares: &Shares, way: &DirectionShares) -> Bottleneck {
     let at_least = |value: Option<f64>, threshold| value.filter(|value| *value >= threshold);
     let busy = |cpu: Option<CpuShare>| cpu.filter(|cpu| cpu.percent >= CPU_BOUND_PERCENT);
     if let Some(percent) = at_least(shares.request_rate_percent, REQUEST_RATE_PERCENT) {
-        return Bound::RequestRate { percent };
+        return Bottleneck::RequestRate { percent };
     }
     let links = |threshold: f64| {
         let full = |ports: &PortShares| ports.fullest_percent >= threshold;
-        let link = at_least(way.link_percent, threshold).map(|percent| Bound::Link { percent });
-        link.or_else(|| way.ports.filter(full).map(|ports| Bound::OnePort { ports }))
+        let link =
+            at_least(way.link_percent, threshold).map(|percent| Bottleneck::Link { percent });
+        link.or_else(|| way.ports.filter(full).map(|ports| Bottleneck::OnePort { ports }))
     };
     if let Some(bound) = links(LINK_FULL_PERCENT) {
         return bound;
@@ -517,17 +527,17 @@ fn bound(shares: &Shares, way: &DirectionShares) -> Bound {
     let stored = at_least(way.store_percent, STORE_PERCENT);
     let taken = |percent: &f64| percent + way.link_percent.unwrap_or(0.0) >= LINK_BOUND_PERCENT;
     if let Some(percent) = stored.filter(taken) {
-        return Bound::Store { percent };
+        return Bottleneck::Store { percent };
     }
     if let Some(percent) = at_least(shares.bus_percent, BUS_BOUND_PERCENT) {
-        return Bound::Bus { percent };
+        return Bottleneck::Bus { percent };
     }
     if let Some(percent) = at_least(way.drives_percent, DRIVES_BOUND_PERCENT) {
-        return Bound::Drives { percent };
+        return Bottleneck::Drives { percent };
     }
     let discipline = |holds: &dyn Fn(&DisciplineShare) -> bool| {
         let discipline = way.discipline.clone().filter(holds)?;
-        Some(Bound::Discipline { discipline })
+        Some(Bottleneck::Discipline { discipline })
     };
     let at_its_rate =
         |one: &DisciplineShare| at_least(one.rate_percent, DISCIPLINE_BOUND_PERCENT).is_some();
@@ -541,17 +551,17 @@ fn bound(shares: &Shares, way: &DirectionShares) -> Bound {
     match (sut, client) {
         (Some(busy), other) | (other, Some(busy)) if shares.shared_cpus => {
             let both = other.filter(|other| other.percent > busy.percent).unwrap_or(busy);
-            return Bound::SharedCpu { both };
+            return Bottleneck::SharedCpu { both };
         }
-        (Some(sut), Some(client)) => return Bound::BothCpus { sut, client },
-        (Some(sut), None) => return Bound::SutCpu { sut },
+        (Some(sut), Some(client)) => return Bottleneck::BothCpus { sut, client },
+        (Some(sut), None) => return Bottleneck::SutCpu { sut },
         // a CPU that device threads fill, or take most of, is busy because of them
         (None, Some(_)) if device.is_some() => {}
-        (None, Some(client)) => return Bound::ClientCpu { client },
+        (None, Some(client)) => return Bottleneck::ClientCpu { client },
         (None, None) => {}
     }
     if let Some(percent) = device {
-        return Bound::DeviceCpu { percent };
+        return Bottleneck::DeviceCpu { percent };
     }
     // what is full behind a discipline makes packets wait in it too
     let free = way.link_percent.is_none_or(|percent| percent < LINK_FREE_PERCENT);
@@ -564,25 +574,25 @@ fn bound(shares: &Shares, way: &DirectionShares) -> Bound {
         at_least(way.rwnd_limited_anywhere_percent, SENDER_LIMITED_PERCENT).filter(|_| waits)
     });
     if let Some(percent) = window {
-        return Bound::ReceiverWindow { percent, path: None };
+        return Bottleneck::ReceiverWindow { percent, path: None };
     }
     if let Some(percent) = at_least(way.sndbuf_limited_percent, SENDER_LIMITED_PERCENT) {
-        return Bound::SendBuffer { percent };
+        return Bottleneck::SendBuffer { percent };
     }
     if let Some(bound) = links(LINK_BOUND_PERCENT) {
         return bound;
     }
     if let Some(percent) = at_least(way.word_percent, SENDER_LIMITED_PERCENT) {
-        return Bound::Word { percent };
+        return Bottleneck::Acknowledgement { percent };
     }
     // no resource is full, so what delays the path only makes each window take longer
     if let Some(percent) = at_least(way.rwnd_limited_anywhere_percent, SENDER_LIMITED_PERCENT) {
-        return Bound::ReceiverWindow { percent, path: way.path };
+        return Bottleneck::ReceiverWindow { percent, path: way.path };
     }
     let streams = !shares.transactional;
     let cwnd = at_least(way.cwnd_limited_percent, SENDER_LIMITED_PERCENT).filter(|_| streams);
     if let Some(percent) = cwnd {
-        return Bound::CongestionWindow { percent, path: way.path };
+        return Bottleneck::CongestionWindow { percent, path: way.path };
     }
     let explained =
         |parts: &RoundTripParts| parts.unexplained_percent().abs() <= UNEXPLAINED_PERCENT;
@@ -590,13 +600,13 @@ fn bound(shares: &Shares, way: &DirectionShares) -> Bound {
     let measured =
         |parts: &RoundTripParts| shares.device_percent.is_none() || parts.moderation_us.is_some();
     if let Some(parts) = shares.round_trip.filter(|parts| measured(parts) && explained(parts)) {
-        return Bound::RoundTrip { sut: shares.sut, parts };
+        return Bottleneck::RoundTrip { sut: shares.sut, parts };
     }
     let unexplained = || {
         let reported = shares.round_trip.filter(|parts| measured(parts) || !explained(parts));
         reported.map_or(Unexplained::Unmeasured, Unexplained::Part)
     };
-    Bound::NoSingleResource {
+    Bottleneck::NoSingleResource {
         sut: shares.sut,
         client: shares.client,
         rwnd: way.rwnd_limited_anywhere_percent,
@@ -611,33 +621,33 @@ fn is_other_and_full(way: &DirectionShares, other: &DirectionShares) -> bool {
 }
 
 /// What took the rest of links or a bus that are the bound and not full.
-fn missing(shares: &Shares, way: &DirectionShares, bound: &Bound) -> Vec<Missing> {
+fn missing(shares: &Shares, way: &DirectionShares, bound: &Bottleneck) -> Vec<Shortfall> {
     if !bound.is_outside() || bound.percent().is_none_or(|percent| percent >= LINK_FULL_PERCENT) {
         return Vec::new();
     }
-    let from = |value: Option<f64>, least, is: fn(f64) -> Missing| {
+    let from = |value: Option<f64>, least, is: fn(f64) -> Shortfall| {
         value.filter(|value| *value >= least).map(is)
     };
     let busy = |cpu: Option<CpuShare>, is| from(cpu.map(|cpu| cpu.percent), CPU_BOUND_PERCENT, is);
     let held = SENDER_HELD_PERCENT;
     let at_its_rate = way.discipline.as_ref().and_then(|discipline| discipline.rate_percent);
     let found = [
-        busy(shares.sut, Missing::SutCpu),
-        busy(shares.client, Missing::ClientCpu),
-        from(shares.device_percent, DEVICE_BOUND_PERCENT, Missing::DeviceCpu),
-        from(way.resent_percent, RESENT_PERCENT, Missing::Resent),
-        from(way.nothing_to_send_percent, NOTHING_TO_SEND_PERCENT, Missing::NothingToSend),
-        from(way.rwnd_limited_percent, held, Missing::ReceiverWindow),
-        from(way.sndbuf_limited_percent, held, Missing::SendBuffer),
-        from(way.store_percent, STORE_PERCENT, Missing::Store),
-        from(way.word_percent, NOTHING_TO_SEND_PERCENT, Missing::Word),
-        from(at_its_rate, DISCIPLINE_BOUND_PERCENT, Missing::Discipline),
+        busy(shares.sut, Shortfall::SutCpu),
+        busy(shares.client, Shortfall::ClientCpu),
+        from(shares.device_percent, DEVICE_BOUND_PERCENT, Shortfall::DeviceCpu),
+        from(way.resent_percent, RESENT_PERCENT, Shortfall::Resent),
+        from(way.nothing_to_send_percent, NOTHING_TO_SEND_PERCENT, Shortfall::NothingToSend),
+        from(way.rwnd_limited_percent, held, Shortfall::ReceiverWindow),
+        from(way.sndbuf_limited_percent, held, Shortfall::SendBuffer),
+        from(way.store_percent, STORE_PERCENT, Shortfall::Store),
+        from(way.word_percent, NOTHING_TO_SEND_PERCENT, Shortfall::Word),
+        from(at_its_rate, DISCIPLINE_BOUND_PERCENT, Shortfall::Discipline),
     ];
-    let found: Vec<Missing> = found.into_iter().flatten().collect();
-    if found.is_empty() { vec![Missing::Unknown] } else { found }
+    let found: Vec<Shortfall> = found.into_iter().flatten().collect();
+    if found.is_empty() { vec![Shortfall::Unknown] } else { found }
 }
 
-impl Missing {
+impl Shortfall {
     /// The word for it in documents, and its percentage.
     pub fn word(self) -> (&'static str, Option<f64>) {
         match self {
@@ -656,17 +666,17 @@ impl Missing {
     }
 }
 
-impl Serialize for Missing {
+impl Serialize for Shortfall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (cause, percent) = self.word();
-        let mut fields = serializer.serialize_struct("Missing", 2)?;
+        let mut fields = serializer.serialize_struct("Shortfall", 2)?;
         fields.serialize_field("cause", cause)?;
         fields.serialize_field("percent", &percent)?;
         fields.end()
     }
 }
 
-impl Bound {
+impl Bottleneck {
     /// The word for it in documents.
     pub fn word(&self) -> &'static str {
         match self {
@@ -684,7 +694,7 @@ impl Bound {
             Self::ReceiverWindow { .. } => "receiver_window",
             Self::SendBuffer { .. } => "send_buffer",
             Self::CongestionWindow { .. } => "congestion_window",
-            Self::Word { .. } => "word",
+            Self::Acknowledgement { .. } => "acknowledgement",
             Self::RequestRate { .. } => "request_rate",
             Self::RoundTrip { .. } => "round_trip",
             Self::NoSingleResource { .. } => "no_single_resource",
@@ -704,7 +714,7 @@ impl Bound {
             | Self::ReceiverWindow { percent, .. }
             | Self::CongestionWindow { percent, .. }
             | Self::SendBuffer { percent }
-            | Self::Word { percent }
+            | Self::Acknowledgement { percent }
             | Self::RequestRate { percent } => Some(*percent),
             Self::OnePort { ports } => Some(ports.fullest_percent),
             Self::Discipline { discipline } => discipline.rate_percent,
@@ -755,10 +765,10 @@ impl Serialize for Judged {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Judged", 7)?;
         fields.serialize_field("direction", &self.direction)?;
-        fields.serialize_field("resource", self.bound.word())?;
-        fields.serialize_field("percent", &self.bound.percent())?;
+        fields.serialize_field("resource", self.bottleneck.word())?;
+        fields.serialize_field("percent", &self.bottleneck.percent())?;
         fields.serialize_field("link_percent", &self.link_percent)?;
-        fields.serialize_field("missing", &self.missing)?;
+        fields.serialize_field("shortfall", &self.shortfall)?;
         fields.serialize_field("runs_agreeing", &self.agreeing.0)?;
         fields.serialize_field("runs", &self.agreeing.1)?;
         fields.end()
@@ -769,7 +779,7 @@ impl Serialize for Verdict {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Verdict", 2)?;
         fields.serialize_field("verdict", &self.sentence())?;
-        fields.serialize_field("bounds", &self.ways)?;
+        fields.serialize_field("bottlenecks", &self.directions)?;
         fields.end()
     }
 }

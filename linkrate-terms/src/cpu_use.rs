@@ -51,7 +51,7 @@ pub struct CpuUse {
     pub shared: bool,
     /// Programs other than linkrate that used these CPUs, the busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<OtherProgram>,
+    pub background: Vec<OtherProgram>,
     /// The busy time by what ran; absent where it was not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<CpuParts>,
@@ -87,7 +87,7 @@ pub struct CpuTime {
     /// CPU number.
     pub cpu: u32,
     /// Length of the window as this CPU's meter saw it.
-    pub window_ns: u64,
+    pub interval_ns: u64,
     /// Neither idle nor stolen: window less idle less steal.
     pub busy_ns: u64,
     /// Taken by the hypervisor.
@@ -96,7 +96,7 @@ pub struct CpuTime {
     /// into idle time, nor how much of an idle counter's time was stolen. The error of ticks, and
     /// steal that the hypervisor does not report, are not included.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub unsure_ns: u64,
+    pub uncertainty_ns: u64,
 }
 
 /// One thread over the window.
@@ -120,12 +120,12 @@ impl CpuUse {
 
     /// Largest error of [`busy_ns`](Self::busy_ns) in either direction, ns.
     pub fn unsure_ns(&self) -> u64 {
-        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.unsure_ns))
+        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.uncertainty_ns))
     }
 
     /// Nanoseconds of the window, all CPUs together.
     pub fn window_ns(&self) -> u64 {
-        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.window_ns))
+        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.interval_ns))
     }
 
     /// Time that may be of other programs in per cent of the window: how much they spoil a run of any cost.
@@ -138,7 +138,7 @@ impl CpuUse {
         if let Some(parts) = &self.parts {
             return parts.others_ns;
         }
-        self.others.iter().fold(0, |sum, other| sum.saturating_add(other.cpu_ns))
+        self.background.iter().fold(0, |sum, other| sum.saturating_add(other.cpu_ns))
     }
 
     /// Part of [`others_ns`](Self::others_ns) that is taken to be in [`busy_ns`](Self::busy_ns), ns: no more than
@@ -153,7 +153,7 @@ impl CpuUse {
 
     /// What the readings around the window say of programs that may run on these CPUs only, ns.
     fn others_told_ns(&self) -> u64 {
-        let bound = self.others.iter().map(|other| other.bound_ns.min(other.cpu_ns));
+        let bound = self.background.iter().map(|other| other.bound_ns.min(other.cpu_ns));
         bound.fold(0, u64::saturating_add)
     }
 
@@ -225,7 +225,7 @@ impl CpuUse {
     /// over several CPUs fills none of them, and still has no time left. `None` without threads or
     /// CPUs.
     pub fn busiest_thread_percent(&self) -> Option<f64> {
-        let window_ns = self.cpus.iter().map(|cpu| cpu.window_ns).max()?;
+        let window_ns = self.cpus.iter().map(|cpu| cpu.interval_ns).max()?;
         let cpu_ns = self.threads.iter().map(|thread| thread.cpu_ns).max()?;
         percent(cpu_ns, window_ns)
     }
@@ -234,8 +234,8 @@ impl CpuUse {
     pub fn busiest_percent(&self) -> f64 {
         self.cpus
             .iter()
-            .filter(|cpu| cpu.window_ns > 0)
-            .map(|cpu| cpu.busy_ns as f64 * 100.0 / cpu.window_ns as f64)
+            .filter(|cpu| cpu.interval_ns > 0)
+            .map(|cpu| cpu.busy_ns as f64 * 100.0 / cpu.interval_ns as f64)
             .fold(0.0, f64::max)
     }
 
@@ -243,8 +243,8 @@ impl CpuUse {
     pub fn busy_cpus(&self) -> f64 {
         self.cpus
             .iter()
-            .filter(|cpu| cpu.window_ns > 0)
-            .map(|cpu| cpu.busy_ns as f64 / cpu.window_ns as f64)
+            .filter(|cpu| cpu.interval_ns > 0)
+            .map(|cpu| cpu.busy_ns as f64 / cpu.interval_ns as f64)
             .sum()
     }
 }
@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn time_of_other_programs_is_taken_out_as_far_as_it_is_known() {
-        let cpu = |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: 300, steal_ns: 0, unsure_ns: 0 };
+        let cpu =
+            |cpu| CpuTime { cpu, interval_ns: 1000, busy_ns: 300, steal_ns: 0, uncertainty_ns: 0 };
         let other =
             |cpu_ns, bound_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns, bound_ns };
         let with = |others: &[OtherProgram]| CpuUse {
@@ -263,7 +264,7 @@ mod tests {
             threads: Vec::new(),
             source: IdleSource::TimerList,
             shared: false,
-            others: others.to_vec(),
+            background: others.to_vec(),
             own_threads_ns: 0,
             parts: None,
         };
@@ -301,15 +302,15 @@ mod tests {
         let burst = CpuUse {
             cpus: vec![CpuTime {
                 cpu: 0,
-                window_ns: 400_000_000,
+                interval_ns: 400_000_000,
                 busy_ns: 11_500_000,
                 steal_ns: 0,
-                unsure_ns: 0,
+                uncertainty_ns: 0,
             }],
             threads: Vec::new(),
             source: IdleSource::TimerList,
             shared: false,
-            others: vec![OtherProgram {
+            background: vec![OtherProgram {
                 pid: 7,
                 name: "process_api".to_owned(),
                 cpu_ns: 8_000_000,
@@ -338,13 +339,14 @@ mod tests {
             cpu_ns,
             user_ns: 0,
         };
-        let cpu = |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: 500, steal_ns: 0, unsure_ns: 0 };
+        let cpu =
+            |cpu| CpuTime { cpu, interval_ns: 1000, busy_ns: 500, steal_ns: 0, uncertainty_ns: 0 };
         let group = CpuUse {
             cpus: vec![cpu(0), cpu(1)],
             threads: vec![thread(970), thread(20)],
             source: IdleSource::TimerList,
             shared: false,
-            others: Vec::new(),
+            background: Vec::new(),
             own_threads_ns: 0,
             parts: None,
         };

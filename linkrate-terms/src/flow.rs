@@ -17,9 +17,9 @@ pub struct FlowEnds {
     /// Address and port of the SUT.
     pub sut: SocketAddr,
     /// Address and port of the client.
-    pub far_end: SocketAddr,
+    pub peer: SocketAddr,
     /// The SUT's Ethernet address in the flow's frames: `02:00:00:00:00:01`.
     pub sut_mac: String,
     /// The other one: the client's, or that of the router before it.
-    pub far_mac: String,
+    pub peer_mac: String,
 }

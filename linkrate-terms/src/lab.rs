@@ -93,7 +93,6 @@ pub struct ToeReport {
     /// The connections of the system under test, those at the adapter first.
     pub connections: Vec<ToeConnection>,
     /// Moves of connections, of all ports together: `down` to the adapter, `up.REASON` back to the host.
-    #[serde(default)]
     pub moves: BTreeMap<String, u64>,
     /// Connections that were to move and stayed, by the reason: at the host, or, as `adapter-REASON`, at
     /// the adapter.
@@ -206,7 +205,6 @@ pub struct PortReport {
     pub faults: BTreeMap<String, String>,
     /// VLANs of the switch's port that it leads to, as they are written; empty where it is a member
     /// of all, or on a cable.
-    #[serde(default)]
     pub vlans: BTreeMap<String, String>,
     /// The connections of an ATM port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

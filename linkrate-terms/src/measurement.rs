@@ -90,7 +90,6 @@ pub struct Traffic {
     /// Seconds over which transactions were counted.
     pub transaction_seconds: f64,
     /// Datagrams sent in the window; zero for TCP.
-    #[serde(default)]
     pub sent_datagrams: u64,
     /// Datagrams sent less those received in the window; zero for TCP. What was on its way at an edge makes it less or
     /// more by some, so that it may be negative where hardly any is lost.
@@ -193,7 +192,7 @@ pub struct Evidence {
     /// Flows that did not move steadily when the measurement began, although the run waited for them; 0
     /// in runs of earlier versions, which did not look.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub unsteady_flows: u32,
+    pub unsettled_flows: u32,
     /// The part of each client in the traffic, in the order of clients. Kept of runs between existing
     /// interfaces with several agents as clients; empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -211,7 +210,7 @@ pub struct Evidence {
     pub client_disciplines: Vec<Discipline>,
     /// What third-party programs at the peers told; empty where agents are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<PeerReport>,
+    pub peer_reports: Vec<PeerReport>,
 }
 
 /// The most flows of a run whose addresses are kept.
@@ -224,7 +223,7 @@ pub const MAX_FLOWS_READ: u32 = 64;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AdapterEvidence {
     /// Length of the window as the adapters' meter saw it.
-    pub window_ns: u64,
+    pub interval_ns: u64,
     /// The ports that took part, in order.
     pub ports: Vec<PortEvidence>,
     /// Busy share of each adapter's bus in per cent; absent where the bus does not limit.
@@ -236,7 +235,6 @@ pub struct AdapterEvidence {
     /// CPU time of the SUT's driver threads; part of the SUT's own.
     pub driver_threads: Vec<ThreadTime>,
     /// What these threads counted.
-    #[serde(default)]
     pub driver_counts: DriverCounts,
     /// Counters of the clients' ports together, of what frames waited for (`rxWaitNs`, ...); empty in runs
     /// of earlier versions.
@@ -290,18 +288,18 @@ impl AdapterEvidence {
     /// CPU time of the device in CPUs: 0.5 means half a CPU's worth of time was used.
     pub fn device_cpus(&self) -> f64 {
         let cpu_ns = self.device_threads.iter().fold(0u64, |sum, t| sum.saturating_add(t.cpu_ns));
-        if self.window_ns == 0 { 0.0 } else { cpu_ns as f64 / self.window_ns as f64 }
+        if self.interval_ns == 0 { 0.0 } else { cpu_ns as f64 / self.interval_ns as f64 }
     }
 
     /// CPU time of the device threads on the CPU that they use most, in per cent of that CPU;
     /// `None` without threads.
     pub fn busiest_device_percent(&self) -> Option<f64> {
-        busiest_cpu_percent(&self.device_threads, self.window_ns)
+        busiest_cpu_percent(&self.device_threads, self.interval_ns)
     }
 
     /// CPU time of the SUT's busiest driver thread, in per cent of one CPU; `None` without threads.
     pub fn busiest_driver_percent(&self) -> Option<f64> {
-        percent(self.driver_threads.iter().map(|thread| thread.cpu_ns).max()?, self.window_ns)
+        percent(self.driver_threads.iter().map(|thread| thread.cpu_ns).max()?, self.interval_ns)
     }
 
     /// Mean bytes of a frame the ports sent, Ethernet header and FCS included: at most one
@@ -385,14 +383,14 @@ pub struct SenderTimes {
     pub acknowledgements: u64,
     /// Looks at the send buffers within the window.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub buffer_looks: u64,
+    pub buffer_samples: u64,
     /// Looks that found a full buffer, all of it sent, and no queue on the path: a larger buffer
     /// would have given more throughput.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub buffer_full_looks: u64,
+    pub buffer_full_samples: u64,
     /// Payload that waited behind lost segments at the edges of the window.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub gaps: OutOfOrder,
+    pub out_of_order: OutOfOrder,
     /// What the senders knew of their path when the measurement began and when it closed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub path: [SenderPath; 2],
@@ -461,9 +459,9 @@ impl SenderTimes {
             resent_bytes: times(self.resent_bytes, other.resent_bytes),
             data_segments: times(self.data_segments, other.data_segments),
             acknowledgements: times(self.acknowledgements, other.acknowledgements),
-            buffer_looks: times(self.buffer_looks, other.buffer_looks),
-            buffer_full_looks: times(self.buffer_full_looks, other.buffer_full_looks),
-            gaps: self.gaps.with(other.gaps, times),
+            buffer_samples: times(self.buffer_samples, other.buffer_samples),
+            buffer_full_samples: times(self.buffer_full_samples, other.buffer_full_samples),
+            out_of_order: self.out_of_order.with(other.out_of_order, times),
             path: [0, 1].map(|edge| self.path[edge].with(other.path[edge], times)),
         }
     }
@@ -536,7 +534,7 @@ mod tests {
         let busiest = |threads: &[ThreadTime]| {
             let device_threads = threads.to_vec();
             let counted =
-                AdapterEvidence { window_ns: 1000, device_threads, ..AdapterEvidence::default() };
+                AdapterEvidence { interval_ns: 1000, device_threads, ..AdapterEvidence::default() };
             counted.busiest_device_percent()
         };
         assert_eq!(busiest(&[]), None);

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 /// Payload that the peers had, and that waited behind a gap, all senders together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct OutOfOrder {
     /// When the window opened, bytes. It counts in the window, and does not belong there.
     pub opened_bytes: u64,

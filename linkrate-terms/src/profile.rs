@@ -24,19 +24,15 @@ pub struct Profile {
     /// that interrupted it. They are not in `kernel`.
     pub idle: Vec<(String, u64)>,
     /// Samples in functions beyond the length of these lists, of both.
-    #[serde(default)]
     pub kernel_rest: u64,
     /// Samples in the kernel at addresses outside all known functions.
-    #[serde(default)]
     pub kernel_unnamed: u64,
     /// Samples by the thread that ran, the most frequent first.
     pub tasks: Vec<TaskSamples>,
     /// Samples that the kernel dropped for lack of room.
-    #[serde(default)]
     pub lost: u64,
     /// How often the kernel stopped sampling a CPU until its next tick. It does so on a CPU that is
     /// idle for long, so the missing samples were idle.
-    #[serde(default)]
     pub throttled: u64,
 }
 

@@ -53,7 +53,7 @@ pub struct RunSpec {
     /// Traffic before the window opens.
     pub warm_up: Duration,
     /// The length of the common window in which both ends count.
-    pub window: Duration,
+    pub duration: Duration,
     /// Whether the SUT's CPUs are sampled for a profile, which costs CPU time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub profile: bool,

@@ -50,7 +50,6 @@ pub struct Found {
     pub settings: Settings,
     /// The handle of the network namespace; `None` in records of earlier versions, and where the
     /// kernel has no such handles.
-    #[serde(default)]
     pub namespace: Option<Vec<u8>>,
 }
 

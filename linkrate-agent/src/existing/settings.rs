@@ -44,13 +44,10 @@ pub struct Settings {
     /// By path below `/proc/sys/net`.
     sysctls: BTreeMap<String, String>,
     /// The index of the interface; zero in records of earlier versions.
-    #[serde(default)]
     index: u32,
     /// Static neighbours and proxies as rtnetlink messages.
-    #[serde(default)]
     neighbours: Vec<Vec<u8>>,
     /// Configured queueing disciplines as rtnetlink messages.
-    #[serde(default)]
     disciplines: Vec<Vec<u8>>,
 }
 

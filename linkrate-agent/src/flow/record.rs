@@ -86,7 +86,6 @@ pub struct RecordReport {
     /// Each flow that receives.
     pub flows: Vec<FlowRecord>,
     /// What the flows that send sent again from the event on.
-    #[serde(default)]
     pub resent: Resent,
 }
 

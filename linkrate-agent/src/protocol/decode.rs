@@ -174,7 +174,7 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
             for latency in finished.parts.iter().chain([&finished.latency]) {
                 at_most("latencies", latency.len() as u64, bounds::LATENCIES as u64)?;
             }
-            let unexpected_peers = finished.strangers.addresses.len();
+            let unexpected_peers = finished.unexpected_peers.addresses.len();
             at_most(
                 "addresses of strangers",
                 unexpected_peers as u64,
@@ -258,7 +258,7 @@ fn check_window(report: &WindowReport) -> Result<(), DecodeError> {
     at_most("CPUs", report.receive_packets_by_cpu.len() as u64, bounds::SAMPLED_CPUS as u64)?;
     // each flow is a thread, beside that of the agent
     at_most("threads", report.cpu.threads.len() as u64, MAX_FLOWS + 1)?;
-    at_most("other programs", report.cpu.others.len() as u64, bounds::TASKS as u64)?;
+    at_most("other programs", report.cpu.background.len() as u64, bounds::TASKS as u64)?;
     for disciplines in &report.disciplines {
         at_most("queue disciplines", disciplines.len() as u64, bounds::DISCIPLINES as u64)?;
         for one in disciplines {
@@ -354,9 +354,9 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         Request::SetKnobs { interfaces, .. } | Request::ReadKnobs { interfaces } => {
             check_names(interfaces)
         }
-        Request::ReadStack { interfaces, far_ends } => {
+        Request::ReadStack { interfaces, peers } => {
             check_names(interfaces)?;
-            at_most("far-ends", far_ends.len() as u64, bounds::ADDRESSES as u64)
+            at_most("far-ends", peers.len() as u64, bounds::ADDRESSES as u64)
         }
         Request::Keep { names } => check_names(names),
         Request::Toe(request) => request.interface().map_or(Ok(()), check_name),

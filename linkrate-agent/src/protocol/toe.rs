@@ -37,7 +37,7 @@ pub enum ToeRequest {
     },
     /// To a host: take the connection of a flow out of its socket. The flow continues at its end of a
     /// stream pair; what it sends waits there for the adapter.
-    Lower {
+    Offload {
         /// The number of the flow.
         flow: u32,
     },
@@ -52,7 +52,7 @@ pub enum ToeRequest {
         flow: u32,
     },
     /// To a host: put a connection back into its socket, and let the flow continue.
-    Raise {
+    Reclaim {
         /// The number of the flow, which was halted.
         flow: u32,
         /// The state; `None` for that of `lower`, which nobody has taken.
@@ -136,7 +136,7 @@ pub enum ToeReply {
         unsent: u64,
     },
     /// To [`ToeRequest::Lower`].
-    Lowered {
+    Offloaded {
         /// The descriptor of the state.
         state: i32,
         /// The descriptor of the adapter's end of the stream pair.
@@ -144,7 +144,7 @@ pub enum ToeReply {
         /// SND.NXT: the host has sent all before this sequence number.
         send_next: u32,
         /// Time that the flow stood still, µs.
-        stood_us: u64,
+        stalled_us: u64,
     },
     /// To [`ToeRequest::Taken`].
     Taken {
@@ -253,7 +253,7 @@ impl ToeRequest {
     /// The flow whose connection it moves to the adapter, or prepares for that.
     pub(crate) fn offloads(&self) -> Option<u32> {
         match self {
-            Self::Prepare { flow } | Self::Lower { flow } | Self::Taken { flow } => Some(*flow),
+            Self::Prepare { flow } | Self::Offload { flow } | Self::Taken { flow } => Some(*flow),
             _ => None,
         }
     }
@@ -281,7 +281,7 @@ impl ToeReply {
                 let flows: BTreeSet<u32> = all.iter().map(|connection| connection.flow).collect();
                 (Vec::new(), flows.len().max(all.len()))
             }
-            Self::Lowered { state, pair, .. } => (vec![*state, *pair], 0),
+            Self::Offloaded { state, pair, .. } => (vec![*state, *pair], 0),
             Self::Exported { state } => (vec![*state], 0),
             Self::Opened { state, pair } => (vec![*state, *pair], 0),
             Self::Status(all) => (all.iter().filter_map(|of| of.descriptor).collect(), 0),

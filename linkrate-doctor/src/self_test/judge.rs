@@ -148,7 +148,7 @@ pub struct Window {
 impl Window {
     /// Judges the meter by this window.
     pub fn sample(&self, asked: Asked, meter: MeterKind) -> Sample {
-        let measured = percent(self.seen.busy_ns, self.seen.window_ns);
+        let measured = percent(self.seen.busy_ns, self.seen.interval_ns);
         let truth = self.truth(measured);
         let error = measured - truth;
         let limit_points = match self.traced {
@@ -164,10 +164,10 @@ impl Window {
             cpu: self.seen.cpu,
             truth_percent: truth,
             bounds_percent: self.traced.map(|traced| {
-                [traced.least_ns, traced.most_ns].map(|ns| percent(ns, self.seen.window_ns))
+                [traced.least_ns, traced.most_ns].map(|ns| percent(ns, self.seen.interval_ns))
             }),
             wake_ups_per_second: self.wake_ups_per_second(),
-            others_percent: percent(self.others.here_ns, self.seen.window_ns),
+            others_percent: percent(self.others.here_ns, self.seen.interval_ns),
             measured_percent: measured,
             error_points: error,
             limit_points,
@@ -180,7 +180,7 @@ impl Window {
     /// The true load that is nearest to the reading of the meter, per cent.
     fn truth(&self, measured: f64) -> f64 {
         let (opened, closed) = self.load;
-        let window_ns = self.seen.window_ns;
+        let window_ns = self.seen.interval_ns;
         let own = opened.percent_until(&closed);
         let others = percent(self.others.here_ns, window_ns);
         match (self.traced, self.overlaps_others) {
@@ -198,20 +198,20 @@ impl Window {
     }
 
     fn wake_ups_per_second(&self) -> Option<f64> {
-        let seconds = self.seen.window_ns.max(1) as f64 / 1e9;
+        let seconds = self.seen.interval_ns.max(1) as f64 / 1e9;
         self.traced.map(|traced| traced.wake_ups as f64 / seconds)
     }
 
     /// The disturbance, if it makes the true load too uncertain.
     pub fn disturbance(&self) -> Option<String> {
-        let window_ns = self.seen.window_ns;
+        let window_ns = self.seen.interval_ns;
         let mut reasons = Vec::new();
         if self.seen.steal_ns > 0 {
             // steal comes in ticks, and one tick is more than a percentage point
             let steal = percent(self.seen.steal_ns, window_ns);
             reasons.push(format!("the hypervisor took {steal:.1} %"));
         }
-        let meter_uncertainty = percent(self.seen.unsure_ns, window_ns);
+        let meter_uncertainty = percent(self.seen.uncertainty_ns, window_ns);
         if self.seen.steal_ns == 0 && meter_uncertainty > UNCERTAINTY_PERCENT {
             reasons.push(format!("the meter could not attribute {meter_uncertainty:.1} %"));
         }
@@ -225,7 +225,7 @@ impl Window {
     /// Disturbances of a load whose size its own clock tells.
     fn disturbs_clock(&self) -> Vec<String> {
         let (opened, closed) = self.load;
-        let window_ns = self.seen.window_ns;
+        let window_ns = self.seen.interval_ns;
         let others = percent(self.others.here_ns, window_ns);
         let overlap_ns = if self.overlaps_others { self.others.here_ns } else { 0 };
         let uncertainty = percent(self.others.unsure_ns.saturating_add(overlap_ns), window_ns);
@@ -252,7 +252,7 @@ impl Window {
     /// must leave the load what it should be.
     fn disturbs_trace(&self, traced: Traced) -> Vec<String> {
         let (opened, closed) = self.load;
-        let window_ns = self.seen.window_ns;
+        let window_ns = self.seen.interval_ns;
         let others = percent(self.others.here_ns.saturating_add(self.others.unsure_ns), window_ns);
         let mut reasons = Vec::new();
         if others > OTHERS_PERCENT {
@@ -338,10 +338,10 @@ mod tests {
             load: (at(0, 7), at(1000 * MS, 500 * MS + 7)),
             seen: CpuTime {
                 cpu: 2,
-                window_ns: 1000 * MS,
+                interval_ns: 1000 * MS,
                 busy_ns: busy_ms * MS,
                 steal_ns: 0,
-                unsure_ns: 0,
+                uncertainty_ns: 0,
             },
             traced: None,
             others: BackgroundUse::default(),
@@ -480,7 +480,7 @@ mod tests {
         let little = Window { others: uncertainty(3, 3), ..window(520) };
         assert_eq!(sample(little).verdict, Verdict::Failed);
         let mut unknown = window(520);
-        unknown.seen.unsure_ns = 5 * MS;
+        unknown.seen.uncertainty_ns = 5 * MS;
         let unknown = sample(unknown);
         assert_eq!(unknown.verdict, Verdict::Disturbed);
         assert_eq!(unknown.disturbance.unwrap(), "the meter could not attribute 0.5 %");

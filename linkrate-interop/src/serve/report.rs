@@ -107,7 +107,7 @@ pub struct SessionReport {
     /// The version that it says it has.
     pub client_version: Option<String>,
     /// `forward` from the client, `reverse` to it, or `both`; absent before it asked for a test.
-    pub ways: Option<&'static str>,
+    pub direction: Option<&'static str>,
     /// `tcp` or `udp`; absent before it asked for a test.
     pub transport: Option<&'static str>,
     /// What the client asked for and the server has not done, by the names of the program's fields.
@@ -151,7 +151,7 @@ impl SessionReport {
             interface: None,
             test: None,
             client_version: None,
-            ways: None,
+            direction: None,
             transport: None,
             ignored: Vec::new(),
             streams: 0,

@@ -83,7 +83,7 @@ fn run(
         }
     };
     report.client_version.clone_from(&asked.client_version);
-    report.ways = Some(word(asked.ways));
+    report.direction = Some(word(asked.ways));
     report.transport = Some(protocol(asked.transport));
     report.user = session.admit(&asked)?;
     session.grant(&asked)?;

@@ -17,7 +17,7 @@ const LOST: f64 = 0.001;
 
 /// What bounded a session.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "bound_by")]
+#[serde(rename_all = "kebab-case", tag = "limited_by")]
 pub enum Verdict {
     /// The link of the interface by which the client came.
     Link {
@@ -137,7 +137,7 @@ mod tests {
             (&sent(slow), none, "not-seen-here"),
         ] {
             let verdict = serde_json::to_value(verdict(report, evidence)).unwrap();
-            assert_eq!(verdict["bound_by"], expected, "{report:?}");
+            assert_eq!(verdict["limited_by"], expected, "{report:?}");
         }
         // windows of a connection that receives say nothing of it
         let mut receives = tcp(|tcp| tcp.rwnd_limited_us = 600);

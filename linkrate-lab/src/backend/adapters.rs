@@ -309,7 +309,7 @@ impl Adapters {
         let snapshots = to.ports.iter().zip(&from.ports);
         let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
         AdapterEvidence {
-            window_ns,
+            interval_ns: window_ns,
             ports: self.sut_ports().zip(snapshots).take(ports).enumerate().map(port).collect(),
             bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
             device_threads: times_since(&to.device, &from.device),

@@ -8,7 +8,7 @@ use linkrate_terms::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 
 /// Changes with the meaning of any message.
-pub const CONTROL_VERSION: u32 = 2;
+pub const CONTROL_VERSION: u32 = 1;
 
 /// Most settings in one request, more than there are keys.
 const MAX_SETTINGS: usize = 64;

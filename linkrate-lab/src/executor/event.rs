@@ -33,7 +33,7 @@ const MAX_SLOTS: u64 = 40_000;
 /// The slots of the records of a run with that many flows.
 pub(super) fn record(spec: &RunSpec, flows: u64) -> Option<RecordSpec> {
     spec.event?;
-    let window_us = u64::try_from(spec.window.as_micros()).unwrap_or(u64::MAX);
+    let window_us = u64::try_from(spec.duration.as_micros()).unwrap_or(u64::MAX);
     let most = MAX_SLOTS.min(bounds::ALL_SLOTS / flows.max(1)).max(1);
     let slot_us = SLOT_US.max(window_us.div_ceil(most));
     let slots = window_us.div_ceil(slot_us);
@@ -212,7 +212,7 @@ mod tests {
             ports: Some(1),
             adapter: None,
             warm_up: Duration::ZERO,
-            window,
+            duration: window,
             profile: false,
             event: Some(Event { fault: Fault::Carrier, at: window / 4, recover: None }),
             loss_ppm: 0,

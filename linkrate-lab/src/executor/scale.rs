@@ -295,7 +295,7 @@ fn a_thousand_agents_cost_little_memory_and_little_time() {
         ports: None,
         adapter: None,
         warm_up: Duration::ZERO,
-        window: WINDOW,
+        duration: WINDOW,
         profile: false,
         event: None,
         loss_ppm: 0,

@@ -77,7 +77,7 @@ pub fn run(sut: &[u8], client: &[u8], kind: Option<Protocol>) -> Ended {
         // a script does not wait for its turn
         adapter: None,
         warm_up: Duration::ZERO,
-        window: Duration::from_millis(100),
+        duration: Duration::from_millis(100),
         profile: false,
         event: None,
         loss_ppm: 0,

@@ -45,7 +45,7 @@ pub(super) fn connect(
             shared_cpus,
             record,
             part,
-            beside: listening,
+            concurrent: listening,
             bind: bind.clone(),
         });
         listening = true;
@@ -68,7 +68,7 @@ pub(super) fn connect(
                 shared_cpus,
                 record,
                 part,
-                beside,
+                concurrent: beside,
             });
         }
     }
@@ -123,9 +123,9 @@ fn by_address(
         client: number,
         direction: ports.direction,
         sut: SocketAddr::new(ends.listener, ports.listener),
-        far_end: SocketAddr::new(ends.client, ports.client),
+        peer: SocketAddr::new(ends.client, ports.client),
         sut_mac: sut_mac.clone(),
-        far_mac: far_mac.clone(),
+        peer_mac: far_mac.clone(),
     })
 }
 

@@ -64,7 +64,7 @@ pub(super) fn measure(
     };
     let start_ns =
         (begun_ns + warm_up.as_nanos() as u64).max(monotonic_ns() + lead.as_nanos() as u64);
-    let end_ns = start_ns + spec.window.as_nanos() as u64;
+    let end_ns = start_ns + spec.duration.as_nanos() as u64;
     let sut_interfaces = testbed.sut_interfaces(clients);
     // the ports of an aggregate act as one interface
     let ports = spec.ports.map_or(sut_interfaces.len(), |ports| ports as usize);
@@ -97,7 +97,7 @@ pub(super) fn measure(
             readers,
             drivers: if number == 0 { drivers.clone() } else { Vec::new() },
             napi_threads: if number == 0 { napi_threads.clone() } else { Vec::new() },
-            looks_often: number > 0 || shared,
+            samples_often: number > 0 || shared,
             event_ns: spec.event.map(|event| start_ns + event.at.as_nanos() as u64),
         }))?;
     }
@@ -112,7 +112,7 @@ pub(super) fn measure(
         }
         _ => (testbed.backend.evidence(ports, window_ns, sleep_until)?, None),
     };
-    let timeout = spec.window + TIMEOUT;
+    let timeout = spec.duration + TIMEOUT;
     let mut seen = Vec::new();
     if adapters.is_some() {
         // its threads are the drivers and the devices
@@ -130,7 +130,7 @@ pub(super) fn measure(
                     host: host.name.clone(),
                     opened_off_ns: report.started_ns.abs_diff(local(start_ns, host)),
                     closed_off_ns: report.ended_ns.abs_diff(local(end_ns, host)),
-                    absent_ns: report.absent_ns,
+                    absent_ns: report.stalled_ns,
                 });
                 Ok(*report)
             }

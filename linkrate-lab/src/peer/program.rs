@@ -222,7 +222,7 @@ impl PeerServer {
         self.datagram = workload.kind.is_udp().then(|| workload.message.largest().0.max(1));
         self.transacts = workload.kind.is_transactional();
         (self.ways, self.theirs, self.omission) = (None, Vec::new(), None);
-        let run = spec.warm_up + spec.window;
+        let run = spec.warm_up + spec.duration;
         let place = self.place(spec.socket.family)?;
         let datagrams = match self.program {
             Program::Iperf3 => DatagramHabit::Numbered,
@@ -238,7 +238,7 @@ impl PeerServer {
                 ports,
                 first_octets: first_octets.to_vec(),
                 seed: spec.seed,
-                beside,
+                concurrent: beside,
                 bind: bind.clone(),
             })
         };

@@ -127,7 +127,7 @@ fn counted(from: &PortReport, to: &PortReport) -> PortEvidence {
 fn port_rates(name: &str, ports: &[PortEvidence], window_ns: u64, has_rate: bool) -> PortRates {
     let links = ports.len().max(1) as f64;
     let ports = ports.to_vec();
-    let evidence = AdapterEvidence { window_ns, ports, ..AdapterEvidence::default() };
+    let evidence = AdapterEvidence { interval_ns: window_ns, ports, ..AdapterEvidence::default() };
     let per_second = |count: u64| count as f64 * 1e9 / window_ns as f64;
     let frames = |way: &str| {
         let kinds = ["Ucast", "Multicast", "Broadcast"];

@@ -292,9 +292,13 @@ fn bound(steps: &[&Step<'_>]) -> Option<String> {
             }
         }
     }
-    let judged: Vec<&Verdict> =
-        cells.iter().map(|cell| &cell.verdict).filter(|verdict| !verdict.ways.is_empty()).collect();
-    let rests = |verdict: &&&Verdict| verdict.ways.iter().any(|way| way.bound.rests_on_peer());
+    let judged: Vec<&Verdict> = cells
+        .iter()
+        .map(|cell| &cell.verdict)
+        .filter(|verdict| !verdict.directions.is_empty())
+        .collect();
+    let rests =
+        |verdict: &&&Verdict| verdict.directions.iter().any(|way| way.bottleneck.rests_on_peer());
     let outside = judged.iter().filter(rests).count();
     let all = judged.len();
     (outside > 0).then(|| {
@@ -304,7 +308,7 @@ fn bound(steps: &[&Step<'_>]) -> Option<String> {
             (some, all) => format!("{some} of the {all} cells"),
         };
         format!(
-            "Valid for this testbed: in {cells} behind this sentence, the CPU of the clients or of the virtual device was a bound; with faster clients the difference may be larger."
+            "Valid for this testbed: in {cells} behind this sentence, the CPU of the clients or of the virtual device was the limit; with faster clients the difference may be larger."
         )
     })
 }

@@ -28,16 +28,16 @@ pub fn effects(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
 fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, ReportError> {
     let all: Vec<&Effect> =
         results.effects.iter().filter(|effect| effect.measure == measure).collect();
-    let only_claimed = all.len() > MAX_ROWS && all.iter().any(|effect| effect.claimed);
+    let only_claimed = all.len() > MAX_ROWS && all.iter().any(|effect| effect.significant);
     let shown: Vec<&Effect> =
-        all.iter().copied().filter(|e| e.claimed || !only_claimed).take(MAX_ROWS).collect();
+        all.iter().copied().filter(|e| e.significant || !only_claimed).take(MAX_ROWS).collect();
     let mut groups: Vec<Group> = Vec::new();
     let mut sentences = Vec::new();
     for effect in &shown {
         let change = number::change(&effect.ratio);
         let ends = change.ends.as_ref().map(|ends| format!(" ({ends})")).unwrap_or_default();
         let mark = words::marks::of_effect(results, effect);
-        let claimed = if effect.claimed { "" } else { ", not significant" };
+        let claimed = if effect.significant { "" } else { ", not significant" };
         sentences.push(format!("{}: {}{ends}{claimed}", step_at(effect), change.mean));
         let without_others = effect.at.0.is_empty();
         let row = ChartRow {
@@ -47,7 +47,7 @@ fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, Report
             value: Some(effect.ratio.mean),
             ends: effect.ratio.low.zip(effect.ratio.high),
             published: None,
-            filled: effect.claimed,
+            filled: effect.significant,
         };
         push(&mut groups, if without_others { String::new() } else { step(effect) }, row);
     }

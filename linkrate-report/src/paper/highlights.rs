@@ -26,7 +26,7 @@ const MAX_CELLS: usize = 4;
 pub fn all(results: &StudyResults) -> Vec<Sentence> {
     let mut reported: Vec<Sentence> = failures(results).into_iter().collect();
     let enough = |worth: &&Paybacks| worth.paybacks.iter().any(|of| of.pairs >= MIN_TO_CLAIM);
-    reported.extend(results.worth.as_ref().filter(enough).and_then(|worth| {
+    reported.extend(results.payback.as_ref().filter(enough).and_then(|worth| {
         let text = words::payback::sentences(worth).into_iter().next()?;
         Some(Sentence { text, effects: words::payback::effects(results) })
     }));
@@ -149,7 +149,7 @@ fn not_shown_by(results: &StudyResults, group: &[&Step<'_>]) -> Sentence {
     let name = words::capitalised(&subject.text);
     let verb =
         |one: &str, many: &str| if subject.plural { many.to_owned() } else { one.to_owned() };
-    let mut text = if effects.iter().all(|index| of(index).excluded) {
+    let mut text = if effects.iter().all(|index| of(index).equivalent) {
         let does = verb("does", "do");
         format!("{name} {does} not change {measures} (difference below {minimum})")
     } else if effects.iter().any(|index| of(index).different) {

@@ -21,7 +21,7 @@ pub struct Section {
 
 /// The section; `None` without a comparison of TOE on with off.
 pub fn section(results: &StudyResults) -> Option<Section> {
-    let of = results.worth.as_ref()?;
+    let of = results.payback.as_ref()?;
     let tables = [paybacks(of), costs(of)];
     Some(Section {
         said: payback::sentences(of),
@@ -55,7 +55,7 @@ fn paybacks(of: &Paybacks) -> Table {
     let rows =
         of.paybacks.iter().map(|payback: &Payback| row(&payback.at, payback::fields(payback)));
     table(
-        "After how many bytes a hand-over has paid",
+        "After how many bytes an offload has paid",
         payback::TITLES,
         rows.collect(),
         payback::NOTE,
@@ -63,8 +63,7 @@ fn paybacks(of: &Paybacks) -> Table {
 }
 
 fn costs(of: &Paybacks) -> Table {
-    let rows =
-        of.hand_overs.iter().map(|one: &OffloadCost| row(&one.at, payback::cost_fields(one)));
+    let rows = of.costs.iter().map(|one: &OffloadCost| row(&one.at, payback::cost_fields(one)));
     let note = "Waiting and standing still are medians of a run, and means over the runs.";
-    table("What a hand-over costs", payback::COSTS, rows.collect(), note)
+    table("What an offload costs", payback::COSTS, rows.collect(), note)
 }

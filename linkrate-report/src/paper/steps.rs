@@ -10,7 +10,7 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
-use linkrate_study::verdict::{Bound, Judged};
+use linkrate_study::verdict::{Bottleneck, Judged};
 
 use crate::number;
 use crate::words::{self, marks};
@@ -92,7 +92,7 @@ impl<'a> Step<'a> {
 
     /// The effects that are claimed.
     pub fn claimed(&self) -> Vec<usize> {
-        self.effects.iter().copied().filter(|index| self.effect(*index).claimed).collect()
+        self.effects.iter().copied().filter(|index| self.effect(*index).significant).collect()
     }
 
     /// Claimed effects that are better, or worse, for the host.
@@ -169,7 +169,7 @@ impl<'a> Step<'a> {
         let mut parts = Vec::new();
         for (way, verbs) in [(Way::Down, ["reduces", "reduce"]), (Way::Up, ["raises", "raise"])] {
             let clauses = self.clauses(chosen, |effect| {
-                effect.claimed && (effect.ratio.mean < 1.0) == (way == Way::Down)
+                effect.significant && (effect.ratio.mean < 1.0) == (way == Way::Down)
             });
             if clauses.is_empty() {
                 continue;
@@ -200,11 +200,12 @@ impl<'a> Step<'a> {
     /// on 4 ports`. Empty where all are claimed.
     pub fn told_unclaimed(&self) -> String {
         let minimum = number::percent(self.results.minimum_effect);
-        let is_open = |effect: &Effect| !effect.claimed && !effect.excluded && !effect.different;
+        let is_open =
+            |effect: &Effect| !effect.significant && !effect.equivalent && !effect.different;
         let parts = [
             (
                 format!("a change of more than {minimum} is ruled out"),
-                self.places(|effect| effect.excluded),
+                self.places(|effect| effect.equivalent),
             ),
             (
                 "a change that may be small was shown".to_owned(),
@@ -253,8 +254,8 @@ impl<'a> Step<'a> {
     /// The number of pairs in which the links bound both cells.
     pub fn full_links(&self) -> usize {
         let is_full = |cell: &CellResult| {
-            let ways = &cell.verdict.ways;
-            let links = |way: &Judged| matches!(way.bound, Bound::Link { .. });
+            let ways = &cell.verdict.directions;
+            let links = |way: &Judged| matches!(way.bottleneck, Bottleneck::Link { .. });
             !ways.is_empty() && ways.iter().all(links)
         };
         let ends = |index: &&usize| {

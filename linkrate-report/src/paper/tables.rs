@@ -132,7 +132,7 @@ fn of_cells(
     titles.push(column(&format!("CPU{shared}"), "number"));
     titles.push(column(&format!("Service demand{shared}"), "number"));
     titles.push(column("Runs", "number"));
-    titles.push(column("What bound it", "say"));
+    titles.push(column("Limited by", "say"));
     let row = |cell: &&CellResult| {
         let mut fields = Vec::new();
         if named {
@@ -205,7 +205,7 @@ pub fn effect_name(index: usize) -> String {
 /// Effects: the claimed ones, or those that were not shown.
 pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
     let mut chosen: Vec<(usize, &Effect)> =
-        results.effects.iter().enumerate().filter(|(_, e)| e.claimed == claimed).collect();
+        results.effects.iter().enumerate().filter(|(_, e)| e.significant == claimed).collect();
     if chosen.is_empty() {
         return None;
     }
@@ -401,7 +401,7 @@ pub fn ways(results: &StudyResults) -> Option<Table> {
 pub fn equal_mix(results: &StudyResults) -> Option<Table> {
     let heads = ["At own mix", "At equal mix"];
     let title = "Changes in service demand at equal mix of directions";
-    beside_raw(results, title, heads, directions::WITH_EQUAL_MIX, |effect| effect.equal_mix)
+    beside_raw(results, title, heads, directions::WITH_EQUAL_MIX, |effect| effect.mix_adjusted)
 }
 
 /// Changes in service demand without the driver's part; `None` without one.
@@ -576,10 +576,10 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
     let waits: [Proof; 18] = [
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
         ("CPU of other programs, taken out", |cell| {
-            cell.evidence.others_cpu_percent.map(percentage)
+            cell.evidence.background_cpu_percent.map(percentage)
         }),
         ("CPU that may be of other programs", |cell| {
-            cell.evidence.others_unsure_cpu_percent.map(percentage)
+            cell.evidence.background_uncertainty_cpu_percent.map(percentage)
         }),
         ("limited by receive window", |cell| cell.evidence.rwnd_limited_percent.map(percentage)),
         ("limited by send buffer", |cell| cell.evidence.sndbuf_limited_percent.map(percentage)),

@@ -443,11 +443,11 @@ impl Page<'_> {
         let Some(effect) = self.results.effects.iter().find(is_it) else { return NONE.to_owned() };
         let mark = marks::of_effect(self.results, effect).trim_start();
         let (change, ends) = number::brief_change(&effect.ratio);
-        let text = match (effect.claimed, effect.excluded) {
+        let text = match (effect.significant, effect.equivalent) {
             (true, _) => format!("{change}{ends}"),
-            (_, true) => "no change".to_owned(),
+            (_, true) => format!("within ±{}", number::percent(self.results.minimum_effect)),
             _ if effect.same_as.is_some() => change,
-            _ => format!("unclear{ends}"),
+            _ => format!("inconclusive{ends}"),
         };
         format!("{text}{mark}")
     }

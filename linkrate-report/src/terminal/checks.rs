@@ -80,7 +80,7 @@ pub fn testbed(results: &StudyResults) -> String {
 fn duration(results: &StudyResults) -> Option<Duration> {
     let began = |run: &linkrate_study::store::StoredRun| run.started_unix_ms;
     let (first, last) = (results.runs.first()?, results.runs.last()?);
-    let last_run = last.spec.window + last.spec.warm_up;
+    let last_run = last.spec.duration + last.spec.warm_up;
     let whole = Duration::from_millis(began(last).saturating_sub(began(first))) + last_run;
     Some(Duration::from_secs(whole.as_secs().max(1)))
 }
@@ -144,7 +144,7 @@ fn hardware(results: &StudyResults) -> Option<Check> {
     let claimed: Vec<(&Effect, Interval)> = results
         .effects
         .iter()
-        .filter(|effect| effect.claimed)
+        .filter(|effect| effect.significant)
         .filter_map(|effect| Some((effect, effect.without_driver?)))
         .collect();
     let holds = |(effect, without): &&(&Effect, Interval)| match effect.ratio.mean < 1.0 {

@@ -9,15 +9,15 @@ impl Page<'_> {
     /// After how many bytes connection offloads have paid, and what they cost; `None` without such a
     /// question.
     pub(super) fn worth(&self) -> Option<String> {
-        let Paybacks { hand_overs, paybacks, .. } = self.results.worth.as_ref()?;
+        let Paybacks { costs: hand_overs, paybacks, .. } = self.results.payback.as_ref()?;
         let mut paid = self.paper.new_table();
-        paid.set_header(["hand-over"].into_iter().chain(TITLES));
+        paid.set_header(["offload"].into_iter().chain(TITLES));
         for payback in paybacks {
             let name = clean(&payback.at.to_string());
             paid.add_row([name].into_iter().chain(fields(payback)));
         }
         let mut cost = self.paper.new_table();
-        cost.set_header(["cost of a hand-over"].into_iter().chain(COSTS));
+        cost.set_header(["cost of an offload"].into_iter().chain(COSTS));
         for one in hand_overs {
             let name = clean(&one.at.to_string());
             cost.add_row([name].into_iter().chain(cost_fields(one)));

@@ -17,7 +17,7 @@ const TOLD: [Measure; 3] = [Measure::ServiceDemand, Measure::Throughput, Measure
 pub fn of(results: &StudyResults, most: usize) -> Vec<String> {
     let mut found = Vec::new();
     // failures and connection offloads have an answer of their own
-    if results.worth.is_some() || results.cells.iter().any(|cell| cell.failure.is_some()) {
+    if results.payback.is_some() || results.cells.iter().any(|cell| cell.failure.is_some()) {
         found.extend(highlights::all(results).into_iter().take(1).map(|one| one.text));
     }
     found.extend(steps(results));
@@ -121,11 +121,11 @@ enum Clause {
 fn clause(measure: Measure, effects: &[&Effect], plural: bool) -> Option<Clause> {
     let verb = |one: &'static str, many: &'static str| if plural { many } else { one };
     let word = measure.word();
-    let claimed: Vec<&&Effect> = effects.iter().filter(|effect| effect.claimed).collect();
+    let claimed: Vec<&&Effect> = effects.iter().filter(|effect| effect.significant).collect();
     if claimed.is_empty() {
         return Some(match effects {
             [] => return None,
-            all if all.iter().all(|effect| effect.excluded) => Clause::Unchanged(word),
+            all if all.iter().all(|effect| effect.equivalent) => Clause::Unchanged(word),
             all if all.iter().any(|effect| effect.different) => Clause::Changed(format!(
                 "{} {word}, perhaps by too little to matter",
                 verb("changes", "change")

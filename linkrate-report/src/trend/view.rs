@@ -11,11 +11,11 @@ use crate::number::{self, Scale};
 use crate::paper::figure::{Picture, both};
 use crate::{ReportError, words};
 
-/// Bars of a course, from the lowest to the highest figure.
+/// Bars of a history, from the lowest to the highest figure.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// A set without a figure.
 const GAP: char = '·';
-/// Most sets in a course: the newest ones.
+/// Most sets in a history: the newest ones.
 const COURSE: usize = 40;
 
 /// Everything there is to say.
@@ -40,7 +40,7 @@ pub struct Group {
 pub struct Line {
     pub name: String,
     /// The figures as bars, the oldest first.
-    pub course: String,
+    pub history: String,
     /// The figure of the newest set.
     pub newest: String,
     pub changes: Vec<ReportedChange>,
@@ -50,7 +50,7 @@ pub struct Line {
 #[derive(Debug, Serialize)]
 pub struct ReportedChange {
     /// `▼ −10 % (−11 to −9 %) since tso-20261121-1512`.
-    pub told: String,
+    pub text: String,
     /// Whether it stands out.
     pub bold: bool,
 }
@@ -142,7 +142,7 @@ fn groups(trend: &StudyTrend, all: &[Series]) -> Vec<Group> {
     let line = |series: &Series| {
         Ok(Line {
             name: name(series),
-            course: course(series),
+            history: history(series),
             newest: series.points.iter().rev().flatten().next().map_or_else(
                 || number::ABSENT.to_owned(),
                 |point| printed(series.unit, &Interval { low: None, high: None, ..point.interval }),
@@ -164,7 +164,7 @@ fn printed(unit: Unit, interval: &Interval) -> String {
 }
 
 /// The newest figures as bars between the lowest and the highest of them.
-fn course(series: &Series) -> String {
+fn history(series: &Series) -> String {
     let newest = series.points.len().saturating_sub(COURSE);
     let shown = &series.points[newest..];
     let means = || shown.iter().flatten().map(|point| point.interval.mean);
@@ -189,7 +189,7 @@ fn reported(trend: &StudyTrend, change: &LevelChange) -> ReportedChange {
     let ends = found.ends.map_or(String::new(), |ends| format!(" ({ends})"));
     let since = trend.sets.get(change.set).map_or("", |set| &set.summary.results);
     ReportedChange {
-        told: format!("{mark} {}{ends} since {since}", found.mean),
+        text: format!("{mark} {}{ends} since {since}", found.mean),
         bold: change.finding == Turn::Worse,
     }
 }
@@ -222,7 +222,7 @@ fn notes(trend: &StudyTrend) -> Vec<Note> {
             ),
         ),
         note(
-            "course",
+            "history",
             format!("the newest {COURSE} sets at most, from the lowest to the highest figure"),
         ),
     ];
@@ -294,7 +294,7 @@ fn picture(trend: &StudyTrend, series: &Series) -> Result<Picture, ReportError> 
         points,
     };
     let changes: Vec<String> =
-        series.changes.iter().map(|change| reported(trend, change).told).collect();
+        series.changes.iter().map(|change| reported(trend, change).text).collect();
     let changes =
         if changes.is_empty() { "no change shown".to_owned() } else { changes.join("; ") };
     let figures: Vec<String> = trend

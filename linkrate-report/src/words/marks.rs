@@ -51,7 +51,7 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let host = host.then(|| match remedy(results) {
         Some(scale) => {
             format!(
-                "{OF_THE_HOST}; with `scale = {scale}` in [testbed] the links are likely to be the bound"
+                "{OF_THE_HOST}; with `scale = {scale}` in [testbed] the links are likely to be the limit"
             )
         }
         None => OF_THE_HOST.to_owned(),
@@ -149,14 +149,20 @@ mod tests {
     use linkrate_study::levels::Levels;
     use linkrate_study::quantity::{Interval, Measure, Unit};
     use linkrate_study::results::PublishedKind;
-    use linkrate_study::verdict::{Bound, CpuShare, Judged};
+    use linkrate_study::verdict::{Bottleneck, CpuShare, Judged};
 
     use super::*;
     use crate::unmeasured::without_runs;
 
-    fn judged(bound: Bound) -> Vec<Judged> {
+    fn judged(bound: Bottleneck) -> Vec<Judged> {
         let missing = Vec::new();
-        vec![Judged { direction: None, bound, link_percent: None, missing, agreeing: (5, 5) }]
+        vec![Judged {
+            direction: None,
+            bottleneck: bound,
+            link_percent: None,
+            shortfall: missing,
+            agreeing: (5, 5),
+        }]
     }
 
     #[test]
@@ -183,12 +189,12 @@ mod tests {
         assert!(!is_host_limited(&results, &published(2, true)));
         // tso on two ports
         let busy = CpuShare { percent: 99.0, of_thread: false };
-        let bound = Bound::SutCpu { sut: busy };
+        let bound = Bottleneck::SutCpu { sut: busy };
         results.adapter = "gigabit".to_owned();
         for cell in &mut results.cells {
-            (cell.runs, cell.verdict.ways) = (5, judged(Bound::Link { percent: 99.9 }));
+            (cell.runs, cell.verdict.directions) = (5, judged(Bottleneck::Link { percent: 99.9 }));
         }
-        results.cells[3].verdict.ways = judged(bound);
+        results.cells[3].verdict.directions = judged(bound);
         assert!(is_host_limited(&results, &published(2, true)));
         assert!(is_host_limited(&results, &published(2, false)));
         assert!(!is_host_limited(&results, &published(1, true)));
@@ -230,10 +236,10 @@ mod tests {
         assert_eq!(remedy(&results), None);
         // the links bound the first cell; a CPU allowed 0.7 and 0.45 of the limit in the others
         for (cell, rate_of) in results.cells.iter_mut().zip([0.2e9, 0.7e9, 0.45e9]) {
-            cell.verdict.ways = judged(Bound::SutCpu { sut: busy });
+            cell.verdict.directions = judged(Bottleneck::SutCpu { sut: busy });
             (cell.throughput, cell.limit) = (rate(rate_of), rate(1e9));
         }
-        results.cells[0].verdict.ways = judged(Bound::Link { percent: 99.9 });
+        results.cells[0].verdict.directions = judged(Bottleneck::Link { percent: 99.9 });
         assert_eq!(remedy(&results), Some(0.3));
         results.scale = 0.1;
         assert_eq!(remedy(&results), Some(0.03));

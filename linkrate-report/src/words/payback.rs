@@ -12,16 +12,16 @@ use crate::number::{self, ABSENT};
 
 /// Titles beside the cells', of what becomes of the cost of a connection offload.
 pub const TITLES: [&str; 5] =
-    ["handed over", "saved", "pays after", "interval", "without the driver"];
+    ["offloaded", "saved", "pays after", "interval", "without the driver"];
 
 /// Titles beside the cell's, of what a connection offload costs.
 pub const COSTS: [&str; 5] =
-    ["handed over", "CPU time of the host", "interval", "frames wait", "program stalls"];
+    ["offloaded", "CPU time of the host", "interval", "frames wait", "program stalls"];
 
 /// What the tables do not say by themselves.
-pub const NOTE: &str = "The cost of a hand-over is the CPU time of the thread of the host that carries it out, and \
+pub const NOTE: &str = "The cost of an offload is the CPU time of the thread of the host that carries it out, and \
                         \"saved\" the change in service demand. Their quotient is the number of bytes that a \
-                        connection must carry until its hand-over has paid. Its interval is that of Fieller. \
+                        connection must carry until its offload has paid. Its interval is that of Fieller. \
                         \"Without the driver\" leaves out what the emulated driver saves: no real adapter \
                         has its system calls.";
 
@@ -86,8 +86,8 @@ pub fn cost_fields(of: &OffloadCost) -> [String; 5] {
         when(of.busy).to_owned(),
         number::duration(of.cpu.interval.mean),
         times(&of.cpu).unwrap_or_else(|| ABSENT.to_owned()),
-        brief(&of.held),
-        brief(&of.stood),
+        brief(&of.peer_wait),
+        brief(&of.stall),
     ]
 }
 
@@ -99,7 +99,7 @@ pub fn effects(results: &StudyResults) -> Vec<usize> {
             && effect.measure == Measure::ServiceDemand
             && is_it(&effect.from, Toe::Off)
             && is_it(&effect.to, Toe::On)
-            && results.worth.iter().flat_map(|worth| &worth.paybacks).any(|of| of.at == effect.at)
+            && results.payback.iter().flat_map(|worth| &worth.paybacks).any(|of| of.at == effect.at)
     });
     found.map(|(index, _)| index).collect()
 }
@@ -107,7 +107,7 @@ pub fn effects(results: &StudyResults) -> Vec<usize> {
 /// What the study shows about connection offloads, in sentences. The first one is the conclusion.
 pub fn sentences(worth: &Paybacks) -> Vec<String> {
     let costs = [false, true].into_iter().filter_map(|busy| cost(worth, busy));
-    let short = worth.short.iter().map(short);
+    let short = worth.short_lived.iter().map(short);
     std::iter::once(conclusion(worth)).chain(costs).chain(short).collect()
 }
 
@@ -182,8 +182,7 @@ fn named(some: &[&Payback]) -> String {
 
 /// What a connection offload costs before or under traffic, over all cells.
 fn cost(worth: &Paybacks, busy: bool) -> Option<String> {
-    let mut some: Vec<&OffloadCost> =
-        worth.hand_overs.iter().filter(|of| of.busy == busy).collect();
+    let mut some: Vec<&OffloadCost> = worth.costs.iter().filter(|of| of.busy == busy).collect();
     some.sort_by(|one, other| one.cpu.interval.mean.total_cmp(&other.cpu.interval.mean));
     let (least, most) = (some.first()?, some.last()?);
     let cost = match some.len() {
@@ -194,10 +193,10 @@ fn cost(worth: &Paybacks, busy: bool) -> Option<String> {
         let all = some.iter().filter_map(|of| pick(of)).map(|quantity| quantity.interval.mean);
         all.reduce(f64::max).map(number::duration)
     };
-    let mut text = format!("A hand-over {} costs the host {cost} of CPU time", when(busy));
-    if let Some(held) = longest(|of| of.held) {
+    let mut text = format!("An offload {} costs the host {cost} of CPU time", when(busy));
+    if let Some(held) = longest(|of| of.peer_wait) {
         text = format!("{text}, holds the frames of the peer for up to {held}");
-        if let Some(stood) = longest(|of| of.stood) {
+        if let Some(stood) = longest(|of| of.stall) {
             text = format!("{text} and stops the calls of the program for up to {stood}");
         }
         text.push_str(" (medians of a run)");
@@ -206,10 +205,10 @@ fn cost(worth: &Paybacks, busy: bool) -> Option<String> {
 }
 
 fn short(of: &ShortLived) -> String {
-    let change = number::change(&of.handed);
+    let change = number::change(&of.with_offload);
     let ends = change.ends.map_or_else(String::new, |ends| format!(" ({ends})"));
     format!(
-        "A connection with one request ({}) costs the host {} of CPU time in all; a hand-over would change \
+        "A connection with one request ({}) costs the host {} of CPU time in all; an offload would change \
          that by {}{ends}, if it saved nothing.",
         labels::cell(&of.at),
         number::duration(of.connection.interval.mean * 1e3),
@@ -242,7 +241,7 @@ mod tests {
     }
 
     fn worth(paybacks: Vec<Payback>) -> Paybacks {
-        Paybacks { hand_overs: Vec::new(), paybacks, short: Vec::new() }
+        Paybacks { costs: Vec::new(), paybacks, short_lived: Vec::new() }
     }
 
     #[test]
@@ -278,34 +277,34 @@ mod tests {
             busy,
             per_run: 4.0,
             cpu: quantity(cost, Unit::Nanoseconds),
-            held: Some(quantity(1e6, Unit::Nanoseconds)),
-            stood: Some(quantity(2e5, Unit::Nanoseconds)),
+            peer_wait: Some(quantity(1e6, Unit::Nanoseconds)),
+            stall: Some(quantity(2e5, Unit::Nanoseconds)),
         };
         let short = ShortLived {
             at: Levels(vec![("response".to_owned(), Level::Text("1 B".to_owned()))]),
             connection: quantity(80.0, Unit::MicrosecondsPerTransaction),
-            handed: Interval { mean: 2.5, low: Some(2.3), high: Some(2.7) },
+            with_offload: Interval { mean: 2.5, low: Some(2.3), high: Some(2.7) },
         };
         let reported = sentences(&Paybacks {
-            hand_overs: vec![hand_over(false, 5e4), hand_over(true, 4e5), hand_over(false, 1e5)],
+            costs: vec![hand_over(false, 5e4), hand_over(true, 4e5), hand_over(false, 1e5)],
             paybacks: vec![payback("transmit", None, Outcome::Open)],
-            short: vec![short],
+            short_lived: vec![short],
         });
         assert_eq!(reported.len(), 4);
         assert_eq!(
             reported[1],
-            "A hand-over before traffic costs the host 50.0 µs (45.0 µs to 55.0 µs) to 100 µs (90.0 µs to \
+            "An offload before traffic costs the host 50.0 µs (45.0 µs to 55.0 µs) to 100 µs (90.0 µs to \
              110 µs) of CPU time, holds the frames of the peer for up to 1.00 ms and stops the calls of the \
              program for up to 200 µs (medians of a run)."
         );
         assert!(
-            reported[2].starts_with("A hand-over under traffic costs the host 400 µs"),
+            reported[2].starts_with("An offload under traffic costs the host 400 µs"),
             "{}",
             reported[2]
         );
         assert_eq!(
             reported[3],
-            "A connection with one request (1 B responses) costs the host 80.0 µs of CPU time in all; a hand-over \
+            "A connection with one request (1 B responses) costs the host 80.0 µs of CPU time in all; an offload \
              would change that by +150 % (+130 to +170 %), if it saved nothing."
         );
     }

@@ -138,7 +138,7 @@ fn a_failed_run_has_a_reason_and_no_figures() {
         "started_unix_ms",
         "seed",
         "warm_up_s",
-        "window_s",
+        "duration_s",
         "clients",
         "results",
         "linkrate_version",
@@ -179,7 +179,7 @@ fn adapter_counters_have_columns() {
     };
     measured.evidence.disciplines = vec![of("root"), of("8001:1")];
     measured.evidence.adapter = Some(Box::new(AdapterEvidence {
-        window_ns: 1_000_000_000,
+        interval_ns: 1_000_000_000,
         ports: vec![PortEvidence {
             name: "eth0".to_owned(),
             tx_link_percent: Some(97.5),

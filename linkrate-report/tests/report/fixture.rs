@@ -26,7 +26,7 @@ use linkrate_study::results::{
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
-use linkrate_study::verdict::{Bound, CpuShare, FlowDirection, Judged, Verdict};
+use linkrate_study::verdict::{Bottleneck, CpuShare, FlowDirection, Judged, Verdict};
 use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
 use linkrate_terms::latency::{LatencyFigures, LatencyIntervals};
 use linkrate_terms::measurement::{
@@ -52,7 +52,7 @@ fn judged(effect: Effect, claimed: bool) -> Effect {
         p_beyond: p(2e-4, 1.0),
         adjusted_p_beyond: p(2e-3, 1.0),
     };
-    Effect { probabilities, claimed, ..effect }
+    Effect { probabilities, significant: claimed, ..effect }
 }
 
 fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
@@ -77,16 +77,16 @@ fn share(percent: f64) -> CpuShare {
 }
 
 /// What bound each direction of a cell on links without a rate.
-pub fn verdict(bounds: &[(Option<FlowDirection>, Bound)]) -> Verdict {
-    let judged = |(direction, bound): &(Option<FlowDirection>, Bound)| Judged {
+pub fn verdict(bounds: &[(Option<FlowDirection>, Bottleneck)]) -> Verdict {
+    let judged = |(direction, bound): &(Option<FlowDirection>, Bottleneck)| Judged {
         direction: *direction,
-        bound: bound.clone(),
+        bottleneck: bound.clone(),
         link_percent: None,
         agreeing: (5, 5),
-        missing: Vec::new(),
+        shortfall: Vec::new(),
     };
     Verdict {
-        ways: bounds.iter().map(judged).collect(),
+        directions: bounds.iter().map(judged).collect(),
         shared_cpus: false,
         device_shares_cpus: false,
         client_others_percent: None,
@@ -103,8 +103,8 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         frames_per_received_packet: Some(1.0),
         driver_packet_bytes: Some(driver),
         client_cpu_percent: Some(61.2),
-        others_cpu_percent: None,
-        others_unsure_cpu_percent: None,
+        background_cpu_percent: None,
+        background_uncertainty_cpu_percent: None,
         service_demand_with_others: None,
         rwnd_limited_percent: Some(rwnd),
         sndbuf_limited_percent: Some(0.4),
@@ -159,15 +159,15 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
     let cpu = |cpu, busy: f64| CpuUse {
         cpus: vec![CpuTime {
             cpu,
-            window_ns: 2_000_000_000,
+            interval_ns: 2_000_000_000,
             busy_ns: (busy * 2e9) as u64,
             steal_ns: 1_200_000,
-            unsure_ns: 0,
+            uncertainty_ns: 0,
         }],
         threads: Vec::new(),
         source: IdleSource::TimerList,
         shared: false,
-        others: Vec::new(),
+        background: Vec::new(),
         own_threads_ns: 0,
         parts: None,
     };
@@ -212,11 +212,11 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             adapter: None,
             links: Vec::new(),
             clients: Vec::new(),
-            unsteady_flows: 0,
+            unsettled_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),
             client_disciplines: Vec::new(),
-            told: Vec::new(),
+            peer_reports: Vec::new(),
         },
         profile: None,
         failure: None,
@@ -227,7 +227,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
 fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcome) -> StoredRun {
     StoredRun {
         pair: None,
-        absent: Vec::new(),
+        missing_nodes: Vec::new(),
         sequence,
         block,
         cell,
@@ -240,7 +240,7 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
             ports: None,
             adapter: None,
             warm_up: Duration::from_millis(500),
-            window: Duration::from_secs(2),
+            duration: Duration::from_secs(2),
             profile: false,
             event: None,
             loss_ppm: 0,
@@ -255,12 +255,12 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
 pub fn stream() -> StudyResults {
     let figures = [
         // Gb/s, CPU per cent, µs/KB, bytes of a packet, bound
-        (6.10, 99.8, 2.16, 1500.0, Bound::SutCpu { sut: share(99.8) }),
-        (5.02, 99.9, 2.61, 1500.0, Bound::SutCpu { sut: share(99.9) }),
-        (13.2, 99.7, 1.00, 44_800.0, Bound::SutCpu { sut: share(99.7) }),
-        (9.31, 99.9, 1.41, 39_200.0, Bound::SutCpu { sut: share(99.9) }),
-        (24.8, 70.3, 0.36, 63_900.0, Bound::ClientCpu { client: share(98.9) }),
-        (14.4, 90.0, 0.873, 60_100.0, Bound::ReceiverWindow { percent: 68.0, path: None }),
+        (6.10, 99.8, 2.16, 1500.0, Bottleneck::SutCpu { sut: share(99.8) }),
+        (5.02, 99.9, 2.61, 1500.0, Bottleneck::SutCpu { sut: share(99.9) }),
+        (13.2, 99.7, 1.00, 44_800.0, Bottleneck::SutCpu { sut: share(99.7) }),
+        (9.31, 99.9, 1.41, 39_200.0, Bottleneck::SutCpu { sut: share(99.9) }),
+        (24.8, 70.3, 0.36, 63_900.0, Bottleneck::ClientCpu { client: share(98.9) }),
+        (14.4, 90.0, 0.873, 60_100.0, Bottleneck::ReceiverWindow { percent: 68.0, path: None }),
     ];
     let offloads = [Offload::None, Offload::Gso, Offload::Tso];
     let directions = [Direction::Transmit, Direction::Bidirectional];
@@ -276,7 +276,7 @@ pub fn stream() -> StudyResults {
             left_out: 0,
             throughput: Some(relative(gigabits * 1e9, wobble, Unit::BitsPerSecond)),
             limit: None,
-            ways: Vec::new(),
+            directions: Vec::new(),
             predicted: Vec::new(),
             transactions: None,
             completed: None,
@@ -370,7 +370,7 @@ pub fn stream() -> StudyResults {
         published: Vec::new(),
         windows: Vec::new(),
         aa: None,
-        worth: None,
+        payback: None,
         fleet: None,
         background_cpu: Some(quantity(0.42, 0.05, Unit::Percent)),
         facts: facts(),
@@ -434,7 +434,7 @@ pub fn single() -> StudyResults {
         effects: Vec::new(),
         windows: Vec::new(),
         aa: None,
-        worth: None,
+        payback: None,
         fleet: None,
         background_cpu: None,
         failures: Vec::new(),

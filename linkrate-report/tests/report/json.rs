@@ -29,8 +29,8 @@ fn the_document_has_the_promised_shape() {
     }
     assert!(cell["evidence"].is_object());
     let verdict = cell["verdict"].as_str().unwrap();
-    assert!(verdict.starts_with("bound by the clients' CPU") && verdict.ends_with("clients"));
-    assert_eq!(cell["bounds"][0]["resource"], "client_cpu");
+    assert!(verdict.starts_with("limited by the clients' CPU") && verdict.ends_with("clients"));
+    assert_eq!(cell["bottlenecks"][0]["resource"], "client_cpu");
     let effect = &value["effects"][6];
     assert_eq!(
         *effect,
@@ -38,7 +38,7 @@ fn the_document_has_the_promised_shape() {
             "factor": "offload", "from": "none", "to": "tso", "at": {"direction": "transmit"},
             "measure": "service_demand", "ratio": {"mean": 0.167, "low": 0.162, "high": 0.172},
             "pairs": 5, "p": 0.0001, "adjusted_p": 0.001, "p_beyond": 0.0002, "adjusted_p_beyond": 0.002,
-            "claimed": true, "different": false, "excluded": false, "host_limited": false,
+            "significant": true, "different": false, "equivalent": false, "host_limited": false,
             "same_as": null,
         })
     );

@@ -163,7 +163,7 @@ fn a_single_cell_is_told_in_a_sentence() {
 fn fewer_than_five_blocks_have_neither_highlights_nor_advice() {
     let mut few = fixture::stream();
     for effect in &mut few.effects {
-        (effect.pairs, effect.claimed) = (4, false);
+        (effect.pairs, effect.significant) = (4, false);
     }
     for results in [few, fixture::single()] {
         let paper = Paper::new(&results).unwrap();
@@ -179,7 +179,7 @@ fn fewer_than_five_blocks_have_neither_highlights_nor_advice() {
 fn says_that_nothing_is_claimed() {
     let mut results = fixture::stream();
     for effect in &mut results.effects {
-        effect.claimed = false;
+        effect.significant = false;
     }
     let paper = Paper::new(&results).unwrap();
     assert!(paper.compares && !paper.claims);
@@ -188,7 +188,7 @@ fn says_that_nothing_is_claimed() {
         let number =
             |effect: &EffectLink| effect.name[1..].parse::<usize>().expect("E and a number");
         let excluded =
-            said.effects.iter().all(|effect| results.effects[number(effect) - 1].excluded);
+            said.effects.iter().all(|effect| results.effects[number(effect) - 1].equivalent);
         assert_eq!((open, said.text.contains("not change")), (!excluded, excluded));
     }
     assert!(paper.claimed.is_none() && paper.not_shown.is_some());
@@ -219,7 +219,7 @@ fn changes_at_equal_mix_and_without_the_driver_have_tables() {
     let all = titles(&results);
     assert!(changes.iter().all(|title| !all.iter().any(|other| other == title)), "{all:?}");
     let other = Some(linkrate_study::quantity::Interval { mean: 0.8, low: None, high: None });
-    (results.effects[0].without_driver, results.effects[0].equal_mix) = (other, other);
+    (results.effects[0].without_driver, results.effects[0].mix_adjusted) = (other, other);
     let all = titles(&results);
     assert!(changes.iter().all(|title| all.iter().any(|other| other == title)), "{all:?}");
 }

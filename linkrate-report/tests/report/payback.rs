@@ -25,8 +25,8 @@ pub fn figures() -> Paybacks {
         busy,
         per_run: 4.0,
         cpu: quantity(cost_us * 1e3, 1e4, Unit::Nanoseconds),
-        held: busy.then(|| quantity(1.1e6, 1e5, Unit::Nanoseconds)),
-        stood: Some(quantity(2e5, 1e4, Unit::Nanoseconds)),
+        peer_wait: busy.then(|| quantity(1.1e6, 1e5, Unit::Nanoseconds)),
+        stall: Some(quantity(2e5, 1e4, Unit::Nanoseconds)),
     };
     let payback = |direction, saved, outcome, bytes: Option<f64>| Payback {
         at: at("direction", direction),
@@ -38,21 +38,21 @@ pub fn figures() -> Paybacks {
         pairs: 6,
     };
     Paybacks {
-        hand_overs: vec![hand_over(false, 120.0), hand_over(true, 480.0)],
+        costs: vec![hand_over(false, 120.0), hand_over(true, 480.0)],
         paybacks: vec![
             payback("transmit", 0.6, Outcome::Pays, Some(204_800.0)),
             payback("receive", -0.2, Outcome::Never, None),
         ],
-        short: vec![ShortLived {
+        short_lived: vec![ShortLived {
             at: at("response", "1 B"),
             connection: quantity(80.0, 2.0, Unit::MicrosecondsPerTransaction),
-            handed: Interval { mean: 2.5, low: Some(2.3), high: Some(2.7) },
+            with_offload: Interval { mean: 2.5, low: Some(2.3), high: Some(2.7) },
         }],
     }
 }
 
 fn results() -> StudyResults {
-    StudyResults { worth: Some(figures()), ..fixture::stream() }
+    StudyResults { payback: Some(figures()), ..fixture::stream() }
 }
 
 const CONCLUSION: &str =
@@ -71,15 +71,15 @@ fn both_reports_have_the_conclusion_among_the_highlights_and_the_tables() {
     let page = html::page(&results()).unwrap();
     let text = markdown::document(&results()).unwrap().text;
     for (document, title) in
-        [(page, "Whether hand-overs pay</h2>"), (text, "## Whether hand-overs pay")]
+        [(page, "Whether offloads pay</h2>"), (text, "## Whether offloads pay")]
     {
         let document = document.replace('\u{a0}', " ");
         let (before, after) = document.split_once(title).unwrap();
         assert!(before.contains(CONCLUSION));
         assert!(after.contains(CONCLUSION));
         for part in [
-            "After how many bytes a hand-over has paid",
-            "What a hand-over costs",
+            "After how many bytes an offload has paid",
+            "What an offload costs",
             "never",
             "1.10 ms",
             "+150 %",
@@ -92,7 +92,7 @@ fn both_reports_have_the_conclusion_among_the_highlights_and_the_tables() {
 #[test]
 fn too_few_blocks_have_no_conclusion_among_the_highlights() {
     let mut results = results();
-    for payback in &mut results.worth.as_mut().unwrap().paybacks {
+    for payback in &mut results.payback.as_mut().unwrap().paybacks {
         payback.pairs = 4;
     }
     let text = markdown::document(&results).unwrap().text;

@@ -12,7 +12,7 @@ use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
     Aa, AaRatio, Attribution, CategoryShare, DirectionRate, ImportedRun, MixFigures, StudyResults,
 };
-use linkrate_study::verdict::{FlowDirection, Missing};
+use linkrate_study::verdict::{FlowDirection, Shortfall};
 use linkrate_terms::latency::LatencyFigures;
 use linkrate_terms::workload::Loop;
 use serde_json::{Value, json};
@@ -23,18 +23,20 @@ use crate::fixture;
 fn every_fixture() -> Vec<StudyResults> {
     let mut profiled = fixture::stream();
     let disturbed = &mut profiled.cells[0].evidence;
-    disturbed.others_cpu_percent = Some(7.0);
-    disturbed.others_unsure_cpu_percent = Some(0.3);
+    disturbed.background_cpu_percent = Some(7.0);
+    disturbed.background_uncertainty_cpu_percent = Some(0.3);
     disturbed.service_demand_with_others = Some(2.1);
     let way = |direction, rate| {
         let interval = Interval { mean: rate, low: None, high: None };
         DirectionRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } }
     };
-    profiled.cells[0].ways =
+    profiled.cells[0].directions =
         vec![way(FlowDirection::Transmit, 4.3e8), way(FlowDirection::Receive, 5.1e8)];
-    profiled.cells[0].verdict.ways[0].missing = vec![Missing::Resent(0.3), Missing::Unknown];
+    profiled.cells[0].verdict.directions[0].shortfall =
+        vec![Shortfall::Resent(0.3), Shortfall::Unknown];
     profiled.effects[0].without_driver = Some(Interval { mean: 0.6, low: None, high: None });
-    profiled.effects[0].equal_mix = Some(Interval { mean: 0.8, low: Some(0.79), high: Some(0.81) });
+    profiled.effects[0].mix_adjusted =
+        Some(Interval { mean: 0.8, low: Some(0.79), high: Some(0.81) });
     profiled.cells[0].attribution = Some(Attribution {
         runs: 5,
         shares: vec![CategoryShare {
@@ -57,7 +59,7 @@ fn every_fixture() -> Vec<StudyResults> {
         fills: 20_151,
         reached: Some(text("32 KiB")),
     }];
-    profiled.worth = Some(super::payback::figures());
+    profiled.payback = Some(super::payback::figures());
     let mut transfers = fixture::stream();
     let sysctl = ("net.ipv4.tcp_rmem".to_owned(), "4096 131072 6291456".to_owned());
     transfers.facts.sysctls.extend([sysctl]);
@@ -203,7 +205,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "contention",
                     "counters",
                     "disciplines",
-                    "equal_mix",
+                    "mix_adjusted",
                     "failure",
                     "family",
                     "fleet",
@@ -216,8 +218,8 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "members",
                     "mix",
                     "node",
-                    "others_cpu_percent",
-                    "others_unsure_cpu_percent",
+                    "background_cpu_percent",
+                    "background_uncertainty_cpu_percent",
                     "pairs",
                     "predicted",
                     "receiver",
@@ -227,10 +229,10 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "service_demand_with_others",
                     "shared",
                     "sysctls",
-                    "ways",
+                    "directions",
                     "windows",
                     "without_driver",
-                    "worth",
+                    "payback",
                 ]
                 .contains(&key.as_str());
                 assert!(required.contains(key.as_str()) || optional, "{key}");

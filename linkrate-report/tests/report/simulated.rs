@@ -103,7 +103,7 @@ fn stored(study: Study) -> StoredStudy {
             let wobble = 1.0 + 0.02 * (scattered(sequence) - 0.5);
             runs.push(StoredRun {
                 pair: None,
-                absent: Vec::new(),
+                missing_nodes: Vec::new(),
                 sequence,
                 block,
                 cell: Some(u32::try_from(index).unwrap()),

@@ -70,7 +70,7 @@ fn bare(results: &mut StudyResults, copies: usize) {
     results.effects.extend((0..copies).map(|copy| {
         let mut effect = effect.clone();
         effect.at.0.push(("ports".to_owned(), Level::Number(copy as u64)));
-        (effect.ratio.low, effect.ratio.high, effect.claimed) = (None, None, false);
+        (effect.ratio.low, effect.ratio.high, effect.significant) = (None, None, false);
         effect
     }));
 }

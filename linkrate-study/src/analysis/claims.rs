@@ -107,9 +107,9 @@ pub fn claim(effects: &mut [Effect], family: Family, minimum: f64, level: f64) {
         Probabilities::adjust(&mut all, 1.0);
         for effect in of_family {
             let shown = effect.probabilities.shown(&effect.ratio, level, minimum);
-            effect.claimed = shown == Shown::Beyond;
+            effect.significant = shown == Shown::Beyond;
             effect.different = shown == Shown::Different;
-            effect.excluded = shown == Shown::Within;
+            effect.equivalent = shown == Shown::Within;
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
                 share(400, || {
                     let mut effects = nothing(&mut simulator, 36, blocks, scatter);
                     claim(&mut effects, family, 0.0, 0.95);
-                    effects.iter().any(|effect| effect.claimed)
+                    effects.iter().any(|effect| effect.significant)
                 })
             };
             let (by_itself, together) = (mistaken(Family::Effect), mistaken(Family::Study));
@@ -178,7 +178,7 @@ mod tests {
             looks.iter().any(|blocks| {
                 let mut effects = [effect(pairs[..*blocks].to_vec(), "a", 0.0)];
                 claim(&mut effects, Family::Study, 0.0, 0.95);
-                effects[0].claimed
+                effects[0].significant
             })
         })
     }
@@ -204,7 +204,7 @@ mod tests {
         let mut pair = || (simulator.lognormal(0.03), 0.8 * simulator.lognormal(0.03));
         effects.push(effect((0..10).map(|_| pair()).collect::<Vec<_>>(), "a", MINIMUM));
         claim(&mut effects, Family::Study, MINIMUM, 0.95);
-        assert!(effects[35].claimed);
+        assert!(effects[35].significant);
         let found = effects[35].probabilities;
         assert!(found.adjusted_p > found.p && found.p_beyond > found.p, "{found:?}");
     }
@@ -220,7 +220,7 @@ mod tests {
                 let mut effects = [effect(ten, "a", MINIMUM)];
                 claim(&mut effects, Family::Study, 0.02, 0.95);
                 different += u32::from(effects[0].different);
-                effects[0].claimed
+                effects[0].significant
             });
             assert!(claimed <= 0.07, "{truth}, {scatter}: {claimed}");
             // that there is a difference is shown as often as before
@@ -236,7 +236,7 @@ mod tests {
         let two = |family| {
             let mut effects = ["a", "b", "b"].map(|part| effect(pairs, part, 0.0));
             claim(&mut effects, family, 0.0, 0.95);
-            effects.map(|effect| effect.claimed)
+            effects.map(|effect| effect.significant)
         };
         let p = effect(pairs, "a", 0.0).probabilities.p_beyond.unwrap();
         assert!((0.0167..0.025).contains(&p), "{p}");

@@ -132,7 +132,7 @@ pub fn compare(
     let mut effects = effects::compare(comparison, runs, level, study.method.minimum_effect);
     let demand = effects.iter_mut().find(|effect| effect.measure == Measure::ServiceDemand);
     if let Some(effect) = demand {
-        effect.equal_mix = at_equal_mix(comparison, study, runs, level);
+        effect.mix_adjusted = at_equal_mix(comparison, study, runs, level);
         effect.without_driver = demand::without_driver(comparison, runs, level);
     }
     effects
@@ -190,7 +190,7 @@ mod tests {
         let raw = raw.iter().find(|effect| effect.measure == Measure::ServiceDemand).unwrap();
         // 1.8 / 2.2 of the difference is of the mix
         assert!((raw.ratio.mean - 0.5 * 1.8 / 2.2).abs() < 1e-3, "{:?}", raw.ratio);
-        let equal = raw.equal_mix.unwrap();
+        let equal = raw.mix_adjusted.unwrap();
         assert!((equal.mean - 0.5).abs() < 1e-3, "{equal:?}");
         // one direction has no mix
         for other in comparisons.iter().filter(|one| !both(one)) {
@@ -216,7 +216,7 @@ mod tests {
                 && disturbed.contains(&workload.direction)
             {
                 let cpu_ns = measured.sut_cpu.busy_ns() / 20;
-                measured.sut_cpu.others = fixture::roaming(cpu_ns);
+                measured.sut_cpu.background = fixture::roaming(cpu_ns);
             }
         }
         let runs = RunsByCell::of(&study, &stored);

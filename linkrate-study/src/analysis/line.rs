@@ -77,7 +77,7 @@ fn of_run(
             (traffic.receive_bytes, traffic.receive_seconds, "ifHCInOctets", "ifHCInUcastPkts")
         }
     };
-    let seconds = counted.window_ns as f64 / 1e9;
+    let seconds = counted.interval_ns as f64 / 1e9;
     if payload_seconds <= 0.0 || seconds <= 0.0 {
         return None;
     }

@@ -182,7 +182,7 @@ pub fn service_demand(run: &Measurement, transactional: bool) -> Option<f64> {
 /// Busy share of the SUT's CPUs in per cent, without the time that is known to be of other programs;
 /// `None` when they were not metered.
 pub fn sut_cpu_percent(run: &Measurement) -> Option<f64> {
-    let metered = run.sut_cpu.cpus.iter().any(|cpu| cpu.window_ns > 0);
+    let metered = run.sut_cpu.cpus.iter().any(|cpu| cpu.interval_ns > 0);
     finite(metered.then(|| run.sut_cpu.own_percent()))
 }
 
@@ -239,14 +239,14 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         driver_packet_bytes: mean_of(|run| run.evidence.mean_driver_packet_bytes()),
         frames_per_received_packet: mean_of(|run| run.evidence.mean_frames_per_received_packet()),
         client_cpu_percent: mean_of(|run| {
-            let metered = run.client_cpu.cpus.iter().any(|cpu| cpu.window_ns > 0);
+            let metered = run.client_cpu.cpus.iter().any(|cpu| cpu.interval_ns > 0);
             metered.then(|| run.client_cpu.percent())
         }),
-        others_cpu_percent: mean_of(|run| {
+        background_cpu_percent: mean_of(|run| {
             Some(run.sut_cpu.percent_of(run.sut_cpu.others_bound_ns()))
         })
         .filter(|percent| *percent > 0.0),
-        others_unsure_cpu_percent: mean_of(|run| {
+        background_uncertainty_cpu_percent: mean_of(|run| {
             Some(run.sut_cpu.percent_of(run.sut_cpu.others_unsure_ns()))
         })
         .filter(|percent| *percent > 0.0),

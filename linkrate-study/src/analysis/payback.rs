@@ -2,7 +2,7 @@
 //! adapter saves for each KB afterwards, and after how many bytes the one has paid for the other.
 //!
 //! Everything is made of the runs of the study: the cost of a connection offload from its counters, in the cells whose
-//! connections were handed over; what is saved from the effect of `toe` with all else equal. Both are paired within
+//! connections were offloaded; what is saved from the effect of `toe` with all else equal. Both are paired within
 //! blocks. What [other programs leave uncertain](super::uncertainty) of the service demands is in all intervals that are
 //! made of them; the cost of a connection offload is the time of linkrate's own threads.
 //!
@@ -34,12 +34,12 @@ pub const FACTOR: &str = "toe";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Paybacks {
     /// What a connection offload cost, for each cell that has some.
-    pub hand_overs: Vec<OffloadCost>,
+    pub costs: Vec<OffloadCost>,
     /// After how many bytes it has paid, for each pair of cells without and with TOE and each cell with
     /// connection offloads beside them.
     pub paybacks: Vec<Payback>,
     /// What it would add to connections that carry one request each.
-    pub short: Vec<ShortLived>,
+    pub short_lived: Vec<ShortLived>,
 }
 
 /// What a connection offload cost in one cell.
@@ -47,16 +47,16 @@ pub struct Paybacks {
 pub struct OffloadCost {
     /// The levels of the cell.
     pub at: Levels,
-    /// Whether the connections carried traffic when they were handed over.
+    /// Whether the connections carried traffic when they were offloaded.
     pub busy: bool,
     /// Connection offloads of a run.
     pub per_run: f64,
     /// CPU time of the host for one.
     pub cpu: Quantity,
     /// How long the frames of the peer waited: the median of a run.
-    pub held: Option<Quantity>,
+    pub peer_wait: Option<Quantity>,
     /// How long the program's calls stalled: the median of a run.
-    pub stood: Option<Quantity>,
+    pub stall: Option<Quantity>,
 }
 
 /// What becomes of the cost of a connection offload.
@@ -76,7 +76,7 @@ pub enum Outcome {
 pub struct Payback {
     /// The levels that both cells share.
     pub at: Levels,
-    /// Whether the connections carried traffic when they were handed over.
+    /// Whether the connections carried traffic when they were offloaded.
     pub busy: bool,
     /// CPU time that the adapter saves the host for each KB; negative where each costs more.
     pub saved: Quantity,
@@ -100,7 +100,7 @@ pub struct ShortLived {
     pub connection: Quantity,
     /// The ratio by which a connection offload of each, before it carries traffic, would raise that, if
     /// it saved nothing.
-    pub handed: Interval,
+    pub with_offload: Interval,
 }
 
 /// The worth of connection offloads; `None` for a study that does not compare TOE on with off.
@@ -129,9 +129,9 @@ pub fn of(
     let hand_overs =
         (0..study.cells.len()).filter_map(|cell| hand_over(study, runs, &costs, cell, level));
     Some(Paybacks {
-        hand_overs: hand_overs.collect(),
+        costs: hand_overs.collect(),
         paybacks,
-        short: short(study, runs, &costs, level, level_of_pairs),
+        short_lived: short(study, runs, &costs, level, level_of_pairs),
     })
 }
 
@@ -197,8 +197,8 @@ fn hand_over(
         busy: toe(&study.cells[cell]) == Toe::Auto,
         per_run: mean_of(by_block(runs, cell, moves))?.mean,
         cpu: nanoseconds(mean_of(costs[cell].clone())?),
-        held: median_us(|run| sum(run, "toeMovedUs")),
-        stood: median_us(|run| sum(run, "toeStoodUs")),
+        peer_wait: median_us(|run| sum(run, "toeMovedUs")),
+        stall: median_us(|run| sum(run, "toeStoodUs")),
     })
 }
 
@@ -262,7 +262,7 @@ fn paybacks(
         let beside = without_driver.as_ref().map(|saved| Some(paid_after(saved)?.quotient));
         let beside = beside.map(|bytes| bytes.filter(&is_bounded));
         let bounded = is_bounded(&bytes) && beside != Some(None);
-        let outcome = match (effect.claimed, effect.ratio.mean < 1.0) {
+        let outcome = match (effect.significant, effect.ratio.mean < 1.0) {
             (true, true) if bounded => Outcome::Pays,
             (true, false) => Outcome::Never,
             _ => Outcome::Open,
@@ -328,7 +328,7 @@ fn short(
                 interval: uncertainty::of_mean(connection, uncertainty),
                 unit: Unit::MicrosecondsPerTransaction,
             },
-            handed: uncertainty::with_corners(handed(1.0)?, [handed(1.0 - uncertainty)]),
+            with_offload: uncertainty::with_corners(handed(1.0)?, [handed(1.0 - uncertainty)]),
         })
     };
     (0..study.cells.len()).filter(|cell| is_short(&study.cells[*cell])).filter_map(one).collect()

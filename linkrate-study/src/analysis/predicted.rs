@@ -87,7 +87,7 @@ fn named(
 ) -> Result<RunPrediction, String> {
     let mac = |text: &str| text.parse::<MacAddress>().map_err(|error| error.to_string());
     let flow = |ends: &&FlowEnds| {
-        let (sut, far) = ((ends.sut, mac(&ends.sut_mac)?), (ends.far_end, mac(&ends.far_mac)?));
+        let (sut, far) = ((ends.sut, mac(&ends.sut_mac)?), (ends.peer, mac(&ends.peer_mac)?));
         let ((from, source_mac), (to, destination_mac)) = match direction {
             FlowDirection::Transmit => (sut, far),
             FlowDirection::Receive => (far, sut),

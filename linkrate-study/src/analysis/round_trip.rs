@@ -82,7 +82,7 @@ struct Frames {
 
 /// `None` unless the ports counted, and each transaction was one frame each way.
 fn of_frames(counted: &AdapterEvidence, rate: f64) -> Option<Frames> {
-    let transactions = rate * counted.window_ns as f64 / 1e9;
+    let transactions = rate * counted.interval_ns as f64 / 1e9;
     let sut = |counter: &str| counted.total(counter);
     let clients = |counter: &str| count(&counted.clients, counter);
     let is_one =

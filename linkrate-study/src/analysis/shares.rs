@@ -80,7 +80,7 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
         client_others_percent: mean_of(&|_, run| {
             let cpu = &run.client_cpu;
             // of one CPU: which of them it was is not known
-            let window_ns = cpu.cpus.iter().map(|cpu| cpu.window_ns).max()?;
+            let window_ns = cpu.cpus.iter().map(|cpu| cpu.interval_ns).max()?;
             Some(cpu.others_at_most_ns() as f64 * 100.0 / window_ns.max(1) as f64)
         })
         .unwrap_or(0.0),
@@ -167,7 +167,7 @@ fn word_percent(
 fn observed_us(spec: &RunSpec, senders: SenderTimes) -> f64 {
     match senders.observed_us {
         // a run of an earlier version
-        0 => f64::from(senders.sockets) * spec.window.as_micros() as f64,
+        0 => f64::from(senders.sockets) * spec.duration.as_micros() as f64,
         observed_us => observed_us as f64,
     }
 }
@@ -186,7 +186,7 @@ fn resent_percent(
 ) -> Option<f64> {
     let senders = senders(spec, run, direction).filter(|senders| senders.sockets > 0)?;
     let whole_us = observed_us(spec, senders);
-    let in_window = f64::from(senders.sockets) * spec.window.as_micros() as f64 / whole_us;
+    let in_window = f64::from(senders.sockets) * spec.duration.as_micros() as f64 / whole_us;
     let arrived = match direction? {
         FlowDirection::Transmit => run.traffic.transmit_bytes,
         FlowDirection::Receive => run.traffic.receive_bytes,
@@ -226,9 +226,9 @@ pub(super) fn limited(times: &[SenderTimes], part_us: fn(&SenderTimes) -> u64) -
 /// that is not there.
 pub(super) fn send_buffer_percent(times: &[SenderTimes]) -> Option<f64> {
     let counted = limited(times, |senders| senders.sndbuf_limited_us);
-    let looked = times.iter().filter(|senders| senders.buffer_looks > 0);
+    let looked = times.iter().filter(|senders| senders.buffer_samples > 0);
     let looked = looked
-        .map(|senders| senders.buffer_full_looks as f64 * 100.0 / senders.buffer_looks as f64);
+        .map(|senders| senders.buffer_full_samples as f64 * 100.0 / senders.buffer_samples as f64);
     [counted, mean(&looked.collect::<Vec<_>>())].into_iter().flatten().reduce(f64::max)
 }
 
@@ -242,7 +242,7 @@ fn busiest(
     let metered: Vec<&Measurement> = good
         .iter()
         .copied()
-        .filter(|run| end(run).cpus.iter().any(|cpu| cpu.window_ns > 0))
+        .filter(|run| end(run).cpus.iter().any(|cpu| cpu.interval_ns > 0))
         .collect();
     let cpus: Vec<f64> = metered.iter().map(|run| end(run).busiest_percent()).collect();
     let threads: Vec<f64> = metered

@@ -91,7 +91,7 @@ fn cells_have_figures_with_units_and_a_verdict() {
     assert!((demand.interval.mean / (expected / 4.0) - 1.0).abs() < 1e-6);
     assert!((cell.cpu.unwrap().interval.mean - 99.0).abs() < 1e-9);
     assert_eq!(cell.transactions, None);
-    assert_eq!(cell.verdict.sentence(), "bound by the SUT's CPU (99.0 % busy)");
+    assert_eq!(cell.verdict.sentence(), "limited by the SUT's CPU (99.0 % busy)");
     assert_eq!(cell.evidence.mss_bytes, Some(1448));
     assert_eq!(cell.evidence.family, Some(Family::Ipv4));
     assert_eq!(cell.evidence.stack_packet_bytes, Some(1386.0));
@@ -121,7 +121,7 @@ fn time_of_other_programs_is_no_cost_of_the_traffic() {
             run.sut_cpu.cpus[0].busy_ns = 400_000_000 + cpu_ns;
             let bound_ns = if bound { cpu_ns } else { 0 };
             let name = "sh".to_owned();
-            run.sut_cpu.others = vec![OtherProgram { pid: 4711, name, cpu_ns, bound_ns }];
+            run.sut_cpu.background = vec![OtherProgram { pid: 4711, name, cpu_ns, bound_ns }];
         });
         analyse(&stored)
     };
@@ -133,8 +133,8 @@ fn time_of_other_programs_is_no_cost_of_the_traffic() {
     assert!((cpu - 20.0).abs() < 1e-9, "{cpu}");
     // nothing is hidden
     let evidence = &cell.evidence;
-    assert!((evidence.others_cpu_percent.expect("others") - 7.0).abs() < 1e-9);
-    assert_eq!(evidence.others_unsure_cpu_percent, None);
+    assert!((evidence.background_cpu_percent.expect("others") - 7.0).abs() < 1e-9);
+    assert_eq!(evidence.background_uncertainty_cpu_percent, None);
     let whole = evidence.service_demand_with_others.expect("the whole");
     assert!((whole / demand - 27.0 / 20.0).abs() < 1e-9, "{whole}");
 
@@ -142,8 +142,11 @@ fn time_of_other_programs_is_no_cost_of_the_traffic() {
     assert!((mean(cell.cpu) - 27.0).abs() < 1e-9);
     assert!((mean(cell.service_demand) - whole).abs() < 1e-9);
     let evidence = &cell.evidence;
-    assert_eq!((evidence.others_cpu_percent, evidence.service_demand_with_others), (None, None));
-    assert!((evidence.others_unsure_cpu_percent.expect("others") - 7.0).abs() < 1e-9);
+    assert_eq!(
+        (evidence.background_cpu_percent, evidence.service_demand_with_others),
+        (None, None)
+    );
+    assert!((evidence.background_uncertainty_cpu_percent.expect("others") - 7.0).abs() < 1e-9);
 }
 
 #[test]
@@ -219,7 +222,9 @@ fn effects_are_paired_so_that_drift_cancels() {
     let found: Vec<_> = results
         .effects
         .iter()
-        .map(|e| (e.from.to_string(), e.to.to_string(), e.measure, e.pairs, e.claimed, e.same_as))
+        .map(|e| {
+            (e.from.to_string(), e.to.to_string(), e.measure, e.pairs, e.significant, e.same_as)
+        })
         .collect();
     // the CPU is full in all cells, so that the throughput is no fact of its own
     let row = |from: &str, to: &str, measure| {
@@ -255,7 +260,7 @@ fn an_effect_is_claimed_only_if_it_is_significant_and_large() {
             let rate = if cell == 1 { 1e9 * ratios[block as usize] } else { 1e9 };
             fixture::run(n, block, Some(cell), fixture::stream(rate, 0.5))
         });
-        analyse(&stored(study, runs.collect())).effects[1].claimed
+        analyse(&stored(study, runs.collect())).effects[1].significant
     };
     assert!(claimed([1.05, 1.06, 1.05, 1.04, 1.05]));
     // significant but below the minimum of 2 %
@@ -337,13 +342,14 @@ fn nothing_is_claimed_from_fewer_than_five_blocks() {
         let results = analyse(&ladder_of(blocks));
         assert_eq!(results.effects.len(), 6);
         for effect in results.effects {
-            assert!(effect.ratio.high.is_some() && effect.pairs == blocks && !effect.claimed);
+            assert!(effect.ratio.high.is_some() && effect.pairs == blocks && !effect.significant);
         }
     }
     // a block without one of the two runs makes no pair
     let mut stored = ladder_of(5);
     stored.runs.retain(|run| (run.block, run.cell) != (3, Some(2)));
-    let claimed: Vec<bool> = analyse(&stored).effects.iter().map(|effect| effect.claimed).collect();
+    let claimed: Vec<bool> =
+        analyse(&stored).effects.iter().map(|effect| effect.significant).collect();
     assert_eq!(claimed, [true, false, false, false, false, false]);
 }
 
@@ -558,7 +564,7 @@ fn each_warning_appears_under_its_condition() {
             |s| {
                 change(s, Some(0), |run| {
                     let cpu = &mut run.sut_cpu.cpus[0];
-                    (cpu.steal_ns, cpu.unsure_ns) = (30_000_000, cpu.busy_ns / 50);
+                    (cpu.steal_ns, cpu.uncertainty_ns) = (30_000_000, cpu.busy_ns / 50);
                 });
             },
         ),
@@ -569,7 +575,7 @@ fn each_warning_appears_under_its_condition() {
                 // without load, all of the busy time may be idle time
                 change(s, None, |run| {
                     let cpu = &mut run.sut_cpu.cpus[0];
-                    (cpu.steal_ns, cpu.unsure_ns) = (50_000_000, cpu.busy_ns);
+                    (cpu.steal_ns, cpu.uncertainty_ns) = (50_000_000, cpu.busy_ns);
                 });
             },
         ),
@@ -595,7 +601,7 @@ fn each_warning_appears_under_its_condition() {
         (
             "software GSO: some flows did not move steadily when the measurement began, in 4 runs, 3 at \
              most.",
-            |s| change(s, Some(1), |run| run.evidence.unsteady_flows = 3),
+            |s| change(s, Some(1), |run| run.evidence.unsettled_flows = 3),
         ),
         ("software GSO: the SUT's interface dropped 12 packets in 4 runs.", |s| {
             change(s, Some(1), |run| {

@@ -131,7 +131,7 @@ mod tests {
                 let mut run = fixture::stream(9.4e8, busy[usize::from(is_tso)] * jitter);
                 let cpu_ns = uncertainty_ms * 1_000_000;
                 if is_tso {
-                    run.sut_cpu.others = fixture::roaming(cpu_ns);
+                    run.sut_cpu.background = fixture::roaming(cpu_ns);
                 }
                 let sequence = block * cells.len() as u32 + index;
                 stored.runs.push(fixture::run(sequence, block, Some(index), run));
@@ -178,8 +178,8 @@ mod tests {
             results.effects.iter().find(to_tso).unwrap().clone()
         };
         let (calm, uncertainty) = (effect(0), effect(40));
-        assert!(calm.claimed && !calm.excluded, "{calm:?}");
-        assert!(!uncertainty.claimed && !uncertainty.excluded, "{uncertainty:?}");
+        assert!(calm.significant && !calm.equivalent, "{calm:?}");
+        assert!(!uncertainty.significant && !uncertainty.equivalent, "{uncertainty:?}");
         assert_eq!(calm.ratio.mean, uncertainty.ratio.mean);
         assert!(uncertainty.ratio.low.unwrap() < 0.99, "{uncertainty:?}");
     }

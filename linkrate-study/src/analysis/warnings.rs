@@ -231,7 +231,7 @@ fn shared_cpus(runs: &RunsByCell<'_>) -> Option<String> {
 fn coarse_idle(runs: &RunsByCell<'_>) -> Option<String> {
     let shortest = good(runs)
         .filter(|(_, run)| run.sut_cpu.source == IdleSource::ProcStat)
-        .flat_map(|(_, run)| run.sut_cpu.cpus.iter().map(|cpu| cpu.window_ns))
+        .flat_map(|(_, run)| run.sut_cpu.cpus.iter().map(|cpu| cpu.interval_ns))
         .filter(|window_ns| *window_ns > 0)
         .min()
         .map(Duration::from_nanos)?;
@@ -270,8 +270,8 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
             run.sut_cpu
                 .cpus
                 .iter()
-                .filter(|cpu| cpu.window_ns > 0)
-                .map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.window_ns as f64)
+                .filter(|cpu| cpu.interval_ns > 0)
+                .map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.interval_ns as f64)
                 .reduce(f64::max)
         })
         .filter(|percent| *percent > STEAL_PERCENT)
@@ -337,7 +337,7 @@ fn lost(name: &str, runs: &[&StoredRun]) -> Option<String> {
 
 /// A run waits for flows that do not move steadily yet, for some seconds at most.
 fn unsteady(name: &str, runs: &[&StoredRun]) -> Option<String> {
-    let flows = runs.iter().filter_map(|run| Some(run.measurement()?.evidence.unsteady_flows));
+    let flows = runs.iter().filter_map(|run| Some(run.measurement()?.evidence.unsettled_flows));
     let flows: Vec<u32> = flows.filter(|flows| *flows > 0).collect();
     let most = flows.iter().max()?;
     Some(format!(

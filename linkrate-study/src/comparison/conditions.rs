@@ -23,7 +23,6 @@ use crate::labels;
 use crate::levels::Levels;
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::{Method, Study};
-use linkrate_stats::order::Order;
 
 /// Facts of a testbed that decide the meaning of a figure: the source of CPU time, its owner, and the
 /// work in it. Every other fact describes the host.
@@ -256,7 +255,8 @@ pub fn warnings(
                 fleet.moves.len()
             )
         }));
-        let lacking = set.runs.iter().filter(|run| run.is_good() && !run.absent.is_empty()).count();
+        let lacking =
+            set.runs.iter().filter(|run| run.is_good() && !run.missing_nodes.is_empty()).count();
         if lacking > 0 {
             found.push(format!(
                 "The {which} has {lacking} runs from which nodes were absent. They are left out."
@@ -295,18 +295,11 @@ pub fn warnings(
                  do not cover what a testbed is born with."
             ));
         }
-        if study.method.order == Order::Independent && other.method.order != Order::Independent {
-            found.push(format!(
-                "The {which} has the run order of an older version, which reverses no blocks. The \
-                 meaning of a cell does not depend on it."
-            ));
-        }
     }
     found
 }
 
-/// Sysctls that only the other set has: another kernel has others, and older versions of linkrate
-/// recorded none.
+/// Sysctls that only the other set has: another kernel has others.
 fn unknown_sysctls(which: &str, set: &StoredStudy, other: &StoredStudy) -> Option<String> {
     let (own, others) = (&set.plan.facts.sysctls, &other.plan.facts.sysctls);
     if own.is_empty() {
@@ -455,7 +448,7 @@ fn run(spec: &RunSpec) -> Values {
         ports,
         adapter,
         warm_up,
-        window,
+        duration: window,
         profile,
         event,
         loss_ppm,

@@ -51,7 +51,7 @@ impl<'a> Set<'a> {
             return true;
         };
         match fleet.pattern.hub() {
-            Some(_) => fleet.moves.is_empty() && run.absent.is_empty(),
+            Some(_) => fleet.moves.is_empty() && run.missing_nodes.is_empty(),
             None => [pair.sender, pair.receiver].into_iter().all(|node| fleet.has_stayed(node)),
         }
     }
@@ -117,7 +117,7 @@ impl<'a> Set<'a> {
     ) -> impl Iterator<Item = (&'a StoredRun, f64)> + '_ {
         let usable = |value: &f64| value.is_finite() && *value > 0.0;
         // the others share the link of a node that is absent
-        let runs = self.runs.cell(cell).iter().filter(|run| run.absent.is_empty());
+        let runs = self.runs.cell(cell).iter().filter(|run| run.missing_nodes.is_empty());
         runs.filter_map(move |run| Some((*run, measures::figure(measure, run).filter(usable)?)))
     }
 

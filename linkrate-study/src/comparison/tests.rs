@@ -363,7 +363,7 @@ fn refuses_cells_of_another_meaning_with_both_values() {
     };
     let one = |name: &str, a: &str, b: &str| vec![(name.to_owned(), a.to_owned(), b.to_owned())];
     let window = with(&|plan| {
-        plan.study.cells.iter_mut().for_each(|c| c.spec.window = Duration::from_millis(600));
+        plan.study.cells.iter_mut().for_each(|c| c.spec.duration = Duration::from_millis(600));
     });
     assert_eq!(window, one("run", "2 s", "600 ms"));
     let congestion = with(&|plan| plan.study.cells[1].spec.socket.congestion = "bbr".to_owned());
@@ -454,18 +454,6 @@ fn two_differences_cause_a_warning() {
     let warning = "Several conditions differ (cpu-model, kernel): the figures do not tell which \
                    of them caused a change.";
     assert_eq!(found.warnings, [warning]);
-}
-
-#[test]
-fn warns_of_an_older_run_order() {
-    let (mut a, mut b) = (set(1, 5, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
-    b.plan.study.method.order = Order::Independent;
-    let warning = "The candidate has the run order of an older version, which reverses no blocks. \
-                   The meaning of a cell does not depend on it.";
-    assert_eq!(compared(&a, &b).warnings, [warning]);
-    assert_eq!(compared(&b, &a).warnings, [warning.replace("candidate", "baseline")]);
-    a.plan.study.method.order = Order::Independent;
-    assert_eq!(compared(&a, &b).warnings, Vec::<String>::new());
 }
 
 #[test]

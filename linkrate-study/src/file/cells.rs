@@ -77,7 +77,7 @@ pub(super) fn read(
                 ports: setup.ports,
                 adapter: setup.adapter,
                 warm_up: method.warm_up,
-                window: method.run,
+                duration: method.run,
                 profile: method.profile,
                 event: setup.event.of_window(method.run),
                 loss_ppm: setup.loss_ppm,

@@ -93,7 +93,7 @@ fn cells_follow_the_file_and_the_last_factor_varies_fastest() {
     assert_eq!(spec.interface.offload, Some(Offload::Tso));
     assert_eq!(spec.interface.gro, Some(false));
     assert_eq!(spec.socket.buffer, Some(ByteSize(131_072)));
-    assert_eq!((spec.clients, spec.window), (2, Duration::from_secs(1)));
+    assert_eq!((spec.clients, spec.duration), (2, Duration::from_secs(1)));
     let Task::Workload(workload) = &spec.task else { panic!("idle cell") };
     assert_eq!((workload.direction, workload.connections), (Direction::Bidirectional, 4));
     let range = MessageSize::Uniform { low: ByteSize(1024), high: ByteSize(32768) };

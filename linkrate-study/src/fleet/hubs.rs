@@ -109,7 +109,7 @@ pub(super) fn pairs(
     for hub in hubs(fleet) {
         let runs = runs_around(runs, cell, hub);
         // the others in the order of the clients of each run
-        let others = |run: &StoredRun| fleet.around(hub, run.sequence, &run.absent);
+        let others = |run: &StoredRun| fleet.around(hub, run.sequence, &run.missing_nodes);
         let clients: Vec<(&StoredRun, Vec<u32>)> =
             runs.iter().map(|run| (*run, others(run))).collect();
         for node in (0..fleet.count()).filter(|node| *node != hub) {
@@ -213,7 +213,7 @@ mod tests {
                     block: turn.number,
                     cell: Some(0),
                     pair: Some(turn.pair),
-                    absent: Vec::new(),
+                    missing_nodes: Vec::new(),
                     started_unix_ms: 0,
                     spec: study.cells[0].spec.clone(),
                     outcome: Outcome::Measured(Box::new(measured)),

@@ -14,11 +14,11 @@ type MissingNodes = BTreeSet<u32>;
 
 /// The places without a node in a run.
 fn places(fleet: &Fleet, run: &StoredRun) -> MissingNodes {
-    if run.absent.is_empty() {
+    if run.missing_nodes.is_empty() {
         return MissingNodes::new();
     }
     let nodes = (0..).zip(fleet.at_places(run.sequence));
-    nodes.filter(|(_, node)| run.absent.contains(node)).map(|(place, _)| place).collect()
+    nodes.filter(|(_, node)| run.missing_nodes.contains(node)).map(|(place, _)| place).collect()
 }
 
 /// The runs that have figures by the places without a node.
@@ -48,7 +48,7 @@ pub fn of(stored: &StoredStudy) -> Option<(StoredStudy, String)> {
     let fleet = stored.plan.study.fleet.as_ref()?;
     let with_figures = |run: &&StoredRun| run.cell.is_some() && run.is_good();
     let mut by_node: BTreeMap<u32, usize> = BTreeMap::new();
-    for node in stored.runs.iter().filter(with_figures).flat_map(|run| &run.absent) {
+    for node in stored.runs.iter().filter(with_figures).flat_map(|run| &run.missing_nodes) {
         *by_node.entry(*node).or_default() += 1;
     }
     if by_node.is_empty() {
@@ -61,7 +61,7 @@ pub fn of(stored: &StoredStudy) -> Option<(StoredStudy, String)> {
     let alike = alike(fleet, &stored.runs);
     let figures = alike.iter().copied().filter(with_figures).count();
     let of_figures = alike.iter().copied().find(with_figures);
-    let those = match of_figures.map_or(0, |run| run.absent.len()) {
+    let those = match of_figures.map_or(0, |run| run.missing_nodes.len()) {
         0 => "all nodes".to_owned(),
         1 => "all nodes except one".to_owned(),
         some => format!("all nodes except {some}"),
@@ -107,7 +107,7 @@ mod tests {
             let sequence = u32::try_from(runs.len()).unwrap();
             let made = fixture::run(sequence, turn.number, Some(0), fixture::stream(rate, 0.5));
             let absent = if is_absent { vec![3] } else { Vec::new() };
-            runs.push(StoredRun { pair: Some(turn.pair), absent, ..made });
+            runs.push(StoredRun { pair: Some(turn.pair), missing_nodes: absent, ..made });
         }
         let plan = StoredPlan::new(study, Facts::default(), 0);
         StoredStudy { directory: "".into(), plan, runs, torn: false, ended: None }

@@ -93,18 +93,20 @@ impl Candidate {
 impl Fleet {
     /// All nodes by their numbers: those that the study began with, and those that came later.
     pub fn all_nodes(&self) -> impl Iterator<Item = &Node> + Clone {
-        self.nodes.iter().chain(&self.later)
+        self.nodes.iter().chain(&self.replacements)
     }
 
     /// How many nodes there have been.
     pub fn count(&self) -> u32 {
-        u32::try_from(self.nodes.len() + self.later.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.nodes.len() + self.replacements.len()).unwrap_or(u32::MAX)
     }
 
     /// The node of that number.
     pub fn node(&self, number: u32) -> Option<&Node> {
         let number = number as usize;
-        self.nodes.get(number).or_else(|| self.later.get(number.checked_sub(self.nodes.len())?))
+        self.nodes
+            .get(number)
+            .or_else(|| self.replacements.get(number.checked_sub(self.nodes.len())?))
     }
 
     /// The node at each place when a run was made, by numbers.
@@ -221,7 +223,7 @@ impl Fleet {
         let known = (0..).zip(self.all_nodes()).find(|(_, known)| known.name == node.name);
         match known {
             None => {
-                self.later.push(node);
+                self.replacements.push(node);
                 Ok(self.count() - 1)
             }
             Some((number, known))
@@ -239,11 +241,11 @@ impl Fleet {
     /// Checks what others rely on: places and nodes that exist, and one node at each place.
     pub(super) fn check_places(&self) -> Result<(), String> {
         let count = self.moves.len();
-        if count > MAX_MOVES || self.later.len() > count {
+        if count > MAX_MOVES || self.replacements.len() > count {
             return Err(format!(
                 "{count} changes of places and {} nodes that came later, expected at most {MAX_MOVES} changes, and \
                  one for each node",
-                self.later.len()
+                self.replacements.len()
             ));
         }
         let exist = |one: &Move| (one.place as usize) < self.nodes.len() && one.node < self.count();
@@ -354,7 +356,7 @@ mod tests {
             ("without such a place", |fleet| fleet.moves[0].node = 5),
             ("two places", |fleet| fleet.moves[0].node = 1),
             ("one for each node", |fleet| fleet.moves.clear()),
-            ("named twice", |fleet| fleet.later[0].name = "n1".to_owned()),
+            ("named twice", |fleet| fleet.replacements[0].name = "n1".to_owned()),
         ];
         for (part, damage) in damages {
             let mut fleet = good.clone();

@@ -488,7 +488,7 @@ mod tests {
             let run = |block: u32| {
                 let mut run = fixture::stream(9.4e8, 0.5 + 0.001 * f64::from(block));
                 let cpu_ns = if uncertainty { run.sut_cpu.busy_ns() / 25 } else { 0 };
-                run.sut_cpu.others = fixture::roaming(cpu_ns);
+                run.sut_cpu.background = fixture::roaming(cpu_ns);
                 fixture::run(block, block, Some(0), run)
             };
             let runs: Vec<StoredRun> = (0..4).map(run).collect();

@@ -281,7 +281,7 @@ impl Session<'_> {
                         block,
                         cell,
                         pair,
-                        absent,
+                        missing_nodes: absent,
                         started_unix_ms,
                         spec,
                         outcome,

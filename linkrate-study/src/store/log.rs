@@ -180,8 +180,11 @@ fn check(
                 pair.sender, pair.receiver
             ));
         }
-        Some(_) if run.absent.iter().any(|node| *node >= nodes) => {
-            return Err(format!("a run without nodes {:?} of a study with {nodes}", run.absent));
+        Some(_) if run.missing_nodes.iter().any(|node| *node >= nodes) => {
+            return Err(format!(
+                "a run without nodes {:?} of a study with {nodes}",
+                run.missing_nodes
+            ));
         }
         None if nodes > 0 => return Err("a run without its nodes in a study of a fleet".to_owned()),
         _ => {}

@@ -17,17 +17,8 @@ use crate::store::{ENDED_FILE, PLAN_FILE, json};
 use crate::study::Study;
 use linkrate_stats::stop::StopReason;
 
-/// The latest version of the store. A store of a later one is refused, never guessed at.
-pub const STORE_FORMAT: u32 = 4;
-
-/// The version of a store of a fleet without a node in the middle, whose nodes have all kept their places.
-const FLEET_FORMAT: u32 = 3;
-
-/// The version of a store with imported runs.
-const IMPORTED_FORMAT: u32 = 2;
-
-/// The version of a store of one pair without imported runs, which earlier versions of linkrate read.
-const MEASURED_FORMAT: u32 = 1;
+/// The version of the store. A store of a later one is refused, never guessed at.
+pub const STORE_FORMAT: u32 = 1;
 
 /// Most bytes of `plan.json` and `ended.json` that are read, and so that are written.
 pub const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
@@ -38,8 +29,7 @@ const MAX_SESSIONS: usize = 4096;
 /// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlan {
-    /// 4 for runs of a fleet with nodes that came later or with turns of all nodes, 3 for other fleets, 2 for imported runs, which have another
-    /// kind of outcome; otherwise 1.
+    /// [`STORE_FORMAT`].
     pub format: u32,
     /// The linkrate that made the store.
     pub linkrate_version: String,
@@ -121,22 +111,10 @@ impl fmt::Display for Ended {
     }
 }
 
-/// The version of a store that can have every run of a study.
-fn format_of(study: &Study) -> u32 {
-    let imported = matches!(study.testbed.adapter, Adapter::Unknown);
-    match (&study.fleet, imported) {
-        (Some(fleet), _) if fleet.pattern.hub().is_some() => STORE_FORMAT,
-        (Some(_), _) => FLEET_FORMAT,
-        (None, true) => IMPORTED_FORMAT,
-        (None, false) => MEASURED_FORMAT,
-    }
-}
-
 /// What every version of the plan begins with.
 #[derive(Deserialize)]
 struct Header {
     format: u32,
-    #[serde(default)]
     linkrate_version: String,
 }
 
@@ -144,7 +122,7 @@ impl StoredPlan {
     /// The plan of a study that begins now.
     pub fn new(study: Study, facts: Facts, started_unix_ms: u64) -> Self {
         Self {
-            format: format_of(&study),
+            format: STORE_FORMAT,
             linkrate_version: env!("CARGO_PKG_VERSION").to_owned(),
             started_unix_ms,
             study,
@@ -153,10 +131,9 @@ impl StoredPlan {
         }
     }
 
-    /// The same plan with another session, whose runs may need a later version of the store.
+    /// The same plan with another session.
     pub(crate) fn with_session(&self, session: Session) -> Self {
         let mut plan = self.clone();
-        plan.format = plan.format.max(format_of(&plan.study));
         plan.resumed.push(session);
         plan
     }
@@ -164,7 +141,6 @@ impl StoredPlan {
     /// The same plan with another assignment of nodes to places.
     pub(crate) fn with_fleet(&self, fleet: Fleet) -> Self {
         let mut plan = self.clone();
-        plan.format = STORE_FORMAT;
         plan.study.fleet = Some(fleet);
         plan
     }

@@ -243,7 +243,7 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         // another program set these, and nothing is built or run of them
         return Ok(());
     }
-    window("window", spec.window)?;
+    window("window", spec.duration)?;
     at_most("warm-up", spec.warm_up)?;
     let on_veth = matches!(testbed.adapter, Adapter::Veth);
     match spec.ports {
@@ -288,7 +288,7 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         repeat: None,
     };
     keys::check_values(&setup)?;
-    setup.event.check(spec.window).map_err(|error| error.to_string())?;
+    setup.event.check(spec.duration).map_err(|error| error.to_string())?;
     keys::check(&setup, testbed).map_err(|error| error.to_string())
 }
 

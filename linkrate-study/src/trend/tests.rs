@@ -99,7 +99,7 @@ fn dearer(busy: f64, share: f64) -> Vec<StoredStudy> {
     {
         let Outcome::Measured(measured) = &mut run.outcome else { panic!("{run:?}") };
         let busy_ns = measured.sut_cpu.busy_ns() as f64;
-        measured.sut_cpu.others = fixture::roaming((busy_ns * share) as u64);
+        measured.sut_cpu.background = fixture::roaming((busy_ns * share) as u64);
     }
     sets
 }
@@ -170,7 +170,7 @@ fn sets_that_do_not_belong_together_are_refused() {
     let twice = [one[0].clone(), one[0].clone()];
     assert!(matches!(trend(&twice, &Criteria::default()), Err(TrendError::Same { .. })));
     let mut other = one.clone();
-    other[0].plan.study.cells[0].spec.window *= 2;
+    other[0].plan.study.cells[0].spec.duration *= 2;
     let Err(TrendError::Different { directory, differences, .. }) =
         trend(&other, &Criteria::default())
     else {

@@ -144,7 +144,7 @@ fn is_reported(spec: &RunSpec, run: &Measurement) -> bool {
     matches!(workload.kind, Protocol::Stream | Protocol::Transfer)
         && workload.mix.is_empty()
         && workload.connections.saturating_mul(spec.clients) <= MAX_FLOWS_READ
-        && run.evidence.told.is_empty()
+        && run.evidence.peer_reports.is_empty()
         && toe == Toe::Off
 }
 
@@ -166,7 +166,7 @@ fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) 
 /// What a run counts too much in a direction, because payload waited behind lost segments at the edges of its
 /// window, bytes; below zero if too little.
 pub fn gaps(spec: &RunSpec, run: &Measurement, direction: Option<FlowDirection>) -> i64 {
-    shares::senders(spec, run, direction).map_or(0, |senders| senders.gaps.excess_bytes())
+    shares::senders(spec, run, direction).map_or(0, |senders| senders.out_of_order.excess_bytes())
 }
 
 pub(super) fn check(

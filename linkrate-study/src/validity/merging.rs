@@ -39,7 +39,7 @@ pub(super) fn check(
         };
         merged(port) == 0
             && segments >= SEGMENTS
-            && batches(testbed, run, adapter.window_ns, segments).is_some_and(must_merge)
+            && batches(testbed, run, adapter.interval_ns, segments).is_some_and(must_merge)
     });
     let Some(port) = idle else { return Ok(()) };
     Err(Rejection {

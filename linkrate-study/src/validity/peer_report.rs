@@ -11,7 +11,7 @@ const APART: f64 = 0.005;
 
 /// Refuses a run of whose payload both ends tell different amounts.
 pub(super) fn check(measured: &Measurement) -> Result<(), Rejection> {
-    match measured.evidence.told.iter().find(|reported| reported.difference() > APART) {
+    match measured.evidence.peer_reports.iter().find(|reported| reported.difference() > APART) {
         None => Ok(()),
         Some(reported) => Err(Rejection {
             stage: Stage::Measure,

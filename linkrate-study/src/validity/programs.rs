@@ -64,7 +64,8 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
     } else {
         return of_clients(run);
     };
-    let named = cpu.others.first().map_or_else(String::new, |other| format!("{:?}", other.name));
+    let named =
+        cpu.background.first().map_or_else(String::new, |other| format!("{:?}", other.name));
     Err(Rejection { stage: Stage::Measure, named, reason })
 }
 
@@ -91,7 +92,8 @@ fn of_clients(run: &Run<'_>) -> Result<(), Rejection> {
     if run.spec.task == Task::Idle || percent < REFUSED_PERCENT || used_ns < REFUSED_NS {
         return Ok(());
     }
-    let named = cpu.others.first().map_or_else(String::new, |other| format!("{:?}", other.name));
+    let named =
+        cpu.background.first().map_or_else(String::new, |other| format!("{:?}", other.name));
     let reason = format!(
         "other programs used {percent:.1} % of the CPUs of clients and devices, expected less than \
          {REFUSED_PERCENT} %: {}",
@@ -102,7 +104,7 @@ fn of_clients(run: &Run<'_>) -> Result<(), Rejection> {
 
 /// The programs by name and process id, with their shares.
 pub(crate) fn listed(cpu: &CpuUse) -> String {
-    let named = cpu.others.iter().take(3).map(|other| {
+    let named = cpu.background.iter().take(3).map(|other| {
         let percent = cpu.percent_of(other.cpu_ns);
         let process = match other.pid {
             ENDED => "processes that have ended".to_owned(),

@@ -74,42 +74,42 @@ fn sent_at(rate: f64) -> Measurement {
 #[test]
 fn names_a_program_on_the_cpus_with_its_share() {
     let mut run = fixture::stream(9.4e9, 0.8);
-    run.sut_cpu.others = vec![other("sh", 48.0), other("cron", 0.1)];
+    run.sut_cpu.background = vec![other("sh", 48.0), other("cron", 0.1)];
     assert_eq!(
         refused(&TestbedSpec::default(), &run),
         "other programs used 48.1 % of the CPUs of the system under test, expected less than 10 %: \
          \"sh\" (process 4711) 48.0 %, \"cron\" (process 4711) 0.1 %"
     );
     // of the window of 2 s
-    run.sut_cpu.others = vec![other("sh", 2.4)];
+    run.sut_cpu.background = vec![other("sh", 2.4)];
     assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
-    run.sut_cpu.others = vec![other("sh", 9.0)];
+    run.sut_cpu.background = vec![other("sh", 9.0)];
     assert_eq!(
         refused(&TestbedSpec::default(), &run),
         "other programs used 180 ms on CPUs of the system under test or elsewhere, up to 9.0 % of \
          the window, expected less than 2.5 %: \"sh\" (process 4711) 9.0 %"
     );
     // a program that may run there only is taken out of the figures
-    run.sut_cpu.others[0].bound_ns = run.sut_cpu.others[0].cpu_ns;
+    run.sut_cpu.background[0].bound_ns = run.sut_cpu.background[0].cpu_ns;
     assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
-    run.sut_cpu.others = Vec::new();
-    run.client_cpu.others = vec![other("sh", 30.0)];
+    run.sut_cpu.background = Vec::new();
+    run.client_cpu.background = vec![other("sh", 30.0)];
     assert_eq!(check(&TestbedSpec::default(), &run), Ok(()), "it may have been elsewhere");
-    run.client_cpu.others[0].bound_ns = run.client_cpu.others[0].cpu_ns;
+    run.client_cpu.background[0].bound_ns = run.client_cpu.background[0].cpu_ns;
     assert_eq!(
         refused(&TestbedSpec::default(), &run),
         "other programs used 30.0 % of the CPUs of clients and devices, expected less than 10 %: \"sh\" \
          (process 4711) 30.0 %"
     );
-    run.client_cpu.others = vec![OtherProgram { bound_ns: 190_000_000, ..other("sh", 9.5) }];
+    run.client_cpu.background = vec![OtherProgram { bound_ns: 190_000_000, ..other("sh", 9.5) }];
     assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
-    run.client_cpu.others = Vec::new();
-    run.sut_cpu.others = vec![other("\u{1b}[2J", 30.0)];
+    run.client_cpu.background = Vec::new();
+    run.sut_cpu.background = vec![other("\u{1b}[2J", 30.0)];
     let reason = refused(&TestbedSpec::default(), &run);
     assert!(!reason.contains('\u{1b}'), "{reason}");
     // the same share of a window of 0.2 s is a daemon that woke up
-    run.sut_cpu.cpus[0].window_ns = 200_000_000;
-    run.sut_cpu.others = vec![OtherProgram { bound_ns: 60_000_000, ..other("sh", 3.0) }];
+    run.sut_cpu.cpus[0].interval_ns = 200_000_000;
+    run.sut_cpu.background = vec![OtherProgram { bound_ns: 60_000_000, ..other("sh", 3.0) }];
     assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
 }
 
@@ -136,9 +136,9 @@ fn parts_that_are_not_the_busy_time_refuse_a_run() {
 fn time_that_may_be_of_others_is_a_part_of_the_cost_in_short_windows_too() {
     let refused = |unsure_ns: u64, bound_ns: u64| {
         let mut run = fixture::stream(9.4e9, 0.5);
-        (run.sut_cpu.cpus[0].window_ns, run.sut_cpu.cpus[0].busy_ns) = (400_000_000, 60_000_000);
+        (run.sut_cpu.cpus[0].interval_ns, run.sut_cpu.cpus[0].busy_ns) = (400_000_000, 60_000_000);
         let cpu_ns = unsure_ns + bound_ns;
-        run.sut_cpu.others = vec![OtherProgram { cpu_ns, bound_ns, ..other("sh", 0.0) }];
+        run.sut_cpu.background = vec![OtherProgram { cpu_ns, bound_ns, ..other("sh", 0.0) }];
         check(&TestbedSpec::default(), &run).err()
     };
     // 7 % of the window, and half of the cost
@@ -167,7 +167,7 @@ fn a_run_is_not_refused_for_a_cost_that_nobody_asked_of_it() {
     // 60 ms of two seconds, and then 48 % of the CPU that only ran elsewhere
     let little = OtherProgram { cpu_ns: 60_000_000, ..other("sh", 0.0) };
     for others in [little, other("sh", 48.0)] {
-        measured.sut_cpu.others = vec![others];
+        measured.sut_cpu.background = vec![others];
         assert!(asked_of(&plain, Purpose::Costs, &measured).is_err());
         assert_eq!(asked_of(&with_event, Purpose::Costs, &measured), Ok(()));
         assert_eq!(asked_of(&plain, Purpose::Rates, &measured), Ok(()));
@@ -454,7 +454,7 @@ fn a_window_away_from_the_common_one_is_refused() {
     let mut spec = fixture::ladder().cells[0].spec.clone();
     let (testbed, measured) = (TestbedSpec::default(), fixture::stream(9.4e8, 0.5));
     let mut validated = |window_ms: u64, observed: &Observed| {
-        spec.window = Duration::from_millis(window_ms);
+        spec.duration = Duration::from_millis(window_ms);
         let run = Run {
             testbed: &testbed,
             spec: &spec,
@@ -534,7 +534,7 @@ fn unmerged(segments: u64) -> (RunSpec, Measurement) {
     }
     let mut run = fixture::stream(9.4e8, 0.5);
     let mut adapter = fixture::counted(1.0, 90.0);
-    adapter.window_ns = 1_000_000_000;
+    adapter.interval_ns = 1_000_000_000;
     for port in &mut adapter.ports {
         port.counters.insert("ifHCInUcastPkts".to_owned(), segments + 40);
         port.counters.insert("rxUnmergedFlags".to_owned(), 40);
@@ -741,7 +741,7 @@ fn payload_that_waited_behind_lost_segments_is_the_cause_if_it_is_enough() {
         let mut run = sent_at(1e9);
         (run.traffic.transmit_bytes, run.traffic.transmit_seconds) =
             ((limit / 4.0 * 1.007) as u64, 2.0);
-        run.evidence.senders.gaps = OutOfOrder { opened_bytes, closed_bytes: 0 };
+        run.evidence.senders.out_of_order = OutOfOrder { opened_bytes, closed_bytes: 0 };
         let rejection = limits::check(&gigabit(1.0), &streaming(Direction::Transmit), &run);
         let reason = rejection.unwrap_err().reason;
         reason.split_once("because ").unwrap().1.to_owned()

@@ -1,13 +1,13 @@
 //! The words of a verdict: one form for tables, one for prose.
 //!
-//! A table has `bound by the link: transmit 99.6 %`. It leaves out what the page around it says
+//! A table has `limited by the link: transmit 99.6 %`. It leaves out what the page around it says
 //! already: that CPUs are shared, and the scale. Prose has the whole sentence.
 
 use std::fmt::Write as _;
 
 use super::{
-    Bound, CpuShare, DisciplineShare, FlowDirection, Judged, Missing, PortShares, Unexplained,
-    Verdict,
+    Bottleneck, CpuShare, DisciplineShare, FlowDirection, Judged, PortShares, Shortfall,
+    Unexplained, Verdict,
 };
 use crate::results::RoundTripParts;
 
@@ -28,7 +28,7 @@ impl Verdict {
         if self.imported {
             return "not known".to_owned();
         }
-        if self.ways.is_empty() {
+        if self.directions.is_empty() {
             return "no run succeeded".to_owned();
         }
         let mut text = self.clauses(Form::Table);
@@ -44,7 +44,8 @@ impl Verdict {
 
     /// What limited the cell, in a word or two for each direction that differs: `link`, `SUT CPU`, `link, send buffer`.
     pub fn limited_by(&self) -> String {
-        let mut names: Vec<&str> = self.ways.iter().map(|way| way.bound.short()).collect();
+        let mut names: Vec<&str> =
+            self.directions.iter().map(|way| way.bottleneck.short()).collect();
         names.dedup();
         match names.is_empty() {
             true if self.imported => "unknown".to_owned(),
@@ -59,15 +60,16 @@ impl Verdict {
         if self.imported {
             return "not known: imported runs have no evidence".to_owned();
         }
-        if self.ways.is_empty() {
+        if self.directions.is_empty() {
             return "no verdict: no run succeeded".to_owned();
         }
         let mut text = self.clauses(Form::Prose);
-        let any = |is: fn(&Bound) -> bool| self.ways.iter().any(|way| is(&way.bound));
-        let host = any(Bound::is_host);
+        let any =
+            |is: fn(&Bottleneck) -> bool| self.directions.iter().any(|way| is(&way.bottleneck));
+        let host = any(Bottleneck::is_host);
         let mut beside = Vec::new();
         beside.extend(self.links().map(|links| format!("{links} occupied")));
-        if self.device_shares_cpus && any(Bound::rests_on_peer) {
+        if self.device_shares_cpus && any(Bottleneck::rests_on_peer) {
             beside.push("device and clients share CPUs".to_owned());
         }
         if !beside.is_empty() {
@@ -76,8 +78,8 @@ impl Verdict {
             let _ = write!(text, "; {limit}{}", beside.join(", "));
         }
         // the bound of shared CPUs says so itself
-        if self.shared_cpus && !any(|bound| matches!(bound, Bound::SharedCpu { .. })) {
-            let outside = self.ways.iter().all(|way| way.bound.is_outside());
+        if self.shared_cpus && !any(|bound| matches!(bound, Bottleneck::SharedCpu { .. })) {
+            let outside = self.directions.iter().all(|way| way.bottleneck.is_outside());
             text.push_str(if outside { "" } else { "; the SUT and the clients share CPUs" });
         }
         if let Some(percent) = self.client_others_percent {
@@ -96,8 +98,11 @@ impl Verdict {
     /// One clause for each resource; directions that the same resource bound stand together.
     fn clauses(&self, form: Form) -> String {
         let mut groups: Vec<Group<'_>> = Vec::new();
-        for way in &self.ways {
-            match groups.iter_mut().find(|group| group[0].bound.word() == way.bound.word()) {
+        for way in &self.directions {
+            match groups
+                .iter_mut()
+                .find(|group| group[0].bottleneck.word() == way.bottleneck.word())
+            {
                 Some(group) => group.push(way),
                 None => groups.push(vec![way]),
             }
@@ -111,69 +116,76 @@ impl Verdict {
             };
             let subject =
                 if apart { group[0].direction.map_or("", FlowDirection::word) } else { "" };
-            format!("{subject}{verb}bound by {}", self.resource(group, form, apart))
+            format!("{subject}{verb}limited by {}", self.resource(group, form, apart))
         });
         clauses.collect::<Vec<_>>().join("; ")
     }
 
     /// The resource with its share: `the link: transmit 99.6 %`.
     fn resource(&self, group: &Group<'_>, form: Form, apart: bool) -> String {
-        let bound = &group[0].bound;
+        let bound = &group[0].bottleneck;
         let with_device = self.device_shares_cpus && form == Form::Table;
         // the subject of the clause names the direction already
-        let by_direction = |share: fn(&Bound) -> Option<f64>, always: bool| {
+        let by_direction = |share: fn(&Bottleneck) -> Option<f64>, always: bool| {
             let named = !apart && (always || group.len() > 1);
             let shares = group.iter().filter_map(|way| {
                 let direction = way.direction.filter(|_| named).map(FlowDirection::word);
-                Some(share_of(direction, share(&way.bound)?))
+                Some(share_of(direction, share(&way.bottleneck)?))
             });
             shares.collect::<Vec<_>>().join(", ")
         };
         let discipline_name = match bound {
-            Bound::Discipline { discipline } => name_of(discipline),
+            Bottleneck::Discipline { discipline } => name_of(discipline),
             _ => String::new(),
         };
         let (name, share) = match bound {
-            Bound::Link { .. } => ("the link", by_direction(Bound::percent, true)),
-            Bound::OnePort { ports } => ("one port of the aggregate", one_port(ports)),
-            Bound::Store { percent } => ("the adapter's store", share_of(None, *percent)),
-            Bound::Bus { percent } => ("the bus", share_of(None, *percent)),
-            Bound::Drives { percent } => ("the tape drives", share_of(None, *percent)),
-            Bound::Discipline { discipline } => {
+            Bottleneck::Link { .. } => ("the link", by_direction(Bottleneck::percent, true)),
+            Bottleneck::OnePort { ports } => ("one port of the aggregate", one_port(ports)),
+            Bottleneck::Store { percent } => ("the adapter's store", share_of(None, *percent)),
+            Bottleneck::Bus { percent } => ("the bus", share_of(None, *percent)),
+            Bottleneck::Drives { percent } => ("the tape drives", share_of(None, *percent)),
+            Bottleneck::Discipline { discipline } => {
                 (discipline_name.as_str(), held_back(discipline, form))
             }
-            Bound::SutCpu { sut } => ("the SUT's CPU", cpu(*sut, form)),
-            Bound::ClientCpu { client } if with_device => {
+            Bottleneck::SutCpu { sut } => ("the SUT's CPU", cpu(*sut, form)),
+            Bottleneck::ClientCpu { client } if with_device => {
                 ("the CPU of clients and device", cpu(*client, form))
             }
-            Bound::ClientCpu { client } => ("the clients' CPU", cpu(*client, form)),
-            Bound::BothCpus { sut, client } => {
+            Bottleneck::ClientCpu { client } => ("the clients' CPU", cpu(*client, form)),
+            Bottleneck::BothCpus { sut, client } => {
                 let far = if with_device { "clients and device" } else { "clients" };
                 let shares = format!("SUT {}, {far} {}", cpu(*sut, form), cpu(*client, form));
                 ("the CPUs of both ends", shares)
             }
-            Bound::SharedCpu { both } if with_device => {
+            Bottleneck::SharedCpu { both } if with_device => {
                 ("the CPU of both ends and device", cpu(*both, form))
             }
-            Bound::SharedCpu { both } => {
+            Bottleneck::SharedCpu { both } => {
                 ("the CPU that the SUT and the clients share", cpu(*both, form))
             }
-            Bound::DeviceCpu { percent } => ("the device's CPU", share_of(None, *percent)),
-            Bound::ReceiverWindow { .. } => {
-                ("the receiver's window", by_direction(Bound::percent, false))
+            Bottleneck::DeviceCpu { percent } => ("the device's CPU", share_of(None, *percent)),
+            Bottleneck::ReceiverWindow { .. } => {
+                ("the receiver's window", by_direction(Bottleneck::percent, false))
             }
-            Bound::SendBuffer { .. } => ("the send buffer", by_direction(Bound::percent, false)),
-            Bound::CongestionWindow { .. } => {
-                ("the congestion window or small queues", by_direction(Bound::percent, false))
+            Bottleneck::SendBuffer { .. } => {
+                ("the send buffer", by_direction(Bottleneck::percent, false))
             }
-            Bound::Word { .. } => {
-                ("the wait for the peer's acknowledgement", by_direction(Bound::percent, false))
+            Bottleneck::CongestionWindow { .. } => {
+                ("the congestion window or small queues", by_direction(Bottleneck::percent, false))
             }
-            Bound::RequestRate { percent } => ("the rate of requests", share_of(None, *percent)),
-            Bound::RoundTrip { sut, parts } => ("the round trip", round_trip(parts, *sut, form)),
-            Bound::NoSingleResource { sut, client, unexplained, .. } => {
+            Bottleneck::Acknowledgement { .. } => (
+                "the wait for the peer's acknowledgement",
+                by_direction(Bottleneck::percent, false),
+            ),
+            Bottleneck::RequestRate { percent } => {
+                ("the rate of requests", share_of(None, *percent))
+            }
+            Bottleneck::RoundTrip { sut, parts } => {
+                ("the round trip", round_trip(parts, *sut, form))
+            }
+            Bottleneck::NoSingleResource { sut, client, unexplained, .. } => {
                 let mut shares = parts(&[("SUT CPU", *sut), ("clients", *client)]);
-                let window = by_direction(Bound::window, false);
+                let window = by_direction(Bottleneck::window, false);
                 if !window.is_empty() {
                     let separator = if shares.is_empty() { "" } else { ", " };
                     let _ = write!(shares, "{separator}window {window}");
@@ -186,22 +198,24 @@ impl Verdict {
             }
         };
         let unit = match bound {
-            Bound::Link { .. } | Bound::OnePort { .. } | Bound::Bus { .. } => " occupied",
-            Bound::SutCpu { .. }
-            | Bound::ClientCpu { .. }
-            | Bound::BothCpus { .. }
-            | Bound::SharedCpu { .. }
-            | Bound::DeviceCpu { .. } => " busy",
-            Bound::ReceiverWindow { .. }
-            | Bound::SendBuffer { .. }
-            | Bound::CongestionWindow { .. } => " of sending time",
-            Bound::Word { .. } => " of the time",
-            Bound::Store { .. } => " of the time",
-            Bound::Drives { .. } => " of their rate",
-            Bound::RequestRate { .. } => " of it answered",
-            Bound::Discipline { .. } | Bound::RoundTrip { .. } | Bound::NoSingleResource { .. } => {
-                ""
+            Bottleneck::Link { .. } | Bottleneck::OnePort { .. } | Bottleneck::Bus { .. } => {
+                " occupied"
             }
+            Bottleneck::SutCpu { .. }
+            | Bottleneck::ClientCpu { .. }
+            | Bottleneck::BothCpus { .. }
+            | Bottleneck::SharedCpu { .. }
+            | Bottleneck::DeviceCpu { .. } => " busy",
+            Bottleneck::ReceiverWindow { .. }
+            | Bottleneck::SendBuffer { .. }
+            | Bottleneck::CongestionWindow { .. } => " of sending time",
+            Bottleneck::Acknowledgement { .. } => " of the time",
+            Bottleneck::Store { .. } => " of the time",
+            Bottleneck::Drives { .. } => " of their rate",
+            Bottleneck::RequestRate { .. } => " of it answered",
+            Bottleneck::Discipline { .. }
+            | Bottleneck::RoundTrip { .. }
+            | Bottleneck::NoSingleResource { .. } => "",
         };
         let rest = rest_of(group, form);
         match form {
@@ -224,11 +238,12 @@ impl Verdict {
 
     /// How far the links were filled in the directions that something else bound.
     fn links(&self) -> Option<String> {
-        let named = self.ways.len() > 1;
-        let shares = self.ways.iter().filter(|way| !way.bound.is_outside()).filter_map(|way| {
-            let direction = way.direction.filter(|_| named).map(FlowDirection::word);
-            Some(share_of(direction, way.link_percent?))
-        });
+        let named = self.directions.len() > 1;
+        let shares =
+            self.directions.iter().filter(|way| !way.bottleneck.is_outside()).filter_map(|way| {
+                let direction = way.direction.filter(|_| named).map(FlowDirection::word);
+                Some(share_of(direction, way.link_percent?))
+            });
         let shares: Vec<String> = shares.collect();
         (!shares.is_empty()).then(|| format!("links {}", shares.join(", ")))
     }
@@ -244,7 +259,7 @@ impl FlowDirection {
     }
 }
 
-impl Bound {
+impl Bottleneck {
     /// Its name where there is no room for more.
     fn short(&self) -> &'static str {
         match self {
@@ -262,7 +277,7 @@ impl Bound {
             Self::ReceiverWindow { .. } => "receive window",
             Self::CongestionWindow { .. } => "congestion window",
             Self::SendBuffer { .. } => "send buffer",
-            Self::Word { .. } => "acknowledgements",
+            Self::Acknowledgement { .. } => "acknowledgements",
             Self::RequestRate { .. } => "request rate",
             Self::RoundTrip { .. } => "round trip",
             Self::NoSingleResource { .. } => "unclear",
@@ -288,8 +303,10 @@ fn agreeing(group: &Group<'_>) -> String {
 }
 
 /// What senders knew of a path that delays: `: round trips of 1300 µs, the shortest 52 µs, congestion window 90 segments`.
-fn path_of(bound: &Bound) -> String {
-    let (Bound::ReceiverWindow { path, .. } | Bound::CongestionWindow { path, .. }) = bound else {
+fn path_of(bound: &Bottleneck) -> String {
+    let (Bottleneck::ReceiverWindow { path, .. } | Bottleneck::CongestionWindow { path, .. }) =
+        bound
+    else {
         return String::new();
     };
     let Some(path) = path else { return String::new() };
@@ -300,16 +317,18 @@ fn path_of(bound: &Bound) -> String {
 }
 
 /// What the bound means, for those that do not explain themselves.
-fn reason(bound: &Bound) -> &'static str {
+fn reason(bound: &Bottleneck) -> &'static str {
     match bound {
-        Bound::Store { .. } => ": the links are idle while superframes are fetched into it",
-        Bound::ClientCpu { .. } => ": the SUT may do more with stronger clients",
-        Bound::Word { .. } => ": larger transfers, or more connections, would fill the time",
-        Bound::RoundTrip { .. } => ": every request waits for its response",
-        Bound::NoSingleResource { unexplained: Some(_), .. } => {
+        Bottleneck::Store { .. } => ": the links are idle while superframes are fetched into it",
+        Bottleneck::ClientCpu { .. } => ": the SUT may do more with stronger clients",
+        Bottleneck::Acknowledgement { .. } => {
+            ": larger transfers, or more connections, would fill the time"
+        }
+        Bottleneck::RoundTrip { .. } => ": every request waits for its response",
+        Bottleneck::NoSingleResource { unexplained: Some(_), .. } => {
             ": every request waits for its response, and not all of the wait is explained"
         }
-        Bound::NoSingleResource { .. } => ": each end waits for the other part of the time",
+        Bottleneck::NoSingleResource { .. } => ": each end waits for the other part of the time",
         _ => "",
     }
 }
@@ -373,25 +392,27 @@ fn held_back(share: &DisciplineShare, form: Form) -> String {
 /// directions each cause has its own, unless one bus misses the same in all.
 fn rest_of(group: &Group<'_>, form: Form) -> String {
     let busy = if form == Form::Prose { " busy" } else { "" };
-    let word = |missing: &Missing| match missing {
-        Missing::SutCpu(percent) => format!("SUT CPU {percent:.1} %{busy}"),
-        Missing::ClientCpu(percent) => format!("clients' CPU {percent:.1} %{busy}"),
-        Missing::DeviceCpu(percent) => format!("device's CPU {percent:.1} %{busy}"),
-        Missing::Resent(percent) => format!("{percent:.1} % sent again"),
-        Missing::NothingToSend(percent) => format!("nothing to send for {percent:.1} %"),
-        Missing::ReceiverWindow(percent) => format!("window {percent:.1} % of sending time"),
-        Missing::SendBuffer(percent) => format!("send buffer {percent:.1} % of sending time"),
-        Missing::Store(percent) => format!("superframe store {percent:.1} %"),
-        Missing::Word(percent) => format!("waiting for the peer's acknowledgement {percent:.1} %"),
-        Missing::Discipline(percent) => format!("queue discipline {percent:.1} % of its rate"),
-        Missing::Unknown => "no cause found".to_owned(),
+    let word = |missing: &Shortfall| match missing {
+        Shortfall::SutCpu(percent) => format!("SUT CPU {percent:.1} %{busy}"),
+        Shortfall::ClientCpu(percent) => format!("clients' CPU {percent:.1} %{busy}"),
+        Shortfall::DeviceCpu(percent) => format!("device's CPU {percent:.1} %{busy}"),
+        Shortfall::Resent(percent) => format!("{percent:.1} % sent again"),
+        Shortfall::NothingToSend(percent) => format!("nothing to send for {percent:.1} %"),
+        Shortfall::ReceiverWindow(percent) => format!("window {percent:.1} % of sending time"),
+        Shortfall::SendBuffer(percent) => format!("send buffer {percent:.1} % of sending time"),
+        Shortfall::Store(percent) => format!("superframe store {percent:.1} %"),
+        Shortfall::Word(percent) => {
+            format!("waiting for the peer's acknowledgement {percent:.1} %")
+        }
+        Shortfall::Discipline(percent) => format!("queue discipline {percent:.1} % of its rate"),
+        Shortfall::Unknown => "no cause found".to_owned(),
     };
-    let same = matches!(group[0].bound, Bound::Bus { .. })
-        && group.iter().all(|way| way.missing == group[0].missing);
+    let same = matches!(group[0].bottleneck, Bottleneck::Bus { .. })
+        && group.iter().all(|way| way.shortfall == group[0].shortfall);
     let reported = if same { &group[..1] } else { &group[..] };
     let words = reported.iter().flat_map(|way| {
         let direction = way.direction.filter(|_| reported.len() > 1).map(FlowDirection::word);
-        way.missing.iter().map(move |missing| match direction {
+        way.shortfall.iter().map(move |missing| match direction {
             Some(direction) => format!("{direction} {}", word(missing)),
             None => word(missing),
         })

@@ -55,10 +55,10 @@ fn both_ways(transmit: f64, receive: f64) -> Shares {
     }
 }
 
-fn only(shares: &Shares) -> Bound {
+fn only(shares: &Shares) -> Bottleneck {
     let verdict = judge(shares);
-    assert_eq!(verdict.ways.len(), 1);
-    verdict.ways[0].bound.clone()
+    assert_eq!(verdict.directions.len(), 1);
+    verdict.directions[0].bottleneck.clone()
 }
 
 fn said(shares: &Shares) -> [String; 2] {
@@ -71,15 +71,15 @@ fn said(shares: &Shares) -> [String; 2] {
 #[test]
 fn senders_of_short_transfers_wait_for_words() {
     let waits = |percent| with_direction(calm(), |way| way.word_percent = Some(percent));
-    assert!(matches!(only(&waits(49.9)), Bound::NoSingleResource { .. }));
-    assert_eq!(only(&waits(62.5)), Bound::Word { percent: 62.5 });
+    assert!(matches!(only(&waits(49.9)), Bottleneck::NoSingleResource { .. }));
+    assert_eq!(only(&waits(62.5)), Bottleneck::Acknowledgement { percent: 62.5 });
     let filled = with_direction(waits(62.5), |way| way.link_percent = Some(98.0));
-    assert!(matches!(only(&filled), Bound::Link { .. }));
+    assert!(matches!(only(&filled), Bottleneck::Link { .. }));
     assert_eq!(
         said(&waits(62.5)),
         [
-            "bound by the wait for the peer's acknowledgement: 62.5 %",
-            "bound by the wait for the peer's acknowledgement (62.5 % of the time): larger transfers, or more \
+            "limited by the wait for the peer's acknowledgement: 62.5 %",
+            "limited by the wait for the peer's acknowledgement (62.5 % of the time): larger transfers, or more \
              connections, would fill the time"
         ]
     );
@@ -92,17 +92,17 @@ fn links_that_wait_for_the_store_of_their_adapter_are_not_a_mystery() {
             (way.link_percent, way.store_percent) = (Some(link), Some(store));
         })
     };
-    assert!(matches!(only(&stores(90.0, 6.9)), Bound::NoSingleResource { .. }));
-    assert_eq!(only(&stores(90.0, 9.8)), Bound::Store { percent: 9.8 });
+    assert!(matches!(only(&stores(90.0, 6.9)), Bottleneck::NoSingleResource { .. }));
+    assert_eq!(only(&stores(90.0, 9.8)), Bottleneck::Store { percent: 9.8 });
     // full links, and a wait that is none to speak of
-    assert!(matches!(only(&stores(99.5, 1.5)), Bound::Link { .. }));
-    assert_eq!(only(&stores(98.0, 1.5)), Bound::Store { percent: 1.5 });
-    assert!(matches!(only(&stores(96.9, 0.2)), Bound::NoSingleResource { .. }));
+    assert!(matches!(only(&stores(99.5, 1.5)), Bottleneck::Link { .. }));
+    assert_eq!(only(&stores(98.0, 1.5)), Bottleneck::Store { percent: 1.5 });
+    assert!(matches!(only(&stores(96.9, 0.2)), Bottleneck::NoSingleResource { .. }));
     assert_eq!(
         said(&stores(90.0, 9.8)),
         [
-            "bound by the adapter's store: 9.8 %; links 90.0 %",
-            "bound by the adapter's store (9.8 % of the time): the links are idle while superframes are \
+            "limited by the adapter's store: 9.8 %; links 90.0 %",
+            "limited by the adapter's store (9.8 % of the time): the links are idle while superframes are \
              fetched into it; links 90.0 % occupied"
         ]
     );
@@ -129,23 +129,23 @@ fn a_queue_discipline_at_its_rate_is_the_bound() {
             (way.link_percent, way.discipline) = (Some(49.9), Some(tbf(percent, false)));
         })
     };
-    assert!(matches!(only(&at(96.9)), Bound::NoSingleResource { .. }));
+    assert!(matches!(only(&at(96.9)), Bottleneck::NoSingleResource { .. }));
     // a CPU that is busy all the time does not explain that it sends just that
     let busy = Shares { sut: cpu(99.0), ..at(99.6) };
-    assert_eq!(only(&busy), Bound::Discipline { discipline: tbf(99.6, false) });
+    assert_eq!(only(&busy), Bottleneck::Discipline { discipline: tbf(99.6, false) });
     assert_eq!(
         said(&at(99.6)),
         [
-            "bound by the queue discipline tbf of eth0: 99.6 % of 500.0 Mb/s; links 49.9 %",
-            "bound by the queue discipline tbf of eth0 (99.6 % of 500.0 Mb/s, packets held back 4100 \
+            "limited by the queue discipline tbf of eth0: 99.6 % of 500.0 Mb/s; links 49.9 %",
+            "limited by the queue discipline tbf of eth0 (99.6 % of 500.0 Mb/s, packets held back 4100 \
              times and 12 dropped a run); links 49.9 % occupied"
         ]
     );
     let document = serde_json::to_value(judge(&at(99.6))).unwrap();
-    assert_eq!(document["bounds"][0]["resource"], "queue_discipline");
-    assert_eq!(document["bounds"][0]["percent"], 99.6);
+    assert_eq!(document["bottlenecks"][0]["resource"], "queue_discipline");
+    assert_eq!(document["bottlenecks"][0]["percent"], 99.6);
     let full = with_direction(at(99.6), |way| way.link_percent = Some(99.5));
-    assert!(matches!(only(&full), Bound::Link { .. }));
+    assert!(matches!(only(&full), Bottleneck::Link { .. }));
 }
 
 #[test]
@@ -156,8 +156,9 @@ fn a_queue_discipline_is_named_with_its_ports() {
             DisciplineShare { beside: names(beside), free: names(free), ..tbf(99.6, false) };
         said(&with_direction(calm(), |way| way.discipline = Some(discipline.clone())))[0].clone()
     };
-    let of =
-        |ports: &str| format!("bound by the queue discipline tbf of {ports}: 99.6 % of 500.0 Mb/s");
+    let of = |ports: &str| {
+        format!("limited by the queue discipline tbf of {ports}: 99.6 % of 500.0 Mb/s")
+    };
     assert_eq!(on(&[], &["eth1", "eth2", "eth3"]), of("eth0, 1 of 4 ports"));
     assert_eq!(on(&["eth1"], &["eth2"]), of("eth0 and eth1, 2 of 3 ports"));
     assert_eq!(on(&["eth1", "eth2"], &[]), of("eth0, eth1 and eth2"));
@@ -175,23 +176,23 @@ fn a_queue_that_is_never_empty_is_the_bound_unless_something_behind_it_is_full()
     };
     assert_eq!(
         said(&waits(None))[0],
-        "bound by the queue discipline tbf of eth0: packets held back 4100 times and 12 dropped a run"
+        "limited by the queue discipline tbf of eth0: packets held back 4100 times and 12 dropped a run"
     );
-    assert!(matches!(only(&waits(Some(89.9))), Bound::Discipline { .. }));
-    assert!(matches!(only(&waits(Some(90.0))), Bound::ReceiverWindow { .. }));
+    assert!(matches!(only(&waits(Some(89.9))), Bottleneck::Discipline { .. }));
+    assert!(matches!(only(&waits(Some(90.0))), Bottleneck::ReceiverWindow { .. }));
     let busy = Shares { sut: cpu(99.0), ..waits(None) };
-    assert!(matches!(only(&busy), Bound::SutCpu { .. }));
+    assert!(matches!(only(&busy), Bottleneck::SutCpu { .. }));
 }
 
 #[test]
 fn tape_drives_that_are_full_are_the_bound() {
     let at = |percent| with_direction(calm(), |way| way.drives_percent = Some(percent));
-    assert!(matches!(only(&at(96.9)), Bound::NoSingleResource { .. }));
+    assert!(matches!(only(&at(96.9)), Bottleneck::NoSingleResource { .. }));
     let busy = Shares { client: cpu(99.0), ..at(98.5) };
-    assert_eq!(only(&busy), Bound::Drives { percent: 98.5 });
+    assert_eq!(only(&busy), Bottleneck::Drives { percent: 98.5 });
     assert_eq!(
         said(&at(98.5)),
-        ["bound by the tape drives: 98.5 %", "bound by the tape drives (98.5 % of their rate)"]
+        ["limited by the tape drives: 98.5 %", "limited by the tape drives (98.5 % of their rate)"]
     );
 }
 
@@ -207,15 +208,15 @@ fn a_full_link_comes_before_the_cpu_and_one_that_is_nearly_full_after_it() {
     let full = with_direction(busy.clone(), |way| way.link_percent = Some(99.5));
     assert_eq!(
         said(&full),
-        ["bound by the link: transmit 99.5 %", "bound by the link (transmit 99.5 % occupied)"]
+        ["limited by the link: transmit 99.5 %", "limited by the link (transmit 99.5 % occupied)"]
     );
     // what is missing is the CPU's
     let nearly = with_direction(busy, |way| way.link_percent = Some(99.3));
     assert_eq!(
         said(&nearly),
         [
-            "bound by the SUT's CPU: 99.0 %; links 99.3 %",
-            "bound by the SUT's CPU (99.0 % busy); the host is the limit: links 99.3 % occupied"
+            "limited by the SUT's CPU: 99.0 %; links 99.3 %",
+            "limited by the SUT's CPU (99.0 % busy); the host is the limit: links 99.3 % occupied"
         ]
     );
 }
@@ -230,28 +231,31 @@ fn one_full_port_of_an_aggregate_is_the_bound() {
     assert_eq!(
         said(&uneven),
         [
-            "transmit bound by one port of the aggregate: port 2 99.6 %, the others 31 to 55 %; \
-             receive bound by the link: 98.1 % (missing: no cause found)",
-            "transmit is bound by one port of the aggregate (port 2 99.6 %, the others 31 to 55 % \
-             occupied); receive is bound by the link (98.1 % occupied; missing: no cause found)"
+            "transmit limited by one port of the aggregate: port 2 99.6 %, the others 31 to 55 %; \
+             receive limited by the link: 98.1 % (missing: no cause found)",
+            "transmit is limited by one port of the aggregate (port 2 99.6 %, the others 31 to 55 % \
+             occupied); receive is limited by the link (98.1 % occupied; missing: no cause found)"
         ]
     );
     let of = |ports: PortShares| {
         let mut way = both_ways(46.0, 46.0);
         way.ways.truncate(1);
         way.ways[0].ports = Some(ports);
-        judge(&way).ways[0].bound.clone()
+        judge(&way).directions[0].bottleneck.clone()
     };
-    assert_eq!(of(ports), Bound::OnePort { ports });
+    assert_eq!(of(ports), Bottleneck::OnePort { ports });
     assert_eq!(of(ports).percent(), Some(99.64));
-    assert!(!matches!(of(PortShares { fullest_percent: 96.9, ..ports }), Bound::OnePort { .. }));
+    assert!(!matches!(
+        of(PortShares { fullest_percent: 96.9, ..ports }),
+        Bottleneck::OnePort { .. }
+    ));
     let anywhere = PortShares { port: None, others_percent: (50.1, 50.2), ..ports };
     let mut way = both_ways(46.0, 46.0);
     way.ways.truncate(1);
     way.ways[0].ports = Some(anywhere);
     assert_eq!(
         judge(&way).brief(),
-        "bound by one port of the aggregate: the fullest 99.6 %, the others 50 %"
+        "limited by one port of the aggregate: the fullest 99.6 %, the others 50 %"
     );
 }
 
@@ -261,21 +265,21 @@ fn each_direction_is_judged_by_itself() {
     assert_eq!(
         said(&full),
         [
-            "bound by the link: transmit 99.6 %, receive 98.1 % (missing: receive no cause found)",
-            "bound by the link (transmit 99.6 %, receive 98.1 % occupied; missing: receive no cause \
+            "limited by the link: transmit 99.6 %, receive 98.1 % (missing: receive no cause found)",
+            "limited by the link (transmit 99.6 %, receive 98.1 % occupied; missing: receive no cause \
              found)"
         ]
     );
     let mut one = both_ways(99.6, 88.7);
     (one.sut, one.client) = (cpu(80.06), cpu(70.2));
-    assert!(matches!(judge(&one).ways[0].bound, Bound::Link { .. }));
-    assert!(matches!(judge(&one).ways[1].bound, Bound::NoSingleResource { .. }));
+    assert!(matches!(judge(&one).directions[0].bottleneck, Bottleneck::Link { .. }));
+    assert!(matches!(judge(&one).directions[1].bottleneck, Bottleneck::NoSingleResource { .. }));
     assert_eq!(
         said(&one),
         [
-            "transmit bound by the link: 99.6 %; receive bound by no single resource: \
+            "transmit limited by the link: 99.6 %; receive limited by no single resource: \
              SUT CPU 80.1 %, clients 70.2 %, window 40.0 %; links receive 88.7 %",
-            "transmit is bound by the link (99.6 % occupied); receive is bound by no single resource \
+            "transmit is limited by the link (99.6 % occupied); receive is limited by no single resource \
              (SUT CPU 80.1 %, clients 70.2 %, window 40.0 %): each end waits for the other part of the \
              time; links receive 88.7 % occupied"
         ]
@@ -284,13 +288,13 @@ fn each_direction_is_judged_by_itself() {
     let waiting = with_direction(one.clone(), |way| way.rwnd_limited_anywhere_percent = Some(94.0));
     assert_eq!(
         said(&waiting)[0],
-        "transmit bound by the link: 99.6 %; receive bound by the receiver's window: 94.0 % of \
+        "transmit limited by the link: 99.6 %; receive limited by the receiver's window: 94.0 % of \
          sending time; links receive 88.7 %"
     );
     one.ways[1].rwnd_limited_percent = Some(64.0);
     assert_eq!(
         said(&one)[0],
-        "transmit bound by the link: 99.6 %; receive bound by the receiver's window: 64.0 % of \
+        "transmit limited by the link: 99.6 %; receive limited by the receiver's window: 64.0 % of \
          sending time; links receive 88.7 %"
     );
     // a CPU is busy for both directions
@@ -298,9 +302,9 @@ fn each_direction_is_judged_by_itself() {
     assert_eq!(
         said(&both),
         [
-            "bound by the CPUs of both ends: SUT 99.4 %, clients 96.2 %; links transmit 39.9 %, \
+            "limited by the CPUs of both ends: SUT 99.4 %, clients 96.2 %; links transmit 39.9 %, \
              receive 41.0 %",
-            "bound by the CPUs of both ends (SUT 99.4 %, clients 96.2 % busy); the host is the limit: \
+            "limited by the CPUs of both ends (SUT 99.4 %, clients 96.2 % busy); the host is the limit: \
              links transmit 39.9 %, receive 41.0 % occupied"
         ]
     );
@@ -308,7 +312,7 @@ fn each_direction_is_judged_by_itself() {
         with_direction(both_ways(10.0, 20.0), |way| way.rwnd_limited_percent = Some(72.0));
     assert_eq!(
         said(&windows)[0],
-        "bound by the receiver's window: transmit 72.0 %, receive 72.0 % of sending time; \
+        "limited by the receiver's window: transmit 72.0 %, receive 72.0 % of sending time; \
          links transmit 10.0 %, receive 20.0 %"
     );
 }
@@ -316,9 +320,9 @@ fn each_direction_is_judged_by_itself() {
 #[test]
 fn sut_cpu_from_the_threshold_on() {
     let at = |percent| Shares { sut: cpu(percent), ..calm() };
-    assert_eq!(said(&at(99.21))[1], "bound by the SUT's CPU (99.2 % busy)");
-    assert!(matches!(only(&at(95.0)), Bound::SutCpu { sut } if sut.percent == 95.0));
-    assert!(matches!(only(&at(94.9)), Bound::NoSingleResource { .. }));
+    assert_eq!(said(&at(99.21))[1], "limited by the SUT's CPU (99.2 % busy)");
+    assert!(matches!(only(&at(95.0)), Bottleneck::SutCpu { sut } if sut.percent == 95.0));
+    assert!(matches!(only(&at(94.9)), Bottleneck::NoSingleResource { .. }));
 }
 
 #[test]
@@ -326,7 +330,7 @@ fn a_thread_that_moves_over_several_cpus_is_named_as_one() {
     let moving = Some(CpuShare { percent: 97.2, of_thread: true });
     assert_eq!(
         said(&Shares { sut: moving, ..calm() }),
-        ["bound by the SUT's CPU: 97.2 %", "bound by the SUT's CPU (one thread 97.2 % busy)"]
+        ["limited by the SUT's CPU: 97.2 %", "limited by the SUT's CPU (one thread 97.2 % busy)"]
     );
 }
 
@@ -335,8 +339,8 @@ fn client_cpu() {
     assert_eq!(
         said(&Shares { client: cpu(98.0), ..calm() }),
         [
-            "bound by the clients' CPU: 98.0 %",
-            "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients"
+            "limited by the clients' CPU: 98.0 %",
+            "limited by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients"
         ]
     );
 }
@@ -347,8 +351,8 @@ fn reports_other_programs_on_a_client_cpu_that_is_the_bound() {
     assert_eq!(
         said(&busy),
         [
-            "bound by the clients' CPU: 98.0 %, 5.0 % by other programs",
-            "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients; other \
+            "limited by the clients' CPU: 98.0 %, 5.0 % by other programs",
+            "limited by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients; other \
              programs used 5.0 % of a client CPU, which may have lowered the throughput"
         ]
     );
@@ -369,16 +373,16 @@ fn both_cpus() {
     assert_eq!(
         said(&both),
         [
-            "bound by the CPUs of both ends: SUT 99.2 %, clients 98.1 %",
-            "bound by the CPUs of both ends (SUT 99.2 %, clients 98.1 % busy)"
+            "limited by the CPUs of both ends: SUT 99.2 %, clients 98.1 %",
+            "limited by the CPUs of both ends (SUT 99.2 %, clients 98.1 % busy)"
         ]
     );
     let device = Shares { device_shares_cpus: true, ..both };
     assert_eq!(
         said(&device),
         [
-            "bound by the CPUs of both ends: SUT 99.2 %, clients and device 98.1 %",
-            "bound by the CPUs of both ends (SUT 99.2 %, clients 98.1 % busy); the host is the limit: \
+            "limited by the CPUs of both ends: SUT 99.2 %, clients and device 98.1 %",
+            "limited by the CPUs of both ends (SUT 99.2 %, clients 98.1 % busy); the host is the limit: \
              device and clients share CPUs"
         ]
     );
@@ -391,8 +395,8 @@ fn shared_cpus_name_neither_end() {
         assert_eq!(
             said(&shares),
             [
-                "bound by the CPU that the SUT and the clients share: 99.0 %",
-                "bound by the CPU that the SUT and the clients share (99.0 % busy)"
+                "limited by the CPU that the SUT and the clients share: 99.0 %",
+                "limited by the CPU that the SUT and the clients share (99.0 % busy)"
             ]
         );
     }
@@ -404,12 +408,12 @@ fn receiver_window() {
     assert_eq!(
         said(&window),
         [
-            "bound by the receiver's window: 72.0 % of sending time",
-            "bound by the receiver's window (72.0 % of sending time)"
+            "limited by the receiver's window: 72.0 % of sending time",
+            "limited by the receiver's window (72.0 % of sending time)"
         ]
     );
     let both = with_direction(window, |way| way.sndbuf_limited_percent = Some(80.0));
-    assert!(matches!(only(&both), Bound::ReceiverWindow { .. }));
+    assert!(matches!(only(&both), Bottleneck::ReceiverWindow { .. }));
 }
 
 #[test]
@@ -418,8 +422,8 @@ fn send_buffer() {
     assert_eq!(
         said(&Shares { shared_cpus: true, ..full }),
         [
-            "bound by the send buffer: 50.0 % of sending time",
-            "bound by the send buffer (50.0 % of sending time); the SUT and the clients share CPUs"
+            "limited by the send buffer: 50.0 % of sending time",
+            "limited by the send buffer (50.0 % of sending time); the SUT and the clients share CPUs"
         ]
     );
 }
@@ -427,16 +431,16 @@ fn send_buffer() {
 #[test]
 fn links_that_are_not_full_say_what_is_missing() {
     let at = |percent| with_direction(calm(), |way| way.link_percent = Some(percent));
-    assert_eq!(judge(&at(99.5)).ways[0].missing, []);
-    assert_eq!(said(&at(99.6))[0], "bound by the link: transmit 99.6 %");
+    assert_eq!(judge(&at(99.5)).directions[0].shortfall, []);
+    assert_eq!(said(&at(99.6))[0], "limited by the link: transmit 99.6 %");
     // not the bound, so that nothing is missing to it
-    assert_eq!(judge(&at(96.9)).ways[0].missing, []);
-    assert_eq!(judge(&at(99.4)).ways[0].missing, [Missing::Unknown]);
+    assert_eq!(judge(&at(96.9)).directions[0].shortfall, []);
+    assert_eq!(judge(&at(99.4)).directions[0].shortfall, [Shortfall::Unknown]);
     assert_eq!(
         said(&at(98.0)),
         [
-            "bound by the link: transmit 98.0 % (missing: no cause found)",
-            "bound by the link (transmit 98.0 % occupied; missing: no cause found)"
+            "limited by the link: transmit 98.0 % (missing: no cause found)",
+            "limited by the link (transmit 98.0 % occupied; missing: no cause found)"
         ]
     );
     let mut held = at(98.1);
@@ -445,13 +449,13 @@ fn links_that_are_not_full_say_what_is_missing() {
     assert_eq!(
         said(&held),
         [
-            "bound by the link: transmit 98.1 % (missing: 0.3 % sent again)",
-            "bound by the link (transmit 98.1 % occupied; missing: 0.3 % sent again)"
+            "limited by the link: transmit 98.1 % (missing: 0.3 % sent again)",
+            "limited by the link (transmit 98.1 % occupied; missing: 0.3 % sent again)"
         ]
     );
     let document = serde_json::to_value(judge(&held)).unwrap();
-    assert_eq!(document["bounds"][0]["missing"][0]["cause"], "resent");
-    assert_eq!(document["bounds"][0]["missing"][0]["percent"], 0.34);
+    assert_eq!(document["bottlenecks"][0]["shortfall"][0]["cause"], "resent");
+    assert_eq!(document["bottlenecks"][0]["shortfall"][0]["percent"], 0.34);
     held.ways[0].nothing_to_send_percent = Some(1.2);
     held.ways[0].rwnd_limited_percent = Some(7.0);
     let brief = said(&held)[0].clone();
@@ -462,10 +466,10 @@ fn links_that_are_not_full_say_what_is_missing() {
     (way.store_percent, way.word_percent) = (Some(0.4), Some(1.6));
     assert_eq!(
         said(&beside)[0],
-        "bound by the link: transmit 98.0 % (missing: waiting for the peer's acknowledgement 1.6 %)"
+        "limited by the link: transmit 98.0 % (missing: waiting for the peer's acknowledgement 1.6 %)"
     );
     beside.ways[0].discipline = Some(tbf(96.9, true));
-    assert_eq!(judge(&beside).ways[0].missing, [Missing::Word(1.6)]);
+    assert_eq!(judge(&beside).directions[0].shortfall, [Shortfall::Word(1.6)]);
 }
 
 #[test]
@@ -477,9 +481,9 @@ fn a_port_and_a_bus_that_are_not_full_say_what_is_missing_too() {
     assert_eq!(
         said(&uneven),
         [
-            "bound by one port of the aggregate: port 2 98.0 %, the others 31 to 55 % (missing: 0.3 % \
+            "limited by one port of the aggregate: port 2 98.0 %, the others 31 to 55 % (missing: 0.3 % \
              sent again)",
-            "bound by one port of the aggregate (port 2 98.0 %, the others 31 to 55 % occupied; missing: \
+            "limited by one port of the aggregate (port 2 98.0 %, the others 31 to 55 % occupied; missing: \
              0.3 % sent again)"
         ]
     );
@@ -487,8 +491,8 @@ fn a_port_and_a_bus_that_are_not_full_say_what_is_missing_too() {
     assert_eq!(
         said(&bus),
         [
-            "bound by the bus: 98.0 % (missing: no cause found)",
-            "bound by the bus (98.0 % occupied; missing: no cause found)"
+            "limited by the bus: 98.0 % (missing: no cause found)",
+            "limited by the bus (98.0 % occupied; missing: no cause found)"
         ]
     );
     bus.ways[1].resent_percent = Some(0.2);
@@ -496,7 +500,7 @@ fn a_port_and_a_bus_that_are_not_full_say_what_is_missing_too() {
     let missing = "(missing: transmit no cause found, receive 0.2 % sent again)";
     assert!(brief.ends_with(missing), "{brief}");
     bus.bus_percent = Some(99.5);
-    assert_eq!(said(&bus)[0], "bound by the bus: 99.5 %");
+    assert_eq!(said(&bus)[0], "limited by the bus: 99.5 %");
 }
 
 /// Transactions of 500 µs of which so much is unexplained.
@@ -518,14 +522,14 @@ fn explained_but_for(unexplained_us: f64) -> Shares {
 fn a_round_trip_is_no_bound_unless_its_parts_explain_it() {
     for explained in [0.0, 124.0, -124.0] {
         let bound = only(&explained_but_for(explained));
-        assert!(matches!(bound, Bound::RoundTrip { .. }), "{explained}: {bound:?}");
+        assert!(matches!(bound, Bottleneck::RoundTrip { .. }), "{explained}: {bound:?}");
     }
     assert_eq!(
         said(&explained_but_for(200.0)),
         [
-            "bound by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 40.0 %; 40 % of the \
+            "limited by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 40.0 %; 40 % of the \
              round trip unexplained",
-            "bound by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 40.0 %; 40 % of the \
+            "limited by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 40.0 %; 40 % of the \
              round trip unexplained, 500.0 µs: interrupt delay 210.0 µs, SUT 50.0 µs, clients 30.0 µs, \
              device 6.0 µs, wire 4.0 µs, unexplained 200.0 µs): every request waits for its response, \
              and not all of the wait is explained"
@@ -538,10 +542,10 @@ fn a_round_trip_is_no_bound_unless_its_parts_explain_it() {
     let [brief, sentence] = said(&unmeasured);
     assert!(brief.ends_with("; the parts of the round trip were not measured"), "{brief}");
     assert!(sentence.contains("not all of the wait is explained"), "{sentence}");
-    assert!(matches!(only(&unmeasured), Bound::NoSingleResource { .. }));
+    assert!(matches!(only(&unmeasured), Bottleneck::NoSingleResource { .. }));
     // what a stream waits for is another question
     let stream = with_direction(calm(), |way| way.direction = Some(FlowDirection::Transmit));
-    assert!(matches!(only(&stream), Bound::NoSingleResource { unexplained: None, .. }));
+    assert!(matches!(only(&stream), Bottleneck::NoSingleResource { unexplained: None, .. }));
 }
 
 /// Transactions of several frames on a virtual adapter: the CPU times are known, and the waits for
@@ -553,7 +557,7 @@ fn cpu_times_alone_explain_no_round_trip_over_an_adapter() {
     (parts.moderation_us, parts.device_us, parts.wire_us) = (None, None, None);
     (parts.sut_us, parts.clients_us, parts.unexplained_us) = (300.0, Some(190.0), 10.0);
     let bound = only(&transactions);
-    assert!(matches!(bound, Bound::RoundTrip { .. }), "no adapter: {bound:?}");
+    assert!(matches!(bound, Bottleneck::RoundTrip { .. }), "no adapter: {bound:?}");
     transactions.device_percent = Some(20.0);
     let [brief, _] = said(&transactions);
     assert!(brief.ends_with("; the parts of the round trip were not measured"), "{brief}");
@@ -562,7 +566,7 @@ fn cpu_times_alone_explain_no_round_trip_over_an_adapter() {
     assert!(brief.ends_with("; 40 % of the round trip unexplained"), "{brief}");
     transactions.round_trip.as_mut().unwrap().moderation_us = Some(200.0);
     transactions.round_trip.as_mut().unwrap().unexplained_us = 0.0;
-    assert!(matches!(only(&transactions), Bound::RoundTrip { .. }));
+    assert!(matches!(only(&transactions), Bottleneck::RoundTrip { .. }));
 }
 
 #[test]
@@ -571,14 +575,14 @@ fn round_trip() {
     assert_eq!(
         said(&transactions),
         [
-            "bound by the round trip: interrupt delay 72 %, SUT 10 %, clients 6 %, device 1 %, wire 1 %",
-            "bound by the round trip (500.0 µs: interrupt delay 360.0 µs, SUT 50.0 µs, clients 30.0 µs, \
+            "limited by the round trip: interrupt delay 72 %, SUT 10 %, clients 6 %, device 1 %, wire 1 %",
+            "limited by the round trip (500.0 µs: interrupt delay 360.0 µs, SUT 50.0 µs, clients 30.0 µs, \
              device 6.0 µs, wire 4.0 µs, unexplained 50.0 µs; SUT CPU 12.0 %): every request waits for \
              its response"
         ]
     );
     let full = with_direction(transactions, |way| way.link_percent = Some(98.0));
-    assert_eq!(said(&full)[0], "bound by the link: 98.0 % (missing: no cause found)");
+    assert_eq!(said(&full)[0], "limited by the link: 98.0 % (missing: no cause found)");
 }
 
 #[test]
@@ -586,14 +590,14 @@ fn no_single_resource() {
     assert_eq!(
         said(&calm()),
         [
-            "bound by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 40.0 %",
-            "bound by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 40.0 %): each end \
+            "limited by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 40.0 %",
+            "limited by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 40.0 %): each end \
              waits for the other part of the time"
         ]
     );
     let blind =
         Shares { good_runs: 1, ways: vec![DirectionShares::default()], ..Shares::default() };
-    assert_eq!(said(&blind)[0], "bound by no single resource");
+    assert_eq!(said(&blind)[0], "limited by no single resource");
 }
 
 #[test]
@@ -602,12 +606,12 @@ fn the_bus_comes_after_the_link() {
     assert_eq!(
         said(&full),
         [
-            "bound by the bus: 98.2 % (missing: SUT CPU 99.0 %)",
-            "bound by the bus (98.2 % occupied; missing: SUT CPU 99.0 % busy)"
+            "limited by the bus: 98.2 % (missing: SUT CPU 99.0 %)",
+            "limited by the bus (98.2 % occupied; missing: SUT CPU 99.0 % busy)"
         ]
     );
     let link = with_direction(full, |way| way.link_percent = Some(99.5));
-    assert!(matches!(only(&link), Bound::Link { .. }));
+    assert!(matches!(only(&link), Bottleneck::Link { .. }));
 }
 
 #[test]
@@ -619,25 +623,25 @@ fn windows_over_a_path_that_delays_are_a_bound_where_nothing_is_full() {
     assert_eq!(
         said(&held),
         [
-            "bound by the receiver's window: 93.1 % of sending time",
-            "bound by the receiver's window (93.1 % of sending time): round trips of 1300 µs, the shortest \
+            "limited by the receiver's window: 93.1 % of sending time",
+            "limited by the receiver's window (93.1 % of sending time): round trips of 1300 µs, the shortest \
              52 µs, congestion window 90 segments"
         ]
     );
     // a full CPU makes the path longer
     let busy = Shares { sut: cpu(98.0), ..held };
-    assert!(matches!(only(&busy), Bound::SutCpu { .. }));
+    assert!(matches!(only(&busy), Bottleneck::SutCpu { .. }));
     let slow = with_direction(calm(), |way| {
         (way.cwnd_limited_percent, way.path) = (Some(99.3), Some(path));
     });
-    assert_eq!(only(&slow), Bound::CongestionWindow { percent: 99.3, path: Some(path) });
+    assert_eq!(only(&slow), Bottleneck::CongestionWindow { percent: 99.3, path: Some(path) });
     assert_eq!(
         said(&slow)[0],
-        "bound by the congestion window or small queues: 99.3 % of sending time"
+        "limited by the congestion window or small queues: 99.3 % of sending time"
     );
     // so is the sender of a full link
     let full = with_direction(slow, |way| way.link_percent = Some(97.5));
-    assert!(matches!(only(&full), Bound::Link { .. }));
+    assert!(matches!(only(&full), Bottleneck::Link { .. }));
 }
 
 #[test]
@@ -645,9 +649,9 @@ fn a_verdict_counts_the_runs_that_say_the_same() {
     let with = |percent| judge(&Shares { good_runs: 1, sut: cpu(percent), ..calm() });
     let verdict = judge(&Shares { good_runs: 3, sut: cpu(95.3), ..calm() });
     let verdict = verdict.with_runs([with(93.2), with(96.0), with(96.8)]);
-    assert_eq!(verdict.brief(), "bound by the SUT's CPU: 95.3 % (2 of 3 runs)");
+    assert_eq!(verdict.brief(), "limited by the SUT's CPU: 95.3 % (2 of 3 runs)");
     let verdict = verdict.with_runs([with(95.0), with(96.0), with(96.8)]);
-    assert_eq!(verdict.brief(), "bound by the SUT's CPU: 95.3 %");
+    assert_eq!(verdict.brief(), "limited by the SUT's CPU: 95.3 %");
 }
 
 #[test]
@@ -655,21 +659,21 @@ fn device_threads_are_reported_from_the_clients_on_their_cpu() {
     let busy = Shares { device_percent: Some(96.3), client: cpu(99.0), ..calm() };
     assert_eq!(
         said(&busy),
-        ["bound by the device's CPU: 96.3 %", "bound by the device's CPU (96.3 % busy)"]
+        ["limited by the device's CPU: 96.3 %", "limited by the device's CPU (96.3 % busy)"]
     );
     let most = Shares { device_percent: Some(71.2), device_shares_cpus: true, ..busy.clone() };
     assert_eq!(
         said(&most)[1],
-        "bound by the device's CPU (71.2 % busy); device and clients share CPUs"
+        "limited by the device's CPU (71.2 % busy); device and clients share CPUs"
     );
     let less = Shares { device_percent: Some(49.9), ..most.clone() };
-    assert!(matches!(only(&less), Bound::ClientCpu { .. }));
+    assert!(matches!(only(&less), Bottleneck::ClientCpu { .. }));
     let apart = Shares { device_shares_cpus: false, ..most.clone() };
-    assert!(matches!(only(&apart), Bound::ClientCpu { .. }));
+    assert!(matches!(only(&apart), Bottleneck::ClientCpu { .. }));
     let calm = Shares { client: cpu(80.0), ..most };
-    assert!(matches!(only(&calm), Bound::NoSingleResource { .. }));
+    assert!(matches!(only(&calm), Bottleneck::NoSingleResource { .. }));
     let sut = Shares { sut: cpu(99.0), client: None, ..busy };
-    assert!(matches!(only(&sut), Bound::SutCpu { .. }));
+    assert!(matches!(only(&sut), Bottleneck::SutCpu { .. }));
 }
 
 #[test]
@@ -680,23 +684,23 @@ fn a_scaled_testbed_is_named() {
     let full = with_direction(scaled, |way| way.link_percent = Some(99.8));
     assert_eq!(
         said(&full)[1],
-        "bound by the link (transmit 99.8 % occupied); links at 0.1 of their rate"
+        "limited by the link (transmit 99.8 % occupied); links at 0.1 of their rate"
     );
 }
 
 #[test]
 fn the_document_has_the_sentence_and_each_direction() {
     let document = serde_json::to_value(judge(&both_ways(99.6, 88.7))).unwrap();
-    assert!(document["verdict"].as_str().unwrap().starts_with("transmit is bound by the link"));
+    assert!(document["verdict"].as_str().unwrap().starts_with("transmit is limited by the link"));
     assert_eq!(
-        document["bounds"],
+        document["bottlenecks"],
         serde_json::json!([
             {
                 "direction": "transmit",
                 "resource": "link",
                 "percent": 99.6,
                 "link_percent": 99.6,
-                "missing": [],
+                "shortfall": [],
                 "runs_agreeing": 5,
                 "runs": 5
             },
@@ -705,14 +709,14 @@ fn the_document_has_the_sentence_and_each_direction() {
                 "resource": "no_single_resource",
                 "percent": null,
                 "link_percent": 88.7,
-                "missing": [],
+                "shortfall": [],
                 "runs_agreeing": 5,
                 "runs": 5
             },
         ])
     );
     assert_eq!(
-        serde_json::to_value(judge(&Shares::default())).unwrap()["bounds"],
+        serde_json::to_value(judge(&Shares::default())).unwrap()["bottlenecks"],
         serde_json::json!([])
     );
 }

@@ -27,7 +27,7 @@ impl Family {
         }
     }
 
-    /// Whether it is that of results without one, which earlier versions stored.
+    /// Whether it is that of documents without one.
     #[must_use]
     pub fn is_ipv4(&self) -> bool {
         *self == Self::Ipv4

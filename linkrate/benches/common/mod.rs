@@ -75,7 +75,7 @@ pub fn run_spec(
         ports,
         adapter: None,
         warm_up: Duration::from_millis(500),
-        window: Duration::from_secs(seconds),
+        duration: Duration::from_secs(seconds),
         profile: false,
         event: None,
         loss_ppm: 0,

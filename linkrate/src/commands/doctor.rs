@@ -21,7 +21,7 @@ use crate::program::this_program;
 use wrap::{PIPE_WIDTH, wrap};
 
 /// Version of the JSON document.
-const DOCTOR_FORMAT: u32 = 2;
+const DOCTOR_FORMAT: u32 = 1;
 
 /// Columns of the longest state word.
 const STATE_WIDTH: usize = 7;

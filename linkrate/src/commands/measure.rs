@@ -100,7 +100,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         ports: setup.ports,
         adapter: None,
         warm_up,
-        window,
+        duration: window,
         profile: arguments.profile,
         event: setup.event.of_window(window),
         loss_ppm: setup.loss_ppm,

@@ -178,7 +178,7 @@ fn a_plan_on_existing_interfaces_names_both_ends() {
         serde_json::from_str(&printed(&format!("show offload-ladder --json {on}"))).unwrap();
     assert_eq!(document["adapter"], "interface");
     assert_eq!(document["interfaces"], serde_json::json!(["eth1", "eth2"]));
-    assert_eq!(document["far_ends"], serde_json::json!(["ssh:lab2", "ssh:me@lab3,10.0.0.3"]));
+    assert_eq!(document["peers"], serde_json::json!(["ssh:lab2", "ssh:me@lab3,10.0.0.3"]));
     assert_eq!((&document["ports"], &document["clients"]), (&2.into(), &2.into()));
 }
 
@@ -468,7 +468,7 @@ fn an_agent_refuses_invalid_requests_and_continues() {
         readers: 1,
         drivers: Vec::new(),
         napi_threads: Vec::new(),
-        looks_often: false,
+        samples_often: false,
         event_ns: None,
     };
     for (message, reason) in [
@@ -544,7 +544,7 @@ fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
         readers: 1,
         drivers: Vec::new(),
         napi_threads: Vec::new(),
-        looks_often: false,
+        samples_often: false,
         event_ns: None,
     };
     agent.post(&Request::Measure(window));

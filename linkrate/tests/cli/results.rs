@@ -220,8 +220,8 @@ fn the_csv_is_sufficient_for_the_statistics() {
         });
         mine.map(|row| {
             let throughput = number(row, "transmit_bytes") * 8.0 / number(row, "transmit_s");
-            let own_ns = number(row, "sut_busy_ns") - number(row, "sut_others_bound_ns");
-            let cpus = own_ns / (number(row, "sut_window_ns") / number(row, "sut_cpus"));
+            let own_ns = number(row, "sut_busy_ns") - number(row, "sut_background_removed_ns");
+            let cpus = own_ns / (number(row, "sut_interval_ns") / number(row, "sut_cpus"));
             (row["block"].parse().unwrap(), (throughput, cpus * 1e6 / (throughput / 8.0 / 1024.0)))
         })
         .collect()

@@ -42,7 +42,7 @@ impl Growing {
             let failure = RunFailure::at(Stage::Connect, "nobody listens");
             let run = StoredRun {
                 pair: None,
-                absent: Vec::new(),
+                missing_nodes: Vec::new(),
                 sequence: self.store.next_sequence(),
                 block,
                 cell: slot.cell,

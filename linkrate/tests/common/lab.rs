@@ -57,7 +57,7 @@ pub fn run_spec(task: Task, interface: InterfaceKnobs, window: Duration) -> RunS
         ports: None,
         adapter: None,
         warm_up: Duration::ZERO,
-        window,
+        duration: window,
         profile: false,
         event: None,
         loss_ppm: 0,

@@ -108,7 +108,7 @@ impl Set<'_> {
                     block,
                     cell: slot.cell,
                     pair: None,
-                    absent: Vec::new(),
+                    missing_nodes: Vec::new(),
                     started_unix_ms,
                     spec,
                     outcome,
@@ -221,15 +221,15 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
     let cpu = |cpu, busy: f64| CpuUse {
         cpus: vec![CpuTime {
             cpu,
-            window_ns: 1_000_100_000,
+            interval_ns: 1_000_100_000,
             busy_ns: (busy * 1e9) as u64,
             steal_ns: 1000,
-            unsure_ns: 0,
+            uncertainty_ns: 0,
         }],
         threads: vec![thread("agent", cpu, 4_000_000)],
         source: IdleSource::TimerList,
         shared: false,
-        others: Vec::new(),
+        background: Vec::new(),
         own_threads_ns: 0,
         parts: None,
     };
@@ -246,7 +246,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         ("rxChecksumBad", 0),
     ];
     let adapter = AdapterEvidence {
-        window_ns: 1_000_000_000,
+        interval_ns: 1_000_000_000,
         ports: vec![PortEvidence {
             name: "eth0".to_owned(),
             // full at the usual rate
@@ -299,11 +299,11 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             adapter: on_adapter.then(|| Box::new(adapter)),
             links: Vec::new(),
             clients: Vec::new(),
-            unsteady_flows: 0,
+            unsettled_flows: 0,
             flows: Vec::new(),
             disciplines: Vec::new(),
             client_disciplines: Vec::new(),
-            told: Vec::new(),
+            peer_reports: Vec::new(),
         },
         remarks: Vec::new(),
     }

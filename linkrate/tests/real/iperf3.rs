@@ -51,7 +51,7 @@ fn iperf3_measures_to_and_from_the_server() {
         let sends = options.contains("-R") || options.contains("--bidir");
         assert!(sends || of_tcp("busy_us") == 0, "{options}: {line:#}");
         if options.is_empty() || options == "-P 4" {
-            assert_eq!(line["verdict"]["bound_by"], "rate-asked-for", "{options}: {line:#}");
+            assert_eq!(line["verdict"]["limited_by"], "rate-asked-for", "{options}: {line:#}");
         }
     });
 }
@@ -71,7 +71,7 @@ fn streams_have_the_options_that_iperf3_asks_for() {
     assert!(error.contains("buffer") || error.contains("window"), "{error}");
     let lines = server.end();
     // a window of 60 KB fills at once where so much is in memory
-    let bound = lines[0]["verdict"]["bound_by"].as_str().expect("a verdict");
+    let bound = lines[0]["verdict"]["limited_by"].as_str().expect("a verdict");
     assert!(["receiver-window", "send-buffer", "server-cpu"].contains(&bound), "{lines:#?}");
 }
 

@@ -174,7 +174,7 @@ fn the_server_of_linkrate_is_a_peer_by_both_protocols() {
 
 #[test]
 fn programs_are_peers_over_ipv6() {
-    let test = "programs_are_far_ends_over_ipv6";
+    let test = "programs_are_peers_over_ipv6";
     let Some(cable) = Cable::or_skip(test) else { return };
     if !cable.has_ipv6_or_skips(test) {
         return;

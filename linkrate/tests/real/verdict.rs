@@ -9,7 +9,7 @@ use linkrate_lab::Lab;
 use linkrate_study::analysis::shares;
 use linkrate_study::executor::Executor;
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_study::verdict::{Bound, Unexplained, judge};
+use linkrate_study::verdict::{Bottleneck, Unexplained, judge};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
     ByteSize, Direction, InterfaceKnobs, MessageSize, Model, Offload, Protocol, ReceivePath,
@@ -43,7 +43,7 @@ const STOLEN_PERCENT: f64 = 1.0;
 /// What bound one run, with the sentence for the message of a failed test. `None`, with a note, if
 /// the hypervisor took part of the machine away meanwhile.
 #[track_caller]
-fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bound, String)> {
+fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bottleneck, String)> {
     let measured = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
     let cpus = measured.sut_cpu.cpus.iter().chain(&measured.client_cpu.cpus);
     let stolen = cpus.map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.window_ns.max(1) as f64);
@@ -81,7 +81,7 @@ fn a_link_that_is_full_is_the_verdict() {
     else {
         return;
     };
-    assert!(matches!(bound, Bound::Link { percent } if percent > 97.0), "{sentence}");
+    assert!(matches!(bound, Bottleneck::Link { percent } if percent > 97.0), "{sentence}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_bus_that_is_full_is_the_verdict() {
     else {
         return;
     };
-    assert!(matches!(bound, Bound::Bus { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::Bus { .. }), "{sentence}");
 }
 
 #[test]
@@ -110,18 +110,18 @@ fn small_messages_are_bound_by_the_senders_cpu() {
     else {
         return;
     };
-    assert!(matches!(bound, Bound::SutCpu { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::SutCpu { .. }), "{sentence}");
     let Some((bound, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Receive, 64)))
     else {
         return;
     };
-    assert!(matches!(bound, Bound::ClientCpu { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::ClientCpu { .. }), "{sentence}");
     let Some((bound, sentence)) =
         judged(test, &mut lab, run_of(stream(Direction::Bidirectional, 64)))
     else {
         return;
     };
-    assert!(matches!(bound, Bound::BothCpus { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::BothCpus { .. }), "{sentence}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_cpu_that_both_ends_share_is_the_verdict() {
     else {
         return;
     };
-    assert!(matches!(bound, Bound::SharedCpu { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::SharedCpu { .. }), "{sentence}");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_device_that_cuts_tiny_frames_is_the_verdict() {
     spec.interface.mtu = Some(100);
     spec.interface.offload = Some(Offload::Tso);
     let Some((bound, sentence)) = judged(test, &mut lab, spec) else { return };
-    assert!(matches!(bound, Bound::DeviceCpu { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::DeviceCpu { .. }), "{sentence}");
 }
 
 #[test]
@@ -183,9 +183,12 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
         set(words);
         let Some((bound, sentence)) = judged(test, &mut lab, transmit()) else { return };
         assert_eq!(bound.word(), expected, "{sentence}");
-        let Bound::Discipline { discipline } = bound else { continue };
+        let Bottleneck::Discipline { discipline } = bound else { continue };
         assert_eq!((discipline.interface.as_str(), discipline.kind.as_str()), ("eth0", "tbf"));
-        assert!(sentence.starts_with("bound by the queue discipline tbf of eth0 ("), "{sentence}");
+        assert!(
+            sentence.starts_with("limited by the queue discipline tbf of eth0 ("),
+            "{sentence}"
+        );
         assert!(sentence.contains(" % of 500.0 Mb/s"), "{sentence}");
     }
     // the SUT sends little in the other direction, which its disciplines do not limit
@@ -200,7 +203,7 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
     tc.args("tbf rate 500mbit burst 64kb latency 20ms".split(' '));
     assert!(tc.status().expect("run tc").success());
     let Some((bound, sentence)) = judged(test, &mut lab, receive()) else { return };
-    let named = format!("bound by the queue discipline tbf of client 0: {interface} (");
+    let named = format!("limited by the queue discipline tbf of client 0: {interface} (");
     assert!(sentence.starts_with(&named), "{bound:?}: {sentence}");
 }
 
@@ -222,7 +225,7 @@ fn a_small_window_over_a_long_wire_is_the_verdict() {
     let mut spec = run_of(stream(Direction::Transmit, 131_072));
     spec.socket.buffer = Some(ByteSize(16384));
     let Some((bound, sentence)) = judged(test, &mut lab, spec) else { return };
-    assert!(matches!(bound, Bound::ReceiverWindow { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::ReceiverWindow { .. }), "{sentence}");
 }
 
 /// Small writes that are not held back, each in a packet of its own whose memory fills the sender's buffer
@@ -238,7 +241,7 @@ fn a_small_send_buffer_over_a_long_wire_is_the_verdict() {
     spec.socket.buffer = Some(ByteSize(65536));
     spec.socket.nodelay = true;
     let Some((bound, sentence)) = judged(test, &mut lab, spec.clone()) else { return };
-    assert!(matches!(bound, Bound::SendBuffer { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::SendBuffer { .. }), "{sentence}");
     // four times the buffer carry more: it was the bound
     let small = lab.run(&spec).expect("a run").traffic.bits_per_second();
     spec.socket.buffer = Some(ByteSize(262_144));
@@ -258,7 +261,7 @@ fn losses_keep_the_congestion_window_small() {
     else {
         return;
     };
-    assert!(matches!(bound, Bound::CongestionWindow { .. }), "{sentence}");
+    assert!(matches!(bound, Bottleneck::CongestionWindow { .. }), "{sentence}");
 }
 
 #[test]
@@ -272,14 +275,15 @@ fn transactions_one_at_a_time_are_bound_by_the_round_trip() {
     let ticking = "rate = \"1 Gbit/s\"\n[defaults]\nrx-usecs = 4000";
     let mut lab = lab_of(&model(ticking), None);
     let Some((bound, sentence)) = judged(test, &mut lab, run_of(workload())) else { return };
-    let Bound::RoundTrip { parts, .. } = bound else { panic!("{sentence}") };
+    let Bottleneck::RoundTrip { parts, .. } = bound else { panic!("{sentence}") };
     let waited_us = parts.moderation_us.expect("ports that count");
     assert!(waited_us > 0.75 * parts.latency_us && waited_us < parts.latency_us, "{parts:?}");
     assert!(parts.wire_us.expect("ports that count") < 100.0, "{parts:?}");
     // on a wire that takes 5 ms each way, of which no port knows, the parts do not explain it
     let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
     let Some((bound, sentence)) = judged(test, &mut lab, run_of(workload())) else { return };
-    let Bound::NoSingleResource { unexplained: Some(Unexplained::Part(parts)), .. } = bound else {
+    let Bottleneck::NoSingleResource { unexplained: Some(Unexplained::Part(parts)), .. } = bound
+    else {
         panic!("{sentence}")
     };
     assert!(parts.unexplained_us > 9_000.0, "{sentence}");

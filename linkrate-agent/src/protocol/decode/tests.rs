@@ -34,7 +34,7 @@ fn listen(workload: Workload) -> Request {
         shared_cpus: false,
         record: None,
         part: 0,
-        beside: false,
+        concurrent: false,
         bind: BTreeMap::new(),
     })
 }
@@ -162,7 +162,7 @@ fn an_interface_is_named_once() {
             readers: 1,
             drivers: Vec::new(),
             napi_threads: Vec::new(),
-            looks_often: false,
+            samples_often: false,
             event_ns: None,
         }))
     };
@@ -228,11 +228,8 @@ fn what_flows_are_said_to_have_seen_is_bounded() {
     let answer = |steps, unexpected_peers| {
         let addresses = vec![HERE; unexpected_peers];
         let unexpected_peers = UnexpectedPeers { refused: 9, addresses };
-        let finished = Finished {
-            latency: vec![(1, 1); steps],
-            strangers: unexpected_peers,
-            ..Finished::default()
-        };
+        let finished =
+            Finished { latency: vec![(1, 1); steps], unexpected_peers, ..Finished::default() };
         let decoded = decode_reply(&sent(&Reply::Finished(finished)));
         decoded.map(|_| ()).map_err(|error| error.to_string())
     };

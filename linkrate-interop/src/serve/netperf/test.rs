@@ -59,7 +59,7 @@ fn run(
         .request(message)
         .map_err(|error| control.refuse(kind, refusal::INVALID, error.to_string()))?;
     report.test = Some(name(&asked));
-    report.ways = ways(asked.shape);
+    report.direction = ways(asked.shape);
     grant(shared, &asked).map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
     let address = address(shared, control, &asked)
         .map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;

@@ -82,13 +82,16 @@ fn judges_the_link_in_the_loaded_direction() {
     let verdicts: Vec<String> = found.cells.iter().map(|cell| cell.verdict.brief()).collect();
     // senders of these runs had something under way for 1.9 of 2 s
     let missing = "(missing: nothing to send for 5.0 %)";
-    assert_eq!(verdicts[0], format!("bound by the link: transmit 98.0 % {missing}"));
+    assert_eq!(verdicts[0], format!("limited by the link: transmit 98.0 % {missing}"));
     assert!(verdicts[1].ends_with("; links 4.0 %"), "{}", verdicts[1]);
-    let transmit = "transmit bound by the link: 98.0 % (missing: no cause found); receive";
+    let transmit = "transmit limited by the link: 98.0 % (missing: no cause found); receive";
     assert!(verdicts[2].starts_with(transmit), "{verdicts:?}");
     assert!(verdicts[2].ends_with("; links receive 4.0 %"), "{verdicts:?}");
     let both = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(99.8, 99.7));
-    assert_eq!(both.cells[2].verdict.brief(), "bound by the link: transmit 99.8 %, receive 99.7 %");
+    assert_eq!(
+        both.cells[2].verdict.brief(),
+        "limited by the link: transmit 99.8 %, receive 99.7 %"
+    );
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults
             run.evidence.adapter = Some(adapter);
             let share = if toe == Toe::Off { of_host } else { of_adapter };
             let cpu_ns = (run.sut_cpu.busy_ns() as f64 * share) as u64;
-            run.sut_cpu.others = fixture::roaming(cpu_ns);
+            run.sut_cpu.background = fixture::roaming(cpu_ns);
             let mut run = fixture::run(runs.len() as u32, block, Some(0), run);
             run.cell = Some(index as u32);
             run.spec = cell.spec.clone();
@@ -88,17 +88,17 @@ fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults
 
 #[test]
 fn a_offload_pays_after_its_cost_over_what_a_kb_saves() {
-    let worth = results(0.4).worth.unwrap();
+    let worth = results(0.4).payback.unwrap();
     let costs: Vec<(bool, f64, f64)> = worth
-        .hand_overs
+        .costs
         .iter()
         .map(|of| (of.busy, of.per_run, (of.cpu.interval.mean / 1e4).round() * 1e4))
         .collect();
     // five per cent more than in block 0, as all figures
     let (fresh, busy) = ((false, 4.0, 50_000.0), (true, 4.0, 320_000.0));
     assert_eq!(costs, [fresh, busy, fresh, busy]);
-    assert_eq!(worth.hand_overs[0].held.unwrap().interval.mean, 1e6);
-    assert_eq!(worth.hand_overs[0].stood.unwrap().interval.mean, 2e5);
+    assert_eq!(worth.costs[0].peer_wait.unwrap().interval.mean, 1e6);
+    assert_eq!(worth.costs[0].stall.unwrap().interval.mean, 2e5);
     assert_eq!(worth.paybacks.len(), 4);
     for payback in &worth.paybacks {
         assert_eq!((payback.outcome, payback.pairs), (Outcome::Pays, 6), "{payback:?}");
@@ -110,19 +110,19 @@ fn a_offload_pays_after_its_cost_over_what_a_kb_saves() {
         assert!(low < bytes.mean && bytes.mean < high && high / low < 1.01, "{bytes:?}");
     }
     // 50 µs on 100 µs
-    let [short] = &worth.short[..] else { panic!("one cell of short connections") };
+    let [short] = &worth.short_lived[..] else { panic!("one cell of short connections") };
     assert!((short.connection.interval.mean - 105.0).abs() < 1.0, "{short:?}");
-    assert!((short.handed.mean - 1.5).abs() < 0.002, "{short:?}");
+    assert!((short.with_offload.mean - 1.5).abs() < 0.002, "{short:?}");
 }
 
 #[test]
 fn a_payback_is_as_uncertain_as_what_other_programs_leave_of_the_costs() {
     let ends = |interval: Interval| [interval.low.unwrap(), interval.high.unwrap()];
-    let calm = results(0.4).worth.unwrap();
+    let calm = results(0.4).payback.unwrap();
     // of 1 µs/KB and of 0.4, on 0.6 that are saved
     let (at_host, at_adapter) = (with_others(0.4, [0.06, 0.0]), with_others(0.4, [0.0, 0.06]));
     for (worth, longer, shorter) in
-        [(at_host.worth, 0.6 / (0.6 - 0.06), 1.0), (at_adapter.worth, 1.0, 0.6 / (0.6 + 0.024))]
+        [(at_host.payback, 0.6 / (0.6 - 0.06), 1.0), (at_adapter.payback, 1.0, 0.6 / (0.6 + 0.024))]
     {
         let worth = worth.unwrap();
         for (payback, calm) in worth.paybacks.iter().zip(&calm.paybacks) {
@@ -139,17 +139,22 @@ fn a_payback_is_as_uncertain_as_what_other_programs_leave_of_the_costs() {
             assert!((high - sure_high - more).abs() < 0.001, "{saved:?} {sure:?}");
         }
     }
-    let worth = with_others(0.4, [0.06, 0.0]).worth.unwrap();
-    let ([short], [sure]) = (&worth.short[..], &calm.short[..]) else { panic!("one cell each") };
-    assert!((short.handed.high.unwrap() - (1.0 + 0.5 / 0.94)).abs() < 0.005, "{short:?}");
-    assert_eq!((short.handed.mean, short.handed.low), (sure.handed.mean, sure.handed.low));
+    let worth = with_others(0.4, [0.06, 0.0]).payback.unwrap();
+    let ([short], [sure]) = (&worth.short_lived[..], &calm.short_lived[..]) else {
+        panic!("one cell each")
+    };
+    assert!((short.with_offload.high.unwrap() - (1.0 + 0.5 / 0.94)).abs() < 0.005, "{short:?}");
+    assert_eq!(
+        (short.with_offload.mean, short.with_offload.low),
+        (sure.with_offload.mean, sure.with_offload.low)
+    );
     let [low, sure] = [short, sure].map(|of| of.connection.interval.low.unwrap());
     assert!((low - sure + 0.06 * 105.0).abs() < 0.1, "{low} {sure}");
 }
 
 #[test]
 fn a_offload_never_pays_where_the_adapter_saves_nothing() {
-    let worth = results(1.3).worth.unwrap();
+    let worth = results(1.3).payback.unwrap();
     assert_eq!(worth.paybacks.len(), 4);
     for payback in &worth.paybacks {
         assert_eq!((payback.outcome, payback.bytes), (Outcome::Never, None), "{payback:?}");
@@ -160,7 +165,7 @@ fn a_offload_never_pays_where_the_adapter_saves_nothing() {
 #[test]
 fn nothing_is_said_where_no_change_is_claimed() {
     // less than the smallest effect that is claimed
-    let worth = results(0.995).worth.unwrap();
+    let worth = results(0.995).payback.unwrap();
     let open = |of: &Payback| of.outcome == Outcome::Open && of.bytes.is_none();
     assert!(worth.paybacks.len() == 4 && worth.paybacks.iter().all(open), "{worth:?}");
 }
@@ -175,5 +180,5 @@ fn other_studies_have_no_such_question() {
         torn: false,
         ended: None,
     });
-    assert_eq!(results.worth, None);
+    assert_eq!(results.payback, None);
 }

@@ -17,9 +17,9 @@ fn run(clients: &[u32], knobs: AggregateKnobs, router: bool) -> Measurement {
         client: *client,
         direction: Direction::Transmit,
         sut: end(1, 5201),
-        far_end: end(2 + client, 40_000 + at as u16),
+        peer: end(2 + client, 40_000 + at as u16),
         sut_mac: "02:00:00:00:00:01".to_owned(),
-        far_mac: format!("02:00:00:00:00:{:02x}", if router { 0xfe } else { 2 + client }),
+        peer_mac: format!("02:00:00:00:00:{:02x}", if router { 0xfe } else { 2 + client }),
     };
     run.evidence.flows = clients.iter().enumerate().map(flow).collect();
     run.effective.interface.aggregate = AggregateRequest::of(&knobs);

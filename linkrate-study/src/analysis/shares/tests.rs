@@ -65,8 +65,8 @@ fn each_direction_has_its_own_senders_and_links() {
         rwnd_limited_us: rwnd,
         rwnd_limited_unqueued_us: Some(rwnd),
         sndbuf_limited_us,
-        buffer_looks: 10,
-        buffer_full_looks: full,
+        buffer_samples: 10,
+        buffer_full_samples: full,
         ..SenderTimes::default()
     };
     let run = both_ways(times(1000, 20, 300, 1), times(500, 400, 50, 9));
@@ -95,7 +95,7 @@ fn senders_of_transfers_wait_while_nothing_is_under_way() {
     let mut run = run_of(fixture::stream(1e9, 0.5));
     let crate::store::Outcome::Measured(measured) = &mut run.outcome else { panic!("{run:?}") };
     measured.evidence.senders = times;
-    run.spec.window = std::time::Duration::from_secs(1);
+    run.spec.duration = std::time::Duration::from_secs(1);
     assert_eq!(only(&of_runs([&run], 1.0)).word_percent, None, "streams wait for no word");
     run.spec.task = Task::Workload(Workload {
         kind: linkrate_terms::Protocol::Transfer,
@@ -108,7 +108,7 @@ fn senders_of_transfers_wait_while_nothing_is_under_way() {
 #[test]
 fn senders_are_judged_by_the_time_over_which_they_were_counted() {
     let mut run = run_of(fixture::stream(1e9, 0.5));
-    run.spec.window = std::time::Duration::from_millis(300);
+    run.spec.duration = std::time::Duration::from_millis(300);
     let crate::store::Outcome::Measured(measured) = &mut run.outcome else { panic!("{run:?}") };
     measured.traffic.transmit_bytes = 30_000_000;
     measured.evidence.senders = SenderTimes {
@@ -145,7 +145,7 @@ fn the_send_buffer_is_found_by_looks_that_the_kernel_does_not_count() {
         let mut run = fixture::stream(1e9, 0.5);
         let senders = &mut run.evidence.senders;
         (senders.busy_us, senders.sndbuf_limited_us) = (1_000_000, sndbuf_limited_us);
-        (senders.buffer_full_looks, senders.buffer_looks) = looks;
+        (senders.buffer_full_samples, senders.buffer_samples) = looks;
         run_of(run)
     };
     let percent = |runs: &[StoredRun]| only(&of_runs(runs, 1.0)).sndbuf_limited_percent;
@@ -158,8 +158,8 @@ fn the_send_buffer_is_found_by_looks_that_the_kernel_does_not_count() {
 fn other_programs_are_counted_in_per_cent_of_one_client_cpu() {
     let mut run = fixture::stream(1e9, 0.5);
     let other = |cpu_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns, bound_ns: 0 };
-    run.client_cpu.others = vec![other(120_000_000), other(80_000_000)];
-    let window_ns = run.client_cpu.cpus[0].window_ns as f64;
+    run.client_cpu.background = vec![other(120_000_000), other(80_000_000)];
+    let window_ns = run.client_cpu.cpus[0].interval_ns as f64;
     let shares = of_runs(&[run_of(run)], 1.0);
     assert!((shares.client_others_percent - 2e8 * 100.0 / window_ns).abs() < 1e-9, "{shares:?}");
 }
@@ -174,8 +174,13 @@ fn counts_a_busy_thread_that_moves_over_several_cpus() {
     };
     let sut = |thread_ns, cpu_ns: u64| {
         let mut run = fixture::stream(1e9, 0.5);
-        let cpu =
-            |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: cpu_ns, steal_ns: 0, unsure_ns: 0 };
+        let cpu = |cpu| CpuTime {
+            cpu,
+            interval_ns: 1000,
+            busy_ns: cpu_ns,
+            steal_ns: 0,
+            uncertainty_ns: 0,
+        };
         run.sut_cpu.cpus = vec![cpu(0), cpu(1)];
         run.sut_cpu.threads = vec![thread(thread_ns)];
         of_runs(&[run_of(run)], 1.0).sut.unwrap()

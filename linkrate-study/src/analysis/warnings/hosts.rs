@@ -87,7 +87,7 @@ mod tests {
         let mut busy = fixture::stream(9.4e9, 0.8);
         // the fixture's window is two seconds
         let name = "cron".to_owned();
-        busy.sut_cpu.others =
+        busy.sut_cpu.background =
             vec![OtherProgram { pid: 4711, name, cpu_ns: 60_000_000, bound_ns: 60_000_000 }];
         let calm = || fixture::run(0, 0, Some(0), fixture::stream(9.4e9, 0.8));
         let runs = [calm(), fixture::run(1, 0, Some(1), busy)];
@@ -111,7 +111,7 @@ mod tests {
             cpu_ns: 10_000_000,
             bound_ns,
         };
-        cheap.sut_cpu.others = vec![other(0)];
+        cheap.sut_cpu.background = vec![other(0)];
         let warned = |run| warnings([fixture::run(7, 0, Some(0), run)].iter());
         assert_eq!(
             warned(cheap.clone()),
@@ -120,10 +120,10 @@ mod tests {
                  4711) 0.5 %."]
         );
         // what is known to be theirs is in no figure
-        cheap.sut_cpu.others = vec![other(10_000_000)];
+        cheap.sut_cpu.background = vec![other(10_000_000)];
         assert_eq!(warned(cheap), [""; 0]);
         let mut dear = fixture::stream(9.4e9, 0.8);
-        dear.sut_cpu.others = vec![other(0)];
+        dear.sut_cpu.background = vec![other(0)];
         assert_eq!(warned(dear), [""; 0]);
     }
 

@@ -104,7 +104,7 @@ fn turns_of_all_nodes_continue_without_one_that_is_lost() {
     // its own turns, and the one in which it was found to be lost
     assert!((BLOCKS..=BLOCKS + 1).contains(&number(bad.len())), "{bad:?}");
     for run in &good {
-        assert_eq!((run.absent.as_slice(), run.spec.clients), (&[2][..], 2));
+        assert_eq!((run.missing_nodes.as_slice(), run.spec.clients), (&[2][..], 2));
     }
     let of_its_own = bad.iter().filter(|run| run.pair.unwrap().sender == 2);
     assert_eq!(of_its_own.count(), BLOCKS as usize);
@@ -122,21 +122,12 @@ fn turns_of_all_nodes_continue_without_one_that_is_lost() {
 #[test]
 fn the_run_in_flight_fails_and_no_figure_is_made_of_both_kinds_of_turns() {
     let stored = measured(3, 6);
-    let with_all = stored.runs.iter().filter(|run| run.is_good() && run.absent.is_empty()).count();
+    let with_all =
+        stored.runs.iter().filter(|run| run.is_good() && run.missing_nodes.is_empty()).count();
     assert_eq!(with_all, 6);
     let results = crate::analysis::analyse(&stored);
     let fleet = results.fleet.unwrap();
     let runs: u32 = fleet.cells[0].hubs.iter().map(|hub| hub.runs).sum();
     assert_eq!(runs, 6, "{:?}", fleet.cells[0].hubs);
     assert!(fleet.failures.iter().any(|reported| reported.starts_with("n3 was absent from ")));
-}
-
-#[test]
-fn a_store_that_continues_has_the_format_of_runs_without_a_node() {
-    let text = "title = \"t\"\n[fleet]\nat-once = 1\n[factors]\nmessage = [\"64 KiB\"]\n";
-    let study = study_of(4, Pattern::Incast, text);
-    let mut plan = StoredPlan::new(study, Facts::default(), 0);
-    let format = std::mem::replace(&mut plan.format, 3);
-    let session = Session::new(Facts::default(), 1, None);
-    assert_eq!((format, plan.with_session(session).format), (4, 4));
 }

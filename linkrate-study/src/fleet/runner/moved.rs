@@ -159,7 +159,7 @@ fn runs(cell: &results::FleetCell, sender: u32, receiver: u32) -> Option<u32> {
 fn a_study_continues_with_another_node_which_has_figures_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let stored = measured(&directory.path().join("a"), Pattern::AllPairs, "late", "late");
-    assert_eq!((stored.plan.format, stored.runs.len()), (4, 12 * 2 * BLOCKS as usize));
+    assert_eq!(stored.runs.len(), 12 * 2 * BLOCKS as usize);
     let of = results::of(&stored).unwrap();
     let names: Vec<&str> = of.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["n0", "n1", "n2", "n3", "late"]);

@@ -15,7 +15,7 @@ use crate::output::print;
 use crate::program::this_program;
 
 /// Version of the JSON document.
-const SELF_TEST_FORMAT: u32 = 2;
+const SELF_TEST_FORMAT: u32 = 1;
 
 #[derive(Serialize)]
 struct Document<'a> {

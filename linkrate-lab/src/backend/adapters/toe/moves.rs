@@ -440,8 +440,9 @@ impl Adapters {
         let pid = state.sut.as_ref().map_or(0, |(_, pid)| *pid);
         let began = Instant::now();
         offload_port.hold(ends)?;
-        let (descriptor, pair, send_next, stood_us) = match state.ask(ToeRequest::Lower { flow }) {
-            Ok(ToeReply::Lowered { state, pair, send_next, stood_us }) => {
+        let (descriptor, pair, send_next, stood_us) = match state.ask(ToeRequest::Offload { flow })
+        {
+            Ok(ToeReply::Offloaded { state, pair, send_next, stalled_us: stood_us }) => {
                 (state, pair, send_next, stood_us)
             }
             Ok(ToeReply::Stays(Stays { word, .. })) => {
@@ -479,7 +480,7 @@ impl Adapters {
             Err(AgentError::Refused(refusal)) => {
                 offload_port.hold_to_return(ends)?;
                 state.order(ToeRequest::Halt { flow })?;
-                state.order(ToeRequest::Raise { flow, state: None, unsent })?;
+                state.order(ToeRequest::Reclaim { flow, state: None, unsent })?;
                 offload_port.to_host(ends)?;
                 Err(AgentError::Refused(refusal).into())
             }
@@ -509,7 +510,7 @@ impl Adapters {
             ToeReply::Exported { state: descriptor } => {
                 let from = FileOf { pid: state.host.pid(), descriptor };
                 let unsent = offload_port.take_back(ends)?;
-                state.order(ToeRequest::Raise { flow, state: Some(from), unsent })?;
+                state.order(ToeRequest::Reclaim { flow, state: Some(from), unsent })?;
                 offload_port.to_host(ends)?;
                 state.away.remove(&flow);
                 state.count(at, &format!("up.{}", reason.word()));

@@ -56,7 +56,7 @@ fn repaired(percent: f64, opened: f64, closed: f64) -> Vec<String> {
     let mut measured = fixture::stream(0.0, 0.5);
     let traffic = &mut measured.traffic;
     (traffic.transmit_bytes, traffic.transmit_seconds) = (bytes(percent), 2.0);
-    measured.evidence.senders.gaps =
+    measured.evidence.senders.out_of_order =
         OutOfOrder { opened_bytes: bytes(opened), closed_bytes: bytes(closed) };
     let run = fixture::run(0, 0, Some(0), measured);
     warnings("cell", &study.cells[0], &study.testbed, &[&run], 0.95)
