@@ -166,7 +166,7 @@ fn window(started_ns: u64, ended_ns: u64) -> WindowReport {
         "started-ns": started_ns, "ended-ns": ended_ns, "received-bytes": 0, "sent-bytes": 0,
         "transactions": 0, "timeouts": 0,
         "cpu": {
-            "cpus": [{"cpu": 0, "window_ns": window_ns, "busy_ns": window_ns / 2, "steal_ns": 0}],
+            "cpus": [{"cpu": 0, "interval_ns": window_ns, "busy_ns": window_ns / 2, "steal_ns": 0}],
             "threads": [{"name": "sender", "affinity": "0", "cpu_ns": 9, "user_ns": 1}],
             "source": "timer-list", "shared": false
         },
@@ -177,7 +177,7 @@ fn window(started_ns: u64, ended_ns: u64) -> WindowReport {
         "protocol": {"TcpRetransSegs": 3},
         "senders": {
             "sockets": 1, "busy_us": 5, "rwnd_limited_us": 0, "sndbuf_limited_us": 0,
-            "retransmits": 0, "buffer_looks": 6, "buffer_full_looks": 0
+            "retransmits": 0, "buffer_samples": 6, "buffer_full_samples": 0
         },
         "receive-packets-by-cpu": {}, "zerocopy-copied": 0, "zerocopy-completed": 0, "broken": null
     });

@@ -243,7 +243,7 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         // another program set these, and nothing is built or run of them
         return Ok(());
     }
-    window("window", spec.duration)?;
+    window("run", spec.duration)?;
     at_most("warm-up", spec.warm_up)?;
     let on_veth = matches!(testbed.adapter, Adapter::Veth);
     match spec.ports {

@@ -513,7 +513,7 @@ fn an_agent_without_a_lab_refuses_what_only_labs_need() {
     let mut agent = Agent::start_with("--interface eth1");
     for (message, reason) in [
         (
-            json!({"create-tap": {"name": "t0", "queues": 1, "address": null, "tx_queue_length": 1}}),
+            json!({"create-tap": {"name": "t0", "carries": "frames", "queues": 1, "address": null, "tx_queue_length": 1, "napi": false}}),
             "create-tap is for labs",
         ),
         (json!({"lend": {"name": "lo", "pid": 1}}), "lend is for the system under test"),

@@ -16,7 +16,7 @@ fn doctor(arguments: &[&str]) -> Output {
 fn every_finding_that_is_not_good_has_a_remedy() {
     let output = doctor(&["--json"]);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["format"], 2);
+    assert_eq!(document["format"], 1);
     let findings = document["findings"].as_array().unwrap();
     let state = |name: &str| {
         let finding = findings.iter().find(|finding| finding["name"] == name);

@@ -93,7 +93,7 @@ fn requests_at_a_rate_are_answered_at_that_rate() {
         // not more than were due, with those that the opening edge cuts, and on a busy machine a little less
         let answered = mean(&cell, "transactions") / 1000.0;
         assert!((0.8..1.02).contains(&answered), "{options}: {cell}");
-        let is_bound = cell["bounds"][0]["resource"] == "request_rate";
+        let is_bound = cell["bottlenecks"][0]["resource"] == "request_rate";
         assert_eq!(is_bound, answered >= 0.99, "{options}: {cell}");
         assert_eq!(transactions(options)["loop"], "closed", "{options}");
     }

@@ -47,7 +47,7 @@ fn check_document(document: &Value) {
         assert_eq!(effect["factor"], "offload");
         assert_eq!(effect["at"]["direction"], "transmit");
         check_interval(&effect["ratio"]);
-        assert!(effect["claimed"].is_boolean());
+        assert!(effect["significant"].is_boolean());
         assert_eq!(effect["pairs"], BLOCKS);
     }
     for (from, to) in [("none", "gso"), ("none", "tso"), ("gso", "tso")] {

@@ -50,7 +50,7 @@ fn claims(document: &Value, factor: &str, measure: &str) -> (usize, usize) {
         .iter()
         .filter(|effect| effect["factor"] == factor && effect["measure"] == measure)
         .collect();
-    (found.iter().filter(|effect| effect["claimed"] == true).count(), found.len())
+    (found.iter().filter(|effect| effect["significant"] == true).count(), found.len())
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn claims_real_differences_only() {
         if effect["factor"] == "offload" && effect["measure"] == "service_demand" && sends {
             all += 1;
             let falls = effect["ratio"]["mean"].as_f64().expect("a ratio") < 1.0;
-            found += usize::from(effect["claimed"] == true && falls);
+            found += usize::from(effect["significant"] == true && falls);
         }
     }
     println!("{found} of {all} claimed between levels that are not");

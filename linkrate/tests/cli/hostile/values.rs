@@ -23,7 +23,7 @@ pub const BEYOND: &[(&str, Change)] = &[
     ("a huge warm-up", |plan| plan["study"]["method"]["warm_up"]["secs"] = json!(u64::MAX / 2)),
     ("a huge idle run", |plan| plan["study"]["method"]["idle"]["secs"] = json!(1u64 << 40)),
     ("a huge window of a cell", |plan| {
-        plan["study"]["cells"][0]["spec"]["window"]["secs"] = json!(1u64 << 50);
+        plan["study"]["cells"][0]["spec"]["duration"]["secs"] = json!(1u64 << 50);
     }),
     ("2^32 blocks", |plan| plan["study"]["method"]["max_blocks"] = json!(u32::MAX)),
     ("a model without ports", |plan| {
