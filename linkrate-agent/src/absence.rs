@@ -1,4 +1,4 @@
-//! How long this process stalled while a window was open: somebody has stopped it (SIGSTOP, a debugger, a frozen cgroup), or
+//! How long this process stalled while a measurement was open: somebody has stopped it (SIGSTOP, a debugger, a frozen cgroup), or
 //! its whole machine did not run.
 //!
 //! A thread that sleeps until a time, and wakes much later, did not run in between. What it waited for its CPU is told by the

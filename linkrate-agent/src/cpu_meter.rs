@@ -1,4 +1,4 @@
-//! The CPU meter: busy time = window − idle − steal, with one of three sources of idle time.
+//! The CPU meter: busy time = measurement − idle − steal, with one of three sources of idle time.
 //!
 //! The source is chosen once, by trying: idle time of the kernel in nanoseconds
 //! (`/proc/timer_list`), the same in steps of 10 ms (`/proc/stat`) where the kernel records it
@@ -109,7 +109,7 @@ impl CpuMeter {
         self.counters.iter().flat_map(IdleCounters::threads).collect()
     }
 
-    /// Prepares for readings. Call it before the warm-up, so that warm-up and window have the same
+    /// Prepares for readings. Call it before the warm-up, so that warm-up and measurement have the same
     /// conditions.
     pub fn run(&self) {
         if let Some(trace) = &self.trace {
@@ -129,7 +129,7 @@ impl CpuMeter {
     }
 
     /// Reads `cpus`, which must be CPUs of the meter. The meter must not rest between the two
-    /// readings of a window.
+    /// readings of a measurement.
     ///
     /// # Errors
     /// When a source cannot be read, or a CPU does not belong to the meter.
@@ -189,13 +189,13 @@ fn visit(cpus: &CpuSet, trace: Option<&OnCpuTrace>) -> Result<Vec<CpuReading>, S
     readings
 }
 
-/// Busy time of a window, and its uncertainty.
+/// Busy time of a measurement, and its uncertainty.
 ///
 /// Where the CPU was traced, busy time is at least the time in which it was not idle by the trace.
 ///
 /// The CPU of an idle counter never sleeps, so its idle time contains no steal. Idle time of the
 /// kernel contains a part of steal: at most all of the idle time, at least what the rest of the
-/// window cannot contain. Between these bounds, idle time gets its proportional share, which is
+/// measurement cannot contain. Between these bounds, idle time gets its proportional share, which is
 /// exact for a CPU that was always or never idle.
 pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime {
     let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn busy_is_window_less_idle_less_steal() {
         use IdleSource::{IdleCounter, TimerList};
-        // idle and steal of a window of 1000, busy time, and its uncertainty
+        // idle and steal of a measurement of 1000, busy time, and its uncertainty
         for (source, idle, steal, busy_ns, unsure_ns) in [
             (TimerList, 250, 0, 750, 0),
             // never idle: idle time contains no steal
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!((time.busy_ns, time.uncertainty_ns), (70, 40));
     }
 
-    /// Two windows of a second of a CPU with one thread, on a virtual machine: awake time, steal,
+    /// Two measurements of a second of a CPU with one thread, on a virtual machine: awake time, steal,
     /// and CPU time of the thread, µs. Subtracting all of the steal would leave less than the
     /// thread's time.
     #[test]

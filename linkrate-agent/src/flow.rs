@@ -67,9 +67,9 @@ pub struct Control {
     stop: AtomicBool,
     sending_ends: AtomicBool,
     recording: AtomicBool,
-    /// When the window closed; 0 before.
+    /// When the measurement closed; 0 before.
     closed_ns: AtomicU64,
-    /// When the window opens and its event comes, for records.
+    /// When the measurement opens and its event comes, for records.
     pub moments: record::Moments,
 }
 
@@ -97,15 +97,15 @@ impl Control {
         self.begin();
     }
 
-    /// Opens the window: latencies are recorded from now on.
-    pub fn open_window(&self) {
+    /// Opens the measurement: latencies are recorded from now on.
+    pub fn open_measurement(&self) {
         self.closed_ns.store(0, Ordering::Relaxed);
         self.recording.store(true, Ordering::Relaxed);
     }
 
-    /// Closes the window: of what ends from now on, the age at this moment is recorded, and a peer may
+    /// Closes the measurement: of what ends from now on, the age at this moment is recorded, and a peer may
     /// close first.
-    pub fn close_window(&self) {
+    pub fn close_measurement(&self) {
         self.closed_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
 
@@ -121,13 +121,13 @@ impl Control {
         self.stopped() || self.sending_ends.load(Ordering::Relaxed)
     }
 
-    /// The window as it is now.
+    /// The measurement as it is now.
     #[inline]
-    fn window(&self) -> Window {
+    fn phase(&self) -> Phase {
         match (self.closed_ns.load(Ordering::Relaxed), self.recording.load(Ordering::Relaxed)) {
-            (0, false) => Window::Awaited,
-            (0, true) => Window::Open,
-            (closed_ns, _) => Window::Closed(closed_ns),
+            (0, false) => Phase::Awaited,
+            (0, true) => Phase::Open,
+            (closed_ns, _) => Phase::Closed(closed_ns),
         }
     }
 
@@ -139,9 +139,9 @@ impl Control {
     }
 }
 
-/// The window of a run.
+/// The measurement of a run.
 #[derive(Debug, Clone, Copy)]
-enum Window {
+enum Phase {
     /// It has not opened.
     Awaited,
     /// It is open.
@@ -218,9 +218,9 @@ pub struct FlowContext {
     pub control: Arc<Control>,
     /// The flow's counters.
     pub counters: Arc<Counters>,
-    /// Latencies recorded inside the window.
+    /// Latencies recorded inside the measurement.
     pub latency: Histogram<u64>,
-    /// The shortest that ended inside the window, ns.
+    /// The shortest that ended inside the measurement, ns.
     shortest_ns: u64,
     /// What has begun and not ended.
     pub(crate) outstanding: Outstanding,
@@ -274,21 +274,21 @@ impl FlowContext {
         }
     }
 
-    /// Keeps the time of what began at `begun_ns` and ended now. What was open when the window closed counts with its
+    /// Keeps the time of what began at `begun_ns` and ended now. What was open when the measurement closed counts with its
     /// age at that moment: it takes at least so long, and a stall over the closing edge leaves its trace.
     fn timed(&mut self, begun_ns: u64) {
-        match self.control.window() {
-            Window::Awaited => {}
-            Window::Open => {
+        match self.control.phase() {
+            Phase::Awaited => {}
+            Phase::Open => {
                 let latency_ns = monotonic_ns().saturating_sub(begun_ns).max(1);
                 self.shortest_ns = self.shortest_ns.min(latency_ns);
                 self.latency.saturating_record(latency_ns);
             }
-            Window::Closed(closed_ns) => self.open_at_close(begun_ns, closed_ns, 1),
+            Phase::Closed(closed_ns) => self.open_at_close(begun_ns, closed_ns, 1),
         }
     }
 
-    /// Keeps the age of so many that began at `begun_ns`, when the window closed.
+    /// Keeps the age of so many that began at `begun_ns`, when the measurement closed.
     fn open_at_close(&mut self, begun_ns: u64, closed_ns: u64, count: u64) {
         let age_ns = closed_ns.saturating_sub(begun_ns);
         // one that is younger than all that ended tells nothing, in Kaplan and Meier's estimate either
@@ -300,7 +300,7 @@ impl FlowContext {
 
     /// Keeps the ages of what is outstanding, and of what was due and did not begin.
     fn keep_ages(&mut self) {
-        let Window::Closed(closed_ns) = self.control.window() else { return };
+        let Phase::Closed(closed_ns) = self.control.phase() else { return };
         while let Some(begun_ns) = self.outstanding.end_oldest() {
             self.open_at_close(begun_ns, closed_ns, 1);
         }
@@ -389,9 +389,9 @@ impl Flow {
                 body(&mut context, prepared)
             });
             context.keep_ages();
-            // after the window, errors of closing sockets are ignored
-            let window_closed = matches!(context.control.window(), Window::Closed(_));
-            let expected = context.control.stopped() || window_closed;
+            // after the measurement, errors of closing sockets are ignored
+            let has_closed = matches!(context.control.phase(), Phase::Closed(_));
+            let expected = context.control.stopped() || has_closed;
             let ended = if expected { Ok(()) } else { ended };
             (ended, context.latency)
         })?;

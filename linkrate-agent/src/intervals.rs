@@ -1,4 +1,4 @@
-//! Reads the counters of the flows now and then while a window is open.
+//! Reads the counters of the flows now and then while a measurement is open.
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::intervals::MAX_INTERVALS;
@@ -6,7 +6,7 @@ use linkrate_terms::intervals::MAX_INTERVALS;
 use crate::flow::Flow;
 use crate::protocol::{IntervalReport, PartReport};
 
-/// The intervals of a window in the making.
+/// The intervals of a measurement in the making.
 #[derive(Debug)]
 pub struct Sampler<'a> {
     flows: &'a [Flow],
@@ -18,10 +18,10 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// For a window that opened at `opened_ns` and closes at `closes_ns`. Counters are read each `every_ns`,
-    /// and more seldom in a window of many intervals.
+    /// For a measurement that opened at `opened_ns` and closes at `closes_ns`. Counters are read each `every_ns`,
+    /// and more seldom in a measurement of many intervals.
     pub fn of(flows: &'a [Flow], opened_ns: u64, closes_ns: u64, every_ns: u64) -> Self {
-        // the last one ends with the window
+        // the last one ends with the measurement
         let most = MAX_INTERVALS as u64 - 1;
         let every_ns = every_ns.max(closes_ns.saturating_sub(opened_ns) / most + 1);
         let next_ns = opened_ns + every_ns;

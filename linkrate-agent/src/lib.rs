@@ -3,7 +3,7 @@
 //! Path of a request: [`framing`] reads it from the stream, [`protocol`] decodes and checks it,
 //! [`server`] executes it. Path of traffic: [`session`] creates sockets ([`sockets`]) and a thread
 //! for each connection ([`flow`]). [`meter`] reads counters and CPU time at both ends of the
-//! window; [`cpu_meter`] uses the idle time of the kernel or the [`idle_counter`]. [`knobs`] sets
+//! measurement; [`cpu_meter`] uses the idle time of the kernel or the [`idle_counter`]. [`knobs`] sets
 //! an interface and reads it back; [`steering`] confines receive processing to CPUs. [`taps`]
 //! creates the interfaces of virtual adapters and passes their descriptors on. [`existing`]
 //! describes, keeps and lends interfaces that linkrate did not create; [`lifeline`] restores them when

@@ -1,10 +1,10 @@
-//! Meters of one window: their counters, and the order in which they are read.
+//! Meters of one measurement: their counters, and the order in which they are read.
 //!
 //! The slow readings (interface, protocol, TCP_INFO of senders, queue disciplines) are taken
-//! [some milliseconds](SLOW_AHEAD_NS) before the window opens, and after it has closed. So they are not
+//! [some milliseconds](SLOW_AHEAD_NS) before the measurement opens, and after it has closed. So they are not
 //! charged to its CPU time. They also must not stand right before the payload is read: for as long as
 //! they take, nothing else runs on the agent's CPU. What waits there, in sockets, rings and devices,
-//! would be missing when the window opens, and not when it closes. Payload was 0.03 % too high by that.
+//! would be missing when the measurement opens, and not when it closes. Payload was 0.03 % too high by that.
 //!
 //! Both edges are read in the same order, at once when the agent wakes: payload, then CPU time. So both
 //! cover the same time except for microseconds, and what is late at an edge is as late at the other. The
@@ -38,12 +38,12 @@ use linkrate_terms::out_of_order::OutOfOrder;
 
 use crate::cpu_meter::{CpuMeter, CpuReading, at_least, busy};
 use crate::flow::Flow;
-use crate::protocol::{AGENT_THREAD, MeasureSpec, WindowReport};
+use crate::protocol::{AGENT_THREAD, MeasureSpec, MeasurementReport};
 use crate::send_buffers::has_queue;
 use crossing::Arrived;
 use payload::Payload;
 
-/// How long before a window opens its slow readings begin, ns. What waited meanwhile is carried until
+/// How long before a measurement opens its slow readings begin, ns. What waited meanwhile is carried until
 /// then, and the readings [around the edge](crossing::AROUND_NS) begin after them.
 pub const SLOW_AHEAD_NS: u64 = crossing::AROUND_NS + 4_000_000;
 
@@ -53,12 +53,12 @@ pub struct Reading {
     payload: Payload,
     cpus: Vec<CpuReading>,
     threads: Vec<(ThreadId, u64, u64)>,
-    /// Time of the first reading when the window opens, and of the last when it closes.
+    /// Time of the first reading when the measurement opens, and of the last when it closes.
     threads_at_ns: u64,
     /// Payload that peers had behind a gap.
     gap_bytes: u64,
     slow: Slow,
-    /// Other programs that used the accounted CPUs; known after the window.
+    /// Other programs that used the accounted CPUs; known after the measurement.
     others: Vec<OtherProgram>,
 }
 
@@ -84,7 +84,7 @@ type Senders = BTreeMap<usize, TcpInfo>;
 pub struct Event(Senders);
 
 impl Event {
-    /// What the flows that send sent again from then on until the window closed.
+    /// What the flows that send sent again from then on until the measurement closed.
     pub fn resent(&self, closed: &Reading) -> Resent {
         let SenderTimes { resent_bytes, retransmits, .. } =
             sender_times(&self.0, &closed.slow.senders, 0);
@@ -106,7 +106,7 @@ pub struct Meters<'a> {
     flows: &'a [Flow],
     cpu: &'a CpuMeter,
     main_thread: ThreadId,
-    /// Read well before the window opens, since it takes some milliseconds.
+    /// Read well before the measurement opens, since it takes some milliseconds.
     program_times: Option<ProgramTimes>,
 }
 
@@ -119,7 +119,7 @@ impl<'a> Meters<'a> {
         Self { spec, flows, cpu, main_thread: sched::current_thread(), program_times }
     }
 
-    /// The slow readings of the window, [`SLOW_AHEAD_NS`] before it opens.
+    /// The slow readings of the measurement, [`SLOW_AHEAD_NS`] before it opens.
     ///
     /// # Errors
     /// When a counter cannot be read.
@@ -127,12 +127,12 @@ impl<'a> Meters<'a> {
         self.read_slow()
     }
 
-    /// What arrives before the window opens, from now until `edge_ns`.
+    /// What arrives before the measurement opens, from now until `edge_ns`.
     pub fn approach(&self, edge_ns: u64) -> Vec<Arrived> {
         crossing::before(self.flows, self.spec.readers, edge_ns)
     }
 
-    /// The reading that opens the window, at its time.
+    /// The reading that opens the measurement, at its time.
     ///
     /// # Errors
     /// When a counter cannot be read.
@@ -146,7 +146,7 @@ impl<'a> Meters<'a> {
         Ok(Reading { payload, cpus, threads, threads_at_ns, gap_bytes, slow, others: Vec::new() })
     }
 
-    /// The reading that closes the window that began with `opened`.
+    /// The reading that closes the measurement that began with `opened`.
     ///
     /// # Errors
     /// When a counter cannot be read.
@@ -159,9 +159,9 @@ impl<'a> Meters<'a> {
         payload.around = crossing::behind(self.flows, self.spec.readers, payload.at_ns);
         let slow = self.read_slow()?;
         let others = self.program_times.as_ref().map_or_else(Vec::new, |before| {
-            let window_ns = payload.at_ns.saturating_sub(opened.payload.at_ns);
+            let interval_ns = payload.at_ns.saturating_sub(opened.payload.at_ns);
             let now = ProgramTimes::read_without(&self.spec.agents);
-            now.since(before, &self.spec.cpus, window_ns)
+            now.since(before, &self.spec.cpus, interval_ns)
         });
         Ok(Reading { payload, cpus, threads, threads_at_ns, gap_bytes, slow, others })
     }
@@ -219,7 +219,7 @@ impl<'a> Meters<'a> {
         infos.map(|info| u64::from(info.sacked) * u64::from(info.snd_mss)).sum()
     }
 
-    /// The senders at the event of the run, within the window.
+    /// The senders at the event of the run, within the measurement.
     pub fn at_event(&self) -> Event {
         Event(self.read_senders())
     }
@@ -230,10 +230,10 @@ impl<'a> Meters<'a> {
         opened: &Reading,
         closed: &Reading,
         broken: Option<String>,
-    ) -> WindowReport {
+    ) -> MeasurementReport {
         let (before, after) = (&opened.payload, &closed.payload);
         let moved = after.since(before, self.flows);
-        WindowReport {
+        MeasurementReport {
             started_ns: before.at_ns,
             ended_ns: after.at_ns,
             stalled_ns: 0,
@@ -289,7 +289,7 @@ impl<'a> Meters<'a> {
             Some((parts, others)) => (Some(parts), others),
             None => (None, closed.others.clone()),
         };
-        // threads are read before the window of the CPU opens and after it closes
+        // threads are read before the measurement of the CPU opens and after it closes
         let threads_ns = closed.threads_at_ns.saturating_sub(opened.threads_at_ns);
         let beside_ns =
             |a: &CpuTimes, b: &CpuTimes| threads_ns.saturating_sub(b.at_ns.saturating_sub(a.at_ns));
@@ -332,7 +332,7 @@ impl<'a> Meters<'a> {
 }
 
 /// Certain CPU time of threads bound to `cpu` only, if each may have run for `beside_ns` outside of
-/// the window.
+/// the measurement.
 fn known_ns(threads: &[ThreadTime], cpu: u32, beside_ns: u64) -> u64 {
     let alone = [cpu].into_iter().collect();
     let there = threads.iter().filter(|thread| thread.affinity == alone);
@@ -340,7 +340,7 @@ fn known_ns(threads: &[ThreadTime], cpu: u32, beside_ns: u64) -> u64 {
 }
 
 /// Certain CPU time of threads that may run on `cpus` only, if together they may have run for `beside_ns` outside of the
-/// window.
+/// measurement.
 fn of_threads_here(threads: &[ThreadTime], cpus: &CpuSet, beside_ns: u64) -> u64 {
     let is_here = |thread: &&ThreadTime| {
         !thread.affinity.is_empty() && thread.affinity.iter().all(|cpu| cpus.contains(cpu))

@@ -1,8 +1,8 @@
-//! Profiles: samples of the CPUs in one window, added up by function and by thread.
+//! Profiles: samples of the CPUs in one measurement, added up by function and by thread.
 //!
-//! Sampling lasts slightly longer than the window. A sample counts if its time is between the two
+//! Sampling lasts slightly longer than the measurement. A sample counts if its time is between the two
 //! readings of the meter of its CPU, so that profile and meter cover the same time. Samples stay in
-//! kernel rings until the window has closed. Only a window of minutes has to read the rings
+//! kernel rings until the measurement has closed. Only a measurement of minutes has to read the rings
 //! earlier.
 
 use std::collections::{BTreeMap, HashMap};
@@ -29,7 +29,7 @@ use crate::protocol::bounds;
 /// proportion to its duration.
 pub const PERIOD_NS: u64 = 618_034;
 
-/// Sampling starts and ends this much outside of the window, ns.
+/// Sampling starts and ends this much outside of the measurement, ns.
 const MARGIN_NS: u64 = 500_000_000;
 
 /// The part of a profile that is the same for all runs.
@@ -84,7 +84,7 @@ impl Sampling<'_> {
         shortest.map_or(u64::MAX, |ns| ns / 4 * 3)
     }
 
-    /// The window has opened.
+    /// The measurement has opened.
     pub fn opened(&mut self, reading: &Reading) {
         self.idle_entries = procstat::idle_entries();
         let moments = reading.cpu_moments();
@@ -105,7 +105,7 @@ impl Sampling<'_> {
         Ok(())
     }
 
-    /// Ends sampling after the window and returns the samples inside it.
+    /// Ends sampling after the measurement and returns the samples inside it.
     ///
     /// # Errors
     /// An unknown record.
@@ -137,7 +137,7 @@ impl Sampling<'_> {
 /// Samples in user mode and in the kernel.
 type Modes = (u64, u64);
 
-/// Adds up the samples inside the window of their CPU.
+/// Adds up the samples inside the measurement of their CPU.
 #[derive(Debug)]
 struct Tally<'a> {
     symbols: &'a KernelSymbols,
@@ -273,7 +273,7 @@ mod tests {
         Sample { at_ns, address: 0x10, in_kernel, process, thread }
     }
 
-    /// The profile of samples in a window of one CPU, or of several.
+    /// The profile of samples in a measurement of one CPU, or of several.
     fn profile(windows: &[(u32, Range<u64>)], samples: &[(u32, Sample)]) -> Profile {
         let symbols = KernelSymbols::default();
         let mut tally = Tally::new(&symbols);

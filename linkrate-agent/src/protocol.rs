@@ -396,9 +396,9 @@ pub enum DatagramHabit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MeasureSpec {
-    /// Start of the window on this host's CLOCK_MONOTONIC, ns.
+    /// Start of the measurement on this host's CLOCK_MONOTONIC, ns.
     pub start_ns: u64,
-    /// End of the window, ns.
+    /// End of the measurement, ns.
     pub end_ns: u64,
     /// Interfaces whose counters are the evidence.
     pub interfaces: Vec<String>,
@@ -483,7 +483,7 @@ pub enum Reply {
         unacknowledged: u64,
     },
     /// To [`Request::Measure`].
-    Window(Box<WindowReport>),
+    Measured(Box<MeasurementReport>),
     /// To [`Request::Toe`].
     Toe(ToeReply),
     /// To [`Request::Finish`].
@@ -510,8 +510,7 @@ pub struct Hello {
     pub boot_id: String,
     /// The sysctls of the network namespace (`net.ipv4.tcp_rmem`).
     pub sysctls: BTreeMap<String, String>,
-    /// The settings of CPUs and kernel that change what traffic costs (`cpu-governor`). Empty from agents of
-    /// earlier versions.
+    /// The settings of CPUs and kernel that change what traffic costs (`cpu-governor`).
     pub settings: BTreeMap<String, String>,
 }
 
@@ -607,10 +606,10 @@ pub struct FlowPorts {
     pub direction: Direction,
 }
 
-/// The counts of one agent over the window.
+/// The counts of one agent over the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct WindowReport {
+pub struct MeasurementReport {
     /// When payload counters were first read, CLOCK_MONOTONIC ns: the mean of their moments.
     pub started_ns: u64,
     /// When they were read again.
@@ -660,11 +659,11 @@ pub struct WindowReport {
     pub broken: Option<String>,
 }
 
-/// The counts of all flows in one interval of a window.
+/// The counts of all flows in one interval of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IntervalReport {
-    /// Its end, ns since the window opened.
+    /// Its end, ns since the measurement opened.
     pub end_ns: u64,
     /// What the programs moved in it.
     pub moved: PartReport,
@@ -674,13 +673,13 @@ pub struct IntervalReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PartReport {
-    /// As in [`WindowReport`].
+    /// As in [`MeasurementReport`].
     pub received_bytes: u64,
-    /// As in [`WindowReport`].
+    /// As in [`MeasurementReport`].
     pub sent_bytes: u64,
-    /// As in [`WindowReport`].
+    /// As in [`MeasurementReport`].
     pub transactions: u64,
-    /// As in [`WindowReport`].
+    /// As in [`MeasurementReport`].
     pub timeouts: u64,
 }
 
@@ -714,7 +713,7 @@ impl PartReport {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Finished {
-    /// Latencies inside the window as (nanoseconds, count), ascending.
+    /// Latencies inside the measurement as (nanoseconds, count), ascending.
     pub latency: Vec<(u64, u64)>,
     /// The same of each workload of a mix; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,4 +1,4 @@
-//! Samples the send buffers of bulk senders during a window.
+//! Samples the send buffers of bulk senders during a measurement.
 //!
 //! The kernel counts a sender as limited by its send buffer only if unsent data remains when it
 //! begins to wait (`tcp_cwnd_validate`, net/ipv4/tcp_output.c). If every write is sent at once, as
@@ -41,7 +41,7 @@ pub struct SendBuffers<'a> {
 }
 
 impl<'a> SendBuffers<'a> {
-    /// Samples for a window that opens now.
+    /// Samples for a measurement that opens now.
     pub fn of(flows: &'a [Flow]) -> Self {
         let flows = flows.iter().filter(|flow| flow.sends && flow.socket.is_some()).collect();
         Self { flows, first: 0, next_ns: monotonic_ns() + EVERY_NS / 2, looks: 0, full: 0 }

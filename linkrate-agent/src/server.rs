@@ -43,8 +43,8 @@ use crate::toe;
 /// What is due within this time is done at once, so that the CPU wakes once for both, ns.
 const SOON_NS: u64 = 1_000_000;
 
-/// The longest window an agent measures.
-const MAX_WINDOW: Duration = Duration::from_secs(24 * 3600);
+/// The longest measurement an agent measures.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
 
 /// How long a link may take to come up; the kernel acts on a carrier up to a second later.
 const LINK_UP: Duration = Duration::from_secs(10);
@@ -271,7 +271,7 @@ impl Agent<'_> {
             Request::Begin => {
                 let session =
                     self.session.as_ref().ok_or_else(|| refusal("begin came before the flows"))?;
-                // An agent that must share its CPU with a dozen flows would hear of the window when
+                // An agent that must share its CPU with a dozen flows would hear of the measurement when
                 // it is over, and read its counters late. It sleeps in between.
                 self.ahead = Some(Ahead::now());
                 self.cpu_meter.run();
@@ -376,21 +376,21 @@ impl Agent<'_> {
         let _ahead = Ahead::now();
         if self.session.is_some() {
             // it runs from the flows' beginning to their end
-            return self.measure_window(spec);
+            return self.measure_interval(spec);
         }
         self.cpu_meter.run();
-        let reply = self.measure_window(spec);
+        let reply = self.measure_interval(spec);
         self.cpu_meter.rest();
         reply
     }
 
-    fn measure_window(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
-        let longest = MAX_WINDOW.as_nanos() as u64;
+    fn measure_interval(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
+        let longest = MAX_DURATION.as_nanos() as u64;
         if spec.end_ns.saturating_sub(monotonic_ns()) > longest {
             return Err(refusal(format!(
                 "window ends in {} s, expected at most {} s",
                 spec.end_ns.saturating_sub(monotonic_ns()) / 1_000_000_000,
-                MAX_WINDOW.as_secs()
+                MAX_DURATION.as_secs()
             )));
         }
         let flows = self.session.as_ref().map_or(&[][..], |session| &session.flows);
@@ -413,7 +413,7 @@ impl Agent<'_> {
         self.sleep_until(spec.start_ns)?;
         let opened = meters.open(slow, around)?;
         if let Some(control) = control {
-            control.open_window();
+            control.open_measurement();
         }
         if let Some(sampling) = &mut sampling {
             sampling.opened(&opened);
@@ -428,9 +428,9 @@ impl Agent<'_> {
         absences.woke(asleep_until_ns);
         let broken = self.session.as_ref().and_then(Session::broken);
         if let Some(control) = control {
-            control.close_window();
+            control.close_measurement();
         }
-        // the readings that close the window take the CPU of the flows for some milliseconds
+        // the readings that close the measurement take the CPU of the flows for some milliseconds
         let intervals = sampler.finish();
         let closed = meters.close(&opened)?;
         let mut report = meters.report(&opened, &closed, broken);
@@ -446,10 +446,10 @@ impl Agent<'_> {
         if let Some(sampling) = sampling {
             report.profile = Some(Box::new(sampling.closed(&closed, flows)?));
         }
-        Ok(Reply::Window(Box::new(report)))
+        Ok(Reply::Measured(Box::new(report)))
     }
 
-    /// Looks at the send buffers and at the counters of the flows while the window is open, and if this process stalled;
+    /// Looks at the send buffers and at the counters of the flows while the measurement is open, and if this process stalled;
     /// reads samples in a long one. Returns the reading at the event, if there is one.
     fn watch(
         &self,

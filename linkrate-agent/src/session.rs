@@ -523,7 +523,7 @@ impl Session {
         }
     }
 
-    /// What the records of the flows say of a window that closed at `closes_ns`.
+    /// What the records of the flows say of a measurement that closed at `closes_ns`.
     pub fn record(&self, closes_ns: u64) -> RecordReport {
         let mut report = RecordReport::default();
         for flow in &self.flows {

@@ -17,7 +17,7 @@ use linkrate_agent::protocol::{
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::{wait_ready, wait_writable};
 
-/// Time that an agent may take for any request except a window.
+/// Time that an agent may take for any request except a measurement.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How often a wait checks whether the user interrupted.

@@ -1,4 +1,4 @@
-//! Runs on hosts: knobs are set, flows connect, all hosts count over one window, and the checks
+//! Runs on hosts: knobs are set, flows connect, all hosts count over one measurement, and the checks
 //! after it decide whether the run counts.
 
 mod binding;
@@ -6,6 +6,7 @@ mod calibration;
 mod contention;
 pub(crate) mod event;
 mod facts;
+mod measure;
 mod programs;
 #[cfg(test)]
 mod scale;
@@ -13,7 +14,6 @@ mod scale;
 pub mod scripted;
 mod sockets;
 mod warm_up;
-mod window;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -40,8 +40,8 @@ use crate::testbed::{Host, Testbed};
 
 use calibration::Calibration;
 use event::Missed;
+use measure::Measured;
 pub(crate) use sockets::ends;
-use window::Windows;
 
 /// A lab: a testbed that is built again when a run has lost it.
 #[derive(Debug)]
@@ -274,8 +274,8 @@ fn run_on(
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Windows { sut, clients: mut peers, adapter, event, unsteady_flows, seen: windows } =
-        window::measure(testbed, spec, clients).map_err(|missed| match missed {
+    let Measured { sut, clients: mut peers, adapter, event, unsteady_flows, seen: windows } =
+        measure::measure(testbed, spec, clients).map_err(|missed| match missed {
             Missed::Agent(error) => measured(error),
             Missed::Fault(error) => failure(Stage::Measure, error),
         })?;

@@ -1,7 +1,7 @@
 //! What a run with an event showed, out of the records of all receivers and the log of the controller.
 
 use linkrate_agent::flow::record::{RecordReport, looked_until_ns};
-use linkrate_agent::protocol::WindowReport;
+use linkrate_agent::protocol::MeasurementReport;
 use linkrate_terms::Event;
 use linkrate_terms::failure::{Failure, FlowGap, RESTORED, Resent, Timeline};
 
@@ -17,7 +17,7 @@ const SHORT_GAP_NS: u64 = 1_000_000;
 pub(crate) fn of_reports<'a>(
     event: Event,
     seen: Seen,
-    reports: impl Iterator<Item = &'a WindowReport>,
+    reports: impl Iterator<Item = &'a MeasurementReport>,
 ) -> Failure {
     let mut resent_bytes = 0_u64;
     let mut resent_after = Resent::default();
@@ -41,13 +41,13 @@ pub(crate) fn of_reports<'a>(
         }
     }
     let flows = || records.iter().flat_map(|record| &record.flows);
-    let since_opening = |at_ns: u64| at_ns.saturating_sub(seen.window_ns.0);
+    let since_opening = |at_ns: u64| at_ns.saturating_sub(seen.interval_ns.0);
     let at_ns = since_opening(seen.at_ns);
     let at = (at_ns / slot_ns) as usize;
     let before = &slots[..at.min(slots.len())];
     let rate_before = rate(before, slot_ns);
     // gaps of the event begin before the port comes back, and are looked for as long as those before it
-    let looked_until_ns = looked_until_ns(seen.window_ns.0, seen.at_ns);
+    let looked_until_ns = looked_until_ns(seen.interval_ns.0, seen.at_ns);
     let is_early = |ns: &u64| *ns < looked_until_ns;
     let recovered_early_ns = seen.recovered_ns.filter(is_early);
     let until_ns = since_opening(recovered_early_ns.unwrap_or(looked_until_ns));

@@ -1,6 +1,6 @@
-//! What flowed in each interval of a window, from the reports of both ends.
+//! What flowed in each interval of a measurement, from the reports of both ends.
 
-use linkrate_agent::protocol::{IntervalReport, PartReport, WindowReport};
+use linkrate_agent::protocol::{IntervalReport, MeasurementReport, PartReport};
 use linkrate_terms::intervals::Interval;
 
 use crate::peer::PeerMeasurement;
@@ -9,8 +9,8 @@ use crate::peer::PeerMeasurement;
 ///
 /// Each agent reads its counters when its thread gets the CPU, so intervals of the same number differ by some
 /// 0.1 ms. What a client counted is scaled to the length that the interval has on the system under test.
-pub fn of_reports(sut: &WindowReport, clients: &[PeerMeasurement]) -> Vec<Interval> {
-    let known: Vec<&WindowReport> =
+pub fn of_reports(sut: &MeasurementReport, clients: &[PeerMeasurement]) -> Vec<Interval> {
+    let known: Vec<&MeasurementReport> =
         clients.iter().filter_map(PeerMeasurement::everything).collect();
     let all_known = known.len() == clients.len();
     let lengths = |of: &[IntervalReport], number: usize| {
@@ -53,12 +53,12 @@ mod tests {
     use crate::measurement::tests::window;
     use crate::peer::TrafficReport;
 
-    fn with(intervals: &[(u64, u64, u64, u64)]) -> WindowReport {
+    fn with(intervals: &[(u64, u64, u64, u64)]) -> MeasurementReport {
         let of = intervals.iter().map(|&(end_ns, sent_bytes, received_bytes, transactions)| {
             let moved = PartReport { sent_bytes, received_bytes, transactions, timeouts: 0 };
             IntervalReport { end_ns, moved }
         });
-        WindowReport { intervals: of.collect(), ..window(0, 0) }
+        MeasurementReport { intervals: of.collect(), ..window(0, 0) }
     }
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn with_a_program_as_peer_the_sender_counts() {
-        let sut = WindowReport { sent_bytes: 1000, ..with(&[(100, 1000, 5, 9)]) };
+        let sut = MeasurementReport { sent_bytes: 1000, ..with(&[(100, 1000, 5, 9)]) };
         let clients = [PeerMeasurement::Traffic(TrafficReport::of_programs(&sut, &[]))];
         let found = of_reports(&sut, &clients);
         assert_eq!((found[0].transmit_bytes, found[0].transactions), (1000, 9));

@@ -3,7 +3,7 @@
 //!
 //! Arrows point down: a module uses those below it.
 //!
-//! - [`executor`] carries out runs: it sets knobs, lets flows connect, opens the window on all hosts
+//! - [`executor`] carries out runs: it sets knobs, lets flows connect, opens the measurement on all hosts
 //!   at once, and checks with [`observe`] that nothing changed. [`measurement`] makes one
 //!   measurement of all reports, `profile` names the owners of sampled threads.
 //! - [`control`] keeps a lab up for people: it answers requests to look at the lab and change it.

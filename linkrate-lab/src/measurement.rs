@@ -1,6 +1,6 @@
 //! One measurement out of the reports of all hosts.
 
-use linkrate_agent::protocol::{FlowFacts, WindowReport};
+use linkrate_agent::protocol::{FlowFacts, MeasurementReport};
 use linkrate_terms::client_part::ClientPart;
 use linkrate_terms::discipline;
 use linkrate_terms::flow::FlowEnds;
@@ -22,7 +22,7 @@ use crate::peer::{PeerMeasurement, TrafficReport, agents};
 #[derive(Debug)]
 pub struct Reports {
     /// The system under test.
-    pub sut: WindowReport,
+    pub sut: MeasurementReport,
     /// The clients that took part.
     pub clients: Vec<PeerMeasurement>,
     /// Latencies as (nanoseconds, count), all clients.
@@ -88,7 +88,7 @@ pub fn of_reports(
     let known: Vec<_> = reports.clients.iter().map(PeerMeasurement::everything).collect();
     let client_disciplines = known.iter().enumerate().filter_map(|(number, report)| {
         let [opened, closed] = &report.as_ref()?.disciplines;
-        Some(discipline::of_client(number, &discipline::over_window(opened, closed)))
+        Some(discipline::of_client(number, &discipline::over_measurement(opened, closed)))
     });
     let client_disciplines = client_disciplines.flatten().collect();
     // clients of a testbed that linkrate makes are all alike, and would make each stored run longer
@@ -136,7 +136,7 @@ pub fn of_reports(
             unsettled_flows: reports.unsteady_flows,
             clients: client_parts,
             flows: reports.by_address,
-            disciplines: discipline::over_window(disciplines_opened, disciplines_closed),
+            disciplines: discipline::over_measurement(disciplines_opened, disciplines_closed),
             client_disciplines,
             peer_reports: reports.told,
         },
@@ -147,7 +147,7 @@ pub fn of_reports(
 }
 
 /// The part of one client.
-fn client_part(report: &&WindowReport) -> ClientPart {
+fn client_part(report: &&MeasurementReport) -> ClientPart {
     let traffic = TrafficReport::of(report);
     ClientPart {
         seconds: traffic.seconds,
@@ -158,7 +158,7 @@ fn client_part(report: &&WindowReport) -> ClientPart {
     }
 }
 
-/// Largest skew between thread times and the CPU window, both edges together, ns per CPU.
+/// Largest skew between thread times and the CPU measurement, both edges together, ns per CPU.
 const EDGES_NS: u64 = 4_000_000;
 
 /// CPU time that linkrate's own threads had of the CPUs of a role, at least: those of its agents and, as
@@ -192,7 +192,7 @@ fn empty_like(cpu: &CpuUse) -> CpuUse {
 }
 
 /// Throughput is the payload that receivers got: of the SUT's payload, the clients' bytes over the
-/// clients' windows; of the clients' payload, the SUT's bytes over its own window.
+/// clients' measurements; of the clients' payload, the SUT's bytes over its own measurement.
 fn traffic_between(workload: &Workload, sut: &TrafficReport, clients: &[TrafficReport]) -> Traffic {
     let total = |counter| total(clients, counter);
     let seconds = clients.iter().map(|client| client.seconds).sum::<f64>();
@@ -201,7 +201,7 @@ fn traffic_between(workload: &Workload, sut: &TrafficReport, clients: &[TrafficR
         (total(|client| client.received_bytes), total(|client| client.sent_bytes));
     let transactional = workload.kind.is_transactional();
     let udp_stream = workload.kind.is_udp() && !transactional;
-    // the hosts' windows differ by some milliseconds, in which many datagrams fit: sent bytes are
+    // the hosts' measurements differ by some milliseconds, in which many datagrams fit: sent bytes are
     // scaled to the window of the receiver
     let scaled = |bytes: u64, from: f64, to: f64| {
         if from > 0.0 { bytes as f64 * to / from } else { 0.0 }
@@ -342,8 +342,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// An agent's report of a second in which it sent and received so much.
-    pub(crate) fn window(sent_bytes: u64, received_bytes: u64) -> WindowReport {
-        WindowReport {
+    pub(crate) fn window(sent_bytes: u64, received_bytes: u64) -> MeasurementReport {
+        MeasurementReport {
             started_ns: 0,
             ended_ns: 1_000_000_000,
             stalled_ns: 0,
@@ -435,7 +435,7 @@ pub(crate) mod tests {
         assert_eq!(measured.evidence.unsettled_flows, 2);
         let traffic = &measured.traffic;
         assert_eq!((traffic.transmit_bytes, traffic.receive_bytes), (4_000, 500));
-        // the mean of both clients' windows, and the SUT's own
+        // the mean of both clients' measurements, and the SUT's own
         assert_eq!((traffic.transmit_seconds, traffic.receive_seconds), (1.25, 1.0));
         assert_eq!(measured.client_cpu.threads.len(), 1);
         assert_eq!(measured.evidence.senders.sockets, 2, "the SUT's and the agent's");

@@ -5,11 +5,11 @@
 
 use std::net::IpAddr;
 
-use linkrate_agent::protocol::{AGENT_THREAD, Reply, Request, WindowReport};
+use linkrate_agent::protocol::{AGENT_THREAD, MeasurementReport, Reply, Request};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::validity::stack::{StackChanged, StackSeen};
 use linkrate_study::validity::{
-    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, Purpose, RateSeen, WindowSeen,
+    ClockSeen, DisciplinesSeen, KnobsSeen, MeasurementSeen, Observed, Purpose, RateSeen,
 };
 use linkrate_sys::tree::Tree;
 use linkrate_sys::{host_settings, stack};
@@ -37,17 +37,17 @@ pub struct Baseline {
     pub stacks: Vec<StackSeen>,
 }
 
-/// Observes what has become of the state in which a run began; its windows were observed already.
+/// Observes what has become of the state in which a run began; its measurements were observed already.
 ///
 /// # Errors
 /// When an agent does not answer, and when an existing link is down.
 pub fn observe(
     testbed: &mut Testbed,
     baseline: &mut Baseline,
-    sut: &WindowReport,
+    sut: &MeasurementReport,
     peers: &[PeerMeasurement],
     (spec, clients, purpose): (&RunSpec, usize, Purpose),
-    windows: Vec<WindowSeen>,
+    windows: Vec<MeasurementSeen>,
 ) -> Result<Observed, RunFailure> {
     let ended = stacks(testbed, spec, clients, purpose)?;
     let changes = baseline.stacks.iter().zip(&ended);

@@ -4,7 +4,7 @@
 //! `LocalAgent` starts the agent on this machine, in namespaces of its own or where the controller is;
 //! `Remote` starts it on another machine, through `ssh` or a step of Slurm, and brings the program along
 //! where it is missing (`deploy`). [`PeerServer`] is no agent: a third-party program, which knows its own
-//! protocol alone. [`PeerMeasurement`] types how much a peer reports of a window: an agent reports
+//! protocol alone. [`PeerMeasurement`] types how much a peer reports of a measurement: an agent reports
 //! everything, a third-party program its traffic alone.
 
 mod deploy;

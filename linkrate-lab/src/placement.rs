@@ -145,7 +145,7 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
         return Ok(Placement { controller: usable.clone(), sut, clients, apart });
     }
     if apart {
-        // this machine has only the SUT and the controller, which sleeps during a window
+        // this machine has only the SUT and the controller, which sleeps during a measurement
         let sut = spec.sut_cpus.clone().unwrap_or_else(|| usable.clone());
         let clients = spec.client_cpus.clone().unwrap_or_default();
         return Ok(Placement { controller: rest(&sut), sut, clients, apart });

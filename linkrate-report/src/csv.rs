@@ -278,7 +278,7 @@ const CPU: &[Column<Measurement>] = &[
         text(run.sut_cpu.threads.iter().map(|thread| thread.user_ns).sum::<u64>())
     }),
     ("sut_cpus", |run| text(run.sut_cpu.cpus.len())),
-    ("sut_interval_ns", |run| text(window_ns(&run.sut_cpu))),
+    ("sut_interval_ns", |run| text(interval_ns(&run.sut_cpu))),
     ("sut_busy_ns", |run| text(run.sut_cpu.busy_ns())),
     // of other programs: all that may be in the busy time, and what is
     ("sut_background_ns", |run| text(run.sut_cpu.others_ns())),
@@ -298,7 +298,7 @@ const CPU: &[Column<Measurement>] = &[
     ("sut_steal_ns", |run| text(run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>())),
     ("sut_uncertainty_ns", |run| text(run.sut_cpu.unsure_ns())),
     ("client_cpus", |run| text(run.client_cpu.cpus.len())),
-    ("client_interval_ns", |run| text(window_ns(&run.client_cpu))),
+    ("client_interval_ns", |run| text(interval_ns(&run.client_cpu))),
     ("client_busy_ns", |run| text(run.client_cpu.busy_ns())),
     ("client_cpu_percent", |run| {
         // the time of a client that shares the SUT's CPUs cannot be separated
@@ -361,7 +361,7 @@ const ADAPTER: &[Column<Measurement>] = &[
 ];
 
 /// The windows of a group's CPUs together.
-fn window_ns(cpus: &CpuUse) -> u64 {
+fn interval_ns(cpus: &CpuUse) -> u64 {
     cpus.cpus.iter().map(|cpu| cpu.interval_ns).sum()
 }
 

@@ -144,11 +144,12 @@ pub fn error_points(run: &Measurement, profile: &Profile, busy_percent: f64) -> 
     let share = (busy_percent / 100.0).clamp(0.0, 1.0);
     // a share of none or all has an error too
     let variance = (share * (1.0 - share)).max(1.0 / samples) / samples;
-    let window_ns = run.sut_cpu.cpus.iter().map(|cpu| cpu.interval_ns as f64).sum::<f64>().max(1.0);
+    let interval_ns =
+        run.sut_cpu.cpus.iter().map(|cpu| cpu.interval_ns as f64).sum::<f64>().max(1.0);
     let stolen_ns = run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns as f64).sum::<f64>();
     let entries = profile
         .idle_entries
-        .map_or(UNCOUNTED_POINTS, |entries| entries as f64 * IDLE_ENTRY_NS * 100.0 / window_ns);
+        .map_or(UNCOUNTED_POINTS, |entries| entries as f64 * IDLE_ENTRY_NS * 100.0 / interval_ns);
     let waking: u64 = profile
         .idle
         .iter()
@@ -159,7 +160,7 @@ pub fn error_points(run: &Measurement, profile: &Profile, busy_percent: f64) -> 
         + waking as f64 * 50.0 / samples
         + entries
         + untaken_percent(run, profile)
-        + (stolen_ns + run.sut_cpu.unsure_ns() as f64) * 100.0 / window_ns
+        + (stolen_ns + run.sut_cpu.unsure_ns() as f64) * 100.0 / interval_ns
 }
 
 /// The shares of one cell's profiled runs, each run counting alike; `None` where none was profiled.

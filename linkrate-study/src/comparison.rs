@@ -2,7 +2,7 @@
 //!
 //! A pure function of two results directories. [`conditions`] first decides whether the two can be
 //! compared, from the differences between them. Sets whose cells mean different things (levels,
-//! workload, window, adapter) are never compared. Conditions that may be under test (kernel, CPU,
+//! workload, measurement, adapter) are never compared. Conditions that may be under test (kernel, CPU,
 //! linkrate itself) may differ if the user allows them by name; any other difference would be a
 //! second explanation for every change.
 //!

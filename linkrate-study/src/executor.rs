@@ -11,7 +11,7 @@ pub trait Executor {
     /// Facts about hosts and placement that travel with every result.
     fn facts(&self) -> Facts;
 
-    /// Sets the knobs, reads them back, warms up, measures all ends over one window.
+    /// Sets the knobs, reads them back, warms up, measures all ends over one measurement.
     ///
     /// # Errors
     /// A [`RunFailure`] whenever the figures would not be the requested ones. After a failure
@@ -27,9 +27,9 @@ pub trait Executor {
 pub struct Facts {
     /// Facts by name (`kernel`, `cpu-model`, `sut-cpus`, ...), values as text.
     pub facts: BTreeMap<String, String>,
-    /// Sysctls of the network by name (`net.ipv4.tcp_rmem`): those of the system under test, and those
-    /// that hold for its whole host. Empty in results of earlier versions. No report lists them all;
-    /// comparisons name those that differ.
+    /// Sysctls of the network by name (`net.ipv4.tcp_rmem`): those of the system under test, and
+    /// those that hold for its whole host. No report lists them all; comparisons name those that
+    /// differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
     /// Facts that were measured when the testbed was built, as facts. They differ a little from session to

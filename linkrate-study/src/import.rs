@@ -328,7 +328,7 @@ fn spec(run: &Imported) -> RunSpec {
         ports: None,
         adapter: None,
         warm_up: Duration::ZERO,
-        // programs end their windows some ms late
+        // programs end their measurements some ms late
         duration: Duration::from_secs_f64(seconds.round().clamp(1.0, MAX_RUN.as_secs_f64())),
         profile: false,
         event: None,

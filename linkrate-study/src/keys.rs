@@ -50,7 +50,7 @@ pub struct Setup {
     pub ports: Option<u32>,
     /// The model of the virtual adapters; `None` is the adapter of the testbed.
     pub adapter: Option<String>,
-    /// What fails inside the window.
+    /// What fails inside the measurement.
     pub event: EventRequest,
     /// Share of frames or ATM cells that the links lose, in millionths.
     pub loss_ppm: u32,

@@ -19,10 +19,10 @@ use linkrate_stats::paired::MIN_TO_CLAIM;
 /// a minute.
 pub const QUICK_TIME: Duration = Duration::from_secs(50);
 
-/// Longest window of a quick run, unless the study file names another.
+/// Longest measurement of a quick run, unless the study file names another.
 pub const QUICK_WINDOW: Duration = Duration::from_secs(1);
 
-/// Longest window of its idle runs.
+/// Longest measurement of its idle runs.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// Most blocks, even if more fit the time.
@@ -33,9 +33,9 @@ const MAX_BLOCKS: u32 = 20;
 pub struct Quick {
     /// Indices of its cells in the study, ascending. Never empty.
     pub cells: Vec<u32>,
-    /// The window of one run.
+    /// The measurement of one run.
     pub run: Duration,
-    /// Traffic before the window.
+    /// Traffic before the measurement.
     pub warm_up: Duration,
 }
 
@@ -122,7 +122,7 @@ pub fn form(study: Study) -> Result<Study, TooLong> {
         ..study.method.clone()
     };
     for cell in &mut kept.cells {
-        // at the same part of the window
+        // at the same part of the measurement
         let rescaled = |event: Event| event.rescaled(cell.spec.duration, quick.run);
         cell.spec.event = cell.spec.event.map(rescaled);
         (cell.spec.duration, cell.spec.warm_up) = (quick.run, quick.warm_up);

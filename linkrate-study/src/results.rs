@@ -41,9 +41,9 @@ pub struct StudyResults {
     pub linkrate_version: String,
     /// Seed of the run order and of everything random inside runs; absent for imported runs.
     pub seed: Option<u64>,
-    /// The window of one run, seconds; absent where imported runs differ in it, or do not report it.
+    /// The measurement of one run, seconds; absent where imported runs differ in it, or do not report it.
     pub run_seconds: Option<f64>,
-    /// Traffic before the window, seconds; absent as above.
+    /// Traffic before the measurement, seconds; absent as above.
     pub warm_up_seconds: Option<f64>,
     /// How often intervals cover the truth, for example 0.95.
     pub confidence: f64,
@@ -185,8 +185,8 @@ pub struct CellResult {
     /// The part of `throughput` in each direction; empty except for bidirectional streams.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub directions: Vec<DirectionRate>,
-    /// How balancing spreads the flows over the ports of an aggregate, by direction; empty without an
-    /// aggregate of several ports, and in runs of earlier versions.
+    /// How balancing spreads the flows over the ports of an aggregate, by direction; empty without
+    /// an aggregate of several ports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub predicted: Vec<Predicted>,
     /// Transactions per second; absent for streams.
@@ -216,7 +216,7 @@ pub struct CellResult {
     /// Where the SUT's CPU time went; absent unless the runs were profiled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
-    /// What the event inside the window cost; absent without an event.
+    /// What the event inside the measurement cost; absent without an event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureFigures>,
     /// What bound the cell, by direction.
@@ -442,7 +442,7 @@ pub struct CellEvidence {
     /// The shares of the members of bonds and teams of the host; empty without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberFigures>,
-    /// The queue disciplines of the SUT's interfaces; empty for runs of earlier versions.
+    /// The queue disciplines of the SUT's interfaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disciplines: Vec<DisciplineFigures>,
     /// The same of the interfaces of clients that are agents (`client 0: eth0`).
@@ -496,7 +496,7 @@ pub struct DisciplineFigures {
     pub overlimits: f64,
     /// Packets that the driver did not take at first, per run.
     pub requeues: f64,
-    /// Bytes that waited when the window closed.
+    /// Bytes that waited when the measurement closed.
     pub backlog_bytes: f64,
 }
 

@@ -39,7 +39,7 @@ pub fn block_order(study: &Study, block: u32) -> Vec<Slot> {
         .collect()
 }
 
-/// What a run takes beside warm-up and window on a machine with two CPUs: setting knobs and reading
+/// What a run takes beside warm-up and measurement on a machine with two CPUs: setting knobs and reading
 /// them back, connecting, collecting evidence.
 pub const RUN_OVERHEAD: Duration = Duration::from_millis(200);
 
@@ -65,7 +65,7 @@ pub struct Estimate {
     pub runs_per_block: u32,
 }
 
-/// Estimates a study's time. `overhead_per_run` is the time of a run beside warm-up and window:
+/// Estimates a study's time. `overhead_per_run` is the time of a run beside warm-up and measurement:
 /// setting knobs, connecting, collecting evidence. A budget cuts both ends to the whole blocks that
 /// fit into it, and to at least one block.
 pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {

@@ -166,11 +166,11 @@ pub struct Method {
     pub min_blocks: u32,
     /// Most blocks.
     pub max_blocks: u32,
-    /// The window of one run.
+    /// The measurement of one run.
     pub run: Duration,
-    /// Traffic before the window.
+    /// Traffic before the measurement.
     pub warm_up: Duration,
-    /// The window of each block's idle run; zero leaves it out.
+    /// The measurement of each block's idle run; zero leaves it out.
     pub idle: Duration,
     /// No block is begun that would end after this much time since the start.
     pub budget: Option<Duration>,

@@ -7,7 +7,7 @@
 //!
 //! - [`programs`]: other programs on the CPUs
 //! - `parts`: what ran on the CPUs beside their busy time
-//! - [`observed`]: threads, knobs, queue disciplines, link rates, clocks and windows
+//! - [`observed`]: threads, knobs, queue disciplines, link rates, clocks and measurements
 //!   beside the expected ones
 //! - [`stack`]: what the network stacks are made of, at both ends of the run and in earlier runs
 //! - `event`: the event of a run at its moment, and every byte of the streams in its place
@@ -42,7 +42,8 @@ mod sockets;
 pub mod stack;
 
 pub use observed::{
-    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, Rescheduled, Strayed, WindowSeen,
+    ClockSeen, DisciplinesSeen, KnobsSeen, MeasurementSeen, Observed, RateSeen, Rescheduled,
+    Strayed,
 };
 
 /// Whether a run counts.

@@ -18,7 +18,7 @@ use crate::results::RoundTripParts;
 pub mod phrases;
 
 /// Per cent of time in which the links are occupied in one direction, from which they are full and bound it, whatever
-/// else is. The ends of a window take less: a device fetches packets for half a millisecond of its link ahead.
+/// else is. The ends of a measurement take less: a device fetches packets for half a millisecond of its link ahead.
 pub const LINK_FULL_PERCENT: f64 = 99.5;
 
 /// Per cent of time from which links bound a direction that nothing nearer bounds. The verdict says what took the rest.
@@ -74,8 +74,8 @@ pub const DEVICE_SHARE_PERCENT: f64 = 50.0;
 /// that is the bound: half the time means that it limited more than anything else did.
 pub const SENDER_LIMITED_PERCENT: f64 = 50.0;
 
-/// Per cent of the requests of an open loop that must be answered in the window, from which their rate is the bound:
-/// as many as were due, less those at the edges of the window.
+/// Per cent of the requests of an open loop that must be answered in the measurement, from which their rate is the bound:
+/// as many as were due, less those at the edges of the measurement.
 pub const REQUEST_RATE_PERCENT: f64 = 99.0;
 
 /// Per cent of the latency of transactions that its parts may leave unexplained, or exceed, where the round
@@ -103,7 +103,7 @@ pub struct CpuShare {
     pub of_thread: bool,
 }
 
-/// What senders knew of their path: means over their sockets at both edges of the windows.
+/// What senders knew of their path: means over their sockets at both edges of the measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathShares {
     /// Smoothed round trip, µs.
@@ -140,11 +140,11 @@ pub struct DisciplineShare {
     pub rate: Option<BitRate>,
     /// What left it, in per cent of that rate.
     pub rate_percent: Option<f64>,
-    /// Whether packets waited in it when the windows opened and when they closed.
+    /// Whether packets waited in it when the measurements opened and when they closed.
     pub waited: bool,
-    /// How often it held packets back in a window.
+    /// How often it held packets back in a measurement.
     pub overlimits: f64,
-    /// Packets that it dropped in a window.
+    /// Packets that it dropped in a measurement.
     pub drops: f64,
 }
 
@@ -171,13 +171,13 @@ pub struct DirectionShares {
     /// Per cent of the senders' time in which neither window nor buffer limited them: the congestion window did, or
     /// the small queues of the kernel (`tcp_small_queue_check`, net/ipv4/tcp_output.c).
     pub cwnd_limited_percent: Option<f64>,
-    /// What the senders knew of their path at the edges of the window.
+    /// What the senders knew of their path at the edges of the measurement.
     pub path: Option<PathShares>,
     /// Payload that was sent again, in per cent of what arrived.
     pub resent_percent: Option<f64>,
-    /// Per cent of the window in which senders of a stream had nothing under way.
+    /// Per cent of the measurement in which senders of a stream had nothing under way.
     pub nothing_to_send_percent: Option<f64>,
-    /// Per cent of the window in which senders of transfers had nothing under way: all bytes of a
+    /// Per cent of the measurement in which senders of transfers had nothing under way: all bytes of a
     /// transfer were acknowledged, and its word was not there.
     pub word_percent: Option<f64>,
     /// Per cent of what the tape drives of a backup take.
@@ -319,7 +319,7 @@ pub enum Bottleneck {
     },
     /// Senders of transfers wait for the word of the peer.
     Acknowledgement {
-        /// Of the window.
+        /// Of the measurement.
         percent: f64,
     },
     /// Requests of an open loop are answered as fast as they come: nothing else limits their number.

@@ -294,9 +294,9 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
             let (ended, ended_also) = (end(&trace), end(&also_this));
-            let (window_ns, idle) = (ended.0 - began.0, ended.1.since(began.1));
+            let (interval_ns, idle) = (ended.0 - began.0, ended.1.since(began.1));
             // it worked for 10 ms
-            assert!(idle.idle_ns + 10_000_000 <= window_ns, "{idle:?} of {window_ns}");
+            assert!(idle.idle_ns + 10_000_000 <= interval_ns, "{idle:?} of {interval_ns}");
             let also = ended_also.1.since(began_also);
             assert!(also.idle_ns <= ended_also.0 - before_ns, "{also:?}");
             // other tests may have the CPU, so there may be nothing but work

@@ -95,7 +95,7 @@ impl OnCpu {
             (ns > 0).then_some(ThreadOnCpu { process: id.0, thread: id.1, name, ns })
         });
         Worked {
-            window_ns: self.at_ns.saturating_sub(earlier.at_ns),
+            interval_ns: self.at_ns.saturating_sub(earlier.at_ns),
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
             interrupt_ns: self.interrupt_ns.saturating_sub(earlier.interrupt_ns),
             softirq_ns: std::array::from_fn(|vector| {
@@ -111,7 +111,7 @@ impl OnCpu {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Worked {
     /// The time between the readings.
-    pub window_ns: u64,
+    pub interval_ns: u64,
     /// The idle thread.
     pub idle_ns: u64,
     /// Hardware interrupts.
@@ -426,7 +426,7 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(3));
                 }
                 let worked = trace.on(cpu).unwrap().since(&opened);
-                let off = sum(&worked) as f64 / worked.window_ns as f64 - 1.0;
+                let off = sum(&worked) as f64 / worked.interval_ns as f64 - 1.0;
                 (off.abs(), worked)
             };
             // a reader that loses its CPU between its clock and the sums has read those of two times
@@ -438,7 +438,7 @@ mod tests {
             let own = worked.threads.iter().find(own).expect("this thread");
             assert_eq!(own.process, std::process::id());
             // what others took of its 2 ms is not in its time
-            assert!(own.ns <= worked.window_ns && own.ns > 1_000_000, "{worked:?}");
+            assert!(own.ns <= worked.interval_ns && own.ns > 1_000_000, "{worked:?}");
             assert_eq!(worked.lost_ns, 0);
             assert_eq!(trace.on(1_000_000).unwrap_err().raw_os_error(), Some(libc::ENOENT));
         });
@@ -463,7 +463,7 @@ mod tests {
                 let network_ns = worked.softirq_ns[3] + worked.interrupt_ns;
                 let own = |thread: &&ThreadOnCpu| thread.thread == sched::current_thread() as u32;
                 let own_ns = worked.threads.iter().find(own).map_or(0, |thread| thread.ns);
-                let fits = own_ns + network_ns <= worked.window_ns;
+                let fits = own_ns + network_ns <= worked.interval_ns;
                 let all_arrived = spun.datagrams - before.datagrams == 5;
                 let all_seen = network_ns >= spun.ns - before.ns;
                 (all_arrived, fits && all_seen, format!("{worked:?} {spun:?}"))

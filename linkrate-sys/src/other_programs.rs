@@ -112,12 +112,12 @@ impl ProgramTimes {
 
     /// The programs that used `cpus` since `earlier`, the busiest first. The figure of a thread that moved and may
     /// have been on one of `cpus` meanwhile is an upper bound. The time of threads that were on `cpus` alone is taken as
-    /// even between the readings, of which `window_ns` counts.
-    pub fn since(&self, earlier: &Self, cpus: &CpuSet, window_ns: u64) -> Vec<OtherProgram> {
+    /// even between the readings, of which `interval_ns` counts.
+    pub fn since(&self, earlier: &Self, cpus: &CpuSet, interval_ns: u64) -> Vec<OtherProgram> {
         let mut programs: HashMap<u32, (u64, u64)> = HashMap::new();
-        let between_ns = self.at_ns.saturating_sub(earlier.at_ns).max(window_ns).max(1);
+        let between_ns = self.at_ns.saturating_sub(earlier.at_ns).max(interval_ns).max(1);
         let within =
-            |ns: u64| (u128::from(ns) * u128::from(window_ns) / u128::from(between_ns)) as u64;
+            |ns: u64| (u128::from(ns) * u128::from(interval_ns) / u128::from(between_ns)) as u64;
         for ((process, thread), now) in &self.threads {
             let before = match earlier.threads.get(&(*process, *thread)) {
                 Some(before) => Some(before),

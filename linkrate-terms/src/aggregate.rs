@@ -15,8 +15,8 @@ pub struct AggregateReport {
     pub address: String,
     /// Its effective settings.
     pub knobs: AggregateKnobs,
-    /// How long a flow must be silent before it may change its port, ms: no marker proves that its frames
-    /// have arrived. Absent in results of earlier versions.
+    /// How long a flow must be silent before it may change its port, ms: no marker proves that its
+    /// frames have arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_ms: Option<f64>,
     /// Its ports in use, by their numbers.

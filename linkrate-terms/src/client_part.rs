@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClientPart {
-    /// Its window, s.
+    /// Its measurement, s.
     pub seconds: f64,
-    /// Payload that it gave to its sockets in the window, bytes.
+    /// Payload that it gave to its sockets in the measurement, bytes.
     pub sent_bytes: u64,
-    /// Payload that it received in the window, bytes.
+    /// Payload that it received in the measurement, bytes.
     pub received_bytes: u64,
     /// Transactions that it began.
     pub transactions: u64,

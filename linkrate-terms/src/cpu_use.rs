@@ -1,4 +1,4 @@
-//! CPU time of a group of CPUs over the window of a run.
+//! CPU time of a group of CPUs over the measurement of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ impl IdleSource {
     }
 }
 
-/// CPU time of one group of CPUs over the window.
+/// CPU time of one group of CPUs over the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {
     /// Per CPU.
@@ -55,8 +55,8 @@ pub struct CpuUse {
     /// The busy time by what ran; absent where it was not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<CpuParts>,
-    /// CPU time of linkrate's own threads that may run on these CPUs only, drivers included, at least, ns: no other
-    /// program had it. Zero in runs of earlier versions.
+    /// CPU time of linkrate's own threads that may run on these CPUs only, drivers included, at
+    /// least, ns: no other program had it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub own_threads_ns: u64,
 }
@@ -64,7 +64,7 @@ pub struct CpuUse {
 /// The process id of [processes](OtherProgram) that have ended.
 pub const ENDED: u32 = 0;
 
-/// A program other than linkrate, over the window.
+/// A program other than linkrate, over the measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherProgram {
     /// Process id; [`ENDED`] for all processes of that name together that ended before the report.
@@ -74,21 +74,21 @@ pub struct OtherProgram {
     /// CPU time of its threads on these CPUs; an upper limit where a thread may run on other CPUs
     /// as well.
     pub cpu_ns: u64,
-    /// Part of `cpu_ns` that fell on these CPUs and into the window: that of threads that may run
-    /// nowhere else. The counters are read some milliseconds before and after the window, so it is
-    /// the window's share of the time between them. Zero in runs of earlier versions.
+    /// Part of `cpu_ns` that fell on these CPUs and into the measurement: that of threads that may
+    /// run nowhere else. The counters are read some milliseconds before and after the measurement,
+    /// so it is the measurement's share of the time between them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bound_ns: u64,
 }
 
-/// One CPU over the window.
+/// One CPU over the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CpuTime {
     /// CPU number.
     pub cpu: u32,
-    /// Length of the window as this CPU's meter saw it.
+    /// Length of the measurement as this CPU's meter saw it.
     pub interval_ns: u64,
-    /// Neither idle nor stolen: window less idle less steal.
+    /// Neither idle nor stolen: measurement less idle less steal.
     pub busy_ns: u64,
     /// Taken by the hypervisor.
     pub steal_ns: u64,
@@ -99,7 +99,7 @@ pub struct CpuTime {
     pub uncertainty_ns: u64,
 }
 
-/// One thread over the window.
+/// One thread over the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadTime {
     /// What the thread does.
@@ -123,12 +123,12 @@ impl CpuUse {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.uncertainty_ns))
     }
 
-    /// Nanoseconds of the window, all CPUs together.
-    pub fn window_ns(&self) -> u64 {
+    /// Nanoseconds of the measurement, all CPUs together.
+    pub fn interval_ns(&self) -> u64 {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.interval_ns))
     }
 
-    /// Time that may be of other programs in per cent of the window: how much they spoil a run of any cost.
+    /// Time that may be of other programs in per cent of the measurement: how much they spoil a run of any cost.
     pub fn uncertainty_window_percent(&self) -> f64 {
         self.percent_of(self.others_unsure_ns())
     }
@@ -143,7 +143,7 @@ impl CpuUse {
 
     /// Part of [`others_ns`](Self::others_ns) that is taken to be in [`busy_ns`](Self::busy_ns), ns: no more than
     /// linkrate's own threads left. What ran is known from a trace; without one, the time of other programs is known between two
-    /// readings around the window, and a burst right before it is not in the busy time.
+    /// readings around the measurement, and a burst right before it is not in the busy time.
     pub fn others_bound_ns(&self) -> u64 {
         match &self.parts {
             Some(parts) => parts.others_ns.min(self.busy_ns()),
@@ -151,7 +151,7 @@ impl CpuUse {
         }
     }
 
-    /// What the readings around the window say of programs that may run on these CPUs only, ns.
+    /// What the readings around the measurement say of programs that may run on these CPUs only, ns.
     fn others_told_ns(&self) -> u64 {
         let bound = self.background.iter().map(|other| other.bound_ns.min(other.cpu_ns));
         bound.fold(0, u64::saturating_add)
@@ -159,7 +159,7 @@ impl CpuUse {
 
     /// Part of [`others_ns`](Self::others_ns) that may be in [`busy_ns`](Self::busy_ns), or not, ns: at most what was
     /// busy, and at most what linkrate's own threads left of these CPUs. A thread's time may contain steal, and ticks of
-    /// 10 ms say too little of what is left. What the readings around the window say beyond that contradicts the clocks of
+    /// 10 ms say too little of what is left. What the readings around the measurement say beyond that contradicts the clocks of
     /// these threads, and is uncertain too.
     pub fn others_unsure_ns(&self) -> u64 {
         if self.parts.is_some() {
@@ -217,17 +217,17 @@ impl CpuUse {
 
     /// A time as a share of all CPUs of the group, in per cent of the group.
     pub fn percent_of(&self, time_ns: u64) -> f64 {
-        let window_ns = self.window_ns();
-        if window_ns == 0 { 0.0 } else { time_ns as f64 * 100.0 / window_ns as f64 }
+        let interval_ns = self.interval_ns();
+        if interval_ns == 0 { 0.0 } else { time_ns as f64 * 100.0 / interval_ns as f64 }
     }
 
     /// The busiest of linkrate's threads on these CPUs, in per cent of one CPU: a thread that moves
     /// over several CPUs fills none of them, and still has no time left. `None` without threads or
     /// CPUs.
     pub fn busiest_thread_percent(&self) -> Option<f64> {
-        let window_ns = self.cpus.iter().map(|cpu| cpu.interval_ns).max()?;
+        let interval_ns = self.cpus.iter().map(|cpu| cpu.interval_ns).max()?;
         let cpu_ns = self.threads.iter().map(|thread| thread.cpu_ns).max()?;
-        percent(cpu_ns, window_ns)
+        percent(cpu_ns, interval_ns)
     }
 
     /// The busiest CPU of the group, in per cent of one CPU.
@@ -296,7 +296,7 @@ mod tests {
     }
 
     /// Busy 11.5 ms, of which threads of linkrate had 9.2 ms by their clocks. Another program used 8 ms just before the
-    /// window, of which its share of the time between the readings is 7.5 ms.
+    /// measurement, of which its share of the time between the readings is 7.5 ms.
     #[test]
     fn a_burst_right_before_the_window_is_no_cost_that_is_taken_out() {
         let burst = CpuUse {
@@ -325,7 +325,7 @@ mod tests {
         // threads that left more take nothing back
         let left = CpuUse { own_threads_ns: 3_000_000, ..burst.clone() };
         assert_eq!((left.own_busy_ns(), left.others_unsure_ns()), (4_000_000, 500_000));
-        // a trace knows what ran in the window
+        // a trace knows what ran in the measurement
         let parts = CpuParts { others_ns: 100_000, ..CpuParts::default() };
         let traced = CpuUse { parts: Some(parts), ..burst };
         assert_eq!((traced.own_busy_ns(), traced.others_unsure_ns()), (11_400_000, 0));

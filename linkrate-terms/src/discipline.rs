@@ -41,11 +41,11 @@ pub struct Discipline {
 }
 
 /// Counters of a queue discipline (`struct gnet_stats_basic`, `struct gnet_stats_queue`,
-/// linux/gen_stats.h): since it was made, or over a window.
+/// linux/gen_stats.h): since it was made, or over a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DisciplineCounts {
-    /// When they were read on CLOCK_MONOTONIC, or the length of the window; ns.
+    /// When they were read on CLOCK_MONOTONIC, or the length of the measurement; ns.
     pub time_ns: u64,
     /// Bytes that left it, headers included.
     pub bytes: u64,
@@ -57,7 +57,7 @@ pub struct DisciplineCounts {
     pub overlimits: u64,
     /// Packets that the driver did not take at first.
     pub requeues: u64,
-    /// Bytes that waited at the reading; of a window when it closed.
+    /// Bytes that waited at the reading; of a measurement when it closed.
     pub backlog_bytes: u64,
     /// Packets that waited.
     pub backlog_packets: u64,
@@ -82,7 +82,7 @@ impl DisciplineCounts {
         }
     }
 
-    /// Whether packets waited at both ends of the window, and some were held back or dropped within.
+    /// Whether packets waited at both ends of the measurement, and some were held back or dropped within.
     pub fn held_back(&self) -> bool {
         let waited = self.backlog_opened_bytes > 0 && self.backlog_bytes > 0;
         waited && (self.overlimits > 0 || self.dropped > 0)
@@ -106,7 +106,7 @@ impl DisciplineCounts {
 }
 
 impl Discipline {
-    /// What left it, in per cent of its rate; `None` without a rate or a window.
+    /// What left it, in per cent of its rate; `None` without a rate or a measurement.
     pub fn rate_percent(&self) -> Option<f64> {
         let seconds = self.counts.time_ns as f64 / 1e9;
         let rate = self.rate?.0;
@@ -155,7 +155,7 @@ pub fn gathered(disciplines: Vec<Discipline>) -> Vec<Discipline> {
 
 /// What the disciplines counted between two readings: of those that are in both, without the
 /// parameters that only serve to see a change.
-pub fn over_window(opened: &[Discipline], closed: &[Discipline]) -> Vec<Discipline> {
+pub fn over_measurement(opened: &[Discipline], closed: &[Discipline]) -> Vec<Discipline> {
     let both = closed.iter().filter_map(|after| {
         let before = opened.iter().find(|before| before.is_same(after))?;
         let counts = after.counts.since(before.counts);
@@ -214,7 +214,7 @@ mod tests {
         opened.counts.backlog_bytes = 3000;
         let mut closed = counted(tbf.clone(), 3_000_000_000, 500 + 248_000_000, 4);
         closed.counts.backlog_bytes = 1500;
-        let both = over_window(&[opened.clone()], &[closed.clone()]);
+        let both = over_measurement(&[opened.clone()], &[closed.clone()]);
         let [one] = &both[..] else { panic!("{both:?}") };
         assert_eq!((one.counts.time_ns, one.counts.dropped), (2_000_000_000, 5), "32 bits wrap");
         assert_eq!((one.counts.backlog_opened_bytes, one.counts.backlog_bytes), (3000, 1500));
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(one.parameters, "");
         // other parameters: another discipline
         let changed = Discipline { parameters: "00fe".to_owned(), ..closed };
-        assert!(over_window(&[opened], &[changed]).is_empty());
+        assert!(over_measurement(&[opened], &[changed]).is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! An event inside the window of a run: a part of the network fails at a known moment, and may
+//! An event inside the measurement of a run: a part of the network fails at a known moment, and may
 //! recover.
 
 use std::time::Duration;
@@ -67,19 +67,19 @@ pub struct Event {
     pub fault: Fault,
     /// When it fails.
     pub at: Duration,
-    /// When it recovers; `None` for not within the window.
+    /// When it recovers; `None` for not within the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recover: Option<Duration>,
 }
 
 /// The least time between the beginning of the measurement, the fault, the recovery, and the closing of the
-/// window: shorter parts have no rate worth the name.
+/// measurement: shorter parts have no rate worth the name.
 pub const MIN_PART: Duration = Duration::from_millis(50);
 
-/// An event that does not fit the window.
+/// An event that does not fit the measurement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{moment} {value:?} is not inside the measurement; expected from {from:?} to {to:?}")]
-pub struct OutsideWindow {
+pub struct OutsideMeasurement {
     /// The key: `event-at` or `event-recover`.
     pub moment: &'static str,
     value: Duration,
@@ -88,15 +88,15 @@ pub struct OutsideWindow {
 }
 
 impl Event {
-    /// Checks that its moments are inside the window, in their order and apart.
+    /// Checks that its moments are inside the measurement, in their order and apart.
     ///
     /// # Errors
     /// The first moment that is not.
-    pub fn check(&self, window: Duration) -> Result<(), OutsideWindow> {
+    pub fn check(&self, window: Duration) -> Result<(), OutsideMeasurement> {
         let to = window.saturating_sub(MIN_PART);
         let check = |moment, value: Duration, from: Duration| {
             let inside = value >= from && value <= to;
-            inside.then_some(()).ok_or(OutsideWindow { moment, value, from, to })
+            inside.then_some(()).ok_or(OutsideMeasurement { moment, value, from, to })
         };
         check("event-at", self.at, MIN_PART)?;
         match self.recover {
@@ -105,7 +105,7 @@ impl Event {
         }
     }
 
-    /// The same event at the same parts of a window of another length.
+    /// The same event at the same parts of a measurement of another length.
     #[must_use]
     pub fn rescaled(self, from: Duration, to: Duration) -> Self {
         let share = to.as_secs_f64() / from.as_secs_f64().max(1e-9);

@@ -14,19 +14,18 @@ pub struct Failure {
     pub port: String,
     /// When it failed.
     pub at_ns: u64,
-    /// When it recovered; absent if it did not within the window.
+    /// When it recovered; absent if it did not within the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_ns: Option<u64>,
     /// From the fault until the host's end of the aggregate sent nothing by the port any more; absent
-    /// if that did not happen within the window, or without an aggregate.
+    /// if that did not happen within the measurement, or without an aggregate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_detected_ns: Option<u64>,
     /// The same at the switch's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_detected_ns: Option<u64>,
     /// From the fault until the first frame of a connection that the port had carried left the host by
-    /// another port; absent if there was none before the recovery, without an aggregate, or in runs of
-    /// earlier versions.
+    /// another port; absent if there was none before the recovery or without an aggregate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_moved_ns: Option<u64>,
     /// The same of frames that came to the host.
@@ -40,19 +39,18 @@ pub struct Failure {
     /// by itself.
     pub gap_before_ns: u64,
     /// From the fault until the rate of all flows was at least 95 % of that before, with no gap that the
-    /// traffic did not have before; absent if it was not within the window.
+    /// traffic did not have before; absent if it was not within the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_ns: Option<u64>,
     /// Bit/s of payload before the fault.
     pub rate_before: f64,
-    /// Frames that were lost between the devices over the window.
+    /// Frames that were lost between the devices over the measurement.
     pub frames_lost: u64,
     /// Frames that arrived after a later frame of the same connection.
     pub frames_reordered: u64,
-    /// Payload that TCP sent again over the window, bytes.
+    /// Payload that TCP sent again over the measurement, bytes.
     pub resent_bytes: u64,
-    /// The part of it from the fault on. Absent in runs of earlier versions, which did not look at the
-    /// fault.
+    /// The part of it from the fault on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resent_after: Option<Resent>,
     /// Received bytes that were compared with those that were sent.

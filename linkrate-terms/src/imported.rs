@@ -90,7 +90,7 @@ pub struct Asked {
     /// The rate that senders were held to, bit/s; 0 for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
-    /// Traffic before the window, seconds.
+    /// Traffic before the measurement, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_seconds: Option<f64>,
 }
@@ -121,7 +121,7 @@ impl Asked {
 /// What the program found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Found {
-    /// The length of the window, seconds.
+    /// The length of the measurement, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// Payload that the peer received, bit/s.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::is_zero;
 
-/// Interface counters over the window. On veth one superframe counts as one packet.
+/// Interface counters over the measurement. On veth one superframe counts as one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InterfaceCounts {
     /// Packets handed to the driver.
@@ -19,7 +19,7 @@ pub struct InterfaceCounts {
     pub tx_dropped: u64,
     /// Packets dropped on receive.
     pub rx_dropped: u64,
-    /// Packets that could not be sent. This and what follows is zero in runs of earlier versions.
+    /// Packets that could not be sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tx_errors: u64,
     /// Packets that arrived damaged (CRC, length) or found no room in the adapter.

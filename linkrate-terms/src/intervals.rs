@@ -1,15 +1,15 @@
-//! What flowed over the time of a window, interval by interval, as iperf3 and flent have it.
+//! What flowed over the time of a measurement, interval by interval, as iperf3 and flent have it.
 
 use serde::{Deserialize, Serialize};
 
-/// Most intervals of one window.
+/// Most intervals of one measurement.
 pub const MAX_INTERVALS: usize = 1024;
 
-/// What flowed in one interval of a window. The sums of all intervals may differ from the traffic of the window
+/// What flowed in one interval of a measurement. The sums of all intervals may differ from the traffic of the measurement
 /// by what socket buffers hold: programs count here, and TCP there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its end, ns since the window opened. It begins where the one before ends, the first one at 0.
+    /// Its end, ns since the measurement opened. It begins where the one before ends, the first one at 0.
     pub end_ns: u64,
     /// Payload from the system under test that was received; of a third-party program as a peer, what it
     /// was sent.
@@ -28,7 +28,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The rate of a count in each interval, 1/s, with the end of the interval in seconds since the window opened.
+/// The rate of a count in each interval, 1/s, with the end of the interval in seconds since the measurement opened.
 pub fn rates(intervals: &[Interval], count: fn(&Interval) -> u64) -> Vec<(f64, f64)> {
     let begins = std::iter::once(0).chain(intervals.iter().map(|interval| interval.end_ns));
     let rate = |(begin_ns, interval): (u64, &Interval)| {

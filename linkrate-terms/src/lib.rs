@@ -14,7 +14,7 @@
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
 //! - [`link`]: the links of existing interfaces
 //! - [`measurement`]: the result of one run
-//! - [`cpu_use`]: CPU time over the window of a run
+//! - [`cpu_use`]: CPU time over the measurement of a run
 //! - [`cpu_parts`]: what the CPUs of the system under test worked for
 //! - [`peer_report`]: what a third-party program at the peer reports on a run
 //! - [`interface_counts`]: what the kernel counts of an interface

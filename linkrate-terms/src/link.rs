@@ -14,7 +14,7 @@ pub struct LinkEvidence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
     /// The bond or team that it is, with what its members counted from before the run until after
-    /// it; absent for other interfaces and in runs of earlier versions.
+    /// it; absent for other interfaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<Box<ExistingAggregate>>,
 }

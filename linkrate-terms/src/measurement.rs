@@ -36,7 +36,7 @@ pub struct Measurement {
     /// All latencies in ns, as HdrHistogram logs have them: V2, compressed, as base64. Absent for streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Box<str>>,
-    /// What flowed over time; empty in runs of earlier versions.
+    /// What flowed over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
     /// What each workload of a mix did, in their order; empty without a mix.
@@ -74,24 +74,24 @@ pub struct PartMeasured {
     pub histogram: Option<Box<str>>,
 }
 
-/// What flowed in the window.
+/// What flowed in the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Traffic {
     /// Payload bytes the clients received from the SUT.
     pub transmit_bytes: u64,
     /// Payload bytes the SUT received from the clients.
     pub receive_bytes: u64,
-    /// Seconds of the window over which transmit_bytes were counted.
+    /// Seconds of the measurement over which transmit_bytes were counted.
     pub transmit_seconds: f64,
-    /// Seconds of the window over which receive_bytes were counted.
+    /// Seconds of the measurement over which receive_bytes were counted.
     pub receive_seconds: f64,
     /// Completed transactions; zero for streams.
     pub transactions: u64,
     /// Seconds over which transactions were counted.
     pub transaction_seconds: f64,
-    /// Datagrams sent in the window; zero for TCP.
+    /// Datagrams sent in the measurement; zero for TCP.
     pub sent_datagrams: u64,
-    /// Datagrams sent less those received in the window; zero for TCP. What was on its way at an edge makes it less or
+    /// Datagrams sent less those received in the measurement; zero for TCP. What was on its way at an edge makes it less or
     /// more by some, so that it may be negative where hardly any is lost.
     pub lost_datagrams: i64,
 }
@@ -162,35 +162,33 @@ pub struct Effective {
 /// What the counters prove of the run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The SUT's interfaces, all together, over the window.
+    /// The SUT's interfaces, all together, over the measurement.
     pub interface: InterfaceCounts,
-    /// The interfaces of clients that are agents, all together. Kept of runs between existing interfaces; absent in
-    /// runs of earlier versions.
+    /// The interfaces of clients that are agents, all together. Kept of runs between existing
+    /// interfaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_interface: Option<InterfaceCounts>,
-    /// The SUT's IP and TCP counters over the window, by the kernel's names (`Ip.OutRequests`).
+    /// The SUT's IP and TCP counters over the measurement, by the kernel's names (`Ip.OutRequests`).
     pub protocol: BTreeMap<String, u64>,
-    /// TCP_INFO of the sending sockets over the window, both ends.
+    /// TCP_INFO of the sending sockets over the measurement, both ends.
     pub senders: SenderTimes,
-    /// The clients' part of `senders`; absent in runs of earlier versions, which did not keep the
-    /// ends apart.
+    /// The clients' part of `senders`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_senders: Option<SenderTimes>,
-    /// Short sleeps of the clients' receivers that let data gather; zero in runs of earlier versions,
-    /// whose clients may have gathered.
+    /// Short sleeps of the clients' receivers that let data gather.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub client_gathers: u64,
-    /// Packets that receive processing handled, by CPU, over the window (`/proc/net/softnet_stat`).
+    /// Packets that receive processing handled, by CPU, over the measurement (`/proc/net/softnet_stat`).
     pub receive_packets_by_cpu: BTreeMap<u32, u64>,
     /// What the SUT's virtual adapters counted; absent on other adapters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<Box<AdapterEvidence>>,
-    /// The links of existing interfaces that took part, before the window and after it; empty on
+    /// The links of existing interfaces that took part, before the measurement and after it; empty on
     /// testbeds that linkrate makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkEvidence>,
-    /// Flows that did not move steadily when the measurement began, although the run waited for them; 0
-    /// in runs of earlier versions, which did not look.
+    /// Flows that did not move steadily when the measurement began, although the run waited for
+    /// them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsettled_flows: u32,
     /// The part of each client in the traffic, in the order of clients. Kept of runs between existing
@@ -198,11 +196,10 @@ pub struct Evidence {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientPart>,
     /// The flows by their addresses, in the order in which they were connected. Kept of runs on an
-    /// aggregate, at most [`MAX_REPORTED_FLOWS`]; empty in runs of earlier versions.
+    /// aggregate, at most [`MAX_REPORTED_FLOWS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowEnds>,
-    /// The queue disciplines of the SUT's interfaces, with what they counted over the window; empty in
-    /// runs of earlier versions.
+    /// The queue disciplines of the SUT's interfaces, with what they counted over the measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disciplines: Vec<Discipline>,
     /// The same of the interfaces of clients that are agents (`client 0: eth0`).
@@ -216,13 +213,13 @@ pub struct Evidence {
 /// The most flows of a run whose addresses are kept.
 pub const MAX_REPORTED_FLOWS: usize = 4096;
 
-/// The most flows whose arrivals are read around the edges of a window. More would take too much time.
+/// The most flows whose arrivals are read around the edges of a measurement. More would take too much time.
 pub const MAX_FLOWS_READ: u32 = 64;
 
-/// What the SUT's virtual adapters counted over the window.
+/// What the SUT's virtual adapters counted over the measurement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AdapterEvidence {
-    /// Length of the window as the adapters' meter saw it.
+    /// Length of the measurement as the adapters' meter saw it.
     pub interval_ns: u64,
     /// The ports that took part, in order.
     pub ports: Vec<PortEvidence>,
@@ -236,8 +233,7 @@ pub struct AdapterEvidence {
     pub driver_threads: Vec<ThreadTime>,
     /// What these threads counted.
     pub driver_counts: DriverCounts,
-    /// Counters of the clients' ports together, of what frames waited for (`rxWaitNs`, ...); empty in runs
-    /// of earlier versions.
+    /// Counters of the clients' ports together, of what frames waited for (`rxWaitNs`, ..).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub clients: BTreeMap<String, u64>,
     /// TCP frames that arrived after a later frame of their connection, in either direction. Counted
@@ -246,12 +242,12 @@ pub struct AdapterEvidence {
     pub frames_overtaken: Option<u64>,
 }
 
-/// One port over the window.
+/// One port over the measurement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PortEvidence {
     /// The port (`eth0`).
     pub name: String,
-    /// Share of the window in which the link was occupied outwards, per cent; absent without a
+    /// Share of the measurement in which the link was occupied outwards, per cent; absent without a
     /// rate.
     pub tx_link_percent: Option<f64>,
     /// The same inwards.
@@ -354,8 +350,8 @@ impl AdapterEvidence {
 pub struct SenderTimes {
     /// Sockets in the sum.
     pub sockets: u32,
-    /// Time between the two readings of these counters, of all sockets together, µs. It begins before the window and ends
-    /// after it. Zero in runs of earlier versions.
+    /// Time between the two readings of these counters, of all sockets together, µs. It begins
+    /// before the measurement and ends after it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observed_us: u64,
     /// Time with data to send, µs.
@@ -363,32 +359,32 @@ pub struct SenderTimes {
     /// Part of it limited by the receiver's window, µs.
     pub rwnd_limited_us: u64,
     /// Part of that over paths without a queue: the smoothed round trip was at most twice the
-    /// shortest when the measurement began and when it closed. Over other paths something is full that
-    /// fills the receiver's window. Absent in runs of earlier versions, which did not look.
+    /// shortest when the measurement began and when it closed. Over other paths something is full
+    /// that fills the receiver's window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_unqueued_us: Option<u64>,
     /// Part of it limited by the send buffer, µs.
     pub sndbuf_limited_us: u64,
     /// Retransmitted segments.
     pub retransmits: u64,
-    /// Payload that was sent again, bytes; zero in runs of earlier versions.
+    /// Payload that was sent again, bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resent_bytes: u64,
-    /// Segments sent with payload, those sent again included; zero in runs of earlier versions.
+    /// Segments sent with payload, those sent again included.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub data_segments: u64,
     /// Segments received without payload: acknowledgements of bulk data; zero in runs of earlier
     /// versions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub acknowledgements: u64,
-    /// Looks at the send buffers within the window.
+    /// Looks at the send buffers within the measurement.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_samples: u64,
     /// Looks that found a full buffer, all of it sent, and no queue on the path: a larger buffer
     /// would have given more throughput.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_full_samples: u64,
-    /// Payload that waited behind lost segments at the edges of the window.
+    /// Payload that waited behind lost segments at the edges of the measurement.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub out_of_order: OutOfOrder,
     /// What the senders knew of their path when the measurement began and when it closed.
@@ -468,7 +464,7 @@ impl SenderTimes {
 }
 
 impl Evidence {
-    /// The SUT's part of [`senders`](Self::senders); `None` in runs of earlier versions.
+    /// The SUT's part of [`senders`](Self::senders).
     pub fn sut_senders(&self) -> Option<SenderTimes> {
         Some(self.senders.without(self.client_senders?))
     }

@@ -1,7 +1,7 @@
-//! Payload that waited behind a lost segment at the edges of a window.
+//! Payload that waited behind a lost segment at the edges of a measurement.
 //!
 //! TCP counts payload as received when all bytes before it are there. Payload that arrived behind a gap before a
-//! window opened counts within the window when the gap closes, although no line carried it then. The sender knows it
+//! measurement opened counts within the measurement when the gap closes, although no line carried it then. The sender knows it
 //! by selective acknowledgements.
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Payload that the peers had, and that waited behind a gap, all senders together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OutOfOrder {
-    /// When the window opened, bytes. It counts in the window, and does not belong there.
+    /// When the measurement opened, bytes. It counts in the measurement, and does not belong there.
     pub opened_bytes: u64,
-    /// When the window closed, bytes. It belongs to the window, and does not count.
+    /// When the measurement closed, bytes. It belongs to the measurement, and does not count.
     pub closed_bytes: u64,
 }
 
@@ -25,7 +25,7 @@ impl OutOfOrder {
         }
     }
 
-    /// What a window counts too much by them, bytes; below zero if too little.
+    /// What a measurement counts too much by them, bytes; below zero if too little.
     pub fn excess_bytes(self) -> i64 {
         // no number of a peer overflows
         let [opened, closed] = [self.opened_bytes, self.closed_bytes]

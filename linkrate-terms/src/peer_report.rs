@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What a program reports on its whole test without the beginning that it left out, which is longer than the
-/// window.
+/// measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PeerReport {
     /// The peer, as it was written: `iperf3:lab2`.

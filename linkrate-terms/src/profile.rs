@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The samples of one run's window.
+/// The samples of one run's measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Profile {

@@ -30,7 +30,7 @@ pub enum Task {
     Workload(Workload),
 }
 
-/// One run: everything that is set and done, from knobs to window.
+/// One run: everything that is set and done, from knobs to measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunSpec {
@@ -50,14 +50,14 @@ pub struct RunSpec {
     /// of the testbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<String>,
-    /// Traffic before the window opens.
+    /// Traffic before the measurement opens.
     pub warm_up: Duration,
-    /// The length of the common window in which both ends count.
+    /// The length of the common measurement in which both ends count.
     pub duration: Duration,
     /// Whether the SUT's CPUs are sampled for a profile, which costs CPU time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub profile: bool,
-    /// What fails inside the window, and when; the run then keeps a record over time.
+    /// What fails inside the measurement, and when; the run then keeps a record over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
     /// Share of frames, or of ATM cells, that the links of virtual adapters lose while traffic flows, both

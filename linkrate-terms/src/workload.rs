@@ -222,7 +222,7 @@ pub struct Workload {
     pub mix: Vec<MixPart>,
 }
 
-/// So few bytes that a window of seconds has hundreds of transfers, as percentiles of the response
+/// So few bytes that a measurement of seconds has hundreds of transfers, as percentiles of the response
 /// time need.
 const TRANSFER: ByteSize = ByteSize(1 << 20);
 

@@ -48,7 +48,7 @@ pub struct Found {
     pub interface: String,
     /// Its settings before the first change.
     pub settings: Settings,
-    /// The handle of the network namespace; `None` in records of earlier versions, and where the
+    /// The handle of the network namespace; `None` where the
     /// kernel has no such handles.
     pub namespace: Option<Vec<u8>>,
 }

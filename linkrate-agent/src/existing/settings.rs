@@ -43,7 +43,7 @@ pub struct Settings {
     addressing: [Vec<Vec<u8>>; 2],
     /// By path below `/proc/sys/net`.
     sysctls: BTreeMap<String, String>,
-    /// The index of the interface; zero in records of earlier versions.
+    /// The index of the interface.
     index: u32,
     /// Static neighbours and proxies as rtnetlink messages.
     neighbours: Vec<Vec<u8>>,

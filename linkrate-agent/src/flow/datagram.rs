@@ -424,7 +424,7 @@ mod tests {
         });
         let flow = flow.unwrap();
         control.begin();
-        control.open_window();
+        control.open_measurement();
         let mut octets = [0; 4];
         let mut answer = |count: usize| {
             for _ in 0..count {
@@ -439,7 +439,7 @@ mod tests {
         while flow.counters.transactions() + flow.counters.timeouts() < 70 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        control.close_window();
+        control.close_measurement();
         control.stop();
         let (reason, latency) = flow.join(Instant::now() + Duration::from_secs(10));
         assert_eq!(reason, None);

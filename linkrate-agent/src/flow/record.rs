@@ -1,7 +1,7 @@
 //! What a receiving flow got over time, for a run with an event: bytes in slots of equal length, and
 //! the longest time without a byte.
 //!
-//! A record is allocated before the run. Its flow writes it, and its agent reads it after the window,
+//! A record is allocated before the run. Its flow writes it, and its agent reads it after the measurement,
 //! with plain loads and stores. Each call that receives reads the clock once more, which takes some
 //! 25 ns.
 
@@ -20,7 +20,7 @@ pub struct RecordSpec {
     pub slot_us: u32,
 }
 
-/// The moments of a window with an event, CLOCK_MONOTONIC in ns; all bits set before they are known.
+/// The moments of a measurement with an event, CLOCK_MONOTONIC in ns; all bits set before they are known.
 #[derive(Debug)]
 pub struct Moments {
     opens_ns: AtomicU64,
@@ -34,7 +34,7 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Lets records begin when the window opens.
+    /// Lets records begin when the measurement opens.
     pub fn set(&self, opens_ns: u64, event_ns: u64) {
         self.event_ns.store(event_ns, Ordering::Relaxed);
         self.opens_ns.store(opens_ns, Ordering::Release);
@@ -145,7 +145,7 @@ impl Record {
         add(&self.wrong, wrong as u64);
     }
 
-    /// What it says of a window that closed at `closes_ns`: a flow that got nothing more has a gap
+    /// What it says of a measurement that closed at `closes_ns`: a flow that got nothing more has a gap
     /// that lasts until then.
     pub fn report(&self, flow: &str, moments: &Moments, closes_ns: u64) -> FlowRecord {
         let opens_ns = moments.opens_ns.load(Ordering::Acquire);
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(sum, [10, 0, 21, 0, 0, 0, 5, 0, 0, 0]);
         let report = record.report("receive 0.0", &moments, 11_000_000);
         assert_eq!((report.gap_before_ns, report.gap_ns), (1_900_000, 4_300_000));
-        // nothing more came, and that began later after the event than the window opened before it
+        // nothing more came, and that began later after the event than the measurement opened before it
         assert_eq!(record.report("receive 0.0", &moments, 20_000_000).gap_ns, 4_300_000);
         record.received(&moments, 20_000_000, 1);
         assert_eq!(record.report("receive 0.0", &moments, 20_000_000).gap_ns, 4_300_000);

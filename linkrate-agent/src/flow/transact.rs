@@ -235,10 +235,10 @@ mod tests {
             let control = Arc::new(Control::default());
             let flow = requesting(near, &control, &workload);
             control.begin();
-            control.open_window();
+            control.open_measurement();
             answer(&mut far, 50);
             sleep(STALL);
-            control.close_window();
+            control.close_measurement();
             let latency = latencies(&control, flow);
             assert!(long(&latency) >= least, "{workload:?}: {}", long(&latency));
         }
@@ -252,7 +252,7 @@ mod tests {
             let control = Arc::new(Control::default());
             let flow = requesting(near, &control, &workload);
             control.begin();
-            control.open_window();
+            control.open_measurement();
             answer(&mut far, 50);
             sleep(STALL);
             // in the closed loop one request waits; in the open one at least those of the stall
@@ -260,7 +260,7 @@ mod tests {
             while flow.counters.transactions() < 50 + least {
                 sleep(Duration::from_millis(1));
             }
-            control.close_window();
+            control.close_measurement();
             let latency = latencies(&control, flow);
             assert!((least..=most).contains(&long(&latency)), "{workload:?}: {}", long(&latency));
         }
@@ -275,10 +275,10 @@ mod tests {
         let flow = requesting(near, &control, &workload);
         let before = Instant::now();
         control.begin();
-        control.open_window();
+        control.open_measurement();
         // more than may be outstanding
         sleep(Duration::from_millis(400));
-        control.close_window();
+        control.close_measurement();
         let due = before.elapsed().as_secs_f64() * 20_000.0;
         let latency = latencies(&control, flow);
         assert!(latency.len() > 4200, "{} of {due}", latency.len());
@@ -286,7 +286,7 @@ mod tests {
         drop(far);
     }
 
-    /// A request that began behind the close is not of the window, and one that is younger than all that ended tells
+    /// A request that began behind the close is not of the measurement, and one that is younger than all that ended tells
     /// nothing.
     #[test]
     fn the_youngest_requests_do_not_count() {
@@ -294,7 +294,7 @@ mod tests {
         let control = Arc::new(Control::default());
         let flow = requesting(near, &control, &Workload::default());
         control.begin();
-        control.open_window();
+        control.open_measurement();
         for _ in 0..5 {
             sleep(Duration::from_millis(20));
             answer(&mut far, 1);
@@ -302,7 +302,7 @@ mod tests {
         while flow.counters.transactions() < 5 {
             sleep(Duration::from_millis(1));
         }
-        control.close_window();
+        control.close_measurement();
         sleep(Duration::from_millis(20));
         answer(&mut far, 3);
         let latency = latencies(&control, flow);

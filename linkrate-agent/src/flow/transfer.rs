@@ -164,7 +164,7 @@ mod tests {
         let control = Arc::new(Control::default());
         let flows = vec![sending(near, &control, 100_003), receiving(far, &control, 100_003)];
         control.begin();
-        control.open_window();
+        control.open_measurement();
         while flows[0].counters.transactions() < 20 {
             assert!(!flows.iter().any(Flow::has_ended));
             std::thread::yield_now();

@@ -1,11 +1,11 @@
-//! What had crossed the line at an edge of a window, from readings around it.
+//! What had crossed the line at an edge of a measurement, from readings around it.
 //!
 //! Payload arrives at TCP in bursts: a packet, a merged segment, all that a delayed interrupt reports on. At a
-//! single reading up to one burst has crossed the line and is still on its way. A window that opens just
+//! single reading up to one burst has crossed the line and is still on its way. A measurement that opens just
 //! before a burst arrives and closes just after one has more payload than the line carries in its time:
 //! of 368 packets of 9180 octets in two seconds each is 0.27 %.
 //!
-//! So TCP's count is read many times, in the [milliseconds](AROUND_NS) before a window opens and after it
+//! So TCP's count is read many times, in the [milliseconds](AROUND_NS) before a measurement opens and after it
 //! closes. What has crossed the line at a moment is at least what has arrived, and it grows at the rate of
 //! the window. So each burst tells the least that had crossed at the edge, less what its own way to TCP took.
 //!
@@ -19,7 +19,7 @@
 //! that makes the figure smaller. Bursts whose reading was late (`LATE`) do not count, if enough others are there.
 //!
 //! The readings go before all other threads, and must leave the CPU to the threads that carry the packets:
-//! an adapter that stalls before an edge makes up for it behind the edge, and the window has payload of
+//! an adapter that stalls before an edge makes up for it behind the edge, and the measurement has payload of
 //! the time before it. So they rest longer the longer they take, and the more agents read on the same CPU.
 //!
 //! Payload that does not arrive at a steady rate has other counts in these milliseconds. They scatter alike
@@ -158,21 +158,21 @@ pub fn arrived_of(flow: &Flow, flows: usize, read: u64) -> Option<u64> {
 /// A reading at the edge itself: the moment, and what had arrived.
 pub type Edge = (u64, u64);
 
-/// The payload of a window, from readings at its edges and around them; `None` where the edges tell no
+/// The payload of a measurement, from readings at its edges and around them; `None` where the edges tell no
 /// payload or no time.
 ///
-/// With a burst of 1000 bytes each 1000 ns, a window of 9,900 ns has ten of them by its edges, and 9,900
+/// With a burst of 1000 bytes each 1000 ns, a measurement of 9,900 ns has ten of them by its edges, and 9,900
 /// bytes.
 #[must_use]
 pub fn crossed(opened: (Edge, &[Arrived]), closed: (Edge, &[Arrived])) -> Option<u64> {
     let ((open_ns, at_open), before) = opened;
     let ((close_ns, at_close), behind) = closed;
     let bytes = at_close.checked_sub(at_open).filter(|bytes| *bytes > 0)?;
-    let window_ns = close_ns.checked_sub(open_ns).filter(|window_ns| *window_ns > 0)?;
+    let interval_ns = close_ns.checked_sub(open_ns).filter(|interval_ns| *interval_ns > 0)?;
     let late_ns = LATE * usual_ns(before, behind);
     // the rate of the edges alone is wrong by a burst at each of them, and that of what crossed is not
     (0..4).try_fold(bytes, |rated, _| {
-        let in_time = |ns: u64| i128::from(ns) * i128::from(rated) / i128::from(window_ns);
+        let in_time = |ns: u64| i128::from(ns) * i128::from(rated) / i128::from(interval_ns);
         // what had crossed at an edge beyond what had arrived there
         let opening = |seen: &Arrived| {
             let later = in_time(open_ns.saturating_sub(seen.after_ns));
@@ -228,11 +228,16 @@ mod tests {
         at_ns.saturating_sub(late_ns) * per_us / 1000 / burst * burst
     }
 
-    /// The payload of a window that opens at `open_ns`, by readings each `nap_ns`, in parts of what the line
+    /// The payload of a measurement that opens at `open_ns`, by readings each `nap_ns`, in parts of what the line
     /// can carry.
-    fn share(open_ns: u64, window_ns: u64, arrived: impl Fn(u64) -> u64, per_us: u64) -> [f64; 2] {
+    fn share(
+        open_ns: u64,
+        interval_ns: u64,
+        arrived: impl Fn(u64) -> u64,
+        per_us: u64,
+    ) -> [f64; 2] {
         const NAP_NS: u64 = 70_000;
-        let close_ns = open_ns + window_ns;
+        let close_ns = open_ns + interval_ns;
         let series = |from_ns: u64, until_ns: u64| -> Vec<Arrived> {
             (from_ns..until_ns)
                 .step_by(NAP_NS as usize)
@@ -243,7 +248,7 @@ mod tests {
             (series(open_ns - AROUND_NS, open_ns), series(close_ns, close_ns + AROUND_NS));
         let edge = |ns| (ns, arrived(ns));
         let crossed = crossed((edge(open_ns), &before), (edge(close_ns), &behind)).unwrap();
-        let most = window_ns as f64 * per_us as f64 / 1000.0;
+        let most = interval_ns as f64 * per_us as f64 / 1000.0;
         let plain = arrived(close_ns) - arrived(open_ns);
         [plain as f64 / most, crossed as f64 / most]
     }
@@ -294,17 +299,17 @@ mod tests {
         crossed_ns.take_while(|ns| *ns < until_ns).map(arrive).collect()
     }
 
-    /// What 500 windows of a full line show: the lowest, the highest, and how many show more than it can carry.
-    fn varied(burst: u64, per_us: u64, vary_ns: u64, window_ns: u64) -> (f64, f64, usize) {
+    /// What 500 measurements of a full line show: the lowest, the highest, and how many show more than it can carry.
+    fn varied(burst: u64, per_us: u64, vary_ns: u64, interval_ns: u64) -> (f64, f64, usize) {
         let mut random = 7;
         let shares: Vec<f64> = (0..500)
             .map(|turn| {
                 let open_ns = 50_000_000 + turn * 61_357;
-                let until_ns = open_ns + window_ns + AROUND_NS;
+                let until_ns = open_ns + interval_ns + AROUND_NS;
                 let arrivals = arrivals(burst, per_us, until_ns, vary_ns, &mut random);
                 let arrived =
                     |ns| burst * arrivals.partition_point(|arrival_ns| *arrival_ns <= ns) as u64;
-                share(open_ns, window_ns, arrived, per_us)[1]
+                share(open_ns, interval_ns, arrived, per_us)[1]
             })
             .collect();
         let above = shares.iter().filter(|share| **share > 1.0).count();
@@ -312,13 +317,15 @@ mod tests {
             shares.iter().copied().fold(2.0, f64::min),
             shares.iter().copied().fold(0.0, f64::max),
         );
-        println!("{burst} B, {vary_ns} ns, {window_ns} ns: {least:.5} to {most:.5}, {above} above");
+        println!(
+            "{burst} B, {vary_ns} ns, {interval_ns} ns: {least:.5} to {most:.5}, {above} above"
+        );
         (least, most, above)
     }
 
     #[test]
     fn times_that_differ_from_lump_to_lump_make_the_figure_lower() {
-        // eight bursts or more at each edge: one window in 12,870 could be above
+        // eight bursts or more at each edge: one measurement in 12,870 could be above
         for burst in [65_160, 1448] {
             let (least, most, _) = varied(burst, 118, 200_000, 400_000_000);
             assert!(most <= 1.0, "{most}");
@@ -334,8 +341,8 @@ mod tests {
     #[test]
     fn a_reading_that_is_late_does_not_count() {
         let arrived = |ns| bursts(ns, 65_160, 118, 20_000);
-        let (open_ns, window_ns) = (300_000_000_u64, 1_000_000_000);
-        let close_ns = open_ns + window_ns;
+        let (open_ns, interval_ns) = (300_000_000_u64, 1_000_000_000);
+        let close_ns = open_ns + interval_ns;
         let series = |from_ns: u64, until_ns: u64| -> Vec<Arrived> {
             let on_time =
                 |index: usize, ns: u64| index == 0 || !(20..34).contains(&index) || ns == 0;

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn each_thread_is_in_one_part() {
         let cpu = Worked {
-            window_ns: 1000,
+            interval_ns: 1000,
             idle_ns: 100,
             interrupt_ns: 7,
             softirq_ns: [0, 1, 2, 3, 0, 0, 0, 0, 0, 4],

@@ -1,4 +1,4 @@
-//! What the flows of one agent have moved, at one edge of a window.
+//! What the flows of one agent have moved, at one edge of a measurement.
 //!
 //! A program counts what it has read. Bytes that TCP has received and that the program has not read
 //! yet are up to a socket buffer, and their number differs from one edge to the other. A window of two
@@ -11,7 +11,7 @@
 //! that is ([`crossing`]).
 //!
 //! Where a third-party program receives, the payload of bulk senders is counted by its acknowledgements
-//! (`tcpi_bytes_acked`): the peer does not report what it has received in a window.
+//! (`tcpi_bytes_acked`): the peer does not report what it has received in a measurement.
 
 use linkrate_sys::clock::monotonic_ns;
 

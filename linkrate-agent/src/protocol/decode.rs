@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::flow::backup::header::MAX_LENGTH;
 use crate::flow::record::RecordSpec;
 
-use super::{HELLO_NUMBER, Hello, InterfaceFacts, Reply, Request, WindowReport, text};
+use super::{HELLO_NUMBER, Hello, InterfaceFacts, MeasurementReport, Reply, Request, text};
 
 /// Bounds on the messages of the peer; each is far above the need of any testbed.
 pub mod bounds {
@@ -154,14 +154,14 @@ fn check_number(number: u64, is_hello: bool) -> Result<(), DecodeError> {
 
 fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
     match reply {
-        Reply::Window(report) if report.ended_ns < report.started_ns => {
+        Reply::Measured(report) if report.ended_ns < report.started_ns => {
             Err(DecodeError::OutOfBounds {
                 field: "ended-ns",
                 value: report.ended_ns.to_string(),
                 expected: "a time after started-ns".to_owned(),
             })
         }
-        Reply::Window(report) => check_window(report),
+        Reply::Measured(report) => check_window(report),
         Reply::Hello(hello) => check_hello(hello),
         Reply::Listening { ports } => {
             at_most("clients", ports.len() as u64, MAX_FLOWS)?;
@@ -248,7 +248,7 @@ fn check_hello(hello: &Hello) -> Result<(), DecodeError> {
     Ok(())
 }
 
-fn check_window(report: &WindowReport) -> Result<(), DecodeError> {
+fn check_window(report: &MeasurementReport) -> Result<(), DecodeError> {
     at_most("parts", report.parts.len() as u64, MAX_PARTS as u64)?;
     at_most("counters", report.protocol.len() as u64, bounds::COUNTERS as u64)?;
     for name in report.protocol.keys() {

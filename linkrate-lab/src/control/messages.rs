@@ -347,10 +347,10 @@ mod tests {
             b"{",
             b"null",
             b"\xff\xfe",
-            b"{\"version\":2}",
-            b"{\"version\":2,\"request\":\"up\"}",
-            b"{\"version\":2,\"request\":\"lab\",\"more\":1}",
-            b"{\"version\":2,\"request\":{\"remove\":{\"port\":\"eth0\",\"force\":true}}}",
+            b"{\"version\":1}",
+            b"{\"version\":1,\"request\":\"up\"}",
+            b"{\"version\":1,\"request\":\"lab\",\"more\":1}",
+            b"{\"version\":1,\"request\":{\"remove\":{\"port\":\"eth0\",\"force\":true}}}",
         ] {
             let refused = decode_request(bytes).unwrap_err();
             assert!(

@@ -1,6 +1,6 @@
 //! The event of a run: a port fails at its moment while all hosts measure, and recovers.
 //!
-//! The controller sleeps through the window anyway, on the CPUs of the clients. It injects the fault
+//! The controller sleeps through the measurement anyway, on the CPUs of the clients. It injects the fault
 //! when its moment has come, writes down the true moment, and reads the octets of the ports in equal
 //! steps.
 
@@ -20,7 +20,7 @@ use crate::error::LabError;
 /// Time between two polls of the ports, and the length of a slot of the timeline, ns.
 pub(crate) const STEP_NS: u64 = 10_000_000;
 
-/// Most steps in a window.
+/// Most steps in a measurement.
 const MAX_STEPS: u64 = 2000;
 
 /// Length of the slots in which receivers count bytes, and the longest time between two bytes that is
@@ -47,8 +47,8 @@ pub(super) fn record(spec: &RunSpec, flows: u64) -> Option<RecordSpec> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) port: String,
-    /// When the window opened and closed.
-    pub(crate) window_ns: (u64, u64),
+    /// When the measurement opened and closed.
+    pub(crate) interval_ns: (u64, u64),
     pub(crate) at_ns: u64,
     pub(crate) recovered_ns: Option<u64>,
     pub(crate) host_detected_ns: Option<u64>,
@@ -82,7 +82,7 @@ impl From<LabError> for Missed {
     }
 }
 
-/// Carries out `event` in the window, with the first `ports` ports, and waits with `sleep_until`. In the
+/// Carries out `event` in the measurement, with the first `ports` ports, and waits with `sleep_until`. In the
 /// end the port works again.
 pub(super) fn through(
     adapters: &Adapters,
@@ -99,8 +99,8 @@ pub(super) fn through(
     let mut due: Vec<(u64, bool)> = vec![(moment(event.at), true)];
     due.extend(event.recover.map(|recover| (moment(recover), false)));
     due.reverse();
-    let window_ns = end_ns.saturating_sub(start_ns);
-    let step_ns = STEP_NS.max(window_ns.div_ceil(MAX_STEPS));
+    let interval_ns = end_ns.saturating_sub(start_ns);
+    let step_ns = STEP_NS.max(interval_ns.div_ceil(MAX_STEPS));
     let mut timelines: Vec<PortTimeline> = Vec::new();
     let (mut at_ns, mut recovered_ns) = (0, None);
 
@@ -113,7 +113,7 @@ pub(super) fn through(
     for (name, _) in adapters.octets(ports) {
         timelines.push(PortTimeline { port: name.to_owned(), octets: Vec::new() });
     }
-    for step in 1..=window_ns / step_ns {
+    for step in 1..=interval_ns / step_ns {
         let next_ns = start_ns + step * step_ns;
         while let Some((when_ns, fails)) = due.pop_if(|(when_ns, _)| *when_ns <= next_ns) {
             sleep_until(when_ns)?;
@@ -163,7 +163,7 @@ pub(super) fn through(
     };
     let seen = Seen {
         port: failed_port.name().to_owned(),
-        window_ns: (start_ns, end_ns),
+        interval_ns: (start_ns, end_ns),
         at_ns,
         recovered_ns,
         host_detected_ns: host_detected,
@@ -180,7 +180,7 @@ pub(super) fn through(
     Ok((AdapterEvidence { frames_overtaken: Some(frames_reordered), ..evidence }, seen))
 }
 
-/// The error of a run in whose window nothing could fail.
+/// The error of a run in whose measurement nothing could fail.
 fn nothing_failed(fault: Fault) -> LabError {
     let (why, hint) = match fault {
         Fault::Switch => (

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use linkrate_agent::framing::FrameBuffer;
 use linkrate_agent::protocol::{
-    FlowFacts, Hello, InterfaceFacts, PROTOCOL_VERSION, Reply, Request, WindowReport,
+    FlowFacts, Hello, InterfaceFacts, MeasurementReport, PROTOCOL_VERSION, Reply, Request,
     decode_request, write_message,
 };
 use linkrate_study::validity::Purpose;
@@ -43,14 +43,14 @@ const CLIENTS: u32 = 1_000;
 /// The most memory that one of them may take, at both ends of its connection.
 const MEMORY: u64 = 100 << 10;
 
-/// The most time that a run may take. The agents do not wait for the window, so all of it is that of the
+/// The most time that a run may take. The agents do not wait for the measurement, so all of it is that of the
 /// messages: a quarter of a second on two CPUs that others use too.
 const TIME: Duration = Duration::from_secs(5);
 
-/// The window of the run.
+/// The measurement of the run.
 const WINDOW: Duration = Duration::from_millis(200);
 
-/// Payload of all clients together in the window, octets: below what the link of 1 Gbit/s carries.
+/// Payload of all clients together in the measurement, octets: below what the link of 1 Gbit/s carries.
 const PAYLOAD: u64 = 12_000_000;
 
 /// A fake agent: number 0 is the system under test, others are its clients.
@@ -140,7 +140,7 @@ impl Fake {
                 *way = share;
                 report.interface.tx_bytes = share + share / 24;
                 report.interface.rx_bytes = share + share / 24;
-                Reply::Window(Box::new(report))
+                Reply::Measured(Box::new(report))
             }
             Request::Finish => Reply::Finished(Default::default()),
             Request::Keep { .. } | Request::AwaitLink { .. } | Request::Begin => Reply::Done,
@@ -160,10 +160,10 @@ fn flows(flows: u32) -> FlowFacts {
     }
 }
 
-fn window(started_ns: u64, ended_ns: u64) -> WindowReport {
+fn window(started_ns: u64, ended_ns: u64) -> MeasurementReport {
     let window_ns = ended_ns - started_ns;
     let text = serde_json::json!({
-        "started-ns": started_ns, "ended-ns": ended_ns, "received-bytes": 0, "sent-bytes": 0,
+        "started-ns": started_ns, "ended-ns": ended_ns, "stalled-ns": 0, "received-bytes": 0, "sent-bytes": 0,
         "transactions": 0, "timeouts": 0,
         "cpu": {
             "cpus": [{"cpu": 0, "interval_ns": window_ns, "busy_ns": window_ns / 2, "steal_ns": 0}],
@@ -179,7 +179,7 @@ fn window(started_ns: u64, ended_ns: u64) -> WindowReport {
             "sockets": 1, "busy_us": 5, "rwnd_limited_us": 0, "sndbuf_limited_us": 0,
             "retransmits": 0, "buffer_samples": 6, "buffer_full_samples": 0
         },
-        "receive-packets-by-cpu": {}, "zerocopy-copied": 0, "zerocopy-completed": 0, "broken": null
+        "receive-packets-by-cpu": {}, "gathers": 0, "disciplines": [[], []], "forks": 0, "zerocopy-copied": 0, "zerocopy-completed": 0, "broken": null
     });
     serde_json::from_value(text).expect("a report of the protocol")
 }

@@ -1,8 +1,8 @@
-//! The begin of a window: every flow moves, and moves steadily.
+//! The begin of a measurement: every flow moves, and moves steadily.
 //!
 //! Connections start unevenly. On a busy CPU a flow may wait for its first turn until long after
-//! the others have filled the link, and a window that opens before that measures the start. The
-//! bytes of each flow are therefore looked at in equal steps, and the window opens when none of the
+//! the others have filled the link, and a measurement that opens before that measures the start. The
+//! bytes of each flow are therefore looked at in equal steps, and the measurement opens when none of the
 //! last steps differs from the others.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use linkrate_agent::protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::{Protocol, Workload};
 
-use super::window::tend_until;
+use super::measure::tend_until;
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::Testbed;
 

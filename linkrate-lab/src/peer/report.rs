@@ -1,13 +1,13 @@
-//! What a peer reports of a window.
+//! What a peer reports of a measurement.
 
-use linkrate_agent::protocol::WindowReport;
+use linkrate_agent::protocol::MeasurementReport;
 use linkrate_terms::peer_report::{PeerDatagrams, PeerDirection, PeerReport};
 
 /// The report of a peer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PeerMeasurement {
     /// An agent's: traffic, CPU time, counters, sockets, latencies.
-    Everything(Box<WindowReport>),
+    Everything(Box<MeasurementReport>),
     /// A third-party program's, such as netperf or iperf3: traffic alone.
     Traffic(TrafficReport),
 }
@@ -15,7 +15,7 @@ pub enum PeerMeasurement {
 /// The traffic of a peer, counted by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TrafficReport {
-    /// Length of its window, by its own clock.
+    /// Length of its measurement, by its own clock.
     pub seconds: f64,
     /// Payload bytes it received.
     pub received_bytes: u64,
@@ -37,7 +37,7 @@ impl PeerMeasurement {
     }
 
     /// The report of an agent; `None` from a third-party program.
-    pub fn everything(&self) -> Option<&WindowReport> {
+    pub fn everything(&self) -> Option<&MeasurementReport> {
         match self {
             Self::Everything(report) => Some(report),
             Self::Traffic(_) => None,
@@ -47,7 +47,7 @@ impl PeerMeasurement {
 
 impl TrafficReport {
     /// The traffic in an agent's report.
-    pub fn of(report: &WindowReport) -> Self {
+    pub fn of(report: &MeasurementReport) -> Self {
         Self {
             seconds: (report.ended_ns - report.started_ns) as f64 / 1e9,
             received_bytes: report.received_bytes,
@@ -57,10 +57,10 @@ impl TrafficReport {
         }
     }
 
-    /// The traffic of the programs at the peers in a window of the system under test. Of TCP it is what they have
+    /// The traffic of the programs at the peers in a measurement of the system under test. Of TCP it is what they have
     /// acknowledged in it. Of datagrams they tell what arrived in the whole test, and the part of the window is taken
     /// for the same.
-    pub fn of_programs(sut: &WindowReport, reported: &[PeerReport]) -> Self {
+    pub fn of_programs(sut: &MeasurementReport, reported: &[PeerReport]) -> Self {
         let Self { seconds, received_bytes, sent_bytes, timeouts, .. } = Self::of(sut);
         let arrived = |way: fn(&PeerDatagrams) -> PeerDirection| {
             let all = reported.iter().filter_map(|reported| reported.datagrams.as_ref()).map(way);
@@ -82,7 +82,7 @@ impl TrafficReport {
 
     /// The traffic of one workload of a mix. An agent whose flows all run the first workload does not
     /// tell workloads apart.
-    pub fn of_part(report: &WindowReport, number: usize) -> Self {
+    pub fn of_part(report: &MeasurementReport, number: usize) -> Self {
         let all = Self::of(report);
         if report.parts.is_empty() && number == 0 {
             return all;
@@ -98,16 +98,16 @@ impl TrafficReport {
     }
 }
 
-impl From<WindowReport> for PeerMeasurement {
-    fn from(report: WindowReport) -> Self {
+impl From<MeasurementReport> for PeerMeasurement {
+    fn from(report: MeasurementReport) -> Self {
         Self::Everything(Box::new(report))
     }
 }
 
 /// The reports of agents, that of the system under test first.
 pub(crate) fn agents<'a>(
-    sut: &'a WindowReport,
+    sut: &'a MeasurementReport,
     clients: &'a [PeerMeasurement],
-) -> impl Iterator<Item = &'a WindowReport> {
+) -> impl Iterator<Item = &'a MeasurementReport> {
     std::iter::once(sut).chain(clients.iter().filter_map(PeerMeasurement::everything))
 }

@@ -33,14 +33,14 @@ pub fn rx_link_percent(adapter: &AdapterEvidence) -> Option<f64> {
     mean_of(&adapter.ports, |port| port.rx_link_percent)
 }
 
-/// Share of the window in which the links were idle while superframes were fetched into the store of
+/// Share of the measurement in which the links were idle while superframes were fetched into the store of
 /// their adapter, mean over the ports. `None` where no superframe was stored.
 pub fn store_percent(run: &Measurement) -> Option<f64> {
-    let window_ns =
+    let interval_ns =
         run.sut_cpu.cpus.iter().map(|cpu| cpu.interval_ns).max().filter(|ns| *ns > 0)?;
     let of_port = |port: &PortEvidence| {
         let ns = port.counters.get("txStoreNs").copied().filter(|ns| *ns > 0)?;
-        Some(ns as f64 * 100.0 / window_ns as f64)
+        Some(ns as f64 * 100.0 / interval_ns as f64)
     };
     mean_of(&evidence(run)?.ports, of_port)
 }

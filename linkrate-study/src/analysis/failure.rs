@@ -15,7 +15,7 @@ pub struct FailureFigures {
     pub fault: Fault,
     /// When it was to fail, from the beginning of the measurement.
     pub at_seconds: f64,
-    /// When it was to recover; absent if it was not to recover within the window.
+    /// When it was to recover; absent if it was not to recover within the measurement.
     pub recover_seconds: Option<f64>,
     /// Runs behind the figures.
     pub runs: u32,
@@ -41,9 +41,9 @@ pub struct FailureFigures {
     pub frames_lost: Option<Quantity>,
     /// Frames that arrived after a later frame of the same connection.
     pub frames_reordered: Option<Quantity>,
-    /// Payload that TCP sent again over the window.
+    /// Payload that TCP sent again over the measurement.
     pub resent: Option<Quantity>,
-    /// The part of it from the fault on; absent in runs of earlier versions.
+    /// The part of it from the fault on.
     pub resent_after: Option<Quantity>,
     /// The same in segments.
     pub segments_after: Option<Quantity>,
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn what_was_sent_again_after_the_fault_is_known_of_runs_that_looked() {
         let mut runs = [run(None, &[5]), run(None, &[5])];
-        assert_eq!(figures(&runs).unwrap().resent_after, None, "runs of an earlier version");
+        assert_eq!(figures(&runs).unwrap().resent_after, None, "not known");
         for (run, segments) in runs.iter_mut().zip([2, 4]) {
             let resent = Resent { bytes: segments * 1448, segments };
             run.failure.as_mut().unwrap().resent_after = Some(resent);

@@ -14,7 +14,7 @@ use crate::labels;
 use crate::levels::{Level, Levels};
 use crate::results::CellResult;
 
-/// The factor that sets the window.
+/// The factor that sets the measurement.
 pub const FACTOR: &str = "socket";
 
 /// The share of the limit from which a window is taken to fill the line, as the verdict does.
@@ -28,7 +28,7 @@ const MIN_SIZES: usize = 3;
 pub struct Knee {
     /// The levels of the other factors.
     pub at: Levels,
-    /// The smallest window.
+    /// The smallest measurement.
     pub smallest: Level,
     /// The largest one.
     pub largest: Level,
@@ -38,7 +38,7 @@ pub struct Knee {
     /// The window that fills the line with this round trip, bytes.
     #[serde(rename = "fills_bytes")]
     pub fills: u64,
-    /// The smallest window of the study that filled the line; `None` where no window did.
+    /// The smallest measurement of the study that filled the line; `None` where no measurement did.
     pub reached: Option<Level>,
 }
 

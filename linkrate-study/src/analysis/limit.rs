@@ -73,7 +73,7 @@ pub fn of_buses(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
     rate.is_finite().then_some(rate)
 }
 
-/// Payload that a run moved in one direction, in bytes and seconds; `None` without a window.
+/// Payload that a run moved in one direction, in bytes and seconds; `None` without a measurement.
 pub fn moved(run: &Measurement, direction: FlowDirection) -> Option<(u64, f64)> {
     let traffic = &run.traffic;
     let (bytes, seconds) = match direction {

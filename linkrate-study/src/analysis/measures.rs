@@ -325,7 +325,7 @@ fn service_demand_with_others(runs: &[&StoredRun]) -> Option<f64> {
     mean(&all).filter(|_| own != all)
 }
 
-/// Datagrams lost in per cent of those sent, negative where more arrived than were sent in the window; `None` when none were sent, as over TCP.
+/// Datagrams lost in per cent of those sent, negative where more arrived than were sent in the measurement; `None` when none were sent, as over TCP.
 pub fn lost_percent(run: &Measurement) -> Option<f64> {
     let sent = run.traffic.sent_datagrams;
     (sent > 0).then(|| run.traffic.lost_datagrams as f64 * 100.0 / sent as f64)

@@ -88,7 +88,7 @@ fn of_frames(counted: &AdapterEvidence, rate: f64) -> Option<Frames> {
     let is_one =
         |frames: u64| (frames as f64 - transactions).abs() <= transactions * MAX_OTHER_FRAMES;
     let each_way = [sut("rxWaitedFrames"), clients("rxWaitedFrames"), sut("txHostPackets")];
-    // earlier versions did not count it
+    // imported runs do not count it
     let is_counted = counted.ports.iter().all(|port| port.counters.contains_key("txWireNs"));
     if transactions <= 0.0 || !is_counted || !each_way.into_iter().all(is_one) {
         return None;

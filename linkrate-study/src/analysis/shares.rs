@@ -80,8 +80,8 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
         client_others_percent: mean_of(&|_, run| {
             let cpu = &run.client_cpu;
             // of one CPU: which of them it was is not known
-            let window_ns = cpu.cpus.iter().map(|cpu| cpu.interval_ns).max()?;
-            Some(cpu.others_at_most_ns() as f64 * 100.0 / window_ns.max(1) as f64)
+            let interval_ns = cpu.cpus.iter().map(|cpu| cpu.interval_ns).max()?;
+            Some(cpu.others_at_most_ns() as f64 * 100.0 / interval_ns.max(1) as f64)
         })
         .unwrap_or(0.0),
     }
@@ -128,8 +128,8 @@ fn loaded(spec: &RunSpec) -> Vec<Option<FlowDirection>> {
     }
 }
 
-/// The times of the senders of one direction. `None` in bidirectional runs of earlier versions,
-/// which added up both ends.
+/// The times of the senders of one direction. `None` where the peers of bidirectional runs
+/// are third-party programs: nothing is known of their end.
 pub fn senders(
     spec: &RunSpec,
     run: &Measurement,
@@ -151,7 +151,7 @@ fn drives_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
     (workload.item() == Some(Item::File) && received.is_finite()).then(|| received * 100.0 / drives)
 }
 
-/// Part of the window in which the senders of transfers had nothing under way, in per cent.
+/// Part of the measurement in which the senders of transfers had nothing under way, in per cent.
 fn word_percent(
     spec: &RunSpec,
     run: &Measurement,
@@ -166,7 +166,7 @@ fn word_percent(
 /// The time over which the counters of senders were read, all sockets together, µs: somewhat more than the window.
 fn observed_us(spec: &RunSpec, senders: SenderTimes) -> f64 {
     match senders.observed_us {
-        // a run of an earlier version
+        // the agent did not tell it
         0 => f64::from(senders.sockets) * spec.duration.as_micros() as f64,
         observed_us => observed_us as f64,
     }
@@ -186,13 +186,13 @@ fn resent_percent(
 ) -> Option<f64> {
     let senders = senders(spec, run, direction).filter(|senders| senders.sockets > 0)?;
     let whole_us = observed_us(spec, senders);
-    let in_window = f64::from(senders.sockets) * spec.duration.as_micros() as f64 / whole_us;
+    let in_measurement = f64::from(senders.sockets) * spec.duration.as_micros() as f64 / whole_us;
     let arrived = match direction? {
         FlowDirection::Transmit => run.traffic.transmit_bytes,
         FlowDirection::Receive => run.traffic.receive_bytes,
     };
     (arrived > 0 && whole_us > 0.0)
-        .then(|| senders.resent_bytes as f64 * in_window * 100.0 / arrived as f64)
+        .then(|| senders.resent_bytes as f64 * in_measurement * 100.0 / arrived as f64)
 }
 
 /// What the senders knew of their path; means over sockets and edges, then over runs.
@@ -259,7 +259,7 @@ fn busiest(
     Some(thread.map_or(cpu, |percent| CpuShare { percent: percent.min(100.0), of_thread: true }))
 }
 
-/// Answered requests of an open loop, in per cent of those that were due in the window; `None` of other workloads.
+/// Answered requests of an open loop, in per cent of those that were due in the measurement; `None` of other workloads.
 pub fn request_rate_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
     let Task::Workload(workload) = &spec.task else { return None };
     let rate_per_s = f64::from(workload.request_rate_per_s?);

@@ -36,7 +36,7 @@ pub mod scatter;
 /// CPU use without load, in per cent, above which service demands contain something else.
 pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
 
-/// Share of a window, in per cent, above which time taken by the hypervisor is told.
+/// Share of a measurement, in per cent, above which time taken by the hypervisor is told.
 pub const STEAL_PERCENT: f64 = 1.0;
 
 /// Uncertain share of the busy time, in per cent, from which a warning names it.
@@ -45,7 +45,7 @@ pub const UNCERTAINTY_PERCENT: f64 = 0.5;
 /// Step of the idle time in `/proc/stat`: USER_HZ is 100 on every architecture that matters here.
 pub const PROC_STAT_TICK: Duration = Duration::from_millis(10);
 
-/// Share of a window, in per cent, from which the tick is told: at half a per cent it is a good
+/// Share of a measurement, in per cent, from which the tick is told: at half a per cent it is a good
 /// part of the precision that studies ask for.
 pub const COARSE_TICK_PERCENT: f64 = 0.5;
 
@@ -232,7 +232,7 @@ fn coarse_idle(runs: &RunsByCell<'_>) -> Option<String> {
     let shortest = good(runs)
         .filter(|(_, run)| run.sut_cpu.source == IdleSource::ProcStat)
         .flat_map(|(_, run)| run.sut_cpu.cpus.iter().map(|cpu| cpu.interval_ns))
-        .filter(|window_ns| *window_ns > 0)
+        .filter(|interval_ns| *interval_ns > 0)
         .min()
         .map(Duration::from_nanos)?;
     let percent = PROC_STAT_TICK.as_secs_f64() * 100.0 / shortest.as_secs_f64();
@@ -346,7 +346,7 @@ fn unsteady(name: &str, runs: &[&StoredRun]) -> Option<String> {
     ))
 }
 
-/// Where an open loop is not kept up with, requests queue, and what they wait depends on the window.
+/// Where an open loop is not kept up with, requests queue, and what they wait depends on the measurement.
 fn not_answered(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let answered =
         runs.iter().filter_map(|run| shares::request_rate_percent(&run.spec, run.measurement()?));

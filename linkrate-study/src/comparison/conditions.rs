@@ -480,7 +480,7 @@ fn run(spec: &RunSpec) -> Values {
     set("socket", buffer.map_or_else(|| "autotuned".to_owned(), |size| size.to_string()));
     set("congestion", congestion.clone());
     set("nodelay", nodelay.to_string());
-    // stored plans of earlier versions have none
+    // imported sets have none
     if !family.is_ipv4() {
         set("family", family.to_string());
     }
@@ -659,7 +659,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         ] {
             values.insert(format!("model.{name}"), value);
         }
-        // results of earlier versions have none of these
+        // imported sets have none of these
         if *stores_superframes {
             values.insert("model.stores-superframes".to_owned(), "true".to_owned());
         }

@@ -650,7 +650,7 @@ fn queue_disciplines_that_differ_must_be_named() {
     );
     // made again, it has another handle
     compared(&a, &sending(sets().1, "fq_codel", "8002:"));
-    // results of earlier versions have none
+    // imported sets have none
     compared(&a, &sets().1);
     // those of clients are a condition of their own
     let of_client = |set, kind| having(set, kind, "0:", true);

@@ -79,7 +79,7 @@ pub(super) fn read(
                 warm_up: method.warm_up,
                 duration: method.run,
                 profile: method.profile,
-                event: setup.event.of_window(method.run),
+                event: setup.event.of_measurement(method.run),
                 loss_ppm: setup.loss_ppm,
                 seed: 0,
             },

@@ -169,7 +169,7 @@ fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
     (low, high)
 }
 
-/// The length of one block: idle time, warm-up and windows, without anything else.
+/// The length of one block: idle time, warm-up and measurements, without anything else.
 fn bare_block(method: &Method, cells: usize) -> Duration {
     let cells = u32::try_from(cells).unwrap_or(u32::MAX).saturating_add(method.aa.into());
     (method.run + method.warm_up).saturating_mul(cells).saturating_add(method.idle)

@@ -37,7 +37,7 @@ impl Pattern {
         [Self::AllPairs, Self::Ring, Self::Bisection, Self::Incast, Self::OneToMany];
 
     /// What the node in the middle does, if there is one. It is the system under test of its turn, and all other
-    /// nodes are clients, so that the traffic of all has one window.
+    /// nodes are clients, so that the traffic of all has one measurement.
     pub fn hub(self) -> Option<Hub> {
         match self {
             Self::AllPairs | Self::Ring | Self::Bisection => None,

@@ -1,4 +1,4 @@
-//! The event of a cell: what fails inside the window, and whether the testbed can do it.
+//! The event of a cell: what fails inside the measurement, and whether the testbed can do it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use linkrate_terms::{Family, ReceivePath, SendPath, TestbedSpec};
 use super::Setup;
 use super::combination::{Combination, refuse};
 
-/// The part of the window before an event whose moment is not named.
+/// The part of the measurement before an event whose moment is not named.
 const BEFORE: u32 = 4;
 
 /// An event as a user asks for it.
@@ -18,26 +18,26 @@ const BEFORE: u32 = 4;
 pub struct EventRequest {
     /// What fails; `None` for nothing.
     pub fault: Option<Fault>,
-    /// When; a quarter of the window if `None`.
+    /// When; a quarter of the measurement if `None`.
     pub at: Option<Duration>,
-    /// When it recovers; not within the window if `None`.
+    /// When it recovers; not within the measurement if `None`.
     pub recover: Option<Duration>,
 }
 
 impl EventRequest {
-    /// The event in a window of that length.
+    /// The event in a measurement of that length.
     #[must_use]
-    pub fn of_window(&self, window: Duration) -> Option<Event> {
+    pub fn of_measurement(&self, window: Duration) -> Option<Event> {
         let at = self.at.unwrap_or(window / BEFORE);
         Some(Event { fault: self.fault?, at, recover: self.recover })
     }
 
-    /// Checks the moments against the window.
+    /// Checks the moments against the measurement.
     ///
     /// # Errors
     /// The moment that is not inside the measurement.
     pub fn check(&self, window: Duration) -> Result<(), Combination> {
-        let checked = self.of_window(window).map_or(Ok(()), |event| event.check(window));
+        let checked = self.of_measurement(window).map_or(Ok(()), |event| event.check(window));
         checked.map_err(|outside| Combination {
             key: outside.moment,
             other: "event",
@@ -194,9 +194,9 @@ mod tests {
     #[test]
     fn an_event_without_a_moment_is_at_a_quarter_of_the_window() {
         let window = Duration::from_secs(2);
-        let event = asked(Fault::Carrier).event.of_window(window).unwrap();
+        let event = asked(Fault::Carrier).event.of_measurement(window).unwrap();
         assert_eq!((event.at, event.recover), (Duration::from_millis(500), None));
-        assert_eq!(EventRequest::default().of_window(window), None);
+        assert_eq!(EventRequest::default().of_measurement(window), None);
     }
 
     proptest! {
@@ -213,7 +213,7 @@ mod tests {
             }
             let window = Duration::from_millis(window);
             if setup.event.check(window).is_ok() {
-                let event = setup.event.of_window(window).unwrap();
+                let event = setup.event.of_measurement(window).unwrap();
                 prop_assert!(event.at < window);
                 prop_assert!(event.recover.is_none_or(|recover| event.at < recover && recover < window));
             }

@@ -13,7 +13,7 @@ use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
 /// One byte to 64 MiB.
 const MESSAGE: (u64, u64) = (1, 64 << 20);
 
-/// The moments that an event may have: those of the longest window.
+/// The moments that an event may have: those of the longest measurement.
 const MOMENTS: (Duration, Duration) = (MIN_PART, Duration::from_secs(3600));
 
 /// The largest loss, in millionths: beyond it a run may not even begin.

@@ -11,7 +11,6 @@ use crate::executor::Facts;
 use crate::fixture;
 use crate::store::PLAN_FILE;
 use crate::store::{MemoryStore, Store};
-use linkrate_stats::order::Order;
 
 /// A clock that stalls unless someone moves it.
 #[derive(Clone, Default)]

@@ -166,7 +166,7 @@ impl StoredPlan {
             now.facts.iter().filter(|(name, _)| !stored.contains_key(*name) && is_comparable(name));
         let added = added
             .map(|(name, after)| format!("{name} was not known when the study began, now {after}"));
-        // older versions stored none, and another kernel has others
+        // another kernel has others
         let sysctls = self.facts.sysctls.iter().filter_map(|(name, before)| {
             let after = now.sysctls.get(name).filter(|after| *after != before)?;
             Some(format!("{name} was {before} when the study began, now {after}"))

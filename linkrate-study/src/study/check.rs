@@ -18,9 +18,9 @@ use crate::keys::{self, EventRequest, MAX_CLIENTS, Setup};
 use crate::levels::{Level, Levels};
 use crate::published::PublishedFigure;
 
-/// Longest window, warm-up and idle run.
+/// Longest measurement, warm-up and idle run.
 pub const MAX_RUN: Duration = Duration::from_secs(3600);
-/// Shortest window, and shortest idle run unless there is none.
+/// Shortest measurement, and shortest idle run unless there is none.
 pub const MIN_RUN: Duration = Duration::from_millis(100);
 /// Longest budget: a year.
 pub const MAX_BUDGET: Duration = Duration::from_secs(24 * 366 * 3600);

@@ -9,7 +9,7 @@ use super::Rejection;
 use crate::executor::Stage;
 
 /// How far the rate that a link's counters show may be from its model's, in per cent. Octets and
-/// busy time are counted frame by frame, so that only the frames at the ends of the window
+/// busy time are counted frame by frame, so that only the frames at the ends of the measurement
 /// disagree.
 pub(super) const RATE_PERCENT: f64 = 1.0;
 

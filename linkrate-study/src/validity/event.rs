@@ -10,7 +10,7 @@ use linkrate_terms::{Measurement, RunSpec};
 use super::Rejection;
 use crate::executor::Stage;
 
-/// How late a fault or a recovery may be. Before it, the part of the window is shorter than asked.
+/// How late a fault or a recovery may be. Before it, the part of the measurement is shorter than asked.
 const LATE: Duration = Duration::from_millis(20);
 
 /// Checks the moments of the event, unless `is_for_functions`, and the bytes of all streams.

@@ -9,13 +9,13 @@ use crate::analysis::{limit, shares};
 use crate::executor::Stage;
 use crate::verdict::FlowDirection;
 
-/// Time for which payload that has crossed a link may be on its way to TCP when a window opens, although readings
+/// Time for which payload that has crossed a link may be on its way to TCP when a measurement opens, although readings
 /// around its edges tell what is, seconds: with a thread that waits for its CPU through all of them. A run with less is
 /// above its limit for this reason, and is [named with it](above); a run with more is an error of the instrument.
 const UNKNOWN: f64 = 0.3e-3;
 
 /// The same where no readings tell, seconds: payload may be in a segment that still grows by merging (64 KiB at 1 Gb/s are 0.5 ms), in a ring, or with a
-/// thread that waits for its CPU. Such payload counts in the window, on top of what the link carries
+/// thread that waits for its CPU. Such payload counts in the measurement, on top of what the link carries
 /// meanwhile. Moderation of interrupts comes on top.
 const ON_ITS_WAY: f64 = 1e-3;
 
@@ -66,7 +66,7 @@ pub fn percent(
     Some(share.percent())
 }
 
-/// What a run moved beside its limit, and its window in seconds.
+/// What a run moved beside its limit, and its measurement in seconds.
 fn share(
     testbed: &TestbedSpec,
     spec: &RunSpec,
@@ -98,14 +98,14 @@ fn is_bidirectional(spec: &RunSpec) -> bool {
     matches!(&spec.task, Task::Workload(workload) if workload.direction == Direction::Bidirectional)
 }
 
-/// The first direction in which a run moved more than its links can carry in the window and
+/// The first direction in which a run moved more than its links can carry in the measurement and
 /// while payload of the time before was on its way.
 pub fn over(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
     over_by(on_its_way(spec, run), testbed, spec, run)
 }
 
 /// The first direction in which a run is above its limit at all, and the time of its payload that may have been on its way when its
-/// window opened, seconds.
+/// measurement opened, seconds.
 pub fn above(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<(Over, f64)> {
     let above = WAYS.into_iter().find_map(|direction| {
         let (share, _) = share(testbed, spec, run, direction)?;
@@ -114,7 +114,7 @@ pub fn above(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option
     above.map(|above| (above, on_its_way(spec, run) + moderated(run)))
 }
 
-/// How long payload may be on its way when a window opens, seconds, beside the moderation of interrupts.
+/// How long payload may be on its way when a measurement opens, seconds, beside the moderation of interrupts.
 fn on_its_way(spec: &RunSpec, run: &Measurement) -> f64 {
     let on_its_way = if is_reported(spec, run) { UNKNOWN } else { ON_ITS_WAY };
     on_its_way + held(run)
@@ -136,7 +136,7 @@ fn moderated(run: &Measurement) -> f64 {
     f64::from(run.effective.interface.port.rx_usecs.unwrap_or(0)) * 1e-6
 }
 
-/// Whether readings around the edges of the window told what was on its way: of streams and transfers between agents, whose
+/// Whether readings around the edges of the measurement told what was on its way: of streams and transfers between agents, whose
 /// TCP is the kernel's.
 fn is_reported(spec: &RunSpec, run: &Measurement) -> bool {
     let Task::Workload(workload) = &spec.task else { return false };
@@ -148,7 +148,7 @@ fn is_reported(spec: &RunSpec, run: &Measurement) -> bool {
         && toe == Toe::Off
 }
 
-/// The first direction in which a run moved more than its links can carry in its window and `more`
+/// The first direction in which a run moved more than its links can carry in its measurement and `more`
 /// seconds.
 fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
     let moderated = moderated(run);
@@ -164,7 +164,7 @@ fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) 
 }
 
 /// What a run counts too much in a direction, because payload waited behind lost segments at the edges of its
-/// window, bytes; below zero if too little.
+/// measurement, bytes; below zero if too little.
 pub fn gaps(spec: &RunSpec, run: &Measurement, direction: Option<FlowDirection>) -> i64 {
     shares::senders(spec, run, direction).map_or(0, |senders| senders.out_of_order.excess_bytes())
 }

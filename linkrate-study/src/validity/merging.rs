@@ -77,7 +77,12 @@ fn receives_stream(spec: &RunSpec) -> bool {
 /// The most batches in which a port can have handed up its segments: one for each tick of the
 /// receive timer, and one for each `rx-frames`. `None` where batches may be as short as a segment:
 /// without a timer or a link rate, and where the timer adapts to the traffic.
-fn batches(testbed: &TestbedSpec, run: &Measurement, window_ns: u64, segments: u64) -> Option<u64> {
+fn batches(
+    testbed: &TestbedSpec,
+    run: &Measurement,
+    interval_ns: u64,
+    segments: u64,
+) -> Option<u64> {
     let Adapter::Model(model) = &testbed.adapter else { return None };
     model.rate?;
     let knobs = &run.effective.interface;
@@ -85,7 +90,7 @@ fn batches(testbed: &TestbedSpec, run: &Measurement, window_ns: u64, segments: u
         return None;
     }
     let period_ns = u64::from(knobs.port.rx_usecs?) * 1000;
-    let ticks = window_ns.checked_div(period_ns)?.saturating_add(1);
+    let ticks = interval_ns.checked_div(period_ns)?.saturating_add(1);
     let by_number = segments.checked_div(u64::from(knobs.port.rx_frames?)).unwrap_or(0);
     Some(ticks.saturating_add(by_number))
 }

@@ -13,13 +13,13 @@ use crate::executor::Stage;
 /// Clocks of two machines drift by some 10 µs a second, and a study takes minutes.
 pub const CLOCK_NS: u64 = 5_000_000;
 
-/// How far the window of a host may be from the common one, or a tenth of the window where that is
+/// How far the measurement of a host may be from the common one, or a tenth of the measurement where that is
 /// more. Each host divides by its own time, so a shift changes nothing while the flow is steady; but
 /// an agent that gets no CPU for longer has measured another part of the traffic. With a dozen flows
 /// on its CPU it waits for some tens of milliseconds to read its counters.
 pub const WINDOW: Duration = Duration::from_millis(100);
 
-/// The part of a window for which a host may stall, and that from which it is told.
+/// The part of a measurement for which a host may stall, and that from which it is told.
 const MAX_ABSENT: f64 = 0.05;
 const TOLD_ABSENT: f64 = 0.01;
 
@@ -40,11 +40,11 @@ pub struct Observed {
     pub rates: Vec<RateSeen>,
     /// The hosts' clocks.
     pub clocks: Vec<ClockSeen>,
-    /// The hosts' windows.
-    pub windows: Vec<WindowSeen>,
-    /// Interfaces of the SUT and of clients whose queue disciplines are other ones at the end of the window.
+    /// The hosts' measurements.
+    pub windows: Vec<MeasurementSeen>,
+    /// Interfaces of the SUT and of clients whose queue disciplines are other ones at the end of the measurement.
     pub disciplines: Vec<DisciplinesSeen>,
-    /// Processes and threads that began on the system under test's machine in the window; `None` where a trace tells what ran.
+    /// Processes and threads that began on the system under test's machine in the measurement; `None` where a trace tells what ran.
     pub untraced_forks: Option<u64>,
     /// What has changed of the hosts' network stacks.
     pub stack: Vec<StackChanged>,
@@ -90,7 +90,7 @@ pub struct KnobsSeen {
 pub struct DisciplinesSeen {
     /// The interface.
     pub interface: String,
-    /// When the window opened.
+    /// When the measurement opened.
     pub before: String,
     /// When it closed.
     pub after: String,
@@ -116,21 +116,21 @@ pub struct ClockSeen {
     pub moved_ns: i64,
 }
 
-/// The window of one host beside the common one.
+/// The measurement of one host beside the common one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WindowSeen {
+pub struct MeasurementSeen {
     /// The host.
     pub host: String,
-    /// Distance of its begin from that of the common window, ns.
+    /// Distance of its begin from that of the common measurement, ns.
     pub opened_off_ns: u64,
-    /// Distance of its end from that of the common window, ns.
+    /// Distance of its end from that of the common measurement, ns.
     pub closed_off_ns: u64,
     /// How long it stalled meanwhile, ns.
     pub absent_ns: u64,
 }
 
 impl Observed {
-    /// The first observation for which a run with this window cannot be valid.
+    /// The first observation for which a run with this measurement cannot be valid.
     pub(super) fn check(&self) -> Result<(), Rejection> {
         self.strayed.iter().try_for_each(Strayed::check)?;
         self.rescheduled.iter().try_for_each(Rescheduled::check)?;
@@ -147,7 +147,7 @@ impl Observed {
         self.steering(run).into_iter().chain(absent).collect()
     }
 
-    /// Refuses a run whose hosts did not count over the common window, or did not run for a part of it.
+    /// Refuses a run whose hosts did not count over the common measurement, or did not run for a part of it.
     pub(super) fn check_windows(&self, window: Duration) -> Result<(), Rejection> {
         self.windows.iter().try_for_each(|seen| seen.check(window))
     }
@@ -220,7 +220,7 @@ impl KnobsSeen {
 }
 
 impl DisciplinesSeen {
-    /// The interfaces whose disciplines differ between the opening of a window and its end.
+    /// The interfaces whose disciplines differ between the opening of a measurement and its end.
     pub fn of([opened, closed]: &[Vec<Discipline>; 2]) -> Vec<Self> {
         let mut interfaces: Vec<&str> =
             opened.iter().chain(closed).map(|one| one.interface.as_str()).collect();
@@ -307,8 +307,8 @@ fn ms(ns: u64) -> u64 {
     ns / 1_000_000
 }
 
-impl WindowSeen {
-    /// A host that stalled for a part of the window, too short to refuse the run for.
+impl MeasurementSeen {
+    /// A host that stalled for a part of the measurement, too short to refuse the run for.
     fn remark(&self, window: Duration) -> Option<String> {
         let reported = Duration::from_nanos(self.absent_ns) >= window.mul_f64(TOLD_ABSENT);
         reported.then(|| {

@@ -8,7 +8,7 @@ use crate::executor::Stage;
 /// What may be in no part, or in the parts alone, in per cent of the busy time.
 pub const NOT_ATTRIBUTED_PERCENT: f64 = 15.0;
 
-/// The same as a time: a short window or one with little traffic has little busy time.
+/// The same as a time: a short measurement or one with little traffic has little busy time.
 const NOT_ATTRIBUTED_NS: u64 = 10_000_000;
 
 /// Refuses a run whose parts are not its busy time, where its cost is asked for. Steal and the uncertainty of the CPU meter may

@@ -11,10 +11,10 @@ use crate::executor::Stage;
 pub const REFUSED_PERCENT: f64 = 10.0;
 
 /// CPU time that they must have used besides: a daemon that wakes for a moment would be a large part
-/// of a short window.
+/// of a short measurement.
 const REFUSED_NS: u64 = 100_000_000;
 
-/// Time that may be of other programs, or not, in per cent of the window's time on the system under test's CPUs, from which
+/// Time that may be of other programs, or not, in per cent of the measurement's time on the system under test's CPUs, from which
 /// a run is unbelievable. It is the same time for each cell of a study: measured by the busy time, runs of cheap cells
 /// would be refused more often than those of dear ones, and those that are left would not be a fair sample.
 pub const UNCERTAINTY_PERCENT: f64 = 2.5;
@@ -142,7 +142,7 @@ mod tests {
                 Validity::Valid { .. } => None,
             }
         };
-        // in a window of two seconds, /bin/true every 4 ms
+        // in a measurement of two seconds, /bin/true every 4 ms
         let reason = refused(Some(500), Purpose::Costs).unwrap();
         assert!(
             reason.starts_with(

@@ -47,7 +47,7 @@ fn observed(observed: Observed) -> [String; 2] {
 }
 
 fn other(name: &str, percent: f64) -> OtherProgram {
-    // the fixture's window is two seconds
+    // the fixture's measurement is two seconds
     OtherProgram { pid: 4711, name: name.to_owned(), cpu_ns: (percent * 2e7) as u64, bound_ns: 0 }
 }
 
@@ -80,7 +80,7 @@ fn names_a_program_on_the_cpus_with_its_share() {
         "other programs used 48.1 % of the CPUs of the system under test, expected less than 10 %: \
          \"sh\" (process 4711) 48.0 %, \"cron\" (process 4711) 0.1 %"
     );
-    // of the window of 2 s
+    // of the measurement of 2 s
     run.sut_cpu.background = vec![other("sh", 2.4)];
     assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
     run.sut_cpu.background = vec![other("sh", 9.0)];
@@ -107,7 +107,7 @@ fn names_a_program_on_the_cpus_with_its_share() {
     run.sut_cpu.background = vec![other("\u{1b}[2J", 30.0)];
     let reason = refused(&TestbedSpec::default(), &run);
     assert!(!reason.contains('\u{1b}'), "{reason}");
-    // the same share of a window of 0.2 s is a daemon that woke up
+    // the same share of a measurement of 0.2 s is a daemon that woke up
     run.sut_cpu.cpus[0].interval_ns = 200_000_000;
     run.sut_cpu.background = vec![OtherProgram { bound_ns: 60_000_000, ..other("sh", 3.0) }];
     assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
@@ -141,7 +141,7 @@ fn time_that_may_be_of_others_is_a_part_of_the_cost_in_short_windows_too() {
         run.sut_cpu.background = vec![OtherProgram { cpu_ns, bound_ns, ..other("sh", 0.0) }];
         check(&TestbedSpec::default(), &run).err()
     };
-    // 7 % of the window, and half of the cost
+    // 7 % of the measurement, and half of the cost
     assert_eq!(
         refused(28_000_000, 0).unwrap(),
         "other programs used 28 ms on CPUs of the system under test or elsewhere, up to 7.0 % of \
@@ -439,10 +439,10 @@ fn a_window_away_from_the_common_one_is_refused() {
         let ns = |ms| ms * 1_000_000;
         let (opened_off_ns, closed_off_ns) = (ns(opened_ms), ns(closed_ms));
         let host = "client-0".to_owned();
-        let seen = WindowSeen { host, opened_off_ns, closed_off_ns, absent_ns: 0 };
+        let seen = MeasurementSeen { host, opened_off_ns, closed_off_ns, absent_ns: 0 };
         Observed { windows: vec![seen], ..Observed::default() }
     };
-    // the fixture's window is two seconds, and a tenth of it is more than 100 ms
+    // the fixture's measurement is two seconds, and a tenth of it is more than 100 ms
     assert_eq!(
         observed(window(3, 201)),
         [

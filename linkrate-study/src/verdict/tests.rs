@@ -537,7 +537,7 @@ fn a_round_trip_is_no_bound_unless_its_parts_explain_it() {
     );
     let [brief, _] = said(&explained_but_for(-200.0));
     assert!(brief.ends_with("parts exceed the round trip by 40 %"), "{brief}");
-    // as in results of earlier versions
+    // as where the path is not known
     let unmeasured = Shares { round_trip: None, ..explained_but_for(0.0) };
     let [brief, sentence] = said(&unmeasured);
     assert!(brief.ends_with("; the parts of the round trip were not measured"), "{brief}");

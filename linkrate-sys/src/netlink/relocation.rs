@@ -238,7 +238,7 @@ impl RouteSocket {
 }
 
 /// The route as a request to add it, for an interface whose index was `was` and is `is`. Index zero
-/// stands for every interface, as in records of earlier versions.
+/// stands for every interface.
 fn restorable(route: &RouteMessage, was: u32, is: u32) -> RouteMessage {
     let now = |index: u32| if index == was || (was == 0 && is != 0) { is } else { index };
     let mut route = route.clone();

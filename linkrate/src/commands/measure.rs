@@ -102,7 +102,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         warm_up,
         duration: window,
         profile: arguments.profile,
-        event: setup.event.of_window(window),
+        event: setup.event.of_measurement(window),
         loss_ppm: setup.loss_ppm,
         seed: 1,
     };

@@ -130,7 +130,7 @@ fn finish(testbed: &mut Testbed) {
     let mut received = 0;
     for host in &mut hosts {
         let reply = host.connection.receive(MOVE_TIMEOUT).unwrap_or_else(|error| panic!("{error}"));
-        let Reply::Window(report) = reply else { panic!("{reply:?}") };
+        let Reply::Measured(report) = reply else { panic!("{reply:?}") };
         assert_eq!(report.broken, None);
         for flow in report.record.expect("a record").flows {
             assert_eq!(flow.wrong_bytes, 0, "{flow:?}");

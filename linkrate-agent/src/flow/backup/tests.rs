@@ -53,7 +53,7 @@ fn files_arrive_with_their_checksums_at_the_rate_of_the_drive() {
     let control = Arc::new(Control::default());
     let flows = [client(near, &control), sinking(far, &control, 3_000_000)];
     control.begin();
-    control.open_window();
+    control.open_measurement();
     let begun = Instant::now();
     while flows[1].counters.transactions() < 30 {
         assert!(!flows.iter().any(Flow::has_ended));

@@ -114,7 +114,7 @@ impl Adapters {
         let mut knobs = aggregates.filter_map(|aggregate| aggregate.applied_knobs().ok());
         let reorders =
             knobs.any(|knobs| knobs.balance.reorders() || knobs.switch_balance.reorders());
-        // a device thread that has ended is told after the window
+        // a device thread that has ended is told after the measurement
         reorders.then(|| self.count_reordering().ok()).flatten()
     }
 

@@ -65,7 +65,7 @@ fn where_no_hash_chooses_the_reason_is_given() {
     assert_eq!(of_run(&by_mac, FlowDirection::Receive), None, "no flow in this direction");
     let one_port = AggregateKnobs { aggregate: 1, ..knobs(Balance::Mac) };
     assert_eq!(of_run(&run(&[0, 1], one_port, false), FlowDirection::Transmit), None);
-    // a run of an earlier version
+    // a run that kept none
     let mut earlier = by_mac;
     earlier.evidence.flows.clear();
     assert_eq!(of_run(&earlier, FlowDirection::Transmit), None);

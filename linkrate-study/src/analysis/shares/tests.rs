@@ -42,7 +42,7 @@ fn evidence_is_taken_from_good_runs_only() {
     assert_eq!((shares.good_runs, shares.scale), (2, 0.5));
     let sut = shares.sut.unwrap();
     assert!((sut.percent - 60.0).abs() < 1e-9 && !sut.of_thread);
-    // runs of earlier versions did not look at the path: their window counts as it did
+    // where the path is not known, the window counts
     assert!((only(&shares).rwnd_limited_percent.unwrap() - 50.0).abs() < 1e-9);
     assert_eq!(of_runs(&runs[1..2], 1.0), Shares::default());
 }
@@ -80,7 +80,7 @@ fn each_direction_has_its_own_senders_and_links() {
     assert_eq!(transmit.sndbuf_limited_percent, Some(30.0));
     assert_eq!(receive.sndbuf_limited_percent, Some(90.0));
 
-    // earlier versions kept the sum of both ends alone: nothing is known of either
+    // of the sum of both ends alone nothing is known of either
     let mut old = run;
     let crate::store::Outcome::Measured(measured) = &mut old.outcome else { panic!("{old:?}") };
     measured.evidence.client_senders = None;
@@ -104,7 +104,7 @@ fn senders_of_transfers_wait_while_nothing_is_under_way() {
     assert_eq!(only(&of_runs([&run], 1.0)).word_percent, Some(75.0));
 }
 
-/// The counters of senders are read before the window opens and after it closes: in 0.3 s, 36 ms are 12 %.
+/// The counters of senders are read before the measurement opens and after it closes: in 0.3 s, 36 ms are 12 %.
 #[test]
 fn senders_are_judged_by_the_time_over_which_they_were_counted() {
     let mut run = run_of(fixture::stream(1e9, 0.5));

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn names_programs_with_a_small_share() {
         let mut busy = fixture::stream(9.4e9, 0.8);
-        // the fixture's window is two seconds
+        // the fixture's measurement is two seconds
         let name = "cron".to_owned();
         busy.sut_cpu.background =
             vec![OtherProgram { pid: 4711, name, cpu_ns: 60_000_000, bound_ns: 60_000_000 }];

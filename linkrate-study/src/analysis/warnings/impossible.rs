@@ -15,12 +15,12 @@ const NAMED: usize = 3;
 /// Runs from which the mean of a cell is judged.
 const MIN_RUNS: usize = 5;
 
-/// Payload on the wrong side of an edge, in per cent of that of the window, from which a warning names it.
+/// Payload on the wrong side of an edge, in per cent of that of the measurement, from which a warning names it.
 const MISPLACED_PERCENT: f64 = 0.1;
 
 /// The warnings of one cell: each run that moved more than is possible, in its direction or in both
 /// together, and with its value. Runs with much more are refused and have no figures; results of earlier
-/// versions have them. Where every run is within what may be on its way when a window opens, and their interval all the same
+/// versions have them. Where every run is within what may be on its way when a measurement opens, and their interval all the same
 /// lies above the limit, chance does not explain the mean. Otherwise those that are above it are named with this cause.
 pub fn warnings(
     name: &str,
@@ -72,7 +72,7 @@ pub fn warnings(
     found
 }
 
-/// Runs that are above their limit by no more than what may have been on its way when their window opened. No figure
+/// Runs that are above their limit by no more than what may have been on its way when their measurement opened. No figure
 /// above what theory allows goes without its cause.
 fn above(
     name: &str,

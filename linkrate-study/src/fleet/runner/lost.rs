@@ -11,7 +11,7 @@ use super::*;
 use crate::fixture;
 use crate::fleet::Pattern;
 use crate::fleet::rounds::tests::study_of;
-use crate::store::{MemoryStore, Session, StoredPlan, StoredStudy};
+use crate::store::{MemoryStore, StoredStudy};
 
 const BLOCKS: u32 = 3;
 

@@ -108,7 +108,7 @@ fn both_directions_together_are_compared_with_the_bus() {
     assert!(mean.starts_with("cell: the sum of both directions is 100.010 %"), "{mean}");
 }
 
-/// What may be on its way when a window opens explains single runs, and no mean.
+/// What may be on its way when a measurement opens explains single runs, and no mean.
 #[test]
 fn a_mean_that_lies_above_the_limit_is_not_chance() {
     let above = [100.008, 100.012, 100.010, 100.008, 100.012].map(|percent| (percent, 0.0));
@@ -141,7 +141,7 @@ fn a_figure_above_its_limit_by_however_little_has_its_cause_beside_it() {
     assert_eq!(found("transmit", &[(100.0, 0.0), (99.999, 0.0)]), [""; 0]);
 }
 
-/// What a run may have had on its way is a time, and little of a long window. Readings around the edges tell most of it.
+/// What a run may have had on its way is a time, and little of a long measurement. Readings around the edges tell most of it.
 #[test]
 fn a_part_of_a_millisecond_may_be_on_its_way() {
     let one = |percent| found("transmit", &[(percent, 0.0)])[0].contains(CAUSE);

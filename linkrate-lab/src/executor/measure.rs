@@ -1,12 +1,12 @@
-//! The window of a run: all hosts and adapters count over the same time.
+//! The measurement of a run: all hosts and adapters count over the same time.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use linkrate_agent::absence::Absences;
-use linkrate_agent::protocol::{MeasureSpec, Reply, Request, WindowReport};
-use linkrate_study::validity::WindowSeen;
+use linkrate_agent::protocol::{MeasureSpec, MeasurementReport, Reply, Request};
+use linkrate_study::validity::MeasurementSeen;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{CpuSet, RunSpec, Task};
@@ -19,8 +19,8 @@ use crate::error::LabError;
 use crate::peer::{PeerMeasurement, TrafficReport};
 use crate::testbed::{Host, Testbed};
 
-/// Time between the request to measure and the start of the window, so that every agent has the
-/// request in hand when the window opens.
+/// Time between the request to measure and the start of the measurement, so that every agent has the
+/// request in hand when the measurement opens.
 const LEAD: Duration = Duration::from_millis(35);
 
 /// The same between machines, beside two round trips, and its maximum.
@@ -30,9 +30,9 @@ const MAX_LEAD: Duration = Duration::from_secs(2);
 /// Time between two checks whether connections are to move, ns. A move takes less.
 const TEND_NS: u64 = 10_000_000;
 
-/// The reports of one window.
-pub(super) struct Windows {
-    pub(super) sut: WindowReport,
+/// The reports of one measurement.
+pub(super) struct Measured {
+    pub(super) sut: MeasurementReport,
     pub(super) clients: Vec<PeerMeasurement>,
     /// Counters of virtual adapters.
     pub(super) adapter: Option<AdapterEvidence>,
@@ -40,8 +40,8 @@ pub(super) struct Windows {
     pub(super) event: Option<event::Seen>,
     /// Flows that did not move steadily when the measurement began.
     pub(super) unsteady_flows: u32,
-    /// The window of every host beside the common one.
-    pub(super) seen: Vec<WindowSeen>,
+    /// The measurement of every host beside the common one.
+    pub(super) seen: Vec<MeasurementSeen>,
 }
 
 /// Warms up and measures on all hosts and adapters at once.
@@ -49,10 +49,10 @@ pub(super) fn measure(
     testbed: &mut Testbed,
     spec: &RunSpec,
     clients: usize,
-) -> Result<Windows, Missed> {
+) -> Result<Measured, Missed> {
     let lead = lead(testbed, clients);
     let begun_ns = monotonic_ns();
-    // the controller sleeps through the warm-up; the agents get their request just before the window
+    // the controller sleeps through the warm-up; the agents get their request just before the measurement
     let (warm_up, unsteady_flows) = match &spec.task {
         Task::Idle => (Duration::ZERO, 0),
         Task::Workload(workload) => {
@@ -104,29 +104,31 @@ pub(super) fn measure(
     let (connection, adapters) = (&testbed.sut.connection, testbed.backend.adapters());
     let absences = RefCell::new(Absences::from_now(1));
     let wait = |at_ns| wait_watching(&absences, at_ns, |at_ns| connection.sleep_until(at_ns));
-    let (window_ns, sleep_until) = ((start_ns, end_ns), |at_ns| tend_until(adapters, at_ns, wait));
+    let (interval_ns, sleep_until) =
+        ((start_ns, end_ns), |at_ns| tend_until(adapters, at_ns, wait));
     let (adapter, event) = match (spec.event, testbed.backend.adapters()) {
         (Some(event), Some(adapters)) => {
-            let (evidence, seen) = event::through(adapters, event, ports, window_ns, sleep_until)?;
+            let (evidence, seen) =
+                event::through(adapters, event, ports, interval_ns, sleep_until)?;
             (Some(evidence), Some(seen))
         }
-        _ => (testbed.backend.evidence(ports, window_ns, sleep_until)?, None),
+        _ => (testbed.backend.evidence(ports, interval_ns, sleep_until)?, None),
     };
     let timeout = spec.duration + TIMEOUT;
     let mut seen = Vec::new();
     if adapters.is_some() {
         // its threads are the drivers and the devices
         let absent_ns = absences.borrow().sum_ns();
-        seen.push(WindowSeen {
+        seen.push(MeasurementSeen {
             host: "the process of the adapters".to_owned(),
             absent_ns,
-            ..WindowSeen::default()
+            ..MeasurementSeen::default()
         });
     }
     let mut reports = participants(testbed, clients)
         .map(|host| match host.connection.receive(timeout)? {
-            Reply::Window(report) => {
-                seen.push(WindowSeen {
+            Reply::Measured(report) => {
+                seen.push(MeasurementSeen {
                     host: host.name.clone(),
                     opened_off_ns: report.started_ns.abs_diff(local(start_ns, host)),
                     closed_off_ns: report.ended_ns.abs_diff(local(end_ns, host)),
@@ -145,7 +147,7 @@ pub(super) fn measure(
     if !testbed.programs.is_empty() {
         clients.push(PeerMeasurement::Traffic(TrafficReport::of_programs(&sut, &[])));
     }
-    Ok(Windows { sut, clients, adapter, event, unsteady_flows, seen })
+    Ok(Measured { sut, clients, adapter, event, unsteady_flows, seen })
 }
 
 /// Waits until `deadline_ns` with `wait`, and looks now and then if this process stalled.
@@ -186,7 +188,7 @@ pub(super) fn tend_until(
     wait(deadline_ns)
 }
 
-/// Time between the request to measure and the window. Between machines the request may queue behind
+/// Time between the request to measure and the measurement. Between machines the request may queue behind
 /// the traffic of the run.
 fn lead(testbed: &mut Testbed, clients: usize) -> Duration {
     if !testbed.placement.apart {
