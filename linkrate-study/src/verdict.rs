@@ -659,7 +659,7 @@ impl Shortfall {
             Self::ReceiverWindow(percent) => ("receiver_window", Some(percent)),
             Self::SendBuffer(percent) => ("send_buffer", Some(percent)),
             Self::Store(percent) => ("superframe_store", Some(percent)),
-            Self::Word(percent) => ("word", Some(percent)),
+            Self::Word(percent) => ("acknowledgement", Some(percent)),
             Self::Discipline(percent) => ("queue_discipline", Some(percent)),
             Self::Unknown => ("unknown", None),
         }
