@@ -296,7 +296,7 @@ const CPU: &[Column<Measurement>] = &[
     ("sut_busiest_cpu_percent", |run| figure(run.sut_cpu.busiest_percent())),
     ("sut_busy_cpus", |run| figure(run.sut_cpu.busy_cpus())),
     ("sut_steal_ns", |run| text(run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>())),
-    ("sut_uncertainty_ns", |run| text(run.sut_cpu.unsure_ns())),
+    ("sut_uncertainty_ns", |run| text(run.sut_cpu.uncertainty_ns())),
     ("client_cpus", |run| text(run.client_cpu.cpus.len())),
     ("client_interval_ns", |run| text(interval_ns(&run.client_cpu))),
     ("client_busy_ns", |run| text(run.client_cpu.busy_ns())),

@@ -205,7 +205,7 @@ fn cell_result(
             of_cell.iter().filter_map(|run| measures::figure(measure, run)).collect();
         let interval: Option<Interval> = of_mean(&values, level);
         let uncertainty = uncertainty::of_runs(of_cell, measure);
-        let interval = interval.map(|interval| uncertainty::of_mean(interval, uncertainty));
+        let interval = interval.map(|interval| uncertainty.widen_mean(interval));
         interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
     };
     let measured: Vec<_> = of_cell.iter().filter_map(|run| run.measurement()).collect();

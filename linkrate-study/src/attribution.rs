@@ -160,7 +160,7 @@ pub fn error_points(run: &Measurement, profile: &Profile, busy_percent: f64) -> 
         + waking as f64 * 50.0 / samples
         + entries
         + untaken_percent(run, profile)
-        + (stolen_ns + run.sut_cpu.unsure_ns() as f64) * 100.0 / interval_ns
+        + (stolen_ns + run.sut_cpu.uncertainty_ns() as f64) * 100.0 / interval_ns
 }
 
 /// The shares of one cell's profiled runs, each run counting alike; `None` where none was profiled.

@@ -176,7 +176,7 @@ fn cell_progress(study: &Study, runs: &RunsByCell<'_>, index: usize, level: f64)
     let figures = [rate, Measure::ServiceDemand].into_iter().filter_map(|measure| {
         let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
         let interval: Interval = of_mean(&values, level)?;
-        let interval = uncertainty::of_mean(interval, uncertainty::of_cell(runs, index, measure));
+        let interval = uncertainty::of_cell(runs, index, measure).widen_mean(interval);
         let so_far = (2..=values.len()).filter_map(|n| of_mean(&values[..n], level));
         Some(FigureProgress {
             measure,

@@ -277,8 +277,8 @@ struct Figures {
 #[derive(Debug, Clone, Default)]
 struct OfSet {
     by_block: Vec<f64>,
-    /// The shares by which the figure may be too low and too high, because it may be the work of other programs.
-    uncertainty: [f64; 2],
+    /// How far the figure may lie from what was measured.
+    uncertainty: Reach,
 }
 
 /// Each measure of each cell of the newest set. Sets have the same cells; their order may differ.
@@ -290,7 +290,7 @@ fn cell_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
                 let index = find(&set.stored.plan.study, &cell.levels);
                 index.map_or_else(OfSet::default, |index| OfSet {
                     by_block: set.by_block(index, *measure).into_values().collect(),
-                    uncertainty: [0.0, set.uncertainty(index, *measure)],
+                    uncertainty: set.uncertainty(index, *measure),
                 })
             });
             found.push(Figures {
@@ -316,8 +316,9 @@ fn effect_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
                 let (Some(from), Some(to)) = ends else { return OfSet::default() };
                 OfSet {
                     by_block: set.ratios(from, to, measure),
-                    uncertainty: [from, to]
-                        .map(|cell| uncertainty::of_cell(&set.runs, cell, measure)),
+                    uncertainty: Reach::of_ratio(
+                        [from, to].map(|cell| uncertainty::of_cell(&set.runs, cell, measure)),
+                    ),
                 }
             });
             let by_set = by_set.collect();
@@ -389,15 +390,15 @@ impl Judge {
         // the figures as near to each other as they may be in truth
         let nearer = |level: &[(usize, f64)], is_upper: bool| -> Vec<f64> {
             let figure = |(set, logarithm): &(usize, f64)| {
-                let [too_low, too_high] = figures.by_set[*set].uncertainty;
-                logarithm.exp() * if is_upper { 1.0 - too_high } else { 1.0 / (1.0 - too_low) }
+                let [low, high] = figures.by_set[*set].uncertainty.ends();
+                logarithm.exp() * if is_upper { low } else { high }
             };
             level.iter().map(figure).collect()
         };
         let (before, after) = (nearer(before, change < 0.0), nearer(after, change > 0.0));
         let left = independent::ratio(&before, &after, self.confidence);
         left.and_then(|left| left.test).is_some_and(|left| {
-            let p_beyond = Reach::of_ratio([0.0; 2]).p_beyond(left, self.minimum_effect);
+            let p_beyond = Reach::NONE.p_beyond(left, self.minimum_effect);
             left.mean * change > 0.0 && p_beyond <= self.alpha
         })
     }
@@ -412,10 +413,9 @@ impl Judge {
         let level = |from: usize, to: usize| -> Vec<f64> {
             logarithms[from..to].iter().flatten().map(|value| value.exp()).collect()
         };
-        let uncertainty = |from: usize, to: usize| -> [f64; 2] {
+        let uncertainty = |from: usize, to: usize| {
             let sets = (from..to).filter(|set| logarithms[*set].is_some());
-            let shares: Vec<[f64; 2]> = sets.map(|set| figures.by_set[set].uncertainty).collect();
-            [0, 1].map(|end| shares.iter().map(|of| of[end]).sum::<f64>() / shares.len() as f64)
+            Reach::of_mean(sets.map(|set| figures.by_set[set].uncertainty))
         };
         let starts = |index: usize| found.get(index).map_or(logarithms.len(), |change| change.at);
         let mut changes = Vec::with_capacity(found.len());
@@ -425,9 +425,8 @@ impl Judge {
             let Some(ratio) = independent::ratio(&before, &after, self.confidence) else {
                 continue;
             };
-            let (uncertainty_before, uncertainty_after) =
-                (uncertainty(start, change.at), uncertainty(change.at, end));
-            let ratio = Reach::of_change(uncertainty_before, uncertainty_after).widen(ratio.ratio);
+            let levels = [uncertainty(start, change.at), uncertainty(change.at, end)];
+            let ratio = Reach::of_ratio(levels).widen(ratio.ratio);
             let finding = match &figures.subject {
                 Subject::Effect { .. } => Turn::Changed,
                 Subject::Cell { .. } if (ratio.mean > 1.0) == figures.measure.more_is_better() => {
@@ -458,12 +457,10 @@ fn beside_levels(series: &[Option<f64>], changes: &[change_point::Change]) -> Ve
 fn figure(subject: &Subject, of_set: &OfSet, confidence: f64) -> Option<SetFigure> {
     let figures = &of_set.by_block;
     let interval = match subject {
-        Subject::Cell { .. } => {
-            uncertainty::of_mean(of_mean(figures, confidence)?, of_set.uncertainty[1])
-        }
+        Subject::Cell { .. } => of_set.uncertainty.widen_mean(of_mean(figures, confidence)?),
         Subject::Effect { .. } => {
             let pairs = figures.iter().map(|ratio| (Some(1.0), Some(*ratio)));
-            Reach::of_ratio(of_set.uncertainty).widen(paired::ratio(pairs, confidence)?.ratio)
+            of_set.uncertainty.widen(paired::ratio(pairs, confidence)?.ratio)
         }
     };
     Some(SetFigure { interval, runs: number(figures.len()) })

@@ -119,7 +119,7 @@ impl CpuUse {
     }
 
     /// Largest error of [`busy_ns`](Self::busy_ns) in either direction, ns.
-    pub fn unsure_ns(&self) -> u64 {
+    pub fn uncertainty_ns(&self) -> u64 {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.uncertainty_ns))
     }
 
@@ -173,8 +173,10 @@ impl CpuUse {
             IdleSource::TimerList | IdleSource::IdleCounter => {
                 let steal_ns =
                     self.cpus.iter().fold(0, |sum: u64, cpu| sum.saturating_add(cpu.steal_ns));
-                let taken_ns =
-                    self.own_busy_ns().saturating_add(steal_ns).saturating_add(self.unsure_ns());
+                let taken_ns = self
+                    .own_busy_ns()
+                    .saturating_add(steal_ns)
+                    .saturating_add(self.uncertainty_ns());
                 taken_ns.saturating_sub(self.own_threads_ns).min(self.own_busy_ns())
             }
         };

@@ -138,7 +138,7 @@ mod tests {
         let ends = ["none", "tso"].map(|level| Level::Text(level.to_owned()));
         let at = Levels(vec![(PART.to_owned(), Level::Text(part.to_owned()))]);
         Effect {
-            probabilities: Probabilities::of(found.test, Reach::of_ratio([0.0; 2]), minimum),
+            probabilities: Probabilities::of(found.test, Reach::NONE, minimum),
             ..Effect::of("offload", ends, at, Measure::Throughput, found.ratio, found.pairs)
         }
     }
@@ -271,7 +271,11 @@ mod tests {
     fn what_others_may_have_made_is_not_shown() {
         let test = MeanTest::of(&[1.09f64, 1.1, 1.11, 1.09, 1.1].map(f64::ln)).unwrap();
         let p = |from: f64, to: f64| {
-            let found = Probabilities::of(Some(test), Reach::of_ratio([from, to]), 0.02);
+            let found = Probabilities::of(
+                Some(test),
+                Reach::of_ratio([from, to].map(|share| Reach::of_shares(share, 0.0))),
+                0.02,
+            );
             (found.p.unwrap(), found.p_beyond.unwrap())
         };
         let (known, denominator) = (p(0.0, 0.0), p(0.2, 0.0));

@@ -30,6 +30,8 @@ struct Parts {
     not_attributed: f64,
     /// The share by which the parts were more than all.
     excess: f64,
+    /// The share of what a hypervisor may have taken from each.
+    stolen: f64,
     has_driver: bool,
 }
 
@@ -69,6 +71,7 @@ fn parts(run: &Measurement, demand: f64) -> Option<Parts> {
         known: parts.own().map(|ns| share(ns as f64) * (1.0 - excess)),
         not_attributed: share(not_attributed_ns.max(0.0)),
         excess,
+        stolen: (run.sut_cpu.uncertainty_ns() as f64 / own_ns as f64).min(1.0),
         has_driver: adapter::evidence(run)
             .is_some_and(|counted| !counted.driver_threads.is_empty()),
     })
@@ -90,10 +93,10 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
     let parts = good.map(|run| of_run(run)).collect::<Option<Vec<Parts>>>()?;
     let values = |of: &dyn Fn(&Parts) -> f64| -> Vec<f64> { parts.iter().map(of).collect() };
     let not_attributed = mean(&values(&|parts| parts.not_attributed))?;
-    let excess = mean(&values(&|parts| parts.excess))?;
+    let off = mean(&values(&|parts| parts.excess + parts.stolen))?;
     let of = |part: usize| {
         let interval = of_mean(&values(&|parts| parts.known[part]), level)?;
-        Some(widened(interval, not_attributed, excess))
+        Some(widened(interval, not_attributed, off))
     };
     let has_driver = parts.iter().all(|parts| parts.has_driver);
     Some(DemandParts {
@@ -108,15 +111,26 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
     })
 }
 
-/// The service demand of each run beside the part of the driver, by block; `None` unless all runs had an emulated driver
-/// and parts.
-pub fn beside_the_driver(runs: &[&StoredRun]) -> Option<BTreeMap<u32, f64>> {
-    let good = runs.iter().filter(|run| run.is_good());
+/// The service demand of a cell's runs beside the part of the driver, by block, and how far they may lie from it; `None`
+/// unless all runs had an emulated driver and parts.
+pub fn beside_the_driver(
+    runs: &RunsByCell<'_>,
+    cell: usize,
+) -> Option<(BTreeMap<u32, f64>, Reach)> {
+    let good = runs.cell(cell).iter().filter(|run| run.is_good());
     let of_block = |run: &&StoredRun| {
         let parts = of_run(run).filter(|parts| parts.has_driver)?;
-        Some((run.block, parts.rest()))
+        Some((run.block, parts))
     };
-    good.map(of_block).collect()
+    let parts: BTreeMap<u32, Parts> = good.map(of_block).collect::<Option<_>>()?;
+    // what is not attributed may be the driver's
+    let sum = |of: fn(&Parts) -> f64| -> f64 { parts.values().map(of).sum() };
+    let share = sum(|parts| parts.not_attributed + parts.rest() * parts.excess) / sum(Parts::rest);
+    // without a rest there is nothing to be uncertain of
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let whole = uncertainty::of_cell(runs, cell, Measure::ServiceDemand);
+    let reach = Reach::of_shares(share, share).and(whole);
+    Some((parts.iter().map(|(block, parts)| (*block, parts.rest())).collect(), reach))
 }
 
 /// The change in service demand of a comparison without the driver's part in either cell; `None` unless both have
@@ -126,31 +140,11 @@ pub fn without_driver(
     runs: &RunsByCell<'_>,
     level: f64,
 ) -> Option<Interval> {
-    let cells = [comparison.from_cell, comparison.to_cell];
-    let [from, to] = cells.map(|cell| {
-        let part = |run: &&StoredRun| Some((run.block, of_run(run)?));
-        let good = runs.cell(cell).iter().filter(|run| run.is_good());
-        good.map(part).collect::<Option<BTreeMap<u32, Parts>>>()
-    });
-    let parts = [from?, to?];
-    if !parts.iter().flat_map(BTreeMap::values).all(|parts| parts.has_driver) {
-        return None;
-    }
-    // the shares by which the rest may be too low and too high
-    let uncertainty = parts.each_ref().map(|parts| {
-        let sum = |of: fn(&Parts) -> f64| -> f64 { parts.values().map(of).sum() };
-        let share =
-            sum(|parts| parts.not_attributed + parts.rest() * parts.excess) / sum(Parts::rest);
-        // without a rest there is nothing to be uncertain of
-        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
-    });
-    let [from, to] = &parts;
-    let pairs =
-        from.iter().map(|(block, parts)| (Some(parts.rest()), to.get(block).map(Parts::rest)));
+    let (from, of_from) = beside_the_driver(runs, comparison.from_cell)?;
+    let (to, of_to) = beside_the_driver(runs, comparison.to_cell)?;
+    let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));
     let ratio = paired::ratio(pairs, level)?.ratio;
-    let others = cells.map(|cell| uncertainty::of_cell(runs, cell, Measure::ServiceDemand));
-    let ratio = Reach::of_ratio(others).widen(ratio);
-    Some(Reach::of_change([uncertainty[0]; 2], [uncertainty[1]; 2]).widen(ratio))
+    Some(Reach::of_ratio([of_from, of_to]).widen(ratio))
 }
 
 #[cfg(test)]
@@ -224,6 +218,17 @@ mod tests {
         assert!((driver.high.unwrap() / whole - 0.48 * 1.2).abs() < 1e-6, "{driver:?}");
         assert!((driver.low.unwrap() / whole - 0.48 * 0.8).abs() < 1e-6, "{driver:?}");
         assert_eq!(parts.not_attributed, 0.0);
+    }
+
+    #[test]
+    fn what_a_hypervisor_may_have_taken_is_in_the_interval_of_each_part() {
+        let stolen =
+            |run| changed(run, |measured| measured.sut_cpu.cpus[0].uncertainty_ns = 50_000_000);
+        let [calm, stolen] = [run(0.6, 0.1, 0.0), stolen(run(0.6, 0.1, 0.0))]
+            .map(|one| of(&[one.clone(), one]).unwrap().driver.unwrap());
+        let off = (stolen.high.unwrap() - calm.high.unwrap()) / calm.mean;
+        assert!((off - 0.05).abs() < 1e-6, "{calm:?} {stolen:?}");
+        assert!(stolen.low.unwrap() < calm.low.unwrap());
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub fn at_equal_mix(
         });
         Some(paired::ratio(pairs, level)?.ratio)
     };
-    let corners = [[1.0 - uncertainty_sent, 1.0], [1.0, 1.0 - uncertainty_received]].map(with);
+    let corners = uncertainty::corners([uncertainty_sent, uncertainty_received]).map(with);
     let ratio = uncertainty::with_corners(with([1.0; 2])?, corners);
     let uncertainty = cells.map(|cell| uncertainty::of_cell(runs, cell, Measure::ServiceDemand));
     Some(Reach::of_ratio(uncertainty).widen(ratio))

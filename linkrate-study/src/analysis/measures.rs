@@ -195,7 +195,7 @@ pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval
     let values: Vec<f64> =
         runs.idle().iter().filter_map(|run| sut_cpu_percent(run.measurement()?)).collect();
     let uncertainty = super::uncertainty::of_runs(runs.idle(), Measure::Cpu);
-    Some(super::uncertainty::of_mean(of_mean(&values, confidence)?, uncertainty))
+    Some(uncertainty.widen_mean(of_mean(&values, confidence)?))
 }
 
 /// Latency over the runs of a cell, as [`pooled::latency`]. `None` when no run has one.

@@ -233,18 +233,24 @@ fn paybacks(
         pairs.collect()
     };
     let measured = saved([1.0; 2]);
-    let without_driver = demand::beside_the_driver(runs.cell(off))
-        .zip(demand::beside_the_driver(runs.cell(on)))
-        .map(|(before, after)| -> BTreeMap<u32, f64> {
-            let pairs = before.iter();
-            pairs.filter_map(|(block, before)| Some((*block, before - after.get(block)?))).collect()
+    let corners: Vec<_> = uncertainty::corners(uncertainty).map(saved).collect();
+    // as measured, and at the corners
+    let without_driver = demand::beside_the_driver(runs, off)
+        .zip(demand::beside_the_driver(runs, on))
+        .map(|((before, of_host), (after, of_adapter))| {
+            let saved = |[of_adapter, of_host]: [f64; 2]| -> BTreeMap<u32, f64> {
+                let pairs = before.iter().filter_map(|(block, before)| {
+                    Some((*block, before * of_host - after.get(block)? * of_adapter))
+                });
+                pairs.collect()
+            };
+            let corners = uncertainty::corners([of_adapter, of_host]).map(saved);
+            (saved([1.0; 2]), corners.collect::<Vec<_>>())
         });
-    let corners = [[1.0 - uncertainty[0], 1.0], [1.0, 1.0 - uncertainty[1]]].map(saved);
     let mean_of = |values: &BTreeMap<u32, f64>| {
         mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(0.0)
     };
-    let uncertainty_of =
-        [mean_of(&at_adapter) * uncertainty[0], mean_of(&at_host) * uncertainty[1]];
+    let at_most = [(mean_of(&at_adapter), uncertainty[0]), (mean_of(&at_host), uncertainty[1])];
     let one = |(cell, busy): (usize, bool)| {
         let paid_after = |saved: &BTreeMap<u32, f64>| {
             // bytes of a KB for each µs that they save
@@ -254,12 +260,17 @@ fn paybacks(
             });
             quotient::of_pairs(pairs, level)
         };
+        let with_corners = |quotient: Interval, corners: &[BTreeMap<u32, f64>]| {
+            let at_corners = corners.iter().map(|saved| Some(paid_after(saved)?.quotient));
+            uncertainty::with_corners(quotient, at_corners)
+        };
         let found = paid_after(&measured)?;
-        let at_corners = corners.iter().map(|saved| Some(paid_after(saved)?.quotient));
-        let bytes = uncertainty::with_corners(found.quotient, at_corners);
+        let bytes = with_corners(found.quotient, &corners);
         let is_bounded = |bytes: &Interval| bytes.low.is_some_and(|low| low > 0.0);
         // what pays by the emulated driver alone may not pay on hardware
-        let beside = without_driver.as_ref().map(|saved| Some(paid_after(saved)?.quotient));
+        let beside = without_driver
+            .as_ref()
+            .map(|(saved, corners)| Some(with_corners(paid_after(saved)?.quotient, corners)));
         let beside = beside.map(|bytes| bytes.filter(&is_bounded));
         let bounded = is_bounded(&bytes) && beside != Some(None);
         let outcome = match (effect.significant, effect.ratio.mean < 1.0) {
@@ -269,7 +280,7 @@ fn paybacks(
         };
         let pays = outcome == Outcome::Pays;
         let interval = of_mean(&measured.values().copied().collect::<Vec<_>>(), level)?;
-        let interval = uncertainty::of_difference(interval, uncertainty_of);
+        let interval = uncertainty::of_difference(interval, at_most);
         Some(Payback {
             at: effect.at.clone(),
             busy,
@@ -314,7 +325,7 @@ fn short(
         let demand = runs.by_block(cell, Measure::ServiceDemand);
         let uncertainty = uncertainty::of_cell(runs, cell, Measure::ServiceDemand);
         // with this much of the cost of a connection
-        let handed = |of_alone: f64| {
+        let with_offload = |of_alone: f64| {
             let pairs = blocks.iter().map(|block| {
                 let alone = demand.get(block).map(|alone| alone * of_alone);
                 (alone, alone.zip(cost_us(block)).map(|(alone, cost)| alone + cost))
@@ -325,10 +336,13 @@ fn short(
         Some(ShortLived {
             at: study.cells[cell].levels.without(FACTOR),
             connection: Quantity {
-                interval: uncertainty::of_mean(connection, uncertainty),
+                interval: uncertainty.widen_mean(connection),
                 unit: Unit::MicrosecondsPerTransaction,
             },
-            with_offload: uncertainty::with_corners(handed(1.0)?, [handed(1.0 - uncertainty)]),
+            with_offload: uncertainty::with_corners(
+                with_offload(1.0)?,
+                uncertainty.ends().map(with_offload),
+            ),
         })
     };
     (0..study.cells.len()).filter(|cell| is_short(&study.cells[*cell])).filter_map(one).collect()

@@ -62,7 +62,7 @@ fn one(
             let measured = cells.first().and_then(|cell| {
                 let values: Vec<f64> = runs.by_block(*cell, measure).into_values().collect();
                 let uncertainty = uncertainty::of_cell(runs, *cell, measure);
-                Some(uncertainty::of_mean(of_mean(&values, level)?, uncertainty))
+                Some(uncertainty.widen_mean(of_mean(&values, level)?))
             });
             (PublishedKind::Value, *value, measured, unit)
         }
@@ -82,7 +82,7 @@ fn one(
                     to.iter().filter_map(|(block, to)| Some(to - from.get(block)?)).collect();
                 let uncertainty = [(from_cell, &from), (to_cell, &to)].map(|(cell, values)| {
                     let all: Vec<f64> = values.values().copied().collect();
-                    mean(&all).unwrap_or(0.0) * uncertainty::of_cell(runs, *cell, measure)
+                    (mean(&all).unwrap_or(0.0), uncertainty::of_cell(runs, *cell, measure))
                 });
                 Some(uncertainty::of_difference(
                     of_mean(&differences, level_of_effects)?,
@@ -165,7 +165,7 @@ fn ratio_of(
     });
     let uncertainty = |pick: fn(&(usize, usize)) -> usize| {
         let shares = pairs.iter().map(|pair| uncertainty::of_cell(runs, pick(pair), measure));
-        mean(&shares.collect::<Vec<f64>>()).unwrap_or(0.0)
+        Reach::of_mean(shares)
     };
     let uncertainty = [uncertainty(|pair| pair.0), uncertainty(|pair| pair.1)];
     Some(Reach::of_ratio(uncertainty).widen(paired::ratio(ratios, level)?.ratio))

@@ -107,7 +107,7 @@ fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Ve
         .filter_map(|measure| {
             let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
             let uncertainty = uncertainty::of_cell(runs, index, measure);
-            let interval = uncertainty::of_mean(of_mean(&values, level)?, uncertainty);
+            let interval = uncertainty.widen_mean(of_mean(&values, level)?);
             let name = format!("{} of {}", measure.word(), labels::cell(&cell.levels));
             Some(StopInput { name, interval })
         })

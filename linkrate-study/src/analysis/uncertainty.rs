@@ -1,11 +1,11 @@
-//! What other programs leave uncertain of a cost, as a part of its interval.
+//! What other programs and the hypervisor leave uncertain of a cost, as a part of its interval.
 //!
 //! The time of programs that are bound to the CPUs of the system under test is taken out of every run. The time
 //! of programs that may also have run elsewhere is known as a sum: of what is left as the cost of the traffic, up to that
-//! much is theirs. A run may so be too high by its share, and never too low. The interval of a mean reaches down
-//! by the mean of these shares, on top of what scatters. The interval of a ratio reaches down by the share of its
-//! numerator, and up by that of its denominator. So an effect that is claimed or excluded is so wherever these
-//! programs ran.
+//! much is theirs, so that a run may be too high by its share. How much of the time that a hypervisor took fell into idle
+//! time is known within bounds, so that a run may be too high or too low by its share. The interval of a mean reaches
+//! by the mean of these shares further, on top of what scatters; that of a ratio by those of its numerator and its
+//! denominator. So an effect that is significant or equivalent is so wherever these programs ran, and whatever was stolen.
 //!
 //! A run with more than [`UNCERTAINTY_PERCENT`](crate::validity::programs::UNCERTAINTY_PERCENT) is refused where its cost is asked for:
 //! not with an event, and not in a fleet.
@@ -14,58 +14,60 @@ use crate::analysis::measures::{RunsByCell, figure};
 use crate::quantity::{Interval, Measure};
 use crate::store::StoredRun;
 use linkrate_stats::mean_test::MeanTest;
+use linkrate_stats::sample::mean;
+use linkrate_terms::measurement::CpuUse;
 
-/// The share by which a run's figure may be too high, at most 1; zero for figures that are no CPU time.
-fn of_run(measure: Measure, run: &StoredRun) -> f64 {
-    match (measure, run.measurement()) {
-        (Measure::ServiceDemand | Measure::Cpu, Some(measured)) => {
-            (measured.sut_cpu.uncertainty_percent() / 100.0).min(1.0)
-        }
-        _ => 0.0,
-    }
-}
-
-/// The share by which the mean figure of a cell may be too high, at most 1.
-pub fn of_cell(runs: &RunsByCell<'_>, cell: usize, measure: Measure) -> f64 {
-    of_runs(runs.cell(cell), measure)
-}
-
-/// The same of these runs.
-pub fn of_runs(runs: &[&StoredRun], measure: Measure) -> f64 {
-    let figures = runs.iter().filter_map(|run| {
-        let value = figure(measure, run)?;
-        Some((value, value * of_run(measure, run)))
-    });
-    let (all, uncertainty) = figures.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    if all > 0.0 { uncertainty / all } else { 0.0 }
-}
-
-/// The interval of a mean of which `share` may be the work of other programs.
-#[must_use]
-pub fn of_mean(interval: Interval, share: f64) -> Interval {
-    Interval { low: interval.low.map(|low| low - interval.mean.abs() * share), ..interval }
-}
-
-/// How far a ratio may lie from what was measured, as factors.
+/// How far a figure may lie from what was measured, as factors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reach {
-    /// Down to this, at most 1.
+    /// Down to this, from 0 to 1.
     low: f64,
     /// Up to this, at least 1.
     high: f64,
 }
 
+impl Default for Reach {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Reach {
-    /// That of a ratio whose denominator and numerator may be too high by these shares.
-    pub fn of_ratio([from, to]: [f64; 2]) -> Self {
-        Self { low: (1.0 - to).max(0.0), high: 1.0 / (1.0 - from).max(0.0) }
+    /// Of a figure that is known but for its scatter.
+    pub const NONE: Self = Self { low: 1.0, high: 1.0 };
+
+    /// That of a figure that may be too high and too low by these shares of it.
+    pub fn of_shares(too_high: f64, too_low: f64) -> Self {
+        Self { low: (1.0 - too_high).clamp(0.0, 1.0), high: 1.0 + too_low.max(0.0) }
     }
 
-    /// That of a ratio of two figures that may each be too low and too high by these shares, as a ratio of costs is by
-    /// those of its denominator and its numerator.
-    pub fn of_change(before: [f64; 2], after: [f64; 2]) -> Self {
-        let (before, after) = (Self::of_ratio([before[1], before[0]]), Self::of_ratio(after));
-        Self { low: before.low * after.low, high: before.high * after.high }
+    /// That of the cost of a run.
+    fn of_cost(cpu: &CpuUse) -> Self {
+        let stolen = cpu.uncertainty_ns() as f64 / cpu.own_busy_ns().max(1) as f64;
+        Self::of_shares(cpu.uncertainty_percent() / 100.0 + stolen, stolen.min(1.0))
+    }
+
+    /// That of the ratio of two figures that have these, `[denominator, numerator]`.
+    pub fn of_ratio([from, to]: [Self; 2]) -> Self {
+        Self { low: to.low / from.high, high: to.high / from.low }
+    }
+
+    /// That of a figure that has both, for two reasons.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { low: self.low * other.low, high: self.high * other.high }
+    }
+
+    /// That of a mean over figures that have these.
+    pub fn of_mean(all: impl IntoIterator<Item = Self>) -> Self {
+        let (low, high): (Vec<f64>, Vec<f64>) =
+            all.into_iter().map(|reach| (reach.low, reach.high)).unzip();
+        Self { low: mean(&low).unwrap_or(1.0), high: mean(&high).unwrap_or(1.0) }
+    }
+
+    /// The factors at both ends.
+    pub fn ends(self) -> [f64; 2] {
+        [self.low, self.high]
     }
 
     /// The interval of the ratio.
@@ -78,27 +80,66 @@ impl Reach {
         }
     }
 
+    /// The interval of the mean.
+    #[must_use]
+    pub fn widen_mean(self, mean: Interval) -> Interval {
+        let size = mean.mean.abs();
+        Interval {
+            low: mean.low.map(|low| low - size * (1.0 - self.low)),
+            high: mean.high.map(|high| high + size * (self.high - 1.0)),
+            ..mean
+        }
+    }
+
     /// The probability of a measured ratio as far from no change, if in truth it differed from that by no more than
-    /// `minimum`, a fraction, wherever other programs ran. `test` is of logarithms.
+    /// `minimum`, a fraction, wherever it may lie. `test` is of logarithms.
     pub fn p_beyond(self, test: MeanTest, minimum: f64) -> f64 {
         let low = (1.0 - minimum).max(0.0) / self.high;
         test.outside(low.ln(), ((1.0 + minimum) / self.low).ln())
     }
 }
 
-/// The interval of the difference `to − from`, whose parts `[from, to]` may be too high by these, in its unit.
+/// That of a run's figure; none for figures that are no CPU time.
+fn of_run(measure: Measure, run: &StoredRun) -> Reach {
+    match (measure, run.measurement()) {
+        (Measure::ServiceDemand | Measure::Cpu, Some(measured)) => {
+            Reach::of_cost(&measured.sut_cpu)
+        }
+        _ => Reach::NONE,
+    }
+}
+
+/// That of the mean figure of a cell.
+pub fn of_cell(runs: &RunsByCell<'_>, cell: usize, measure: Measure) -> Reach {
+    of_runs(runs.cell(cell), measure)
+}
+
+/// The same of these runs.
+pub fn of_runs(runs: &[&StoredRun], measure: Measure) -> Reach {
+    let figures = runs.iter().filter_map(|run| {
+        let (value, reach) = (figure(measure, run)?, of_run(measure, run));
+        Some([value, value * reach.low, value * reach.high])
+    });
+    let [all, low, high] =
+        figures.fold([0.0; 3], |sum, one| std::array::from_fn(|at| sum[at] + one[at]));
+    if all > 0.0 { Reach { low: low / all, high: high / all } } else { Reach::NONE }
+}
+
+/// The interval of the difference `to − from` of two means, which have these.
 #[must_use]
-pub fn of_difference(difference: Interval, [from, to]: [f64; 2]) -> Interval {
+pub fn of_difference(difference: Interval, [from, to]: [(f64, Reach); 2]) -> Interval {
+    let below = |(mean, reach): (f64, Reach)| mean * (1.0 - reach.low);
+    let above = |(mean, reach): (f64, Reach)| mean * (reach.high - 1.0);
     Interval {
-        low: difference.low.map(|low| low - to),
-        high: difference.high.map(|high| high + from),
+        low: difference.low.map(|low| low - below(to) - above(from)),
+        high: difference.high.map(|high| high + above(to) + below(from)),
         ..difference
     }
 }
 
-/// The interval of a figure of several costs that each may be too high: that of all costs as measured, with the ends of
-/// those `at` the corners, where one cost alone is as low as it may be. Between the corners, the figure must rise or fall
-/// with each cost throughout. An end that is open at a corner is open.
+/// The interval of a figure of several costs: that of all costs as measured, with the ends of those `at` the corners,
+/// where one cost alone is as low or as high as it may be. Between the corners, the figure must rise or fall with each cost
+/// throughout. An end that is open at a corner is open.
 #[must_use]
 pub fn with_corners(
     measured: Interval,
@@ -109,6 +150,12 @@ pub fn with_corners(
         high: all.high.zip(corner.and_then(|corner| corner.high)).map(|(a, b)| a.max(b)),
         ..all
     })
+}
+
+/// The corners of two costs with these, as factors of each.
+pub fn corners([first, second]: [Reach; 2]) -> impl Iterator<Item = [f64; 2]> {
+    let alone = first.ends().map(|end| [end, 1.0]).into_iter();
+    alone.chain(second.ends().map(|end| [1.0, end]))
 }
 
 #[cfg(test)]
@@ -185,12 +232,39 @@ mod tests {
     }
 
     #[test]
+    fn what_a_hypervisor_may_have_taken_reaches_to_both_sides() {
+        // 20 ms of 1000 in each run of both cells
+        let mut stored = ladder(0, [0.5; 2]);
+        for run in &mut stored.runs {
+            if let crate::store::Outcome::Measured(measured) = &mut run.outcome {
+                let cpu = &mut measured.sut_cpu.cpus[0];
+                (cpu.steal_ns, cpu.uncertainty_ns) = (cpu.busy_ns / 25, cpu.busy_ns / 50);
+            }
+        }
+        let (calm, stolen) = (analyse(&ladder(0, [0.5; 2])), analyse(&stored));
+        let [calm_demand, demand] =
+            [&calm, &stolen].map(|results| results.cells[0].service_demand.unwrap().interval);
+        let off = |to: Option<f64>, from: Option<f64>| (to.unwrap() - from.unwrap()) / demand.mean;
+        assert!((off(calm_demand.low, demand.low) - 0.02).abs() < 1e-6, "{demand:?}");
+        assert!((off(demand.high, calm_demand.high) - 0.02).abs() < 1e-6, "{demand:?}");
+        let of_demand = |effect: &&crate::results::Effect| effect.measure == Measure::ServiceDemand;
+        let [calm, stolen] =
+            [&calm, &stolen].map(|all| all.effects.iter().find(of_demand).unwrap().ratio);
+        let near = |a: Option<f64>, b: Option<f64>, factor: f64| {
+            assert!((a.unwrap() / b.unwrap() - factor).abs() < 1e-6, "{calm:?} {stolen:?}");
+        };
+        near(stolen.low, calm.low, 0.98 / 1.02);
+        near(stolen.high, calm.high, 1.02 / 0.98);
+    }
+
+    #[test]
     fn a_ratio_reaches_to_both_sides() {
         let ratio = Interval { mean: 0.5, low: Some(0.4), high: Some(0.6) };
-        let found = Reach::of_ratio([0.25, 0.1]).widen(ratio);
+        let found =
+            Reach::of_ratio([0.25, 0.1].map(|share| Reach::of_shares(share, 0.0))).widen(ratio);
         assert!((found.low.unwrap() - 0.36).abs() < 1e-12, "{found:?}");
         assert!((found.high.unwrap() - 0.8).abs() < 1e-12, "{found:?}");
-        assert_eq!(Reach::of_ratio([0.0; 2]).widen(ratio), ratio);
+        assert_eq!(Reach::of_ratio([Reach::NONE; 2]).widen(ratio), ratio);
     }
 
     #[test]

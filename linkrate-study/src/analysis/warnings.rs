@@ -286,7 +286,7 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
     let uncertainty = good(runs)
         .filter(|(stored, _)| stored.cell.is_some())
         .map(|(_, run)| {
-            run.sut_cpu.unsure_ns() as f64 * 100.0 / run.sut_cpu.busy_ns().max(1) as f64
+            run.sut_cpu.uncertainty_ns() as f64 * 100.0 / run.sut_cpu.busy_ns().max(1) as f64
         })
         .reduce(f64::max)
         .filter(|percent| *percent >= UNCERTAINTY_PERCENT);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::claims::{Probabilities, Shown};
 use crate::analysis::effects::comparisons;
-use crate::analysis::uncertainty::{self, Reach};
+use crate::analysis::uncertainty::Reach;
 use crate::comparison::conditions::find;
 use crate::comparison::sessions::SessionScatter;
 use crate::comparison::set::{Ends, Set, Side, align, measures, number};
@@ -17,7 +17,6 @@ use crate::store::StoredStudy;
 use linkrate_stats::independent::{self, IndependentRatio};
 use linkrate_stats::interval::{excludes, of_mean};
 use linkrate_stats::paired::{self, MIN_TO_CLAIM};
-use linkrate_stats::sample::mean;
 
 /// Fewest sets of each side for a verdict, where sets are the observations.
 pub const MIN_SETS: u32 = 3;
@@ -29,7 +28,7 @@ type ByBlock = BTreeMap<u32, f64>;
 #[derive(Debug, Clone, Copy)]
 struct Doubt {
     /// The share by which those of each set may be too high.
-    uncertainty: [f64; 2],
+    uncertainty: [Reach; 2],
     /// The measure whose scatter between sessions those of each side have.
     scatters_as: [Measure; 2],
 }
@@ -111,7 +110,7 @@ impl<'a> Rows<'a> {
             let pairs = ends.into_iter().filter_map(|ends| {
                 let first = first.remove(&ends).unwrap_or_default();
                 let second = second.remove(&ends).unwrap_or_default();
-                let doubt = Doubt { uncertainty: [0.0; 2], ..self.doubt((a, b), measure) };
+                let doubt = Doubt { uncertainty: [Reach::NONE; 2], ..self.doubt((a, b), measure) };
                 let row = self.row((measure, unit), [&first, &second], doubt)?;
                 let (sender, receiver) = ends;
                 Some(PairComparison { sender, receiver, levels: cells[a].levels.clone(), row })
@@ -142,8 +141,8 @@ impl<'a> Rows<'a> {
         [first, second]: [&[f64]; 2],
         Doubt { uncertainty, scatters_as }: Doubt,
     ) -> Option<MeasureRow> {
-        let figure = |values: &[f64], share: f64| {
-            let interval = uncertainty::of_mean(of_mean(values, self.confidence)?, share);
+        let figure = |values: &[f64], reach: Reach| {
+            let interval = reach.widen_mean(of_mean(values, self.confidence)?);
             Some(SetFigure { interval, runs: number(values.len()) })
         };
         let (baseline, candidate) = (figure(first, uncertainty[0]), figure(second, uncertainty[1]));
@@ -200,9 +199,8 @@ impl<'a> Rows<'a> {
             if figures.len() < 2 {
                 continue;
             }
-            let uncertainty = [0, 1]
-                .map(|set| mean(&doubts.iter().map(|of| of.uncertainty[set]).collect::<Vec<_>>()));
-            let uncertainty = uncertainty.map(|share| share.unwrap_or(0.0));
+            let uncertainty =
+                [0, 1].map(|set| Reach::of_mean(doubts.iter().map(|of| of.uncertainty[set])));
             let scatters_as = [0, 1].map(|side| {
                 let other = doubts.iter().map(|of| of.scatters_as[side]).find(|of| of != measure);
                 other.unwrap_or(*measure)
@@ -258,16 +256,16 @@ impl<'a> Rows<'a> {
                 let first = self.baseline.ratios(comparison.from_cell, comparison.to_cell, measure);
                 let second = self.candidate.ratios(from, to, measure);
                 let uncertainty_of = |side: &Side, cells: [usize; 2]| {
-                    cells.map(|cell| side.uncertainty(cell, measure))
+                    Reach::of_ratio(cells.map(|cell| side.uncertainty(cell, measure)))
                 };
                 let [before, after] = [
                     uncertainty_of(&self.baseline, [comparison.from_cell, comparison.to_cell]),
                     uncertainty_of(&self.candidate, [from, to]),
                 ];
-                let effect = |ratios: &[f64], uncertainty| {
+                let effect = |ratios: &[f64], reach: Reach| {
                     let pairs = ratios.iter().map(|ratio| (Some(1.0), Some(*ratio)));
                     let ratio = paired::ratio(pairs, level)?.ratio;
-                    Some(Reach::of_ratio(uncertainty).widen(ratio))
+                    Some(reach.widen(ratio))
                 };
                 let (Some(baseline), Some(candidate)) =
                     (effect(&first, before), effect(&second, after))
@@ -284,7 +282,7 @@ impl<'a> Rows<'a> {
                 ];
                 let found = self.between_sessions(found, scatters_as, true, level);
                 let test = found.test.filter(|_| self.enough(&first, &second));
-                let reach = Reach::of_change(before, after);
+                let reach = Reach::of_ratio([before, after]);
                 rows.push(EffectRow {
                     factor: comparison.factor.clone(),
                     from: comparison.from.clone(),

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::measures::{self, RunsByCell};
+use crate::analysis::uncertainty::Reach;
 use crate::analysis::{shares, uncertainty};
 use crate::comparison::SetSummary;
 use crate::comparison::conditions::find;
@@ -14,7 +15,6 @@ use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
 use crate::verdict::judge;
-use linkrate_stats::sample::mean;
 
 /// A sender and a receiver of a fleet, by their names.
 pub type Ends = (String, String);
@@ -136,13 +136,13 @@ impl<'a> Set<'a> {
         blocks.into_values().map(|ratios| geometric(ratios.into_iter())).collect()
     }
 
-    /// The share by which a cell's figure may be too high, because it may be the work of other programs.
-    pub fn uncertainty(&self, cell: usize, measure: Measure) -> f64 {
+    /// How far a cell's figure may lie from what was measured.
+    pub fn uncertainty(&self, cell: usize, measure: Measure) -> Reach {
         match measure {
             Measure::ServiceDemand => {
                 uncertainty::of_cell(&self.runs, cell, Measure::ServiceDemand)
             }
-            _ => 0.0,
+            _ => Reach::NONE,
         }
     }
 
@@ -264,11 +264,9 @@ impl<'a> Side<'a> {
         both.collect()
     }
 
-    /// The share by which a cell's figure may be too high; mean over the sets.
-    pub fn uncertainty(&self, cell: usize, measure: Measure) -> f64 {
-        let shares: Vec<f64> =
-            self.with_cell(cell).map(|(set, cell)| set.uncertainty(cell, measure)).collect();
-        mean(&shares).unwrap_or(0.0)
+    /// How far a cell's figure may lie from what was measured; mean over the sets.
+    pub fn uncertainty(&self, cell: usize, measure: Measure) -> Reach {
+        Reach::of_mean(self.with_cell(cell).map(|(set, cell)| set.uncertainty(cell, measure)))
     }
 
     /// Whether the adapter is what limited a cell in all sets.

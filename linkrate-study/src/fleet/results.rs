@@ -353,7 +353,7 @@ pub(super) fn pair_result(
     let interval = |measure| {
         let values: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
         let interval = of_mean(&values, study.method.confidence)?;
-        Some(uncertainty::of_mean(interval, uncertainty::of_runs(runs, measure)))
+        Some(uncertainty::of_runs(runs, measure).widen_mean(interval))
     };
     let good = runs.iter().filter(|run| run.is_good()).count();
     let method = pooled::Method::of(study, study.method.confidence);

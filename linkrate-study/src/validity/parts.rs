@@ -22,7 +22,8 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
     let busy_ns = cpu.busy_ns();
     let steal_ns = cpu.cpus.iter().fold(0, |sum: u64, cpu| sum.saturating_add(cpu.steal_ns));
     let off_ns = parts.not_attributed_ns(busy_ns);
-    let permitted_ns = steal_ns.saturating_add(cpu.unsure_ns()).saturating_add(NOT_ATTRIBUTED_NS);
+    let permitted_ns =
+        steal_ns.saturating_add(cpu.uncertainty_ns()).saturating_add(NOT_ATTRIBUTED_NS);
     let percent = off_ns as f64 * 100.0 / busy_ns.max(1) as f64;
     if percent.abs() < NOT_ATTRIBUTED_PERCENT || off_ns.unsigned_abs() < permitted_ns {
         return Ok(());
