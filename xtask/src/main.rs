@@ -1,4 +1,4 @@
-//! The workspace's tasks: `cargo xtask test`, `fuzz`, `bench`, `sessions`, `dist`.
+//! The workspace's tasks: `cargo xtask test`, `fuzz`, `bench`, `sessions`, `size`, `dist`.
 //!
 //! `test` runs everything that must pass, on a developer's machine and in continuous integration
 //! alike, or some areas of it. A task is a sequence of steps; the next step runs even after one has failed.
@@ -21,6 +21,7 @@
 //! - [`peers`]: third-party programs that tests measure against
 //! - [`phrases`]: phrases that must not come back in the texts that people read
 //! - [`python`]: third-party programs from PyPI
+//! - [`size`]: how large the code is
 //! - [`tools`]: Rust programs that checks use
 //! - [`programs`]: holds the programs that tests start against the list of peers
 
@@ -44,6 +45,7 @@ mod programs;
 mod python;
 mod room;
 mod runs;
+mod size;
 mod summary;
 mod tools;
 
@@ -108,6 +110,8 @@ enum Task {
         #[arg(long, default_value_t = 5, requires = "folder")]
         add: u32,
     },
+    /// Print the lines of source, tests and comments by crate.
+    Size,
     /// Build what a release hands out, into target/artefacts.
     Dist {
         /// Build a clean clone too, and compare the bytes.
@@ -132,6 +136,13 @@ fn main() -> ExitCode {
         }
         Task::Fuzz { targets, seconds, seed } => {
             fuzz::run(&mut summary, &targets, fuzz::Budget { seconds, seed });
+        }
+        Task::Size => {
+            if let Err(error) = size::print() {
+                eprintln!("error: {error}");
+                return ExitCode::FAILURE;
+            }
+            return ExitCode::SUCCESS;
         }
         Task::Dist { again } => {
             summary.step("tools", || tools::provide(tools::OF_RELEASES, true));

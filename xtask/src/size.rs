@@ -1,0 +1,88 @@
+//! How large the code is, by crate: lines of source, of tests, and of comments in both.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::AddAssign;
+
+use crate::cargo::root;
+use crate::git::git;
+
+/// Lines of Rust, with comments and blank ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Lines {
+    source: usize,
+    tests: usize,
+    /// Those of source and tests that are comments.
+    comments: usize,
+}
+
+impl AddAssign for Lines {
+    fn add_assign(&mut self, other: Self) {
+        self.source += other.source;
+        self.tests += other.tests;
+        self.comments += other.comments;
+    }
+}
+
+/// Prints the table.
+///
+/// # Errors
+/// Git could not be asked, or a file not be read.
+pub fn print() -> io::Result<()> {
+    let files = git(&["ls-files", "*.rs"])?.unwrap_or_default();
+    let mut by_crate: BTreeMap<&str, Lines> = BTreeMap::new();
+    for path in files.lines() {
+        let text = fs::read_to_string(root().join(path))?;
+        let name = path.split('/').next().unwrap_or(path);
+        *by_crate.entry(name).or_default() += lines(&text, is_test(path));
+    }
+    let mut all = Lines::default();
+    by_crate.values().for_each(|lines| all += *lines);
+    println!("{:<18} {:>8} {:>8} {:>9}", "crate", "source", "tests", "comments");
+    for (name, Lines { source, tests, comments }) in by_crate.into_iter().chain([("all", all)]) {
+        println!("{name:<18} {source:>8} {tests:>8} {comments:>9}");
+    }
+    Ok(())
+}
+
+/// Whether a whole file is tests: by its folder or its name.
+fn is_test(path: &str) -> bool {
+    let is_folder = |part: &str| matches!(part, "tests" | "benches" | "examples" | "fuzz_targets");
+    path.split('/').any(is_folder) || path.ends_with("/tests.rs") || path.ends_with("/fixture.rs")
+}
+
+/// The lines of one file. What follows `#[cfg(test)]` is a test, to the end of its item, which rustfmt puts at the
+/// beginning of a line.
+fn lines(text: &str, is_test: bool) -> Lines {
+    let mut counted = Lines::default();
+    let mut in_test = false;
+    for line in text.lines() {
+        in_test |= line == "#[cfg(test)]";
+        counted.comments += usize::from(line.trim_start().starts_with("//"));
+        if is_test || in_test {
+            counted.tests += 1;
+        } else {
+            counted.source += 1;
+        }
+        // the item ends
+        in_test &=
+            !(line == "}" || !line.starts_with(['#', ' ', '}']) && line.ends_with([';', '}']));
+    }
+    counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_tests_and_comments_are_told_apart() {
+        let text = "//! About.\n\nfn a() {\n    // why\n    b();\n}\n\n#[cfg(test)]\nmod tests;\n\nfn c() {}\n\n\
+                    #[cfg(test)]\nmod more {\n    fn d() {}\n}\n";
+        assert_eq!(lines(text, false), Lines { source: 10, tests: 6, comments: 2 });
+        assert_eq!(lines(text, true), Lines { source: 0, tests: 16, comments: 2 });
+        assert!(is_test("linkrate/tests/cli/help.rs") && is_test("linkrate-wire/src/lro/tests.rs"));
+        assert!(!is_test("linkrate-wire/src/lro.rs"));
+    }
+}
