@@ -6,7 +6,7 @@ use crate::cargo::{root, targets};
 use crate::runs::{Extent, Selection};
 use crate::summary::{Step, Summary};
 use crate::tools::{CARGO_DEB, CARGO_DENY, CARGO_MUTANTS, CARGO_NEXTEST, MDBOOK, Tool};
-use crate::{book, checks, exhaustive, fuzz, mutants, package, peers, phrases, programs, python};
+use crate::{book, checks, exhaustive, fuzz, mutants, package, peers, phrases, python};
 use crate::{room, runs, tools};
 
 /// Seconds that each fuzz target gets, beside its seeds.
@@ -143,7 +143,6 @@ fn peers<'a>(install: bool) -> Vec<Step<'a>> {
 fn lint(summary: &mut Summary) {
     summary.step("format", checks::format);
     summary.step("clippy", checks::clippy);
-    summary.step("programs", programs::lint);
     summary.step("phrases", phrases::lint);
     summary.step("dependencies", checks::dependencies);
 }

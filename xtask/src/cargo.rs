@@ -69,6 +69,19 @@ pub fn target_directory() -> PathBuf {
     }
 }
 
+/// The triple of this machine.
+///
+/// # Errors
+/// rustc could not be asked.
+pub fn host() -> io::Result<String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output()?;
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .find_map(|line| line.strip_prefix("host: ").map(str::to_owned))
+        .ok_or_else(|| io::Error::other("rustc -vV names no host"))
+}
+
 fn array(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::cargo::{cargo, root, target_directory, targets};
+use crate::cargo::{cargo, host, root, target_directory, targets};
 use crate::process;
 use crate::summary::{Outcome, Summary};
 
@@ -99,16 +99,6 @@ fn build() -> io::Result<Outcome> {
 
 fn build_directory() -> PathBuf {
     target_directory().join("fuzz")
-}
-
-/// The triple of this machine.
-fn host() -> io::Result<String> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc).arg("-vV").output()?;
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .find_map(|line| line.strip_prefix("host: ").map(str::to_owned))
-        .ok_or_else(|| io::Error::other("rustc -vV names no host"))
 }
 
 /// Replays all inputs that are kept, then looks for new ones.

@@ -23,7 +23,7 @@
 //! - [`python`]: third-party programs from PyPI
 //! - [`size`]: how large the code is
 //! - [`tools`]: Rust programs that checks use
-//! - [`programs`]: holds the programs that tests start against the list of peers
+//! - [`programs`]: the programs that tests can start
 
 #![forbid(unsafe_code)]
 

@@ -6,11 +6,13 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{TokenStream, TokenTree};
 
 use crate::book;
 use crate::cargo::root;
-use crate::programs::{self, Source};
+use crate::git::git;
 use crate::summary::Outcome;
 
 /// Phrases in lower case, each with its remedy.
@@ -86,7 +88,7 @@ pub fn lint() -> io::Result<Outcome> {
         found.extend(in_lines(shown, &book::prose(&text)));
         files += 1;
     }
-    for path in programs::production_files()? {
+    for path in production_files()? {
         let text = fs::read_to_string(root().join(&path))?;
         found.extend(in_lines(&path, &texts_of(&text, is_command_line(&path))));
         found.extend(identifiers_in(&path, &text));
@@ -121,9 +123,13 @@ fn is_command_line(path: &Path) -> bool {
 /// The texts of production code, each with its line.
 fn texts_of(source: &str, with_help: bool) -> Vec<(usize, String)> {
     let (production, _) = source.split_once("#[cfg(test)]").unwrap_or((source, ""));
-    let parsed = Source::read(production, false);
-    let mut texts: Vec<(usize, String)> =
-        parsed.texts().map(|(at, text)| (parsed.line(at), text.to_owned())).collect();
+    let mut texts = Vec::new();
+    let is_comment = |line: &&str| line.trim_start().starts_with("//");
+    let code: Vec<&str> =
+        production.lines().map(|line| if is_comment(&line) { "" } else { line }).collect();
+    if let Ok(tokens) = code.join("\n").parse() {
+        add_literals(tokens, &mut texts);
+    }
     if with_help {
         let help = (1..).zip(production.lines()).filter_map(|(number, line)| {
             Some((number, line.trim_start().strip_prefix("///")?.to_owned()))
@@ -132,6 +138,38 @@ fn texts_of(source: &str, with_help: bool) -> Vec<(usize, String)> {
     }
     texts.sort();
     texts
+}
+
+/// The string literals among these tokens, each with its line.
+fn add_literals(tokens: TokenStream, texts: &mut Vec<(usize, String)>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => add_literals(group.stream(), texts),
+            TokenTree::Literal(literal) => {
+                let source = literal.to_string();
+                let Some((_, text)) = source.split_once('"') else { continue };
+                let text = text.rsplit_once('"').map_or(text, |(text, _)| text);
+                // a line that goes on
+                let text = text.split("\\\n").map(str::trim_start).collect::<Vec<_>>().concat();
+                texts.push((literal.span().start().line, text));
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+    }
+}
+
+/// The Rust files of the workspace's packages that are no tests or benchmarks, below its root.
+fn production_files() -> io::Result<Vec<PathBuf>> {
+    let all = git(&["ls-files", "*.rs"])?.unwrap_or_default();
+    let is_production = |path: &PathBuf| {
+        let is_other = |part: &std::ffi::OsStr| {
+            ["tests", "benches", "examples", "fuzz", "xtask", "tests.rs"]
+                .iter()
+                .any(|other| part == *other)
+        };
+        !path.iter().any(is_other)
+    };
+    Ok(all.lines().map(PathBuf::from).filter(is_production).collect())
 }
 
 /// The phrases in these lines, each with file, line and remedy. A phrase may go over the end of a line.

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus};
 
-use crate::cargo::{cargo, target_directory};
-use crate::peers::is_root;
+use crate::cargo::{cargo, host, target_directory};
+use crate::peers::{OF_TESTS, is_root};
 use crate::process;
+use crate::programs;
 use crate::summary::{Note, Outcome, Took};
 use crate::tools::CARGO_NEXTEST;
 
@@ -103,7 +104,7 @@ pub fn run(selection: Selection<'_>, extent: Extent) -> io::Result<Outcome> {
         fs::remove_file(&report)?;
     }
     let limit = if extent == Extent::Exhaustive { LIMIT_OF_ALL } else { LIMIT };
-    let finished = process::show(&with_open_tun(nextest(selection, extent)), limit)?;
+    let finished = process::show(&with_open_tun(nextest(selection, extent)?), limit)?;
     let Ok(text) = fs::read_to_string(&report) else {
         // what does not build has no report
         return Ok(Outcome::failed("error: the tests did not run\n"));
@@ -141,14 +142,18 @@ fn with_open_tun(command: Command) -> Command {
     wrapped
 }
 
-fn nextest(selection: Selection<'_>, extent: Extent) -> Command {
+/// Each test has a PATH of its own, which the build does not have.
+fn nextest(selection: Selection<'_>, extent: Extent) -> io::Result<Command> {
     let mut command = cargo(["nextest", "run", "--locked", "--no-fail-fast", "--no-tests=pass"]);
     command.args(selection.binaries()).args(["--filterset", NOT_INSIDE]);
+    let path = format!("PATH={}", programs::directory(OF_TESTS)?.display());
+    let runner = serde_json::to_string(&["env", &path])?;
+    command.arg(format!("--config=target.{}.runner={runner}", host()?));
     if extent == Extent::Exhaustive {
         command.args(["--run-ignored", "all"]);
         command.env("LINKRATE_TOE_MOVES", MOVES).env("PROPTEST_CASES", CASES);
     }
-    command
+    Ok(command)
 }
 
 /// Counts what a report of nextest has.
@@ -319,7 +324,11 @@ expected 3 frames
     fn only_an_exhaustive_run_takes_what_is_ignored() {
         let words = |extent| {
             let command = nextest(Selection::Everything, extent);
-            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+            command
+                .unwrap()
+                .get_args()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
         };
         assert!(!words(Extent::Usual).contains(&"--run-ignored".to_owned()));
         assert!(words(Extent::Exhaustive).contains(&"--run-ignored".to_owned()));
