@@ -513,7 +513,7 @@ fn adaptive_moderation_delays_bulk_traffic_and_no_transaction() {
     // 4000 ticks a second; frames come at 81,000 a second
     let bulk = run(&mut lab, 1, stream(Direction::Receive), adaptive(true));
     let evidence = evidence(&bulk);
-    let interrupts = evidence.total("rxInterrupts") as f64 / (evidence.window_ns as f64 / 1e9);
+    let interrupts = evidence.total("rxInterrupts") as f64 / (evidence.interval_ns as f64 / 1e9);
     assert!(interrupts < 8000.0, "{interrupts}");
 }
 

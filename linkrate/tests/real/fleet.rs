@@ -234,7 +234,7 @@ fn the_others_send_without_it(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) 
     assert!((2..=3).contains(&failed.len()), "{:?}", failed);
     for run in good {
         let parts = &run.measurement().expect("figures").evidence.clients;
-        assert_eq!((run.absent.as_slice(), parts.len()), (&[3][..], 2));
+        assert_eq!((run.missing_nodes.as_slice(), parts.len()), (&[3][..], 2));
     }
 }
 

@@ -115,7 +115,7 @@ fn categories_add_up_to_the_meter_within_the_stated_error() {
         assert!(unknown < busy * 0.05, "{unknown} % of {busy} %: {:?}", found.unknown);
         // a sample each 0.618 ms and CPU
         let profile = run.profile.as_ref().expect("profiled");
-        let due: u64 = run.sut_cpu.cpus.iter().map(|cpu| cpu.window_ns / profile.period_ns).sum();
+        let due: u64 = run.sut_cpu.cpus.iter().map(|cpu| cpu.interval_ns / profile.period_ns).sum();
         assert!(profile.samples() <= due + 2 * run.sut_cpu.cpus.len() as u64, "{due}");
         let error = (found.sampled_percent - found.meter_percent).abs();
         println!(

@@ -107,7 +107,7 @@ fn a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic() {
         });
         let measured = measured.unwrap_or_else(|failure| panic!("{failure}"));
         let cpu = &measured.sut_cpu;
-        let of_hog = cpu.others.iter().find(|other| other.pid == pid);
+        let of_hog = cpu.background.iter().find(|other| other.pid == pid);
         let percent = of_hog.map_or(0.0, |other| cpu.percent_of(other.bound_ns));
         let own = measured.service_demand_us_per_kb().expect("traffic");
         (own, own * cpu.busy_ns() as f64 / cpu.own_busy_ns() as f64, percent)
@@ -151,8 +151,9 @@ fn seen_and_refused_or_as_cheap(
         let run = measured();
         drop(disturbance);
         let cpu = &run.sut_cpu;
-        let seen_ns: u64 = cpu.others.iter().filter(|one| its(one)).map(|one| one.bound_ns).sum();
-        assert!(cpu.percent_of(seen_ns) > 1.0, "not seen: {:?}", cpu.others);
+        let seen_ns: u64 =
+            cpu.background.iter().filter(|one| its(one)).map(|one| one.bound_ns).sum();
+        assert!(cpu.percent_of(seen_ns) > 1.0, "not seen: {:?}", cpu.background);
         assert!(seen_ns <= cpu.others_bound_ns(), "taken out as a whole");
         beside = beside.min(demand(&run));
         let percent = cpu.percent_of(cpu.others_at_most_ns());
@@ -219,7 +220,7 @@ fn a_program_on_the_cpu_of_the_devices_is_seen() {
     let hog = hog(cpu.expect("a CPU"));
     let measured = lab.run(&run_of(None)).unwrap_or_else(|failure| panic!("{failure}"));
     let cpu = &measured.client_cpu;
-    let of_hog = cpu.others.iter().find(|other| other.pid == hog.pid()).expect("the program");
+    let of_hog = cpu.background.iter().find(|other| other.pid == hog.pid()).expect("the program");
     assert_eq!(of_hog.bound_ns, of_hog.cpu_ns.min(of_hog.bound_ns));
     let percent = cpu.percent_of(cpu.others_bound_ns());
     assert!(percent >= programs::REFUSED_PERCENT, "{percent} %: {cpu:?}");
@@ -230,7 +231,7 @@ fn a_host_that_is_stopped_for_a_while_is_named() {
     if !is_root_or_skips("a_host_that_is_stopped_for_a_while_is_named") {
         return;
     }
-    let spec = RunSpec { window: WINDOW * 2, ..run_of(None) };
+    let spec = RunSpec { duration: WINDOW * 2, ..run_of(None) };
     for named in ["client 0", "sut", "the process of the adapters"] {
         let mut lab = lab_for(Purpose::Rates, &gigabit(), None);
         let testbed = lab.testbed().expect("a testbed");

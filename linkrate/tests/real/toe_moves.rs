@@ -77,7 +77,7 @@ fn connect_as(testbed: &mut Testbed, workload: Workload, family: Family) {
         shared_cpus: false,
         record,
         part: 0,
-        beside: false,
+        concurrent: false,
         bind: BTreeMap::new(),
     };
     let Reply::Listening { ports } = ask(&mut testbed.sut, &Request::Listen(listen)) else {
@@ -94,7 +94,7 @@ fn connect_as(testbed: &mut Testbed, workload: Workload, family: Family) {
         shared_cpus: false,
         record,
         part: 0,
-        beside: false,
+        concurrent: false,
     };
     ask(&mut testbed.clients[0].host, &Request::Connect(connect));
     ask(&mut testbed.sut, &Request::AwaitFlows);
@@ -120,7 +120,7 @@ fn finish(testbed: &mut Testbed) {
         readers: 1,
         drivers: Vec::new(),
         napi_threads: Vec::new(),
-        looks_often: false,
+        samples_often: false,
         event_ns: Some(start_ns + 10_000_000),
     };
     let mut hosts = [&mut testbed.sut, &mut testbed.clients[0].host];

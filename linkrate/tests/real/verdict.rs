@@ -46,7 +46,7 @@ const STOLEN_PERCENT: f64 = 1.0;
 fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bottleneck, String)> {
     let measured = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
     let cpus = measured.sut_cpu.cpus.iter().chain(&measured.client_cpu.cpus);
-    let stolen = cpus.map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.window_ns.max(1) as f64);
+    let stolen = cpus.map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.interval_ns.max(1) as f64);
     let stolen = stolen.fold(0.0, f64::max);
     if stolen >= STOLEN_PERCENT {
         skip(test, &format!("the hypervisor took {stolen:.1} % of a CPU; run it again"));
@@ -58,15 +58,15 @@ fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bottleneck, Strin
         block: 0,
         cell: Some(0),
         pair: None,
-        absent: Vec::new(),
+        missing_nodes: Vec::new(),
         started_unix_ms: 0,
         spec,
         outcome,
     };
     let verdict = judge(&shares::of_runs([&run], 1.0));
-    let [first, rest @ ..] = &verdict.ways[..] else { panic!("no direction was judged") };
-    assert!(rest.iter().all(|way| way.bound.word() == first.bound.word()), "{verdict:?}");
-    Some((first.bound.clone(), verdict.sentence()))
+    let [first, rest @ ..] = &verdict.directions[..] else { panic!("no direction was judged") };
+    assert!(rest.iter().all(|way| way.bottleneck.word() == first.bottleneck.word()), "{verdict:?}");
+    Some((first.bottleneck.clone(), verdict.sentence()))
 }
 
 #[test]
