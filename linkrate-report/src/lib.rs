@@ -4,6 +4,7 @@
 //! [`StudyResults`](linkrate_study::results::StudyResults): no clock, no randomness, no files. The
 //! same results give the same bytes, whichever day the report is made.
 //!
+//! - [`answer`]: what a study found and how far to trust it, for terminal and report alike
 //! - [`terminal`]: the table that a user reads at a glance, for 80 columns and wider
 //! - [`json`]: the one document of `--json`
 //! - [`csv`]: `runs.csv`, one row a run, for other people's statistics
@@ -28,6 +29,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod adapter;
+pub mod answer;
 pub mod charts;
 pub mod comparison;
 pub mod csv;

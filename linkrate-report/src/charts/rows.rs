@@ -13,8 +13,8 @@ use crate::ReportError;
 pub const ROW: i32 = 26;
 /// Height of a group's name with the air around it.
 const HEADING: i32 = 32;
-/// Height of the labels below the plot.
-const AXIS: i32 = 30;
+/// Height of the labels below the plot, and of the name of the axis below them.
+const AXIS: i32 = 48;
 
 /// How wide a chart is drawn. Rows with names and figures are not legible on a phone when they are
 /// only scaled down, so such charts are drawn twice.
@@ -53,14 +53,12 @@ pub struct ChartRow {
     pub figure: String,
     /// The text on its right in a narrow chart.
     pub short_figure: String,
-    /// Where the point is; `None` leaves the row empty.
-    pub value: Option<f64>,
+    /// Where the point is.
+    pub value: f64,
     /// Ends of the interval.
     pub ends: Option<(f64, f64)>,
     /// What was published.
-    pub published: Option<f64>,
-    /// Whether the point is filled.
-    pub filled: bool,
+    pub published: f64,
 }
 
 /// Rows under a common name.
@@ -146,9 +144,8 @@ fn figure(row: &ChartRow, size: Size) -> &str {
 /// [`ReportError::Chart`] with `title` when the drawing library refuses.
 pub fn draw(
     title: &str,
-    groups: &[Group],
-    layout: &Layout,
-    axis: &Axis,
+    (groups, layout): (&[Group], &Layout),
+    (axis, name): (&Axis, &str),
     backdrop: &Backdrop<'_>,
     mark: &Mark<'_>,
 ) -> Result<Drawing, ReportError> {
@@ -166,6 +163,9 @@ pub fn draw(
             let style = style::text(style::MUTED, style::SMALL, HPos::Center);
             area.draw(&Text::new(label.as_str(), (x, bottom + 17), style))?;
         }
+        let middle = (layout.left + width - layout.right) / 2;
+        let style = style::text(style::MUTED, style::SMALL, HPos::Center);
+        area.draw(&Text::new(name, (middle, bottom + 37), style))?;
         backdrop(area, &x)?;
         for (y, item) in &layout.items {
             match item {
