@@ -245,10 +245,7 @@ mod tests {
             precision: 0.025,
             metrics: 12,
             precise: 5,
-            widest: Some(Widest {
-                name: "service demand of GSO".to_owned(),
-                half_width: 0.071,
-            }),
+            widest: Some(Widest { name: "service demand of GSO".to_owned(), half_width: 0.071 }),
             wanting: Some("service demand of GSO: ±7.10 %, expected ±2.50 %".to_owned()),
             left: Some(TimeLeft { likely_seconds: 75.2, at_most_seconds: 300.0 }),
             ended: None,

@@ -103,10 +103,6 @@ pub struct Paper<'a> {
     pub failure_figures: Vec<Figure>,
     /// What failures cost.
     pub failure: Vec<Numbered>,
-    /// Where the time of lines of cells went.
-    pub line_figures: Vec<Figure>,
-    /// The same as a table.
-    pub line: Option<Numbered>,
     /// What the study asks, and why.
     pub background: Vec<method::Paragraph>,
     /// How it was measured.
@@ -125,6 +121,10 @@ pub struct Paper<'a> {
     pub attribution_figure: Option<Figure>,
     /// The same as a table.
     pub attribution: Vec<Numbered>,
+    /// Where the time of lines of cells went.
+    pub line_figures: Vec<Figure>,
+    /// The same as a table.
+    pub line: Option<Numbered>,
     /// What limited each cell.
     pub limits: Option<Numbered>,
     /// Evidence that is the same in every cell.
@@ -235,10 +235,10 @@ impl<'a> Paper<'a> {
             .chain(&mut self.published_figure)
             .chain(self.fleet.iter_mut().flat_map(|fleet| &mut fleet.figures))
             .chain(&mut self.failure_figures)
-            .chain(&mut self.line_figures)
             .chain(&mut self.testbed)
             .chain(&mut self.cell_figures)
             .chain(&mut self.attribution_figure)
+            .chain(&mut self.line_figures)
     }
 
     fn tables_mut(&mut self) -> impl Iterator<Item = &mut Numbered> {
@@ -247,11 +247,11 @@ impl<'a> Paper<'a> {
             .flat_map(|worth| &mut worth.tables)
             .chain(&mut self.window)
             .chain(&mut self.failure)
-            .chain(&mut self.line)
             .chain(&mut self.cells)
             .chain(&mut self.effects)
             .chain(&mut self.published)
             .chain(&mut self.attribution)
+            .chain(&mut self.line)
             .chain(&mut self.limits)
             .chain(&mut self.evidence)
             .chain(&mut self.refusals)
@@ -283,7 +283,7 @@ fn facts(results: &StudyResults) -> Vec<(&str, String)> {
 }
 
 /// The fact with the command line of the kernel; of a node of a fleet behind its name.
-const COMMAND_LINE: &str = "kernel-command-line";
+pub(crate) const COMMAND_LINE: &str = "kernel-command-line";
 
 fn failures(results: &StudyResults) -> Vec<Failure<'_>> {
     results

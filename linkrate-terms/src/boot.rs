@@ -59,7 +59,8 @@ pub fn of_performance(command_line: &str) -> String {
     let words = command_line.split_whitespace().take_while(|word| *word != "--");
     let kept = words.filter(|word| {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        let is_known = NAMES.contains(&name) || PREFIXES.iter().any(|start| name.starts_with(start));
+        let is_known =
+            NAMES.contains(&name) || PREFIXES.iter().any(|start| name.starts_with(start));
         is_known && !value.contains(PRIVATE)
     });
     kept.collect::<Vec<_>>().join(" ")
@@ -73,7 +74,8 @@ mod tests {
     fn only_what_bears_on_performance_is_kept() {
         let line = "BOOT_IMAGE=/boot/vmlinuz root=UUID=1-2 quiet isolcpus=2-3 nohz_full=2-3 mitigations=off \
                     ip=10.0.0.1::10.0.0.2 spectre_v2=off intel_idle.max_cstate=1 tsc=/secret token=abc -- --auth idle=poll";
-        let kept = "isolcpus=2-3 nohz_full=2-3 mitigations=off spectre_v2=off intel_idle.max_cstate=1";
+        let kept =
+            "isolcpus=2-3 nohz_full=2-3 mitigations=off spectre_v2=off intel_idle.max_cstate=1";
         assert_eq!(of_performance(line), kept);
         assert_eq!(of_performance("quiet splash"), "");
     }

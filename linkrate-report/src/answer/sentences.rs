@@ -57,7 +57,8 @@ fn steps(results: &StudyResults) -> Vec<String> {
         let number = levels.iter().all(|level| labels::number(level).is_some());
         let reported = if number { &levels[levels.len().saturating_sub(1)..] } else { &levels[..] };
         let place = part.filter(|_| parts.len() > 1).map(ToString::to_string);
-        let mut pairs: Vec<(&Level, &Level)> = reported.iter().rev().map(|to| (first, *to)).collect();
+        let mut pairs: Vec<(&Level, &Level)> =
+            reported.iter().rev().map(|to| (first, *to)).collect();
         // of a ladder what its last rung adds to all, and to the one below it, which is often on by default
         if *factor == LADDER
             && let [.., below, last] = levels[..]

@@ -26,7 +26,8 @@ impl Testbed {
     /// The testbed of these results.
     pub fn of(results: &StudyResults) -> Self {
         let adapter = results.plan.as_ref().map(|plan| &plan.study.testbed.adapter);
-        let scaled = words::scaled(results).map_or_else(String::new, |scaled| format!(", {scaled}"));
+        let scaled =
+            words::scaled(results).map_or_else(String::new, |scaled| format!(", {scaled}"));
         Self {
             adapter: named(results, adapter) + &scaled,
             is_emulated: matches!(adapter, Some(Adapter::Model(_) | Adapter::Veth)),

@@ -55,7 +55,11 @@ pub fn paint(canvas: &Canvas<'_, '_>, series: &[Series]) -> Drawn {
             let style = style::text(style::INK, FIGURE, HPos::Center);
             if let Some(digits) = digits {
                 let figure = number::significant(point.value, digits);
-                canvas.area.draw(&Text::new(figure, (centre, above - LINE / 2 - 1), style.clone()))?;
+                canvas.area.draw(&Text::new(
+                    figure,
+                    (centre, above - LINE / 2 - 1),
+                    style.clone(),
+                ))?;
                 above -= LINE;
             }
             canvas.area.draw(&Text::new(point.mark, (centre, above - LINE / 2 - 1), style))?;

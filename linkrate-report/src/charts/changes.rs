@@ -46,13 +46,7 @@ fn values(groups: &[Group]) -> impl Iterator<Item = f64> {
 }
 
 /// The interval, its point, and the published figure.
-fn point(
-    area: &Area<'_>,
-    row: &ChartRow,
-    y: i32,
-    size: Size,
-    x: &dyn Fn(f64) -> i32,
-) -> Drawn {
+fn point(area: &Area<'_>, row: &ChartRow, y: i32, size: Size, x: &dyn Fn(f64) -> i32) -> Drawn {
     // a ratio of nothing has no logarithm
     let possible = |ratio: f64| ratio > 0.0;
     // a small point leaves the interval visible where a pixel is more per cent

@@ -192,9 +192,7 @@ impl Panel {
     fn legend(&self) -> Vec<(Entry<'_>, i32, i32)> {
         let mut entries: Vec<Entry<'_>> = Vec::new();
         if self.series.len() > 1 {
-            entries.extend(
-                self.series.iter().map(|s| Entry::Series(s.kind, &s.name)),
-            );
+            entries.extend(self.series.iter().map(|s| Entry::Series(s.kind, &s.name)));
         }
         if self.points().any(|point| point.limit.is_some()) {
             entries.push(Entry::Limit);

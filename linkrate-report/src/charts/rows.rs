@@ -39,7 +39,7 @@ impl Size {
     fn text(self) -> f64 {
         match self {
             Self::Wide => style::TEXT,
-            Self::Narrow => style::SMALL,
+            Self::Narrow => style::SMALL - 1.0,
         }
     }
 }
@@ -102,7 +102,8 @@ impl Layout {
                 rows().map(|row| style::text_width(&text(row), size.text())).max().unwrap_or(0);
             widest.min((most * f64::from(width)) as i32) + 14
         };
-        let left = widest(&|row| row.name.clone(), 0.46);
+        let most = if size == Size::Narrow { 0.55 } else { 0.46 };
+        let left = widest(&|row| row.name.clone(), most);
         let right = widest(&|row| figure(row, size).to_owned(), 0.4);
         let mut y = 2;
         let mut items = Vec::new();

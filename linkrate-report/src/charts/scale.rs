@@ -121,11 +121,12 @@ fn round_step(least: f64) -> f64 {
 /// where there is room, the rounder ones first.
 fn change_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     const FALLS: [f64; 14] = [
-        -50.0, -20.0, -10.0, -80.0, -90.0, -5.0, -30.0, -70.0, -40.0, -60.0, -95.0, -99.0, -2.0, -1.0,
+        -50.0, -20.0, -10.0, -80.0, -90.0, -5.0, -30.0, -70.0, -40.0, -60.0, -95.0, -99.0, -2.0,
+        -1.0,
     ];
     const RISES: [f64; 17] = [
-        100.0, 50.0, 20.0, 10.0, 200.0, 500.0, 1000.0, 5.0, 300.0, 400.0, 30.0, 75.0, 2000.0, 5000.0,
-        10000.0, 2.0, 1.0,
+        100.0, 50.0, 20.0, 10.0, 200.0, 500.0, 1000.0, 5.0, 300.0, 400.0, 30.0, 75.0, 2000.0,
+        5000.0, 10000.0, 2.0, 1.0,
     ];
     let beyond = |values: &[f64], end: f64| {
         let reach = values.iter().copied().filter(|percent| log_of(*percent).abs() >= end.abs());
@@ -133,9 +134,9 @@ fn change_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     };
     let ends = [beyond(&FALLS, low), beyond(&RISES, high)].into_iter().flatten();
     let ends: Vec<f64> = ends.collect();
-    let (from, to) = ends.iter().fold((low, high), |(from, to), end| {
-        (from.min(log_of(*end)), to.max(log_of(*end)))
-    });
+    let (from, to) = ends
+        .iter()
+        .fold((low, high), |(from, to), end| (from.min(log_of(*end)), to.max(log_of(*end))));
     let room = (to - from) / most as f64;
     let mut ticks: Vec<f64> = vec![0.0];
     for percent in ends.into_iter().chain(FALLS).chain(RISES) {
@@ -202,8 +203,7 @@ mod tests {
             for most in [4, 9] {
                 let axis = Axis::of_changes(&[low, high], 0.02, most);
                 let marks = || axis.ticks.iter().map(|(value, _)| *value);
-                let (least, largest) =
-                    (marks().fold(0.0, f64::min), marks().fold(0.0, f64::max));
+                let (least, largest) = (marks().fold(0.0, f64::min), marks().fold(0.0, f64::max));
                 // labels have no room beside that of no change, which is as good as an end there
                 let room = (axis.high - axis.low) / most as f64;
                 assert!(least <= low.ln() || -low.ln() < room, "{low}, {most}: {axis:?}");

@@ -160,8 +160,7 @@ fn one(
     if !or_more.is_empty() {
         cost = format!("{cost} No further gain was shown beyond that.");
     }
-    let conditions: Vec<String> =
-        reversed.into_iter().chain(bound(&of_step)).collect();
+    let conditions: Vec<String> = reversed.into_iter().chain(bound(&of_step)).collect();
     Some(Advice { heading: "", say, cost, condition: conditions.join(" ") })
 }
 
@@ -195,11 +194,7 @@ fn without_gain(
             .chain(others.iter())
             .map(|level| labels::level(factor, level))
             .collect();
-        let mut measures: Vec<String> =
-            from_first.iter().map(|s| s.measured().to_owned()).collect();
-        measures.retain(|measure| !measure.is_empty());
-        measures.sort();
-        measures.dedup();
+        let measures = compared(&from_first);
         let differs = from_first.iter().any(|step| step.differs());
         let what = if differs { "a difference of open size" } else { "no difference" };
         let say = format!(
@@ -209,8 +204,8 @@ fn without_gain(
         );
         let cost = match (measures.is_empty(), differs) {
             (true, _) => "Too few blocks had runs of each.".to_owned(),
-            (_, true) => format!("It may be too small to matter: {}.", measures.join(" or ")),
-            _ => format!("No difference in {} favors one of them.", measures.join(" or ")),
+            (_, true) => format!("It may be too small to matter: {}.", labels::either(&measures)),
+            _ => format!("No difference in {} favors one of them.", labels::either(&measures)),
         };
         return Advice { heading: "", say, cost, condition };
     }
@@ -277,9 +272,8 @@ fn reversed(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
         })
     };
     let lost = gains.iter().filter(is_lost).count();
-    (lost > 0).then(|| {
-        format!("Without the emulated driver {lost} of {} gains are losses.", gains.len())
-    })
+    (lost > 0)
+        .then(|| format!("Without the emulated driver {lost} of {} gains are losses.", gains.len()))
 }
 
 /// What bounds advice: whose CPU was the limit in the cells behind it.

@@ -183,7 +183,9 @@ impl<'a> Family<'a> {
                     false => format!("{}: {name}", labels::cell(facet)),
                 };
                 let name = words::capitalised(&name);
-                let Some(mut panel) = self.panel(facet, &name, field, self.shape()) else { continue };
+                let Some(mut panel) = self.panel(facet, &name, field, self.shape()) else {
+                    continue;
+                };
                 far.extend(far_limits(&mut panel));
                 panel.height = height;
                 if row + 1 < facets.len() {
@@ -207,7 +209,10 @@ impl<'a> Family<'a> {
         let what = if self.transactional { "transactions per second" } else { "throughput" };
         let part = self.part.map_or_else(String::new, |part| format!("{part}: "));
         let title = format!("{part}service demand and {what} by {}", self.factors());
-        let mut note = format!("Service demand: less is better. {}: more is better.", words::capitalised(rate.0));
+        let mut note = format!(
+            "Service demand: less is better. {}: more is better.",
+            words::capitalised(rate.0)
+        );
         note.push_str(&self.whiskers());
         if limited {
             note.push_str(" Red dashes: theoretical maximum.");
@@ -240,7 +245,8 @@ impl<'a> Family<'a> {
         // a single factor has a colour for each of its levels, as it would have as a series
         let compared = self.series.as_ref().unwrap_or(along);
         let kind_of = |level: Option<&Level>| {
-            let place = |level| steps::all_levels(self.results, compared).iter().position(|l| *l == level);
+            let place =
+                |level| steps::all_levels(self.results, compared).iter().position(|l| *l == level);
             level.and_then(place).unwrap_or(0)
         };
         let is_rate = field(in_facet[0]).is_some_and(|of| of.unit == Unit::BitsPerSecond);

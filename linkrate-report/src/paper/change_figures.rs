@@ -10,7 +10,7 @@ use crate::charts::stacks::{self, Stack};
 use crate::{ReportError, words};
 
 /// Most rows of a figure: more do not fit a page. The table has the others.
-const MAX_ROWS: usize = 16;
+const MAX_ROWS: usize = 12;
 
 /// Whether a published figure is drawn: a change, which carries over from one machine to another as no absolute value does.
 fn is_drawable(one: &PublishedResult) -> bool {
@@ -52,7 +52,8 @@ pub fn published(results: &StudyResults) -> Result<Option<Figure>, ReportError> 
         let step = step.map_or_else(String::new, |step| format!(": {step}"));
         let group = words::capitalised(&format!("{}{step}", one.measure.word()));
         let name = format!("{at}{marks}");
-        sentences.push(format!("{group}, {name}: published {published}, measured {measured} ({ends})"));
+        sentences
+            .push(format!("{group}, {name}: published {published}, measured {measured} ({ends})"));
         let row = ChartRow {
             name,
             figure: format!("published {published}, here {measured}"),

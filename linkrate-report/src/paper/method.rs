@@ -28,7 +28,9 @@ pub fn paragraphs(results: &StudyResults) -> Vec<(&'static str, String)> {
     }
     all.push(("Quantities", quantities(results)));
     all.push(("Statistics", statistics(results)));
-    all.extend(words::aa(results).map(|found| ("A/A test", format!("{}.", words::capitalised(&found)))));
+    all.extend(
+        words::aa(results).map(|found| ("A/A test", format!("{}.", words::capitalised(&found)))),
+    );
     if let Some(plan) = &results.plan {
         all.extend(sessions(plan).map(|text| ("Resumed", text)));
     }
@@ -119,10 +121,7 @@ fn work(plan: &StoredPlan) -> Option<String> {
         };
         let parts: Vec<String> = first.mix.iter().map(part).collect();
         let connections = words::count(first.connections as usize, "connection");
-        return Some(format!(
-            "A mix on {connections} per client: {}.",
-            labels::listed(&parts)
-        ));
+        return Some(format!("A mix on {connections} per client: {}.", labels::listed(&parts)));
     }
     let kind = same(&|workload| {
         match workload.kind {
@@ -223,9 +222,7 @@ fn quantities(results: &StudyResults) -> String {
     }
     text.push('.');
     if results.cells.iter().any(|cell| cell.has_shared_cpus()) {
-        text.push_str(
-            " The SUT and its clients share CPUs: CPU time is the sum of both.",
-        );
+        text.push_str(" The SUT and its clients share CPUs: CPU time is the sum of both.");
     }
     if let Some(background) = &results.background_cpu {
         text.push_str(&format!(
@@ -373,7 +370,9 @@ mod tests {
         let plain = |text: &str| (text.to_owned(), Vec::new());
         let found = texts("# What does it\n# buy?\n#\n# Much.\n# Or not.\n\ntitle = 1\n# no\n");
         assert_eq!(found, [plain("What does it buy?"), plain("Much. Or not.")]);
-        let found = texts("# Why?\n#\n# Departures:\n#   - one, of\n#     two lines\n#   - two\n#\n# End.\n");
+        let found = texts(
+            "# Why?\n#\n# Departures:\n#   - one, of\n#     two lines\n#   - two\n#\n# End.\n",
+        );
         let items = ["one, of two lines", "two"].map(str::to_owned).to_vec();
         assert_eq!(found, [plain("Why?"), ("Departures:".to_owned(), items), plain("End.")]);
         assert_eq!(texts("# Licence\n#\n# What?\n"), []);

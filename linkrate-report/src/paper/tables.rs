@@ -228,7 +228,8 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
     let (driver, mix): (fn(&Effect) -> Option<Interval>, fn(&Effect) -> Option<Interval>) =
         (|effect| effect.without_driver, |effect| effect.mix_adjusted);
     let others = [("Without driver", driver), ("At equal mix", mix)];
-    let others: Vec<_> = others.into_iter().filter(|(_, of)| all.iter().any(|e| of(e).is_some())).collect();
+    let others: Vec<_> =
+        others.into_iter().filter(|(_, of)| all.iter().any(|e| of(e).is_some())).collect();
     let mut titles = columns(&[("Change", "name"), ("Size", "number"), ("Interval", "number")]);
     titles.extend(others.iter().map(|(title, _)| column(title, "number")));
     titles.extend(columns(&[("Result", "reason"), ("Pairs", "number")]));
@@ -266,20 +267,21 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
             rows.push(row(effect));
         }
     }
-    let mut notes = vec![
-        format!(
-            "an effect is significant if a test shows that it is larger than {}. Inconclusive is not the same as no \
+    let mut notes = vec![format!(
+        "an effect is significant if a test shows that it is larger than {}. Inconclusive is not the same as no \
              difference: the interval says how large one may be",
-            number::percent(results.minimum_effect)
-        ),
-    ];
+        number::percent(results.minimum_effect)
+    )];
     notes.extend(others.iter().map(|(title, _)| match *title {
         "Without driver" => demand::WITHOUT_DRIVER.to_owned(),
         _ => directions::WITH_EQUAL_MIX.to_owned(),
     }));
     let marked = all.iter().any(|effect| !marks::of_effect(results, effect).is_empty());
     notes.extend(marked.then(|| {
-        format!("{} something other than the adapter limited one of the two cells", marks::HOST_LIMITED.trim())
+        format!(
+            "{} something other than the adapter limited one of the two cells",
+            marks::HOST_LIMITED.trim()
+        )
     }));
     (!rows.is_empty()).then(|| Table {
         title: "All effects".to_owned(),

@@ -181,10 +181,7 @@ fn says_that_nothing_is_significant() {
     for sentence in &paper.answer {
         assert!(!sentence.contains("raises") && !sentence.contains("reduces"), "{sentence}");
     }
-    assert_eq!(
-        paper.advice[0].say,
-        "Between no offload, GSO and TSO: no difference was shown."
-    );
+    assert_eq!(paper.advice[0].say, "Between no offload, GSO and TSO: no difference was shown.");
 }
 
 /// The terminal and the page say the same.
@@ -211,7 +208,8 @@ fn a_gain_that_turns_without_the_driver_is_told() {
     let mut results = fixture::stream();
     let gains = results.effects.iter_mut().filter(|e| e.significant && e.ratio.mean < 1.0);
     for effect in gains {
-        let turned = linkrate_study::quantity::Interval { mean: 1.4, low: Some(1.2), high: Some(1.6) };
+        let turned =
+            linkrate_study::quantity::Interval { mean: 1.4, low: Some(1.2), high: Some(1.6) };
         effect.without_driver = Some(turned);
     }
     let paper = Paper::new(&results).unwrap();

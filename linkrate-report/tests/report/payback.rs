@@ -70,9 +70,10 @@ fn the_terminal_has_the_tables_and_the_conclusion() {
 fn both_reports_have_the_conclusion_in_the_answer_and_the_tables() {
     let page = html::page(&results()).unwrap();
     let text = markdown::document(&results()).unwrap().text;
-    for (document, title) in
-        [(page, "Break-even of connection offload</h2>"), (text, "## Break-even of connection offload")]
-    {
+    for (document, title) in [
+        (page, "Break-even of connection offload</h2>"),
+        (text, "## Break-even of connection offload"),
+    ] {
         let document = document.replace('\u{a0}', " ");
         let (before, after) = document.split_once(title).unwrap();
         assert!(before.contains(CONCLUSION));
