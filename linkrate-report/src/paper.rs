@@ -167,18 +167,24 @@ impl<'a> Paper<'a> {
             checks::all(results).into_iter().partition(|check| check.name == checks::PUBLISHED);
         trust.extend(checks::limited(results));
         let testbed = Testbed::of(results);
+        let mut fleet = fleet::section(results)?;
+        // what stands out among pairs is the answer of a fleet
+        let answer = match fleet.as_mut().map(|of| std::mem::take(&mut of.said)) {
+            Some(said) if !said.is_empty() => said,
+            _ => answer::sentences(results),
+        };
         let mut paper = Self {
             title: answer::title(results),
             emulated: testbed.is_emulated,
             header: header(results, testbed),
-            answer: answer::sentences(results),
+            answer,
             advice: advice::all(results),
             lead: of_cells.next(),
             trust,
             troubles: checks::warnings(results).unwrap_or_default(),
             agreement: agreement.into_iter().next().map_or_else(String::new, |check| check.text),
             published_figure,
-            fleet: fleet::section(results)?,
+            fleet,
             worth: payback::section(results),
             window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,

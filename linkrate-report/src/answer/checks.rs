@@ -67,7 +67,7 @@ fn precision(results: &StudyResults) -> Option<Check> {
         false => format!("±{goal} reached"),
         true => {
             let size = number::percent((worst.half * 1000.0).round() / 1000.0);
-            format!("±{goal} not reached: worst ±{size} ({}); {}", worst.of, results.stopped)
+            format!("worst ±{size} ({}), goal ±{goal}; {}", worst.of, results.stopped)
         }
     };
     Some(Check { name: "Precision", text, is_bad })

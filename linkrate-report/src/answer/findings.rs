@@ -73,7 +73,7 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     let rate = cell.transactions.or(cell.throughput)?;
     let share = cell.limit.filter(|_| cell.transactions.is_none()).map(|limit| {
         let percent = rate.interval.mean / limit.interval.mean * 100.0;
-        format!(", {percent:.1} % of the limit of links and bus")
+        format!(", {percent:.1} % of the theoretical maximum")
     });
     let what = if cell.transactions.is_some() { "" } else { "throughput " };
     let mut parts = vec![format!("{what}{}{}", with_ends(&rate), share.unwrap_or_default())];

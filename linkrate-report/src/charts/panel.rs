@@ -348,7 +348,7 @@ impl<'a> Entry<'a> {
     fn name(self) -> &'a str {
         match self {
             Self::Series(_, name) => name,
-            Self::Limit => "limit",
+            Self::Limit => "maximum",
         }
     }
 }

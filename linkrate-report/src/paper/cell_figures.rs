@@ -315,7 +315,7 @@ impl<'a> Family<'a> {
                 };
                 let ends =
                     point.ends.map(|(low, high)| format!(" ({} to {})", figure(low), figure(high)));
-                let limit = point.limit.map(|limit| format!(", limit {}", figure(limit)));
+                let limit = point.limit.map(|limit| format!(", maximum {}", figure(limit)));
                 Some(format!(
                     "{label}: {}{}{}{}",
                     figure(point.value),
@@ -422,7 +422,7 @@ fn not_drawn(far: &[String]) -> String {
     match all.is_empty() {
         true => String::new(),
         false => {
-            format!(" Limits far above the figures are not drawn ({}).", all.join("; "))
+            format!(" Maxima far above the values are not drawn ({}).", all.join("; "))
         }
     }
 }

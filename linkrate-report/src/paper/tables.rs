@@ -112,9 +112,9 @@ pub fn cells(results: &StudyResults) -> Vec<Table> {
     for (cells, transactional) in [(streams, false), (transactions, true)] {
         if !cells.is_empty() {
             let title = match (both, transactional) {
-                (false, _) => "All cells",
-                (true, false) => "Streams: all cells",
-                (true, true) => "Transactions: all cells",
+                (false, _) => "Results by cell",
+                (true, false) => "Streams: results by cell",
+                (true, true) => "Transactions: results by cell",
             };
             tables.push(of_cells(results, &cells, transactional, title));
         }
@@ -284,7 +284,7 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
         )
     }));
     (!rows.is_empty()).then(|| Table {
-        title: "All effects".to_owned(),
+        title: "Changes by measure and step".to_owned(),
         columns: titles,
         rows,
         note: sentences(&notes.iter().map(String::as_str).collect::<Vec<_>>()),

@@ -65,7 +65,8 @@ fn adapter_figures_and_published_ones_are_on_the_page() {
         "compare relative changes",
         // drawings and tables have marks, and their meanings
         "transmit ‡</th>",
-        "Dot with interval: measured here. Parameter: used to calibrate the model",
+        "Dot with interval: measured here. ‡: limited by this host",
+        "Parameter: used to calibrate the model",
     ] {
         assert!(html.contains(needle), "{needle}");
     }

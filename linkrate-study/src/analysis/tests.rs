@@ -553,12 +553,12 @@ fn each_warning_appears_under_its_condition() {
             |s| change(s, None, |run| run.sut_cpu.cpus[0].busy_ns = 70_000_000),
         ),
         (
-            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 1.5 % \
+            "The hypervisor took CPU from the SUT for more than 1 % of the time in 4 runs, 1.5 % \
              at most.",
             |s| change(s, Some(0), |run| run.sut_cpu.cpus[0].steal_ns = 30_000_000),
         ),
         (
-            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 1.5 % \
+            "The hypervisor took CPU from the SUT for more than 1 % of the time in 4 runs, 1.5 % \
              at most; the kernel does not tell how much of that was idle time, so CPU time is known to \
              ±2.0 % only.",
             |s| {
@@ -569,7 +569,7 @@ fn each_warning_appears_under_its_condition() {
             },
         ),
         (
-            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 2.5 % \
+            "The hypervisor took CPU from the SUT for more than 1 % of the time in 4 runs, 2.5 % \
              at most.",
             |s| {
                 // without load, all of the busy time may be idle time
