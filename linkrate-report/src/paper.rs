@@ -10,6 +10,7 @@
 //! - [`change_figures`]: figures of published changes and of CPU time
 //! - [`failure`]: what a failure cost, and rates over time
 //! - [`tables`]: the tables
+//! - [`mod@evidence`]: what counters prove
 //! - [`mod@line`]: where the time of the lines went
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
@@ -32,6 +33,7 @@ use crate::{ReportError, answer, number, words};
 pub mod advice;
 pub mod cell_figures;
 pub mod change_figures;
+pub mod evidence;
 pub mod failure;
 pub mod figure;
 pub mod fleet;
@@ -46,8 +48,9 @@ pub mod testbed;
 pub mod window;
 
 use advice::Advice;
+use evidence::Evidence;
 use figure::Figure;
-use tables::{Evidence, Table};
+use tables::Table;
 
 /// A run without figures.
 #[derive(Debug, Serialize)]
@@ -157,7 +160,7 @@ impl<'a> Paper<'a> {
     /// depends on the figures.
     pub fn new(results: &'a StudyResults) -> Result<Self, ReportError> {
         let plan = results.plan.as_deref();
-        let Evidence { mut common, tables: evidence } = tables::evidence(&results.cells);
+        let Evidence { mut common, tables: proofs } = evidence::of(&results.cells);
         common.extend(tables::undivided(results).map(|why| ("parts of the service demand", why)));
         let (line_figures, line_table) = (line::figures(results)?, line::table(results));
         let numbered = |table: Table| Numbered { number: 0, table };
@@ -212,7 +215,7 @@ impl<'a> Paper<'a> {
             evidence: tables::predicted(results)
                 .into_iter()
                 .chain(line_table.filter(|_| line_figures.is_empty()))
-                .chain(evidence)
+                .chain(proofs)
                 .map(numbered)
                 .collect(),
             warnings: words::warnings(results),

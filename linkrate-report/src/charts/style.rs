@@ -293,8 +293,8 @@ mod tests {
                 _ => "green",
             }
         };
-        for kind in 0..LINES.len() {
-            assert_eq!(hue(line(kind)), hue(SURFACES[kind].0), "{kind}");
+        for (kind, (surface, _)) in SURFACES.iter().enumerate().take(LINES.len()) {
+            assert_eq!(hue(line(kind)), hue(*surface), "{kind}");
         }
     }
 
