@@ -3,7 +3,7 @@
 //! - [`panel`]: a frame with axes and a legend, in which bars or curves stand over positions
 //! - [`bars`], [`curves`]: the two ways to fill it
 //! - [`rows`]: charts of rows: names on the left, figures on the right
-//! - [`changes`]: effects and published figures as points with intervals, one row each
+//! - [`changes`]: measured and published changes as points with intervals, one row each
 //! - [`stacks`]: shares of a whole, one bar a row
 //! - [`timeline`]: rates over time, with moments
 //! - [`levels`]: figures of result sets in order of time, with the levels they keep

@@ -116,11 +116,17 @@ mod tests {
         let text = terminal(&results);
         let line = text.lines().find(|line| line.contains("  at equal mix")).expect("a row");
         assert!(line.contains("−20 %"), "{text}");
-        let table = tables::equal_mix(&results).expect("a table");
-        let texts: Vec<&str> = table.rows[0].fields.iter().map(|of| of.text.as_str()).collect();
-        assert_eq!(texts[2..4], ["−24 %", "−20 %"]);
+        let beside = |results: &StudyResults| -> Vec<(String, String)> {
+            let table = tables::effects(results).expect("a table");
+            let row = table.rows.into_iter().find(|row| row.group.is_empty()).expect("a row");
+            let fields = row.fields.into_iter().map(|field| field.text);
+            table.columns.into_iter().map(|column| column.title).zip(fields).collect()
+        };
+        let field = |title: &str, text: &str| (title.to_owned(), text.to_owned());
+        let [size, mix] = [field("Size", "−24 %"), field("At equal mix", "−20 %")];
+        assert!(beside(&results).contains(&size) && beside(&results).contains(&mix));
         // a claimed one is below it without the driver too
-        assert_eq!(tables::without_driver(&results), None);
+        assert!(!beside(&results).iter().any(|(title, _)| title == "Without driver"));
         results.effects[0].without_driver = Some(exactly(0.5));
         // the note says so too, in the middle of a sentence
         let row = format!("    {}  ", crate::demand::EFFECT);
@@ -129,9 +135,7 @@ mod tests {
         let text = terminal(&results);
         let line = text.lines().find(|line| line.contains(&row)).expect("a row");
         assert!(line.contains("−50 %"), "{text}");
-        let table = tables::without_driver(&results).expect("a table");
-        let texts: Vec<&str> = table.rows[0].fields.iter().map(|of| of.text.as_str()).collect();
-        assert_eq!(texts[2..4], ["−24 %", "−50 %"]);
+        assert!(beside(&results).contains(&field("Without driver", "−50 %")));
         assert!(crate::demand::notes(&results).contains(&crate::demand::WITHOUT_DRIVER));
         // a study of one direction says nothing of mixes
         results.cells.iter_mut().for_each(|cell| cell.directions.clear());

@@ -4,12 +4,14 @@
 //! [`StudyResults`](linkrate_study::results::StudyResults): no clock, no randomness, no files. The
 //! same results give the same bytes, whichever day the report is made.
 //!
+//! - [`answer`]: what a study found and how far to trust it, for terminal and report alike
 //! - [`terminal`]: the table that a user reads at a glance, for 80 columns and wider
 //! - [`json`]: the one document of `--json`
 //! - [`csv`]: `runs.csv`, one row a run, for other people's statistics
 //! - [`paper`]: the white paper: sentences, figures and tables, for HTML and Markdown alike
 //! - [`html`]: `report.html`, one file that needs no network
 //! - [`markdown`]: the same story with its figures as files beside it
+//! - [`redact`]: a study without what names its hosts and people
 //! - [`charts`]: charts as papers draw them
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
 //! - [`flent`]: data files of flent, one for each run
@@ -28,6 +30,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod adapter;
+pub mod answer;
 pub mod charts;
 pub mod comparison;
 pub mod csv;
@@ -48,6 +51,7 @@ pub mod number;
 pub mod paper;
 pub mod predicted;
 pub mod preview;
+pub mod redact;
 pub mod round_trip;
 pub mod terminal;
 pub mod trend;
@@ -76,6 +80,9 @@ pub enum ReportError {
     /// A data file could not be compressed.
     #[error("data file of flent could not be compressed")]
     Compression(#[source] std::io::Error),
+    /// A redacted value is none that a study could have.
+    #[error("study cannot be redacted")]
+    Redaction(#[source] serde_json::Error),
     /// The page's template does not fit its values.
     #[error("template of the report could not be filled")]
     Template(#[from] minijinja::Error),

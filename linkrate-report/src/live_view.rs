@@ -245,11 +245,8 @@ mod tests {
             precision: 0.025,
             metrics: 12,
             precise: 5,
-            widest: Some(Widest {
-                name: "service demand of software GSO".to_owned(),
-                half_width: 0.071,
-            }),
-            wanting: Some("service demand of software GSO: ±7.10 %, expected ±2.50 %".to_owned()),
+            widest: Some(Widest { name: "service demand of GSO".to_owned(), half_width: 0.071 }),
+            wanting: Some("service demand of GSO: ±7.10 %, expected ±2.50 %".to_owned()),
             left: Some(TimeLeft { likely_seconds: 75.2, at_most_seconds: 300.0 }),
             ended: None,
             cells: vec![
@@ -270,7 +267,7 @@ mod tests {
         let text = screen(&progress(), Some((60, 12)), Style::default());
         assert!(text.lines().count() < 12, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
-        assert!(text.contains("the only cell") && text.contains("\nsoftware GSO "), "{text}");
+        assert!(text.contains("the only cell") && text.contains("\nGSO "), "{text}");
         assert!(text.contains("and 1 more cell with narrower intervals"), "{text}");
     }
 
@@ -286,8 +283,7 @@ mod tests {
         assert_eq!(
             line(&progress),
             "6 of 5 to 30 blocks, 2 of 4 runs of the next; about 1 min 15 s left, at most 5 min; \
-             5 of 12 figures within ±2.50 %; 1 run failed; widest ±7.1 %: service demand of software \
-             GSO\n"
+             5 of 12 figures within ±2.50 %; 1 run failed; widest ±7.1 %: service demand of GSO\n"
         );
         progress.ended = Some("interrupted".to_owned());
         assert_eq!(line(&progress), "ended: interrupted\n");

@@ -1,14 +1,16 @@
-//! The white paper: everything that HTML and Markdown put in place, as text and drawings.
+//! The report: everything that HTML and Markdown put in place, as text and drawings.
 //!
-//! - [`highlights`]: the claimed effects in sentences, and the steps without one
-//! - [`advice`]: recommended use, each sentence tied to its effects
+//! First the [answer](crate::answer), with one figure, how far to trust it, and what a paper published; then the rest.
+//!
+//! - [`advice`]: what to do, at which cost and under which condition
 //! - [`fleet`]: the pairs of a fleet, and what stands out among them
 //! - [`imported`]: where imported runs come from, and what they lack
-//! - [`steps`]: effects of one step put into words, for both
-//! - [`cell_figures`]: figures of cells: bars, scaling, sweeps, latency
-//! - [`effect_figures`]: figures of effects, published figures and CPU time
+//! - [`steps`]: effects of one step put into words, for the advice
+//! - [`cell_figures`]: figures of cells: bars, sweeps, latency
+//! - [`change_figures`]: figures of published changes and of CPU time
 //! - [`failure`]: what a failure cost, and rates over time
 //! - [`tables`]: the tables
+//! - [`mod@evidence`]: what counters prove
 //! - [`mod@line`]: where the time of the lines went
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
@@ -24,15 +26,17 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
-use crate::{ReportError, number, words};
+use crate::answer::checks::{self, Check};
+use crate::answer::testbed::Testbed;
+use crate::{ReportError, answer, number, words};
 
 pub mod advice;
 pub mod cell_figures;
-pub mod effect_figures;
+pub mod change_figures;
+pub mod evidence;
 pub mod failure;
 pub mod figure;
 pub mod fleet;
-pub mod highlights;
 pub mod imported;
 pub mod line;
 pub mod method;
@@ -43,44 +47,10 @@ pub mod tables;
 pub mod testbed;
 pub mod window;
 
+use advice::Advice;
+use evidence::Evidence;
 use figure::Figure;
-use tables::{Evidence, Table};
-
-/// A sentence with the effects behind it.
-#[derive(Debug, Serialize)]
-pub struct Said {
-    /// The sentence.
-    pub text: String,
-    /// The effects, by name and anchor.
-    pub effects: Vec<EffectLink>,
-}
-
-/// A reference to a row of a table.
-#[derive(Debug, Serialize)]
-pub struct EffectLink {
-    /// `E7`.
-    pub name: String,
-    /// `effect-7`.
-    pub id: String,
-}
-
-/// Advice on one setting.
-#[derive(Debug, Serialize)]
-pub struct Recommended {
-    /// The part of the advice that begins here: `System`; empty within a part, and where there is one
-    /// part alone.
-    pub heading: &'static str,
-    /// What to do.
-    pub say: String,
-    /// What it gains.
-    pub gain: String,
-    /// What it costs.
-    pub cost: String,
-    /// What bounds it.
-    pub bound: String,
-    /// The effects behind it.
-    pub effects: Vec<EffectLink>,
-}
+use tables::Table;
 
 /// A run without figures.
 #[derive(Debug, Serialize)]
@@ -106,44 +76,26 @@ pub struct Numbered {
 /// The paper.
 #[derive(Debug, Serialize)]
 pub struct Paper<'a> {
-    /// Name of the study.
-    pub study: &'a str,
-    /// Title of the study.
-    pub title: &'a str,
-    /// The question, where the study file asks one.
-    pub question: Option<String>,
-    /// What the study file says behind its question.
-    pub background: Vec<String>,
-    /// The results directory.
-    pub results: &'a str,
-    /// How a scaled testbed is marked.
-    pub scaled: Option<String>,
-    /// How large the study is.
-    pub size: String,
-    /// Whether it ran to its stop rule.
-    pub complete: bool,
-    /// Why it stopped, as a sentence; empty where that is not known.
-    pub stopped: String,
-    /// What was shown.
-    pub highlights: Vec<Said>,
-    /// Whether anything is claimed, and whether anything was compared.
-    pub claims: bool,
-    /// See `claims`.
-    pub compares: bool,
-    /// What a reader must know.
-    pub warnings: Vec<&'a str>,
-    /// Recommended use.
-    pub advice: Vec<Recommended>,
-    /// Figures of cells.
-    pub cell_figures: Vec<Figure>,
-    /// Figures of effects.
-    pub effect_figures: Vec<Figure>,
-    /// The claims.
-    pub claimed: Option<Numbered>,
-    /// Published figures beside the measured ones.
-    pub published_figures: Vec<Figure>,
-    /// The same as a table.
-    pub published: Option<Numbered>,
+    /// Title of the study, with what all cells have in common.
+    pub title: String,
+    /// Whether software stands in for the adapter.
+    pub emulated: bool,
+    /// What was measured, on what, when and by which version.
+    pub header: Vec<(&'static str, String)>,
+    /// What was found.
+    pub answer: Vec<String>,
+    /// What to do.
+    pub advice: Vec<Advice>,
+    /// Cost beside throughput.
+    pub lead: Option<Figure>,
+    /// How far to trust it.
+    pub trust: Vec<Check>,
+    /// How many warnings and failed runs there are; empty without any.
+    pub troubles: String,
+    /// How published figures and measured ones agree, as a sentence; empty without any.
+    pub agreement: String,
+    /// Published changes beside measured ones.
+    pub published_figure: Option<Figure>,
     /// The pairs of a fleet.
     pub fleet: Option<fleet::Section>,
     /// Whether connection offloads to a TCP offload engine pay.
@@ -154,38 +106,50 @@ pub struct Paper<'a> {
     pub failure_figures: Vec<Figure>,
     /// What failures cost.
     pub failure: Vec<Numbered>,
-    /// Where the time of lines of cells went.
-    pub line_figures: Vec<Figure>,
-    /// The same as a table.
-    pub line: Option<Numbered>,
+    /// What the study asks, and why.
+    pub background: Vec<method::Paragraph>,
+    /// How it was measured.
+    pub method: Vec<(&'static str, String)>,
+    /// The testbed.
+    pub testbed: Option<Figure>,
+    /// Figures of cells that are not in the answer.
+    pub cell_figures: Vec<Figure>,
+    /// All cells.
+    pub cells: Vec<Numbered>,
+    /// All effects.
+    pub effects: Option<Numbered>,
+    /// Published values that are in no figure.
+    pub published: Option<Numbered>,
     /// Where the CPU time went.
     pub attribution_figure: Option<Figure>,
     /// The same as a table.
     pub attribution: Vec<Numbered>,
-    /// Results and verdicts.
-    pub cells: Vec<Numbered>,
-    /// How it was measured.
-    pub method: Vec<String>,
-    /// The testbed.
-    pub testbed: Option<Figure>,
-    /// Failed runs.
-    pub failures: Vec<Failure<'a>>,
-    /// The runs that count, by level.
-    pub refusals: Option<Numbered>,
-    /// Effects that were not shown.
-    pub not_shown: Option<Numbered>,
+    /// Where the time of lines of cells went.
+    pub line_figures: Vec<Figure>,
+    /// The same as a table.
+    pub line: Option<Numbered>,
+    /// What limited each cell.
+    pub limits: Option<Numbered>,
     /// Evidence that is the same in every cell.
     pub common: Vec<(&'static str, String)>,
     /// The evidence.
     pub evidence: Vec<Numbered>,
+    /// What a reader must know.
+    pub warnings: Vec<&'a str>,
+    /// Failed runs.
+    pub failures: Vec<Failure<'a>>,
+    /// The runs that count, by level.
+    pub refusals: Option<Numbered>,
     /// Facts about the testbed.
-    pub facts: Vec<(&'a str, &'a str)>,
+    pub facts: Vec<(&'a str, String)>,
     /// The study file.
     pub source: Option<&'a str>,
     /// Raw runs, not numbered: they are not printed.
     pub runs: Option<Table>,
     /// How many there are, in words.
     pub runs_count: String,
+    /// The results directory.
+    pub results: &'a str,
 }
 
 impl<'a> Paper<'a> {
@@ -196,85 +160,73 @@ impl<'a> Paper<'a> {
     /// depends on the figures.
     pub fn new(results: &'a StudyResults) -> Result<Self, ReportError> {
         let plan = results.plan.as_deref();
-        let asked = plan.and_then(|plan| method::question(&plan.study.source));
-        let (question, background) =
-            asked.map_or((None, Vec::new()), |(question, rest)| (Some(question), rest));
-        let Evidence { mut common, tables: evidence } = tables::evidence(&results.cells);
+        let Evidence { mut common, tables: proofs } = evidence::of(&results.cells);
         common.extend(tables::undivided(results).map(|why| ("parts of the service demand", why)));
         let (line_figures, line_table) = (line::figures(results)?, line::table(results));
         let numbered = |table: Table| Numbered { number: 0, table };
+        let mut of_cells = cell_figures::figures(results)?.into_iter();
+        let published_figure = change_figures::published(results)?;
+        let (agreement, mut trust): (Vec<Check>, Vec<Check>) =
+            checks::all(results).into_iter().partition(|check| check.name == checks::PUBLISHED);
+        trust.extend(checks::limited(results));
+        let testbed = Testbed::of(results);
+        let mut fleet = fleet::section(results)?;
+        // what stands out among pairs is the answer of a fleet
+        let answer = match fleet.as_mut().map(|of| std::mem::take(&mut of.said)) {
+            Some(said) if !said.is_empty() => said,
+            _ => answer::sentences(results),
+        };
         let mut paper = Self {
-            study: &results.study,
-            title: &results.title,
-            question,
-            background,
-            results: &results.results,
-            scaled: words::scaled(results),
-            size: size(results),
-            complete: results.complete,
-            stopped: stopped(results),
-            highlights: highlights::all(results)
-                .into_iter()
-                .map(|said| Said { text: said.text, effects: links(&said.effects) })
-                .collect(),
-            claims: results.effects.iter().any(|effect| effect.significant),
-            compares: !results.effects.is_empty(),
-            warnings: words::warnings(results),
-            advice: advice::all(results)
-                .into_iter()
-                .map(|advice| Recommended {
-                    heading: advice.heading,
-                    effects: links(&advice.effects),
-                    say: advice.say,
-                    gain: advice.gain,
-                    cost: advice.cost,
-                    bound: advice.bound,
-                })
-                .collect(),
-            cell_figures: cell_figures::figures(results)?,
-            effect_figures: effect_figures::effects(results)?,
-            claimed: tables::effects(results, true).map(numbered),
-            published_figures: effect_figures::published(results)?,
-            published: tables::published(results).map(numbered),
-            fleet: fleet::section(results)?,
+            title: answer::title(results),
+            emulated: testbed.is_emulated,
+            header: header(results, testbed),
+            answer,
+            advice: advice::all(results),
+            lead: of_cells.next(),
+            trust,
+            troubles: checks::warnings(results).unwrap_or_default(),
+            agreement: agreement.into_iter().next().map_or_else(String::new, |check| check.text),
+            published_figure,
+            fleet,
             worth: payback::section(results),
             window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::tables(results).into_iter().map(numbered).collect(),
             line: (!line_figures.is_empty()).then(|| line_table.clone()).flatten().map(numbered),
-            attribution_figure: effect_figures::attribution(results)?,
-            attribution: tables::attribution(results).into_iter().map(numbered).collect(),
+            background: plan.map_or_else(Vec::new, |plan| method::background(&plan.study.source)),
+            method: method::paragraphs(results),
+            testbed: testbed::figure(results)?,
+            cell_figures: of_cells.collect(),
             cells: tables::cells(results)
                 .into_iter()
                 .chain(imported::table(results))
                 .chain(tables::demand(results))
-                .chain(tables::without_driver(results))
                 .chain(tables::round_trip(results))
                 .chain(tables::mix(results))
                 .chain(tables::ways(results))
-                .chain(tables::equal_mix(results))
                 .map(numbered)
                 .collect(),
-            method: method::paragraphs(results),
-            testbed: testbed::figure(results)?,
-            failures: failures(results),
-            refusals: rejections::table(results).map(numbered),
-            not_shown: tables::effects(results, false).map(numbered),
+            effects: tables::effects(results).map(numbered),
+            published: tables::published(results).map(numbered),
+            attribution_figure: change_figures::attribution(results)?,
+            attribution: tables::attribution(results).into_iter().map(numbered).collect(),
+            limits: tables::limits(results).map(numbered),
             common,
             evidence: tables::predicted(results)
                 .into_iter()
                 .chain(line_table.filter(|_| line_figures.is_empty()))
-                .chain(evidence)
+                .chain(proofs)
                 .map(numbered)
                 .collect(),
-            facts: {
-                let all = results.facts.facts.iter().chain(&results.facts.measured);
-                all.map(|(name, value)| (name.as_str(), value.as_str())).collect()
-            },
+            warnings: words::warnings(results),
+            failures: failures(results),
+            refusals: rejections::table(results).map(numbered),
+            facts: facts(results),
             line_figures,
             source: plan.map(|plan| plan.study.source.trim_end()).filter(|text| !text.is_empty()),
             runs: tables::runs(results),
             runs_count: words::count(results.runs.len(), "run"),
+            results: &results.results,
         };
         for (index, figure) in paper.figures_mut().enumerate() {
             figure.number = index + 1;
@@ -287,64 +239,60 @@ impl<'a> Paper<'a> {
 
     /// Every figure in the order of the story.
     pub fn figures_mut(&mut self) -> impl Iterator<Item = &mut Figure> {
-        self.cell_figures
+        self.lead
             .iter_mut()
-            .chain(&mut self.effect_figures)
-            .chain(&mut self.published_figures)
+            .chain(&mut self.published_figure)
             .chain(self.fleet.iter_mut().flat_map(|fleet| &mut fleet.figures))
             .chain(&mut self.failure_figures)
-            .chain(&mut self.line_figures)
-            .chain(&mut self.attribution_figure)
             .chain(&mut self.testbed)
+            .chain(&mut self.cell_figures)
+            .chain(&mut self.attribution_figure)
+            .chain(&mut self.line_figures)
     }
 
     fn tables_mut(&mut self) -> impl Iterator<Item = &mut Numbered> {
-        self.claimed
+        self.worth
             .iter_mut()
-            .chain(&mut self.published)
-            .chain(self.worth.iter_mut().flat_map(|worth| &mut worth.tables))
+            .flat_map(|worth| &mut worth.tables)
             .chain(&mut self.window)
             .chain(&mut self.failure)
-            .chain(&mut self.line)
-            .chain(&mut self.attribution)
             .chain(&mut self.cells)
-            .chain(&mut self.refusals)
-            .chain(&mut self.not_shown)
+            .chain(&mut self.effects)
+            .chain(&mut self.published)
+            .chain(&mut self.attribution)
+            .chain(&mut self.line)
+            .chain(&mut self.limits)
             .chain(&mut self.evidence)
+            .chain(&mut self.refusals)
     }
 }
 
-fn size(results: &StudyResults) -> String {
-    let mut size = vec![words::count(results.cells.len(), "cell")];
-    if results.imported.is_empty() {
-        size.push(words::count(results.blocks as usize, "block"));
-    }
-    if !results.runs.is_empty() {
-        size.push(words::count(results.runs.len(), "run"));
-    }
-    if !results.failures.is_empty() {
-        size.push(format!("{} of them failed", results.failures.len()));
-    }
-    size.join(", ")
+/// What was measured, on what, when and by which version.
+fn header(results: &StudyResults, testbed: Testbed) -> Vec<(&'static str, String)> {
+    let when = method::moment(results.started_unix_ms);
+    let version = format!("linkrate {}, study {}", results.linkrate_version, results.study);
+    let rows = [
+        ("Adapter", testbed.adapter),
+        ("Host", testbed.host),
+        ("Measured", testbed.size),
+        ("When", when),
+        ("By", version),
+    ];
+    rows.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn stopped(results: &StudyResults) -> String {
-    match results.stopped.trim_end_matches('.') {
-        "" => String::new(),
-        _ if !results.imported.is_empty() => {
-            "Imported from the output of other programs.".to_owned()
-        }
-        reason => format!("Stopped: {reason}."),
-    }
+/// Facts about the testbed. Of the command line of the kernel only what bears on performance: the rest is nobody's business.
+fn facts(results: &StudyResults) -> Vec<(&str, String)> {
+    let all = results.facts.facts.iter().chain(&results.facts.measured);
+    let shown = all.map(|(name, value)| match name.ends_with(COMMAND_LINE) {
+        true => (name.as_str(), linkrate_terms::boot::of_performance(value)),
+        false => (name.as_str(), value.clone()),
+    });
+    shown.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn links(effects: &[usize]) -> Vec<EffectLink> {
-    let link = |index: &usize| EffectLink {
-        name: tables::effect_name(*index),
-        id: format!("effect-{}", index + 1),
-    };
-    effects.iter().map(link).collect()
-}
+/// The fact with the command line of the kernel; of a node of a fleet behind its name.
+pub(crate) const COMMAND_LINE: &str = "kernel-command-line";
 
 fn failures(results: &StudyResults) -> Vec<Failure<'_>> {
     results

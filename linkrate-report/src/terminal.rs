@@ -14,11 +14,9 @@ use crate::{demand, directions, mix, number, predicted, round_trip, words};
 
 mod answer;
 mod attribution;
-mod checks;
 mod failure;
 mod fleet;
 mod payback;
-mod sentences;
 
 pub use crate::layout::Style;
 pub use answer::{answer, has_answer};

@@ -91,7 +91,7 @@ pub fn in_loop(title: &str, loops: impl Iterator<Item = Option<Loop>>) -> String
 }
 
 /// Which way a reader wants the measure to go.
-pub fn better(measure: Measure) -> &'static str {
+fn better(measure: Measure) -> &'static str {
     if measure.more_is_better() { "more is better" } else { "less is better" }
 }
 
@@ -149,6 +149,35 @@ pub fn published_at(published: &PublishedResult) -> String {
     let mean = (published.combinations > 1).then(|| format!("mean of {}", published.combinations));
     let parts: Vec<String> = step.into_iter().chain(at).chain(mean).collect();
     if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
+}
+
+/// `no offload → TSO`: a step as prose has it.
+pub fn named_step(effect: &Effect) -> String {
+    step_of(&effect.factor, &effect.from, &effect.to)
+}
+
+fn step_of(factor: &str, from: &Level, to: &Level) -> String {
+    format!("{} → {}", labels::level(factor, from), labels::short_level(factor, to))
+}
+
+/// `no offload → TSO, transmit, 2 ports`.
+pub fn named_step_at(effect: &Effect) -> String {
+    match effect.at.0.is_empty() {
+        true => named_step(effect),
+        false => format!("{}, {}", named_step(effect), labels::cell(&effect.at)),
+    }
+}
+
+/// What a published figure is about, as prose has it: the step, and where it is.
+pub fn named_published(published: &PublishedResult) -> (Option<String>, String) {
+    let step = match (&published.factor, &published.from, &published.to) {
+        (Some(factor), Some(from), Some(to)) => Some(step_of(factor, from, to)),
+        _ => None,
+    };
+    let mean = (published.combinations > 1).then(|| format!("mean of {}", published.combinations));
+    let at = (!published.at.0.is_empty()).then(|| labels::cell(&published.at));
+    let parts: Vec<String> = at.into_iter().chain(mean).collect();
+    (step, if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") })
 }
 
 /// The published figure, the measured one and its interval, as people read them.

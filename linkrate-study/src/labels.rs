@@ -158,6 +158,11 @@ pub fn short_level(name: &str, level: &Level) -> String {
     word(name, level).map_or_else(|| short(level), |word| word.label.to_owned())
 }
 
+/// A level beside its factor's name that is called as it is in prose: `64 KiB`, `no offload`.
+pub fn on_axis(name: &str, of: &Level) -> String {
+    if number(of).is_some() { short(of) } else { level(name, of) }
+}
+
 /// A level without its factor.
 fn short(level: &Level) -> String {
     level.to_string()
@@ -287,7 +292,7 @@ mod tests {
     fn steps_are_subjects() {
         for (name, from, to, expected, plural) in [
             ("offload", text("none"), text("tso"), "TSO", false),
-            ("offload", text("gso"), text("tso"), "TSO instead of software GSO", false),
+            ("offload", text("gso"), text("tso"), "TSO instead of GSO", false),
             ("ports", Level::Number(1), Level::Number(4), "4 ports instead of 1", true),
             ("mtu", Level::Number(1500), Level::Number(9000), "MTU 9000 instead of 1500", false),
             ("lro", Level::Switch(false), Level::Switch(true), "LRO", false),

@@ -38,9 +38,6 @@ const BELOW_A_FAMILY: [&str; 4] = ["conf/all", "conf/default", "neigh/default", 
 /// The longest value of a sysctl, bytes.
 const MAX_LENGTH: usize = 256;
 
-/// Boot parameters that name files of this installation.
-const FILES: [&str; 2] = ["BOOT_IMAGE=", "initrd="];
-
 /// The settings of CPUs and kernel by name.
 pub fn of_host(tree: &Tree) -> BTreeMap<String, String> {
     let found = [
@@ -104,11 +101,9 @@ fn microcode(tree: &Tree) -> Option<String> {
     (!revisions.is_empty()).then(|| revisions.join(", "))
 }
 
+/// Of the kernel's command line what bears on performance.
 fn command_line(tree: &Tree) -> Option<String> {
-    let text = tree.text("/proc/cmdline")?;
-    let words = text.split_whitespace();
-    let kept = words.filter(|word| !FILES.iter().any(|file| word.starts_with(file)));
-    Some(kept.collect::<Vec<_>>().join(" "))
+    Some(linkrate_terms::boot::of_performance(&tree.text("/proc/cmdline")?))
 }
 
 /// The sysctls `net.core.*`, `net.ipv4.*` and `net.ipv6.*` of this process's network namespace, without those
@@ -208,7 +203,7 @@ mod tests {
             ("cpu-governor", "performance, powersave"),
             // the driver's own switch counts
             ("cpu-turbo", "on"),
-            ("kernel-command-line", "quiet mitigations=auto"),
+            ("kernel-command-line", "mitigations=auto"),
             ("microcode", "0x1, 0x2"),
             ("mitigations", "mds: Vulnerable; spectre_v2: Mitigation: Retpolines"),
             ("smt", "off"),

@@ -25,6 +25,7 @@
 //! - [`driver_counts`]: what the driver threads of virtual adapters count
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
+//! - [`boot`]: parameters of the kernel that bear on performance
 //! - [`date`]: dates of the Gregorian calendar
 //! - [`clean`]: untrusted text, made harmless
 //! - [`nearest`]: "did you mean" for mistyped names
@@ -35,6 +36,7 @@
 
 pub mod aggregate;
 pub mod backup;
+pub mod boot;
 pub mod clean;
 pub mod client_part;
 pub mod cpu_parts;

@@ -10,23 +10,28 @@ use crate::number;
 /// Widest bar.
 const WIDEST: i32 = 64;
 /// Least air between groups.
-const BETWEEN: i32 = 16;
+const BETWEEN: i32 = 10;
 /// Size of the figures in pixels.
-const FIGURE: f64 = 12.0;
-/// Narrowest bar that has its figure over it.
-const WITH_FIGURE: i32 = 25;
+const FIGURE: f64 = 11.0;
+/// Least air between two figures.
+const AIR: i32 = 6;
+/// Height of a line of figures over the bars.
+pub const LINE: i32 = 14;
+/// How many significant digits a figure may have, the most first.
+const DIGITS: [u32; 2] = [3, 2];
 
 /// Draws all series.
 pub fn paint(canvas: &Canvas<'_, '_>, series: &[Series]) -> Drawn {
     let count = series.len().max(1) as i32;
     let width = ((canvas.slot - BETWEEN) / count).clamp(4, WIDEST);
+    let digits = digits(series, width);
     for (position, &middle) in canvas.middles.iter().enumerate() {
         let left = middle - width * count / 2;
-        for (kind, series) in series.iter().enumerate() {
+        for (place, series) in series.iter().enumerate() {
             let Some(point) = series.points.get(position).copied().flatten() else { continue };
-            let x = left + width * kind as i32;
+            let x = left + width * place as i32;
             let (top, end) = (canvas.y(point.value), x + width - 2);
-            style::surface(canvas.area, [(x, top), (end, canvas.bottom)], kind)?;
+            style::surface(canvas.area, [(x, top), (end, canvas.bottom)], point.kind)?;
             let centre = (x + end) / 2;
             let mut above = top;
             if let Some((low, high)) = point.ends {
@@ -43,16 +48,47 @@ pub fn paint(canvas: &Canvas<'_, '_>, series: &[Series]) -> Drawn {
                 let (from, to) = (x - 3, x + width + 1);
                 style::dashed(canvas.area, &[(from, y), (to, y)], LIMIT_DASHES, style::LIMIT, 2)?;
                 // the figure does not stand on the line
-                if (above - 16..above + 2).contains(&y) {
+                if (above - LINE - 2..above + 2).contains(&y) {
                     above = y - 1;
                 }
             }
-            let figure = number::significant(point.value, 3);
-            if width >= WITH_FIGURE && style::text_width(&figure, FIGURE) <= width + 4 {
-                let style = style::text(style::INK, FIGURE, HPos::Center);
-                canvas.area.draw(&Text::new(figure, (centre, above - 9), style))?;
+            let style = style::text(style::INK, FIGURE, HPos::Center);
+            if let Some(digits) = digits {
+                let figure = number::significant(point.value, digits);
+                canvas.area.draw(&Text::new(
+                    figure,
+                    (centre, above - LINE / 2 - 1),
+                    style.clone(),
+                ))?;
+                above -= LINE;
             }
+            canvas.area.draw(&Text::new(point.mark, (centre, above - LINE / 2 - 1), style))?;
         }
     }
     Ok(())
+}
+
+/// How many significant digits fit over every bar; `None` where not even the fewest do.
+fn digits(series: &[Series], width: i32) -> Option<u32> {
+    let values = || series.iter().flat_map(|series| series.points.iter().flatten());
+    DIGITS.into_iter().find(|digits| {
+        let figure = |value: f64| style::text_width(&number::significant(value, *digits), FIGURE);
+        values().all(|point| figure(point.value) + AIR <= width)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charts::panel::Point;
+
+    #[test]
+    fn figures_over_bars_have_room_or_fewer_digits_or_are_not_there() {
+        let point = |value| Some(Point { value, ends: None, limit: None, kind: 0, mark: "" });
+        let points = [0.939, 1.88, 3.76].map(point).to_vec();
+        let series = vec![Series { name: String::new(), kind: 0, points }];
+        assert_eq!(digits(&series, 40), Some(3));
+        assert_eq!(digits(&series, 34), Some(2), "0.94 instead of 0.939");
+        assert_eq!(digits(&series, 20), None);
+    }
 }

@@ -1,5 +1,4 @@
-//! Points with intervals, a row each: effects around "no change", and measured figures beside
-//! published ones.
+//! Points with intervals, a row each: measured changes beside published ones, around "no change".
 
 use plotters::prelude::*;
 
@@ -8,6 +7,9 @@ use super::rows::{self, ChartRow, Group, Layout, Size};
 use super::scale::Axis;
 use super::style::{self, Area, Drawn};
 use crate::ReportError;
+
+/// The name of the axis.
+const AXIS: &str = "change, logarithmic scale";
 
 /// Ratios on a logarithmic axis that is labelled with changes in per cent. Changes within
 /// `minimum` of none lie on a band.
@@ -30,51 +32,27 @@ pub fn ratios(
         area.draw(&Rectangle::new([(near, 0), (far, bottom)], style::BAND.filled()))?;
         area.draw(&PathElement::new([(x(0.0), 0), (x(0.0), bottom)], style::MUTED.stroke_width(1)))
     };
-    rows::draw(title, groups, &layout, &axis, &backdrop, &|area, row, y, x| {
-        let positive = |ratio: f64| ratio > 0.0;
-        point(area, row, y, size, &|ratio| x(ratio.ln()), &positive)
-    })
-}
-
-/// Values on a linear axis with zero on it.
-///
-/// # Errors
-/// [`ReportError::Chart`] when the drawing library refuses.
-pub fn amounts(title: &str, groups: &[Group], size: Size) -> Result<Drawing, ReportError> {
-    let layout = Layout::new(groups, size);
-    let all: Vec<f64> = values(groups).filter(|value| value.is_finite()).collect();
-    let axis = Axis::around_zero(&all, layout.most_ticks(6).min(6));
-    let backdrop = |area: &Area<'_>, x: &dyn Fn(f64) -> i32| {
-        let zero = [(x(0.0), 0), (x(0.0), layout.bottom())];
-        area.draw(&PathElement::new(zero, style::MUTED.stroke_width(1)))
-    };
-    rows::draw(title, groups, &layout, &axis, &backdrop, &|area, row, y, x| {
-        point(area, row, y, size, x, &|_| true)
+    rows::draw(title, (groups, &layout), (&axis, AXIS), &backdrop, &|area, row, y, x| {
+        point(area, row, y, size, &|ratio| x(ratio.ln()))
     })
 }
 
 /// Everything that must be on the axis.
 fn values(groups: &[Group]) -> impl Iterator<Item = f64> {
     groups.iter().flat_map(|group| &group.rows).flat_map(|row| {
-        [row.value, row.published, row.ends.map(|ends| ends.0), row.ends.map(|ends| ends.1)]
-            .into_iter()
-            .flatten()
+        let ends = row.ends.into_iter().flat_map(|(low, high)| [low, high]);
+        [row.value, row.published].into_iter().chain(ends)
     })
 }
 
 /// The interval, its point, and the published figure.
-fn point(
-    area: &Area<'_>,
-    row: &ChartRow,
-    y: i32,
-    size: Size,
-    x: &dyn Fn(f64) -> i32,
-    possible: &dyn Fn(f64) -> bool,
-) -> Drawn {
+fn point(area: &Area<'_>, row: &ChartRow, y: i32, size: Size, x: &dyn Fn(f64) -> i32) -> Drawn {
+    // a ratio of nothing has no logarithm
+    let possible = |ratio: f64| ratio > 0.0;
     // a small point leaves the interval visible where a pixel is more per cent
     let radius = if size == Size::Wide { 5 } else { 4 };
-    if let Some(value) = row.value.filter(|value| possible(*value)) {
-        let color = if row.filled { style::ACCENT } else { style::MUTED };
+    if possible(row.value) {
+        let color = style::ACCENT;
         if let Some((low, high)) = row.ends.filter(|ends| possible(ends.1)) {
             let (low, high, pen) = (x(low), x(high), color.stroke_width(2));
             area.draw(&PathElement::new([(low, y), (high, y)], pen))?;
@@ -82,14 +60,10 @@ fn point(
                 area.draw(&PathElement::new([(end, y - 5), (end, y + 5)], pen))?;
             }
         }
-        area.draw(&Circle::new((x(value), y), radius, color.filled()))?;
-        if !row.filled {
-            // hollow, so that it differs in shape and not only in colour
-            area.draw(&Circle::new((x(value), y), radius - 2, style::CARD.filled()))?;
-        }
+        area.draw(&Circle::new((x(row.value), y), radius, color.filled()))?;
     }
-    if let Some(published) = row.published.filter(|value| possible(*value)) {
-        let x = x(published);
+    if possible(row.published) {
+        let x = x(row.published);
         let diamond =
             |radius: i32| [(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)];
         area.draw(&Polygon::new(diamond(7), style::INK.filled()))?;

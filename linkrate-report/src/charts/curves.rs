@@ -10,8 +10,9 @@ const APART: i32 = 4;
 pub fn paint(canvas: &Canvas<'_, '_>, series: &[Series]) -> Drawn {
     limits(canvas, series)?;
     let middle = series.len() as i32 - 1;
-    for (kind, series) in series.iter().enumerate() {
-        let shift = (2 * kind as i32 - middle) * APART / 2;
+    for (place, series) in series.iter().enumerate() {
+        let kind = series.kind;
+        let shift = (2 * place as i32 - middle) * APART / 2;
         let at = |position: usize| canvas.middles.get(position).map(|x| x + shift);
         let points: Vec<(i32, i32)> = series
             .points

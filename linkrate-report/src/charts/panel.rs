@@ -10,14 +10,14 @@ use crate::ReportError;
 
 /// Width of a panel in pixels: two stand side by side on a wide page, one fills a phone.
 pub const WIDTH: i32 = 400;
-/// Height of the plot itself.
-const PLOT: i32 = 210;
 /// Height of the title.
 const TITLE: i32 = 28;
 /// Height of a line of the legend.
 const LEGEND: i32 = 22;
-/// Height below the plot: labels and the name of the axis.
-const BELOW: i32 = 46;
+/// Height of the labels below the plot.
+const LABELS: i32 = 26;
+/// Height of the name of the axis below them.
+const NAME: i32 = 20;
 /// Width of a swatch in the legend.
 const SWATCH: i32 = 22;
 /// Between entries of the legend.
@@ -55,6 +55,10 @@ pub struct Point {
     pub ends: Option<(f64, f64)>,
     /// What theory allows.
     pub limit: Option<f64>,
+    /// Which surface or line it has: one for each level, in all figures.
+    pub kind: usize,
+    /// The mark behind the figure; empty for none.
+    pub mark: &'static str,
 }
 
 /// Values that belong together.
@@ -62,6 +66,8 @@ pub struct Point {
 pub struct Series {
     /// The name in the legend.
     pub name: String,
+    /// Which surface or line it has in the legend.
+    pub kind: usize,
     /// A value for each position, where there is one.
     pub points: Vec<Option<Point>>,
 }
@@ -71,8 +77,10 @@ pub struct Series {
 pub struct Panel {
     /// What is shown and its unit.
     pub title: String,
-    /// The name of the horizontal axis.
+    /// The name of the horizontal axis; empty for none.
     pub axis: String,
+    /// Height of the plot itself.
+    pub height: i32,
     /// The label of each position.
     pub labels: Vec<String>,
     /// Where they lie.
@@ -83,8 +91,8 @@ pub struct Panel {
     pub shape: Shape,
     /// Labels of a logarithmic vertical axis; without them it is linear from zero.
     pub logarithmic: Option<fn(f64) -> String>,
-    /// Lines to keep free for the legend, so that neighbours have their axes at one height.
-    pub legend_lines: i32,
+    /// Lines to keep free for the legend, so that neighbours have their axes at one height; `None` for no legend.
+    pub legend_lines: Option<i32>,
 }
 
 /// From values to pixels.
@@ -129,7 +137,8 @@ impl Panel {
         far
     }
 
-    fn points(&self) -> impl Iterator<Item = &Point> {
+    /// Every point of every series.
+    pub fn points(&self) -> impl Iterator<Item = &Point> {
         self.series.iter().flat_map(|series| series.points.iter().flatten())
     }
 
@@ -151,9 +160,9 @@ impl Panel {
     /// # Errors
     /// [`ReportError::Chart`] when the drawing library refuses.
     pub fn draw(&self) -> Result<Drawing, ReportError> {
-        let items = self.legend();
-        let top = TITLE + self.legend_lines.max(lines(&items)) * LEGEND + 12;
-        let height = top + PLOT + BELOW;
+        let items = if self.legend_lines.is_some() { self.legend() } else { Vec::new() };
+        let top = TITLE + self.legend_lines.unwrap_or(0).max(lines(&items)) * LEGEND + 6;
+        let height = top + self.height + LABELS + if self.axis.is_empty() { 0 } else { NAME };
         on_area(&self.title, (WIDTH, height), |area| self.paint(area, top, &items))
     }
 
@@ -169,12 +178,11 @@ impl Panel {
             None => {
                 let limits = self.points().filter_map(|point| point.limit);
                 let largest = self.values().chain(limits).fold(0.0, f64::max);
-                let mut axis = Axis::from_zero(largest, 6);
-                // room for a figure over the highest bar
-                axis.high = largest * 1.09;
-                if largest <= 0.0 {
-                    axis.high = 1.0;
-                }
+                let mut axis = Axis::from_zero(largest, 5);
+                // room for a figure over the highest bar, and for its mark over that
+                let lines = if self.points().any(|point| !point.mark.is_empty()) { 2 } else { 1 };
+                let room = f64::from(lines * bars::LINE) / f64::from(self.height.max(1));
+                axis.high = axis.high.max(largest / (1.0 - room));
                 axis
             }
         }
@@ -184,9 +192,7 @@ impl Panel {
     fn legend(&self) -> Vec<(Entry<'_>, i32, i32)> {
         let mut entries: Vec<Entry<'_>> = Vec::new();
         if self.series.len() > 1 {
-            entries.extend(
-                self.series.iter().enumerate().map(|(kind, s)| Entry::Series(kind, &s.name)),
-            );
+            entries.extend(self.series.iter().map(|s| Entry::Series(s.kind, &s.name)));
         }
         if self.points().any(|point| point.limit.is_some()) {
             entries.push(Entry::Limit);
@@ -221,7 +227,7 @@ impl Panel {
         let widest =
             axis.ticks.iter().map(|(_, label)| style::text_width(label, style::SMALL)).max();
         let left = widest.unwrap_or(0) + 8;
-        let (right, bottom) = (WIDTH - 6, top + PLOT);
+        let (right, bottom) = (WIDTH - 6, top + self.height);
         let (middles, slot) = self.middles(left, right);
         let canvas = Canvas {
             area,
@@ -310,10 +316,13 @@ impl Panel {
             let style = style::text(style::INK, style::SMALL, HPos::Center);
             canvas.area.draw(&Text::new(label, (x, canvas.bottom + 15), style))?;
         }
+        if self.axis.is_empty() {
+            return Ok(());
+        }
         let style = style::text(style::MUTED, style::SMALL, HPos::Center);
         canvas.area.draw(&Text::new(
             self.axis.as_str(),
-            ((left + right) / 2, canvas.bottom + 35),
+            ((left + right) / 2, canvas.bottom + LABELS + NAME / 2),
             style,
         ))
     }
@@ -339,7 +348,7 @@ impl<'a> Entry<'a> {
     fn name(self) -> &'a str {
         match self {
             Self::Series(_, name) => name,
-            Self::Limit => "limit",
+            Self::Limit => "maximum",
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::ReportError;
 pub const ROW: i32 = 26;
 /// Height of a group's name with the air around it.
 const HEADING: i32 = 32;
-/// Height of the labels below the plot.
-const AXIS: i32 = 30;
+/// Height of the labels below the plot, and of the name of the axis below them.
+const AXIS: i32 = 48;
 
 /// How wide a chart is drawn. Rows with names and figures are not legible on a phone when they are
 /// only scaled down, so such charts are drawn twice.
@@ -39,7 +39,7 @@ impl Size {
     fn text(self) -> f64 {
         match self {
             Self::Wide => style::TEXT,
-            Self::Narrow => style::SMALL,
+            Self::Narrow => style::SMALL - 1.0,
         }
     }
 }
@@ -53,14 +53,12 @@ pub struct ChartRow {
     pub figure: String,
     /// The text on its right in a narrow chart.
     pub short_figure: String,
-    /// Where the point is; `None` leaves the row empty.
-    pub value: Option<f64>,
+    /// Where the point is.
+    pub value: f64,
     /// Ends of the interval.
     pub ends: Option<(f64, f64)>,
     /// What was published.
-    pub published: Option<f64>,
-    /// Whether the point is filled.
-    pub filled: bool,
+    pub published: f64,
 }
 
 /// Rows under a common name.
@@ -104,7 +102,8 @@ impl Layout {
                 rows().map(|row| style::text_width(&text(row), size.text())).max().unwrap_or(0);
             widest.min((most * f64::from(width)) as i32) + 14
         };
-        let left = widest(&|row| row.name.clone(), 0.46);
+        let most = if size == Size::Narrow { 0.55 } else { 0.46 };
+        let left = widest(&|row| row.name.clone(), most);
         let right = widest(&|row| figure(row, size).to_owned(), 0.4);
         let mut y = 2;
         let mut items = Vec::new();
@@ -146,9 +145,8 @@ fn figure(row: &ChartRow, size: Size) -> &str {
 /// [`ReportError::Chart`] with `title` when the drawing library refuses.
 pub fn draw(
     title: &str,
-    groups: &[Group],
-    layout: &Layout,
-    axis: &Axis,
+    (groups, layout): (&[Group], &Layout),
+    (axis, name): (&Axis, &str),
     backdrop: &Backdrop<'_>,
     mark: &Mark<'_>,
 ) -> Result<Drawing, ReportError> {
@@ -166,6 +164,9 @@ pub fn draw(
             let style = style::text(style::MUTED, style::SMALL, HPos::Center);
             area.draw(&Text::new(label.as_str(), (x, bottom + 17), style))?;
         }
+        let middle = (layout.left + width - layout.right) / 2;
+        let style = style::text(style::MUTED, style::SMALL, HPos::Center);
+        area.draw(&Text::new(name, (middle, bottom + 37), style))?;
         backdrop(area, &x)?;
         for (y, item) in &layout.items {
             match item {

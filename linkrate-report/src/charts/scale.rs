@@ -14,41 +14,16 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From zero past `largest`, with at most about `most` marks at round values.
+    /// From zero to a mark at or past `largest`, with about `most` marks at round values.
     pub fn from_zero(largest: f64, most: usize) -> Self {
         if largest <= 0.0 || !largest.is_finite() {
             return Self { low: 0.0, high: 1.0, ticks: vec![(0.0, "0".to_owned())] };
         }
         let step = round_step(largest / most as f64);
-        let count = (largest / step).floor() as usize;
-        // all labels with the decimals of the step, whatever the value
-        let places = (-step.log10().floor()).max(0.0) as usize;
-        let label = |value: f64| match places {
-            0 => number::grouped(value),
-            places => format!("{value:.places$}"),
-        };
+        // a hair above a mark needs no further one
+        let count = (largest / step - 1e-9).ceil() as usize;
         let values = (0..=count).map(|index| index as f64 * step);
-        let ticks = values.map(|value| (value, label(value))).collect();
-        Self { low: 0.0, high: largest * 1.02, ticks }
-    }
-
-    /// Linear over values of both signs, with zero always on it.
-    pub fn around_zero(values: &[f64], most: usize) -> Self {
-        let low = values.iter().copied().fold(0.0, f64::min);
-        let high = values.iter().copied().fold(0.0, f64::max);
-        if low >= 0.0 {
-            return Self::from_zero(high, most);
-        }
-        let step = round_step((high - low) / most as f64);
-        let places = (-step.log10().floor()).max(0.0) as usize;
-        let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
-        let label = |value: f64| match places {
-            0 => number::grouped(value).replace('-', "−"),
-            places => format!("{value:.places$}").replace('-', "−"),
-        };
-        let ticks = (first..=last).map(|index| index as f64 * step);
-        let air = (high - low) * 0.02;
-        Self { low: low - air, high: high + air, ticks: ticks.map(|v| (v, label(v))).collect() }
+        Self { low: 0.0, high: count as f64 * step, ticks: labelled(values, step) }
     }
 
     /// Linear over `values` of one sign, close to them: what is drawn is how they differ, and zero may be far away.
@@ -63,14 +38,10 @@ impl Axis {
         let air = ((high - low) * 0.1).max((least - (high - low)) / 2.0);
         let (low, high) = ((low - air).max(0.0), high + air);
         let step = round_step((high - low) / most as f64);
-        let places = (-step.log10().floor()).max(0.0) as usize;
-        let label = |value: f64| match places {
-            0 => number::grouped(value),
-            places => format!("{value:.places$}"),
-        };
-        let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
+        let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
         let ticks = (first..=last).map(|index| index as f64 * step);
-        Self { low, high, ticks: ticks.map(|value| (value, label(value))).collect() }
+        let (low, high) = (first as f64 * step, last as f64 * step);
+        Self { low, high, ticks: labelled(ticks, step) }
     }
 
     /// Logarithms of positive `values`, marked at 1, 2 and 5 times powers of ten where there is
@@ -105,23 +76,39 @@ impl Axis {
         Self { low: below.ln(), high: above.ln(), ticks }
     }
 
-    /// Logarithms of `ratios` around no change, marked with changes in per cent.
+    /// Logarithms of `ratios` around no change, from mark to mark in per cent.
     pub fn of_changes(ratios: &[f64], minimum: f64, most: usize) -> Self {
-        // the band of unclaimable changes is always seen whole
+        // the band of changes below the minimum is always seen whole
         let least = (1.0 + 2.0 * minimum).ln().max(0.02);
         let low = ratios.iter().map(|ratio| ratio.ln()).fold(-least, f64::min);
         let high = ratios.iter().map(|ratio| ratio.ln()).fold(least, f64::max);
-        let air = (high - low) * 0.05;
-        let (low, high) = (low - air, high + air);
-        let ticks = change_ticks(low, high, most).into_iter();
+        let ticks = change_ticks(low, high, most);
         let label = |percent: f64| match percent {
             0.0 => "0 %".to_owned(),
             p if p < 0.0 => format!("−{} %", -p),
             p => format!("+{} %", number::grouped(p)),
         };
-        let ticks = ticks.map(|percent| ((1.0 + percent / 100.0).ln(), label(percent))).collect();
-        Self { low, high, ticks }
+        let air = (high - low) * 0.03;
+        let ends = ticks.iter().map(|percent| log_of(*percent));
+        let (low, high) = ends.fold((low, high), |(low, high), at| (low.min(at), high.max(at)));
+        let ticks = ticks.into_iter().map(|percent| (log_of(percent), label(percent))).collect();
+        Self { low: low - air, high: high + air, ticks }
     }
+}
+
+/// Marks with the decimals of their step, whatever their value.
+fn labelled(values: impl Iterator<Item = f64>, step: f64) -> Vec<(f64, String)> {
+    let places = (-step.log10().floor()).max(0.0) as usize;
+    let label = |value: f64| match places {
+        0 => number::grouped(value),
+        places => format!("{value:.places$}"),
+    };
+    values.map(|value| (value, label(value))).collect()
+}
+
+/// A change in per cent as the logarithm of its ratio.
+fn log_of(percent: f64) -> f64 {
+    (1.0 + percent / 100.0).ln()
 }
 
 /// 1, 2 or 5 times a power of ten, not below `least`.
@@ -130,19 +117,31 @@ fn round_step(least: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= least).unwrap_or(power)
 }
 
-/// Changes in per cent to mark between the logarithms `low` and `high`: no change, then from it
-/// outward on each side, where there is room.
+/// Changes in per cent to mark for the logarithms `low` to `high`: no change, the ends at or beyond both, and between them
+/// where there is room, the rounder ones first.
 fn change_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
-    const CHANGES: [f64; 24] = [
-        1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 300.0, 500.0, 1000.0, 2000.0, 5000.0,
-        10000.0, -1.0, -2.0, -5.0, -10.0, -20.0, -50.0, -75.0, -90.0, -95.0, -99.0,
+    const FALLS: [f64; 14] = [
+        -50.0, -20.0, -10.0, -80.0, -90.0, -5.0, -30.0, -70.0, -40.0, -60.0, -95.0, -99.0, -2.0,
+        -1.0,
     ];
-    let room = (high - low) / most as f64;
-    let at = |percent: f64| (1.0 + percent / 100.0).ln();
+    const RISES: [f64; 17] = [
+        100.0, 50.0, 20.0, 10.0, 200.0, 500.0, 1000.0, 5.0, 300.0, 400.0, 30.0, 75.0, 2000.0,
+        5000.0, 10000.0, 2.0, 1.0,
+    ];
+    let beyond = |values: &[f64], end: f64| {
+        let reach = values.iter().copied().filter(|percent| log_of(*percent).abs() >= end.abs());
+        reach.min_by(|a, b| log_of(*a).abs().total_cmp(&log_of(*b).abs()))
+    };
+    let ends = [beyond(&FALLS, low), beyond(&RISES, high)].into_iter().flatten();
+    let ends: Vec<f64> = ends.collect();
+    let (from, to) = ends
+        .iter()
+        .fold((low, high), |(from, to), end| (from.min(log_of(*end)), to.max(log_of(*end))));
+    let room = (to - from) / most as f64;
     let mut ticks: Vec<f64> = vec![0.0];
-    for percent in CHANGES {
-        let inside = at(percent) > low && at(percent) < high;
-        if inside && ticks.iter().all(|tick| (at(*tick) - at(percent)).abs() >= room) {
+    for percent in ends.into_iter().chain(FALLS).chain(RISES) {
+        let inside = (from..=to).contains(&log_of(percent));
+        if inside && ticks.iter().all(|tick| (log_of(*tick) - log_of(percent)).abs() >= room) {
             ticks.push(percent);
         }
     }
@@ -189,10 +188,28 @@ mod tests {
         assert_eq!(wide.ticks.len(), 7);
     }
 
+    /// No value lies beyond the outermost marks.
     #[test]
-    fn an_axis_of_both_signs_has_its_zero() {
-        let axis = Axis::around_zero(&[-80.3, 192.6, 56.2], 8);
-        assert!(axis.ticks.iter().any(|(value, label)| *value == 0.0 && label == "0"));
-        assert!(axis.ticks.iter().any(|(_, label)| label == "−50"), "{axis:?}");
+    fn axes_end_at_or_beyond_their_data() {
+        let last = |axis: &Axis| axis.ticks.last().map_or(f64::NAN, |(value, _)| *value);
+        for largest in [0.584, 0.941, 1.88, 3.77, 7.53, 40.0, 97.3, 99.9, 1234.0] {
+            let axis = Axis::from_zero(largest, 6);
+            assert!(last(&axis) >= largest && axis.high >= largest, "{largest}: {axis:?}");
+            assert!((3..=9).contains(&axis.ticks.len()), "{largest}: {axis:?}");
+            let close = Axis::close_to(&[largest * 0.9, largest], 6);
+            assert!(last(&close) >= largest && close.ticks[0].0 <= largest * 0.9, "{close:?}");
+        }
+        for (low, high) in [(0.39, 1.02), (0.15, 4.5), (0.98, 1.01), (0.9, 1.74)] {
+            for most in [4, 9] {
+                let axis = Axis::of_changes(&[low, high], 0.02, most);
+                let marks = || axis.ticks.iter().map(|(value, _)| *value);
+                let (least, largest) = (marks().fold(0.0, f64::min), marks().fold(0.0, f64::max));
+                // labels have no room beside that of no change, which is as good as an end there
+                let room = (axis.high - axis.low) / most as f64;
+                assert!(least <= low.ln() || -low.ln() < room, "{low}, {most}: {axis:?}");
+                assert!(largest >= high.ln() || high.ln() < room, "{high}, {most}: {axis:?}");
+                assert!(axis.ticks.len() >= 3, "{axis:?}");
+            }
+        }
     }
 }

@@ -28,14 +28,14 @@ pub const ACCENT: RGBColor = RGBColor(0x1D, 0x5F, 0xA8);
 /// What theory allows.
 pub const LIMIT: RGBColor = RGBColor(0xB0, 0x3A, 0x2E);
 
-/// Lines of series, over and over.
+/// Lines of series, over and over. A kind has one hue, as a line and as a [surface](SURFACES).
 const LINES: [RGBColor; 6] = [
-    ACCENT,
-    RGBColor(0xB4, 0x5F, 0x06),
-    RGBColor(0x2F, 0x7D, 0x70),
-    RGBColor(0x6B, 0x4C, 0x9A),
-    INK,
     MUTED,
+    RGBColor(0xB4, 0x5F, 0x06),
+    ACCENT,
+    RGBColor(0x6B, 0x4C, 0x9A),
+    RGBColor(0x2F, 0x7D, 0x70),
+    INK,
 ];
 
 /// Dashes of series: lengths of strokes and gaps, over and over.
@@ -102,14 +102,14 @@ enum Pattern {
 /// Surfaces, which differ without their colours too.
 const SURFACES: [(RGBColor, Pattern); 12] = [
     (RGBColor(0xE4, 0xEA, 0xF1), Pattern::Plain),
-    (RGBColor(0xA9, 0xC4, 0xE2), Pattern::Rising),
-    (RGBColor(0x2A, 0x6F, 0xB8), Pattern::Plain),
-    (RGBColor(0xF3, 0xE3, 0xC7), Pattern::Dots),
-    (RGBColor(0xBF, 0xE0, 0xD9), Pattern::Cross),
-    (RGBColor(0x4B, 0x9B, 0x8E), Pattern::Level),
-    (RGBColor(0xD9, 0xCF, 0xE8), Pattern::Falling),
-    (RGBColor(0xE4, 0xEA, 0xF1), Pattern::Dots),
     (RGBColor(0xF3, 0xE3, 0xC7), Pattern::Rising),
+    (RGBColor(0x2A, 0x6F, 0xB8), Pattern::Plain),
+    (RGBColor(0xD9, 0xCF, 0xE8), Pattern::Falling),
+    (RGBColor(0xBF, 0xE0, 0xD9), Pattern::Cross),
+    (RGBColor(0xE4, 0xEA, 0xF1), Pattern::Dots),
+    (RGBColor(0xA9, 0xC4, 0xE2), Pattern::Level),
+    (RGBColor(0x4B, 0x9B, 0x8E), Pattern::Rising),
+    (RGBColor(0xF3, 0xE3, 0xC7), Pattern::Dots),
     (RGBColor(0x2A, 0x6F, 0xB8), Pattern::Level),
     (RGBColor(0xBF, 0xE0, 0xD9), Pattern::Plain),
     (RGBColor(0xD9, 0xCF, 0xE8), Pattern::Cross),
@@ -276,6 +276,26 @@ mod tests {
         });
         let svg = drawing.unwrap().svg;
         assert!(svg.matches("<polyline").count() > 10_000, "{}", svg.len());
+    }
+
+    /// What is warm, blue or green as a line is so as a bar.
+    #[test]
+    fn a_kind_has_one_hue_as_line_and_as_surface() {
+        let hue = |RGBColor(red, green, blue): RGBColor| {
+            let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));
+            match i32::from(most - least) * 100 / i32::from(most) {
+                // ink and greys have none
+                ..40 if most < 0x80 => "none",
+                ..8 => "none",
+                _ if red == most && blue == least => "warm",
+                _ if blue == most && red > green => "violet",
+                _ if blue == most => "blue",
+                _ => "green",
+            }
+        };
+        for (kind, (surface, _)) in SURFACES.iter().enumerate().take(LINES.len()) {
+            assert_eq!(hue(line(kind)), hue(*surface), "{kind}");
+        }
     }
 
     #[test]

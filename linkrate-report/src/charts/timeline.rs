@@ -60,7 +60,9 @@ pub fn rates(
     let largest = values().filter(|value| value.is_finite()).fold(0.0, f64::max);
     let slots = curves.iter().map(|curve| curve.values.len()).max().unwrap_or(0);
     let axis = Axis::from_zero(largest, 5);
-    let time = Axis::from_zero(slots as f64 * slot, if size == Size::Wide { 10 } else { 5 });
+    let mut time = Axis::from_zero(slots as f64 * slot, if size == Size::Wide { 10 } else { 5 });
+    // the curves end where the measurement does, which is no round time
+    time.ticks.retain(|(seconds, _)| *seconds <= slots as f64 * slot);
     let widest = axis.ticks.iter().map(|(_, label)| style::text_width(label, style::SMALL)).max();
     let plot = Plot {
         left: widest.unwrap_or(0) + 10,

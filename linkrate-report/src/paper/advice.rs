@@ -1,5 +1,5 @@
-//! Recommended use: which settings this host should run, with the effect behind each, what it
-//! costs, and how far it may be carried elsewhere.
+//! What to do: which settings this host should run, what each costs, and under which condition. What it gains is the
+//! answer of the study.
 //!
 //! A setting is recommended only for effects that are claimed. What describes the work rather than
 //! the host (the size of a request, the direction, the adapter) is given, and gets no advice. Advice of
@@ -12,6 +12,7 @@ use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::Verdict;
 use linkrate_terms::knobs::{self, Owner};
 use linkrate_terms::model::Encapsulation;
+use serde::Serialize;
 
 use super::steps::{self, Step};
 use crate::words;
@@ -47,20 +48,16 @@ fn is_one_adapter(models: &[&Level]) -> bool {
 }
 
 /// Advice on one setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Advice {
     /// The part that begins with it; empty within a part, and where there is one part alone.
     pub heading: &'static str,
     /// What to do: `Run with TSO.`
     pub say: String,
-    /// What it gains, as sentences; empty where nothing was shown.
-    pub gain: String,
     /// What it costs, or that no cost was shown.
     pub cost: String,
-    /// What bounds the advice.
-    pub bound: String,
-    /// Indices of the effects that it rests on.
-    pub effects: Vec<usize>,
+    /// Under which condition it holds; empty where there is none.
+    pub condition: String,
 }
 
 /// The advice, by setting in the order of the study.
@@ -129,12 +126,6 @@ fn one(
         return Some(without_gain(steps, factor, part, &prefix, first, others));
     };
     let of_step = between(first, best);
-    let reported = |better: bool| -> Vec<String> {
-        // what both directions gain together is in their sum, what one of them loses may not be
-        let steps = of_step.iter().filter(|step| !better || step.measure.is_whole());
-        let reported = steps.map(|step| step.reported(&step.claimed_for(better)));
-        reported.filter(|text| !text.is_empty()).collect()
-    };
     let subject = of_step.first()?.subject();
     let it = if subject.plural { "they" } else { "it" };
     let more = scale
@@ -148,33 +139,29 @@ fn one(
     let verb = if factor == "ports" { "Use" } else { "Run with" };
     let verb = lower_case(&prefix, verb);
     let say = format!("{prefix}{verb} {}.", labels::at_least(factor, best, or_more));
-    let gain = format!("{} {}.", words::capitalised(&subject.text), reported(true).join(", and "));
-    let losses = reported(false);
+    let losses = of_step.iter().map(|step| step.reported(&step.claimed_for(false)));
+    let losses: Vec<String> = losses.filter(|text| !text.is_empty()).collect();
     let doubtful: Vec<String> = of_step
         .iter()
         .filter(|step| step.has_adverse_difference())
         .map(|step| step.measured().to_owned())
         .collect();
-    let mut cost = if losses.is_empty() && doubtful.is_empty() {
+    let reversed = reversed(results, &of_step);
+    let mut cost = if losses.is_empty() && doubtful.is_empty() && reversed.is_some() {
+        String::new()
+    } else if losses.is_empty() && doubtful.is_empty() {
         format!("No measured downside in {}.", labels::listed(&compared(&of_step)))
     } else if losses.is_empty() {
         format!("Adverse effect of unknown size on {}.", labels::listed(&doubtful))
     } else {
         format!("Adverse effect: {it} {}.", losses.join(", and "))
     };
-    cost.push_str(&not_compared(&of_step));
+    cost.push_str(not_compared(&of_step));
     if !or_more.is_empty() {
         cost = format!("{cost} No further gain was shown beyond that.");
     }
-    let claimed = |step: &&Step<'_>| step.claimed();
-    Some(Advice {
-        heading: "",
-        say,
-        gain,
-        cost,
-        bound: bound(&of_step).unwrap_or_default(),
-        effects: of_step.iter().flat_map(claimed).collect(),
-    })
+    let conditions: Vec<String> = reversed.into_iter().chain(bound(&of_step)).collect();
+    Some(Advice { heading: "", say, cost, condition: conditions.join(" ") })
 }
 
 /// A sentence continues in lower case after a name and a colon.
@@ -200,19 +187,14 @@ fn without_gain(
         (!reported.is_empty()).then(|| format!("{subject} {reported}."))
     });
     let worse: Vec<String> = worse.collect();
-    let bound = bound(&from_first).unwrap_or_default();
-    let effects: Vec<usize> = from_first.iter().flat_map(|step| step.claimed()).collect();
+    let condition = bound(&from_first).unwrap_or_default();
     if worse.is_empty() {
         let all: Vec<String> = [&first]
             .into_iter()
             .chain(others.iter())
             .map(|level| labels::level(factor, level))
             .collect();
-        let mut measures: Vec<String> =
-            from_first.iter().map(|s| s.measured().to_owned()).collect();
-        measures.retain(|measure| !measure.is_empty());
-        measures.sort();
-        measures.dedup();
+        let measures = compared(&from_first);
         let differs = from_first.iter().any(|step| step.differs());
         let what = if differs { "a difference of open size" } else { "no difference" };
         let say = format!(
@@ -222,15 +204,14 @@ fn without_gain(
         );
         let cost = match (measures.is_empty(), differs) {
             (true, _) => "Too few blocks had runs of each.".to_owned(),
-            (_, true) => format!("It may be too small to matter: {}.", measures.join(" or ")),
-            _ => format!("No difference in {} favors one of them.", measures.join(" or ")),
+            (_, true) => format!("It may be too small to matter: {}.", labels::either(&measures)),
+            _ => format!("No difference in {} favors one of them.", labels::either(&measures)),
         };
-        let effects = from_first.iter().flat_map(|step| step.effects.iter().copied()).collect();
-        return Advice { heading: "", say, gain: String::new(), cost, bound, effects };
+        return Advice { heading: "", say, cost, condition };
     }
     let say =
         format!("{prefix}{} {}.", lower_case(prefix, "Stay with"), labels::level(factor, first));
-    Advice { heading: "", say, gain: String::new(), cost: worse.join(" "), bound, effects }
+    Advice { heading: "", say, cost: worse.join(" "), condition }
 }
 
 /// What the claimed effects of some steps add up to for the better and for the worse, in
@@ -272,12 +253,27 @@ fn compared(steps: &[&Step<'_>]) -> Vec<String> {
 }
 
 /// What a reader would expect and the study did not ask, as a sentence after a space: streams have no latency.
-fn not_compared(steps: &[&Step<'_>]) -> String {
+fn not_compared(steps: &[&Step<'_>]) -> &'static str {
     let has = |measure: Measure| steps.iter().any(|step| step.measure == measure);
     match has(Measure::LatencyP99) {
-        true => String::new(),
-        false => " Latency was not compared.".to_owned(),
+        true => "",
+        false => " Latency was not compared.",
     }
+}
+
+/// In how many cases the gain is one of the emulated driver alone: without it, it is a loss.
+fn reversed(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
+    let gains: Vec<usize> = steps.iter().flat_map(|step| step.claimed_for(true)).collect();
+    let is_lost = |index: &&usize| {
+        let effect = &results.effects[**index];
+        effect.without_driver.is_some_and(|without| match effect.ratio.mean < 1.0 {
+            true => without.low.is_some_and(|low| low > 1.0),
+            false => without.high.is_some_and(|high| high < 1.0),
+        })
+    };
+    let lost = gains.iter().filter(is_lost).count();
+    (lost > 0)
+        .then(|| format!("Without the emulated driver {lost} of {} gains are losses.", gains.len()))
 }
 
 /// What bounds advice: whose CPU was the limit in the cells behind it.
@@ -308,7 +304,7 @@ fn bound(steps: &[&Step<'_>]) -> Option<String> {
             (some, all) => format!("{some} of the {all} cells"),
         };
         format!(
-            "Valid for this testbed: in {cells} behind this sentence, the CPU of the clients or of the virtual device was the limit; with faster clients the difference may be larger."
+            "In {cells}, the CPU of the clients or of the emulated device was the limit: with faster ones the difference may be larger."
         )
     })
 }

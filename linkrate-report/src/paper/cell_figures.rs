@@ -1,8 +1,8 @@
-//! The figures of cells: service demand beside throughput, scaling, sweeps and latency.
+//! The figures of cells: service demand beside throughput, sweeps and latency.
 //!
 //! Which factor goes along the axis and which one makes the series is decided as a hand would: a
 //! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
-//! series, and each combination of the rest has a figure of its own.
+//! series, and each combination of the rest has a row of its own. A level has one colour in all figures.
 
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
@@ -12,15 +12,20 @@ use linkrate_study::study::PART;
 use linkrate_terms::latency::Percentile;
 
 use super::figure::{Figure, Picture};
-use super::steps::is_scale;
+use super::steps::{self, is_scale};
 use crate::charts::panel::{Panel, Point, Positions, Series, Shape};
 use crate::number::{self, Scale};
+use crate::words::marks;
 use crate::{ReportError, words};
 
 /// Levels of a scale from which it is drawn as curves.
 const CURVES: usize = 4;
 /// Most curves of latency in one panel.
 const MAX_CURVES: usize = 6;
+/// Most rows of panels in a figure: with more it has no place on a page beside the answer.
+const MAX_ROWS: usize = 3;
+/// Height of a plot, where its figure has one row and where it has several.
+const HEIGHTS: [i32; 2] = [190, 116];
 
 /// A figure of a cell.
 type Field = fn(&CellResult) -> Option<Quantity>;
@@ -37,18 +42,16 @@ struct Family<'a> {
     series: Option<String>,
 }
 
-/// All figures of cells.
+/// All figures of cells; the first one belongs to the answer.
 ///
 /// # Errors
 /// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
     let mut all = Vec::new();
     for family in families(results) {
-        let facets = family.facets();
-        for facet in &facets {
-            all.extend(family.side_by_side(facet)?);
+        for facets in family.facets().chunks(MAX_ROWS) {
+            all.extend(family.side_by_side(facets)?);
         }
-        all.extend(family.scaling(&facets)?);
         if family.transactional {
             all.extend(family.latency()?);
         }
@@ -122,7 +125,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// The combinations of the other factors, each with a figure of its own.
+    /// The combinations of the other factors, each with a row of its own.
     fn facets(&self) -> Vec<Levels> {
         let mut facets: Vec<Levels> = Vec::new();
         for cell in &self.cells {
@@ -154,17 +157,6 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// The part and the facet as the beginning of a title.
-    fn prefix(&self, facet: &Levels) -> String {
-        let facet = (!facet.0.is_empty()).then(|| labels::cell(facet));
-        let part = self.part.map(ToString::to_string);
-        let prefix: Vec<String> = part.into_iter().chain(facet).collect();
-        match prefix.is_empty() {
-            true => String::new(),
-            false => format!("{}: ", prefix.join(", ")),
-        }
-    }
-
     /// `ports and offload`.
     fn factors(&self) -> String {
         let factors: Vec<String> =
@@ -172,46 +164,65 @@ impl<'a> Family<'a> {
         labels::listed(&factors)
     }
 
-    /// Service demand and rate of one facet.
-    fn side_by_side(&self, facet: &Levels) -> Result<Option<Figure>, ReportError> {
+    /// Service demand and rate, a row for each facet.
+    fn side_by_side(&self, facets: &[Levels]) -> Result<Option<Figure>, ReportError> {
         let rate: (&str, Field) = if self.transactional {
-            ("Transactions", |cell| cell.transactions)
+            ("transactions", |cell| cell.transactions)
         } else {
-            ("Throughput", |cell| cell.throughput)
+            ("throughput", |cell| cell.throughput)
         };
-        let demand: (&str, Field) = ("Service demand", |cell| cell.service_demand);
+        let demand: (&str, Field) = ("service demand", |cell| cell.service_demand);
+        let height = HEIGHTS[usize::from(facets.len() > 1)];
         let mut panels = Vec::new();
         let mut far: Vec<String> = Vec::new();
-        let mut limited = false;
-        for (name, field) in [demand, rate] {
-            let Some(mut panel) = self.panel(facet, name, field, self.shape()) else { continue };
-            far.extend(far_limits(&mut panel));
-            limited |= panel
-                .series
-                .iter()
-                .flat_map(|s| s.points.iter().flatten())
-                .any(|p| p.limit.is_some());
-            panels.push(panel);
+        for (row, facet) in facets.iter().enumerate() {
+            let mut of_row = Vec::new();
+            for (name, field) in [demand, rate] {
+                let name = match facet.0.is_empty() {
+                    true => name.to_owned(),
+                    false => format!("{}: {name}", labels::cell(facet)),
+                };
+                let name = words::capitalised(&name);
+                let Some(mut panel) = self.panel(facet, &name, field, self.shape()) else {
+                    continue;
+                };
+                far.extend(far_limits(&mut panel));
+                panel.height = height;
+                if row + 1 < facets.len() {
+                    panel.axis.clear();
+                }
+                of_row.push(panel);
+            }
+            // the first row explains the levels for all
+            let lines = of_row.iter().map(Panel::own_legend_lines).max().unwrap_or(0);
+            of_row.iter_mut().for_each(|panel| panel.legend_lines = (row == 0).then_some(lines));
+            panels.extend(of_row);
         }
-        let panels = self.pictures(panels)?;
-        if panels.is_empty() {
+        let points = || panels.iter().flat_map(Panel::points);
+        let limited = points().any(|point| point.limit.is_some());
+        let marked = points().any(|point| !point.mark.is_empty());
+        let pictures: Vec<Picture> =
+            panels.iter().map(|panel| self.picture(panel)).collect::<Result<_, _>>()?;
+        if pictures.is_empty() {
             return Ok(None);
         }
         let what = if self.transactional { "transactions per second" } else { "throughput" };
-        let title =
-            format!("{}service demand and {what} by {}", self.prefix(facet), self.factors());
-        let mut note = "Service demand: less is better. ".to_owned();
-        note.push_str(if self.transactional {
-            "Transactions: more is better."
-        } else {
-            "Throughput: more is better."
-        });
+        let part = self.part.map_or_else(String::new, |part| format!("{part}: "));
+        let title = format!("{part}service demand and {what} by {}", self.factors());
+        let mut note = format!(
+            "Service demand: less is better. {}: more is better.",
+            words::capitalised(rate.0)
+        );
         note.push_str(&self.whiskers());
         if limited {
-            note.push_str(" Red dashes: the limit of links and bus.");
+            note.push_str(" Red dashes: theoretical maximum.");
+        }
+        if marked {
+            let mark = marks::HOST_LIMITED.trim_start();
+            note.push_str(&format!(" {mark}: limited by this host, not by the adapter."));
         }
         note.push_str(&not_drawn(&far));
-        Ok(Some(Figure { number: 0, title: words::capitalised(&title), note, panels }))
+        Ok(Some(Figure { number: 0, title: words::capitalised(&title), note, panels: pictures }))
     }
 
     fn whiskers(&self) -> String {
@@ -219,47 +230,6 @@ impl<'a> Family<'a> {
             true => format!(" Whiskers: {} intervals.", number::percent(self.results.confidence)),
             false => String::new(),
         }
-    }
-
-    /// How the rate grows along a short scale, with the limit, a panel for each facet.
-    fn scaling(&self, facets: &[Levels]) -> Result<Option<Figure>, ReportError> {
-        let Some(along) = &self.along else { return Ok(None) };
-        let limited = !self.transactional && self.cells.iter().any(|cell| cell.limit.is_some());
-        // without a limit and beside nothing else it would be the bars once more
-        let again = facets.len() == 1 && !limited;
-        if !is_scale(&self.levels(along)) || self.shape() == Shape::Curves || again {
-            return Ok(None);
-        }
-        let rate: Field =
-            if self.transactional { |cell| cell.transactions } else { |cell| cell.throughput };
-        let mut panels = Vec::new();
-        let mut far: Vec<String> = Vec::new();
-        for facet in facets {
-            let name = match facet.0.is_empty() {
-                true => if self.transactional { "Transactions" } else { "Throughput" }.to_owned(),
-                false => words::capitalised(&labels::cell(facet)),
-            };
-            let Some(mut panel) = self.panel(facet, &name, rate, Shape::Curves) else { continue };
-            far.extend(far_limits(&mut panel));
-            panels.push(panel);
-        }
-        let panels = self.pictures(panels)?;
-        if panels.is_empty() {
-            return Ok(None);
-        }
-        let what = if self.transactional { "Transactions per second" } else { "Throughput" };
-        let part = self.part.map_or_else(String::new, |part| format!(" ({part})"));
-        let far = not_drawn(&far);
-        let limit = match limited {
-            true => " Red dashes: the limit of links and bus.",
-            false => "",
-        };
-        Ok(Some(Figure {
-            number: 0,
-            title: format!("{what} by number of {}{part}", labels::factor(along)),
-            note: format!("More is better.{}{limit}{far}", self.whiskers()),
-            panels,
-        }))
     }
 
     /// One figure of the cells of a facet; `None` where no cell has it.
@@ -272,6 +242,14 @@ impl<'a> Family<'a> {
         let largest =
             in_facet.iter().filter_map(|c| field(c)).map(|q| q.interval.mean).fold(0.0, f64::max);
         let scale = Scale::of(first.unit, largest);
+        // a single factor has a colour for each of its levels, as it would have as a series
+        let compared = self.series.as_ref().unwrap_or(along);
+        let kind_of = |level: Option<&Level>| {
+            let place =
+                |level| steps::all_levels(self.results, compared).iter().position(|l| *l == level);
+            level.and_then(place).unwrap_or(0)
+        };
+        let is_rate = field(in_facet[0]).is_some_and(|of| of.unit == Unit::BitsPerSecond);
         let point = |cell: &CellResult| {
             let Quantity { interval, unit } = field(cell)?;
             let ends = interval.low.zip(interval.high);
@@ -282,6 +260,8 @@ impl<'a> Family<'a> {
                     .limit
                     .filter(|limit| limit.unit == unit && !self.transactional)
                     .map(|limit| limit.interval.mean / scale.divisor),
+                kind: kind_of(cell.levels.get(compared)),
+                mark: if is_rate { marks::of_cell(self.results, cell).trim_start() } else { "" },
             })
         };
         let of = |kind: Option<&Level>| -> Vec<Option<Point>> {
@@ -298,9 +278,13 @@ impl<'a> Family<'a> {
             Some(factor) => self
                 .levels(factor)
                 .into_iter()
-                .map(|level| Series { name: labels::level(factor, level), points: of(Some(level)) })
+                .map(|level| Series {
+                    name: labels::level(factor, level),
+                    kind: kind_of(Some(level)),
+                    points: of(Some(level)),
+                })
                 .collect(),
-            None => vec![Series { name: String::new(), points: of(None) }],
+            None => vec![Series { name: String::new(), kind: 0, points: of(None) }],
         };
         let unit = match first.unit {
             Unit::TransactionsPerSecond => "1/s",
@@ -310,22 +294,14 @@ impl<'a> Family<'a> {
         Some(Panel {
             title: format!("{name}, {unit}"),
             axis: labels::factor(along),
-            labels: levels.iter().map(|level| labels::short_level(along, level)).collect(),
+            height: HEIGHTS[0],
+            labels: levels.iter().map(|level| labels::on_axis(along, level)).collect(),
             positions: positions(&levels, shape),
             series,
             shape,
             logarithmic: None,
-            legend_lines: 0,
+            legend_lines: None,
         })
-    }
-
-    /// Neighbours, with their axes at one height.
-    fn pictures(&self, mut panels: Vec<Panel>) -> Result<Vec<Picture>, ReportError> {
-        let lines = panels.iter().map(Panel::own_legend_lines).max().unwrap_or(0);
-        for panel in &mut panels {
-            panel.legend_lines = lines;
-        }
-        panels.iter().map(|panel| self.picture(panel)).collect()
     }
 
     fn picture(&self, panel: &Panel) -> Result<Picture, ReportError> {
@@ -339,10 +315,11 @@ impl<'a> Family<'a> {
                 };
                 let ends =
                     point.ends.map(|(low, high)| format!(" ({} to {})", figure(low), figure(high)));
-                let limit = point.limit.map(|limit| format!(", limit {}", figure(limit)));
+                let limit = point.limit.map(|limit| format!(", maximum {}", figure(limit)));
                 Some(format!(
-                    "{label}: {}{}{}",
+                    "{label}: {}{}{}{}",
                     figure(point.value),
+                    point.mark,
                     ends.unwrap_or_default(),
                     limit.unwrap_or_default()
                 ))
@@ -354,7 +331,7 @@ impl<'a> Family<'a> {
         }
         Ok(Picture {
             title: panel.title.clone(),
-            description: format!("By {}. {}.", panel.axis, reported.join(". ")),
+            description: format!("{}.", reported.join(". ")),
             wide: panel.draw()?.into(),
             narrow: None,
         })
@@ -379,16 +356,14 @@ impl<'a> Family<'a> {
         for key in &keys {
             let cells =
                 self.cells.iter().filter(|cell| key_of(cell) == *key && cell.latency.is_some());
-            let series: Vec<Series> = cells
-                .take(MAX_CURVES)
-                .map(|cell| Series {
-                    name: cell
-                        .levels
-                        .get(along)
-                        .map_or_else(String::new, |l| labels::level(along, l)),
-                    points: percentiles(cell),
-                })
-                .collect();
+            let all = steps::all_levels(self.results, along);
+            let series = cells.take(MAX_CURVES).filter_map(|cell| {
+                let level = cell.levels.get(along)?;
+                let kind = all.iter().position(|other| *other == level).unwrap_or(0);
+                let name = labels::level(along, level);
+                Some(Series { name, kind, points: percentiles(cell, kind) })
+            });
+            let series: Vec<Series> = series.collect();
             let title = match key.0.is_empty() {
                 true => "Latency".to_owned(),
                 false => words::capitalised(&labels::cell(key)),
@@ -396,16 +371,20 @@ impl<'a> Family<'a> {
             let panel = Panel {
                 title,
                 axis: "percentile of all transactions".to_owned(),
+                height: HEIGHTS[0],
                 labels: ["50", "90", "99", "99.9", "99.99"].map(str::to_owned).into(),
                 positions: Positions::Even,
                 series,
                 shape: Shape::Curves,
                 logarithmic: Some(number::duration_label),
-                legend_lines: 0,
+                legend_lines: None,
             };
             panels.push(panel);
         }
-        let panels = self.pictures(panels)?;
+        let lines = panels.iter().map(Panel::own_legend_lines).max().unwrap_or(0);
+        panels.iter_mut().for_each(|panel| panel.legend_lines = Some(lines));
+        let panels: Vec<Picture> =
+            panels.iter().map(|panel| self.picture(panel)).collect::<Result<_, _>>()?;
         if panels.is_empty() {
             return Ok(None);
         }
@@ -443,7 +422,7 @@ fn not_drawn(far: &[String]) -> String {
     match all.is_empty() {
         true => String::new(),
         false => {
-            format!(" Limits far above the figures are not drawn ({}).", all.join("; "))
+            format!(" Maxima far above the values are not drawn ({}).", all.join("; "))
         }
     }
 }
@@ -461,12 +440,12 @@ fn positions(levels: &[&Level], shape: Shape) -> Positions {
 }
 
 /// Percentiles of a cell in ns, each with its interval over the runs.
-fn percentiles(cell: &CellResult) -> Vec<Option<Point>> {
+fn percentiles(cell: &CellResult, kind: usize) -> Vec<Option<Point>> {
     let point = |percentile: Percentile| {
         let latency = cell.latency?;
         let ends = latency.intervals.and_then(|intervals| intervals.of(percentile));
         let ends = ends.map(|[low, high]| (low as f64, high as f64));
-        Some(Point { value: percentile.of(&latency)? as f64, ends, limit: None })
+        Some(Point { value: percentile.of(&latency)? as f64, ends, limit: None, kind, mark: "" })
     };
     Percentile::ALL.into_iter().map(point).collect()
 }

@@ -39,7 +39,7 @@ pub fn tables(results: &StudyResults) -> Vec<Table> {
                 Field { text, small: margin.unwrap_or_default() }
             });
             let name = Field { text: name, small: String::new() };
-            TableRow { id: String::new(), fields: std::iter::once(name).chain(figures).collect() }
+            TableRow::of(std::iter::once(name).chain(figures))
         });
         let columns = std::iter::once(column(first, "name")).chain(heads).collect();
         Table { title: title.to_owned(), columns, rows: rows.collect(), note }

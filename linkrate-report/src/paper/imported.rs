@@ -22,7 +22,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
                 Field::of(run.started_unix_ms.map_or_else(|| ABSENT.to_owned(), moment)),
                 Field::of(words::listed_or(run.lacks.clone(), "nothing of this list")),
             ];
-            TableRow { id: String::new(), fields }
+            TableRow::of(fields)
         })
         .collect();
     (!rows.is_empty()).then(|| Table {
@@ -42,7 +42,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
 }
 
 /// How imported runs were measured, as far as it is known, and how they are treated.
-pub fn method(results: &StudyResults) -> Vec<String> {
+pub fn method(results: &StudyResults) -> Vec<(&'static str, String)> {
     let files = words::imported_files(results);
     let mut programs: Vec<&str> = Vec::new();
     for run in &results.imported {
@@ -53,25 +53,25 @@ pub fn method(results: &StudyResults) -> Vec<String> {
     let confidence = number::percent(results.confidence);
     let listed: Vec<String> = programs.into_iter().map(str::to_owned).collect();
     let mut all = vec![
-        format!(
+        ("Origin", format!(
             "linkrate {} imported {} from {}. The figures are those that {} told. linkrate did not \
              measure them, and computed none of them again from counts.",
             results.linkrate_version,
             words::count(results.imported.len(), "run"),
             words::count(files.len(), "file"),
             labels::listed(&listed),
-        ),
-        "The system under test is the machine on which the program wrote its output; the clients are its \
+        )),
+        ("Cells", "The system under test is the machine on which the program wrote its output; the clients are its \
          peer. Runs of the same test with the same settings are one cell."
-            .to_owned(),
-        format!(
+            .to_owned()),
+        ("Statistics", format!(
             "Intervals are {confidence} t intervals over the runs of a cell, which are taken as \
              independent. The runs are in no blocks: which runs belong together, and what else changed \
-             between them, is not known. Therefore no effects are computed, and nothing is claimed."
-        ),
+             between them, is not known. Therefore no effects are computed."
+        )),
     ];
     if let Some(seconds) = results.run_seconds {
-        all.push(format!("Each run measured {seconds} s."));
+        all.push(("Runs", format!("Each run measured {seconds} s.")));
     }
     all
 }

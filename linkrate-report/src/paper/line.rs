@@ -181,7 +181,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
         });
         let at_most = tax.payload_percent_at_most.map_or_else(absent, percent);
         let fields = [name].into_iter().chain(shares).chain([at_most]);
-        TableRow { id: String::new(), fields: fields.collect() }
+        TableRow::of(fields)
     };
     Some(Table {
         title: TITLE.to_owned(),

@@ -1,4 +1,4 @@
-//! How it was measured, in prose with the values of this study.
+//! How it was measured, in half a page with the values of this study.
 
 use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::keys::kind_name;
@@ -12,28 +12,32 @@ use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::mix::MixPart;
 use linkrate_terms::units::format_duration;
 use linkrate_terms::{ByteSize, MessageSize, Protocol, SendPath, Task, Workload};
+use serde::Serialize;
 
 use crate::{number, words};
 
-/// The paragraphs. Without a plan only those of the results.
-pub fn paragraphs(results: &StudyResults) -> Vec<String> {
+/// What is said of each subject. Without a plan only what the results tell.
+pub fn paragraphs(results: &StudyResults) -> Vec<(&'static str, String)> {
     if !results.imported.is_empty() {
         return super::imported::method(results);
     }
     let mut all = Vec::new();
     if let Some(plan) = &results.plan {
-        all.push(design(results, plan));
-        all.extend(work(plan));
+        all.extend(design(results, plan));
+        all.extend(work(plan).map(|text| ("Workload", text)));
     }
-    all.push(meters(results));
-    all.push(statistics(results));
+    all.push(("Quantities", quantities(results)));
+    all.push(("Statistics", statistics(results)));
+    all.extend(
+        words::aa(results).map(|found| ("A/A test", format!("{}.", words::capitalised(&found)))),
+    );
     if let Some(plan) = &results.plan {
-        all.push(versions(results, plan));
+        all.extend(sessions(plan).map(|text| ("Resumed", text)));
     }
     all
 }
 
-fn design(results: &StudyResults, plan: &StoredPlan) -> String {
+fn design(results: &StudyResults, plan: &StoredPlan) -> [(&'static str, String); 3] {
     let (study, method) = (&plan.study, &plan.study.method);
     let varied: Vec<String> = study
         .factors
@@ -41,19 +45,17 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         .filter(|factor| factor.name != PART)
         .map(|factor| {
             let levels: Vec<String> =
-                factor.levels.iter().map(|l| labels::short_level(&factor.name, l)).collect();
+                factor.levels.iter().map(|l| labels::on_axis(&factor.name, l)).collect();
             format!("{} ({})", labels::factor(&factor.name), levels.join(", "))
         })
         .collect();
     let cells = words::count(study.cells.len(), "cell");
-    let mut text = match (varied.is_empty(), study.parts.len()) {
-        (true, _) => format!("The study has {cells}."),
-        (false, 0) => format!("The study varies {}: {cells}.", labels::listed(&varied)),
-        (false, parts) => format!(
-            "The study has {parts} parts with {cells} together and varies {}.",
-            labels::listed(&varied)
-        ),
+    let mut cells = match (varied.is_empty(), study.parts.len()) {
+        (true, _) => cells,
+        (false, 0) => format!("{cells}: {}", labels::listed(&varied)),
+        (false, parts) => format!("{cells} in {parts} parts: {}", labels::listed(&varied)),
     };
+    cells.push('.');
     let idle = match method.idle.is_zero() {
         true => String::new(),
         false => format!(", and one idle run of {}", format_duration(method.idle)),
@@ -62,14 +64,23 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         true => " and a second one of the first cell (A/A test)",
         false => "",
     };
-    text.push_str(&format!(
-        " A block is one run of every cell{twice} {} (seed {}){idle}, so that drift over time affects \
-         all cells alike. A run is {} of warm-up and one window of {} in which both ends count. Before each run linkrate sets the knobs and reads them back; a knob that differs fails the run and is named.",
-        words::order(method),
-        method.seed(),
+    let mut runs = format!(
+        "A run has {} of warm-up and a measurement interval of {}. Before it, linkrate sets the knobs and reads them \
+         back. A block is one run of every cell{twice} {} (seed {}){idle}: drift affects all cells alike.",
         format_duration(method.warm_up),
         format_duration(method.run),
-    ));
+        words::order(method),
+        method.seed(),
+    );
+    if method.purpose != Purpose::Costs {
+        runs.push_str(&format!(" The runs were for {}.", method.purpose.word()));
+    }
+    if method.rebuild {
+        runs.push_str(" Each block had a testbed of its own.");
+    }
+    if method.on_failure == OnFailure::Stop {
+        runs.push_str(" The first failed run would have ended the study.");
+    }
     let blocks = if method.min_blocks == method.max_blocks {
         words::count(method.max_blocks as usize, "block")
     } else {
@@ -78,23 +89,14 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
     let budget = method
         .budget
         .map_or_else(String::new, |budget| format!(", within {}", format_duration(budget)));
-    text.push_str(&format!(
-        " The stop rule was: {blocks}{budget}, until every interval is within {} of its mean.",
+    let mut stop = format!(
+        "{blocks}{budget}, until every interval is within {} of its mean.",
         number::percent(method.precision)
-    ));
+    );
     if !results.stopped.is_empty() {
-        text.push_str(&format!(" The study ended for this reason: {}", sentence(&results.stopped)));
+        stop.push_str(&format!(" The study ended: {}", sentence(&results.stopped)));
     }
-    if method.purpose != Purpose::Costs {
-        text.push_str(&format!(" The runs were for {}.", method.purpose.word()));
-    }
-    if method.rebuild {
-        text.push_str(" Each block had a testbed of its own.");
-    }
-    if method.on_failure == OnFailure::Stop {
-        text.push_str(" The first failed run would have ended the study.");
-    }
-    text
+    [("Cells", cells), ("Runs", runs), ("Stop rule", words::capitalised(&stop))]
 }
 
 /// The work of the cells, where it is the same in all of them.
@@ -119,10 +121,7 @@ fn work(plan: &StoredPlan) -> Option<String> {
         };
         let parts: Vec<String> = first.mix.iter().map(part).collect();
         let connections = words::count(first.connections as usize, "connection");
-        return Some(format!(
-            "Workload: a mix on {connections} per client: {}.",
-            labels::listed(&parts)
-        ));
+        return Some(format!("A mix on {connections} per client: {}.", labels::listed(&parts)));
     }
     let kind = same(&|workload| {
         match workload.kind {
@@ -132,7 +131,7 @@ fn work(plan: &StoredPlan) -> Option<String> {
             Protocol::UdpStream => "UDP datagrams one way",
             Protocol::UdpRequestResponse => "UDP transactions",
             Protocol::Transfer => "TCP transfers on open connections",
-            Protocol::Backup => "a backup of the clients' files to the system under test",
+            Protocol::Backup => "A backup of the clients' files to the system under test",
         }
         .to_owned()
     });
@@ -189,8 +188,8 @@ fn work(plan: &StoredPlan) -> Option<String> {
     );
     let what = kind.unwrap_or_else(|| "Streams and transactions, by cell".to_owned());
     Some(match parts.is_empty() {
-        true => format!("Workload: {what}."),
-        false => format!("Workload: {what}, {}.", labels::listed(&parts)),
+        true => format!("{what}."),
+        false => format!("{what}, {}.", labels::listed(&parts)),
     })
 }
 
@@ -206,80 +205,75 @@ fn message(size: MessageSize) -> String {
     }
 }
 
-fn meters(results: &StudyResults) -> String {
-    let mut text = "Throughput is the payload that the receivers counted. Service demand is the \
-                    CPU time of the system under test for one KB (1024 bytes) of payload, or for one transaction. CPU time is the window minus idle and stolen time"
+fn quantities(results: &StudyResults) -> String {
+    let mut text = "Throughput: payload that the receivers counted. Service demand: CPU time of the SUT (system under test) \
+                    for one KB (1024 bytes) of payload, or for one transaction; CPU time is the interval without idle and stolen time"
         .to_owned();
     let sources: Vec<IdleSource> =
         results.cells.iter().filter_map(|cell| cell.evidence.idle_source).collect();
     match sources.first() {
         Some(IdleSource::TimerList) if sources.iter().all(|s| *s == IdleSource::TimerList) => {
-            text.push_str(", from the kernel's idle time in nanoseconds (/proc/timer_list)");
+            text.push_str(", from /proc/timer_list in nanoseconds");
         }
         Some(IdleSource::ProcStat) if sources.iter().all(|s| *s == IdleSource::ProcStat) => {
-            text.push_str(", from /proc/stat, which counts in ticks");
+            text.push_str(", from /proc/stat in ticks");
         }
         _ => {}
     }
     text.push('.');
     if results.cells.iter().any(|cell| cell.has_shared_cpus()) {
-        text.push_str(
-            " The system under test and its clients share CPUs: CPU time is the sum of \
-                       both.",
-        );
+        text.push_str(" The SUT and its clients share CPUs: CPU time is the sum of both.");
     }
     if let Some(background) = &results.background_cpu {
         text.push_str(&format!(
-            " Without load the CPUs of the system under test were {} busy.",
+            " Without load the SUT's CPUs were {} busy.",
             number::with_margin(background)
         ));
     }
     if results.cells.iter().any(|cell| cell.limit.is_some()) {
         text.push_str(
-            " The limit is the most payload that links and bus can carry: the link's rate minus \
-             preamble, gap, headers and checksums of each frame, without acknowledgements.",
+            " Maximum: the payload that links and bus can carry, without acknowledgements.",
         );
     }
     text
 }
 
-/// The effects that are claimed together.
+/// For how many effects together chance is kept out.
 fn adjusted(results: &StudyResults) -> String {
     let judged =
         results.effects.iter().filter(|effect| effect.probabilities.adjusted_p.is_some()).count();
-    let together = match results.family {
-        Family::Study => format!("for all {judged} effects of the study"),
-        Family::Part => "for all effects of a part of the study".to_owned(),
+    let error = number::percent(1.0 - results.confidence);
+    match results.family {
+        Family::Study => format!(
+            "Holm's method keeps the probability of any false one among all {judged} effects below {error}."
+        ),
+        Family::Part => format!(
+            "Holm's method keeps the probability of any false one in a part of the study below {error}."
+        ),
         Family::Effect => {
-            return "Claims are not adjusted for the number of effects: of twenty effects that do \
-                    not exist, one is claimed by chance."
-                .to_owned();
+            "This is not adjusted for the number of effects: of twenty effects that do not exist, one is significant by \
+             chance."
+                .to_owned()
         }
-    };
-    format!(
-        "The probability of chance is that of a t test, adjusted {together} together (Holm's \
-         method), so that any of them is claimed wrongly in at most {} of studies; intervals are \
-         those of each effect by itself.",
-        number::percent(1.0 - results.confidence)
-    )
+    }
 }
 
 fn statistics(results: &StudyResults) -> String {
     let confidence = number::percent(results.confidence);
-    let mut text = format!(
-        "Intervals are {confidence} t intervals over runs; a run is the unit of replication."
-    );
+    let mut text = format!("Intervals are {confidence} t intervals over runs.");
     if !results.effects.is_empty() {
         text.push_str(&format!(
-            " An effect is the geometric mean of the ratios of two cells within each block, so \
-             that drift of the machine cancels. It is significant only if at least five blocks have it and a test shows that it is larger than {minimum}. {} An effect is significant but may be small, if it is shown to exist and not shown to be larger. One whose whole interval lies within {minimum} is no relevant change; every other one is inconclusive, which does not mean that there is no difference. Where the CPU of the system under test is full in both cells, throughput and service demand are one fact, and the service demand alone is judged.",
+            " An effect is the geometric mean of the ratios of two cells within each block. It is significant if at least {MIN_TO_CLAIM} \
+             blocks have it and a t test shows that it is larger than {minimum}; it may be small if only its existence is \
+             shown. {} No relevant change: the whole interval lies within {minimum}. Every other effect is inconclusive. Where the \
+             SUT's CPU is full in both cells, throughput follows from service demand and is not judged again.",
             adjusted(results),
             minimum = number::percent(results.minimum_effect)
         ));
         let computed_at = results.effect_interval_confidence;
         if computed_at > results.confidence {
             text.push_str(&format!(
-                " Intervals of effects are computed at {} so that their coverage is {confidence}.",
+                " Intervals of effects are computed at {} to cover {confidence}.",
                 number::percent(computed_at)
             ));
         }
@@ -290,42 +284,17 @@ fn statistics(results: &StudyResults) -> String {
             );
         }
     }
-    if let Some(found) = words::aa(results) {
-        text.push_str(&format!(" The A/A test: {found}."));
-    }
-    text.push_str(
-        " Failed runs are not in the results and are listed with their reasons; no run is \
-                   left out as an outlier.",
-    );
+    text.push_str(" Failed runs are in no result; no run is left out as an outlier.");
     text
 }
 
-fn versions(results: &StudyResults, plan: &StoredPlan) -> String {
-    let facts = &plan.facts.facts;
-    let fact = |name: &str| facts.get(name).filter(|value| !value.is_empty());
-    let mut on = Vec::new();
-    on.extend(
-        fact("kernel").map(|kernel| format!("Linux {}", kernel.trim_start_matches("Linux "))),
-    );
-    on.extend(fact("cpu-model").cloned());
-    let mut text = format!("Measured with linkrate {}", plan.linkrate_version);
-    if !on.is_empty() {
-        text.push_str(&format!(" on {}", on.join(", ")));
-    }
-    text.push_str(&format!(", begun {}.", moment(plan.started_unix_ms)));
-    for session in &plan.resumed {
-        text.push_str(&format!(
-            " Resumed {} with linkrate {}.",
-            moment(session.started_unix_ms),
-            session.linkrate_version
-        ));
-    }
-    text.push_str(&format!(
-        " {} stored, seed {}. The appendix has the study file; the same seed gives the same order.",
-        words::capitalised(&words::count(results.runs.len(), "run")),
-        plan.study.method.seed()
-    ));
-    text
+/// The sessions after the first.
+fn sessions(plan: &StoredPlan) -> Option<String> {
+    let sessions = plan.resumed.iter().map(|session| {
+        format!("{} with linkrate {}", moment(session.started_unix_ms), session.linkrate_version)
+    });
+    let sessions: Vec<String> = sessions.collect();
+    (!sessions.is_empty()).then(|| format!("{}.", sessions.join("; ")))
 }
 
 /// `2026-11-21 15:12 UTC`.
@@ -350,33 +319,43 @@ fn sentence(text: &str) -> String {
     format!("{text}.")
 }
 
+/// A paragraph of prose with the list below it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Paragraph {
+    /// The prose.
+    pub text: String,
+    /// The items of the list; empty for none.
+    pub items: Vec<String>,
+}
+
 /// The question at the head of a study file, and the rest of its first comment.
 /// Nothing unless the first paragraph asks.
-pub fn question(source: &str) -> Option<(String, Vec<String>)> {
+pub fn background(source: &str) -> Vec<Paragraph> {
     let comment = source.lines().take_while(|line| line.starts_with('#'));
-    let mut paragraphs: Vec<String> = vec![String::new()];
+    let mut all: Vec<Paragraph> = Vec::new();
+    let mut is_new = true;
     for line in comment {
         // code in a comment is set off there as in Markdown
         let line = line.trim_start_matches('#').trim().replace('`', "");
-        // an item of a list has a line of its own
-        if let Some(item) = line.strip_prefix("- ") {
-            paragraphs.push(format!("• {item}"));
+        if line.is_empty() {
+            is_new = true;
             continue;
         }
-        match (line.is_empty(), paragraphs.last_mut()) {
-            (true, _) => paragraphs.push(String::new()),
-            (false, Some(last)) if last.is_empty() => last.push_str(&line),
-            (false, Some(last)) => {
-                last.push(' ');
-                last.push_str(&line);
+        let item = line.strip_prefix("- ");
+        match (item, all.last_mut()) {
+            // a list belongs to the paragraph before it
+            (Some(item), Some(last)) => last.items.push(item.to_owned()),
+            (None, Some(last)) if !is_new => {
+                let text = last.items.last_mut().unwrap_or(&mut last.text);
+                text.push(' ');
+                text.push_str(&line);
             }
-            (false, None) => {}
+            _ => all.push(Paragraph { text: line, items: Vec::new() }),
         }
+        is_new = false;
     }
-    paragraphs.retain(|paragraph| !paragraph.is_empty());
-    let mut paragraphs = paragraphs.into_iter();
-    let first = paragraphs.next().filter(|first| first.ends_with('?'))?;
-    Some((first, paragraphs.collect()))
+    let asks = all.first().is_some_and(|first| first.text.ends_with('?'));
+    if asks { all } else { Vec::new() }
 }
 
 #[cfg(test)]
@@ -384,18 +363,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_the_first_paragraph_with_a_question_mark() {
-        let (question, rest) =
-            question("# What does it\n# buy?\n#\n# Much.\n# Or not.\n\ntitle = 1\n# no\n").unwrap();
-        assert_eq!(question, "What does it buy?");
-        assert_eq!(rest, ["Much. Or not."]);
-        let (_, rest) = super::question(
-            "# Why?\n#\n# Departures:\n#   - one, of\n#     two lines\n#   - two\n",
-        )
-        .unwrap();
-        assert_eq!(rest, ["Departures:", "• one, of two lines", "• two"]);
-        assert_eq!(super::question("# Licence\n#\n# What?\n"), None);
-        assert_eq!(super::question("title = 1\n"), None);
+    fn the_background_begins_with_a_question_and_has_lists() {
+        let texts = |source: &str| -> Vec<(String, Vec<String>)> {
+            background(source).into_iter().map(|of| (of.text, of.items)).collect()
+        };
+        let plain = |text: &str| (text.to_owned(), Vec::new());
+        let found = texts("# What does it\n# buy?\n#\n# Much.\n# Or not.\n\ntitle = 1\n# no\n");
+        assert_eq!(found, [plain("What does it buy?"), plain("Much. Or not.")]);
+        let found = texts(
+            "# Why?\n#\n# Departures:\n#   - one, of\n#     two lines\n#   - two\n#\n# End.\n",
+        );
+        let items = ["one, of two lines", "two"].map(str::to_owned).to_vec();
+        assert_eq!(found, [plain("Why?"), ("Departures:".to_owned(), items), plain("End.")]);
+        assert_eq!(texts("# Licence\n#\n# What?\n"), []);
+        assert_eq!(texts("title = 1\n"), []);
     }
 
     #[test]

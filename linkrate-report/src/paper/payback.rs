@@ -31,8 +31,7 @@ pub fn section(results: &StudyResults) -> Option<Section> {
 
 fn row<const COLUMNS: usize>(at: &Levels, fields: [String; COLUMNS]) -> TableRow {
     let fields = std::iter::once(words::capitalised(&labels::cell(at))).chain(fields);
-    let fields = fields.map(|text| Field { text, small: String::new() }).collect();
-    TableRow { id: String::new(), fields }
+    TableRow::of(fields.map(Field::of))
 }
 
 fn table<const COLUMNS: usize>(

@@ -22,7 +22,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
         });
         let names = [capitalised(&labels::factor(&factor)), labels::level(&factor, &level)];
         let texts = names.into_iter().chain(sums.map(|sum| sum.to_string()));
-        TableRow { id: String::new(), fields: texts.map(Field::of).collect() }
+        TableRow::of(texts.map(Field::of))
     });
     Some(Table {
         title: "Runs that count, by level".to_owned(),

@@ -10,7 +10,6 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
-use linkrate_study::verdict::{Bottleneck, Judged};
 
 use crate::number;
 use crate::words::{self, marks};
@@ -73,6 +72,15 @@ pub fn levels<'a>(results: &'a StudyResults, factor: &str, part: Option<&Level>)
     levels
 }
 
+/// Every level that a factor takes, in the order of the cells.
+pub fn all_levels<'a>(results: &'a StudyResults, factor: &str) -> Vec<&'a Level> {
+    let mut levels = Vec::new();
+    for cell in &results.cells {
+        levels.extend(cell.levels.get(factor).filter(|level| !levels.contains(level)));
+    }
+    levels
+}
+
 /// Whether a factor's levels are at least three numbers or sizes: something to go along.
 pub fn is_scale(levels: &[&Level]) -> bool {
     levels.len() >= 3 && levels.iter().all(|level| labels::number(level).is_some())
@@ -113,13 +121,6 @@ impl<'a> Step<'a> {
         let is_adverse =
             |effect: &Effect| effect.different && (effect.ratio.mean > 1.0) != more_is_better;
         self.effects.iter().any(|index| is_adverse(self.effect(*index)))
-    }
-
-    /// Whether something other than the adapter limited a cell of any of its effects.
-    pub fn is_of_this_machine(&self) -> bool {
-        let marked =
-            |index: &usize| !marks::of_effect(self.results, self.effect(*index)).is_empty();
-        self.effects.iter().any(marked)
     }
 
     /// The cell at one end of an effect.
@@ -194,74 +195,6 @@ impl<'a> Step<'a> {
             parts.push(format!("{verb} {}", labels::listed(&reported)));
         }
         parts.join(" but ")
-    }
-
-    /// What is known of the effects that are not claimed, and where: `no difference was shown for bidirectional traffic
-    /// on 4 ports`. Empty where all are claimed.
-    pub fn told_unclaimed(&self) -> String {
-        let minimum = number::percent(self.results.minimum_effect);
-        let is_open =
-            |effect: &Effect| !effect.significant && !effect.equivalent && !effect.different;
-        let parts = [
-            (
-                format!("a change of more than {minimum} is ruled out"),
-                self.places(|effect| effect.equivalent),
-            ),
-            (
-                "a change that may be small was shown".to_owned(),
-                self.places(|effect| effect.different),
-            ),
-            ("no difference was shown".to_owned(), self.places(is_open)),
-        ];
-        let reported = parts.into_iter().filter(|(_, places)| !places.is_empty());
-        reported.map(|(what, places)| format!("{what} {places}")).collect::<Vec<_>>().join("; ")
-    }
-
-    /// Where the effects are that `wanted` lets through.
-    fn places(&self, wanted: impl Fn(&Effect) -> bool) -> String {
-        let clauses = self.clauses(&self.effects, wanted);
-        let places: Vec<String> = clauses
-            .iter()
-            .map(|clause| {
-                let direction =
-                    clause.first().and_then(|index| self.effect(*index).at.get("direction"));
-                let traffic = direction.map(|direction| format!("for {direction} traffic"));
-                let place = self.place(clause, &["direction"]);
-                let words: Vec<String> =
-                    traffic.into_iter().chain([place]).filter(|w| !w.is_empty()).collect();
-                words.join(" ")
-            })
-            .filter(|place| !place.is_empty())
-            .collect();
-        labels::either(&places)
-    }
-
-    /// The ends of all intervals together: `−55 to +66 %`; `None` when one has none.
-    pub fn span(&self) -> Option<String> {
-        let ends: Option<Vec<(f64, f64)>> = self
-            .effects
-            .iter()
-            .map(|index| self.effect(*index).ratio.low.zip(self.effect(*index).ratio.high))
-            .collect();
-        let ends = ends?;
-        let low = ends.iter().map(|(low, _)| *low).fold(f64::INFINITY, f64::min);
-        let high = ends.iter().map(|(_, high)| *high).fold(0.0, f64::max);
-        let mean = (low * high).max(0.0).sqrt();
-        let span = linkrate_study::quantity::Interval { mean, low: Some(low), high: Some(high) };
-        number::change(&span).ends
-    }
-
-    /// The number of pairs in which the links bound both cells.
-    pub fn full_links(&self) -> usize {
-        let is_full = |cell: &CellResult| {
-            let ways = &cell.verdict.directions;
-            let links = |way: &Judged| matches!(way.bottleneck, Bottleneck::Link { .. });
-            !ways.is_empty() && ways.iter().all(links)
-        };
-        let ends = |index: &&usize| {
-            [self.from, self.to].iter().all(|end| self.cell(**index, end).is_some_and(is_full))
-        };
-        self.effects.iter().filter(ends).count()
     }
 
     /// Effects that `wanted` lets through, by the levels with names at which they are.

@@ -3,16 +3,13 @@
 use linkrate_study::analysis::measures;
 use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
-use linkrate_study::results::{
-    AdapterFigures, Attribution, CellResult, DisciplineFigures, Effect, StudyResults,
-};
+use linkrate_study::results::{Attribution, CellResult, Effect, PublishedResult, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_terms::Task;
 use linkrate_terms::latency::{LatencyFigures, Percentile};
-use linkrate_terms::{BitRate, Task};
-use linkrate_wire::limits::IpVersion;
 use serde::Serialize;
 
-use super::effect_figures::{published_at, step};
+use super::change_figures;
 use crate::number::{self, ABSENT};
 use crate::words::marks;
 use crate::{demand, directions, mix, predicted, round_trip, words};
@@ -42,10 +39,16 @@ pub struct Column {
 /// A row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TableRow {
-    /// The anchor that sentences refer to; empty for none.
-    pub id: String,
+    /// What the rows below have in common, in a row of its own; empty in rows with fields.
+    pub group: String,
     /// The fields, as many as columns.
     pub fields: Vec<Field>,
+}
+
+impl TableRow {
+    pub(super) fn of(fields: impl IntoIterator<Item = Field>) -> Self {
+        Self { group: String::new(), fields: fields.into_iter().collect() }
+    }
 }
 
 /// A field.
@@ -62,7 +65,7 @@ impl Field {
         Self { text: text.into(), small: String::new() }
     }
 
-    fn or_absent(text: Option<String>) -> Self {
+    pub(super) fn or_absent(text: Option<String>) -> Self {
         Self::of(text.unwrap_or_else(|| ABSENT.to_owned()))
     }
 
@@ -82,6 +85,20 @@ pub(super) fn columns(titles: &[(&str, &'static str)]) -> Vec<Column> {
     titles.iter().map(|(title, kind)| column(title, kind)).collect()
 }
 
+/// What limited each cell, with the shares of the resources.
+pub fn limits(results: &StudyResults) -> Option<Table> {
+    let row = |cell: &CellResult| {
+        let fields = [labels::cell(&cell.levels), words::capitalised(&cell.verdict.sentence())];
+        TableRow::of(fields.map(Field::of))
+    };
+    (!results.cells.is_empty()).then(|| Table {
+        title: "What limited each cell".to_owned(),
+        columns: columns(&[("Cell", "name"), ("Limit", "say")]),
+        rows: results.cells.iter().map(row).collect(),
+        note: String::new(),
+    })
+}
+
 /// Streams and transactions, a table each.
 pub fn cells(results: &StudyResults) -> Vec<Table> {
     let (transactions, streams): (Vec<&CellResult>, Vec<&CellResult>) =
@@ -91,9 +108,9 @@ pub fn cells(results: &StudyResults) -> Vec<Table> {
     for (cells, transactional) in [(streams, false), (transactions, true)] {
         if !cells.is_empty() {
             let title = match (both, transactional) {
-                (false, _) => "Results and verdicts by cell",
-                (true, false) => "Streams: results and verdicts by cell",
-                (true, true) => "Transactions: results and verdicts by cell",
+                (false, _) => "Results by cell",
+                (true, false) => "Streams: results by cell",
+                (true, true) => "Transactions: results by cell",
             };
             tables.push(of_cells(results, &cells, transactional, title));
         }
@@ -127,12 +144,12 @@ fn of_cells(
         titles.extend(columns(&[(&first, "number"), ("p99", "number"), ("p99.9", "number")]));
     }
     if limited {
-        titles.push(column("Of limit", "number"));
+        titles.push(column("Of maximum", "number"));
     }
     titles.push(column(&format!("CPU{shared}"), "number"));
     titles.push(column(&format!("Service demand{shared}"), "number"));
     titles.push(column("Runs", "number"));
-    titles.push(column("Limited by", "say"));
+    titles.push(column("Limited by", "short"));
     let row = |cell: &&CellResult| {
         let mut fields = Vec::new();
         if named {
@@ -160,7 +177,7 @@ fn of_cells(
         if limited {
             let share = cell.throughput.zip(cell.limit).map(|(rate, limit)| Field {
                 text: percentage(rate.interval.mean / limit.interval.mean * 100.0),
-                small: format!("of {}", number::mean(&limit)),
+                small: format!("of {}", number::brief_mean(&limit)),
             });
             fields.push(share.unwrap_or_else(|| Field::of(ABSENT)));
         }
@@ -171,10 +188,14 @@ fn of_cells(
             failed => format!("{failed} failed"),
         };
         fields.push(Field { text: cell.runs.to_string(), small: failed });
-        fields.push(Field::of(cell.verdict.sentence()));
-        TableRow { id: String::new(), fields }
+        fields.push(Field::of(cell.verdict.limited_by()));
+        TableRow::of(fields)
     };
     let mut notes = Vec::new();
+    if cells.iter().any(|cell| !marks::of_cell(results, cell).is_empty()) {
+        let mark = marks::HOST_LIMITED.trim();
+        notes.push(format!("{mark} limited by this host, not by the adapter."));
+    }
     if words::has_intervals(results) {
         notes.push(format!(
             "± is the half-width of the {} confidence interval over runs; pp: percentage points.",
@@ -197,107 +218,118 @@ fn of_cells(
     }
 }
 
-/// The name of an effect in the tables and behind sentences: `E7`.
-pub fn effect_name(index: usize) -> String {
-    format!("E{}", index + 1)
-}
+/// An effect under another condition.
+type Other = (&'static str, fn(&Effect) -> Option<Interval>);
 
-/// Effects: the claimed ones, or those that were not shown.
-pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
-    let mut chosen: Vec<(usize, &Effect)> =
-        results.effects.iter().enumerate().filter(|(_, e)| e.significant == claimed).collect();
-    if chosen.is_empty() {
-        return None;
-    }
-    // measure after measure, as the figures have them
-    let measures = words::measures(&results.effects);
-    let place = |effect: &Effect| measures.iter().position(|measure| *measure == effect.measure);
-    chosen.sort_by_key(|(_, effect)| place(effect));
-    let any_at = chosen.iter().any(|(_, effect)| !effect.at.0.is_empty());
-    let mut titles = columns(&[("No.", "short"), ("Measure", "step"), ("Step", "step")]);
-    if any_at {
-        titles.push(column("At", "step"));
-    }
-    titles.extend(columns(&[("Change", "number"), ("Interval", "number"), ("Pairs", "number")]));
-    if !claimed {
-        titles.push(column("Why not", "reason"));
-    }
-    let row = |(index, effect): &(usize, &Effect)| {
+/// The conditions, with the heads of their columns.
+const OTHERS: [Other; 2] = [
+    ("Without driver", |effect| effect.without_driver),
+    ("At equal mix", |effect| effect.mix_adjusted),
+];
+
+/// All effects, by measure and step: the change, and the same under other conditions where that is known.
+pub fn effects(results: &StudyResults) -> Option<Table> {
+    let all = &results.effects;
+    let is_known = |(_, of): &Other| all.iter().any(|effect| of(effect).is_some());
+    let others: Vec<Other> = OTHERS.into_iter().filter(is_known).collect();
+    let mut titles = columns(&[("Change", "name"), ("Size", "number"), ("Interval", "number")]);
+    titles.extend(others.iter().map(|(title, _)| column(title, "number")));
+    titles.extend(columns(&[("Result", "reason"), ("Pairs", "number")]));
+    let row = |effect: &Effect| {
         let change = number::change(&effect.ratio);
-        let mut fields = vec![
-            Field::of(effect_name(*index)),
-            Field::of(effect.measure.word()),
-            Field::of(step(effect)),
-        ];
-        if any_at {
-            fields.push(Field::of(match effect.at.0.is_empty() {
-                true => ABSENT.to_owned(),
-                false => labels::cell(&effect.at),
-            }));
-        }
-        fields.push(Field::of(format!("{}{}", change.mean, marks::of_effect(results, effect))));
-        fields.push(Field::or_absent(change.ends));
+        let at = match effect.at.0.is_empty() {
+            true => words::named_step(effect),
+            false => labels::cell(&effect.at),
+        };
+        let mean = format!("{}{}", change.mean, marks::of_effect(results, effect));
+        let mut fields = vec![Field::of(at), Field::of(mean), Field::or_absent(change.ends)];
+        fields.extend(others.iter().map(|(_, of)| {
+            let Some(other) = of(effect) else { return Field::of(ABSENT) };
+            let change = number::change(&other);
+            Field { text: change.mean, small: change.ends.unwrap_or_default() }
+        }));
+        let reason = words::not_claimed(effect, results.minimum_effect);
+        fields.push(Field::of(reason.unwrap_or_else(|| "significant".to_owned())));
         fields.push(Field::of(effect.pairs.to_string()));
-        if !claimed {
-            let reason = words::not_claimed(effect, results.minimum_effect);
-            fields.push(Field::of(reason.unwrap_or_default()));
+        TableRow::of(fields)
+    };
+    let mut rows: Vec<TableRow> = Vec::new();
+    let mut group = String::new();
+    for measure in words::measures(all) {
+        for effect in all.iter().filter(|effect| effect.measure == measure) {
+            let step = match effect.at.0.is_empty() {
+                true => words::compared(measure),
+                false => format!("{}: {}", words::compared(measure), words::named_step(effect)),
+            };
+            let step = words::capitalised(&step);
+            if step != group {
+                rows.push(TableRow { group: step.clone(), fields: Vec::new() });
+                group = step;
+            }
+            rows.push(row(effect));
         }
-        TableRow { id: format!("effect-{}", index + 1), fields }
-    };
-    let (title, note) = match claimed {
-        true => (
-            "Significant effects",
-            format!(
-                "Ratios are paired within blocks. An effect is significant if a test shows that it is larger than {}; the section on the \
-                 method says for how many effects together.",
-                number::percent(results.minimum_effect)
-            ),
-        ),
-        false => (
-            "Effects that were not shown",
-            "Open is not the same as no difference: the interval says how large a difference may \
-             be. There is no relevant change only where the whole interval lies within the minimum."
-                .to_owned(),
-        ),
-    };
-    Some(Table {
-        title: title.to_owned(),
+    }
+    let mut notes = vec![format!(
+        "an effect is significant if a test shows that it is larger than {}. Inconclusive is not the same as no \
+             difference: the interval says how large one may be",
+        number::percent(results.minimum_effect)
+    )];
+    notes.extend(others.iter().map(|(title, _)| match *title {
+        "Without driver" => demand::WITHOUT_DRIVER.to_owned(),
+        _ => directions::WITH_EQUAL_MIX.to_owned(),
+    }));
+    let marked = all.iter().any(|effect| !marks::of_effect(results, effect).is_empty());
+    notes.extend(marked.then(|| {
+        format!(
+            "{} something other than the adapter limited one of the two cells",
+            marks::HOST_LIMITED.trim()
+        )
+    }));
+    (!rows.is_empty()).then(|| Table {
+        title: "Changes by measure and step".to_owned(),
         columns: titles,
-        rows: chosen.iter().map(row).collect(),
-        note,
+        rows,
+        note: sentences(&notes.iter().map(String::as_str).collect::<Vec<_>>()),
     })
 }
 
-/// Published figures beside measured ones.
+/// Published values beside measured ones that no figure has.
 pub fn published(results: &StudyResults) -> Option<Table> {
-    if results.published.is_empty() {
-        return None;
-    }
-    let row = |one: &linkrate_study::results::PublishedResult| {
+    let all = change_figures::not_drawn(results);
+    let row = |one: &PublishedResult| {
         let [published, measured, ends] = words::beside(one);
-        let marks = marks::of(results, one);
-        let names = [one.measure.word().to_owned(), published_at(one) + &marks];
-        let names = names.map(Field::of);
+        let (step, at) = words::named_published(one);
+        let step = step.map_or_else(String::new, |step| format!("{step}, "));
+        let name = Field::of(format!("{step}{at}{}", marks::of(results, one)));
         let of_limits = predicted::of_limits(one).unwrap_or_default();
         let figures = [published, measured, ends].into_iter().zip(of_limits);
         let figures = figures.map(|(text, share)| match share.as_str() {
             "" | ABSENT => Field::of(text),
             _ => Field { text, small: format!("{share} of its limit") },
         });
-        TableRow { id: String::new(), fields: names.into_iter().chain(figures).collect() }
+        TableRow::of([name].into_iter().chain(figures))
     };
-    Some(Table {
-        title: "Published and measured".to_owned(),
+    let mut rows: Vec<TableRow> = Vec::new();
+    let mut last = None;
+    for one in &all {
+        if last != Some(one.measure) {
+            let group = words::capitalised(one.measure.word());
+            rows.push(TableRow { group, fields: Vec::new() });
+        }
+        last = Some(one.measure);
+        rows.push(row(one));
+    }
+    (!rows.is_empty()).then(|| Table {
+        title: "Published and measured values".to_owned(),
         columns: columns(&[
-            ("Measure", "step"),
-            ("Of", "step"),
+            ("Of", "name"),
             ("Published", "number"),
             ("Measured", "number"),
             ("Interval", "number"),
         ]),
-        rows: results.published.iter().map(row).collect(),
+        rows,
         note: {
-            let marks = marks::caption(results, &results.published);
+            let marks = marks::caption(results, all);
             format!(
                 "{}, not the absolute values. Intervals are those of this measurement.{marks}",
                 words::capitalised(words::OF_ANOTHER_MACHINE)
@@ -310,7 +342,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
 pub fn predicted(results: &StudyResults) -> Option<Table> {
     let row = |(cell, one): (&CellResult, &linkrate_study::results::Predicted)| {
         let fields = [labels::cell(&cell.levels)].into_iter().chain(predicted::fields(one));
-        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+        TableRow::of(fields.map(Field::of))
     };
     let rows: Vec<TableRow> = predicted::all(results).map(row).collect();
     let titles = predicted::TITLES.map(|title| match title {
@@ -335,7 +367,7 @@ pub fn demand(results: &StudyResults) -> Option<Table> {
     let row = |cell: &CellResult| {
         let fields = demand::fields(cell)?;
         let fields = [labels::cell(&cell.levels)].into_iter().chain(fields);
-        Some(TableRow { id: String::new(), fields: fields.map(Field::of).collect() })
+        Some(TableRow::of(fields.map(Field::of)))
     };
     let rows: Vec<TableRow> = demand::all(results).filter_map(row).collect();
     let titles = demand::TITLES.map(|title| column(&words::capitalised(title), "number"));
@@ -352,7 +384,7 @@ pub fn round_trip(results: &StudyResults) -> Option<Table> {
     let row = |(cell, parts)| {
         let cell: &CellResult = cell;
         let fields = [labels::cell(&cell.levels)].into_iter().chain(round_trip::fields(parts));
-        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+        TableRow::of(fields.map(Field::of))
     };
     let rows: Vec<TableRow> = round_trip::all(results).map(row).collect();
     let titles = round_trip::TITLES.map(|title| column(&words::capitalised(title), "number"));
@@ -381,7 +413,7 @@ fn sentences(sentences: &[&str]) -> String {
 pub fn ways(results: &StudyResults) -> Option<Table> {
     let row = |cell: &CellResult| {
         let fields = [labels::cell(&cell.levels)].into_iter().chain(directions::fields(cell));
-        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+        TableRow::of(fields.map(Field::of))
     };
     let rows: Vec<TableRow> = directions::all(results).map(row).collect();
     let titles = directions::TITLES.map(|title| column(&words::capitalised(title), "number"));
@@ -397,56 +429,11 @@ pub fn ways(results: &StudyResults) -> Option<Table> {
     })
 }
 
-/// Changes in service demand with both cells at one mix of directions; `None` without one.
-pub fn equal_mix(results: &StudyResults) -> Option<Table> {
-    let heads = ["At own mix", "At equal mix"];
-    let title = "Changes in service demand at equal mix of directions";
-    beside_raw(results, title, heads, directions::WITH_EQUAL_MIX, |effect| effect.mix_adjusted)
-}
-
-/// Changes in service demand without the driver's part; `None` without one.
-pub fn without_driver(results: &StudyResults) -> Option<Table> {
-    let heads = ["With the driver", "Without it"];
-    let title = "Changes in service demand without the driver";
-    beside_raw(results, title, heads, demand::WITHOUT_DRIVER, |effect| effect.without_driver)
-}
-
-/// Effects beside the same under another condition; `None` where none has it.
-fn beside_raw(
-    results: &StudyResults,
-    title: &str,
-    heads: [&str; 2],
-    note: &str,
-    other: fn(&Effect) -> Option<Interval>,
-) -> Option<Table> {
-    let row = |(index, effect): (usize, &Effect)| {
-        let (raw, other) = (number::change(&effect.ratio), number::change(&other(effect)?));
-        let name = [step(effect), labels::cell(&effect.at)].join(", ");
-        let fields = [effect_name(index), name, raw.mean, other.mean];
-        let mut fields: Vec<Field> = fields.into_iter().map(Field::of).collect();
-        fields.push(Field::or_absent(other.ends));
-        Some(TableRow { id: String::new(), fields })
-    };
-    let rows: Vec<TableRow> = results.effects.iter().enumerate().filter_map(row).collect();
-    (!rows.is_empty()).then(|| Table {
-        title: title.to_owned(),
-        columns: columns(&[
-            ("No.", "short"),
-            ("Step", "name"),
-            (heads[0], "number"),
-            (heads[1], "number"),
-            ("Interval", "number"),
-        ]),
-        rows,
-        note: format!("{}.", words::capitalised(note)),
-    })
-}
-
 /// The workloads of mixes; `None` without a mix.
 pub fn mix(results: &StudyResults) -> Option<Table> {
     let row = |(cell, figures): (&CellResult, &linkrate_study::results::MixFigures)| {
         let fields = [labels::cell(&cell.levels)].into_iter().chain(mix::fields(figures));
-        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+        TableRow::of(fields.map(Field::of))
     };
     let rows: Vec<TableRow> = mix::all(results).map(row).collect();
     let titles = mix::TITLES.map(|title| match title {
@@ -491,10 +478,7 @@ type Profiled<'a> = (&'a CellResult, &'a Attribution);
 fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) -> Table {
     let row = |name: &str, value: &dyn Fn(&Attribution) -> Option<String>| {
         let values = cells.iter().map(|(_, attribution)| Field::or_absent(value(attribution)));
-        TableRow {
-            id: String::new(),
-            fields: [Field::of(name)].into_iter().chain(values).collect(),
-        }
+        TableRow::of([Field::of(name)].into_iter().chain(values))
     };
     let mut rows: Vec<TableRow> = categories
         .iter()
@@ -529,184 +513,11 @@ fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) ->
     Table { title, columns, rows, note }
 }
 
-/// What the counters prove.
-#[derive(Debug, Default, Serialize)]
-pub struct Evidence {
-    /// What is the same in every cell, by name.
-    pub common: Vec<(&'static str, String)>,
-    /// The rest, in tables narrow enough for a page.
-    pub tables: Vec<Table>,
-}
-
-/// A column of the evidence.
-type Proof = (&'static str, fn(&CellResult) -> Option<String>);
-
-/// The evidence by subject, without the columns that no cell has.
-pub fn evidence(cells: &[CellResult]) -> Evidence {
-    let packets: [Proof; 9] = [
-        ("packet built by TCP", |cell| cell.evidence.stack_packet_bytes.map(bytes)),
-        ("packet given to driver", |cell| cell.evidence.driver_packet_bytes.map(bytes)),
-        ("frame sent on the wire", |cell| counted(cell)?.sent_frame_bytes.map(bytes)),
-        ("frame received from the wire", |cell| counted(cell)?.received_frame_bytes.map(bytes)),
-        ("frames cut from a superframe", |cell| counted(cell)?.segments_per_superframe.map(plain)),
-        ("frames that LRO merged into one", |cell| counted(cell)?.merges_per_superframe.map(plain)),
-        ("frames in a packet that IP received", |cell| {
-            cell.evidence.frames_per_received_packet.map(plain)
-        }),
-        ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
-        ("address family", |cell| {
-            cell.evidence.family.map(|family| IpVersion::from(family).to_string())
-        }),
-    ];
-    let links: [Proof; 9] = [
-        ("links occupied outwards", |cell| counted(cell)?.tx_link_percent.map(percentage)),
-        ("links occupied inwards", |cell| counted(cell)?.rx_link_percent.map(percentage)),
-        ("by port, out and in", |cell| by_port(counted(cell)?)),
-        ("by member, sent and received", by_member),
-        ("bus occupied", |cell| counted(cell)?.bus_percent.map(percentage)),
-        ("limit of links and bus", |cell| cell.limit.as_ref().map(number::mean)),
-        ("device CPU", |cell| counted(cell)?.device_cpus.map(|cpus| percentage(cpus * 100.0))),
-        ("device threads, busiest CPU", |cell| {
-            counted(cell)?.device_busiest_percent.map(percentage)
-        }),
-        ("delay of interrupts", |cell| {
-            counted(cell)?.interrupt_delay_us.map(|us| format!("{} µs", plain(us)))
-        }),
-    ];
-    let waits: [Proof; 18] = [
-        ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
-        ("CPU of other programs, taken out", |cell| {
-            cell.evidence.background_cpu_percent.map(percentage)
-        }),
-        ("CPU that may be of other programs", |cell| {
-            cell.evidence.background_uncertainty_cpu_percent.map(percentage)
-        }),
-        ("limited by receive window", |cell| cell.evidence.rwnd_limited_percent.map(percentage)),
-        ("limited by send buffer", |cell| cell.evidence.sndbuf_limited_percent.map(percentage)),
-        ("send buffer", |cell| cell.evidence.granted_send_buffer_bytes.map(size)),
-        ("receive buffer", |cell| cell.evidence.granted_receive_buffer_bytes.map(size)),
-        ("retransmits a run", |cell| cell.evidence.retransmits.map(plain)),
-        ("acknowledgements a segment", |cell| {
-            cell.evidence.acknowledgements_per_segment.map(plain)
-        }),
-        ("gathers at clients a run", |cell| cell.evidence.client_gathers.map(plain)),
-        ("datagrams lost", |cell| {
-            cell.evidence.lost_percent.map(|lost| number::percent(lost / 100.0))
-        }),
-        ("interface drops per run", |cell| cell.evidence.drops.map(plain)),
-        ("queue disciplines", |cell| by_discipline(&cell.evidence.disciplines)),
-        ("queue disciplines of clients", |cell| by_discipline(&cell.evidence.client_disciplines)),
-        ("discipline drops per run", discipline_drops),
-        // an empty sum of floats is −0
-        ("adapter drops per run", |cell| {
-            Some(plain(counted(cell)?.drops.values().sum::<f64>() + 0.0))
-        }),
-        ("wrong checksums per run", |cell| counted(cell)?.checksum_failures.map(plain)),
-        ("idle time from", |cell| cell.evidence.idle_source.map(|source| source.name().to_owned())),
-    ];
-    let mut all = Evidence::default();
-    let groups: [(&str, &[Proof]); 3] = [
-        ("Packets and frames", &packets),
-        ("Links, bus and device", &links),
-        ("Waiting, losses and buffers", &waits),
-    ];
-    for (title, proofs) in groups {
-        let mut varying: Vec<Proof> = Vec::new();
-        for &(name, proof) in proofs {
-            let fields: Vec<Option<String>> = cells.iter().map(proof).collect();
-            match fields.first() {
-                // a column of one and the same value only makes the table wide
-                Some(Some(first)) if fields.iter().all(|f| f.as_ref() == Some(first)) => {
-                    all.common.push((name, first.clone()));
-                }
-                _ if fields.iter().all(Option::is_none) => {}
-                _ => varying.push((name, proof)),
-            }
-        }
-        if varying.is_empty() {
-            continue;
-        }
-        let row = |cell: &CellResult| {
-            let mut fields = vec![Field::of(labels::cell(&cell.levels))];
-            fields.extend(varying.iter().map(|(_, proof)| Field::or_absent(proof(cell))));
-            TableRow { id: String::new(), fields }
-        };
-        let mut titles = vec![column("Cell", "name")];
-        titles.extend(varying.iter().map(|(name, _)| match *name {
-            "by port, out and in" => column(name, "step"),
-            name => column(name, "number"),
-        }));
-        all.tables.push(Table {
-            title: title.to_owned(),
-            columns: titles,
-            rows: cells.iter().map(row).collect(),
-            note: String::new(),
-        });
-    }
-    all
-}
-
-fn counted(cell: &CellResult) -> Option<&AdapterFigures> {
-    cell.evidence.adapter.as_ref()
-}
-
-/// `eth0 98.2/1.1 %, eth1 97.9/1.0 %`, where there are several ports.
-fn by_port(adapter: &AdapterFigures) -> Option<String> {
-    let share = |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{share:.1}"));
-    let ports: Vec<String> = adapter
-        .ports
-        .iter()
-        .filter(|port| port.tx_link_percent.is_some() || port.rx_link_percent.is_some())
-        .map(|port| {
-            let (out, inwards) = (share(port.tx_link_percent), share(port.rx_link_percent));
-            format!("{} {out}/{inwards} %", port.port)
-        })
-        .collect();
-    (ports.len() > 1).then(|| ports.join(", "))
-}
-
-/// `eth2 70.0/51.2 %, eth3 30.0/48.8 %`: what the members of bonds and teams carried.
-fn by_member(cell: &CellResult) -> Option<String> {
-    let share = |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{share:.1}"));
-    let members =
-        cell.evidence.members.iter().map(|one| {
-            format!("{} {}/{} %", one.member, share(one.tx_percent), share(one.rx_percent))
-        });
-    let members: Vec<String> = members.collect();
-    (!members.is_empty()).then(|| members.join(", "))
-}
-
-/// `eth0 tbf 99.6 % of 500.0 Mb/s`; disciplines that the kernel made for queues are those of their root.
-fn by_discipline(all: &[DisciplineFigures]) -> Option<String> {
-    let roots = all.iter().filter(|one| one.parent == "root");
-    let words = roots.map(|one| {
-        let rate = one.rate_bits_per_second.zip(one.rate_percent);
-        let rate = rate.map(|(rate, percent)| format!(" {percent:.1} % of {}", BitRate(rate)));
-        format!("{} {}{}", one.interface, one.kind, rate.unwrap_or_default())
-    });
-    let words: Vec<String> = words.collect();
-    (!words.is_empty()).then(|| words.join(", "))
-}
-
-fn discipline_drops(cell: &CellResult) -> Option<String> {
-    let roots = cell.evidence.disciplines.iter().filter(|one| one.parent == "root");
-    let drops: Vec<f64> = roots.map(|one| one.drops).collect();
-    (!drops.is_empty()).then(|| plain(drops.iter().sum()))
-}
-
-fn bytes(value: f64) -> String {
-    format!("{} B", number::grouped(value.round()))
-}
-
-fn size(value: u64) -> String {
-    linkrate_terms::ByteSize(value).to_string()
-}
-
-fn percentage(value: f64) -> String {
+pub(super) fn percentage(value: f64) -> String {
     format!("{value:.1} %")
 }
 
-fn plain(value: f64) -> String {
+pub(super) fn plain(value: f64) -> String {
     number::significant(value, 3)
 }
 
@@ -790,5 +601,5 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
             fields.extend([rate, demand, cpu, client].map(Field::or_absent));
         }
     }
-    TableRow { id: String::new(), fields }
+    TableRow::of(fields)
 }

@@ -28,8 +28,8 @@ pub fn table(results: &StudyResults) -> Option<Table> {
             fills.to_string(),
             reached,
         ];
-        let fields = fields.map(|text| Field { text, small: String::new() }).into();
-        TableRow { id: String::new(), fields }
+
+        TableRow::of(fields.map(Field::of))
     };
     Some(Table {
         title: "Where the window fills the line".to_owned(),

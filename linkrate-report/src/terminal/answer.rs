@@ -4,24 +4,19 @@
 //! lines on how far to trust it; where the rest is. [`super::details`] has the rest.
 
 use linkrate_study::labels;
-use linkrate_study::levels::{Level, Levels};
+use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Measure, Quantity};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
-use linkrate_study::study::PART;
 
-use super::checks::{self, Check};
-use super::sentences;
 use super::{Column, GAP, Page, Style, clean, total};
+use crate::answer::checks::{self, Check};
+use crate::answer::grid::{Grid, Row};
+use crate::answer::testbed::Testbed;
+use crate::answer::{self, FEW_CELLS};
 use crate::layout::Paper;
 use crate::number;
 use crate::words::{self, marks};
 
-/// Most sentences.
-const MAX_SENTENCES: usize = 3;
-/// Of a study with few cells, whose table says the rest.
-const FEW_SENTENCES: usize = 2;
-/// Most cells that have a row each, with all that is known of them.
-const MAX_CELLS: usize = 8;
 /// Most rows of a table that compares.
 const MAX_ROWS: usize = 12;
 /// What a level without its cell has.
@@ -43,7 +38,7 @@ pub fn answer(
     let inner = Paper { width: paper.width.saturating_sub(INDENT.len() as u16), ..paper };
     let inside = Page { results, paper: inner };
     let grids = Grid::all(results);
-    let mut sections = vec![together([page.heading(&grids), inside.sentences()])];
+    let mut sections = vec![together([page.heading(), inside.sentences()])];
     sections.extend(inside.compared(&grids).into_iter().map(|table| indented(&table)));
     sections.push(together([page.checks(), page.links(next)]));
     sections.retain(|section| !section.is_empty());
@@ -74,106 +69,18 @@ fn indented(text: &str) -> String {
         .to_owned()
 }
 
-/// The cells of one part by the levels of one factor.
-struct Grid<'r> {
-    factor: &'r str,
-    levels: Vec<&'r Level>,
-    rows: Vec<Row<'r>>,
-}
-
-/// The cells that differ in the factor alone.
-struct Row<'r> {
-    at: Levels,
-    cells: Vec<Option<&'r CellResult>>,
-}
-
-impl<'r> Grid<'r> {
-    /// By the first factor that is compared, for each part.
-    fn all(results: &'r StudyResults) -> Vec<Self> {
-        let mut parts: Vec<Option<&Level>> = Vec::new();
-        for cell in &results.cells {
-            let part = cell.levels.get(PART);
-            if !parts.contains(&part) {
-                parts.push(part);
-            }
-        }
-        parts.into_iter().filter_map(|part| Self::of(results, part)).collect()
-    }
-
-    fn of(results: &'r StudyResults, part: Option<&Level>) -> Option<Self> {
-        let of_part = |levels: &Levels| levels.get(PART) == part;
-        let effect = results.effects.iter().find(|effect| of_part(&effect.at))?;
-        let factor = effect.factor.as_str();
-        let mut grid = Self { factor, levels: Vec::new(), rows: Vec::new() };
-        for cell in results.cells.iter().filter(|cell| of_part(&cell.levels)) {
-            let Some(level) = cell.levels.get(factor) else { continue };
-            if !grid.levels.contains(&level) {
-                grid.levels.push(level);
-            }
-            let at = cell.levels.without(factor);
-            if !grid.rows.iter().any(|row| row.at == at) {
-                grid.rows.push(Row { at, cells: Vec::new() });
-            }
-        }
-        for row in &mut grid.rows {
-            let cell_at = |level: &&Level| {
-                let levels = |cell: &&CellResult| {
-                    cell.levels.get(factor) == Some(level) && cell.levels.without(factor) == row.at
-                };
-                results.cells.iter().find(levels)
-            };
-            row.cells = grid.levels.iter().map(cell_at).collect();
-        }
-        Some(grid)
-    }
-
-    fn cells(&self) -> impl Iterator<Item = &'r CellResult> + '_ {
-        self.rows.iter().flat_map(|row| row.cells.iter().copied().flatten())
-    }
-
-    /// The factors that differ between rows, in their order.
-    fn varied(&self) -> Vec<&str> {
-        let Some(first) = self.rows.first() else { return Vec::new() };
-        let names = first.at.0.iter().map(|(name, _)| name.as_str()).filter(|name| *name != PART);
-        let differs =
-            |name: &&str| self.rows.iter().any(|row| row.at.get(name) != first.at.get(name));
-        names.filter(differs).collect()
-    }
-
-    /// What all rows have in common: `transmit, ports 2`; empty where that is nothing.
-    fn common(&self) -> String {
-        let varied = self.varied();
-        let Some(first) = self.rows.first() else { return String::new() };
-        let same = first.at.0.iter().filter(|(name, _)| !varied.contains(&name.as_str()));
-        let texts: Vec<String> = same
-            .map(|(name, level)| match name.as_str() {
-                PART => level.to_string(),
-                name => labels::level(name, level),
-            })
-            .collect();
-        texts.join(", ")
-    }
-}
-
 impl Page<'_> {
     /// Title and testbed.
-    fn heading(&self, grids: &[Grid<'_>]) -> String {
-        let mut title = clean(&self.results.title);
-        if let [only] = grids {
-            let common = clean(&only.common());
-            title = if common.is_empty() { title } else { format!("{title}: {common}") };
-        }
-        let mut lines = self.filled(&title, "", "");
+    fn heading(&self) -> String {
+        let mut lines = self.filled(&clean(&answer::title(self.results)), "", "");
         lines.iter_mut().for_each(|line| *line = self.paper.bold(line));
-        lines.extend(self.filled(&clean(&checks::testbed(self.results)), "", ""));
+        lines.extend(self.filled(&clean(&Testbed::of(self.results).line()), "", ""));
         lines.join("\n")
     }
 
     /// What the study shows.
     fn sentences(&self) -> String {
-        let few = self.results.cells.len() <= MAX_CELLS;
-        let most = if few { FEW_SENTENCES } else { MAX_SENTENCES };
-        let sentences = sentences::of(self.results, most).into_iter();
+        let sentences = answer::sentences(self.results).into_iter();
         let lines = sentences.flat_map(|one| self.filled(&clean(&one), INDENT, "    "));
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -207,7 +114,7 @@ impl Page<'_> {
         }
         let cells: usize = grids.iter().map(|grid| grid.cells().count()).sum();
         let tables = grids.iter().map(|grid| {
-            let table = match cells <= MAX_CELLS {
+            let table = match cells <= FEW_CELLS {
                 true => self.by_cell(grid),
                 false => self.side_by_side(grid).unwrap_or_else(|| self.steps(grid, grids.len())),
             };

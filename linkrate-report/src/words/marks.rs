@@ -50,9 +50,7 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
         || results.effects.iter().any(|effect| !of_effect(results, effect).is_empty());
     let host = host.then(|| match remedy(results) {
         Some(scale) => {
-            format!(
-                "{OF_THE_HOST}; with `scale = {scale}` in [testbed] the links are likely to be the limit"
-            )
+            format!("{OF_THE_HOST}; with --scale {scale} the links are likely to be the limit")
         }
         None => OF_THE_HOST.to_owned(),
     });
@@ -110,8 +108,7 @@ const LEFT_OUT: &str = "left out";
 const ONE_SIDE: &str = "driver on one side";
 
 /// What [`HOST_LIMITED`] means.
-const OF_THE_HOST: &str = "something other than the adapter was the limit (see the verdicts): the figure is that of \
-                           this machine";
+const OF_THE_HOST: &str = "limited by this host, not by the adapter";
 
 /// Whether there is an adapter whose figures could be told from those of the machine.
 fn has_adapter(results: &StudyResults) -> bool {
@@ -207,14 +204,14 @@ mod tests {
         results.published = vec![derived, published(1, true)];
         let marks: Vec<&str> = meanings(&results).iter().map(|(mark, _)| *mark).collect();
         assert_eq!(marks, ["derived", "‡"]);
-        // the table has them beside each figure
-        let table = crate::paper::tables::published(&results).unwrap();
-        let named = [&table.rows[0], &table.rows[1]].map(|row| row.fields[1].text.as_str());
-        assert!(named[0].ends_with(" (derived) ‡") && !named[1].contains('‡'), "{named:?}");
+        // the figure has them beside each name
+        let figure = crate::paper::change_figures::published(&results).unwrap().unwrap();
+        let described = &figure.panels[0].description;
+        assert!(described.contains("2 ports (derived) ‡: ") && described.contains("1 port: "));
         // a caption has the marks of its own figures
         let all = caption(&results, &results.published);
         assert!(
-            all.starts_with(" Derived: computed from") && all.contains(". ‡: something other"),
+            all.starts_with(" Derived: computed from") && all.contains(". ‡: limited by this host"),
             "{all}"
         );
         assert_eq!(caption(&results, &results.published[1..]), "");

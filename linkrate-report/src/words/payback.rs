@@ -3,9 +3,7 @@
 
 use linkrate_study::analysis::payback::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
 use linkrate_study::labels;
-use linkrate_study::quantity::{Measure, Quantity};
-use linkrate_study::results::StudyResults;
-use linkrate_terms::knobs::Toe;
+use linkrate_study::quantity::Quantity;
 
 use super::count;
 use crate::number::{self, ABSENT};
@@ -89,19 +87,6 @@ pub fn cost_fields(of: &OffloadCost) -> [String; 5] {
         brief(&of.peer_wait),
         brief(&of.stall),
     ]
-}
-
-/// The effects that the conclusion rests on, as indices.
-pub fn effects(results: &StudyResults) -> Vec<usize> {
-    let is_it = |level: &linkrate_study::levels::Level, toe: Toe| level.to_string() == toe.name();
-    let found = results.effects.iter().enumerate().filter(|(_, effect)| {
-        effect.factor == linkrate_study::analysis::payback::FACTOR
-            && effect.measure == Measure::ServiceDemand
-            && is_it(&effect.from, Toe::Off)
-            && is_it(&effect.to, Toe::On)
-            && results.payback.iter().flat_map(|worth| &worth.paybacks).any(|of| of.at == effect.at)
-    });
-    found.map(|(index, _)| index).collect()
 }
 
 /// What the study shows about connection offloads, in sentences. The first one is the conclusion.

@@ -216,7 +216,7 @@ fn a_printed_page_cuts_neither_figures_nor_rows() {
     browser.set(1280, "dark", "");
     // as many as a user would hand out; a page more or less comes of other fonts
     for (name, expected) in
-        [("tso", 8..=16), ("ten-gigabit", 11..=20), ("message-size", 6..=10), ("single", 2..=3)]
+        [("tso", 7..=12), ("ten-gigabit", 7..=16), ("message-size", 4..=7), ("single", 2..=3)]
     {
         browser.load(&pages.path(name));
         let unmarked = pdf::read(&browser.print()).pages.len();
@@ -232,6 +232,24 @@ fn a_printed_page_cuts_neither_figures_nor_rows() {
     );
     let (_, _, cut) = printed(&mut browser);
     assert!(!cut.is_empty(), "nothing is cut where everything may be");
+}
+
+/// Answer, trust and comparison are on two sheets; the method begins the third at the latest.
+#[test]
+fn the_first_part_has_two_pages() {
+    let Some(mut browser) = start_or_skip("the_first_part_has_two_pages") else { return };
+    let pages = Pages::write();
+    browser.set(1280, "light", "");
+    for name in ["tso", "ten-gigabit", "message-size", "request-response", "stream", "adapter"] {
+        browser.load(&pages.path(name));
+        browser.evaluate(
+            "document.body.insertAdjacentHTML('beforeend', '<a href=\"#h-method\">.</a>')",
+        );
+        let printed = pdf::read(&browser.print());
+        let (object, _) = printed.destinations["h-method"];
+        let sheet = printed.pages.iter().position(|page| *page == object).unwrap();
+        assert!(sheet <= 2, "{name}: the method begins on page {}", sheet + 1);
+    }
 }
 
 /// On paper nothing can be scrolled: tables must fit between the margins.

@@ -22,15 +22,15 @@ fn the_table_says_what_was_not_detected() {
 #[test]
 fn the_papers_have_the_figures_and_the_rates_over_time() {
     let page = html::page(&fixture::failed()).unwrap();
-    for text in ["What a failure costs", "not detected within the run", "silent loss both ways"] {
+    for text in ["Cost of a failure", "not detected within the run", "silent loss both ways"] {
         assert!(page.contains(text), "{text}");
     }
     assert_eq!(page.matches("rates over time.</").count(), 2, "a drawing for each cell");
     assert!(page.contains("eth0 (fails)") && page.contains("carrier lost"));
     let text = markdown::document(&fixture::failed()).unwrap().text;
-    assert!(text.contains("## What a failure costs"), "{text}");
+    assert!(text.contains("## Cost of a failure"), "{text}");
     let without = html::page(&fixture::stream()).unwrap();
-    assert!(!without.contains("What a failure costs"));
+    assert!(!without.contains("Cost of a failure"));
 }
 
 #[test]

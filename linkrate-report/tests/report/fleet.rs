@@ -27,12 +27,12 @@ fn the_terminal_has_a_matrix_and_what_stands_out() {
 #[test]
 fn the_report_has_a_picture_for_each_figure() {
     let page = html::page(&fixture::fleet()).unwrap();
-    for part in ["The pairs of the fleet", "n1 to n2 0.940", "link of n1 is"] {
+    for part in ["Pairs of the fleet", "n1 to n2 0.940", "link of n1 is"] {
         assert!(page.contains(part), "{part}");
     }
-    assert!(!html::page(&fixture::single()).unwrap().contains("The pairs of the fleet"));
+    assert!(!html::page(&fixture::single()).unwrap().contains("Pairs of the fleet"));
     let report = markdown::document(&fixture::fleet()).unwrap();
-    assert!(report.text.contains("The pairs of the fleet"));
+    assert!(report.text.contains("Pairs of the fleet"));
 }
 
 #[test]

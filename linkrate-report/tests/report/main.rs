@@ -18,6 +18,7 @@ mod markdown;
 mod paper;
 mod payback;
 mod pdf;
+mod redact;
 mod schema;
 mod simulated;
 mod terminal;

@@ -2,47 +2,45 @@
 
 use std::fmt::Write as _;
 
-use linkrate_report::paper::{EffectLink, Paper, Said};
+use linkrate_report::paper::Paper;
 use linkrate_study::results::{DisciplineFigures, StudyResults};
 
 use crate::{fixture, simulated};
 
-/// What a reader of the first pages reads.
+/// What a reader of the first pages reads, and the method.
 fn words(results: &StudyResults) -> String {
-    let paper = Paper::new(results).unwrap();
-    let mut text = format!("{}\n{}\n", paper.title, paper.question.unwrap_or_default());
-    let names = |effects: &[EffectLink]| {
-        effects.iter().map(|link| link.name.clone()).collect::<Vec<_>>().join(" ")
-    };
-    let mut line = |line: String| writeln!(text, "{line}").unwrap();
-    line("\nHighlights".to_owned());
-    for Said { text, effects } in &paper.highlights {
-        line(format!("- {text} [{}]", names(effects)));
+    let mut paper = Paper::new(results).unwrap();
+    let mut text = format!("{}\n", paper.title);
+    let mut line = |line: String| writeln!(text, "{}", line.trim_end()).unwrap();
+    for (name, value) in &paper.header {
+        line(format!("{name}: {value}"));
     }
-    line("\nRecommended use".to_owned());
+    line("\nAnswer".to_owned());
+    for sentence in &paper.answer {
+        line(format!("- {sentence}"));
+    }
     for advice in &paper.advice {
         if !advice.heading.is_empty() {
             line(format!("[{}]", advice.heading));
         }
-        line(format!("- {}", advice.say));
-        for more in [&advice.gain, &advice.cost, &advice.bound] {
-            if !more.is_empty() {
-                line(format!("  {more}"));
-            }
-        }
-        line(format!("  [{}]", names(&advice.effects)));
+        line(format!("{} {} {}", advice.say, advice.cost, advice.condition));
     }
+    line("\nHow far to trust it".to_owned());
+    for check in &paper.trust {
+        line(format!("{} {}: {}", if check.is_bad { '!' } else { ' ' }, check.name, check.text));
+    }
+    line(format!("  {}", paper.troubles));
+    line(format!("  {}", paper.agreement));
     line("\nFigures".to_owned());
-    let mut paper = Paper::new(results).unwrap();
     for figure in paper.figures_mut() {
         line(format!("{}. {}. {}", figure.number, figure.title, figure.note));
         for panel in &figure.panels {
             line(format!("   {}: {}", panel.title, panel.description));
         }
     }
-    line("\nHow it was measured".to_owned());
-    for paragraph in &paper.method {
-        line(paragraph.clone());
+    line("\nMethod".to_owned());
+    for (subject, text) in &paper.method {
+        line(format!("{subject}: {text}"));
     }
     text
 }
@@ -160,71 +158,97 @@ fn a_single_cell_is_told_in_a_sentence() {
 }
 
 #[test]
-fn fewer_than_five_blocks_have_neither_highlights_nor_advice() {
+fn fewer_than_five_blocks_have_neither_an_answer_nor_advice() {
     let mut few = fixture::stream();
     for effect in &mut few.effects {
         (effect.pairs, effect.significant) = (4, false);
     }
     for results in [few, fixture::single()] {
         let paper = Paper::new(&results).unwrap();
-        let said: Vec<&str> = paper.highlights.iter().map(|said| said.text.as_str()).collect();
-        assert_eq!(said, ["Nothing is significant: fewer than 5 blocks."]);
-        assert!(paper.advice.is_empty() && !paper.claims);
+        assert_eq!(paper.answer, ["Nothing is significant: fewer than 5 blocks."]);
+        assert!(paper.advice.is_empty());
     }
 }
 
-/// What is claimed in one direction and in the other never shares a verb, and nothing that is not
-/// claimed is told as shown.
+/// Nothing that is not significant is told as shown.
 #[test]
-fn says_that_nothing_is_claimed() {
+fn says_that_nothing_is_significant() {
     let mut results = fixture::stream();
     for effect in &mut results.effects {
         effect.significant = false;
     }
     let paper = Paper::new(&results).unwrap();
-    assert!(paper.compares && !paper.claims);
-    for said in &paper.highlights {
-        let open = said.text.starts_with("No change of ");
-        let number =
-            |effect: &EffectLink| effect.name[1..].parse::<usize>().expect("E and a number");
-        let excluded =
-            said.effects.iter().all(|effect| results.effects[number(effect) - 1].equivalent);
-        assert_eq!((open, said.text.contains("not change")), (!excluded, excluded));
+    for sentence in &paper.answer {
+        assert!(!sentence.contains("raises") && !sentence.contains("reduces"), "{sentence}");
     }
-    assert!(paper.claimed.is_none() && paper.not_shown.is_some());
-    assert_eq!(
-        paper.advice[0].say,
-        "Between no offload, software GSO and TSO: no difference was shown."
-    );
-    let mut results = fixture::stream();
-    results.effects[6].ratio.mean = 1.5;
-    let reported = Paper::new(&results).unwrap();
-    let both =
-        reported.highlights.iter().find(|said| said.text.contains("service demand")).unwrap();
-    assert!(both.text.contains("raises transmit service demand by 50 %"), "{}", both.text);
+    assert_eq!(paper.advice[0].say, "Between no offload, GSO and TSO: no difference was shown.");
 }
 
-/// A change that is told in another way beside the raw one has its table in the paper.
+/// The terminal and the page say the same.
 #[test]
-fn changes_at_equal_mix_and_without_the_driver_have_tables() {
-    let titles = |results: &StudyResults| -> Vec<String> {
-        let cells = Paper::new(results).unwrap().cells;
-        cells.into_iter().map(|numbered| numbered.table.title).collect()
+fn the_answer_is_that_of_the_terminal() {
+    for results in [simulated::study("tso"), simulated::quick("tso"), simulated::study("atm")] {
+        let style = linkrate_report::terminal::Style { color: false };
+        let screen = linkrate_report::terminal::answer(&results, None, Some(100), style);
+        let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        let paper = Paper::new(&results).unwrap();
+        let checks = paper.trust.iter().filter(|check| check.name != "Limits");
+        let checks: Vec<&String> = checks.map(|check| &check.text).collect();
+        let values = paper.header.iter().take(3).map(|(_, value)| value);
+        for said in paper.answer.iter().chain(checks).chain([&paper.title]).chain(values) {
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(screen.contains(&said), "{said} in {screen}");
+        }
+    }
+}
+
+/// A gain that the emulated driver alone makes is no advice without its condition.
+#[test]
+fn a_gain_that_turns_without_the_driver_is_told() {
+    let mut results = fixture::stream();
+    let gains = results.effects.iter_mut().filter(|e| e.significant && e.ratio.mean < 1.0);
+    for effect in gains {
+        let turned =
+            linkrate_study::quantity::Interval { mean: 1.4, low: Some(1.2), high: Some(1.6) };
+        effect.without_driver = Some(turned);
+    }
+    let paper = Paper::new(&results).unwrap();
+    let advice = &paper.advice[0];
+    assert!(advice.condition.starts_with("Without the emulated driver "), "{advice:?}");
+    assert!(!advice.cost.contains("No measured downside"), "{advice:?}");
+}
+
+/// A change that is told in another way beside the raw one has its column.
+#[test]
+fn changes_at_equal_mix_and_without_the_driver_have_columns() {
+    let columns = |results: &StudyResults| -> Vec<String> {
+        let effects = Paper::new(results).unwrap().effects.unwrap();
+        effects.table.columns.into_iter().map(|column| column.title).collect()
     };
     let mut results = fixture::stream();
-    let changes = [
-        "Changes in service demand without the driver",
-        "Changes in service demand at equal mix of directions",
-    ];
-    let all = titles(&results);
-    assert!(changes.iter().all(|title| !all.iter().any(|other| other == title)), "{all:?}");
+    let own = ["Change", "Size", "Interval", "Result", "Pairs"];
+    assert_eq!(columns(&results), own);
     let other = Some(linkrate_study::quantity::Interval { mean: 0.8, low: None, high: None });
     (results.effects[0].without_driver, results.effects[0].mix_adjusted) = (other, other);
-    let all = titles(&results);
-    assert!(changes.iter().all(|title| all.iter().any(|other| other == title)), "{all:?}");
+    let all = columns(&results);
+    assert_eq!(all[3..5], ["Without driver", "At equal mix"]);
 }
 
-/// Every effect that a sentence names has a row to go to.
+/// An effect has one row, and every level one name.
+#[test]
+fn an_effect_is_told_once_and_a_level_has_one_name() {
+    let results = simulated::study("tso");
+    let paper = Paper::new(&results).unwrap();
+    let rows = paper.effects.unwrap().table.rows;
+    assert_eq!(rows.iter().filter(|row| row.group.is_empty()).count(), results.effects.len());
+    let html = linkrate_report::html::page(&results).unwrap();
+    let (shown, _) = html.split_once("id=\"environment\"").unwrap();
+    for other in ["none →", "ports 2", "TSO, transmit, ports"] {
+        assert!(!shown.contains(other), "{other}");
+    }
+}
+
+/// Every reference leads somewhere.
 #[test]
 fn every_reference_leads_somewhere() {
     for results in [simulated::study("tso"), simulated::study("ten-gigabit"), fixture::stream()] {

@@ -67,12 +67,13 @@ fn the_terminal_has_the_tables_and_the_conclusion() {
 }
 
 #[test]
-fn both_reports_have_the_conclusion_among_the_highlights_and_the_tables() {
+fn both_reports_have_the_conclusion_in_the_answer_and_the_tables() {
     let page = html::page(&results()).unwrap();
     let text = markdown::document(&results()).unwrap().text;
-    for (document, title) in
-        [(page, "Whether offloads pay</h2>"), (text, "## Whether offloads pay")]
-    {
+    for (document, title) in [
+        (page, "Break-even of connection offload</h2>"),
+        (text, "## Break-even of connection offload"),
+    ] {
         let document = document.replace('\u{a0}', " ");
         let (before, after) = document.split_once(title).unwrap();
         assert!(before.contains(CONCLUSION));
@@ -90,7 +91,7 @@ fn both_reports_have_the_conclusion_among_the_highlights_and_the_tables() {
 }
 
 #[test]
-fn too_few_blocks_have_no_conclusion_among_the_highlights() {
+fn too_few_blocks_have_no_conclusion_in_the_answer() {
     let mut results = results();
     for payback in &mut results.payback.as_mut().unwrap().paybacks {
         payback.pairs = 4;

@@ -22,7 +22,12 @@ const BLOCKS: u32 = 5;
 
 /// The results of a built-in study.
 pub fn study(name: &str) -> StudyResults {
-    analyse(&stored(built_in(name)))
+    analyse(&runs_of(name))
+}
+
+/// Its stored runs.
+pub fn runs_of(name: &str) -> StoredStudy {
+    stored(built_in(name))
 }
 
 /// The same, of its quick form.

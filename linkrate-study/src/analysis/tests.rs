@@ -486,7 +486,7 @@ fn failed_runs_are_absent_with_their_reason() {
         results.warnings,
         [
             "5 of 16 runs have failed and are not in the results.",
-            "Every run of software GSO failed; the first because: knob: tx-tcp-segmentation reads \
+            "Every run of GSO failed; the first because: knob: tx-tcp-segmentation reads \
              on.",
         ]
     );
@@ -553,12 +553,12 @@ fn each_warning_appears_under_its_condition() {
             |s| change(s, None, |run| run.sut_cpu.cpus[0].busy_ns = 70_000_000),
         ),
         (
-            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 1.5 % \
+            "The hypervisor took CPU from the SUT for more than 1 % of the time in 4 runs, 1.5 % \
              at most.",
             |s| change(s, Some(0), |run| run.sut_cpu.cpus[0].steal_ns = 30_000_000),
         ),
         (
-            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 1.5 % \
+            "The hypervisor took CPU from the SUT for more than 1 % of the time in 4 runs, 1.5 % \
              at most; the kernel does not tell how much of that was idle time, so CPU time is known to \
              ±2.0 % only.",
             |s| {
@@ -569,7 +569,7 @@ fn each_warning_appears_under_its_condition() {
             },
         ),
         (
-            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 2.5 % \
+            "The hypervisor took CPU from the SUT for more than 1 % of the time in 4 runs, 2.5 % \
              at most.",
             |s| {
                 // without load, all of the busy time may be idle time
@@ -585,7 +585,7 @@ fn each_warning_appears_under_its_condition() {
             |s| change(s, Some(2), |run| run.evidence.interface.tx_bytes = 1_518_000),
         ),
         (
-            "software GSO: offload gso was asked for, but packets handed to the driver have 1519 bytes on \
+            "GSO: offload gso was asked for, but packets handed to the driver have 1519 bytes on \
              average, more than an MTU of 1500 allows.",
             |s| change(s, Some(1), |run| run.evidence.interface.tx_bytes = 1_519_000),
         ),
@@ -599,11 +599,11 @@ fn each_warning_appears_under_its_condition() {
             },
         ),
         (
-            "software GSO: some flows did not move steadily when the measurement began, in 4 runs, 3 at \
+            "GSO: some flows did not move steadily when the measurement began, in 4 runs, 3 at \
              most.",
             |s| change(s, Some(1), |run| run.evidence.unsettled_flows = 3),
         ),
-        ("software GSO: the SUT's interface dropped 12 packets in 4 runs.", |s| {
+        ("GSO: the SUT's interface dropped 12 packets in 4 runs.", |s| {
             change(s, Some(1), |run| {
                 run.evidence.interface.tx_dropped = 1;
                 run.evidence.interface.rx_dropped = 2;

@@ -277,8 +277,10 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
         .filter(|percent| *percent > STEAL_PERCENT)
         .collect();
     let most = shares.iter().copied().reduce(f64::max)?;
+    // rounded up: it is more than the threshold
+    let most = (most * 10.0 - 1e-6).ceil() / 10.0;
     let mut text = format!(
-        "The hypervisor took CPU from the SUT for more than {STEAL_PERCENT} % of the window in {}, \
+        "The hypervisor took CPU from the SUT for more than {STEAL_PERCENT} % of the time in {}, \
          {most:.1} % at most",
         count(shares.len(), "run")
     );

@@ -414,7 +414,7 @@ fn names_the_cells_of_a_difference() {
     let (a, mut b) = (set(1, 3, SAME, 0.01, 0.0), set(2, 3, SAME, 0.01, 0.0));
     b.plan.study.cells[1].spec.clients = 2;
     let found = conditions::between(&a, &b);
-    assert_eq!(found[0].cells.as_deref(), Some("in software GSO"));
+    assert_eq!(found[0].cells.as_deref(), Some("in GSO"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub use balance::Balance;
 pub struct Word {
     /// The word in study files and on the command line (`tso`).
     pub word: &'static str,
-    /// The phrase in a sentence, readable without the knob's name (`software GSO`).
+    /// The phrase in a sentence, readable without the knob's name (`no offload`).
     pub prose: &'static str,
     /// The label beside the knob's name, on an axis or in a list (`GSO`).
     pub label: &'static str,
@@ -75,7 +75,7 @@ words! {
         /// One TCP segment per socket buffer: `gso_max_segs` 1.
         None = "none", "no offload", "none";
         /// TCP builds superframes, the kernel cuts them just before the driver: TSO features off.
-        Gso = "gso", "software GSO", "GSO";
+        Gso = "gso", "GSO", "GSO";
         /// The superframe reaches the adapter: TSO features on.
         Tso = "tso", "TSO", "TSO";
     }

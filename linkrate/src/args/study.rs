@@ -229,6 +229,10 @@ pub struct StudyReportArgs {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
+    /// Leave out host and user names, addresses, files, names of processes and the kernel command line; nothing
+    /// is written into the directory
+    #[arg(long)]
+    pub redact: bool,
 }
 
 /// Parts of all that is known of results.

@@ -119,6 +119,19 @@ fn a_report_without_a_format_renews_the_files_of_the_directory() {
 }
 
 #[test]
+fn a_redacted_report_leaves_the_directory_as_it_is() {
+    let sets = one_set();
+    sets.text("report set");
+    let before = fs::read(sets.path("set/report.html")).unwrap();
+    let answer = sets.text("report set --redact");
+    assert!(answer.contains("Precision") && !answer.contains("report.html"), "{answer}");
+    let page = sets.text("report set --redact --format html");
+    assert!(page.contains("Example") && !page.contains("<dt>kernel-command-line"), "{page}");
+    sets.text("report set --redact -o less.md");
+    assert_eq!(fs::read(sets.path("set/report.html")).unwrap(), before);
+}
+
+#[test]
 fn the_same_runs_give_the_same_bytes_wherever_they_lie() {
     let sets = one_set();
     let absolute = sets.path("set").display().to_string();

@@ -68,8 +68,8 @@ fn uncertain_cost<'a>(runs: impl Iterator<Item = &'a StoredRun>) -> Option<Strin
     });
     let (run, cpu, percent) = uncertainty.max_by(|a, b| a.2.total_cmp(&b.2))?;
     Some(format!(
-        "Other programs may have used CPU time of the system under test, or run elsewhere: CPU use \
-         and service demand may be up to {percent:.1} % too high in run {}: {}.",
+        "CPU use and service demand may be up to {percent:.1} % too high in run {}: on which CPUs these \
+         programs ran is not known: {}.",
         run.sequence,
         programs::listed(cpu)
     ))
@@ -115,9 +115,10 @@ mod tests {
         let warned = |run| warnings([fixture::run(7, 0, Some(0), run)].iter());
         assert_eq!(
             warned(cheap.clone()),
-            ["Other programs may have used CPU time of the system under test, or run elsewhere: \
-                 CPU use and service demand may be up to 5.0 % too high in run 7: \"cron\" (process \
-                 4711) 0.5 %."]
+            [
+                "CPU use and service demand may be up to 5.0 % too high in run 7: on which CPUs these \
+              programs ran is not known: \"cron\" (process 4711) 0.5 %."
+            ]
         );
         // what is known to be theirs is in no figure
         cheap.sut_cpu.background = vec![other(10_000_000)];

@@ -271,13 +271,10 @@ mod tests {
         let [rate, demand] = &results.warnings[..] else { panic!("{:?}", results.warnings) };
         assert_eq!(
             rate,
-            "software GSO: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 \
+            "GSO: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 \
              Gb/s of the other runs (median 12.05 Gb/s); it is kept in the results."
         );
-        assert!(
-            demand.starts_with("software GSO: service demand of 0.431 µs/KB (block 4)"),
-            "{demand}"
-        );
+        assert!(demand.starts_with("GSO: service demand of 0.431 µs/KB (block 4)"), "{demand}");
         let values: Vec<f64> = RunsByCell::of(&stored.plan.study, &stored.runs)
             .by_block(1, Measure::Throughput)
             .into_values()
@@ -295,10 +292,7 @@ mod tests {
         let warnings = analyse(&stored).warnings;
         let reported = warnings.iter().find(|text| text.contains("throughput is in two groups"));
         let reported = reported.unwrap_or_else(|| panic!("{warnings:?}"));
-        assert!(
-            reported.starts_with("software GSO: ") && reported.contains("(4 runs) and "),
-            "{reported}"
-        );
+        assert!(reported.starts_with("GSO: ") && reported.contains("(4 runs) and "), "{reported}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use linkrate_report::ReportError;
 use linkrate_report::markdown::Markdown;
+use linkrate_report::redact::redacted;
 use linkrate_study::analysis::analyse;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Store;
@@ -21,16 +22,22 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
     if let Some(file) = output::file(arguments.output.as_deref()) {
         output::check_no_store_file(file, directory)?;
     }
-    let results = analyse(&Store::read(directory)?);
+    let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
+    let mut stored = Store::read(directory)?;
+    if arguments.redact {
+        stored = redacted(&stored).map_err(|error| failed(&error))?;
+    }
+    let results = analyse(&stored);
     let Some(format) = format else {
         // the table first: a directory that cannot be written to can still be read
         let details = Details::chosen(&arguments.details);
         output::present(&results, &Wanted { details, ..Wanted::default() })?;
-        files::write(directory, &results)?;
+        if !arguments.redact {
+            files::write(directory, &results)?;
+        }
         return Ok(Exit::Success);
     };
     let to = arguments.output.as_deref();
-    let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
     match format {
         ReportFormat::Html => {
             let page = linkrate_report::html::page(&results).map_err(|error| failed(&error))?;

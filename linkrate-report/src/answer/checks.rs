@@ -1,17 +1,16 @@
 //! How far to trust an answer: precision, what carries over to hardware, published figures. One line each.
 
+use linkrate_study::labels;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Interval;
 use linkrate_study::results::{CellResult, Effect, PublishedKind, PublishedResult, StudyResults};
-use linkrate_terms::CpuSet;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::units::format_duration;
-use std::time::Duration;
+use serde::Serialize;
 
 use crate::number;
-use crate::words;
+use crate::words::{self, marks};
 
 /// One line.
+#[derive(Debug, Serialize)]
 pub struct Check {
     /// What is checked.
     pub name: &'static str,
@@ -21,68 +20,15 @@ pub struct Check {
     pub is_bad: bool,
 }
 
-/// Every check of these results, in the order of their weight.
+/// The check against published figures.
+pub const PUBLISHED: &str = "Published";
+
+/// Every check of these results that the terminal has no mark for, in the order of their weight.
 pub fn all(results: &StudyResults) -> Vec<Check> {
     [incomplete(results), precision(results), hardware(results), published(results)]
         .into_iter()
         .flatten()
         .collect()
-}
-
-/// `Emulated adapter gigabit; CPU 0 of 2, Intel Xeon, Linux 6.18; 3 cells × 12 runs in 54 s`.
-pub fn testbed(results: &StudyResults) -> String {
-    let facts = &results.facts.facts;
-    let fact = |name: &str| facts.get(name).filter(|value| !value.is_empty());
-    let adapter = results.plan.as_ref().map(|plan| &plan.study.testbed.adapter);
-    let name = &results.adapter;
-    let mut parts = vec![match adapter {
-        Some(Adapter::Interfaces(_)) => format!("Interface {name}"),
-        Some(Adapter::Veth) => "veth pair".to_owned(),
-        Some(Adapter::Model(_)) => format!("Emulated adapter {name}"),
-        Some(Adapter::Unknown) | None => format!("Adapter {name}"),
-    }];
-    if let Some(scaled) = words::scaled(results) {
-        parts.push(scaled);
-    }
-    let mut host = Vec::new();
-    host.extend(fact("sut-cpus").map(|cpus| {
-        let all = fact("online-cpus").and_then(|all| all.parse::<CpuSet>().ok());
-        let all = all.map_or_else(String::new, |all| format!(" of {}", all.len()));
-        format!("SUT {}{all}", words::cpus(cpus))
-    }));
-    host.extend(
-        fact("cpu-model")
-            .map(|model| model.replace("(R)", "").replace("(TM)", "").replace(" Processor", "")),
-    );
-    host.extend(fact("kernel").map(|kernel| {
-        let version: Vec<&str> = kernel.trim_start_matches("Linux ").splitn(3, '.').collect();
-        format!("Linux {}", version.iter().take(2).copied().collect::<Vec<_>>().join("."))
-    }));
-    if !host.is_empty() {
-        parts.push(host.join(", "));
-    }
-    let cells = words::count(results.cells.len(), "cell");
-    let runs = results.cells.iter().map(|cell| cell.runs);
-    let each = match (runs.clone().min(), runs.max()) {
-        (Some(low), Some(high)) if low == high => {
-            format!(" × {}", words::count(low as usize, "run"))
-        }
-        (Some(low), Some(high)) => format!(" × {low} to {high} runs"),
-        _ => String::new(),
-    };
-    let took =
-        duration(results).map_or_else(String::new, |took| format!(" in {}", format_duration(took)));
-    parts.push(format!("{cells}{each}{took}"));
-    parts.join("; ")
-}
-
-/// From the first run to the end of the last, in whole seconds.
-fn duration(results: &StudyResults) -> Option<Duration> {
-    let began = |run: &linkrate_study::store::StoredRun| run.started_unix_ms;
-    let (first, last) = (results.runs.first()?, results.runs.last()?);
-    let last_run = last.spec.duration + last.spec.warm_up;
-    let whole = Duration::from_millis(began(last).saturating_sub(began(first))) + last_run;
-    Some(Duration::from_secs(whole.as_secs().max(1)))
 }
 
 /// An interval with what it is of.
@@ -99,13 +45,13 @@ fn widest(results: &StudyResults) -> Option<Width> {
     };
     let of_cells = results.cells.iter().flat_map(|cell| {
         [cell.service_demand, cell.rate()].into_iter().filter_map(move |quantity| {
-            let of = words::cell(&cell.levels);
+            let of = labels::cell(&cell.levels);
             Some(Width { half: half(&quantity?.interval)?, of })
         })
     });
     let is_asked = |effect: &&Effect| effect.measure.is_stop_input();
     let of_effects = results.effects.iter().filter(is_asked).filter_map(|effect| {
-        let of = words::step_at(effect);
+        let of = words::named_step_at(effect);
         Some(Width { half: half(&effect.ratio)?, of })
     });
     of_cells.chain(of_effects).max_by(|a, b| a.half.total_cmp(&b.half))
@@ -121,7 +67,7 @@ fn precision(results: &StudyResults) -> Option<Check> {
         false => format!("±{goal} reached"),
         true => {
             let size = number::percent((worst.half * 1000.0).round() / 1000.0);
-            format!("±{goal} not reached: worst ±{size} ({}); {}", worst.of, results.stopped)
+            format!("worst ±{size} ({}), goal ±{goal}; {}", worst.of, results.stopped)
         }
     };
     Some(Check { name: "Precision", text, is_bad })
@@ -159,7 +105,7 @@ fn hardware(results: &StudyResults) -> Option<Check> {
             text.push_str("; without it ");
             if let Some((effect, without)) = largest {
                 let (change, ends) = number::brief_change(without);
-                let step = words::level(&effect.factor, &effect.to);
+                let step = labels::level(&effect.factor, &effect.to);
                 text.push_str(&format!("{step} is {change}{ends}"));
             }
         }
@@ -168,6 +114,27 @@ fn hardware(results: &StudyResults) -> Option<Check> {
         )),
     }
     Some(Check { name: "Hardware", text, is_bad: kept < claimed.len() })
+}
+
+/// How many cells something else than the adapter limited: their rates are those of this host.
+pub fn limited(results: &StudyResults) -> Option<Check> {
+    let mut by: Vec<(String, usize)> = Vec::new();
+    let cells = results.cells.iter().filter(|cell| !marks::of_cell(results, cell).is_empty());
+    for name in cells.map(|cell| cell.verdict.limited_by()) {
+        match by.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, cells)) => *cells += 1,
+            None => by.push((name, 1)),
+        }
+    }
+    let (count, all) = (by.iter().map(|(_, cells)| cells).sum::<usize>(), results.cells.len());
+    by.sort_by_key(|(_, cells)| std::cmp::Reverse(*cells));
+    let by: Vec<String> = by.iter().map(|(name, cells)| format!("{name} {cells}")).collect();
+    let are = if count == 1 { "is" } else { "are" };
+    let text = format!(
+        "{count} of {all} cells {are} limited by this host, not by the adapter ({})",
+        by.join(", ")
+    );
+    (count > 0).then_some(Check { name: "Limits", text, is_bad: true })
 }
 
 /// Agreement with published figures, without those that the model was made from.
@@ -179,7 +146,7 @@ fn published(results: &StudyResults) -> Option<Check> {
     if judged.is_empty() {
         let compared = results.published.iter().any(|one| one.measured.is_some());
         let text = "rates and costs of another machine; see --details published";
-        return compared.then(|| Check { name: "Published", text: text.to_owned(), is_bad: false });
+        return compared.then(|| Check { name: PUBLISHED, text: text.to_owned(), is_bad: false });
     }
     // a change is a ratio and a difference a sum
     let none = |one: &PublishedResult| if one.kind == PublishedKind::Effect { 1.0 } else { 0.0 };
@@ -195,7 +162,7 @@ fn published(results: &StudyResults) -> Option<Check> {
     let inside = judged.iter().filter(within).count();
     let text =
         format!("{same} of {all} changes have the published sign, {inside} the published size");
-    Some(Check { name: "Published", text, is_bad: same < all })
+    Some(Check { name: PUBLISHED, text, is_bad: same < all })
 }
 
 /// Warnings and failed runs in a few words; `None` without any.

@@ -7,22 +7,25 @@ use linkrate_study::quantity::{Interval, Measure};
 use linkrate_study::results::{Effect, StudyResults};
 use linkrate_study::study::PART;
 
-use crate::paper::highlights;
+use super::findings;
 use crate::words::{self, marks};
 
 /// Measures that a sentence tells, in this order.
 const TOLD: [Measure; 3] = [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions];
 
+/// The factor whose levels each add to the one before.
+const LADDER: &str = "offload";
+
 /// At most so many sentences.
-pub fn of(results: &StudyResults, most: usize) -> Vec<String> {
+pub(super) fn of(results: &StudyResults, most: usize) -> Vec<String> {
     let mut found = Vec::new();
     // failures and connection offloads have an answer of their own
     if results.payback.is_some() || results.cells.iter().any(|cell| cell.failure.is_some()) {
-        found.extend(highlights::all(results).into_iter().take(1).map(|one| one.text));
+        found.extend(findings::all(results).into_iter().take(1));
     }
     found.extend(steps(results));
     if found.is_empty() {
-        found.extend(highlights::all(results).into_iter().map(|one| one.text));
+        found.extend(findings::all(results));
     }
     found.truncate(most);
     found
@@ -54,10 +57,19 @@ fn steps(results: &StudyResults) -> Vec<String> {
         let number = levels.iter().all(|level| labels::number(level).is_some());
         let reported = if number { &levels[levels.len().saturating_sub(1)..] } else { &levels[..] };
         let place = part.filter(|_| parts.len() > 1).map(ToString::to_string);
-        let sentences = reported.iter().rev().map(|to| {
-            let between = |effect: &&&Effect| effect.from == *first && effect.to == **to;
+        let mut pairs: Vec<(&Level, &Level)> =
+            reported.iter().rev().map(|to| (first, *to)).collect();
+        // of a ladder what its last rung adds to all, and to the one below it, which is often on by default
+        if *factor == LADDER
+            && let [.., below, last] = levels[..]
+        {
+            pairs = vec![(first, last), (below, last)];
+        }
+        let sentences = pairs.into_iter().filter_map(|(from, to)| {
+            let between = |effect: &&&Effect| effect.from == *from && effect.to == *to;
             let some: Vec<&Effect> = effects.iter().filter(between).copied().collect();
-            sentence(results, factor, (first, to), &some, place.as_deref())
+            let told = || sentence(results, factor, (from, to), &some, place.as_deref());
+            (!some.is_empty()).then(told)
         });
         by_part.push(sentences.collect());
     }
