@@ -42,6 +42,19 @@ impl LabError {
         Self::CannotMeasure { what: error.to_string(), hint: error.hint().map(str::to_owned) }
     }
 
+    /// The same as a host that cannot measure, where the kernel refused for want of a privilege or of a feature.
+    pub(crate) fn of_the_host(self) -> Self {
+        use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
+        match self {
+            Self::System(error)
+                if matches!(error.kind(), NotFound | PermissionDenied | Unsupported) =>
+            {
+                Self::cannot_measure(error)
+            }
+            other => other,
+        }
+    }
+
     /// The remedy, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -27,6 +27,7 @@ use linkrate_terms::knobs::Toe;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{Family, Measurement, RunSpec, Task, TestbedSpec};
 
+use crate::backend::Backend;
 use crate::backend::adapters::{Adapters, Faults};
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
@@ -99,6 +100,35 @@ impl Lab {
         }
     }
 
+    /// Tries on existing interfaces what the first run needs: the knobs, and programs at the peers.
+    ///
+    /// # Errors
+    /// [`LabError::CannotMeasure`] where a privilege is missing, or a program does not answer.
+    pub fn rehearse(&mut self, first: &RunSpec) -> Result<(), LabError> {
+        let Some(testbed) = &mut self.testbed else { return Ok(()) };
+        if !matches!(testbed.backend, Backend::Existing(_)) {
+            return Ok(());
+        }
+        let clients = (first.clients as usize).clamp(1, testbed.most_clients().max(1));
+        let programs = testbed.programs.iter_mut().take(clients);
+        programs.map(|program| program.reach(first.socket.family)).collect::<Result<(), _>>()?;
+        let (backend, mut hosts) = testbed.with_clients(clients);
+        match backend.set_knobs(&mut hosts, &first.interface) {
+            Err(LabError::Agent(AgentError::Refused(refused)))
+                if lacks_privilege(&refused.reason) =>
+            {
+                Err(LabError::CannotMeasure {
+                    what: refused.to_string(),
+                    hint: Some(
+                        "run as root: only root may change settings of an interface".to_owned(),
+                    ),
+                })
+            }
+            // a knob that an interface refuses is a result of its cell
+            _ => Ok(()),
+        }
+    }
+
     fn interrupted(&self) -> bool {
         self.options.stop.load(Ordering::Relaxed)
     }
@@ -144,6 +174,11 @@ impl Executor for Lab {
     fn rebuild(&mut self) {
         self.testbed = None;
     }
+}
+
+/// Whether an agent was refused for want of a privilege, EPERM or EACCES by the words of the system.
+fn lacks_privilege(reason: &str) -> bool {
+    ["(os error 1)", "(os error 13)"].iter().any(|errno| reason.contains(errno))
 }
 
 /// The failure of a run at `stage`, unless the error says that an agent is lost or the user

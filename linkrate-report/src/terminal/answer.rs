@@ -8,6 +8,7 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Measure, Quantity};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
+use linkrate_terms::shell;
 
 use super::checks::{self, Check};
 use super::sentences;
@@ -477,7 +478,7 @@ impl Page<'_> {
     fn links(&self, next: Option<(&str, &str)>) -> String {
         let mut lines = Vec::new();
         if !self.results.directory.is_empty() {
-            let directory = clean(&self.results.directory);
+            let directory = shell::word(&self.results.directory);
             lines.push(format!("{INDENT}  Report     {directory}/{}", super::REPORT_FILE));
             let warnings = checks::warnings(self.results);
             let warnings = warnings.map_or_else(String::new, |text| format!("    {text}"));

@@ -288,7 +288,10 @@ pub fn warnings(
     if a.method.confidence != b.method.confidence {
         found.push("The sets have different confidence levels; the baseline's is used.".to_owned());
     }
-    for (which, study, other) in [("baseline", a, b), ("candidate", b, a)] {
+    let imported = baseline.plan.is_imported() || candidate.plan.is_imported();
+    // imported runs have no order
+    let orders = [("baseline", a, b), ("candidate", b, a)];
+    for (which, study, other) in orders.into_iter().filter(|_| !imported) {
         if study.method.rebuild && !other.method.rebuild {
             found.push(format!(
                 "The {which} alone built its testbed anew for each block: the intervals of the other set \

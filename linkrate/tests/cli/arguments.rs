@@ -326,9 +326,9 @@ fn measure_refuses_wrong_values() {
         ("--time 1ms", None),
         ("--time", Some("2 lightyears")),
         ("--warm-up soon", None),
-        ("--sut-cpu x", None),
-        ("--sut-cpu 99999999", None),
-        ("--client-cpu 3-1", None),
+        ("--sut-cpus x", None),
+        ("--sut-cpus 99999999", None),
+        ("--client-cpus 3-1", None),
         ("--ofload tso", None),
     ]
     .into_iter()
@@ -387,9 +387,9 @@ fn measure_refuses_impossible_combinations() {
 #[test]
 fn refuses_a_missing_cpu() {
     for words in [
-        "measure --sut-cpu 4000",
-        "measure --client-cpu 4000",
-        "run tso --output absent/results --sut-cpu 4000",
+        "measure --sut-cpus 4000",
+        "measure --client-cpus 4000",
+        "run tso --output absent/results --sut-cpus 4000",
     ] {
         let said = refusal(words);
         assert!(said.contains("CPU 4000, which this process may not use"), "{said}");

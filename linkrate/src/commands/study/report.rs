@@ -1,5 +1,6 @@
 //! `report`: the results again, as a table or as one document.
 
+use std::io;
 use std::path::Path;
 
 use linkrate_report::ReportError;
@@ -8,6 +9,7 @@ use linkrate_study::analysis::analyse;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Store;
 use linkrate_sys::stderr;
+use rustix::fs::{Access, access};
 
 use super::files;
 use super::output::{self, Wanted};
@@ -26,7 +28,14 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
         // the table first: a directory that cannot be written to can still be read
         let details = Details::chosen(&arguments.details);
         output::present(&results, &Wanted { details, ..Wanted::default() })?;
-        files::write(directory, &results)?;
+        match access(directory, Access::WRITE_OK) {
+            Ok(()) => files::write(directory, &results)?,
+            Err(error) => stderr::line(format_args!(
+                "note: the files in {} stay as they are: {}",
+                directory.display(),
+                io::Error::from(error)
+            )),
+        }
         return Ok(Exit::Success);
     };
     let to = arguments.output.as_deref();
