@@ -36,6 +36,17 @@ pub enum LabError {
     Io(#[from] io::Error),
 }
 
+/// Whether an agent was refused for want of a privilege, by the words of the system: EPERM or EACCES.
+pub(crate) fn lacks_privilege(reason: &str) -> bool {
+    ["(os error 1)", "(os error 13)"].iter().any(|errno| reason.contains(errno))
+}
+
+/// The same, or for want of a device, or of a feature of the kernel: ENOENT, ENODEV, EOPNOTSUPP.
+fn lacks_something(reason: &str) -> bool {
+    let device = ["(os error 2)", "(os error 19)", "(os error 95)"];
+    lacks_privilege(reason) || device.iter().any(|errno| reason.contains(errno))
+}
+
 impl LabError {
     /// A refusal that means that this host cannot measure.
     pub fn cannot_measure(error: SysError) -> Self {
@@ -50,6 +61,9 @@ impl LabError {
                 if matches!(error.kind(), NotFound | PermissionDenied | Unsupported) =>
             {
                 Self::cannot_measure(error)
+            }
+            Self::Agent(AgentError::Refused(refusal)) if lacks_something(&refusal.reason) => {
+                Self::CannotMeasure { what: refusal.reason, hint: refusal.hint }
             }
             other => other,
         }

@@ -30,7 +30,7 @@ use linkrate_terms::{Family, Measurement, RunSpec, Task, TestbedSpec};
 use crate::backend::Backend;
 use crate::backend::adapters::{Adapters, Faults};
 use crate::connection::{AgentError, expect_reply};
-use crate::error::LabError;
+use crate::error::{LabError, lacks_privilege};
 use crate::measurement::{self, Reports};
 use crate::observe::{self, Baseline};
 use crate::options::LabOptions;
@@ -174,11 +174,6 @@ impl Executor for Lab {
     fn rebuild(&mut self) {
         self.testbed = None;
     }
-}
-
-/// Whether an agent was refused for want of a privilege, EPERM or EACCES by the words of the system.
-fn lacks_privilege(reason: &str) -> bool {
-    ["(os error 1)", "(os error 13)"].iter().any(|errno| reason.contains(errno))
 }
 
 /// The failure of a run at `stage`, unless the error says that an agent is lost or the user

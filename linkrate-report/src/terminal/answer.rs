@@ -478,8 +478,10 @@ impl Page<'_> {
     fn links(&self, next: Option<(&str, &str)>) -> String {
         let mut lines = Vec::new();
         if !self.results.directory.is_empty() {
-            let directory = shell::word(&self.results.directory);
-            lines.push(format!("{INDENT}  Report     {directory}/{}", super::REPORT_FILE));
+            let directory = &self.results.directory;
+            let report = shell::word(&format!("{directory}/{}", super::REPORT_FILE));
+            lines.push(format!("{INDENT}  Report     {report}"));
+            let directory = shell::word(directory);
             let warnings = checks::warnings(self.results);
             let warnings = warnings.map_or_else(String::new, |text| format!("    {text}"));
             lines.push(format!(

@@ -12,7 +12,7 @@ use super::verbosity::VerbosityArgs;
 /// `linkrate measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// Emulated adapter: a model, the file of a model, or veth [default: gigabit]
+    /// Emulated adapter: a model, its file, or veth [default: gigabit]
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
     /// Clients behind each port of a model [default: 1]
@@ -85,7 +85,7 @@ pub struct MeasureArgs {
     #[command(flatten)]
     pub verbosity: VerbosityArgs,
     /// Print the options of all adapters too: aggregates, ATM, TCP offload engines
-    #[arg(long, action = clap::ArgAction::HelpLong, hide_short_help = true)]
+    #[arg(long, action = clap::ArgAction::HelpLong, hide_short_help = true, help_heading = None::<&str>)]
     help_all: Option<bool>,
 }
 

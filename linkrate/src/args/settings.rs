@@ -170,9 +170,8 @@ impl Args for Settings {
                 .value_name(key.values.placeholder())
                 .hide_short_help(short.is_none())
                 .hide_long_help(OF_FEW.contains(&heading) && !shows_all);
-            if short.is_none() {
-                option = option.help_heading(heading);
-            }
+            // what most people use stands before all headings
+            option = option.help_heading(short.is_none().then_some(heading));
             if let Some((_, letter)) = LETTERS.iter().find(|(name, _)| *name == key.name) {
                 option = option.short(*letter);
             }

@@ -18,9 +18,9 @@ pub enum ColorWhen {
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct VerbosityArgs {
     /// Print no progress and no notes; warnings and errors stay
-    #[arg(long, short, conflicts_with = "verbose", hide_short_help = true)]
+    #[arg(long, short, conflicts_with = "verbose", hide_short_help = true, help_heading = None::<&str>)]
     pub quiet: bool,
     /// Print a line for each run
-    #[arg(long, short, hide_short_help = true)]
+    #[arg(long, short, hide_short_help = true, help_heading = None::<&str>)]
     pub verbose: bool,
 }
