@@ -535,6 +535,15 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Peer>().unwrap().to_string(), text);
         }
+        for (uri, short) in [
+            ("ssh://root@lab2:22?address=192.0.2.7", "ssh://root@lab2:22,192.0.2.7"),
+            ("slurm://n2?address=10.0.0.2", "slurm:n2,10.0.0.2"),
+            ("interface://eth2", "interface:eth2"),
+            ("netperf://lab2:12866/", "netperf:lab2:12866"),
+            ("iperf3://mario@lab2:5202?key=/etc/key.pem", "iperf3:mario@lab2:5202,/etc/key.pem"),
+        ] {
+            assert_eq!(uri.parse::<Peer>().unwrap().to_string(), short);
+        }
         let url: Peer = "ssh://lab2:22".parse().unwrap();
         assert!(matches!(url, Peer::Ssh { destination, .. } if destination == "ssh://lab2:22"));
     }
@@ -573,9 +582,14 @@ mod tests {
             ("slurm:n1,n2", "not an IPv4 address"),
             ("interface:", "not an interface name"),
             ("interface:a/b", "not an interface name"),
+            ("ssh://lab2?key=x", "the text behind ? is neither"),
+            ("iperf3://lab2?address=10.0.0.2", "the text behind ? is neither"),
         ] {
             let error = text.parse::<Peer>().unwrap_err().to_string();
-            assert!(error.contains(reason) && error.contains("expected \"ssh:HOST\""), "{error}");
+            assert!(
+                error.contains(reason) && error.contains("expected \"ssh://USER@HOST"),
+                "{error}"
+            );
         }
     }
 

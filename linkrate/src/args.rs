@@ -50,14 +50,15 @@ use verbosity::ColorWhen;
     max_term_width = 100
 )]
 pub struct Cli {
-    /// When to use colours
+    /// When to use colours: auto, always or never
     #[arg(
         long,
         global = true,
         value_enum,
         value_name = "WHEN",
         default_value_t,
-        hide_short_help = true
+        hide_short_help = true,
+        hide_possible_values = true
     )]
     pub color: ColorWhen,
     /// The command.

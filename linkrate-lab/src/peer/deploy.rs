@@ -213,6 +213,7 @@ fn write_all(
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
+    use std::os::unix::fs::PermissionsExt;
     use std::process::{Child, Command, Stdio};
 
     use super::*;
@@ -299,6 +300,22 @@ mod tests {
         assert!(matches!(answered(&mut program, "exit 0"), DeployError::Ended));
         let stopped = program.send(&There::start("cat").socket, TIMEOUT, &AtomicBool::new(true));
         assert!(matches!(stopped, Err(DeployError::Interrupted)));
+    }
+
+    #[test]
+    fn a_program_runs_without_its_sections() {
+        let here = tempfile::tempdir().unwrap();
+        let own = std::env::current_exe().unwrap();
+        let program = Program::open(&own).unwrap();
+        assert!(program.length < own.metadata().unwrap().len());
+        let mut bytes = std::fs::read(&own).unwrap();
+        bytes.truncate(program.length as usize);
+        Elf::strip(&mut bytes);
+        let copy = here.path().join("copy");
+        std::fs::write(&copy, bytes).unwrap();
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let ran = Command::new(&copy).args(["--list", "no-such-test"]).output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
     }
 
     #[test]

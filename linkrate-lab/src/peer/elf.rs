@@ -43,11 +43,12 @@ impl Elf {
         let table = usize::try_from(number(32, 8)?).ok()?;
         let (size, count) = (number(54, 2)? as usize, number(56, 2)? as usize);
         let mut is_static = true;
-        let mut loaded = (table + size * count) as u64;
+        let mut loaded = table.checked_add(size * count)? as u64;
         for entry in 0..count {
             let at = table.checked_add(entry * size)?;
             is_static &= number(at, 4)? != PT_INTERP;
-            loaded = loaded.max(number(at + 8, 8)?.checked_add(number(at + 32, 8)?)?);
+            loaded = loaded
+                .max(number(at.checked_add(8)?, 8)?.checked_add(number(at.checked_add(32)?, 8)?)?);
         }
         Some(Self { machine, is_static, loaded })
     }

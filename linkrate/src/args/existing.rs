@@ -19,8 +19,8 @@ Its peer; repeat the option for several clients:
   netperf://HOST:PORT               a plain netserver
   iperf3://USER@HOST:PORT?key=FILE  a plain iperf3 server; user and key where it asks for
                                     them, the password in IPERF3_PASSWORD
-USER and PORT may be left out. ?address=ADDRESS chooses among addresses of an ssh, slurm or
-interface peer. The short forms are ssh:HOST, ssh:HOST,ADDRESS and iperf3:USER@HOST:PORT,FILE.";
+USER and PORT may be left out. ?address=ADDRESS chooses among several addresses of a peer.
+Short forms: ssh:HOST, ssh:HOST,ADDRESS, iperf3:USER@HOST:PORT,FILE.";
 
 /// The heading of options about other machines.
 const REMOTE: &str = "Clients on other machines";

@@ -117,7 +117,7 @@ fn refuses_wrong_arguments_before_any_lab_is_built() {
         ("adapter link eth0 sideways", "expected up, down or a rate"),
         ("adapter top --interval 1ms", "--interval: 1ms is out of range"),
         ("adapter capture eth0", "<FILE>"),
-        ("adapter capture eth0 a.pcapng --seconds 0", "--seconds: 0 is out of range"),
+        ("adapter capture eth0 a.pcapng --duration 0s", "--duration: 0 ms is out of range"),
         ("adapter capture eth0 a.pcapng --stop", "cannot be used with"),
     ] {
         let refused = refused(words, 2);
