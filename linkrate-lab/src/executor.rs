@@ -110,8 +110,8 @@ impl Lab {
             return Ok(());
         }
         let clients = (first.clients as usize).clamp(1, testbed.most_clients().max(1));
-        let programs = testbed.programs.iter_mut().take(clients);
-        programs.map(|program| program.reach(first.socket.family)).collect::<Result<(), _>>()?;
+        let mut programs = testbed.programs.iter_mut().take(clients);
+        programs.try_for_each(|program| program.reach(first.socket.family))?;
         let (backend, mut hosts) = testbed.with_clients(clients);
         match backend.set_knobs(&mut hosts, &first.interface) {
             Err(LabError::Agent(AgentError::Refused(refused)))

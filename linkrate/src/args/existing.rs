@@ -31,7 +31,7 @@ pub struct ExistingArgs {
     /// Interface of this host to measure; repeat the option for several
     #[arg(long, value_name = "NAME", requires = "client")]
     pub interface: Vec<String>,
-    /// Its peer, for example ssh://lab2 or iperf3://lab2; --help has all forms
+    /// Its peer, for example ssh://lab2 or iperf3://lab2
     #[arg(long, value_name = "CLIENT", requires = "interface", long_help = PEERS)]
     pub client: Vec<Peer>,
     /// Path of linkrate on the remote host; nothing is copied there then [default:

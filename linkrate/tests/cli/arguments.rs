@@ -614,7 +614,7 @@ fn a_study_is_changed_on_the_command_line() {
     assert_eq!((&plan["min_blocks"], &plan["max_blocks"]), (&6.into(), &8.into()));
     assert_eq!((&plan["budget_seconds"], &plan["precision"]), (&60.0.into(), &0.05.into()));
     assert_eq!(plan["scale"], 0.3);
-    let plan = printed("show tso --quick --set run=500ms --set congestion=reno --json");
+    let plan = printed("show tso --only ports=1 --set run=500ms --set congestion=reno --json");
     let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
     assert_eq!(plan["run_seconds"], 0.5);
     for (words, reported) in [

@@ -88,7 +88,7 @@ fn tshark_reads_what_both_partners_send() {
     let file = directory.path().join("lacp.pcapng");
     lab.linkrate("adapter set agg0 mode=lacp");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
-    lab.linkrate(&format!("adapter capture eth0 {} --seconds 4", file.display()));
+    lab.linkrate(&format!("adapter capture eth0 {} --duration 4s", file.display()));
     let read = |filter: &str| tshark(&file, filter, &["eth.src", "lacp.actor.state.distributing"]);
     let all = read("lacp");
     let senders: std::collections::BTreeSet<&str> =
