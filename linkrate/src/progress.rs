@@ -74,7 +74,7 @@ impl StudyProgress {
             0 => vec![text.to_owned()],
             width => wrap(text, usize::from(width)),
         };
-        self.bar.suspend(|| lines.iter().for_each(|line| stderr::line(line)));
+        self.bar.suspend(|| lines.iter().for_each(stderr::line));
     }
 
     /// Says at once why a run failed, and each reason once: a failure in every block is best seen in the first.

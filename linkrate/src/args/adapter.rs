@@ -150,6 +150,7 @@ pub enum AggregateCommand {
         common: Common,
     },
     /// Show aggregates and their ports, as without a command
+    #[command(hide = true)]
     Show {
         /// Aggregate: agg0 [default: all aggregates of the lab]
         aggregate: Option<String>,
@@ -157,6 +158,7 @@ pub enum AggregateCommand {
         common: Common,
     },
     /// Change knobs of an aggregate while traffic flows, as `adapter set` does
+    #[command(hide = true)]
     Set {
         /// Aggregate: agg0
         aggregate: String,

@@ -168,6 +168,10 @@ mod tests {
             finding("tun", State::Missing, Some("modprobe tun")),
         ];
         insta::assert_snapshot!(text(&findings, true, 60, false), @r"
+        This host can measure veth pairs and existing interfaces,
+        but has no emulated adapters; limited: steering; missing:
+        tun.
+
         testbed   good     receive processing runs on the CPU of the
                            sender, for any of the settings
         steering  limited  receive processing runs on the CPU of the
@@ -176,8 +180,6 @@ mod tests {
         tun       missing  receive processing runs on the CPU of the
                            sender, for any of the settings
                            hint: modprobe tun
-
-        This host can measure; limited: steering; missing: tun.
         ");
         let colored = text(&findings, true, 60, true);
         assert!(colored.contains("\u{1b}[1;31mmissing\u{1b}[0m"));

@@ -24,7 +24,7 @@ use crate::output::print;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Longest capture.
-const MAX_CAPTURE: Duration = Duration::from_hours(24);
+const MAX_CAPTURE: Duration = Duration::from_secs(24 * 3600);
 
 /// `adapter set`
 pub fn set(port: String, settings: Vec<Setting>, common: &Common) -> Result<Exit, Failure> {
