@@ -628,7 +628,7 @@ fn a_study_is_changed_on_the_command_line() {
             "--set ports=4",
             "ports is a factor of this study\nhint: choose among its levels with --only",
         ),
-        ("--set mtu=90", "--set mtu=90: "),
+        ("--set mtu=9", "--set mtu=9: "),
         ("--set mtv=1500", "did you mean \"mtu\"?"),
         ("--blocks 1", "expected 2 or more, or a range such as 5..20"),
         ("--scale 3", "3"),
