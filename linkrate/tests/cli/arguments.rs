@@ -231,6 +231,8 @@ fn a_plan_on_existing_interfaces_names_both_ends() {
     assert_eq!(document["interfaces"], serde_json::json!(["eth1", "eth2"]));
     assert_eq!(document["peers"], serde_json::json!(["ssh:lab2", "ssh:me@lab3,10.0.0.3"]));
     assert_eq!((&document["ports"], &document["clients"]), (&2.into(), &2.into()));
+    let plan = printed("show offload-ladder --interface eth1 --client iperf3://192.0.2.7:5202");
+    assert!(plan.contains("eth1 of this host, with iperf3:192.0.2.7:5202"), "{plan}");
 }
 
 #[test]
