@@ -75,7 +75,12 @@ pub fn between(baseline: &StoredStudy, candidate: &StoredStudy) -> Vec<Differenc
     let imported = [baseline, candidate].map(StoredPlan::is_imported);
     if imported.contains(&true) {
         // a testbed that is not known differs in nothing that is known
-        found.retain(|one| one.name != "adapter" || imported == [false; 2]);
+        let unknown = |one: &Difference| match one.name.as_str() {
+            "adapter" | "purpose" => imported != [true; 2],
+            "ports" => one.baseline == UNSET || one.candidate == UNSET,
+            _ => false,
+        };
+        found.retain(|one| !unknown(one));
         let conditions = |imported: bool| match imported {
             true => "conditions not known",
             false => "measured by linkrate",
