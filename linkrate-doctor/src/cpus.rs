@@ -8,6 +8,7 @@ use std::time::Duration;
 use linkrate_agent::cpu_meter::{self, choose};
 use linkrate_lab::Placement;
 use linkrate_study::analysis::warnings::{BACKGROUND_CPU_PERCENT, PROC_STAT_TICK, STEAL_PERCENT};
+use linkrate_sys::cgroup::cpu_quota;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::cpus::siblings_of;
 use linkrate_sys::error::SysError;
@@ -43,7 +44,7 @@ pub(super) fn placement_finding(placement: &Placement) -> Finding {
         Cores::Shared(Some((sut, clients))) => Finding::limited(
             name,
             format!("{owners}; both use the same core, so each slows the other"),
-            format!("measure with `--sut-cpu {sut} --client-cpu {clients}`"),
+            format!("measure with `--sut-cpus {sut} --client-cpus {clients}`"),
         ),
         Cores::Shared(None) => Finding::limited(
             name,
@@ -75,6 +76,15 @@ fn separate_cores(placement: &Placement, threads: impl Fn(u32) -> CpuSet) -> Cor
 
 fn to_vec(cpus: &CpuSet) -> Vec<u32> {
     cpus.iter().collect()
+}
+
+/// Whether a control group takes CPU time away.
+pub(super) fn quota() -> Option<Finding> {
+    let quota = cpu_quota()?;
+    let detail = quota.to_string();
+    let remedy =
+        "raise it, or measure outside of this control group: runs that reach the quota are held up";
+    Some(Finding::limited("quota", detail, remedy))
 }
 
 /// How exactly idle time can be read.

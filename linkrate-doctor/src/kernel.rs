@@ -13,7 +13,7 @@ use linkrate_sys::perf::CpuSampler;
 use linkrate_sys::tap::{self, Abilities, Offloads};
 use linkrate_terms::{ByteSize, SocketKnobs};
 
-use super::Finding;
+use super::{Finding, TUN};
 
 /// Socket buffers up to here fill any link of a lab: 100 Gb/s over a round trip of 80 µs.
 const AMPLE_BUFFER_BYTES: u64 = 1 << 20;
@@ -126,16 +126,13 @@ fn preemption(modes: Option<String>, version: &str) -> Finding {
 }
 
 fn tun(found: SysResult<Abilities>) -> Finding {
-    let name = "tun";
+    let name = TUN;
     let Abilities { several_queues, offloads } = match found {
         Ok(abilities) => abilities,
         Err(error) => {
             let detail = format!("no virtual adapters (TAP): {error}");
             let remedy = error.hint().unwrap_or("use a kernel with CONFIG_TUN").to_owned();
-            return match error.kind() {
-                io::ErrorKind::PermissionDenied => Finding::limited(name, detail, remedy),
-                _ => Finding::missing(name, detail, remedy),
-            };
+            return Finding::missing(TUN, detail, remedy);
         }
     };
     let queues = if several_queues { "several queues" } else { "one queue" };
@@ -270,12 +267,12 @@ mod tests {
     }
 
     #[test]
-    fn tells_a_closed_device_from_a_missing_one() {
+    fn without_its_device_there_are_no_emulated_adapters() {
         let state = |kind: io::ErrorKind| {
             let error = SysError::new("open", "/dev/net/tun", kind).with_hint("a remedy");
             tun(Err(error)).state
         };
-        assert_eq!(state(io::ErrorKind::PermissionDenied), Limited);
+        assert_eq!(state(io::ErrorKind::PermissionDenied), Missing);
         assert_eq!(state(io::ErrorKind::NotFound), Missing);
     }
 

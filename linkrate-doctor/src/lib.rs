@@ -33,6 +33,9 @@ use serde::Serialize;
 /// Name of the finding without which no run is possible.
 const TESTBED: &str = "testbed";
 
+/// Name of the finding without which no emulated adapter is possible.
+const TUN: &str = "tun";
+
 /// Whether a facility of the host suffices to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -116,6 +119,7 @@ pub fn examine(program: &Path, stop: Arc<AtomicBool>) -> Vec<Finding> {
     let mut findings = vec![isolation];
     findings.extend(trial);
     findings.push(cpus::placement_finding(&placement));
+    findings.extend(cpus::quota());
     findings.push(cpus::idle_time());
     findings.extend(load);
     findings.push(cpus::frequency(&placement));
@@ -127,6 +131,12 @@ pub fn examine(program: &Path, stop: Arc<AtomicBool>) -> Vec<Finding> {
 /// Whether runs are possible, however limited.
 pub fn can_measure(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.name == TESTBED && finding.state != State::Missing)
+}
+
+/// Whether emulated adapters are among what can be measured.
+pub fn can_emulate(findings: &[Finding]) -> bool {
+    let is_there = |finding: &Finding| finding.name == TUN && finding.state != State::Missing;
+    can_measure(findings) && findings.iter().any(is_there)
 }
 
 fn isolation() -> Finding {

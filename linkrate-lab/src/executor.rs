@@ -27,9 +27,10 @@ use linkrate_terms::knobs::Toe;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{Family, Measurement, RunSpec, Task, TestbedSpec};
 
+use crate::backend::Backend;
 use crate::backend::adapters::{Adapters, Faults};
 use crate::connection::{AgentError, expect_reply};
-use crate::error::LabError;
+use crate::error::{LabError, lacks_privilege};
 use crate::measurement::{self, Reports};
 use crate::observe::{self, Baseline};
 use crate::options::LabOptions;
@@ -96,6 +97,35 @@ impl Lab {
         match &mut self.testbed {
             Some(testbed) => profile::prepare(testbed).map_err(profile::cannot),
             None => Ok(()),
+        }
+    }
+
+    /// Tries on existing interfaces what the first run needs: the knobs, and programs at the peers.
+    ///
+    /// # Errors
+    /// [`LabError::CannotMeasure`] where a privilege is missing, or a program does not answer.
+    pub fn rehearse(&mut self, first: &RunSpec) -> Result<(), LabError> {
+        let Some(testbed) = &mut self.testbed else { return Ok(()) };
+        if !matches!(testbed.backend, Backend::Existing(_)) {
+            return Ok(());
+        }
+        let clients = (first.clients as usize).clamp(1, testbed.most_clients().max(1));
+        let mut programs = testbed.programs.iter_mut().take(clients);
+        programs.try_for_each(|program| program.reach(first.socket.family))?;
+        let (backend, mut hosts) = testbed.with_clients(clients);
+        match backend.set_knobs(&mut hosts, &first.interface) {
+            Err(LabError::Agent(AgentError::Refused(refused)))
+                if lacks_privilege(&refused.reason) =>
+            {
+                Err(LabError::CannotMeasure {
+                    what: refused.to_string(),
+                    hint: Some(
+                        "run as root: only root may change settings of an interface".to_owned(),
+                    ),
+                })
+            }
+            // a knob that an interface refuses is a result of its cell
+            _ => Ok(()),
         }
     }
 

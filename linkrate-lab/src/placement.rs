@@ -80,7 +80,7 @@ impl CpuSlot {
     /// # Errors
     /// As [`Placement::choose`].
     pub(crate) fn take(spec: &TestbedSpec) -> Result<Self, LabError> {
-        let placement = Placement::choose(spec)?;
+        let placement = Placement::choose(spec).map_err(LabError::of_the_host)?;
         let home = sched::affinity(sched::current_thread())?;
         sched::set_affinity(sched::current_thread(), &placement.controller)?;
         Ok(Self { placement, home })

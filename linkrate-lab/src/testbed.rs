@@ -87,7 +87,8 @@ impl Testbed {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
-        let built = Backend::build(spec, &topology, placement, options)?;
+        let built =
+            Backend::build(spec, &topology, placement, options).map_err(LabError::of_the_host)?;
         Self::of(built, topology, spec, placement)
     }
 

@@ -96,7 +96,8 @@ fn groups(head: [&str; 6], groups: &[Group], paper: &Paper) -> String {
         let texts = rows.iter().map(|row| row[column].as_str()).chain([head[column]]);
         texts.map(|text| text.chars().count()).max().unwrap_or(0) + GAP
     };
-    let whole: usize = (0..5).map(width).sum();
+    let titles = groups.iter().map(|group| group.title.chars().count()).max().unwrap_or(0);
+    let whole: usize = width(0).max(titles + GAP) + (1..5).map(width).sum::<usize>();
     let shown: &[usize] = match whole + VERDICT <= usize::from(paper.width) {
         true => &[0, 1, 2, 3, 4, 5],
         false => &[0, 3, 4, 5],

@@ -1,7 +1,7 @@
 //! Tables of text: width, alignment, rules, and colour where it is wanted.
 
 use comfy_table::{
-    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+    CellAlignment, Column, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle,
 };
 
 /// Width taken where there is no terminal to ask.
@@ -40,8 +40,12 @@ impl Paper {
         table
     }
 
-    /// The table as text; with colour, a bold header and marks that stand out.
+    /// The table as text; with colour, a bold header and marks that stand out. Where words would break, each row
+    /// becomes a record.
     pub(crate) fn print(&self, table: &Table) -> String {
+        if least_width(table) > usize::from(self.width) {
+            return records(table);
+        }
         let text = trimmed(table);
         if !self.style.color {
             return text;
@@ -80,6 +84,42 @@ pub(crate) fn shape(table: &mut Table, index: usize, right: bool, whole: bool) {
             column.set_padding((0, if index + 1 == columns { 0 } else { 1 }));
         }
     }
+}
+
+/// The columns that a table needs: whole columns take their longest line, the others their longest word.
+fn least_width(table: &Table) -> usize {
+    let rows = || table.header().into_iter().chain(table.row_iter());
+    let longest = |index: usize, whole: bool| {
+        let texts = rows().filter_map(|row| Some(row.cell_iter().nth(index)?.content()));
+        let width = |text: String| {
+            let pieces = text.split(if whole { &['\n'][..] } else { &['\n', ' '] });
+            pieces.map(|piece| piece.chars().count()).max().unwrap_or(0)
+        };
+        texts.map(width).max().unwrap_or(0) + GAP
+    };
+    let whole = |column: &Column| column.constraint() == Some(&ColumnConstraint::ContentWidth);
+    let widths = table.column_iter().enumerate().map(|(at, column)| longest(at, whole(column)));
+    widths.sum::<usize>().saturating_sub(GAP)
+}
+
+/// Each row as a record: its first field, and below it the others behind their headers.
+fn records(table: &Table) -> String {
+    let fields = |row: &Row| -> Vec<String> {
+        row.cell_iter().map(|cell| cell.content().replace('\n', " ")).collect()
+    };
+    let header = table.header().map(fields).unwrap_or_default();
+    let wide = header.iter().skip(1).map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in table.row_iter().map(fields) {
+        let first = row.first().map(|name| name.trim_end()).unwrap_or_default();
+        let indent = first.chars().take_while(|c| *c == ' ').count() + 2;
+        text.push_str(&format!("{first}\n"));
+        let named = header.iter().zip(&row).skip(1).filter(|(_, field)| !field.is_empty());
+        for (name, field) in named {
+            text.push_str(&format!("{:indent$}{name:<wide$}  {field}\n", ""));
+        }
+    }
+    text.trim_end().to_owned()
 }
 
 /// Trailing blanks only make a pipe's output hard to compare.

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use linkrate_study::schedule::Estimate;
 use linkrate_study::study::{Factor, PART, Study};
-use linkrate_terms::TestbedSpec;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::format_duration;
+use linkrate_terms::{Direction, Task, TestbedSpec};
 use serde_json::json;
 
 use crate::number::percent;
 use crate::words::{count, order};
+
+/// What a CPU carries through an emulated adapter without offloads, about, in bit/s.
+const CARRIED_BY_CPU: f64 = 2e9;
 
 /// Version of the JSON documents.
 const FORMAT: u32 = 1;
@@ -23,6 +26,8 @@ pub struct Preview<'a> {
     pub study: &'a Study,
     /// Its time.
     pub estimate: Estimate,
+    /// CPUs that this machine has for the system under test; `None` where that is another machine.
+    pub sut_cpus: Option<usize>,
 }
 
 impl Preview<'_> {
@@ -114,7 +119,40 @@ impl Preview<'_> {
             )
         };
         line("time", time);
+        if let Some(limit) = self.host_limit() {
+            line("warning", limit);
+        }
         text
+    }
+
+    /// The cells whose links carry more than the CPUs of an emulated adapter do, and the scale at which they do not.
+    fn host_limit(&self) -> Option<String> {
+        let Adapter::Model(model) = &self.study.testbed.adapter else { return None };
+        let (cpus, scale) = (self.sut_cpus?, self.study.testbed.scale);
+        let room = cpus as f64 * CARRIED_BY_CPU;
+        let loads = self.study.cells.iter().map(|cell| {
+            let ways = match &cell.spec.task {
+                Task::Workload(of) if of.kind.is_transactional() => 0.0,
+                Task::Workload(of) if of.direction == Direction::Bidirectional => 2.0,
+                _ => 1.0,
+            };
+            ways * f64::from(cell.spec.ports.unwrap_or(1))
+                * model.rate.map_or(0.0, |rate| rate.0)
+                * scale
+        });
+        let (above, most) = loads
+            .filter(|load| *load > room)
+            .fold((0, 0.0_f64), |(count, most), load| (count + 1, most.max(load)));
+        let fitting = (scale * room / most * 100.0).floor() / 100.0;
+        (above > 0).then(|| {
+            format!(
+                "{above} of {}: this machine, with {} for the system under test, will limit them rather than the \
+                 adapter; to avoid that: --scale {}",
+                count(self.study.cells.len(), "cell"),
+                count(cpus, "CPU"),
+                fitting.max(0.01)
+            )
+        })
     }
 
     /// The plan as one JSON document.

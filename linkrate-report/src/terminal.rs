@@ -5,6 +5,7 @@
 //! colour the text has no escape sequence; sequences in study files are always removed.
 
 use comfy_table::{LineStyle, TableStyle};
+use linkrate_study::analysis::warnings::EVERY_RUN_FAILED;
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_terms::latency::Percentile;
@@ -445,12 +446,12 @@ impl Page<'_> {
             let why = "good runs of blocks in which something from outside spoiled another run";
             table.add_row(["left out".to_owned(), format!("{left_out} {why}")]);
         }
-        for failed in &results.failures {
-            let who = clean(&words::failed_run(failed));
-            let text = format!("block {}, {who}: {}", failed.block + 1, clean(&failed.reason));
+        for text in failed_runs(results) {
             table.add_row(["failed".to_owned(), text]);
         }
-        for warning in words::warnings(results) {
+        // the lines above have the reasons
+        let says_why = |warning: &&str| !warning.starts_with(EVERY_RUN_FAILED);
+        for warning in words::warnings(results).into_iter().filter(says_why) {
             table.add_row(["warning".to_owned(), clean(warning)]);
         }
         if table.is_empty() {
@@ -473,6 +474,23 @@ impl Page<'_> {
         };
         text.lines().map(dress).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// A line for each reason for which runs of a cell failed, with their blocks.
+fn failed_runs(results: &StudyResults) -> Vec<String> {
+    let mut found: Vec<(String, &str, Vec<String>)> = Vec::new();
+    for failed in &results.failures {
+        let (who, block) = (clean(&words::failed_run(failed)), (failed.block + 1).to_string());
+        match found.iter_mut().find(|(of, why, _)| *of == who && *why == failed.reason) {
+            Some((.., blocks)) => blocks.push(block),
+            None => found.push((who, &failed.reason, vec![block])),
+        }
+    }
+    let line = |(who, reason, blocks): (String, &str, Vec<String>)| {
+        let named = if blocks.len() == 1 { "block" } else { "blocks" };
+        format!("{named} {}, {who}: {}", blocks.join(", "), clean(reason))
+    };
+    found.into_iter().map(line).collect()
 }
 
 /// The columns of figures, with `separator` between a figure and its interval.

@@ -28,6 +28,7 @@ mod published;
 mod question;
 mod quick;
 mod reader;
+mod set;
 mod testbed;
 mod when;
 
@@ -42,6 +43,7 @@ use linkrate_stats::order::Order;
 use linkrate_terms::{Interfaces, TestbedSpec};
 use reader::Reader;
 
+pub use set::with_setting;
 pub use testbed::{SCALE_EXPECTED, SCALES};
 
 /// Largest study file, in bytes.

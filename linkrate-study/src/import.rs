@@ -16,13 +16,14 @@ use linkrate_terms::{
 
 use crate::executor::Facts;
 use crate::file::MAX_CELLS;
-use crate::keys::{direction_name, kind_name};
+use crate::keys::{self, direction_name, kind_name};
 use crate::labels::UNKNOWN;
 use crate::levels::{Level, Levels};
 use crate::store::{Outcome, StoredRun};
 use crate::study::check::{MAX_BLOCKS, MAX_RUN};
 use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
 use linkrate_stats::order::Order;
+use linkrate_terms::units::format_duration;
 
 /// Name of the study that imported runs seem to be of.
 pub const NAME: &str = "import";
@@ -192,6 +193,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
     let blocks = u32::try_from(most_runs).ok().filter(|blocks| *blocks <= MAX_BLOCKS);
     let blocks = blocks.ok_or(ImportError::Runs { found: most_runs, most: MAX_BLOCKS })?;
     let factors = factors(&groups);
+    let common = groups.first().map(|(settings, _)| settings.clone()).unwrap_or_default();
     let mut cells = Vec::new();
     let mut runs: Vec<StoredRun> = Vec::new();
     for ((settings, of_group), cell) in groups.into_iter().zip(0u32..) {
@@ -214,7 +216,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         cells.push(Cell { levels, spec });
     }
     let window = cells.first().map_or(SECOND, |cell| cell.spec.duration);
-    let study = Study {
+    let mut study = Study {
         name: NAME.to_owned(),
         title: title(&runs),
         paper: None,
@@ -228,6 +230,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         fleet: None,
         source: String::new(),
     };
+    study.source = again(&study, &common).unwrap_or_default();
     Ok(ImportedSet { study, facts, runs })
 }
 
@@ -271,6 +274,44 @@ fn factors(groups: &[Group]) -> Vec<Factor> {
             effects: false,
         })
         .collect()
+}
+
+/// A study file that measures the same cells again; `None` where no study file can. `common` are the settings of a cell.
+fn again(study: &Study, common: &[(&'static str, Level)]) -> Option<String> {
+    let toml = |level: &Level| match level {
+        Level::Text(text) => toml::Value::from(text.as_str()).to_string(),
+        other => other.to_string(),
+    };
+    let is_key = |name: &str| keys::find(name).is_ok();
+    let is_known = |level: &Level| !level.to_string().ends_with(UNKNOWN);
+    let title = toml(&Level::Text(study.title.replacen("Imported: ", "", 1)));
+    let mut text = format!("title = {title}\n\n[workload]\n");
+    for (name, level) in common {
+        let varied = study.factors.iter().any(|factor| factor.name == *name);
+        if is_key(name) && is_known(level) && !varied {
+            text.push_str(&format!("{name} = {}\n", toml(level)));
+        }
+    }
+    text.push_str(match study.factors.is_empty() {
+        true => "\n[[part]]\nname = \"imported\"\n",
+        false => "\n[factors]\n",
+    });
+    for factor in &study.factors {
+        let levels: Vec<String> = factor.levels.iter().map(toml).collect();
+        text.push_str(&format!("{} = [{}]\n", factor.name, levels.join(", ")));
+    }
+    let run = format_duration(study.method.run);
+    text.push_str(&format!(
+        "\n[method]\nrun = \"{run}\"\nwarm-up = \"0 s\"\nblocks = {{ min = 5, max = 10 }}\n"
+    ));
+    let read = crate::file::parse(NAME, "study.toml", &text).ok()?;
+    let same = |cell: &Cell| {
+        let is_it = |other: &&Cell| other.levels == cell.levels;
+        read.cells.iter().find(is_it).is_some_and(|other| {
+            (&other.spec.task, &other.spec.socket) == (&cell.spec.task, &cell.spec.socket)
+        })
+    };
+    (read.cells.len() == study.cells.len() && study.cells.iter().all(same)).then_some(text)
 }
 
 /// The longest names of tests that a title lists.

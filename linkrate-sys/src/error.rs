@@ -63,6 +63,11 @@ impl SysError {
                 Some("this kernel or this interface does not support the operation")
             }
             libc::EEXIST => Some("remove the existing object of that name first"),
+            libc::ENOENT
+                if self.subject.starts_with("/sys/") || self.subject.starts_with("/proc/") =>
+            {
+                Some("mount /proc and /sys")
+            }
             libc::EMFILE => Some("raise the limit on open files with `ulimit -n`"),
             _ => None,
         })

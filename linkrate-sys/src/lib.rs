@@ -36,6 +36,7 @@
 pub mod bonding;
 pub mod bound_socket;
 mod bpf;
+pub mod cgroup;
 pub mod clock;
 pub mod connect;
 pub mod cpus;
@@ -71,7 +72,6 @@ pub mod run_directory;
 pub mod sched;
 pub mod seccomp;
 pub mod send_queue;
-pub mod shell;
 pub mod sock_diag;
 pub mod socket;
 pub mod socket_calls;

@@ -423,8 +423,7 @@ fn not_opened(cause: io::Error) -> SysError {
     let error = SysError::new("open", DEVICE, cause);
     match error.errno() {
         Some(libc::EACCES | libc::EPERM) => error.with_hint(
-            "run as root, or let an administrator run `chmod 666 /dev/net/tun` (it gives no \
-             privilege over the host's own network)",
+            "run as root, or let an administrator run `chmod 666 /dev/net/tun`; with the package: `adduser USER linkrate`",
         ),
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
             error.with_hint("`modprobe tun`; in a container, start it with --device /dev/net/tun")

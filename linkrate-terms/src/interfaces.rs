@@ -20,8 +20,8 @@ const DESTINATION_BYTES: usize = 255;
 pub const PEER_SERVER: &str = "linkrate";
 
 /// How a peer is written, for hints.
-pub const PEER_EXPECTED: &str = "expected \"ssh:HOST\", \"slurm:NODE\" or \"interface:NAME\", and \",ADDRESS\" after it if needed, or \"iperf3:HOST\" or \
-     \"netperf:HOST\", and \":PORT\" after it if needed, or \"iperf3:USER@HOST,KEY\" with the file of the server's public key";
+pub const PEER_EXPECTED: &str = "expected \"ssh://USER@HOST:PORT\", \"slurm://NODE\" or \"interface://NAME\", and \"?address=ADDRESS\" after it if \
+     needed, or \"netperf://HOST:PORT\" or \"iperf3://USER@HOST:PORT?key=FILE\"; or the short forms, \"ssh:HOST\"";
 
 /// Existing interfaces of the system under test, each a port, and the clients at their peers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -347,6 +347,15 @@ impl FromStr for Peer {
             let given = text.chars().take(64).collect();
             Err(PeerError { given, reason })
         };
+        let short;
+        let text = match short_form(text) {
+            Ok(None) => text,
+            Ok(Some(form)) => {
+                short = form;
+                &short
+            }
+            Err(reason) => return refused(reason),
+        };
         let Some((kind, rest)) = text.split_once(':') else {
             return refused("it names no way to reach the client");
         };
@@ -385,6 +394,25 @@ impl FromStr for Peer {
             _ => refused("it begins with none of ssh:, slurm:, interface:, iperf3: and netperf:"),
         }
     }
+}
+
+/// The short form of a URI: `iperf3:me@lab2:5201,FILE` of `iperf3://me@lab2:5201?key=FILE`. `None` for a text that is
+/// no URI. `ssh` itself takes URIs.
+fn short_form(text: &str) -> Result<Option<String>, &'static str> {
+    let Some((kind, rest)) = text.split_once("://").filter(|(kind, _)| !kind.contains(':')) else {
+        return Ok(None);
+    };
+    let name = if kind == Program::Iperf3.word() { "key" } else { "address" };
+    let (place, value) = match rest.split_once('?') {
+        None => (rest, None),
+        Some((place, query)) => match query.split_once('=') {
+            Some((found, value)) if found == name && !value.is_empty() => (place, Some(value)),
+            _ => return Err("the text behind ? is neither key=FILE of iperf3 nor address=ADDRESS"),
+        },
+    };
+    let slashes = if kind == "ssh" { "//" } else { "" };
+    let value = value.map(|value| format!(",{value}")).unwrap_or_default();
+    Ok(Some(format!("{kind}:{slashes}{}{value}", place.trim_end_matches('/'))))
 }
 
 /// A program at `HOST` or `HOST:PORT`, or with `USER@` before it and `,KEY` after it.
@@ -507,6 +535,15 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Peer>().unwrap().to_string(), text);
         }
+        for (uri, short) in [
+            ("ssh://root@lab2:22?address=192.0.2.7", "ssh://root@lab2:22,192.0.2.7"),
+            ("slurm://n2?address=10.0.0.2", "slurm:n2,10.0.0.2"),
+            ("interface://eth2", "interface:eth2"),
+            ("netperf://lab2:12866/", "netperf:lab2:12866"),
+            ("iperf3://mario@lab2:5202?key=/etc/key.pem", "iperf3:mario@lab2:5202,/etc/key.pem"),
+        ] {
+            assert_eq!(uri.parse::<Peer>().unwrap().to_string(), short);
+        }
         let url: Peer = "ssh://lab2:22".parse().unwrap();
         assert!(matches!(url, Peer::Ssh { destination, .. } if destination == "ssh://lab2:22"));
     }
@@ -545,9 +582,14 @@ mod tests {
             ("slurm:n1,n2", "not an IPv4 address"),
             ("interface:", "not an interface name"),
             ("interface:a/b", "not an interface name"),
+            ("ssh://lab2?key=x", "the text behind ? is neither"),
+            ("iperf3://lab2?address=10.0.0.2", "the text behind ? is neither"),
         ] {
             let error = text.parse::<Peer>().unwrap_err().to_string();
-            assert!(error.contains(reason) && error.contains("expected \"ssh:HOST\""), "{error}");
+            assert!(
+                error.contains(reason) && error.contains("expected \"ssh://USER@HOST"),
+                "{error}"
+            );
         }
     }
 

@@ -64,6 +64,7 @@ pub mod nearest;
 pub mod out_of_order;
 pub mod peer_report;
 pub mod profile;
+pub mod shell;
 pub mod spec;
 pub mod stack;
 pub mod topology;

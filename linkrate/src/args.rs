@@ -5,6 +5,7 @@
 pub mod adapter;
 pub mod cpus;
 pub mod doctor;
+pub mod examples;
 pub mod existing;
 pub mod fabric;
 pub mod fleet;
@@ -17,9 +18,10 @@ pub mod package;
 pub mod serve;
 pub mod settings;
 pub mod study;
+pub mod verbosity;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use linkrate_sys::stderr;
 
@@ -36,6 +38,7 @@ use netperf::NetperfArgs;
 use package::{CompletionsArgs, ManArgs};
 use serve::ServeArgs;
 use study::StudyCommand;
+use verbosity::ColorWhen;
 
 /// Measures what network adapters deliver and what they cost the CPU.
 #[derive(Debug, Parser)]
@@ -47,6 +50,17 @@ use study::StudyCommand;
     max_term_width = 100
 )]
 pub struct Cli {
+    /// When to use colours: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    pub color: ColorWhen,
     /// The command.
     #[command(subcommand)]
     pub command: Command,
@@ -109,9 +123,16 @@ pub struct AgentArgs {
     pub interface: Vec<String>,
 }
 
+/// Reads the words of the command line. Wrong ones, and those that ask for help, end the program.
+pub fn read() -> Cli {
+    let command = examples::with_examples(Cli::command());
+    let read = command.try_get_matches_from(program::words());
+    read.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|error| refuse(&error))
+}
+
 /// Ends the program with the text of wrong arguments: exit code 2, as documented, and 1 for a drop-in, as its
 /// program has it.
-pub fn refuse(error: &clap::Error) -> ! {
+fn refuse(error: &clap::Error) -> ! {
     let is_iperf3 = program::words().get(1).is_some_and(|word| word == "iperf3");
     if !is_iperf3 || !error.use_stderr() {
         error.exit();

@@ -15,14 +15,14 @@ mod output;
 mod program;
 mod progress;
 mod version;
+mod wrap;
 
-use clap::Parser;
-
-use crate::args::{Cli, Command};
+use crate::args::Command;
 use crate::exit::{Exit, Failure};
 
 fn main() -> std::process::ExitCode {
-    let cli = Cli::try_parse_from(program::words()).unwrap_or_else(|error| args::refuse(&error));
+    let cli = args::read();
+    output::set_color(cli.color);
     let result = match cli.command {
         Command::Study(command) | Command::OfStudy(command) => commands::study::run(command),
         Command::Measure(arguments) => commands::measure::run(&arguments),

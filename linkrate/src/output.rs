@@ -1,8 +1,21 @@
 //! Text to the terminal and to pipes.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::OnceLock;
 
+use linkrate_terms::shell;
+
+use crate::args::verbosity::ColorWhen;
 use crate::exit::{Exit, Failure};
+
+/// When output has colours.
+static COLOR: OnceLock<ColorWhen> = OnceLock::new();
+
+/// Chooses when output has colours; the first choice counts.
+pub fn set_color(when: ColorWhen) {
+    COLOR.get_or_init(|| when);
+}
 
 /// Writes data to stdout. A reader that has gone away is no failure of ours.
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -20,6 +33,11 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// A path as a shell takes it, for commands in hints.
+pub fn quoted(path: &Path) -> String {
+    shell::word(&path.display().to_string())
+}
+
 /// The cursor to the upper left corner, and everything behind it away.
 pub const REDRAW: &str = "\u{1b}[H\u{1b}[J";
 
@@ -35,7 +53,11 @@ pub fn terminal_style() -> (Option<u16>, linkrate_report::terminal::Style) {
     let size = rustix::termios::tcgetwinsize(&stdout).ok();
     let width = size.map(|size| size.ws_col).filter(|columns| *columns > 0);
     // https://no-color.org: any value that is not empty
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let color = stdout.is_terminal() && !plain;
+    let plain = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let color = match COLOR.get().copied().unwrap_or_default() {
+        ColorWhen::Auto => stdout.is_terminal() && !plain(),
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+    };
     (width, linkrate_report::terminal::Style { color })
 }

@@ -5,13 +5,16 @@ mod terminal;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linkrate_report::number;
 use linkrate_stats::stop::{Decision, StopInput, Wanting};
 use linkrate_study::labels;
 use linkrate_study::runner::{Event, Observer, Remaining};
 use linkrate_sys::stderr;
 use linkrate_terms::units::format_duration;
+
+use crate::args::verbosity::VerbosityArgs;
+use crate::wrap::wrap;
 
 /// How often the clock on a bar moves while a run is under way. Drawing costs CPU time of the
 /// clients, so not often.
@@ -29,20 +32,60 @@ pub struct StudyProgress {
     effect: String,
     /// Tenths that have their line; `None` where there is a bar, or no one to read lines.
     tenths: Option<u32>,
+    /// The run under way.
+    running: String,
+    /// Whether each run has a line.
+    verbose: bool,
+    /// Reasons of failed runs, each with the number of runs.
+    failures: Vec<(String, u32)>,
 }
 
 impl StudyProgress {
-    /// A bar on stderr.
-    pub fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(Some(1), terminal::draw_target());
+    /// A bar on stderr, or nothing where `verbosity` is quiet.
+    pub fn new(verbosity: VerbosityArgs) -> Self {
+        let target = match verbosity.quiet {
+            true => ProgressDrawTarget::hidden(),
+            false => terminal::draw_target(),
+        };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
         bar.set_style(style("[{bar:24}] {elapsed} {prefix} {wide_msg}"));
-        Self { bar, precision: 0.0, widest: String::new(), effect: String::new(), tenths: None }
+        Self {
+            bar,
+            precision: 0.0,
+            widest: String::new(),
+            effect: String::new(),
+            tenths: None,
+            running: String::new(),
+            verbose: verbosity.verbose,
+            failures: Vec::new(),
+        }
     }
 
     /// The same, with lines where stderr is no terminal.
-    pub fn with_lines() -> Self {
-        let tenths = (!io::stderr().is_terminal()).then_some(0);
-        Self { tenths, ..Self::new() }
+    pub fn with_lines(verbosity: VerbosityArgs) -> Self {
+        let reads_lines = !io::stderr().is_terminal() && !verbosity.quiet;
+        Self { tenths: reads_lines.then_some(0), ..Self::new(verbosity) }
+    }
+
+    /// A line above the bar, broken between words where a terminal is narrower.
+    fn say(&self, text: &str) {
+        let width = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
+        let lines = match width {
+            0 => vec![text.to_owned()],
+            width => wrap(text, usize::from(width)),
+        };
+        self.bar.suspend(|| lines.iter().for_each(stderr::line));
+    }
+
+    /// Says at once why a run failed, and each reason once: a failure in every block is best seen in the first.
+    fn failed(&mut self, reason: String) {
+        match self.failures.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, runs)) => *runs += 1,
+            None => {
+                self.say(&format!("warning: run failed: {reason}"));
+                self.failures.push((reason, 1));
+            }
+        }
     }
 
     /// A line where another tenth of the time has passed.
@@ -57,9 +100,14 @@ impl StudyProgress {
         }
     }
 
-    /// Takes the bar away.
+    /// Takes the bar away, and says how many runs failed for the reasons above.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+        let again: u32 = self.failures.iter().map(|(_, runs)| runs - 1).sum();
+        if again > 0 {
+            let runs = linkrate_report::words::count(again as usize, "more run");
+            self.say(&format!("warning: {runs} failed for the same reason"));
+        }
     }
 
     fn show_time(&mut self, remaining: Remaining) {
@@ -87,7 +135,7 @@ impl Observer for StudyProgress {
                     stderr::line(format_args!("note: {}: {cells}, about {time}", study.name));
                 }
                 for fact in changed_facts {
-                    self.bar.suspend(|| stderr::line(format_args!("warning: {fact}")));
+                    self.say(&format!("warning: {fact}"));
                 }
                 self.show_time(*remaining);
                 self.bar.enable_steady_tick(TICK);
@@ -101,19 +149,16 @@ impl Observer for StudyProgress {
                     Some((sender, receiver)) => format!("{sender} to {receiver}, {what}"),
                     None => what,
                 };
-                self.bar.set_message(format!(
-                    "block {}, run {} of {of}: {what}{}{}",
-                    block + 1,
-                    position + 1,
-                    self.effect,
-                    self.widest
-                ));
+                self.running = format!("block {}, run {} of {of}: {what}", block + 1, position + 1);
+                self.bar.set_message(format!("{}{}{}", self.running, self.effect, self.widest));
             }
-            Event::RunEnded { run, remaining, .. } => {
+            Event::RunEnded { run, took, remaining } => {
+                if self.verbose {
+                    let took = format_duration(*took);
+                    self.say(&format!("note: {}: {took}", self.running));
+                }
                 if let Some(failure) = run.failure() {
-                    // said at once: a failure in every block is best seen in the first
-                    self.bar
-                        .suspend(|| stderr::line(format_args!("warning: run failed: {failure}")));
+                    self.failed(failure.to_string());
                 }
                 self.show_time(*remaining);
             }

@@ -1,6 +1,6 @@
 //! Interrupt coalescing: one interrupt for each packet, or interrupts so late that answers wait.
 
-use linkrate_sys::shell;
+use linkrate_terms::shell;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;

@@ -28,7 +28,7 @@ pub(super) fn of_run(
                 "cpu-binding on, where the system under test has CPU {sut} alone: the scheduler has no \
                  choice, so that there is nothing to bind"
             ),
-            hint: "give it two CPUs, for example sut-cpus = \"0-1\" or --sut-cpu 0-1; on a machine with \
+            hint: "give it two CPUs, for example sut-cpus = \"0-1\" or --sut-cpus 0-1; on a machine with \
                    two CPUs, its clients then have the same"
                 .to_owned(),
         });

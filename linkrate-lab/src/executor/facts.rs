@@ -5,6 +5,7 @@ use std::fs;
 
 use linkrate_agent::protocol::Hello;
 use linkrate_study::executor::Facts;
+use linkrate_sys::cgroup::cpu_quota;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
 use linkrate_terms::TestbedSpec;
@@ -60,6 +61,7 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Calibratio
     facts.extend(testbed.backend.facts(&testbed.clients));
     let mut warnings = testbed.placement.warnings();
     warnings.extend(testbed.backend.warnings());
+    warnings.extend(cpu_quota().map(|quota| format!("{quota}: runs that reach it are held up")));
     if let ReceiveSteering::Unavailable(reason) = &testbed.receive_steering {
         warnings.push(format!(
             "receive processing runs on the CPU of the sender, which pays for it, because it could \

@@ -1,5 +1,7 @@
 //! Deploys the linkrate binary to a host that lacks this version, as an unlinked temporary file.
 //!
+//! What is sent are the segments alone, without symbols and debug information.
+//!
 //! A shell at the peer makes a directory that only its user may enter, opens a file in it, and removes
 //! both. The copy lives as long as a process has it open: whatever is killed, at whichever end, nothing
 //! is left to remove.
@@ -12,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use linkrate_agent::protocol::cleaned;
-use linkrate_sys::shell;
 use linkrate_sys::socket::wait_ready;
+use linkrate_terms::shell;
 
 use super::elf::{Elf, HEAD_BYTES};
 
@@ -67,14 +69,14 @@ impl Program {
     /// It cannot be read, or is `InvalidData`: no program of 64 bits, little-endian.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
+        let whole = file.metadata()?.len();
         let mut head = Vec::new();
         (&file).take(HEAD_BYTES).read_to_end(&mut head)?;
         file.rewind()?;
         let none = "it is no program (ELF, 64 bits, little-endian)";
         let elf =
             Elf::read(&head).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, none))?;
-        Ok(Self { file, path: path.to_owned(), elf, length })
+        Ok(Self { file, path: path.to_owned(), elf, length: elf.loaded.min(whole) })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -116,10 +118,14 @@ impl Program {
         socket.set_write_timeout(Some(POLL_INTERVAL))?;
         let mut part = vec![0; 1 << 16];
         let mut file = (&self.file).take(self.length);
+        let mut at_head = true;
         loop {
             let count = file.read(&mut part)?;
             if count == 0 {
                 break;
+            }
+            if std::mem::take(&mut at_head) {
+                Elf::strip(&mut part[..count]);
             }
             write_all(socket, &part[..count], stop)?;
         }
@@ -207,6 +213,7 @@ fn write_all(
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
+    use std::os::unix::fs::PermissionsExt;
     use std::process::{Child, Command, Stdio};
 
     use super::*;
@@ -293,6 +300,22 @@ mod tests {
         assert!(matches!(answered(&mut program, "exit 0"), DeployError::Ended));
         let stopped = program.send(&There::start("cat").socket, TIMEOUT, &AtomicBool::new(true));
         assert!(matches!(stopped, Err(DeployError::Interrupted)));
+    }
+
+    #[test]
+    fn a_program_runs_without_its_sections() {
+        let here = tempfile::tempdir().unwrap();
+        let own = std::env::current_exe().unwrap();
+        let program = Program::open(&own).unwrap();
+        assert!(program.length < own.metadata().unwrap().len());
+        let mut bytes = std::fs::read(&own).unwrap();
+        bytes.truncate(program.length as usize);
+        Elf::strip(&mut bytes);
+        let copy = here.path().join("copy");
+        std::fs::write(&copy, bytes).unwrap();
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let ran = Command::new(&copy).args(["--list", "no-such-test"]).output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
     }
 
     #[test]

@@ -1,5 +1,11 @@
 //! The header of a program file: the machine that it is for, and whether it needs a loader there.
 
+/// How a program file begins, elf(5).
+const MAGIC: &[u8] = b"ELF";
+
+/// Where the header has the place, the number and the names of the sections, elf(5).
+const SECTIONS: [std::ops::Range<usize>; 3] = [40..48, 60..62, 62..64];
+
 /// Bytes of a file that [`Elf::read`] needs: the header and the table of segments, which linkers put
 /// right behind it.
 pub(super) const HEAD_BYTES: u64 = 4096;
@@ -15,6 +21,9 @@ pub(super) struct Elf {
     machine: u16,
     /// No segment names a loader (`PT_INTERP` of elf(5)): the program runs without libraries.
     pub(super) is_static: bool,
+    /// Bytes of the file that its segments take. Behind them are symbols, debug information and the table of
+    /// sections, which no kernel and no loader reads.
+    pub(super) loaded: u64,
 }
 
 impl Elf {
@@ -34,10 +43,25 @@ impl Elf {
         let table = usize::try_from(number(32, 8)?).ok()?;
         let (size, count) = (number(54, 2)? as usize, number(56, 2)? as usize);
         let mut is_static = true;
+        let mut loaded = table.checked_add(size * count)? as u64;
         for entry in 0..count {
-            is_static &= number(table.checked_add(entry * size)?, 4)? != PT_INTERP;
+            let at = table.checked_add(entry * size)?;
+            is_static &= number(at, 4)? != PT_INTERP;
+            loaded = loaded
+                .max(number(at.checked_add(8)?, 8)?.checked_add(number(at.checked_add(32)?, 8)?)?);
         }
-        Some(Self { machine, is_static })
+        Some(Self { machine, is_static, loaded })
+    }
+
+    /// Removes the place of the sections from a header whose file ends before them.
+    pub(super) fn strip(head: &mut [u8]) {
+        if head.starts_with(MAGIC) {
+            for field in SECTIONS {
+                if let Some(bytes) = head.get_mut(field) {
+                    bytes.fill(0);
+                }
+            }
+        }
     }
 
     /// Whether it is for the machine that `uname -m` calls `name`.

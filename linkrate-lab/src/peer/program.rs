@@ -74,6 +74,8 @@ pub struct PeerServer {
     omission: Option<Omission>,
     /// What a netserver speaks, once it is known.
     dialect: Option<Dialect>,
+    /// The connection to an iperf3 server that is for its next test.
+    ready: Option<Control>,
 }
 
 /// The beginning of a test that is left out.
@@ -176,6 +178,7 @@ impl PeerServer {
             theirs: Vec::new(),
             omission: None,
             dialect: None,
+            ready: None,
         })
     }
 
@@ -201,6 +204,26 @@ impl PeerServer {
                 what: format!("{} has no address of {lacks} that is reached", self.name),
                 hint: format!("use family {has}, or give its address"),
             }
+        })
+    }
+
+    /// Connects before the first run. A netserver is asked what it speaks; an iperf3 server waits for the test.
+    ///
+    /// # Errors
+    /// [`LabError::CannotMeasure`] where nothing listens.
+    pub(crate) fn reach(&mut self, family: Family) -> Result<(), LabError> {
+        let server = self.place(family)?.server;
+        let reached = match self.program {
+            Program::Iperf3 => {
+                Control::connect(server, &self.stop).map(|control| self.ready = Some(control))
+            }
+            Program::Netperf => {
+                NetperfTest::dialect(server, &self.stop).map(|dialect| self.dialect = Some(dialect))
+            }
+        };
+        reached.map_err(|error| match self.failed(error) {
+            LabError::Invalid { what, hint } => LabError::CannotMeasure { what, hint: Some(hint) },
+            other => other,
         })
     }
 
@@ -245,10 +268,14 @@ impl PeerServer {
         match self.program {
             Program::Iperf3 => {
                 let asked = parameters(workload, spec, seconds(run + IPERF3_SLACK));
+                let (stop, ready) = (&self.stop, &mut self.ready);
+                let connect = &mut || match ready.take() {
+                    Some(control) => Ok(control),
+                    None => Control::connect(place.server, stop),
+                };
                 let test = match &mut self.user {
-                    None => Iperf3Test::ask(place.server, &asked, &self.stop),
+                    None => Iperf3Test::ask_over(connect, &mut |_| asked.clone(), BUSY),
                     Some(user) => user.ask(&mut |user| {
-                        let connect = &mut || Control::connect(place.server, &self.stop);
                         let with =
                             || Parameters { authentication: Some(user.token()), ..asked.clone() };
                         Iperf3Test::ask_over(connect, &mut |_| with(), BUSY)

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use linkrate_agent::protocol::{PROTOCOL_VERSION, Refusal};
 use linkrate_sys::host::{HostProcess, Isolation, Life, spawn_heard};
-use linkrate_sys::{shell, stderr};
+use linkrate_sys::stderr;
 use linkrate_terms::CpuSet;
 use linkrate_terms::interfaces::PEER_SERVER;
+use linkrate_terms::shell;
 
 use super::deploy::{DeployError, Program};
 use super::{Reach, StderrLines};

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use linkrate_sys::shell;
+use linkrate_terms::shell;
 
 use super::remote::Transport;
 use crate::error::LabError;

@@ -30,8 +30,9 @@ pub fn text(report: &ToeReport, style: Style) -> String {
     for (reason, stayed) in &report.stayed {
         let stayed = grouped(*stayed as f64);
         let _ = match reason.strip_prefix("adapter-") {
-            Some(reason) => writeln!(text, "stayed at the adapter: {stayed} for {reason}"),
-            None => writeln!(text, "stayed at the host: {stayed} for {reason}"),
+            Some("stays") => writeln!(text, "stayed at the adapter: {stayed}"),
+            Some(reason) => writeln!(text, "stayed at the adapter: {stayed} ({reason})"),
+            None => writeln!(text, "stayed at the host: {stayed} ({reason})"),
         };
     }
     if report.connections.is_empty() {
@@ -138,8 +139,8 @@ mod tests {
     fn connections_are_a_table_of_what_a_person_can_act_on() {
         let text = text(&report(), Style { color: false });
         assert!(text.starts_with("lab  1 connection at the adapter, 1 at the host\n"), "{text}");
-        assert!(text.contains("stayed at the host: 2 for ecn"), "{text}");
-        assert!(text.contains("stayed at the adapter: 1 for shared"), "{text}");
+        assert!(text.contains("stayed at the host: 2 (ecn)"), "{text}");
+        assert!(text.contains("stayed at the adapter: 1 (shared)"), "{text}");
         assert!(
             text.contains("moved to the adapter: 3\nmoved to the host: 1 for toe-off"),
             "{text}"

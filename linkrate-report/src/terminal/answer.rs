@@ -7,6 +7,7 @@ use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Measure, Quantity};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
+use linkrate_terms::shell;
 
 use super::{Column, GAP, Page, Style, clean, total};
 use crate::answer::checks::{self, Check};
@@ -384,8 +385,10 @@ impl Page<'_> {
     fn links(&self, next: Option<(&str, &str)>) -> String {
         let mut lines = Vec::new();
         if !self.results.directory.is_empty() {
-            let directory = clean(&self.results.directory);
-            lines.push(format!("{INDENT}  Report     {directory}/{}", super::REPORT_FILE));
+            let directory = &self.results.directory;
+            let report = shell::word(&format!("{directory}/{}", super::REPORT_FILE));
+            lines.push(format!("{INDENT}  Report     {report}"));
+            let directory = shell::word(directory);
             let warnings = checks::warnings(self.results);
             let warnings = warnings.map_or_else(String::new, |text| format!("    {text}"));
             lines.push(format!(

@@ -33,6 +33,9 @@ pub mod hosts;
 pub mod impossible;
 pub mod scatter;
 
+/// How the warning of a cell begins of which every run failed; its end is a reason.
+pub const EVERY_RUN_FAILED: &str = "Every run of ";
+
 /// CPU use without load, in per cent, above which service demands contain something else.
 pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
 
@@ -205,7 +208,7 @@ fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
         {
             let reason = first.failure().map(ToString::to_string).unwrap_or_default();
             found.push(format!(
-                "Every run of {} failed; the first because: {reason}.",
+                "{EVERY_RUN_FAILED}{} failed; the first because: {reason}.",
                 labels::cell(&cell.levels)
             ));
         }

@@ -75,7 +75,12 @@ pub fn between(baseline: &StoredStudy, candidate: &StoredStudy) -> Vec<Differenc
     let imported = [baseline, candidate].map(StoredPlan::is_imported);
     if imported.contains(&true) {
         // a testbed that is not known differs in nothing that is known
-        found.retain(|one| one.name != "adapter" || imported == [false; 2]);
+        let unknown = |one: &Difference| match one.name.as_str() {
+            "adapter" | "purpose" => imported != [true; 2],
+            "ports" => one.baseline == UNSET || one.candidate == UNSET,
+            _ => false,
+        };
+        found.retain(|one| !unknown(one));
         let conditions = |imported: bool| match imported {
             true => "conditions not known",
             false => "measured by linkrate",
@@ -288,7 +293,10 @@ pub fn warnings(
     if a.method.confidence != b.method.confidence {
         found.push("The sets have different confidence levels; the baseline's is used.".to_owned());
     }
-    for (which, study, other) in [("baseline", a, b), ("candidate", b, a)] {
+    let imported = baseline.plan.is_imported() || candidate.plan.is_imported();
+    // imported runs have no order
+    let orders = [("baseline", a, b), ("candidate", b, a)];
+    for (which, study, other) in orders.into_iter().filter(|_| !imported) {
         if study.method.rebuild && !other.method.rebuild {
             found.push(format!(
                 "The {which} alone built its testbed anew for each block: the intervals of the other set \

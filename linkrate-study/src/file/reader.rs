@@ -325,9 +325,11 @@ impl<'t> Reader<'t> {
     pub(super) fn switch(&mut self, entry: &Entry<'_>) -> Option<bool> {
         match entry.value() {
             DeValue::Boolean(switch) => Some(*switch),
+            DeValue::String(word) if word == "on" => Some(true),
+            DeValue::String(word) if word == "off" => Some(false),
             other => {
-                let message = format!("{} is neither true nor false", described(other));
-                self.refuse(entry, message, "expected true or false");
+                let message = format!("{} is neither on nor off", described(other));
+                self.refuse(entry, message, "expected on or off");
                 None
             }
         }

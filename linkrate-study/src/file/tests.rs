@@ -212,7 +212,7 @@ fn explains_each_error_of_a_study_file() {
         (&with("gro = [true]", "", "idle = \"50 ms\""), "to 1 h, or \"0 s\""),
         (&with("gro = [true]", "", "run = \"2 m/s\""), "method.run: "),
         (&with("gro = [true]", "", "seed = -1"), "-1 is out of range"),
-        (&with("gro = [true]", "", "profile = \"yes\""), "expected true or false"),
+        (&with("gro = [true]", "", "profile = \"yes\""), "expected on or off"),
         (&with("gro = [true]", "", "blocks = { min = 9, max = 8 }"), "max 8 is below min 9"),
         (&with("gro = [true]", "", "blocks = { mni = 9 }"), "did you mean \"min\"?"),
         (&with("gro = [true]", "", "blocks = 5"), "expected for example { min = 5, max = 30 }"),

@@ -16,7 +16,7 @@ use crate::store::error::{IoContext, StoreError};
 /// [`StoreError::Io`].
 pub fn fresh(parent: &Path, study: &str, started_unix_ms: u64) -> Result<PathBuf, StoreError> {
     fs::create_dir_all(parent).during("creating", parent)?;
-    let stem = name(study, started_unix_ms);
+    let stem = format!("{study}-{}", minute_stamp(started_unix_ms));
     let mut path = parent.join(&stem);
     for suffix in 2u32.. {
         // not asked first and made then: two processes would both find the name free
@@ -35,9 +35,9 @@ pub fn fresh(parent: &Path, study: &str, started_unix_ms: u64) -> Result<PathBuf
     Ok(path)
 }
 
-/// What the results of a study are called that began at this time: `tso-20261121-1512`.
+/// What the results of a study are called that began at this time, wherever they lie: `tso-20261121-151259`.
 pub fn name(study: &str, started_unix_ms: u64) -> String {
-    format!("{study}-{}", minute_stamp(started_unix_ms))
+    format!("{study}-{}{:02}", minute_stamp(started_unix_ms), started_unix_ms / 1000 % 60)
 }
 
 /// `20261121-1512` in UTC.

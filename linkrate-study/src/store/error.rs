@@ -108,9 +108,11 @@ impl StoreError {
     pub fn hint(&self) -> Option<String> {
         let fixed = match self {
             Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "free some space, then run `linkrate resume`; every finished run is kept"
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
+                io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                    "choose a directory that you can write to, with --dir DIR"
                 }
+                io::ErrorKind::NotADirectory => "name the results directory, not a file in it",
                 _ => return None,
             },
             Self::NotAStore { .. } => "`linkrate run` creates a results directory",

@@ -216,7 +216,8 @@ impl CheckPlan for TestbedSpec {
             Adapter::Veth | Adapter::Unknown => {}
             Adapter::Model(model) => model.check().map_err(|error| format!("model: {error}"))?,
             Adapter::Interfaces(on) => {
-                let program = remote.then(|| on.program.clone());
+                let agents = on.clients.iter().any(linkrate_terms::Peer::is_agent_elsewhere);
+                let program = agents.then(|| on.program.clone());
                 let checked = Interfaces::new(on.names.clone(), on.clients.clone(), program)
                     .map_err(|error| error.to_string())?;
                 let checked = Interfaces { sut: on.sut.clone(), ..checked };

@@ -34,8 +34,17 @@ pub fn can_isolate() -> SysResult<Privilege> {
     let act = || bring_loopback_up().map(|()| 0);
     // SAFETY: raw system calls only.
     let rehearsed = |isolation| unsafe { rehearse(isolation, act) };
-    if rustix::process::geteuid().is_root() && rehearsed(Isolation::Root).is_ok() {
-        return Ok(Privilege::Root);
+    if rustix::process::geteuid().is_root() {
+        match rehearsed(Isolation::Root) {
+            Ok(_) => return Ok(Privilege::Root),
+            // a user namespace has the same root directory
+            Err((Some(step @ Step::PrivateMounts), cause))
+                if cause.raw_os_error() == Some(libc::EINVAL) =>
+            {
+                return Err(refused(step, Isolation::Root, "for a test host".to_owned(), cause));
+            }
+            Err(_) => {}
+        }
     }
     let isolation = Privilege::UserNamespace.isolation();
     rehearsed(isolation).map(|_| Privilege::UserNamespace).map_err(|(step, cause)| {
@@ -173,6 +182,11 @@ fn remedy(
              --cap-add=SYS_ADMIN --cap-add=NET_ADMIN --security-opt seccomp=unconfined"
                 .to_owned(),
         ),
+        (libc::EINVAL, _) if step == Step::PrivateMounts => Some(
+            "the root directory is no mount point, as after chroot: use pivot_root, or `mount --bind DIR DIR` \
+             before `chroot DIR`"
+                .to_owned(),
+        ),
         (libc::EINVAL, _) if step == Step::Unshare => {
             Some("use a kernel with network, mount and user namespaces".to_owned())
         }
@@ -211,5 +225,7 @@ mod tests {
         assert!(advice(USER, libc::ENOSPC, "", "").unwrap().contains("/proc/sys/user"));
         assert!(advice(USER, libc::EINVAL, "", "").unwrap().contains("use a kernel with network"));
         assert_eq!(advice(USER, libc::EIO, "", ""), None);
+        let mounts = remedy(Step::PrivateMounts, Isolation::Root, Some(libc::EINVAL), |_| None);
+        assert!(mounts.unwrap().contains("chroot"));
     }
 }

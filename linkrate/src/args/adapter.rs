@@ -1,11 +1,13 @@
 //! Arguments of `linkrate adapter`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use linkrate_lab::control::messages::Setting;
 use linkrate_terms::BitRate;
 use linkrate_terms::knobs::{Change, Ends, KNOBS, Knob, Owner};
+use linkrate_terms::units::parse_duration;
 
 use super::lab::Which;
 
@@ -148,6 +150,7 @@ pub enum AggregateCommand {
         common: Common,
     },
     /// Show aggregates and their ports, as without a command
+    #[command(hide = true)]
     Show {
         /// Aggregate: agg0 [default: all aggregates of the lab]
         aggregate: Option<String>,
@@ -155,6 +158,7 @@ pub enum AggregateCommand {
         common: Common,
     },
     /// Change knobs of an aggregate while traffic flows, as `adapter set` does
+    #[command(hide = true)]
     Set {
         /// Aggregate: agg0
         aggregate: String,
@@ -214,8 +218,8 @@ pub struct CaptureArgs {
     #[arg(required_unless_present = "stop", conflicts_with = "stop")]
     pub file: Option<PathBuf>,
     /// Capture for this time and wait for its end
-    #[arg(long, value_name = "SECONDS", conflicts_with = "stop")]
-    pub seconds: Option<f64>,
+    #[arg(long, value_name = "TIME", conflicts_with = "stop", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
     /// End the running capture
     #[arg(long)]
     pub stop: bool,

@@ -10,11 +10,11 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Args)]
 pub struct CpuArgs {
     /// CPUs of the system under test, for example 0 or 0-3
-    #[arg(long, hide_short_help = true, value_name = "CPUS")]
-    pub sut_cpu: Option<String>,
+    #[arg(long, alias = "sut-cpu", hide_short_help = true, value_name = "CPUS")]
+    pub sut_cpus: Option<String>,
     /// CPUs of the clients and of linkrate itself
-    #[arg(long, hide_short_help = true, value_name = "CPUS")]
-    pub client_cpu: Option<String>,
+    #[arg(long, alias = "client-cpu", hide_short_help = true, value_name = "CPUS")]
+    pub client_cpus: Option<String>,
     /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
     /// [default: auto, the idle time where the kernel keeps it exactly]
     #[arg(long, hide_short_help = true, value_name = "METER", value_parser = cpu_meters())]
@@ -25,8 +25,8 @@ impl CpuArgs {
     /// Sets these options on a testbed. An option that is not given changes nothing.
     pub fn apply(&self, testbed: &mut TestbedSpec) -> Result<(), Failure> {
         for (option, given, cpus) in [
-            ("--sut-cpu", &self.sut_cpu, &mut testbed.sut_cpus),
-            ("--client-cpu", &self.client_cpu, &mut testbed.client_cpus),
+            ("--sut-cpus", &self.sut_cpus, &mut testbed.sut_cpus),
+            ("--client-cpus", &self.client_cpus, &mut testbed.client_cpus),
         ] {
             if let Some(given) = parse_cpus(option, given)? {
                 *cpus = Some(given);

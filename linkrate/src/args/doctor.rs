@@ -1,6 +1,6 @@
 //! Arguments of `linkrate doctor`.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 /// `linkrate doctor`
 #[derive(Debug, Args)]
@@ -9,25 +9,34 @@ use clap::Args;
                         their source, the likely cost, and the command that changes the setting."
 )]
 pub struct DoctorArgs {
-    /// Run only the capability checks
-    #[arg(long, conflicts_with_all = ["tuning", "interface", "round_trip"])]
-    pub measure: bool,
-    /// Print only the tuning advice; builds no testbed
-    #[arg(long)]
-    pub tuning: bool,
-    /// Tuning: examine this interface only [default: all that are up]
+    /// One of its jobs; without it, check and tune
+    #[command(subcommand)]
+    pub job: Option<DoctorJob>,
+    /// Print one JSON document and nothing else on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The jobs of the doctor.
+#[derive(Debug, Subcommand)]
+pub enum DoctorJob {
+    /// Check what this host can measure
+    Check,
+    /// Suggest settings that raise throughput or lower CPU cost; builds no testbed
+    Tune(TuneArgs),
+    /// Run loads of known size on the CPUs of the system under test and print the error of each CPU meter
+    SelfTest,
+}
+
+/// `linkrate doctor tune`
+#[derive(Debug, Default, Args)]
+pub struct TuneArgs {
+    /// Examine this interface only [default: all that are up]
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// Tuning: compute with this round trip [default: that of the busiest connection, else 1 ms]
+    /// Compute with this round trip [default: that of the busiest connection, else 1 ms]
     #[arg(long, value_name = "TIME")]
     pub round_trip: Option<String>,
-    /// Run loads of known size on the CPUs of the system under test and print the error of each CPU
-    /// meter; takes half a minute
-    #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip"])]
-    pub self_test: bool,
-    /// Print one JSON document and nothing else on stdout
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `linkrate restore`

@@ -10,22 +10,33 @@ use linkrate_terms::{Interfaces, Peer};
 
 use crate::exit::{Exit, Failure};
 
+/// The forms of a peer.
+const PEERS: &str = "\
+Its peer; repeat the option for several clients:
+  ssh://USER@HOST:PORT              linkrate there, over ssh
+  slurm://NODE                      linkrate on a node of an allocation of Slurm
+  interface://NAME                  another interface of this host
+  netperf://HOST:PORT               a plain netserver
+  iperf3://USER@HOST:PORT?key=FILE  a plain iperf3 server; user and key where it asks for
+                                    them, the password in IPERF3_PASSWORD
+USER and PORT may be left out. ?address=ADDRESS chooses among several addresses of a peer.
+Short forms: ssh:HOST, ssh:HOST,ADDRESS, iperf3:USER@HOST:PORT,FILE.";
+
+/// The heading of options about other machines.
+const REMOTE: &str = "Clients on other machines";
+
 /// Existing interfaces, instead of adapters that linkrate makes.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Existing interfaces")]
 pub struct ExistingArgs {
     /// Interface of this host to measure; repeat the option for several
     #[arg(long, value_name = "NAME", requires = "client")]
     pub interface: Vec<String>,
-    /// Peer: ssh:HOST, ssh:USER@HOST, slurm:NODE for a node of an allocation of Slurm,
-    /// or interface:NAME for another interface of this host; with ,ADDRESS if the client has several addresses; or a plain iperf3 or netperf server:
-    /// iperf3:HOST, netperf:HOST, with :PORT if it has another port, iperf3:USER@HOST,KEY where it asks
-    /// for a user (password in IPERF3_PASSWORD); repeat the option for several clients
-    #[arg(long, value_name = "CLIENT", requires = "interface")]
+    /// Its peer, for example ssh://lab2 or iperf3://lab2
+    #[arg(long, value_name = "CLIENT", requires = "interface", long_help = PEERS)]
     pub client: Vec<Peer>,
     /// Path of linkrate on the remote host; nothing is copied there then [default:
     /// linkrate; on nodes of Slurm this program, at the same path]
-    #[arg(long, value_name = "PROGRAM", requires = "interface")]
+    #[arg(long, value_name = "PROGRAM", requires = "interface", hide_short_help = true, help_heading = REMOTE)]
     pub agent: Option<String>,
 }
 
@@ -43,17 +54,17 @@ impl ExistingArgs {
 
 /// How clients on other machines get an agent.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Clients on other machines")]
+#[command(next_help_heading = REMOTE)]
 pub struct DeployArgs {
     /// Static binary to copy to remote hosts without a matching linkrate [default: this program]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_deploy")]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_deploy", hide_short_help = true)]
     pub deploy: Option<PathBuf>,
     /// Copy nothing to remote hosts; refuse to run instead
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_deploy: bool,
     /// Extra options for srun, space-separated; srun starts the agents of slurm:NODE. With them, and
     /// outside of salloc and sbatch, each agent is a job of its own
-    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, hide_short_help = true)]
     pub slurm_options: Option<String>,
 }
 

@@ -37,13 +37,13 @@ pub struct Iperf3Args {
     #[arg(short, long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     pub time: Option<u32>,
     /// Octets that end the test, with K, M, G, T (powers of 1,024)
-    #[arg(short = 'n', long, value_name = "OCTETS", value_parser = octets)]
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = octets)]
     pub bytes: Option<u64>,
     /// Messages that end the test, with K, M, G, T
     #[arg(short = 'k', long, value_name = "NUMBER", value_parser = octets)]
     pub blockcount: Option<u64>,
     /// Octets of a message or a datagram [default: 128K; UDP: as many as fit a packet]
-    #[arg(short, long, value_name = "OCTETS", value_parser = block)]
+    #[arg(short, long, value_name = "BYTES", value_parser = block)]
     pub length: Option<u32>,
     /// Streams at once
     #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
@@ -58,14 +58,14 @@ pub struct Iperf3Args {
     #[arg(short, long)]
     pub udp: bool,
     /// Bit/s of each stream, with K, M, G, T (powers of 1,000), and messages of a burst behind a
-    /// slash; 0 has no bound [default: UDP 1 Mbit/s, TCP 0]
+    /// slash; 0 is unlimited [default: UDP 1 Mbit/s, TCP 0]
     #[arg(short, long, alias = "bandwidth", value_name = "RATE[/BURST]", value_parser = bit_rate)]
     pub bitrate: Option<(u64, u32)>,
-    /// Socket buffers, octets
-    #[arg(short, long, value_name = "OCTETS", value_parser = window)]
+    /// Socket buffers, bytes
+    #[arg(short, long, value_name = "BYTES", value_parser = window)]
     pub window: Option<u32>,
-    /// Maximum segment size of TCP, octets
-    #[arg(short = 'M', long, value_name = "OCTETS", value_parser = clap::value_parser!(u32).range(1..=32_767))]
+    /// Maximum segment size of TCP, bytes
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=32_767))]
     pub set_mss: Option<u32>,
     /// TCP_NODELAY
     #[arg(short = 'N', long)]
@@ -85,7 +85,7 @@ pub struct Iperf3Args {
     /// Seconds between two reports, 0.1 to 60; 0 has none
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
     pub interval: f64,
-    /// Unit of rates: k, m, g, t in bits, K, M, G, T in octets
+    /// Unit of rates: k, m, g, t in bits, K, M, G, T in bytes
     #[arg(short, long, value_name = "UNIT", value_parser = format)]
     pub format: Option<Format>,
     /// Print one JSON document

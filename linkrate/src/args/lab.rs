@@ -100,11 +100,11 @@ pub struct UpArgs {
     #[arg(long, default_value_t)]
     pub name: LabName,
     /// CPUs of the system under test, for example 0 or 0-3
-    #[arg(long, alias = "sut-cpus", value_name = "CPUS")]
-    pub sut_cpu: Option<String>,
+    #[arg(long, alias = "sut-cpu", value_name = "CPUS")]
+    pub sut_cpus: Option<String>,
     /// CPUs of the clients, the adapters and linkrate itself
-    #[arg(long, alias = "client-cpus", value_name = "CPUS")]
-    pub client_cpu: Option<String>,
+    #[arg(long, alias = "client-cpu", value_name = "CPUS")]
+    pub client_cpus: Option<String>,
     /// Congestion control of programs that choose none
     #[arg(long, default_value = "cubic", value_name = "NAME")]
     pub congestion: String,

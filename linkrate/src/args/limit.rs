@@ -10,17 +10,6 @@ use linkrate_wire::link::atm::{OC3C, OC12C};
 /// The words for ATM rates.
 const ATM_WORDS: [(&str, BitRate); 2] = [("oc3c", OC3C), ("oc12c", OC12C)];
 
-const ETHERNET_EXAMPLES: &str = "Examples:
-  linkrate limit ethernet                          common rates and MTUs
-  linkrate limit ethernet --rate 10G --mtu 9000    where every byte goes
-  linkrate limit ethernet --rate 1G --mtu 1500 --udp --message 64,512,1472";
-
-const ATM_EXAMPLES: &str = "Examples:
-  linkrate limit atm                               OC-3c and OC-12c, common MTUs
-  linkrate limit atm --rate oc3c --mtu 9180        where every byte goes
-  linkrate limit atm --published-formula           the ATM paper's ten values
-  linkrate limit atm --rate oc3c --published-formula --message 128,64K";
-
 /// `linkrate limit`
 #[derive(Debug, Args)]
 pub struct LimitArgs {
@@ -34,13 +23,11 @@ pub enum LinkCommand {
     ///
     /// The highest payload rate of one direction of an Ethernet link. Acknowledgements and
     /// retransmissions are not included, so measured rates are lower.
-    #[command(after_help = ETHERNET_EXAMPLES)]
     Ethernet(EthernetArgs),
     /// ATM over SONET: AAL5 units in cells of 53 bytes
     ///
     /// The highest payload rate of one direction of an ATM link. Acknowledgements and
     /// retransmissions are not included, so measured rates are lower.
-    #[command(after_help = ATM_EXAMPLES)]
     Atm(AtmArgs),
     /// Aggregates: what several ports deliver together under a balancing
     ///
@@ -49,7 +36,6 @@ pub enum LinkCommand {
     /// distribution of the throughput, for named ones (--flow) the port of each. The balancing is that
     /// of linkrate's own aggregates: a table of 256 entries, of which each takes the next port in turn
     /// when it is first used.
-    #[command(after_help = aggregate::EXAMPLES)]
     Aggregate(aggregate::AggregateArgs),
 }
 

@@ -7,22 +7,12 @@ use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};
 use super::fabric::FabricArgs;
 use super::settings::Settings;
-
-/// Examples, which stand first in the help.
-const EXAMPLES: &str = "\
-Examples:
-  linkrate measure                            send over an emulated Gigabit adapter
-  linkrate measure -R -P 4 -t 10s             receive on four connections for ten seconds
-  linkrate measure --test TCP_RR              request/response, as netperf
-  linkrate measure --adapter ten-gigabit --offload none
-  linkrate measure --interface eth1 --client ssh:lab2";
+use super::verbosity::VerbosityArgs;
 
 /// `linkrate measure`
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES)]
 pub struct MeasureArgs {
-    /// Adapter between the system under test and its clients: a model, the file of a model, or veth
-    /// [default: gigabit]
+    /// Emulated adapter: a model, its file, or veth [default: gigabit]
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
     /// Clients behind each port of a model [default: 1]
@@ -44,8 +34,13 @@ pub struct MeasureArgs {
     /// UDP in place of TCP
     #[arg(short, long, conflicts_with = "test")]
     pub udp: bool,
-    /// netperf's name of the test: TCP_STREAM, TCP_MAERTS, TCP_RR, TCP_CRR, UDP_STREAM or UDP_RR
-    #[arg(long, value_name = "NAME")]
+    /// netperf's name of the test, for example TCP_RR
+    #[arg(
+        long,
+        value_name = "NAME",
+        hide_possible_values = true,
+        long_help = "netperf's name of the test: TCP_STREAM, TCP_MAERTS, TCP_RR, TCP_CRR, UDP_STREAM or UDP_RR"
+    )]
     pub test: Option<NetperfTest>,
     /// IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6", hide_short_help = true)]
@@ -63,7 +58,7 @@ pub struct MeasureArgs {
     #[arg(long, default_value_t = 3, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
     /// Duration of each run
-    #[arg(short, long, visible_alias = "duration", default_value = "2s", value_name = "TIME")]
+    #[arg(short, long, alias = "duration", default_value = "2s", value_name = "TIME")]
     pub time: String,
     /// Warm-up before each run
     #[arg(
@@ -87,6 +82,11 @@ pub struct MeasureArgs {
     pub deploy: DeployArgs,
     #[command(flatten)]
     pub settings: Settings,
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+    /// Print the options of all adapters too: aggregates, ATM, TCP offload engines
+    #[arg(long, action = clap::ArgAction::HelpLong, hide_short_help = true, help_heading = None::<&str>)]
+    help_all: Option<bool>,
 }
 
 /// Tests by netperf's names.

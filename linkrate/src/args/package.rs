@@ -7,11 +7,6 @@ use clap_complete::Shell;
 
 /// `linkrate completions`
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  bash  linkrate completions bash > ~/.local/share/bash-completion/completions/linkrate
-  zsh   linkrate completions zsh > ~/.zfunc/_linkrate    (with fpath+=~/.zfunc in ~/.zshrc)
-  fish  linkrate completions fish > ~/.config/fish/completions/linkrate.fish")]
 pub struct CompletionsArgs {
     /// The shell
     pub shell: CompletedShell,

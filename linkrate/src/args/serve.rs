@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use linkrate_interop::serve::Network;
 use linkrate_terms::ByteSize;
+use linkrate_terms::units::parse_duration;
 
 /// A program whose clients can be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,12 +44,12 @@ pub struct ServeArgs {
     /// Maximum number of concurrent tests of each program; further clients get "server busy"
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub sessions: u32,
-    /// Maximum duration of a test, seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub seconds: u32,
-    /// Most seconds of a connection of netperf, which asks for tests one after another; the test that runs then ends as usual
-    #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u32).range(1..))]
-    pub session_seconds: u32,
+    /// Maximum duration of a test, up to 24h
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = seconds)]
+    pub duration: u32,
+    /// Maximum duration of a connection of netperf, which asks for tests one after another; the test that runs then ends as usual
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
+    pub session_duration: u32,
     /// Most bytes of a test, both directions together, for example "10 GiB"; without it there is no bound
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<ByteSize>,
@@ -65,7 +66,14 @@ pub struct ServeArgs {
     /// Expect names and passwords as iperf3 before 3.17 pads them
     #[arg(long, requires = "users")]
     pub pkcs1_padding: bool,
-    /// Maximum clock skew of a user, seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "users", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    /// Maximum clock skew of a user
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "users", value_parser = seconds)]
     pub time_skew: u32,
+}
+
+/// A time in whole seconds.
+fn seconds(text: &str) -> Result<u32, String> {
+    let seconds = parse_duration(text).map_err(|error| error.to_string())?.as_secs();
+    let valid = u32::try_from(seconds).ok().filter(|seconds| (1..=86_400).contains(seconds));
+    valid.ok_or_else(|| format!("{text} is out of range; expected 1s to 24h"))
 }

@@ -1,8 +1,12 @@
 //! Every setting of a cell as an option of its own, from the table that study files use, with the letters that users of
 //! iperf3 and netperf know.
 
+use std::ffi::OsString;
+
 use clap::{ArgMatches, Args, FromArgMatches};
 use linkrate_study::keys::{KEYS, Key, Values};
+
+use crate::program;
 
 /// Whether a key is an option of a single workload: a label only tells cells apart, and the adapter
 /// is an option of the testbed.
@@ -120,18 +124,26 @@ const LETTERS: [(&str, char); 5] = [
     ("nodelay", 'N'),
 ];
 
-/// What most people use: the others are in `--help` alone.
-const COMMON: [&str; 9] = [
-    "kind",
-    "direction",
-    "connections",
-    "ports",
-    "message",
-    "offload",
-    "mtu",
-    "socket",
-    "congestion",
+/// What most people use, with a help of few words: the others are in `--help` alone.
+const COMMON: [(&str, &str); 5] = [
+    ("connections", "Connections per client"),
+    ("message", "Bytes per send() call, or payload of a datagram"),
+    ("offload", "Transmit offload"),
+    ("mtu", "Largest IP packet"),
+    ("congestion", "Congestion control"),
 ];
+
+/// Headings of settings that few adapters have.
+const OF_FEW: [&str; 3] = ["Aggregates", "ATM", "TCP offload engine"];
+
+/// Whether help has the settings of all adapters: where one is named, and where all are asked for.
+fn shows_all() -> bool {
+    let is_it = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word == "--help-all" || word == "--adapter" || word.starts_with("--adapter=")
+    };
+    program::words().iter().any(is_it)
+}
 
 fn heading(name: &str) -> &'static str {
     let of = HEADINGS.iter().find(|(_, keys)| keys.contains(&name));
@@ -144,16 +156,22 @@ pub struct Settings(pub Vec<(&'static str, String)>);
 
 impl Args for Settings {
     fn augment_args(mut command: clap::Command) -> clap::Command {
+        let shows_all = shows_all();
         for key in KEYS.iter().filter(|key| is_setting(key)) {
             let expected = key.values.expected();
+            let short = COMMON.iter().find(|(name, _)| *name == key.name).map(|(_, help)| *help);
+            let heading = heading(key.name);
             let mut option = clap::Arg::new(key.name)
                 .long(key.name)
                 // refused with what would be right, not taken for an option
                 .allow_negative_numbers(true)
-                .help(format!("{} [{expected}]", key.help))
+                .help(short.unwrap_or(key.help))
+                .long_help(format!("{} [{expected}]", key.help))
                 .value_name(key.values.placeholder())
-                .hide_short_help(!COMMON.contains(&key.name))
-                .help_heading(heading(key.name));
+                .hide_short_help(short.is_none())
+                .hide_long_help(OF_FEW.contains(&heading) && !shows_all);
+            // what most people use stands before all headings
+            option = option.help_heading(short.is_none().then_some(heading));
             if let Some((_, letter)) = LETTERS.iter().find(|(name, _)| *name == key.name) {
                 option = option.short(*letter);
             }
@@ -195,7 +213,8 @@ mod tests {
             assert_ne!(heading(key.name), "Settings", "{}", key.name);
         }
         let named = HEADINGS.iter().flat_map(|(_, keys)| keys.iter());
-        let named = named.chain(LETTERS.iter().map(|(name, _)| name)).chain(&COMMON);
+        let named = named.chain(LETTERS.iter().map(|(name, _)| name));
+        let named = named.chain(COMMON.iter().map(|(name, _)| name));
         for name in named {
             assert!(KEYS.iter().any(|key| key.name == *name), "{name}");
         }

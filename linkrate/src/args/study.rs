@@ -12,6 +12,7 @@ use linkrate_terms::units::{parse_duration, parse_percent};
 use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};
 use super::fleet::FleetArgs;
+use super::verbosity::VerbosityArgs;
 use crate::exit::{Exit, Failure};
 
 /// The commands on studies and their results.
@@ -58,6 +59,8 @@ pub enum StudyCommand {
         fleet: Option<PathBuf>,
         #[command(flatten)]
         deploy: DeployArgs,
+        #[command(flatten)]
+        verbosity: VerbosityArgs,
     },
     /// Watch a running study: the intervals of its cells, the time left
     Watch(WatchArgs),
@@ -91,20 +94,18 @@ pub struct WatchArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files are recognised by their content:
-  netperf  classic output (TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, UDP_STREAM, TCP_RR, TCP_CRR, UDP_RR),
-           -o (CSV) and -k (keyword=value) of omni tests
+  netperf  classic output of streams and transactions; -o and -k of omni tests
   iperf3   -J, --json-stream
-  flent    data files (.flent, .flent.gz)
-Any of them may be compressed by gzip.
-Several files of the same test are several runs of one cell. What a file does not tell is not known in the
-results. Of imported runs no effects are computed, and nothing is claimed.")]
+  flent    data files
+Any of them may be compressed by gzip. Several files of the same test are several runs of one cell. The directory
+gets a study.toml that measures the same test again, where a study can.")]
 pub struct StudyImportArgs {
     /// Files that the programs wrote
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// The results directory [default: results/import-DATE-TIME]
-    #[arg(long, short, visible_alias = "out", value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    #[arg(long, short, alias = "output", short_alias = 'o', value_name = "DIR")]
+    pub dir: Option<PathBuf>,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,
@@ -161,9 +162,10 @@ pub enum CompareFormat {
 
 /// `linkrate trend`
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Sets are taken in order of their beginning. Conditions of the host may differ between sets, and are told where
-they changed. The exit code is 5 if the newest change of a cell's figure is for the worse.")]
+#[command(
+    after_help = "Sets are taken in order of their beginning. Conditions of the host may differ between sets; changes of them \
+                  are reported. The exit code is 5 if the newest change of a cell's result is for the worse."
+)]
 pub struct StudyTrendArgs {
     /// Results directories of the same study, in any order
     #[arg(required = true, value_name = "DIR")]
@@ -288,8 +290,11 @@ pub enum ReportFormat {
 #[derive(Debug, Default, Args)]
 pub struct ChangeArgs {
     /// Only the cells with this level of a factor, for example ports=4; repeat the option for several
-    #[arg(long, value_name = "FACTOR=LEVEL", value_parser = key_value)]
+    #[arg(long, value_name = "FACTOR=LEVEL", value_parser = |text: &str| key_value(text, "ports=4"))]
     pub only: Vec<(String, String)>,
+    /// Another value of a setting in all cells, for example congestion=bbr, or run=10s and warm-up=1s; repeat the option for several
+    #[arg(long, value_name = "KEY=VALUE", value_parser = |text: &str| key_value(text, "congestion=bbr"))]
+    pub set: Vec<(String, String)>,
     /// Number of blocks, or fewest and most: 10, 5..20
     #[arg(long, value_name = "MIN..MAX", value_parser = blocks)]
     pub blocks: Option<(u32, u32)>,
@@ -321,9 +326,9 @@ impl ChangeArgs {
     }
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+fn key_value(text: &str, example: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
-    let (key, value) = parts.ok_or("expected FACTOR=LEVEL, for example ports=4")?;
+    let (key, value) = parts.ok_or_else(|| format!("expected KEY=VALUE, for example {example}"))?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -356,8 +361,8 @@ pub struct StudyRunArgs {
     #[command(flatten)]
     pub cpus: CpuArgs,
     /// The results directory [default: results/STUDY-DATE-TIME]
-    #[arg(long, short, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    #[arg(long, short, alias = "output", short_alias = 'o', value_name = "DIR")]
+    pub dir: Option<PathBuf>,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,
@@ -371,4 +376,6 @@ pub struct StudyRunArgs {
     pub fleet: FleetArgs,
     #[command(flatten)]
     pub deploy: DeployArgs,
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
 }

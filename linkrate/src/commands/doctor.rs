@@ -3,22 +3,21 @@
 
 mod self_test;
 mod tuning;
-mod wrap;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use linkrate_doctor::tuning::Advice;
-use linkrate_doctor::{Finding, State, can_measure, examine};
+use linkrate_doctor::{Finding, State, can_emulate, can_measure, examine};
 use serde::Serialize;
 
-use crate::args::doctor::DoctorArgs;
+use crate::args::doctor::{DoctorArgs, DoctorJob, TuneArgs};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::{print, terminal_style};
 use crate::program::this_program;
-use wrap::{PIPE_WIDTH, wrap};
+use crate::wrap::{PIPE_WIDTH, wrap};
 
 /// Version of the JSON document.
 const DOCTOR_FORMAT: u32 = 1;
@@ -35,20 +34,25 @@ struct Document<'a> {
     tuning: Option<&'a [Advice]>,
 }
 
-/// Prints what this host can measure and how it could be tuned, or with `--self-test` how exactly
+/// Prints what this host can measure and how it could be tuned, or with `self-test` how exactly
 /// its meters measure.
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
-    if arguments.self_test {
-        return self_test::run(arguments.json);
-    }
+    let all = TuneArgs::default();
+    // the parts: what can be measured, and tuning
+    let (checks, tune) = match &arguments.job {
+        Some(DoctorJob::SelfTest) => return self_test::run(arguments.json),
+        Some(DoctorJob::Check) => (true, None),
+        Some(DoctorJob::Tune(tune)) => (false, Some(tune)),
+        None => (true, Some(&all)),
+    };
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     // first, since the trial testbed changes counters that the advice reads
-    let question = tuning::question(arguments)?;
-    let advice = (!arguments.measure).then(|| tuning::findings(&question)).transpose()?;
-    let findings = match arguments.tuning {
-        true => None,
-        false => Some(examine(&this_program()?, Arc::clone(&stop))),
+    let question = tune.map(tuning::question).transpose()?;
+    let advice = question.as_ref().map(tuning::findings).transpose()?;
+    let findings = match checks {
+        true => Some(examine(&this_program()?, Arc::clone(&stop))),
+        false => None,
     };
     if stop.load(Ordering::Relaxed) {
         // an interrupted trial would be reported as missing
@@ -94,21 +98,21 @@ fn text(findings: &[Finding], can_measure: bool, width: usize, color: bool) -> S
     let indent = name_width + STATE_WIDTH + 4;
     let room = width.saturating_sub(indent).max(20);
     let mut text = String::new();
+    for line in wrap(&summary(findings, can_measure), width) {
+        // writing to a String does not fail
+        let _ = writeln!(text, "{line}");
+    }
+    text.push('\n');
     for finding in findings {
         let state = dressed(finding.state, color);
         let remedy =
             finding.remedy.iter().flat_map(|remedy| wrap(&format!("hint: {remedy}"), room));
         for (index, line) in wrap(&finding.detail, room).into_iter().chain(remedy).enumerate() {
-            // writing to a String does not fail
             let _ = match index {
                 0 => writeln!(text, "{:<name_width$}  {state}  {line}", finding.name),
                 _ => writeln!(text, "{:indent$}{line}", ""),
             };
         }
-    }
-    text.push('\n');
-    for line in wrap(&summary(findings, can_measure), width) {
-        let _ = writeln!(text, "{line}");
     }
     text
 }
@@ -130,10 +134,14 @@ fn summary(findings: &[Finding], can_measure: bool) -> String {
     let of = |state| -> Vec<&str> {
         findings.iter().filter(|finding| finding.state == state).map(|f| f.name).collect()
     };
-    let mut parts = vec![match can_measure {
-        true => "This host can measure".to_owned(),
-        false => "This host cannot measure".to_owned(),
-    }];
+    let answer = match (can_measure, can_emulate(findings)) {
+        (true, true) => "This host can measure",
+        (true, false) => {
+            "This host can measure veth pairs and existing interfaces, but has no emulated adapters"
+        }
+        (false, _) => "This host cannot measure",
+    };
+    let mut parts = vec![answer.to_owned()];
     for state in [State::Limited, State::Missing] {
         let names = of(state);
         if !names.is_empty() {
@@ -160,6 +168,10 @@ mod tests {
             finding("tun", State::Missing, Some("modprobe tun")),
         ];
         insta::assert_snapshot!(text(&findings, true, 60, false), @r"
+        This host can measure veth pairs and existing interfaces,
+        but has no emulated adapters; limited: steering; missing:
+        tun.
+
         testbed   good     receive processing runs on the CPU of the
                            sender, for any of the settings
         steering  limited  receive processing runs on the CPU of the
@@ -168,8 +180,6 @@ mod tests {
         tun       missing  receive processing runs on the CPU of the
                            sender, for any of the settings
                            hint: modprobe tun
-
-        This host can measure; limited: steering; missing: tun.
         ");
         let colored = text(&findings, true, 60, true);
         assert!(colored.contains("\u{1b}[1;31mmissing\u{1b}[0m"));

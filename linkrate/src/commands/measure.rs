@@ -37,9 +37,10 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     if study.method.profile {
         lab.prepare_profile()?;
     }
+    study.cells.first().map_or(Ok(()), |cell| lab.rehearse(&cell.spec))?;
     let clock = SystemClock::start();
     let mut store = MemoryStore::new(study, lab.facts(), clock.unix_ms());
-    let mut progress = StudyProgress::new();
+    let mut progress = StudyProgress::new(arguments.verbosity);
     let asked = || stop.load(Ordering::Relaxed);
     let outcome = run_study(&mut lab, &mut store, &clock, &asked, &mut progress);
     progress.finish();

@@ -7,6 +7,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::args::Cli;
+use crate::args::examples::with_examples;
 use crate::args::package::{CompletionsArgs, ManArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::print_bytes;
@@ -16,7 +17,7 @@ pub fn completions(arguments: &CompletionsArgs) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(
         Shell::from(arguments.shell),
-        &mut Cli::command(),
+        &mut with_examples(Cli::command()),
         "linkrate",
         &mut text,
     );
@@ -28,7 +29,7 @@ pub fn completions(arguments: &CompletionsArgs) -> Result<Exit, Failure> {
 pub fn man(arguments: &ManArgs) -> Result<Exit, Failure> {
     let directory = &arguments.directory;
     fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .and_then(|()| clap_mangen::generate_to(with_examples(Cli::command()), directory))
         .map_err(|error| {
             Failure::new(Exit::Failure, format!("write {}: {error}", directory.display()))
         })?;

@@ -1,6 +1,7 @@
 //! `linkrate serve`: a server for clients of other programs.
 
 use std::fs;
+use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -20,8 +21,8 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     let limits = Limits {
         sessions: arguments.sessions,
-        seconds: arguments.seconds,
-        session_seconds: arguments.session_seconds,
+        seconds: arguments.duration,
+        session_seconds: arguments.session_duration,
         bytes: arguments.max_bytes.map_or(u64::MAX, |size| size.0),
         networks: arguments.allow.clone(),
     };
@@ -60,8 +61,11 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
 
 /// Listens, and says so.
 pub(super) fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpListener, Failure> {
-    let refused =
-        |error| Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"));
+    let refused = |error: io::Error| {
+        let busy = error.kind() == io::ErrorKind::AddrInUse;
+        Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"))
+            .with_hint(busy.then(|| format!("choose another port: --{program}-port PORT")))
+    };
     let listener = TcpListener::bind((address, port)).map_err(refused)?;
     let here = listener.local_addr().map_err(refused)?;
     stderr::line(format!("listening on {here} for {program}"));

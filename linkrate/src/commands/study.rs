@@ -28,8 +28,8 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
             preview::show(&study, (quick, &changes), json, &existing, &fleet)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
-        StudyCommand::Resume { directory, json, fleet, deploy } => {
-            run::resume(&directory, json, fleet.as_deref(), &deploy)
+        StudyCommand::Resume { directory, json, fleet, deploy, verbosity } => {
+            run::resume(&directory, json, fleet.as_deref(), &deploy, verbosity)
         }
         StudyCommand::Watch(arguments) => watch::watch(&arguments),
         StudyCommand::Report(arguments) => report::run(&arguments),

@@ -104,7 +104,7 @@ fn refuses_wrong_arguments_before_any_lab_is_built() {
         ("lab up --ports 64 --clients-per-port 16", "1024 clients; at most 64 are possible"),
         ("lab up --name a/b", "is not a valid name of a lab; expected 1 to 32 letters"),
         ("lab up --congestion cubik", "cubik"),
-        ("lab up --sut-cpu x", "--sut-cpu: "),
+        ("lab up --sut-cpus x", "--sut-cpus: "),
         ("lab up --aggregate 2 --mode bonding", "expected one of manual, lacp, failover"),
         ("lab up --aggregate 2 --balance hash", "balance: unknown value \"hash\""),
         ("lab up --mode lacp", "--aggregate"),
@@ -117,7 +117,7 @@ fn refuses_wrong_arguments_before_any_lab_is_built() {
         ("adapter link eth0 sideways", "expected up, down or a rate"),
         ("adapter top --interval 1ms", "--interval: 1ms is out of range"),
         ("adapter capture eth0", "<FILE>"),
-        ("adapter capture eth0 a.pcapng --seconds 0", "--seconds: 0 is out of range"),
+        ("adapter capture eth0 a.pcapng --duration 0s", "--duration: 0 ms is out of range"),
         ("adapter capture eth0 a.pcapng --stop", "cannot be used with"),
     ] {
         let refused = refused(words, 2);

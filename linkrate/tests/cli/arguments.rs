@@ -50,6 +50,51 @@ fn help_names_every_command_and_exit_code() {
 }
 
 #[test]
+fn short_help_fits_on_a_screen_and_hides_what_few_adapters_have() {
+    let short = printed("measure -h");
+    assert!(short.lines().count() <= 25, "{short}");
+    for (words, has) in [("--help", false), ("--help-all", true), ("--adapter toe --help", true)] {
+        assert_eq!(printed(&format!("measure {words}")).contains("--toe-idle"), has, "{words}");
+    }
+}
+
+#[test]
+fn colours_are_those_that_are_asked_for() {
+    for (when, has) in [("always", true), ("never", false), ("auto", false)] {
+        assert_eq!(printed(&format!("models --color {when}")).contains('\u{1b}'), has, "{when}");
+    }
+}
+
+#[test]
+fn without_its_device_a_host_has_no_emulated_adapters() {
+    let test = "without_its_device_a_host_has_no_emulated_adapters";
+    for words in ["measure --runs 1", "run tso --quick", "lab up"] {
+        let script = format!("mount -t tmpfs none /dev/net && exec {LINKRATE} {words}");
+        let mut hidden = Command::new("unshare");
+        hidden.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
+        let output = hidden.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !said.contains("/dev/net/tun") {
+            println!("SKIPPED {test}: /dev/net cannot be hidden: {said}");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(3), "{words}: {said}");
+        assert!(said.contains("hint: `modprobe tun`"), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_study_file_that_is_not_there_has_a_neighbour() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("mtu.toml"), "").unwrap();
+    for words in ["run mtu.tml", "run mtu", "show ./mtu.tom"] {
+        let said = Running::start(command(LINKRATE, words).current_dir(directory.path())).wait();
+        let said = said.refusal();
+        assert!(said.contains("did you mean") && said.contains("mtu.toml?"), "{words}: {said}");
+    }
+}
+
+#[test]
 fn the_version_tells_commit_and_build() {
     let version = env!("CARGO_PKG_VERSION");
     let short = printed("-V");
@@ -124,9 +169,15 @@ fn studies_are_listed_for_people_and_scripts() {
 
 #[test]
 fn a_plan_is_shown_without_running_anything() {
-    assert_snapshot!("study_show", printed("show tso"));
-    assert_snapshot!("study_show_quick", printed("show tso --quick"));
-    assert_snapshot!("study_show_parts", printed("show ten-gigabit"));
+    // what this machine limits is no part of the plan
+    let plan = |words: &str| {
+        let text = printed(words);
+        let lines = text.lines().filter(|line| !line.starts_with("warning"));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_snapshot!("study_show", plan("show tso"));
+    assert_snapshot!("study_show_quick", plan("show tso --quick"));
+    assert_snapshot!("study_show_parts", plan("show ten-gigabit"));
 }
 
 #[test]
@@ -180,6 +231,8 @@ fn a_plan_on_existing_interfaces_names_both_ends() {
     assert_eq!(document["interfaces"], serde_json::json!(["eth1", "eth2"]));
     assert_eq!(document["peers"], serde_json::json!(["ssh:lab2", "ssh:me@lab3,10.0.0.3"]));
     assert_eq!((&document["ports"], &document["clients"]), (&2.into(), &2.into()));
+    let plan = printed("show offload-ladder --interface eth1 --client iperf3://192.0.2.7:5202");
+    assert!(plan.contains("eth1 of this host, with iperf3:192.0.2.7:5202"), "{plan}");
 }
 
 #[test]
@@ -326,9 +379,9 @@ fn measure_refuses_wrong_values() {
         ("--time 1ms", None),
         ("--time", Some("2 lightyears")),
         ("--warm-up soon", None),
-        ("--sut-cpu x", None),
-        ("--sut-cpu 99999999", None),
-        ("--client-cpu 3-1", None),
+        ("--sut-cpus x", None),
+        ("--sut-cpus 99999999", None),
+        ("--client-cpus 3-1", None),
         ("--ofload tso", None),
     ]
     .into_iter()
@@ -387,9 +440,9 @@ fn measure_refuses_impossible_combinations() {
 #[test]
 fn refuses_a_missing_cpu() {
     for words in [
-        "measure --sut-cpu 4000",
-        "measure --client-cpu 4000",
-        "run tso --output absent/results --sut-cpu 4000",
+        "measure --sut-cpus 4000",
+        "measure --client-cpus 4000",
+        "run tso --output absent/results --sut-cpus 4000",
     ] {
         let said = refusal(words);
         assert!(said.contains("CPU 4000, which this process may not use"), "{said}");
@@ -563,13 +616,22 @@ fn a_study_is_changed_on_the_command_line() {
     assert_eq!((&plan["min_blocks"], &plan["max_blocks"]), (&6.into(), &8.into()));
     assert_eq!((&plan["budget_seconds"], &plan["precision"]), (&60.0.into(), &0.05.into()));
     assert_eq!(plan["scale"], 0.3);
+    let plan = printed("show tso --only ports=1 --set run=500ms --set congestion=reno --json");
+    let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["run_seconds"], 0.5);
     for (words, reported) in [
         (
             "--only port=4",
             "\"port\" is not a factor of this study; expected one of offload, direction, ports",
         ),
         ("--only ports=3", "\"3\" is not a level of ports; expected one of 1, 2, 4"),
-        ("--only ports", "expected FACTOR=LEVEL, for example ports=4"),
+        ("--only ports", "expected KEY=VALUE, for example ports=4"),
+        (
+            "--set ports=4",
+            "ports is a factor of this study\nhint: choose among its levels with --only",
+        ),
+        ("--set mtu=9", "--set mtu=9: "),
+        ("--set mtv=1500", "did you mean \"mtu\"?"),
         ("--blocks 1", "expected 2 or more, or a range such as 5..20"),
         ("--scale 3", "3"),
     ] {

@@ -344,8 +344,8 @@ fn a_regression_has_an_exit_code_of_its_own() {
         ("", markdown)
     );
     let document = sets.linkrate("compare set later --json").expect_code(5).json();
-    assert_eq!(document["baseline"]["results"], "simulated-20261121-1512");
-    assert_eq!(document["candidate"]["results"], "simulated-20261122-1512");
+    assert_eq!(document["baseline"]["results"], "simulated-20261121-151200");
+    assert_eq!(document["candidate"]["results"], "simulated-20261122-151200");
     // the other way round it is an improvement, and a large enough minimum forgives it
     sets.linkrate("compare later set").expect_code(0);
     let forgiven = ["set", "later", "--minimum-effect", "40 %"];
@@ -452,7 +452,7 @@ fn output_of_other_programs_becomes_a_result_set_that_names_what_it_lacks() {
     let sets = Sets::new();
     let files = ["tcp_stream.txt", "tcp_stream_cpu.txt", "omni_rr_all.keyval", "iperf3_tcp.json"];
     let files = files.map(recorded).join(" ");
-    let document = sets.text(&format!("import {files} --out old --json"));
+    let document = sets.text(&format!("import {files} --dir old --json"));
     let document: Value = serde_json::from_str(&document).unwrap();
     schema::check("results", &document);
     let cells = document["cells"].as_array().unwrap();
@@ -470,6 +470,8 @@ fn output_of_other_programs_becomes_a_result_set_that_names_what_it_lacks() {
     {
         assert!(page.contains(name), "{name}: {page}");
     }
+    // no study has cells of several programs
+    assert_eq!(fs::read_to_string(sets.path("old/study.toml")).unwrap(), "");
     let csv = sets.text("report old --format csv");
     assert!(csv.contains("tcp_stream_cpu.txt") && csv.contains(",imported,"), "{csv}");
 }
@@ -483,12 +485,32 @@ fn a_file_that_does_not_fit_is_named_and_nothing_is_imported() {
         (recorded("omni_recv_default.csv"), "line 1: no PROTOCOL"),
         (good.clone(), "the same content as"),
     ] {
-        let refused = sets.linkrate(&format!("import {good} {bad} --out new"));
+        let refused = sets.linkrate(&format!("import {good} {bad} --dir new"));
         let refused = refused.expect_code(2);
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
         assert!(refused.stderr.contains("nothing was imported"), "{}", refused.stderr);
         assert!(!sets.path("new").exists());
     }
+}
+
+#[test]
+fn an_imported_test_can_be_measured_again() {
+    let sets = Sets::new();
+    sets.text(&format!("import {} --dir one", recorded("iperf3_tcp.json")));
+    let again = sets.text("show one/study.toml");
+    assert!(again.contains("cells      1\n"), "{again}");
+    sets.text(&format!("import {} --dir other", recorded("tcp_stream.txt")));
+    let few = sets.linkrate("compare one other --allow imported").expect_code(2).stderr;
+    assert!(few.contains("hint: measure the imported test again: linkrate run"), "{few}");
+}
+
+#[test]
+fn commands_in_hints_can_be_pasted() {
+    let sets = Sets::new().with("two  words", &Set::default());
+    let mut report = command(LINKRATE, "report");
+    report.arg("two  words").current_dir(sets.0.path());
+    let printed = common::Running::start(&mut report).wait().expect_code(0).stdout;
+    assert!(printed.contains("linkrate report 'two  words' --details"), "{printed}");
 }
 
 /// Sets of twelve days; from the ninth on another kernel, with one cell a tenth slower.

@@ -88,7 +88,7 @@ fn tshark_reads_what_both_partners_send() {
     let file = directory.path().join("lacp.pcapng");
     lab.linkrate("adapter set agg0 mode=lacp");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
-    lab.linkrate(&format!("adapter capture eth0 {} --seconds 4", file.display()));
+    lab.linkrate(&format!("adapter capture eth0 {} --duration 4s", file.display()));
     let read = |filter: &str| tshark(&file, filter, &["eth.src", "lacp.actor.state.distributing"]);
     let all = read("lacp");
     let senders: std::collections::BTreeSet<&str> =
@@ -235,7 +235,7 @@ fn drivers_on_several_cpus_follow_one_decision() {
         return;
     }
     let lab = Up::start(
-        "--adapter ten-gigabit --aggregate 3 --clients 1 --scale 0.05 --sut-cpu 0-1 --client-cpu 0-1",
+        "--adapter ten-gigabit --aggregate 3 --clients 1 --scale 0.05 --sut-cpus 0-1 --client-cpus 0-1",
     );
     lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port");
     assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
@@ -396,7 +396,7 @@ fn each_port_steers_and_merges_what_it_receives() {
         return;
     }
     let lab = Up::start(
-        "--adapter ten-gigabit --aggregate 2 --clients 1 --scale 0.05 --sut-cpu 0-1 --client-cpu 0-1",
+        "--adapter ten-gigabit --aggregate 2 --clients 1 --scale 0.05 --sut-cpus 0-1 --client-cpus 0-1",
     );
     lab.linkrate(
         "adapter set agg0 balance=port switch-balance=port lro=on steering=destination-port",

@@ -248,7 +248,7 @@ fn a_refused_capture_changes_no_file() {
     }
     assert_eq!(fs::read_to_string(&old).expect("a file"), "kept");
     assert!(!new.exists());
-    let words = format!("adapter capture eth0 --seconds 0.2 --name {}", lab.name);
+    let words = format!("adapter capture eth0 --duration 200ms --name {}", lab.name);
     Running::start(command(LINKRATE, &words).arg(&old)).wait().expect_code(0);
     assert_eq!(fs::read(&old).expect("a file").get(..4), Some(&[0x0a, 0x0d, 0x0d, 0x0a][..]));
 }

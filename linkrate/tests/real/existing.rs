@@ -149,7 +149,7 @@ fn names_unreachable_hosts_with_a_remedy() {
     let before = lab.settings();
     let program = own.program().display().to_string();
     let agent = format!("--agent {program}");
-    let silent = "--sut-cpu 0 --client-cpu 1";
+    let silent = "--sut-cpus 0 --client-cpus 1";
     for (words, said) in [
         ("--interface eth9 --client ssh:lab2", "read link \"eth9\": No such device"),
         (
@@ -165,7 +165,7 @@ fn names_unreachable_hosts_with_a_remedy() {
             "ssh:lab2: agent of ssh:lab2: died",
         ),
         (
-            &format!("--interface eth1 --client ssh:lab2 {agent} --sut-cpu 0 --client-cpu 0"),
+            &format!("--interface eth1 --client ssh:lab2 {agent} --sut-cpus 0 --client-cpus 0"),
             "ssh:lab2 is this machine, and its CPUs 0 overlap with CPUs 0",
         ),
         (
@@ -222,7 +222,7 @@ fn a_far_agent_that_is_killed_is_named_with_its_interface() {
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
     let words = format!(
-        "measure --purpose functions --interface eth1 --client ssh:lab2 --agent {} --sut-cpu {sut} --client-cpu {client} \
+        "measure --purpose functions --interface eth1 --client ssh:lab2 --agent {} --sut-cpus {sut} --client-cpus {client} \
          --runs 1 --time 5s --offload none --mtu 1300",
         own.program().display()
     );
@@ -314,8 +314,8 @@ fn a_key_with_a_forced_command_starts_the_agent_and_nothing_else() {
             .expect("write the authorized key");
     };
     let words = format!(
-        "measure --json --purpose functions --interface eth1 --client ssh:lab2 --agent /any/thing --sut-cpu {sut} \
-         --client-cpu {client} --runs 2 --time 200ms --offload none --mtu 1300"
+        "measure --json --purpose functions --interface eth1 --client ssh:lab2 --agent /any/thing --sut-cpus {sut} \
+         --client-cpus {client} --runs 2 --time 200ms --offload none --mtu 1300"
     );
 
     force("--interface eth1");
@@ -382,7 +382,7 @@ fn a_machine_without_this_version_gets_the_program_for_the_time_of_a_run() {
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
     let words = format!(
-        "measure --json --purpose functions --interface eth1 --client ssh:lab2 --sut-cpu {sut} --client-cpu {client} \
+        "measure --json --purpose functions --interface eth1 --client ssh:lab2 --sut-cpus {sut} --client-cpus {client} \
          --runs 1 --time 200ms --offload none --mtu 1300"
     );
     let foreign = lab.beside("foreign");

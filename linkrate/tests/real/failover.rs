@@ -115,7 +115,7 @@ fn bfd_runs_on_every_link_in_each_mode() {
     // a judge reads the packets of both ends
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("bfd.pcapng");
-    lab.linkrate(&format!("adapter capture eth1 {} --seconds 2", file.display()));
+    lab.linkrate(&format!("adapter capture eth1 {} --duration 2s", file.display()));
     let read = |filter: &str| tshark(&file, filter, &["eth.src", "bfd.sta", "ip.ttl"]);
     let all = read("bfd");
     assert!(all.lines().count() > 60, "both ends send at least each 40 ms: {all}");

@@ -275,7 +275,7 @@ fn clients_that_ask_for_too_much_or_vanish_cost_their_own_session() {
     if !has_or_skips(test, "iperf3", "iperf3") {
         return;
     }
-    let server = Served::start("iperf3", "--seconds 5");
+    let server = Served::start("iperf3", "--duration 5s");
     for too_much in ["-t 6", "-u -R -O 3 -t 3"] {
         let document = client(&server, too_much).wait().json();
         assert!(document["error"].is_string(), "{too_much}: {document:#}");

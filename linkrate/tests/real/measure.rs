@@ -215,7 +215,7 @@ fn both_ends_can_share_a_cpu_with_a_warning() {
     if !is_root_or_skips("both_ends_can_share_a_cpu_with_a_warning") {
         return;
     }
-    let options = "--sut-cpu 0 --client-cpu 0";
+    let options = "--sut-cpus 0 --client-cpus 0";
     let document = Running::start(&mut measure(options)).wait().expect_code(0).json();
     let warnings = document["warnings"].to_string() + &document["facts"]["warnings"].to_string();
     assert!(warnings.contains("share CPU 0"), "{warnings}");

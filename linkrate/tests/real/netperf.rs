@@ -85,7 +85,7 @@ fn clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone() {
     if !has_or_skips(test, "netperf", "netperf") {
         return;
     }
-    let server = Served::start("netperf", "--seconds 30");
+    let server = Served::start("netperf", "--duration 30s");
     let clients: Vec<Running> = (0..4).map(|_| client(&server, "-t TCP_RR -l 2")).collect();
     let killed = client(&server, "-t TCP_STREAM -l 20");
     await_connections(server.port, 5);

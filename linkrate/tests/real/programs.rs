@@ -81,7 +81,7 @@ impl Cable {
             false => "--time 500ms --warm-up 200ms",
         };
         let words = format!(
-            "measure --json --purpose functions --interface eth1 --sut-cpu {} {times} --runs 1 {words}",
+            "measure --json --purpose functions --interface eth1 --sut-cpus {} {times} --runs 1 {words}",
             self.cpus[0]
         );
         let mut measure = command(LINKRATE, &words);

@@ -194,7 +194,7 @@ fn another_lab_on_the_same_cpus_is_no_cost_of_the_traffic() {
         command.args(["-c", &format!("{sut},{clients}"), LINKRATE]);
         command.args(["measure", "--adapter", "gigabit", "--runs", "1", "--purpose", "functions"]);
         command.args(["--direction", "receive", "--time", "20 s"]);
-        command.args(["--sut-cpu", &sut.to_string(), "--client-cpu", &clients.to_string()]);
+        command.args(["--sut-cpus", &sut.to_string(), "--client-cpus", &clients.to_string()]);
         let running = Running::start(&mut command);
         let flows = wait_until(Duration::from_secs(60), || {
             let threads = processes::threads_of(running.pid()).into_iter();
@@ -471,7 +471,7 @@ fn continues_a_study_without_refused_runs() {
         return;
     }
     let study = SmallStudy::for_costs();
-    let running = Running::start(study.run().args(["--sut-cpu", "0", "--client-cpu", "1"]));
+    let running = Running::start(study.run().args(["--sut-cpus", "0", "--client-cpus", "1"]));
     study.await_runs(3);
     {
         let _hog = hog(0);

@@ -175,7 +175,7 @@ fn the_meters_report_loads_of_middle_size() {
 #[ignore = "exhaustive: a minute of loads of each size"]
 fn the_meters_report_known_loads_within_a_percentage_point() {
     let test = "the_meters_report_known_loads_within_a_percentage_point";
-    let self_test = command(LINKRATE, "doctor --self-test --json");
+    let self_test = command(LINKRATE, "doctor self-test --json");
     let Some(document) = run_or_skips(test, self_test) else { return };
     let traces = IdleTrace::start(&[]).is_ok() && InterruptCounts::start().is_ok();
     let meters = match (geteuid().is_root(), traces) {
@@ -212,7 +212,7 @@ fn an_ordinary_users_meters_measure_known_loads() {
     // a copy that is not in root's home
     let copy = common::small::SmallStudy::new();
     let mut as_user = command("setpriv", "--reuid 65534 --regid 65534 --clear-groups");
-    as_user.arg(copy.own.program()).args(["doctor", "--self-test", "--json"]);
+    as_user.arg(copy.own.program()).args(["doctor", "self-test", "--json"]);
     let Some(document) = run_or_skips(test, as_user) else { return };
     assert_eq!(document["meters"][0], "proc-stat");
     check_errors(test, &document, false);

@@ -33,7 +33,7 @@ fn needs(test: &str) -> Option<String> {
         return None;
     }
     match two_cpus() {
-        Some([sut, client]) => Some(format!("--sut-cpu {sut} --client-cpu {client}")),
+        Some([sut, client]) => Some(format!("--sut-cpus {sut} --client-cpus {client}")),
         None => {
             skip(test, "needs two CPUs, one for each machine");
             None

@@ -56,7 +56,7 @@ impl Namespace {
     fn advice(&self, arguments: &[&str]) -> Vec<Value> {
         let output = self
             .command(LINKRATE)
-            .args(["doctor", "--tuning", "--json"])
+            .args(["doctor", "tune", "--json"])
             .args(arguments)
             .output()
             .expect("nsenter starts");

@@ -9,13 +9,6 @@ use linkrate_wire::limits::aggregate::Flow;
 
 use super::{EthernetFramingArgs, TrafficArgs, ethernet_rate, mtu};
 
-pub const EXAMPLES: &str = "Examples:
-  linkrate limit aggregate                         2, 4 and 8 ports, 8 flows
-  linkrate limit aggregate --ports 4 --flows 1,4,16,64 --balance port,adaptive
-  linkrate limit aggregate --ports 2 --balance mac \\
-      --flow 10.0.0.1,40000,10.0.0.2,5201,02:00:00:00:00:02 \\
-      --flow 10.0.0.1,40001,10.0.0.3,5201,02:00:00:00:00:03";
-
 #[derive(Debug, Args)]
 pub struct AggregateArgs {
     /// Ports of the aggregate, 1 to 64

@@ -12,6 +12,7 @@ use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_lab::control::messages::{Reply, Request, Setting};
 use linkrate_report::adapter::{done_document, settings_text};
 use linkrate_sys::stderr;
+use linkrate_terms::units::format_duration;
 use serde_json::json;
 
 use crate::args::adapter::{CaptureArgs, Common, LinkState};
@@ -22,8 +23,8 @@ use crate::output::print;
 /// How often a wait checks for Ctrl-C.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Longest capture in seconds: a day.
-const MAX_CAPTURE_SECONDS: f64 = 86_400.0;
+/// Longest capture.
+const MAX_CAPTURE: Duration = Duration::from_secs(24 * 3600);
 
 /// `adapter set`
 pub fn set(port: String, settings: Vec<Setting>, common: &Common) -> Result<Exit, Failure> {
@@ -194,12 +195,15 @@ fn interfaces(request: Request, common: &Common) -> Result<Vec<String>, Failure>
 
 /// `adapter capture`
 pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
-    let CaptureArgs { port, file, seconds, common, .. } = arguments;
-    if let Some(seconds) = seconds
-        && !(seconds > 0.0 && seconds <= MAX_CAPTURE_SECONDS)
+    let CaptureArgs { port, file, duration, common, .. } = arguments;
+    if let Some(duration) = duration
+        && (duration.is_zero() || duration > MAX_CAPTURE)
     {
-        let message =
-            format!("--seconds: {seconds} is out of range; expected up to {MAX_CAPTURE_SECONDS}");
+        let message = format!(
+            "--duration: {} is out of range; expected up to {}",
+            format_duration(duration),
+            format_duration(MAX_CAPTURE)
+        );
         return Err(Failure::new(Exit::Usage, message));
     }
     let lab = common.which.find()?;
@@ -225,7 +229,7 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
     }
     // the lab has a descriptor of its own: a reader of a FIFO sees its end when the lab closes that
     drop(target);
-    let Some(seconds) = seconds else {
+    let Some(duration) = duration else {
         if common.json {
             print(&done_document("capture", json!({ "port": port, "file": path })))?;
         } else {
@@ -235,7 +239,7 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Success);
     };
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let end = Instant::now() + duration;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now())));
     }

@@ -1,4 +1,4 @@
-//! `linkrate doctor --self-test`: how exactly the CPU meters measure.
+//! `linkrate doctor self-test`: how exactly the CPU meters measure.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -8,11 +8,11 @@ use linkrate_doctor::self_test::{self, MeterKind, Pace, Sample, SelfTest, Verdic
 use linkrate_sys::stderr;
 use serde::Serialize;
 
-use super::wrap::{PIPE_WIDTH, wrap};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::print;
 use crate::program::this_program;
+use crate::wrap::{PIPE_WIDTH, wrap};
 
 /// Version of the JSON document.
 const SELF_TEST_FORMAT: u32 = 1;

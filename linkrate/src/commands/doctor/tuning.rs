@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 use linkrate_doctor::tuning::{Advice, Basis, Cost, Question, Tuning, advise, this_host};
 use linkrate_terms::units::parse_duration;
 
-use super::wrap::wrap;
-use crate::args::doctor::DoctorArgs;
+use crate::args::doctor::TuneArgs;
 use crate::exit::{Exit, Failure};
+use crate::wrap::wrap;
 
 /// Columns of the labels.
 const INDENT: usize = 9;
 
 /// The request, checked before any slow work.
-pub(super) fn question(arguments: &DoctorArgs) -> Result<Question, Failure> {
+pub(super) fn question(arguments: &TuneArgs) -> Result<Question, Failure> {
     let round_trip = arguments.round_trip.as_deref().map(parse_duration).transpose();
     let round_trip =
         round_trip.map_err(|error| Failure::new(Exit::Usage, format!("--round-trip: {error}")))?;

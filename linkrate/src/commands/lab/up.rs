@@ -107,8 +107,8 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
         clients,
         ports,
         aggregate,
-        sut_cpus: parse_cpus("--sut-cpu", &arguments.sut_cpu)?,
-        client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
+        sut_cpus: parse_cpus("--sut-cpus", &arguments.sut_cpus)?,
+        client_cpus: parse_cpus("--client-cpus", &arguments.client_cpus)?,
         ..spec
     })
 }

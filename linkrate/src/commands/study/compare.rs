@@ -30,7 +30,10 @@ pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
     let baselines = read(&arguments.baseline, &arguments.baselines, to)?;
     let candidates = read(&arguments.candidate, &arguments.candidates, to)?;
     let [before, after] = [&baselines, &candidates].map(|sets| sets.iter().collect::<Vec<_>>());
-    let found = compare(&before, &after, &request).map_err(|error| refused(&error, arguments))?;
+    let found = compare(&before, &after, &request).map_err(|error| {
+        let imported = baselines.iter().chain(&candidates).any(|set| set.plan.is_imported());
+        refused(&error, arguments, imported)
+    })?;
     let text = match format {
         CompareFormat::Table => {
             let (width, style) = match output::file(to) {
@@ -80,7 +83,7 @@ pub fn fraction(option: &str, given: &str) -> Result<f64, Failure> {
 }
 
 /// Each difference on its own line, with the option that would allow it.
-fn refused(error: &ComparisonError, arguments: &StudyCompareArgs) -> Failure {
+fn refused(error: &ComparisonError, arguments: &StudyCompareArgs, imported: bool) -> Failure {
     let mut message = error.to_string();
     let hint = match error {
         ComparisonError::Different(differences) => {
@@ -88,10 +91,13 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs) -> Failure {
                 message.push_str(&format!("\n  {}", described(one)));
             }
             if differences.iter().any(|one| one.meaning) {
-                Some(
-                    "the cells mean different things; measure both sets with the same study"
-                        .to_owned(),
-                )
+                let hint = match imported {
+                    true => "measure the imported test again: linkrate run IMPORTED/study.toml",
+                    false => {
+                        "the cells mean different things; measure both sets with the same study"
+                    }
+                };
+                Some(hint.to_owned())
             } else if differences.iter().any(|one| one.name == IMPORTED) {
                 Some(format!(
                     "imported runs do not tell their conditions; if you know that they were those of the \
@@ -112,9 +118,10 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs) -> Failure {
         ComparisonError::OneAgainstSeveral => Some(
             "name several sets of the other side too: --baseline DIR, --candidate DIR".to_owned(),
         ),
-        ComparisonError::NothingToCompare => {
-            Some("linkrate resume adds blocks to a study that was interrupted".to_owned())
-        }
+        ComparisonError::NothingToCompare => Some(match imported {
+            true => "import at least five files of each test".to_owned(),
+            false => "linkrate resume adds blocks to a study that was interrupted".to_owned(),
+        }),
         ComparisonError::UnknownAllowance { .. } | ComparisonError::NeverAllowed { .. } => None,
     };
     Failure::new(Exit::Usage, message).with_hint(hint)

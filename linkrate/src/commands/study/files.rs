@@ -8,6 +8,7 @@ use linkrate_study::store::StoreError;
 use linkrate_study::store::files::Files;
 
 use crate::exit::{Exit, Failure};
+use crate::output::quoted;
 
 /// The report's file name.
 use linkrate_report::terminal::REPORT_FILE;
@@ -17,13 +18,19 @@ use linkrate_report::terminal::REPORT_FILE;
 pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
     let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
     let not_written = |error: StoreError| {
-        let full = matches!(&error, StoreError::Io { source, .. } if matches!(
-            source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded));
-        let remedy =
-            if full { "free some space" } else { "remove the object with the name of the file" };
+        let remedy = match &error {
+            StoreError::Io { source, .. } => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space",
+                ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+                    "make the directory writable"
+                }
+                _ => "remove the object with the name of the file",
+            },
+            _ => "remove the object with the name of the file",
+        };
         Failure::from_error(Exit::Failure, &error).with_hint(Some(format!(
             "the runs are kept; {remedy}, then: linkrate report {}",
-            directory.display()
+            quoted(directory)
         )))
     };
     let files = Files::of(directory).map_err(not_written)?;

@@ -22,10 +22,10 @@ const NOTHING: &str = "nothing was imported";
 
 /// Reads all files, then writes the result set. A file that does not fit leaves nothing behind.
 pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
-    if let Some(path) = &arguments.output
+    if let Some(path) = &arguments.dir
         && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
     {
-        let message = format!("--output: {} is not empty", path.display());
+        let message = format!("--dir: {} is not empty", path.display());
         return Err(Failure::new(Exit::Usage, message).with_hint(Some("name a new directory")));
     }
     let mut runs = Vec::new();
@@ -47,7 +47,7 @@ pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
     let now_unix_ms = SystemClock::start().unix_ms();
     let set =
         assemble(runs, now_unix_ms).map_err(|error| Failure::from_error(Exit::Usage, &error))?;
-    let path = match &arguments.output {
+    let path = match &arguments.dir {
         Some(path) => path.clone(),
         None => directory::fresh(Path::new(RESULTS), NAME, now_unix_ms)?,
     };

@@ -1,5 +1,6 @@
 //! `list` and `show`: studies, and the plan of one, without a run.
 
+use linkrate_lab::Placement;
 use linkrate_report::preview::{self, Listed, Preview};
 use linkrate_study::builtin;
 use linkrate_study::schedule::{RUN_OVERHEAD, estimate};
@@ -35,12 +36,14 @@ pub fn show(
     existing: &ExistingArgs,
     fleet: &FleetArgs,
 ) -> Result<Exit, Failure> {
-    let mut study = source::chosen(given, existing, fleet)?;
+    let mut study = source::chosen(given, changes, existing, fleet)?;
     if quick {
         study = source::quick_form(study)?;
     }
     study = changes.apply(study)?;
-    let preview = Preview { estimate: estimate(&study, RUN_OVERHEAD), study: &study };
+    let placement = Placement::choose(&study.testbed).ok().filter(|chosen| !chosen.apart);
+    let sut_cpus = placement.map(|chosen| chosen.sut.len());
+    let preview = Preview { estimate: estimate(&study, RUN_OVERHEAD), study: &study, sut_cpus };
     let (width, _) = terminal_style();
     print(&if json { preview.document() } else { preview.text(width) })?;
     Ok(Exit::Success)

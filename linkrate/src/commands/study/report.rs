@@ -1,5 +1,6 @@
 //! `report`: the results again, as a table or as one document.
 
+use std::io;
 use std::path::Path;
 
 use linkrate_report::ReportError;
@@ -9,6 +10,7 @@ use linkrate_study::analysis::analyse;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Store;
 use linkrate_sys::stderr;
+use rustix::fs::{Access, access};
 
 use super::files;
 use super::output::{self, Wanted};
@@ -32,8 +34,15 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
         // the table first: a directory that cannot be written to can still be read
         let details = Details::chosen(&arguments.details);
         output::present(&results, &Wanted { details, ..Wanted::default() })?;
-        if !arguments.redact {
-            files::write(directory, &results)?;
+        match access(directory, Access::WRITE_OK) {
+            // what is redacted is for others
+            _ if arguments.redact => {}
+            Ok(()) => files::write(directory, &results)?,
+            Err(error) => stderr::line(format_args!(
+                "note: the files in {} stay as they are: {}",
+                directory.display(),
+                io::Error::from(error)
+            )),
         }
         return Ok(Exit::Success);
     };

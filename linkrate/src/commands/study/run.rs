@@ -17,8 +17,10 @@ use super::output::{self, Wanted};
 use super::{files, nodes, source};
 use crate::args::existing::DeployArgs;
 use crate::args::study::{Details, StudyRunArgs};
+use crate::args::verbosity::VerbosityArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::output::quoted;
 use crate::program::this_program;
 use crate::progress::StudyProgress;
 
@@ -27,7 +29,12 @@ pub const RESULTS: &str = "results";
 
 /// Runs a study from its beginning.
 pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
-    let mut study = source::chosen(&arguments.study, &arguments.existing, &arguments.fleet)?;
+    let mut study = source::chosen(
+        &arguments.study,
+        &arguments.changes,
+        &arguments.existing,
+        &arguments.fleet,
+    )?;
     if arguments.quick {
         study = source::quick_form(study)?;
     }
@@ -38,18 +45,18 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     study.method.seed = arguments.seed.or(study.method.seed);
     study.method.draw_seed();
     arguments.cpus.apply(&mut study.testbed)?;
-    if let Some(path) = &arguments.output
+    if let Some(path) = &arguments.dir
         && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
     {
-        let message = format!("--output: {} is not empty", path.display());
-        let hint = format!("name a new directory, or: linkrate resume {}", path.display());
+        let message = format!("--dir: {} is not empty", path.display());
+        let hint = format!("name a new directory, or: linkrate resume {}", quoted(path));
         return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
     }
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = signals()?;
     let mut backend = Backend::of(&study, &arguments.deploy, &stop)?;
     let clock = SystemClock::start();
-    let path = match &arguments.output {
+    let path = match &arguments.dir {
         Some(path) => path.clone(),
         None => directory::fresh(Path::new(RESULTS), &study.name, clock.unix_ms())?,
     };
@@ -59,12 +66,12 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
         details: Details::chosen(&arguments.details),
         next: arguments.quick.then(|| {
             (
-                format!("linkrate run {}", arguments.study),
+                format!("linkrate run {}", quoted(Path::new(&arguments.study))),
                 "every cell, narrower intervals".to_owned(),
             )
         }),
     };
-    conduct(&mut backend, &mut store, &clock, &stop, &wanted)
+    conduct(&mut backend, &mut store, &clock, &stop, &wanted, arguments.verbosity)
 }
 
 /// Continues a study, on other nodes of a fleet where some are not there.
@@ -73,6 +80,7 @@ pub fn resume(
     json: bool,
     list: Option<&Path>,
     deploy: &DeployArgs,
+    verbosity: VerbosityArgs,
 ) -> Result<Exit, Failure> {
     let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
@@ -89,7 +97,7 @@ pub fn resume(
         store.set_fleet(fleet)?;
     }
     let wanted = Wanted { json, ..Wanted::default() };
-    conduct(&mut backend, &mut store, &SystemClock::start(), &stop, &wanted)
+    conduct(&mut backend, &mut store, &SystemClock::start(), &stop, &wanted, verbosity)
 }
 
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
@@ -120,6 +128,7 @@ impl Backend {
         if study.method.profile {
             lab.prepare_profile()?;
         }
+        study.cells.first().map_or(Ok(()), |cell| lab.rehearse(&cell.spec))?;
         Ok(Self::Lab(Box::new(lab)))
     }
 
@@ -138,11 +147,12 @@ fn conduct(
     clock: &(dyn Clock + Sync),
     stop: &Arc<AtomicBool>,
     wanted: &Wanted,
+    verbosity: VerbosityArgs,
 ) -> Result<Exit, Failure> {
     let directory = store.directory().to_owned();
     let mut progress = match wanted.json {
-        true => StudyProgress::new(),
-        false => StudyProgress::with_lines(),
+        true => StudyProgress::new(verbosity),
+        false => StudyProgress::with_lines(verbosity),
     };
     let asked = || stop.load(Ordering::Relaxed);
     let outcome = match backend {
@@ -153,7 +163,7 @@ fn conduct(
     let ended = outcome.map_err(|error| {
         let resume = format!(
             "every finished run is kept; to continue: linkrate resume {}",
-            directory.display()
+            quoted(&directory)
         );
         let hint = error.hint().map_or(resume.clone(), |hint| format!("{hint}; {resume}"));
         Failure::from_error(Exit::Failure, &error).with_hint(Some(hint))
@@ -164,7 +174,7 @@ fn conduct(
     files::write(&directory, &results)?;
     output::present(&results, wanted)?;
     if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
-        stderr::line(format_args!("hint: linkrate resume {}", directory.display()));
+        stderr::line(format_args!("hint: linkrate resume {}", quoted(&directory)));
     }
     Ok(match ended {
         Ended::Interrupted => Exit::Interrupted,

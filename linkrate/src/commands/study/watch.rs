@@ -13,6 +13,7 @@ use linkrate_study::store::{ENDED_FILE, RUNS_FILE, Store, StoredStudy};
 use crate::args::study::WatchArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{self, sleep_until};
+use crate::output::quoted;
 use crate::output::{REDRAW, print, terminal_size, terminal_style};
 
 /// Time between two polls. Looking takes CPU time of the clients, and runs take seconds.
@@ -55,7 +56,7 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
                 "{}: no process runs this study, and it did not record why it ended",
                 directory.display()
             );
-            let hint = format!("linkrate resume {}", directory.display());
+            let hint = format!("linkrate resume {}", quoted(directory));
             return Err(Failure::new(Exit::Failure, message).with_hint(Some(hint)));
         }
         seen = Some((state, stored));

@@ -1,11 +1,11 @@
 //! Lines of the doctor's text.
 
 /// Width of the text without a terminal, and the largest width on a terminal.
-pub(super) const PIPE_WIDTH: usize = 100;
+pub const PIPE_WIDTH: usize = 100;
 
 /// Breaks lines at blanks, except inside a command in backquotes that fits on a line, so that
 /// people can copy it. Replaces control characters by blanks.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for piece in pieces(text, width) {
         let line = lines.last_mut().expect("never empty");
