@@ -78,7 +78,7 @@ fn cells_have_figures_with_units_and_a_verdict() {
     assert_eq!((results.blocks, results.complete), (4, true));
     assert_eq!(results.stopped, "4 blocks run, the maximum");
     assert_eq!(results.directory, "results/ladder");
-    assert_eq!(results.results, "ladder-20261121-1512");
+    assert_eq!(results.results, "ladder-20261121-151200");
     let cell = &results.cells[0];
     assert_eq!((cell.runs, cell.failed), (4, 0));
     let throughput = cell.throughput.unwrap();
