@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cargo::target_directory;
 use crate::peers::Peer;
@@ -33,6 +33,9 @@ const EVERYWHERE: &[&str] = &[
     "mount", "nsenter", "setpriv", "setsid", "taskset", "umount", "unshare",
 ];
 
+/// What every checkout is built with; the tests of `xtask` start it.
+const OF_DEVELOPERS: &[&str] = &["cargo", "git", "rustc"];
+
 /// A directory of links to these programs, made anew: the PATH of tests.
 ///
 /// # Errors
@@ -43,14 +46,19 @@ pub fn directory(peers: &[Peer]) -> io::Result<PathBuf> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => fs::create_dir_all(&directory)?,
     }
+    link(&directory, peers)?;
+    Ok(directory)
+}
+
+fn link(directory: &Path, peers: &[Peer]) -> io::Result<()> {
     let of_peers = peers.iter().flat_map(|peer| peer.programs);
-    for program in EVERYWHERE.iter().chain(of_peers) {
+    for program in EVERYWHERE.iter().chain(OF_DEVELOPERS).chain(of_peers) {
         let at = directory.join(program);
         if let (Some(found), false) = (process::find(program), at.is_symlink()) {
             symlink(found, at)?;
         }
     }
-    Ok(directory)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -60,8 +68,9 @@ mod tests {
 
     #[test]
     fn the_path_of_tests_has_what_is_listed_alone() {
-        let directory = directory(OF_TESTS).unwrap();
-        assert!(directory.join("sh").is_file() && directory.join("unshare").is_file());
-        assert!(!directory.join("perl").exists());
+        let directory = tempfile::tempdir().unwrap();
+        link(directory.path(), OF_TESTS).unwrap();
+        let has = |program: &str| directory.path().join(program).is_file();
+        assert!(has("sh") && has("unshare") && has("git") && !has("perl"));
     }
 }

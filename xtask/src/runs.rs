@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -104,7 +105,8 @@ pub fn run(selection: Selection<'_>, extent: Extent) -> io::Result<Outcome> {
         fs::remove_file(&report)?;
     }
     let limit = if extent == Extent::Exhaustive { LIMIT_OF_ALL } else { LIMIT };
-    let finished = process::show(&with_open_tun(nextest(selection, extent)?), limit)?;
+    let path = programs::directory(OF_TESTS)?;
+    let finished = process::show(&with_open_tun(nextest(selection, extent, &path)?), limit)?;
     let Ok(text) = fs::read_to_string(&report) else {
         // what does not build has no report
         return Ok(Outcome::failed("error: the tests did not run\n"));
@@ -143,11 +145,10 @@ fn with_open_tun(command: Command) -> Command {
 }
 
 /// Each test has a PATH of its own, which the build does not have.
-fn nextest(selection: Selection<'_>, extent: Extent) -> io::Result<Command> {
+fn nextest(selection: Selection<'_>, extent: Extent, path: &Path) -> io::Result<Command> {
     let mut command = cargo(["nextest", "run", "--locked", "--no-fail-fast", "--no-tests=pass"]);
     command.args(selection.binaries()).args(["--filterset", NOT_INSIDE]);
-    let path = format!("PATH={}", programs::directory(OF_TESTS)?.display());
-    let runner = serde_json::to_string(&["env", &path])?;
+    let runner = serde_json::to_string(&["env", &format!("PATH={}", path.display())])?;
     command.arg(format!("--config=target.{}.runner={runner}", host()?));
     if extent == Extent::Exhaustive {
         command.args(["--run-ignored", "all"]);
@@ -323,12 +324,8 @@ expected 3 frames
     #[test]
     fn only_an_exhaustive_run_takes_what_is_ignored() {
         let words = |extent| {
-            let command = nextest(Selection::Everything, extent);
-            command
-                .unwrap()
-                .get_args()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect::<Vec<_>>()
+            let command = nextest(Selection::Everything, extent, Path::new("programs")).unwrap();
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
         };
         assert!(!words(Extent::Usual).contains(&"--run-ignored".to_owned()));
         assert!(words(Extent::Exhaustive).contains(&"--run-ignored".to_owned()));

@@ -234,9 +234,9 @@ fn foreign_connections_are_answered_without_harm() {
     for frame in [
         &b"{}"[..],
         b"\xff\xff",
-        b"{\"version\":2,\"request\":{\"add\":{\"ports\":0}}}",
+        b"{\"version\":1,\"request\":{\"add\":{\"ports\":0}}}",
         // a path alone opens no file
-        b"{\"version\":2,\"request\":{\"start-capture\":{\"port\":\"eth0\",\"file\":\"/run/linkrate/no\"}}}",
+        b"{\"version\":1,\"request\":{\"start-capture\":{\"port\":\"eth0\",\"file\":\"/run/linkrate/no\"}}}",
     ] {
         let mut stream = connect();
         stream.write_all(&(frame.len() as u32).to_be_bytes()).expect("send");

@@ -186,8 +186,10 @@ fn a_full_disk_ends_the_study_and_keeps_its_runs() {
     let (code, finished) = first;
     assert_eq!(code, 1, "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
-    for part in ["/disk/results/runs.jsonl: No space left on device", "hint: free some space, then"]
-    {
+    for part in [
+        "/disk/results/runs.jsonl: No space left on device",
+        "hint: free some space; every finished run is kept",
+    ] {
         assert!(finished.stderr.contains(part), "{part}: {}", finished.stderr);
     }
     let kept = fs::read_to_string(study.own.beside("kept.jsonl")).expect("read what was kept");
