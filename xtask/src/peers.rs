@@ -33,7 +33,18 @@ pub const OF_TESTS: &[Peer] = &[
     // with munge and the programs of its users, which it needs
     Peer::of(
         "slurm-wlm",
-        &["munged", "salloc", "sbatch", "scontrol", "sinfo", "slurmctld", "slurmd", "srun"],
+        &[
+            "munged",
+            "salloc",
+            "sbatch",
+            "scancel",
+            "scontrol",
+            "sinfo",
+            "slurmctld",
+            "slurmd",
+            "squeue",
+            "srun",
+        ],
     ),
     // a virtual environment for programs from PyPI needs pip too, which this package brings
     Peer::of("python3-venv", &["python3"]),
