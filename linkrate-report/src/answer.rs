@@ -1,7 +1,7 @@
 //! The answer of a study: what it found, and how far to trust it. Terminal and report print the same.
 //!
-//! - [`mod@sentences`]: what was found, a sentence for each level that is compared
-//! - [`mod@findings`]: what was found where levels are not compared
+//! - `sentences`: what was found, a sentence for each level that is compared
+//! - `findings`: what was found where levels are not compared
 //! - [`checks`]: how far to trust it, a line each
 //! - [`testbed`]: on what
 //! - [`grid`]: the cells side by side

@@ -1,6 +1,6 @@
 //! The report: everything that HTML and Markdown put in place, as text and drawings.
 //!
-//! First the [answer](crate::answer), with one figure, how far to trust it, and what a paper published; then the rest.
+//! First the answer, with one figure, how far to trust it, and what a paper published; then the rest.
 //!
 //! - [`advice`]: what to do, at which cost and under which condition
 //! - [`fleet`]: the pairs of a fleet, and what stands out among them

@@ -65,7 +65,7 @@ pub fn all() -> &'static [Builtin] {
             name: "latency-under-load",
             text: include_str!("../../studies/latency-under-load.toml"),
         },
-        Builtin { name: "far-end", text: include_str!("../../studies/far-end.toml") },
+        Builtin { name: "peer", text: include_str!("../../studies/peer.toml") },
         Builtin { name: "zero-copy", text: include_str!("../../studies/zero-copy.toml") },
         Builtin { name: "a-a", text: include_str!("../../studies/a-a.toml") },
     ]

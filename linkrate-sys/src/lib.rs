@@ -24,7 +24,6 @@
 //! - [`local_socket`]: Unix sockets with a path, and the descriptors that travel over them
 //! - [`run_directory`]: private directories for files that processes of one user share
 //! - [`open_file`], [`open_file_limit`]: open files that another process has passed on, and how many a process may have
-//! - [`shell`]: words quoted for a shell
 //! - [`stderr`]: lines to the user that never fail
 //! - [`connect`]: connections with options that count before they are made
 //! - [`udp`]: UDP sockets that share a port

@@ -10,6 +10,7 @@
 //! - [`knobs`]: the settings of the interface, its port and the sockets
 //! - [`interfaces`]: existing interfaces, and the clients at their peers
 //! - [`model`]: the properties of a virtual adapter
+//! - [`shell`]: words quoted for a shell
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
 //! - [`link`]: the links of existing interfaces

@@ -356,7 +356,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         }
         Request::ReadStack { interfaces, peers } => {
             check_names(interfaces)?;
-            at_most("far-ends", peers.len() as u64, bounds::ADDRESSES as u64)
+            at_most("peers", peers.len() as u64, bounds::ADDRESSES as u64)
         }
         Request::Keep { names } => check_names(names),
         Request::Toe(request) => request.interface().map_or(Ok(()), check_name),

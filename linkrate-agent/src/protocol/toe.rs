@@ -55,7 +55,7 @@ pub enum ToeRequest {
     Reclaim {
         /// The number of the flow, which was halted.
         flow: u32,
-        /// The state; `None` for that of `lower`, which nobody has taken.
+        /// The state; `None` for that of `offload`, which was not taken.
         state: Option<FileOf>,
         /// Sequence range of the revoked packets' payload. The saved TCP state counts these bytes as sent.
         unsent: Option<Range<u32>>,
@@ -135,7 +135,7 @@ pub enum ToeReply {
         /// Bytes that the socket has taken and not sent yet.
         unsent: u64,
     },
-    /// To [`ToeRequest::Lower`].
+    /// To [`ToeRequest::Offload`].
     Offloaded {
         /// The descriptor of the state.
         state: i32,
@@ -151,7 +151,7 @@ pub enum ToeReply {
         /// CPU time of this host for the move, ns: that of the thread which carried out its requests.
         cpu_ns: u64,
     },
-    /// To [`ToeRequest::Lower`] and [`ToeRequest::Export`]: the connection stays where it is.
+    /// To [`ToeRequest::Offload`] and [`ToeRequest::Export`]: the connection stays where it is.
     Stays(Stays),
     /// To [`ToeRequest::Export`].
     Exported {

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 /// Keys of `[method]`; all others are those of `[workload]`.
 const OF_METHOD: [&str; 4] = ["run", "warm-up", "idle", "purpose"];
 
-/// The text with `KEY = "VALUE"` in `[workload]`, or in `[method]` for [`OF_METHOD`], in place of what the
+/// The text with `KEY = "VALUE"` in `[workload]`, or in `[method]` for keys of the method, in place of what the
 /// file has there. A text that is no TOML stays as it is: its reader says why.
 pub fn with_setting(text: &str, key: &str, value: &str) -> String {
     let table = if OF_METHOD.contains(&key) { "method" } else { "workload" };

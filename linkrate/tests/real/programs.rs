@@ -125,7 +125,7 @@ const STREAMS: [&str; 3] = ["", "--direction receive", "--direction bidirectiona
 
 #[test]
 fn a_server_of_iperf3_is_the_peer_of_streams() {
-    let test = "a_server_of_iperf3_is_the_far_end_of_streams";
+    let test = "a_server_of_iperf3_is_the_peer_of_streams";
     let Some(cable) = Cable::or_skip(test) else { return };
     if !has_or_skips(test, "iperf3", "iperf3") {
         return;
@@ -137,7 +137,7 @@ fn a_server_of_iperf3_is_the_peer_of_streams() {
 
 #[test]
 fn netserver_is_the_peer_of_streams_and_transactions() {
-    let test = "netserver_is_the_far_end_of_streams_and_transactions";
+    let test = "netserver_is_the_peer_of_streams_and_transactions";
     let Some(cable) = Cable::or_skip(test) else { return };
     if !has_or_skips(test, "netserver", "netperf") {
         return;
@@ -156,7 +156,7 @@ fn netserver_is_the_peer_of_streams_and_transactions() {
 
 #[test]
 fn the_server_of_linkrate_is_a_peer_by_both_protocols() {
-    let test = "the_server_of_linkrate_is_a_far_end_by_both_protocols";
+    let test = "the_server_of_linkrate_is_a_peer_by_both_protocols";
     let Some(cable) = Cable::or_skip(test) else { return };
     let bind = format!("serve --bind {}", ADDRESSES[1]);
     let server = cable.server(command(LINKRATE, &bind), 12_865);
@@ -233,7 +233,7 @@ fn an_iperf3_leaves_out_the_warm_up() {
 
 #[test]
 fn a_server_that_asks_for_a_user_is_a_peer() {
-    let test = "a_server_that_asks_for_a_user_is_a_far_end";
+    let test = "a_server_that_asks_for_a_user_is_a_peer";
     let Some(cable) = Cable::or_skip(test) else { return };
     if !has_or_skips(test, "iperf3", "iperf3") {
         return;

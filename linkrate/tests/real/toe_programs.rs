@@ -427,7 +427,7 @@ fn idle(lab: &Up, connections: usize) -> (Teller, Teller) {
 
 #[test]
 fn a_program_learns_at_once_that_the_peer_has_reset_its_connection() {
-    if !may_or_skips("a_program_learns_at_once_that_the_far_end_has_reset_its_connection") {
+    if !may_or_skips("a_program_learns_at_once_that_the_peer_has_reset_its_connection") {
         return;
     }
     let lab = lab("on");
