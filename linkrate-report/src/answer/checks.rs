@@ -1,6 +1,7 @@
 //! How far to trust an answer: precision, what carries over to hardware, published figures. One line each.
 
 use linkrate_study::labels;
+use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Interval;
 use linkrate_study::results::{CellResult, Effect, PublishedKind, PublishedResult, StudyResults};
@@ -43,15 +44,22 @@ fn widest(results: &StudyResults) -> Option<Width> {
         let half = number::half_width(interval)?;
         (interval.mean.abs() > 0.0).then(|| half / interval.mean.abs())
     };
+    // a level that all cells have tells none of them apart
+    let varied = |levels: &Levels| {
+        let varies = |(name, level): &&(String, Level)| {
+            results.cells.iter().any(|cell| cell.levels.get(name) != Some(level))
+        };
+        Levels(levels.0.iter().filter(varies).cloned().collect())
+    };
     let of_cells = results.cells.iter().flat_map(|cell| {
         [cell.service_demand, cell.rate()].into_iter().filter_map(move |quantity| {
-            let of = labels::cell(&cell.levels);
+            let of = labels::cell(&varied(&cell.levels));
             Some(Width { half: half(&quantity?.interval)?, of })
         })
     });
     let is_asked = |effect: &&Effect| effect.measure.is_stop_input();
     let of_effects = results.effects.iter().filter(is_asked).filter_map(|effect| {
-        let of = words::named_step_at(effect);
+        let of = words::named_step_at(&Effect { at: varied(&effect.at), ..(*effect).clone() });
         Some(Width { half: half(&effect.ratio)?, of })
     });
     of_cells.chain(of_effects).max_by(|a, b| a.half.total_cmp(&b.half))
@@ -67,7 +75,9 @@ fn precision(results: &StudyResults) -> Option<Check> {
         false => format!("±{goal} reached"),
         true => {
             let size = number::percent((worst.half * 1000.0).round() / 1000.0);
-            format!("worst ±{size} ({}), goal ±{goal}; {}", worst.of, results.stopped)
+            // of a single cell there is no other
+            let of = if worst.of.is_empty() { String::new() } else { format!(" ({})", worst.of) };
+            format!("worst ±{size}{of}, goal ±{goal}; {}", results.stopped)
         }
     };
     Some(Check { name: "Precision", text, is_bad })
