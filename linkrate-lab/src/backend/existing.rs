@@ -321,7 +321,7 @@ fn apart(sut: &Host, client: &Host) -> Result<(), LabError> {
                 "{} is this machine, and its CPUs {} overlap with CPUs {} of the system under test",
                 client.name, client.cpus, sut.cpus
             ),
-            hint: "choose separate CPUs with sut-cpus and client-cpus".to_owned(),
+            hint: "choose separate CPUs, for example --sut-cpus 0 --client-cpus 1".to_owned(),
         });
     }
     Ok(())

@@ -160,19 +160,28 @@ fn published(results: &StudyResults) -> Option<Check> {
     }
     // a change is a ratio and a difference a sum
     let none = |one: &PublishedResult| if one.kind == PublishedKind::Effect { 1.0 } else { 0.0 };
+    let ends = |one: &PublishedResult| one.measured.and_then(|ends| ends.low.zip(ends.high));
+    // a wide interval agrees with everything, which says nothing
+    let is_open = |one: &&&PublishedResult| {
+        let contains = |(low, high): (f64, f64)| (low..=high).contains(&none(one));
+        one.published != none(one) && ends(one).is_none_or(contains)
+    };
+    let (open, shown): (Vec<_>, Vec<_>) = judged.iter().partition(is_open);
     let same_sign = |one: &&&PublishedResult| {
         let mean = one.measured.map_or(f64::NAN, |interval| interval.mean);
         (mean - none(one)) * (one.published - none(one)) > 0.0 || one.published == none(one)
     };
     let within = |one: &&&PublishedResult| {
-        let ends = one.measured.and_then(|interval| interval.low.zip(interval.high));
-        ends.is_some_and(|(low, high)| (low..=high).contains(&one.published))
+        ends(one).is_some_and(|(low, high)| (low..=high).contains(&one.published))
     };
-    let (all, same) = (judged.len(), judged.iter().filter(same_sign).count());
-    let inside = judged.iter().filter(within).count();
-    let text =
+    let (all, same) = (judged.len(), shown.iter().copied().filter(|one| same_sign(&one)).count());
+    let inside = shown.iter().copied().filter(|one| within(&one)).count();
+    let mut text =
         format!("{same} of {all} changes have the published sign, {inside} the published size");
-    Some(Check { name: PUBLISHED, text, is_bad: same < all })
+    if !open.is_empty() {
+        text.push_str(&format!("; {} inconclusive", open.len()));
+    }
+    Some(Check { name: PUBLISHED, text, is_bad: same + open.len() < all })
 }
 
 /// Warnings and failed runs in a few words; `None` without any.
