@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
         block,
         cell,
         pair: None,
-        absent: Vec::new(),
+        missing_nodes: Vec::new(),
         started_unix_ms,
         spec,
         outcome,
