@@ -12,7 +12,7 @@ use crate::summary::{Note, Outcome};
 
 /// Programs that tests start, by Debian package.
 pub const OF_TESTS: &[Peer] = &[
-    Peer::of("binutils", &["strip"]),
+    Peer::of("binutils", &["as", "ld", "strip"]),
     Peer::of("chromium", &["chromium"]),
     Peer::of("curl", &["curl"]),
     Peer::of("ethtool", &["ethtool"]),
