@@ -46,8 +46,8 @@ impl Absences {
             let waited_ns = waited_ns();
             let queued_ns = waited_ns.saturating_sub(self.waited_ns);
             self.waited_ns = waited_ns;
-            let absent_ns = late_ns.saturating_sub(queued_ns);
-            self.sum_ns += if absent_ns >= MIN_NS { absent_ns } else { 0 };
+            let stalled_ns = late_ns.saturating_sub(queued_ns);
+            self.sum_ns += if stalled_ns >= MIN_NS { stalled_ns } else { 0 };
         }
         if now_ns >= self.next_ns {
             self.next_ns = now_ns + self.every_ns;

@@ -380,7 +380,7 @@ impl Offload {
         // it continues at once: what it sends waits in the pair for the adapter
         let offloaded = offload(descriptor).and_then(|offloaded| offloaded.swap(descriptor));
         of.parking.release();
-        let stood_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let stalled_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.prepared.remove(&flow);
         let Offered { connection, adapter, parked_socket } = match offloaded {
             Ok(offloaded) => offloaded,
@@ -390,7 +390,7 @@ impl Offload {
         let state = self.write_state(&connection);
         let offered = Some(Waiting { connection, adapter });
         self.away.insert(flow, Away { parked_socket, offered });
-        Ok(Reply::Toe(ToeReply::Offloaded { state: state?, pair, send_next, stalled_us: stood_us }))
+        Ok(Reply::Toe(ToeReply::Offloaded { state: state?, pair, send_next, stalled_us }))
     }
 
     /// Writes a state for another agent, and returns the descriptor of its file.

@@ -304,7 +304,7 @@ fn run_on(
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Measured { sut, clients: mut peers, adapter, event, unsteady_flows, seen: windows } =
+    let Measured { sut, clients: mut peers, adapter, event, unsettled_flows, seen: windows } =
         measure::measure(testbed, spec, clients).map_err(|missed| match missed {
             Missed::Agent(error) => measured(error),
             Missed::Fault(error) => failure(Stage::Measure, error),
@@ -378,7 +378,7 @@ fn run_on(
         adapter,
         event: spec.event.zip(event),
         links: baseline.links,
-        unsteady_flows,
+        unsettled_flows,
         told: reported,
         shared_cpus: testbed.placement.is_shared(),
     };

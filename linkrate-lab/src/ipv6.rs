@@ -55,14 +55,14 @@ fn join(
 ) -> Result<(), LabError> {
     let [own, far] = [client.sut_address, client.address].map(ipv6_address);
     let own_mac = hardware_address(sut, &client.sut_interface)?;
-    let far_mac = hardware_address(&mut client.host, &client.interface)?;
+    let peer_mac = hardware_address(&mut client.host, &client.interface)?;
     let setup = |name: &str, address, neighbour| Ipv6Setup {
         name: name.to_owned(),
         address,
         neighbours: vec![neighbour],
         route_congestion: congestion.map(str::to_owned),
     };
-    let of_sut = setup(&client.sut_interface, own, (far, far_mac));
+    let of_sut = setup(&client.sut_interface, own, (far, peer_mac));
     let of_client = setup(&client.interface, far, (own, own_mac));
     sut.order(&Request::ReachOverIpv6(of_sut.clone()))?;
     client.host.order(&Request::ReachOverIpv6(of_client))?;

@@ -42,7 +42,7 @@ pub struct Reports {
     /// The links of existing interfaces.
     pub links: Vec<LinkEvidence>,
     /// Flows that did not move steadily when the measurement began.
-    pub unsteady_flows: u32,
+    pub unsettled_flows: u32,
     /// What third-party programs at the peers told.
     pub told: Vec<PeerReport>,
     /// Whether both roles share their CPUs.
@@ -133,7 +133,7 @@ pub fn of_reports(
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
             adapter: reports.adapter.map(Box::new),
             links: reports.links,
-            unsettled_flows: reports.unsteady_flows,
+            unsettled_flows: reports.unsettled_flows,
             clients: client_parts,
             flows: reports.by_address,
             disciplines: discipline::over_measurement(disciplines_opened, disciplines_closed),
@@ -426,7 +426,7 @@ pub(crate) mod tests {
             adapter: None,
             event: None,
             links: Vec::new(),
-            unsteady_flows: 2,
+            unsettled_flows: 2,
             told: Vec::new(),
             shared_cpus: false,
         };

@@ -57,12 +57,13 @@ fn smallest(groups: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<CpuQ
 
 /// The quota of one group, in the files of version 2 or of version 1.
 fn quota(group: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Option<CpuQuota> {
-    let (file, text) = match group.join("cpu.max") {
-        file if read(&file).is_some() => (file.clone(), read(&file)?),
-        _ => {
+    let both = group.join("cpu.max");
+    let (file, text) = match read(&both) {
+        Some(text) => (both, text),
+        None => {
             let file = group.join("cpu.cfs_quota_us");
-            let period = read(&group.join("cpu.cfs_period_us"))?;
-            (file.clone(), format!("{} {period}", read(&file)?.trim()))
+            let (quota, period) = (read(&file)?, read(&group.join("cpu.cfs_period_us"))?);
+            (file, format!("{} {period}", quota.trim()))
         }
     };
     let mut numbers = text.split_whitespace().map(|word| word.parse::<f64>().ok());

@@ -11,12 +11,6 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * NS_PER_SECOND + now.tv_nsec as u64
 }
 
-/// CPU time of the calling thread, ns: CLOCK_THREAD_CPUTIME_ID.
-pub fn own_cpu_ns() -> u64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as u64 * NS_PER_SECOND + now.tv_nsec as u64
-}
-
 /// Sleeps until CLOCK_MONOTONIC reaches `deadline_ns`; returns at once when it already has.
 pub fn sleep_until_ns(deadline_ns: u64) {
     let deadline = Timespec {

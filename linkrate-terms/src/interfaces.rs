@@ -136,7 +136,7 @@ impl fmt::Display for InterfaceAddress {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InterfacesError {
     /// There is no client at the peer.
-    #[error("an interface needs a client at its peer; expected for example \"ssh:lab2\"")]
+    #[error("an interface needs a client; expected for example \"ssh:lab2\"")]
     NoClient,
     /// The name is not valid for an interface.
     #[error(

@@ -1,6 +1,7 @@
 //! Git, asked about the repository of the workspace.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cargo::root;
@@ -13,4 +14,18 @@ pub fn git(words: &[&str]) -> io::Result<Option<String>> {
     let output = Command::new("git").arg("-C").arg(root()).args(words).output()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok(output.status.success().then_some(text))
+}
+
+/// The Rust files of the repository, below its root.
+///
+/// # Errors
+/// Git could not be started.
+pub fn rust_files() -> io::Result<Vec<PathBuf>> {
+    Ok(git(&["ls-files", "*.rs"])?.unwrap_or_default().lines().map(PathBuf::from).collect())
+}
+
+/// Whether a whole file is tests or benchmarks, by its folder or its name.
+pub fn is_test(path: &Path) -> bool {
+    let others = ["tests", "benches", "examples", "fuzz_targets", "tests.rs"];
+    path.iter().any(|part| others.iter().any(|other| part == *other))
 }

@@ -12,7 +12,7 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use crate::book;
 use crate::cargo::root;
-use crate::git::git;
+use crate::git;
 use crate::summary::Outcome;
 
 /// Phrases in lower case, each with its remedy.
@@ -160,16 +160,10 @@ fn add_literals(tokens: TokenStream, texts: &mut Vec<(usize, String)>) {
 
 /// The Rust files of the workspace's packages that are no tests or benchmarks, below its root.
 fn production_files() -> io::Result<Vec<PathBuf>> {
-    let all = git(&["ls-files", "*.rs"])?.unwrap_or_default();
-    let is_production = |path: &PathBuf| {
-        let is_other = |part: &std::ffi::OsStr| {
-            ["tests", "benches", "examples", "fuzz", "xtask", "tests.rs"]
-                .iter()
-                .any(|other| part == *other)
-        };
-        !path.iter().any(is_other)
-    };
-    Ok(all.lines().map(PathBuf::from).filter(is_production).collect())
+    let mut files = git::rust_files()?;
+    let is_tool = |path: &Path| path.starts_with("xtask") || path.starts_with("fuzz");
+    files.retain(|path| !git::is_test(path) && !is_tool(path));
+    Ok(files)
 }
 
 /// The phrases in these lines, each with file, line and remedy. A phrase may go over the end of a line.

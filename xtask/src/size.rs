@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::ops::AddAssign;
+use std::path::Path;
 
 use crate::cargo::root;
-use crate::git::git;
+use crate::git;
 
 /// Lines of Rust, with comments and blank ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,26 +31,26 @@ impl AddAssign for Lines {
 /// # Errors
 /// Git could not be asked, or a file not be read.
 pub fn print() -> io::Result<()> {
-    let files = git(&["ls-files", "*.rs"])?.unwrap_or_default();
-    let mut by_crate: BTreeMap<&str, Lines> = BTreeMap::new();
-    for path in files.lines() {
-        let text = fs::read_to_string(root().join(path))?;
-        let name = path.split('/').next().unwrap_or(path);
-        *by_crate.entry(name).or_default() += lines(&text, is_test(path));
+    let mut by_crate: BTreeMap<String, Lines> = BTreeMap::new();
+    for path in git::rust_files()? {
+        let text = fs::read_to_string(root().join(&path))?;
+        let name = path.iter().next().unwrap_or_default().to_string_lossy().into_owned();
+        *by_crate.entry(name).or_default() += lines(&text, is_test(&path));
     }
     let mut all = Lines::default();
     by_crate.values().for_each(|lines| all += *lines);
     println!("{:<18} {:>8} {:>8} {:>9}", "crate", "source", "tests", "comments");
-    for (name, Lines { source, tests, comments }) in by_crate.into_iter().chain([("all", all)]) {
+    for (name, Lines { source, tests, comments }) in
+        by_crate.into_iter().chain([("all".to_owned(), all)])
+    {
         println!("{name:<18} {source:>8} {tests:>8} {comments:>9}");
     }
     Ok(())
 }
 
-/// Whether a whole file is tests: by its folder or its name.
-fn is_test(path: &str) -> bool {
-    let is_folder = |part: &str| matches!(part, "tests" | "benches" | "examples" | "fuzz_targets");
-    path.split('/').any(is_folder) || path.ends_with("/tests.rs") || path.ends_with("/fixture.rs")
+/// Whether a whole file is tests, or what they are made of.
+fn is_test(path: &Path) -> bool {
+    git::is_test(path) || path.ends_with("fixture.rs")
 }
 
 /// The lines of one file. What follows `#[cfg(test)]` is a test, to the end of its item, which rustfmt puts at the
@@ -82,6 +83,7 @@ mod tests {
                     #[cfg(test)]\nmod more {\n    fn d() {}\n}\n";
         assert_eq!(lines(text, false), Lines { source: 10, tests: 6, comments: 2 });
         assert_eq!(lines(text, true), Lines { source: 0, tests: 16, comments: 2 });
+        let is_test = |path: &str| is_test(Path::new(path));
         assert!(is_test("linkrate/tests/cli/help.rs") && is_test("linkrate-wire/src/lro/tests.rs"));
         assert!(!is_test("linkrate-wire/src/lro.rs"));
     }

@@ -39,7 +39,7 @@ pub(super) struct Measured {
     /// What happened at the event of the run.
     pub(super) event: Option<event::Seen>,
     /// Flows that did not move steadily when the measurement began.
-    pub(super) unsteady_flows: u32,
+    pub(super) unsettled_flows: u32,
     /// The measurement of every host beside the common one.
     pub(super) seen: Vec<MeasurementSeen>,
 }
@@ -53,7 +53,7 @@ pub(super) fn measure(
     let lead = lead(testbed, clients);
     let begun_ns = monotonic_ns();
     // the controller sleeps through the warm-up; the agents get their request just before the measurement
-    let (warm_up, unsteady_flows) = match &spec.task {
+    let (warm_up, unsettled_flows) = match &spec.task {
         Task::Idle => (Duration::ZERO, 0),
         Task::Workload(workload) => {
             programs::leave_out_begin(testbed, workload, clients)?;
@@ -118,10 +118,10 @@ pub(super) fn measure(
     let mut seen = Vec::new();
     if adapters.is_some() {
         // its threads are the drivers and the devices
-        let absent_ns = absences.borrow().sum_ns();
+        let stalled_ns = absences.borrow().sum_ns();
         seen.push(MeasurementSeen {
             host: "the process of the adapters".to_owned(),
-            absent_ns,
+            stalled_ns,
             ..MeasurementSeen::default()
         });
     }
@@ -132,7 +132,7 @@ pub(super) fn measure(
                     host: host.name.clone(),
                     opened_off_ns: report.started_ns.abs_diff(local(start_ns, host)),
                     closed_off_ns: report.ended_ns.abs_diff(local(end_ns, host)),
-                    absent_ns: report.stalled_ns,
+                    stalled_ns: report.stalled_ns,
                 });
                 Ok(*report)
             }
@@ -147,7 +147,7 @@ pub(super) fn measure(
     if !testbed.programs.is_empty() {
         clients.push(PeerMeasurement::Traffic(TrafficReport::of_programs(&sut, &[])));
     }
-    Ok(Measured { sut, clients, adapter, event, unsteady_flows, seen })
+    Ok(Measured { sut, clients, adapter, event, unsettled_flows, seen })
 }
 
 /// Waits until `deadline_ns` with `wait`, and looks now and then if this process stalled.

@@ -116,7 +116,7 @@ fn groups(workload: &Workload, clients: u32) -> Vec<(u8, Workload, Vec<usize>)> 
 fn by_address(
     number: u32,
     ends: Ends,
-    (sut_mac, far_mac): &(String, String),
+    (sut_mac, peer_mac): &(String, String),
     ports: &[FlowPorts],
 ) -> impl Iterator<Item = FlowEnds> {
     ports.iter().map(move |ports| FlowEnds {
@@ -125,7 +125,7 @@ fn by_address(
         sut: SocketAddr::new(ends.listener, ports.listener),
         peer: SocketAddr::new(ends.client, ports.client),
         sut_mac: sut_mac.clone(),
-        peer_mac: far_mac.clone(),
+        peer_mac: peer_mac.clone(),
     })
 }
 

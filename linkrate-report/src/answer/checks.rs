@@ -32,18 +32,28 @@ pub fn all(results: &StudyResults) -> Vec<Check> {
         .collect()
 }
 
-/// An interval with what it is of.
-struct Width {
-    half: f64,
-    of: String,
+/// What has an interval that the stop rule looks at.
+enum Subject<'r> {
+    Cell(&'r CellResult),
+    Effect(&'r Effect),
 }
 
-/// The widest interval that the stop rule looks at, as a fraction of its mean.
-fn widest(results: &StudyResults) -> Option<Width> {
+/// The half-width of the widest interval that the stop rule looks at, as a fraction of its mean, and what it is of;
+/// empty where there is a single cell.
+fn widest(results: &StudyResults) -> Option<(f64, String)> {
     let half = |interval: &Interval| {
         let half = number::half_width(interval)?;
         (interval.mean.abs() > 0.0).then(|| half / interval.mean.abs())
     };
+    let of_cells = results.cells.iter().flat_map(|cell| {
+        let figures = [cell.service_demand, cell.rate()].into_iter().flatten();
+        figures.filter_map(move |figure| Some((half(&figure.interval)?, Subject::Cell(cell))))
+    });
+    let is_asked = |effect: &&Effect| effect.measure.is_stop_input();
+    let of_effects = results.effects.iter().filter(is_asked);
+    let of_effects =
+        of_effects.filter_map(|effect| Some((half(&effect.ratio)?, Subject::Effect(effect))));
+    let (half, of) = of_cells.chain(of_effects).max_by(|a, b| a.0.total_cmp(&b.0))?;
     // a level that all cells have tells none of them apart
     let varied = |levels: &Levels| {
         let varies = |(name, level): &&(String, Level)| {
@@ -51,32 +61,26 @@ fn widest(results: &StudyResults) -> Option<Width> {
         };
         Levels(levels.0.iter().filter(varies).cloned().collect())
     };
-    let of_cells = results.cells.iter().flat_map(|cell| {
-        [cell.service_demand, cell.rate()].into_iter().filter_map(move |quantity| {
-            let of = labels::cell(&varied(&cell.levels));
-            Some(Width { half: half(&quantity?.interval)?, of })
-        })
-    });
-    let is_asked = |effect: &&Effect| effect.measure.is_stop_input();
-    let of_effects = results.effects.iter().filter(is_asked).filter_map(|effect| {
-        let of = words::named_step_at(&Effect { at: varied(&effect.at), ..(*effect).clone() });
-        Some(Width { half: half(&effect.ratio)?, of })
-    });
-    of_cells.chain(of_effects).max_by(|a, b| a.half.total_cmp(&b.half))
+    let of = match of {
+        Subject::Cell(cell) => labels::cell(&varied(&cell.levels)),
+        Subject::Effect(effect) => {
+            words::named_step_at(&Effect { at: varied(&effect.at), ..effect.clone() })
+        }
+    };
+    Some((half, of))
 }
 
 /// Whether the precision that was asked for was reached.
 fn precision(results: &StudyResults) -> Option<Check> {
     let wanted = results.plan.as_ref()?.study.method.precision;
-    let worst = widest(results)?;
+    let (worst, of) = widest(results)?;
     let goal = number::percent(wanted);
-    let is_bad = worst.half > wanted;
+    let is_bad = worst > wanted;
     let text = match is_bad {
         false => format!("±{goal} reached"),
         true => {
-            let size = number::percent((worst.half * 1000.0).round() / 1000.0);
-            // of a single cell there is no other
-            let of = if worst.of.is_empty() { String::new() } else { format!(" ({})", worst.of) };
+            let size = number::percent((worst * 1000.0).round() / 1000.0);
+            let of = if of.is_empty() { of } else { format!(" ({of})") };
             format!("worst ±{size}{of}, goal ±{goal}; {}", results.stopped)
         }
     };

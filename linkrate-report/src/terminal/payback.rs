@@ -9,7 +9,7 @@ impl Page<'_> {
     /// After how many bytes connection offloads have paid, and what they cost; `None` without such a
     /// question.
     pub(super) fn worth(&self) -> Option<String> {
-        let Paybacks { costs: hand_overs, paybacks, .. } = self.results.payback.as_ref()?;
+        let Paybacks { costs, paybacks, .. } = self.results.payback.as_ref()?;
         let mut paid = self.paper.new_table();
         paid.set_header(["offload"].into_iter().chain(TITLES));
         for payback in paybacks {
@@ -18,7 +18,7 @@ impl Page<'_> {
         }
         let mut cost = self.paper.new_table();
         cost.set_header(["cost of an offload"].into_iter().chain(COSTS));
-        for one in hand_overs {
+        for one in costs {
             let name = clean(&one.at.to_string());
             cost.add_row([name].into_iter().chain(cost_fields(one)));
         }

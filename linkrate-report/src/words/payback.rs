@@ -181,8 +181,8 @@ fn cost(worth: &Paybacks, busy: bool) -> Option<String> {
     let mut text = format!("An offload {} costs the host {cost} of CPU time", when(busy));
     if let Some(held) = longest(|of| of.peer_wait) {
         text = format!("{text}, holds the frames of the peer for up to {held}");
-        if let Some(stood) = longest(|of| of.stall) {
-            text = format!("{text} and stops the calls of the program for up to {stood}");
+        if let Some(stall) = longest(|of| of.stall) {
+            text = format!("{text} and stops the calls of the program for up to {stall}");
         }
         text.push_str(" (medians of a run)");
     }
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn costs_are_reported_for_each_moment_of_a_offload() {
-        let hand_over = |busy, cost: f64| OffloadCost {
+        let offload = |busy, cost: f64| OffloadCost {
             at: Levels::default(),
             busy,
             per_run: 4.0,
@@ -271,7 +271,7 @@ mod tests {
             with_offload: Interval { mean: 2.5, low: Some(2.3), high: Some(2.7) },
         };
         let reported = sentences(&Paybacks {
-            costs: vec![hand_over(false, 5e4), hand_over(true, 4e5), hand_over(false, 1e5)],
+            costs: vec![offload(false, 5e4), offload(true, 4e5), offload(false, 1e5)],
             paybacks: vec![payback("transmit", None, Outcome::Open)],
             short_lived: vec![short],
         });

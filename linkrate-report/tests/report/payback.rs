@@ -20,7 +20,7 @@ fn at(factor: &str, level: &str) -> Levels {
 
 /// A connection offload that pays when sending, and never when receiving.
 pub fn figures() -> Paybacks {
-    let hand_over = |busy, cost_us: f64| OffloadCost {
+    let offload = |busy, cost_us: f64| OffloadCost {
         at: at("direction", "transmit"),
         busy,
         per_run: 4.0,
@@ -38,7 +38,7 @@ pub fn figures() -> Paybacks {
         pairs: 6,
     };
     Paybacks {
-        costs: vec![hand_over(false, 120.0), hand_over(true, 480.0)],
+        costs: vec![offload(false, 120.0), offload(true, 480.0)],
         paybacks: vec![
             payback("transmit", 0.6, Outcome::Pays, Some(204_800.0)),
             payback("receive", -0.2, Outcome::Never, None),

@@ -126,10 +126,10 @@ pub fn of(
     if paybacks.is_empty() {
         return None;
     }
-    let hand_overs =
-        (0..study.cells.len()).filter_map(|cell| hand_over(study, runs, &costs, cell, level));
+    let of_cells =
+        (0..study.cells.len()).filter_map(|cell| offload_cost(study, runs, &costs, cell, level));
     Some(Paybacks {
-        costs: hand_overs.collect(),
+        costs: of_cells.collect(),
         paybacks,
         short_lived: short(study, runs, &costs, level, level_of_pairs),
     })
@@ -179,7 +179,7 @@ fn nanoseconds(interval: Interval) -> Quantity {
     Quantity { interval, unit: Unit::Nanoseconds }
 }
 
-fn hand_over(
+fn offload_cost(
     study: &Study,
     runs: &RunsByCell<'_>,
     costs: &[BTreeMap<u32, f64>],
@@ -225,27 +225,21 @@ fn paybacks(
     let (at_host, at_adapter) = (whole(off), whole(on));
     let uncertainty =
         [on, off].map(|cell| uncertainty::of_cell(runs, cell, Measure::ServiceDemand));
-    // with this much of the costs at the adapter and at the host
-    let saved = |[of_adapter, of_host]: [f64; 2]| -> BTreeMap<u32, f64> {
-        let pairs = at_host.iter().filter_map(|(block, before)| {
-            Some((*block, before * of_host - at_adapter.get(block)? * of_adapter))
-        });
-        pairs.collect()
+    // as measured, and where one of the costs is as low or as high as it may be
+    let saved = |at_host: &BTreeMap<u32, f64>, at_adapter: &BTreeMap<u32, f64>, reaches| {
+        let saved = |[of_adapter, of_host]: [f64; 2]| -> BTreeMap<u32, f64> {
+            let pairs = at_host.iter().filter_map(|(block, before)| {
+                Some((*block, before * of_host - at_adapter.get(block)? * of_adapter))
+            });
+            pairs.collect()
+        };
+        (saved([1.0; 2]), uncertainty::corners(reaches).map(saved).collect::<Vec<_>>())
     };
-    let measured = saved([1.0; 2]);
-    let corners: Vec<_> = uncertainty::corners(uncertainty).map(saved).collect();
-    // as measured, and at the corners
+    let (measured, corners) = saved(&at_host, &at_adapter, uncertainty);
     let without_driver = demand::beside_the_driver(runs, off)
         .zip(demand::beside_the_driver(runs, on))
         .map(|((before, of_host), (after, of_adapter))| {
-            let saved = |[of_adapter, of_host]: [f64; 2]| -> BTreeMap<u32, f64> {
-                let pairs = before.iter().filter_map(|(block, before)| {
-                    Some((*block, before * of_host - after.get(block)? * of_adapter))
-                });
-                pairs.collect()
-            };
-            let corners = uncertainty::corners([of_adapter, of_host]).map(saved);
-            (saved([1.0; 2]), corners.collect::<Vec<_>>())
+            saved(&before, &after, [of_adapter, of_host])
         });
     let mean_of = |values: &BTreeMap<u32, f64>| {
         mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(0.0)

@@ -126,7 +126,7 @@ pub struct MeasurementSeen {
     /// Distance of its end from that of the common measurement, ns.
     pub closed_off_ns: u64,
     /// How long it stalled meanwhile, ns.
-    pub absent_ns: u64,
+    pub stalled_ns: u64,
 }
 
 impl Observed {
@@ -310,15 +310,15 @@ fn ms(ns: u64) -> u64 {
 impl MeasurementSeen {
     /// A host that stalled for a part of the measurement, too short to refuse the run for.
     fn remark(&self, window: Duration) -> Option<String> {
-        let reported = Duration::from_nanos(self.absent_ns) >= window.mul_f64(TOLD_ABSENT);
+        let reported = Duration::from_nanos(self.stalled_ns) >= window.mul_f64(TOLD_ABSENT);
         reported.then(|| {
-            format!("{} stood still for {} ms of the measurement", self.host, ms(self.absent_ns))
+            format!("{} stood still for {} ms of the measurement", self.host, ms(self.stalled_ns))
         })
     }
 
     fn check(&self, window: Duration) -> Result<(), Rejection> {
         let most = window.mul_f64(MAX_ABSENT);
-        if Duration::from_nanos(self.absent_ns) > most {
+        if Duration::from_nanos(self.stalled_ns) > most {
             return Err(Rejection {
                 stage: Stage::Measure,
                 named: self.host.clone(),
@@ -326,7 +326,7 @@ impl MeasurementSeen {
                     "{} stood still for {} ms of the window, expected at most {} ms: somebody stopped it, or its \
                      machine did not run",
                     self.host,
-                    ms(self.absent_ns),
+                    ms(self.stalled_ns),
                     most.as_millis()
                 ),
             });

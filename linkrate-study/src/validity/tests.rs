@@ -439,7 +439,7 @@ fn a_window_away_from_the_common_one_is_refused() {
         let ns = |ms| ms * 1_000_000;
         let (opened_off_ns, closed_off_ns) = (ns(opened_ms), ns(closed_ms));
         let host = "client-0".to_owned();
-        let seen = MeasurementSeen { host, opened_off_ns, closed_off_ns, absent_ns: 0 };
+        let seen = MeasurementSeen { host, opened_off_ns, closed_off_ns, stalled_ns: 0 };
         Observed { windows: vec![seen], ..Observed::default() }
     };
     // the fixture's measurement is two seconds, and a tenth of it is more than 100 ms

@@ -64,7 +64,7 @@ struct State {
     stays: BTreeSet<u32>,
     /// Moves by port and kind, and the time that flows were stopped for those to the adapter, µs.
     moves: BTreeMap<(u32, String), u64>,
-    stood_us: Vec<u64>,
+    stalled_us: Vec<u64>,
     /// CPU time of the SUT for these moves, ns.
     spent_ns: u64,
     /// How long the frames of the peer waited for these moves, µs.
@@ -141,7 +141,7 @@ impl Engine {
             stayed: BTreeMap::new(),
             stays: BTreeSet::new(),
             moves: BTreeMap::new(),
-            stood_us: Vec::new(),
+            stalled_us: Vec::new(),
             spent_ns: 0,
             moved_us: Vec::new(),
             prepared: BTreeMap::new(),
@@ -285,7 +285,7 @@ impl Engine {
             if state.spent_ns > 0 {
                 counts.push(("toeDownCpuNs".to_owned(), state.spent_ns));
             }
-            if let Some(median) = median(&state.stood_us) {
+            if let Some(median) = median(&state.stalled_us) {
                 counts.push(("toeStoodUs".to_owned(), median));
             }
             if let Some(median) = median(&state.moved_us) {

@@ -18,14 +18,15 @@ use linkrate_report::terminal::REPORT_FILE;
 pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
     let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
     let not_written = |error: StoreError| {
-        let remedy = match &error {
-            StoreError::Io { source, .. } => match source.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space",
-                ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
-                    "make the directory writable"
-                }
-                _ => "remove the object with the name of the file",
-            },
+        let kind = match &error {
+            StoreError::Io { source, .. } => source.kind(),
+            _ => ErrorKind::Other,
+        };
+        let remedy = match kind {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space",
+            ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+                "make the directory writable"
+            }
             _ => "remove the object with the name of the file",
         };
         Failure::from_error(Exit::Failure, &error).with_hint(Some(format!(

@@ -440,23 +440,23 @@ impl Adapters {
         let pid = state.sut.as_ref().map_or(0, |(_, pid)| *pid);
         let began = Instant::now();
         offload_port.hold(ends)?;
-        let (descriptor, pair, send_next, stood_us) = match state.ask(ToeRequest::Offload { flow })
-        {
-            Ok(ToeReply::Offloaded { state, pair, send_next, stalled_us: stood_us }) => {
-                (state, pair, send_next, stood_us)
-            }
-            Ok(ToeReply::Stays(Stays { word, .. })) => {
-                state.stays(flow, &word);
-                return Ok(offload_port.to_host(ends)?);
-            }
-            // as a flow that has ended meanwhile
-            Err(AgentError::Refused(_)) => {
-                state.stays(flow, "refused");
-                return Ok(offload_port.to_host(ends)?);
-            }
-            Ok(_) => return Err(state.unexpected("lower").into()),
-            Err(error) => return Err(error.into()),
-        };
+        let (descriptor, pair, send_next, stalled_us) =
+            match state.ask(ToeRequest::Offload { flow }) {
+                Ok(ToeReply::Offloaded { state, pair, send_next, stalled_us }) => {
+                    (state, pair, send_next, stalled_us)
+                }
+                Ok(ToeReply::Stays(Stays { word, .. })) => {
+                    state.stays(flow, &word);
+                    return Ok(offload_port.to_host(ends)?);
+                }
+                // as a flow that has ended meanwhile
+                Err(AgentError::Refused(_)) => {
+                    state.stays(flow, "refused");
+                    return Ok(offload_port.to_host(ends)?);
+                }
+                Ok(_) => return Err(state.unexpected("lower").into()),
+                Err(error) => return Err(error.into()),
+            };
         let file = |descriptor| FileOf { pid, descriptor };
         let unsent = offload_port.take_back(ends)?;
         let (state_file, pair) = (file(descriptor), file(pair));
@@ -473,7 +473,7 @@ impl Adapters {
                 state.away.insert(flow, Away { place, use_of });
                 state.back.remove(&flow);
                 state.count(at, "down");
-                state.stood_us.push(stood_us);
+                state.stalled_us.push(stalled_us);
                 Ok(())
             }
             // it continues at the host
@@ -601,7 +601,7 @@ impl Adapters {
         state.stayed.clear();
         state.moves.clear();
         state.spent_ns = 0;
-        state.stood_us.clear();
+        state.stalled_us.clear();
         state.moved_us.clear();
         self.offload_ports().try_for_each(|offload_port| Ok(offload_port.forget()?))
     }
