@@ -198,13 +198,13 @@ fn visit(cpus: &CpuSet, trace: Option<&OnCpuTrace>) -> Result<Vec<CpuReading>, S
 /// measurement cannot contain. Between these bounds, idle time gets its proportional share, which is
 /// exact for a CPU that was always or never idle.
 pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime {
-    let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
-    let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns).min(window_ns);
+    let interval_ns = closed.at_ns.saturating_sub(opened.at_ns);
+    let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns).min(interval_ns);
     let steal_ns = closed.steal_ns.saturating_sub(opened.steal_ns);
     let watched_ns = closed.cpu_awake_ns.zip(opened.cpu_awake_ns);
     let watched_ns = watched_ns.map(|(closed, opened)| closed.saturating_sub(opened));
-    let cpu_awake_ns = (window_ns - idle_ns).max(watched_ns.unwrap_or(0)).min(window_ns);
-    let idle_ns = window_ns - cpu_awake_ns;
+    let cpu_awake_ns = (interval_ns - idle_ns).max(watched_ns.unwrap_or(0)).min(interval_ns);
+    let idle_ns = interval_ns - cpu_awake_ns;
     let (busy_ns, unsure_ns) = match source {
         IdleSource::IdleCounter => {
             let unsure_ns = closed.unsure_ns.saturating_sub(opened.unsure_ns);
@@ -212,22 +212,16 @@ pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime
             (busy_ns, unsure_ns.min(busy_ns))
         }
         IdleSource::TimerList | IdleSource::ProcStat => {
-            let steal_ns = steal_ns.min(window_ns);
+            let steal_ns = steal_ns.min(interval_ns);
             let least = cpu_awake_ns.saturating_sub(steal_ns);
             let most = cpu_awake_ns - steal_ns.saturating_sub(idle_ns);
-            let share = cpu_awake_ns as f64 / window_ns.max(1) as f64;
+            let share = cpu_awake_ns as f64 / interval_ns.max(1) as f64;
             let busy_ns = cpu_awake_ns - (steal_ns as f64 * share) as u64;
             let busy_ns = busy_ns.clamp(least, most);
             (busy_ns, (busy_ns - least).max(most - busy_ns))
         }
     };
-    CpuTime {
-        cpu: opened.cpu,
-        interval_ns: window_ns,
-        busy_ns,
-        steal_ns,
-        uncertainty_ns: unsure_ns,
-    }
+    CpuTime { cpu: opened.cpu, interval_ns, busy_ns, steal_ns, uncertainty_ns: unsure_ns }
 }
 
 /// Raises the busy time to `known_ns`, the known CPU time of threads on the CPU.
@@ -249,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_is_window_less_idle_less_steal() {
+    fn busy_is_interval_less_idle_less_steal() {
         use IdleSource::{IdleCounter, TimerList};
         // idle and steal of a measurement of 1000, busy time, and its uncertainty
         for (source, idle, steal, busy_ns, unsure_ns) in [

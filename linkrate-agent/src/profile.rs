@@ -88,7 +88,7 @@ impl Sampling<'_> {
     pub fn opened(&mut self, reading: &Reading) {
         self.idle_entries = procstat::idle_entries();
         let moments = reading.cpu_moments();
-        self.tally.windows = moments.map(|(cpu, at_ns)| (cpu, at_ns..u64::MAX)).collect();
+        self.tally.intervals = moments.map(|(cpu, at_ns)| (cpu, at_ns..u64::MAX)).collect();
     }
 
     /// Empties the rings.
@@ -115,8 +115,8 @@ impl Sampling<'_> {
             sampler.stop()?;
         }
         for (cpu, at_ns) in reading.cpu_moments() {
-            if let Some(window) = self.tally.windows.get_mut(&cpu) {
-                window.end = at_ns;
+            if let Some(interval) = self.tally.intervals.get_mut(&cpu) {
+                interval.end = at_ns;
             }
         }
         self.read()?;
@@ -141,7 +141,7 @@ type Modes = (u64, u64);
 #[derive(Debug)]
 struct Tally<'a> {
     symbols: &'a KernelSymbols,
-    windows: BTreeMap<u32, Range<u64>>,
+    intervals: BTreeMap<u32, Range<u64>>,
     cpus: BTreeMap<u32, u64>,
     functions: HashMap<&'a str, u64>,
     /// Samples without a thread.
@@ -154,7 +154,7 @@ impl<'a> Tally<'a> {
     fn new(symbols: &'a KernelSymbols) -> Self {
         Self {
             symbols,
-            windows: BTreeMap::new(),
+            intervals: BTreeMap::new(),
             cpus: BTreeMap::new(),
             functions: HashMap::new(),
             idle: HashMap::new(),
@@ -164,7 +164,7 @@ impl<'a> Tally<'a> {
     }
 
     fn add(&mut self, cpu: u32, sample: Sample) {
-        if !self.windows.get(&cpu).is_some_and(|window| window.contains(&sample.at_ns)) {
+        if !self.intervals.get(&cpu).is_some_and(|interval| interval.contains(&sample.at_ns)) {
             return;
         }
         *self.cpus.entry(cpu).or_default() += 1;
@@ -190,7 +190,7 @@ impl<'a> Tally<'a> {
         let of = |cpu: &u32| (*cpu, self.cpus.get(cpu).copied().unwrap_or(0));
         Profile {
             period_ns: PERIOD_NS,
-            cpus: self.windows.keys().map(of).collect(),
+            cpus: self.intervals.keys().map(of).collect(),
             idle_entries: None,
             kernel,
             idle,
@@ -274,16 +274,16 @@ mod tests {
     }
 
     /// The profile of samples in a measurement of one CPU, or of several.
-    fn profile(windows: &[(u32, Range<u64>)], samples: &[(u32, Sample)]) -> Profile {
+    fn profile(intervals: &[(u32, Range<u64>)], samples: &[(u32, Sample)]) -> Profile {
         let symbols = KernelSymbols::default();
         let mut tally = Tally::new(&symbols);
-        tally.windows = windows.iter().cloned().collect();
+        tally.intervals = intervals.iter().cloned().collect();
         samples.iter().for_each(|(cpu, sample)| tally.add(*cpu, *sample));
         tally.into_profile()
     }
 
     #[test]
-    fn samples_count_inside_their_own_cpus_window() {
+    fn samples_count_inside_their_own_cpus_interval() {
         let samples = [
             (0, sample(99, true, 8)),
             (0, sample(100, true, 8)),

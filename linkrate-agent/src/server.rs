@@ -388,7 +388,7 @@ impl Agent<'_> {
         let longest = MAX_DURATION.as_nanos() as u64;
         if spec.end_ns.saturating_sub(monotonic_ns()) > longest {
             return Err(refusal(format!(
-                "window ends in {} s, expected at most {} s",
+                "the measurement ends in {} s, expected at most {} s",
                 spec.end_ns.saturating_sub(monotonic_ns()) / 1_000_000_000,
                 MAX_DURATION.as_secs()
             )));

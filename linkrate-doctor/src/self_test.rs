@@ -11,7 +11,7 @@
 //!
 //! `judge` compares. At a slow pace a meter passes if it is within one percentage point, at a fast
 //! pace if it is within some per cent of the load. Each figure is the median of three undisturbed
-//! windows; a sample without enough of them is reported as disturbed.
+//! intervals; a sample without enough of them is reported as disturbed.
 
 mod background;
 mod judge;
@@ -39,7 +39,7 @@ pub use load::{LoadKind, Pace};
 pub use meters::{Meter, MeterKind, meters};
 
 use background::Background;
-use judge::{ENOUGH, Traced, Window, middle, worst};
+use judge::{ENOUGH, Interval, Traced, middle, worst};
 use load::{DutyLoad, Load, LoadReading};
 use steered::Steered;
 
@@ -49,19 +49,19 @@ const SLOW_PERCENT: [f64; 3] = [5.0, 50.0, 95.0];
 /// Work of the loads at a fast pace in each period, µs.
 const FAST_US: [f64; 3] = [10.0, 25.0, 50.0];
 
-/// One window of a load at a slow pace, and of one at a fast pace.
+/// One interval of a load at a slow pace, and of one at a fast pace.
 const WINDOWS: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(200)];
 
-/// One window of a meter with steps of 10 ms; a step is 0.7 % of it.
+/// One interval of a meter with steps of 10 ms; a step is 0.7 % of it.
 const LONG_WINDOW: Duration = Duration::from_millis(1500);
 
-/// The most windows of one load and meter.
+/// The most intervals of one load and meter.
 const MAX_WINDOWS: usize = 8;
 
 /// A meter fails by a load if it fails so often in a row.
 const TRIES: usize = 3;
 
-/// After this time a disturbed window is not measured again, beyond the minimum.
+/// After this time a disturbed interval is not measured again, beyond the minimum.
 const TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A load, and how it is made on this host.
@@ -189,9 +189,10 @@ fn test_from_there(
             let trace = traces.get(index).filter(|_| asked.pace == Pace::Fast);
             let under_test = UnderTest { meter: *meter, trace };
             let measure = || -> SysResult<Option<Sample>> {
-                let windows = windows(&loads, under_test, began, stop)?;
-                let named = |window: &Window| window.sample(asked, meter.kind());
-                let of_cpus = windows.iter().map(|windows| windows.iter().map(named).collect());
+                let intervals = intervals(&loads, under_test, began, stop)?;
+                let named = |interval: &Interval| interval.sample(asked, meter.kind());
+                let of_cpus =
+                    intervals.iter().map(|intervals| intervals.iter().map(named).collect());
                 Ok(worst(of_cpus.filter_map(middle)))
             };
             let mut sample = measure()?;
@@ -264,23 +265,23 @@ struct UnderTest<'a> {
     trace: Option<&'a IdleTrace>,
 }
 
-/// Measures all loads until each has enough undisturbed windows. Returns the windows of each load.
-fn windows(
+/// Measures all loads until each has enough undisturbed intervals. Returns the intervals of each load.
+fn intervals(
     loads: &[Box<dyn Load + '_>],
     under_test: UnderTest<'_>,
     began: Instant,
     stop: &AtomicBool,
-) -> SysResult<Vec<Vec<Window>>> {
-    let mut windows = vec![Vec::new(); loads.len()];
+) -> SysResult<Vec<Vec<Interval>>> {
+    let mut intervals = vec![Vec::new(); loads.len()];
     under_test.meter.run();
     // let the loads and the meter settle
     sleep_until_ns(monotonic_ns() + 2 * Pace::Slow.period_ns());
     for number in 1..=MAX_WINDOWS {
-        for (windows, window) in windows.iter_mut().zip(window(loads, under_test)?) {
-            windows.push(window);
+        for (intervals, interval) in intervals.iter_mut().zip(interval(loads, under_test)?) {
+            intervals.push(interval);
         }
-        let is_enough = windows.iter().all(|windows: &Vec<Window>| {
-            windows.iter().filter(|window| window.disturbance().is_none()).count() >= ENOUGH
+        let is_enough = intervals.iter().all(|intervals: &Vec<Interval>| {
+            intervals.iter().filter(|interval| interval.disturbance().is_none()).count() >= ENOUGH
         });
         let out_of_time = number >= ENOUGH && began.elapsed() > TIMEOUT;
         if is_enough || out_of_time || stop.load(Ordering::Relaxed) {
@@ -288,11 +289,11 @@ fn windows(
         }
     }
     under_test.meter.rest();
-    Ok(windows)
+    Ok(intervals)
 }
 
-/// Measures all loads over one window.
-fn window(loads: &[Box<dyn Load + '_>], under_test: UnderTest<'_>) -> SysResult<Vec<Window>> {
+/// Measures all loads over one interval.
+fn interval(loads: &[Box<dyn Load + '_>], under_test: UnderTest<'_>) -> SysResult<Vec<Interval>> {
     let kind = under_test.meter.kind();
     let [slow, fast] = WINDOWS;
     let length = match (kind, under_test.trace) {
@@ -312,7 +313,7 @@ fn window(loads: &[Box<dyn Load + '_>], under_test: UnderTest<'_>) -> SysResult<
         .map(|((opened, closed), load)| {
             let seen = busy(kind.source(), &opened.seen, &closed.seen);
             let idle = opened.traced.zip(closed.traced);
-            Window {
+            Interval {
                 load: (opened.known, closed.known),
                 seen,
                 traced: idle.map(|(from, to)| Traced::of(seen.interval_ns, to.since(from))),

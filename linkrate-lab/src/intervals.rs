@@ -50,7 +50,7 @@ pub fn of_reports(sut: &MeasurementReport, clients: &[PeerMeasurement]) -> Vec<I
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::tests::window;
+    use crate::measurement::tests::interval;
     use crate::peer::TrafficReport;
 
     fn with(intervals: &[(u64, u64, u64, u64)]) -> MeasurementReport {
@@ -58,7 +58,7 @@ mod tests {
             let moved = PartReport { sent_bytes, received_bytes, transactions, timeouts: 0 };
             IntervalReport { end_ns, moved }
         });
-        MeasurementReport { intervals: of.collect(), ..window(0, 0) }
+        MeasurementReport { intervals: of.collect(), ..interval(0, 0) }
     }
 
     #[test]

@@ -342,7 +342,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// An agent's report of a second in which it sent and received so much.
-    pub(crate) fn window(sent_bytes: u64, received_bytes: u64) -> MeasurementReport {
+    pub(crate) fn interval(sent_bytes: u64, received_bytes: u64) -> MeasurementReport {
         MeasurementReport {
             started_ns: 0,
             ended_ns: 1_000_000_000,
@@ -391,7 +391,7 @@ pub(crate) mod tests {
             user_ns: 0,
         };
         let cpu = |cpu| CpuTime { cpu, interval_ns: 0, busy_ns: 0, steal_ns: 0, uncertainty_ns: 0 };
-        let mut cpu = CpuUse { cpus: vec![cpu(2), cpu(3)], ..window(0, 0).cpu };
+        let mut cpu = CpuUse { cpus: vec![cpu(2), cpu(3)], ..interval(0, 0).cpu };
         cpu.threads = vec![thread(&[2], 30_000_000), thread(&[2, 3], 20_000_000)];
         cpu.threads.extend([thread(&[1, 2], 900_000_000), thread(&[], 900_000_000)]);
         assert_eq!(own_threads_ns(&cpu, &[]), 42_000_000);
@@ -416,8 +416,8 @@ pub(crate) mod tests {
             ..TrafficReport::default()
         };
         let reports = Reports {
-            sut: window(4_000, 500),
-            clients: vec![window(600, 1_000).into(), PeerMeasurement::Traffic(foreign)],
+            sut: interval(4_000, 500),
+            clients: vec![interval(600, 1_000).into(), PeerMeasurement::Traffic(foreign)],
             latency: Vec::new(),
             parts: Vec::new(),
             flows: None,

@@ -47,7 +47,7 @@ pub fn observe(
     sut: &MeasurementReport,
     peers: &[PeerMeasurement],
     (spec, clients, purpose): (&RunSpec, usize, Purpose),
-    windows: Vec<MeasurementSeen>,
+    intervals: Vec<MeasurementSeen>,
 ) -> Result<Observed, RunFailure> {
     let ended = stacks(testbed, spec, clients, purpose)?;
     let changes = baseline.stacks.iter().zip(&ended);
@@ -81,7 +81,7 @@ pub fn observe(
         knobs: knobs(testbed, &baseline.knobs, clients)?,
         rates,
         clocks: clocks(testbed, clients)?,
-        windows,
+        intervals,
         disciplines,
         stack,
         untraced_forks: sut.cpu.parts.is_none().then_some(sut.forks),

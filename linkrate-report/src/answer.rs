@@ -6,6 +6,7 @@
 //! - [`testbed`]: on what
 //! - [`grid`]: the cells side by side
 
+use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::results::StudyResults;
 
 pub mod checks;
@@ -32,8 +33,30 @@ pub fn title(results: &StudyResults) -> String {
     }
 }
 
-/// What the study found.
+/// What the study found. Where a busy machine is why it found little, that comes first.
 pub fn sentences(results: &StudyResults) -> Vec<String> {
-    let few = results.cells.len() <= FEW_CELLS;
-    sentences::of(results, if few { FEW_SENTENCES } else { MAX_SENTENCES })
+    let most = if results.cells.len() <= FEW_CELLS { FEW_SENTENCES } else { MAX_SENTENCES };
+    match disturbance(results) {
+        Some(cause) => std::iter::once(cause).chain(sentences::of(results, most - 1)).collect(),
+        None => sentences::of(results, most),
+    }
+}
+
+/// Why a cell has too few runs to claim anything: what ran beside those that do not count.
+fn disturbance(results: &StudyResults) -> Option<String> {
+    let disturbed: Vec<_> = results.failures.iter().filter(|run| run.disturbed).collect();
+    let reason = &disturbed.first()?.reason;
+    is_disturbed(results).then(|| {
+        let (count, all) = (disturbed.len(), results.runs.len());
+        // the step of the run says nothing here
+        let reason = reason.split_once(": ").map_or(reason.as_str(), |(_, reason)| reason);
+        let are = if count == 1 { "does" } else { "do" };
+        format!("This machine was busy: {count} of {all} runs {are} not count; {reason}.")
+    })
+}
+
+/// Whether something from outside spoiled so many runs that a cell has too few left to claim anything.
+pub fn is_disturbed(results: &StudyResults) -> bool {
+    results.failures.iter().any(|run| run.disturbed)
+        && results.cells.iter().any(|cell| cell.runs < MIN_TO_CLAIM)
 }

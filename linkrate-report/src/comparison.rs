@@ -45,7 +45,8 @@ pub fn markdown(comparison: &StudyComparison) -> Result<String, ReportError> {
 pub fn table(comparison: &StudyComparison, width: Option<u16>, style: Style) -> String {
     let view = View::new(comparison);
     let paper = Paper::new(width, style);
-    let mut sections = vec![paper.bold(&clean(&view.title)), sets(&view, &paper)];
+    let heading = format!("{}\n{}", paper.bold(&clean(&view.title)), clean(&view.result));
+    let mut sections = vec![heading, sets(&view, &paper)];
     let head = |first| [first, "baseline", "candidate", "change", "interval", "verdict"];
     sections.push(groups(head("cell"), &view.cells, &paper));
     if !view.pairs.is_empty() {

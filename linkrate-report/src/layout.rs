@@ -12,6 +12,21 @@ pub(crate) const GAP: usize = 2;
 pub(crate) const RULED: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
+/// Text in lines of at most `room` columns, broken between words; a longer word has a line of its own.
+pub(crate) fn filled(text: &str, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// How the text may be dressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {

@@ -159,14 +159,25 @@ fn places(unit: Unit, value: f64, digits: u32) -> i32 {
     }
 }
 
-/// The half-width of the interval: `±1.8 %`, or `±0.4 pp` for a percentage. `None` without one.
+/// How much shorter one side of an interval is than the other where both are told.
+const LOPSIDED: f64 = 0.5;
+
+/// The half-width of the interval: `±1.8 %`, or `±0.4 pp` for a percentage. Where one side is much shorter, both:
+/// `−1.8/+0.2 %`. `None` without an interval.
 pub fn margin(quantity: &Quantity) -> Option<String> {
-    let half = half_width(&quantity.interval)?;
-    if quantity.unit == Unit::Percent {
-        return Some(format!("±{} pp", small(half)));
-    }
-    let mean = quantity.interval.mean.abs();
-    (mean > 0.0).then(|| format!("±{} %", small(half / mean * 100.0)))
+    let Interval { mean, low, high } = quantity.interval;
+    let sides = [mean - low?, high? - mean].map(|side| side.max(0.0));
+    let (scale, unit) = match quantity.unit {
+        Unit::Percent => (1.0, "pp"),
+        _ if mean.abs() > 0.0 => (100.0 / mean.abs(), "%"),
+        _ => return None,
+    };
+    let [down, up] = sides.map(|side| side * scale);
+    let longer = down.max(up);
+    Some(match down.min(up) < LOPSIDED * longer {
+        true => format!("−{}/+{} {unit}", small(down), small(up)),
+        false => format!("±{} {unit}", small(longer)),
+    })
 }
 
 /// The mean with its unit and the half-width, where there is one: `13.2 Gb/s ±1.8 %`.
@@ -461,12 +472,19 @@ mod tests {
             Some("±>1000 %")
         );
         assert_eq!(margin(&quantity(10e9, None, Unit::BitsPerSecond)), None);
+        // an interval that ends at a limit
+        let interval = Interval { mean: 1.87e9, low: Some(1.85e9), high: Some(1.883e9) };
+        let cut = Quantity { interval, unit: Unit::BitsPerSecond };
+        assert_eq!(margin(&cut).as_deref(), Some("±1.1 %"));
+        let interval = Interval { high: Some(1.872e9), ..interval };
+        let cut = Quantity { interval, unit: Unit::BitsPerSecond };
+        assert_eq!(margin(&cut).as_deref(), Some("−1.1/+0.1 %"));
         assert_eq!(margin(&quantity(0.0, Some(0.0), Unit::MicrosecondsPerKb)), None);
     }
 
     #[test]
     fn prints_the_longer_side_of_an_uneven_interval() {
-        let interval = Interval { mean: 10.0, low: Some(9.8), high: Some(10.5) };
+        let interval = Interval { mean: 10.0, low: Some(9.7), high: Some(10.5) };
         assert_eq!(
             margin(&Quantity { interval, unit: Unit::MicrosecondsPerKb }).as_deref(),
             Some("±5.0 %")

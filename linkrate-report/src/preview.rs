@@ -10,11 +10,15 @@ use linkrate_terms::units::format_duration;
 use linkrate_terms::{Direction, Task, TestbedSpec};
 use serde_json::json;
 
+use crate::layout::filled;
 use crate::number::percent;
 use crate::words::{count, order};
 
 /// What a CPU carries through an emulated adapter without offloads, about, in bit/s.
 const CARRIED_BY_CPU: f64 = 2e9;
+
+/// Columns of the names of what a plan has.
+const NAMES: usize = 10;
 
 /// Version of the JSON documents.
 const FORMAT: u32 = 1;
@@ -31,17 +35,18 @@ pub struct Preview<'a> {
 }
 
 impl Preview<'_> {
-    /// The preview for people. `width` is the terminal's; cells that do not fit it are cut nowhere,
-    /// so it serves the rule under the title only.
+    /// The preview for people. `width` is the terminal's.
     pub fn text(&self, width: Option<u16>) -> String {
         let (study, method, estimate) = (self.study, &self.study.method, &self.estimate);
-        let mut text = format!("{}\n", study.title);
-        let rule = study.title.chars().count().min(usize::from(width.unwrap_or(120)));
-        text.push_str(&"─".repeat(rule));
-        text.push('\n');
+        let columns = width.map_or(usize::MAX, usize::from);
+        let title = filled(&study.title, columns);
+        let rule = title.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        let mut text = format!("{}\n{}\n", title.join("\n"), "─".repeat(rule));
+        let room = columns.saturating_sub(NAMES + 1).max(NARROWEST);
         let mut line = |name: &str, value: String| {
+            let value = filled(&value, room).join(&format!("\n{:NAMES$} ", ""));
             // writing to a String does not fail
-            let _ = writeln!(text, "{name:<10} {value}");
+            let _ = writeln!(text, "{name:<NAMES$} {value}");
         };
         let levels = |factor: &Factor| -> String {
             let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
@@ -70,7 +75,7 @@ impl Preview<'_> {
         }
         line("cells", study.cells.len().to_string());
         for (number, cell) in study.cells.iter().enumerate() {
-            line("", format!("{:>3}  {}", number + 1, cell.levels));
+            line("", format!("{}: {}", number + 1, cell.levels));
         }
         line("testbed", testbed(&study.testbed));
         line(
@@ -254,8 +259,11 @@ pub struct Listed {
     pub quick: Option<Duration>,
 }
 
-/// The studies, a line each: those of today, then those after the papers.
-pub fn list(studies: &[Listed]) -> String {
+/// Fewest columns of a question, however narrow the terminal.
+const NARROWEST: usize = 20;
+
+/// The studies, a line each where `width` permits: those of today, then those after the papers.
+pub fn list(studies: &[Listed], width: Option<u16>) -> String {
     let widest = studies.iter().map(|one| one.study.name.chars().count()).max().unwrap_or(0);
     let time = |time: Duration| {
         let seconds = time.as_secs();
@@ -265,17 +273,20 @@ pub fn list(studies: &[Listed]) -> String {
         }
     };
     let mut text = format!("{:<widest$}  {:>5}  {:>5}  QUESTION\n", "NAME", "QUICK", "FULL");
+    let before = widest + "  quick   full  ".len();
+    let room = width.map_or(usize::MAX, usize::from).saturating_sub(before).max(NARROWEST);
     for (heading, of_paper) in [("today", false), ("after the five papers", true)] {
         // writing to a String does not fail
         let _ = writeln!(text, "\n{heading}");
         for one in studies.iter().filter(|one| one.study.paper.is_some() == of_paper) {
             let quick = one.quick.map_or_else(|| "–".to_owned(), time);
+            let title = filled(&one.study.title, room);
+            let title = title.join(&format!("\n{:before$}", ""));
             let _ = writeln!(
                 text,
-                "{:<widest$}  {quick:>5}  {:>5}  {}",
+                "{:<widest$}  {quick:>5}  {:>5}  {title}",
                 one.study.name,
                 time(one.full),
-                one.study.title
             );
         }
     }

@@ -10,7 +10,8 @@ use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_terms::latency::Percentile;
 
-use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
+use crate::answer::testbed::Testbed;
+use crate::layout::{GAP, Paper, RULED, clean, filled, shape, trimmed};
 use crate::{demand, directions, mix, number, predicted, round_trip, words};
 
 mod answer;
@@ -68,11 +69,13 @@ pub fn details(
     let has = |part| parts.contains(&part);
     let (transactional, streams): (Vec<&CellResult>, Vec<&CellResult>) =
         results.cells.iter().partition(|cell| cell.is_transactional());
-    let mut heading = page.paper.bold(&clean(&results.title));
-    if let Some(scaled) = words::scaled(results) {
-        heading = format!("{heading}\n{}", page.paper.bold(&words::capitalised(&scaled)));
-    }
-    let mut sections = vec![heading];
+    let lines = |text: &str| filled(&clean(text), usize::from(page.paper.width));
+    let title = lines(&results.title).iter().map(|line| page.paper.bold(line)).collect::<Vec<_>>();
+    let testbed = match results.imported.is_empty() {
+        true => lines(&Testbed::of(results).line()),
+        false => Vec::new(),
+    };
+    let mut sections = vec![[title, testbed].concat().join("\n")];
     if has(Detail::Cells) {
         if !streams.is_empty() {
             sections.push(page.cells(&streams, false));
@@ -371,6 +374,14 @@ impl Page<'_> {
         let results = self.results;
         let mut table = self.paper.new_table();
         table.load_style(TableStyle::new());
+        for text in failed_runs(results) {
+            table.add_row(["failed".to_owned(), text]);
+        }
+        // the lines above have the reasons
+        let says_why = |warning: &&str| !warning.starts_with(EVERY_RUN_FAILED);
+        for warning in words::warnings(results).into_iter().filter(says_why) {
+            table.add_row(["warning".to_owned(), clean(warning)]);
+        }
         if words::has_intervals(results) {
             let confidence = number::percent(results.confidence);
             table.add_row([
@@ -445,14 +456,6 @@ impl Page<'_> {
         if left_out > 0 {
             let why = "good runs of blocks in which something from outside spoiled another run";
             table.add_row(["left out".to_owned(), format!("{left_out} {why}")]);
-        }
-        for text in failed_runs(results) {
-            table.add_row(["failed".to_owned(), text]);
-        }
-        // the lines above have the reasons
-        let says_why = |warning: &&str| !warning.starts_with(EVERY_RUN_FAILED);
-        for warning in words::warnings(results).into_iter().filter(says_why) {
-            table.add_row(["warning".to_owned(), clean(warning)]);
         }
         if table.is_empty() {
             return String::new();

@@ -139,10 +139,10 @@ mod tests {
     /// A stall of 100 ms in 1 s at 150 µs, as a closed loop and as an open loop at 80 % of its rate see it: latencies
     /// in µs.
     fn with_a_stall(open: bool) -> Vec<(u64, u64)> {
-        let (service_us, stall_at_us, stall_us, window_us) = (150, 400_000, 100_000, 1_000_000);
+        let (service_us, stall_at_us, stall_us, interval_us) = (150, 400_000, 100_000, 1_000_000);
         let gap_us = if open { service_us * 100 / 80 } else { 0 };
         let (mut free_at, mut due, mut seen) = (0, 0, Vec::new());
-        while due < window_us {
+        while due < interval_us {
             let starts = due.max(free_at);
             let stall = (starts..starts + service_us).contains(&stall_at_us);
             free_at = starts + service_us + if stall { stall_us } else { 0 };

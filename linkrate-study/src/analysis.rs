@@ -32,7 +32,9 @@ use crate::attribution;
 use crate::fleet::{self, missing_nodes};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
-use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
+use crate::results::{
+    CellEvidence, CellResult, DirectionRate, Effect, FailedRun, RESULTS_FORMAT, StudyResults,
+};
 use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict;
 use linkrate_stats::interval::of_mean;
@@ -151,13 +153,17 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     }
 }
 
-/// A rate whose interval does not reach beyond the limit of its links, unless its mean does.
-fn within_limit(rate: Quantity, limit: Option<f64>) -> Quantity {
-    let Quantity { mut interval, unit } = rate;
+/// A quantity that is not negative, whose interval does not reach beyond its limit, unless its mean does.
+fn within(quantity: Quantity, limit: Option<f64>) -> Quantity {
+    let Quantity { mut interval, unit } = quantity;
     let most = limit.map_or(f64::INFINITY, |limit| limit.max(interval.mean));
     interval.high = interval.high.map(|high| high.min(most));
+    interval.low = interval.low.map(|low| low.max(interval.mean.min(0.0)));
     Quantity { interval, unit }
 }
+
+/// The most that all CPUs can be busy, in per cent.
+const ALL_BUSY: f64 = 100.0;
 
 /// Says of the effects of a comparison whether they are of this machine, and which of them are the same fact.
 fn of_the_machine(comparison: &Comparison, cells: &[CellResult], effects: &mut [Effect]) {
@@ -167,7 +173,13 @@ fn of_the_machine(comparison: &Comparison, cells: &[CellResult], effects: &mut [
         verdicts.iter().all(|verdict| verdict.is_some_and(holds))
     };
     let of_adapter = all(verdict::Verdict::is_of_the_adapter);
-    let is_inverse = all(verdict::Verdict::is_bound_by_the_suts_cpu);
+    // a full CPU beside one that is not leaves the throughput free
+    let is_full = |cell: usize| {
+        let cpu = cells.get(cell).and_then(|cell| cell.cpu);
+        cpu.is_some_and(|cpu| cpu.interval.mean >= verdict::CPU_BOUND_PERCENT)
+    };
+    let is_inverse =
+        all(verdict::Verdict::is_bound_by_the_suts_cpu) && ends.into_iter().all(is_full);
     for effect in effects {
         effect.host_limited = !of_adapter;
         let is_whole = matches!(effect.measure, Measure::Throughput | Measure::Transactions);
@@ -209,6 +221,7 @@ fn cell_result(
         interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
     };
     let measured: Vec<_> = of_cell.iter().filter_map(|run| run.measurement()).collect();
+    let directions = directions::of_cell(&cell.spec, of_cell, level).into_iter();
     let limit = limit::of_cell(&cell.spec, &study.testbed, of_cell);
     CellResult {
         levels: cell.levels.clone(),
@@ -217,22 +230,30 @@ fn cell_result(
         left_out: runs.left_out(index),
         shared_cpus: (!stored.plan.is_imported())
             .then(|| measured.iter().any(|measurement| measurement.sut_cpu.shared)),
-        throughput: quantity(Measure::Throughput).map(|rate| within_limit(rate, limit)),
-        directions: directions::of_cell(&cell.spec, of_cell, level),
+        throughput: quantity(Measure::Throughput).map(|rate| within(rate, limit)),
+        // a link has the same limit in each direction
+        directions: directions
+            .map(|way| DirectionRate {
+                rate: within(way.rate, limit.map(|limit| limit / 2.0)),
+                ..way
+            })
+            .collect(),
         predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },
             unit: Unit::BitsPerSecond,
         }),
-        transactions: if transactional { quantity(Measure::Transactions) } else { None },
+        transactions: quantity(Measure::Transactions)
+            .filter(|_| transactional)
+            .map(|rate| within(rate, None)),
         completed: cell.spec.item().filter(|item| *item != Item::Transaction).and_then(|item| {
             let rate = quantity(Measure::Transactions)?;
             Some(Quantity { unit: Unit::rate_of(item), ..rate })
         }),
         mix: mix::of_cell(&cell.spec, of_cell, pooled::Method::of(study, level)),
-        service_demand: quantity(Measure::ServiceDemand),
+        service_demand: quantity(Measure::ServiceDemand).map(|demand| within(demand, None)),
         service_demand_parts: demand::of_cell(of_cell, level),
-        cpu: quantity(Measure::Cpu),
+        cpu: quantity(Measure::Cpu).map(|share| within(share, Some(ALL_BUSY))),
         latency: measures::latency(of_cell, pooled::Method::of(study, level)),
         of_loop: match &cell.spec.task {
             Task::Workload(workload) => workload.loop_of_items(),
@@ -268,6 +289,7 @@ fn failures(stored: &StoredStudy) -> Vec<FailedRun> {
         .runs
         .iter()
         .filter_map(|run| {
+            let failure = run.failure()?;
             Some(FailedRun {
                 block: run.block,
                 idle: run.cell.is_none(),
@@ -275,7 +297,8 @@ fn failures(stored: &StoredStudy) -> Vec<FailedRun> {
                     .cell
                     .and_then(|cell| stored.plan.study.cell(cell))
                     .map_or_else(Levels::default, |cell| cell.levels.clone()),
-                reason: run.failure()?.to_string(),
+                reason: failure.to_string(),
+                disturbed: failure.disturbed,
             })
         })
         .collect()

@@ -144,12 +144,12 @@ pub fn roaming(cpu_ns: u64) -> Vec<OtherProgram> {
 }
 
 fn measurement(traffic: Traffic, busy: f64) -> Measurement {
-    let window_ns = 2_000_000_000;
+    let interval_ns = 2_000_000_000;
     let cpu = |cpu, busy| CpuUse {
         cpus: vec![CpuTime {
             cpu,
-            interval_ns: window_ns,
-            busy_ns: (busy * window_ns as f64) as u64,
+            interval_ns,
+            busy_ns: (busy * interval_ns as f64) as u64,
             steal_ns: 0,
             uncertainty_ns: 0,
         }],

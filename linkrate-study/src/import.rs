@@ -215,7 +215,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         }
         cells.push(Cell { levels, spec });
     }
-    let window = cells.first().map_or(SECOND, |cell| cell.spec.duration);
+    let interval = cells.first().map_or(SECOND, |cell| cell.spec.duration);
     let mut study = Study {
         name: NAME.to_owned(),
         title: title(&runs),
@@ -225,7 +225,7 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         parts: Vec::new(),
         cells,
         published: Vec::new(),
-        method: method(window, blocks),
+        method: method(interval, blocks),
         quick: None,
         fleet: None,
         source: String::new(),
@@ -378,14 +378,14 @@ fn spec(run: &Imported) -> RunSpec {
     }
 }
 
-fn method(window: Duration, blocks: u32) -> Method {
+fn method(interval: Duration, blocks: u32) -> Method {
     Method {
         confidence: CONFIDENCE,
         precision: 1.0,
         minimum_effect: MINIMUM_EFFECT,
         min_blocks: blocks.min(2),
         max_blocks: blocks,
-        run: window,
+        run: interval,
         warm_up: Duration::ZERO,
         idle: Duration::ZERO,
         budget: None,

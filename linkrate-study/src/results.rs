@@ -715,4 +715,6 @@ pub struct FailedRun {
     pub levels: Levels,
     /// The reason.
     pub reason: String,
+    /// Whether something from outside spoiled the run, such as another program.
+    pub disturbed: bool,
 }

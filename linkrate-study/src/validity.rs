@@ -151,7 +151,7 @@ pub fn judge(run: &Run<'_>) -> Validity {
 fn disturbance(run: &Run<'_>) -> Result<(), Rejection> {
     run.observed.check()?;
     if run.purpose != Purpose::Functions {
-        run.observed.check_windows(run.spec.duration)?;
+        run.observed.check_intervals(run.spec.duration)?;
     }
     programs::check(run)?;
     parts::check(run)

@@ -72,6 +72,14 @@ fn quota(group: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Option<CpuQuot
     (time > 0.0 && period > 0.0).then(|| CpuQuota { cpus: time / period, file })
 }
 
+/// The directory of the group of version 2 that this process is in, to which programs of BPF can be attached.
+pub fn own_group() -> Option<PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mounts = ["", "unified"].map(|mount| Path::new(MOUNT).join(mount).join(group));
+    mounts.into_iter().find(|path| path.join("cgroup.controllers").exists())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

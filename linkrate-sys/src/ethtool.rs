@@ -3,8 +3,8 @@
 //! network namespace.
 //!
 //! `message` builds requests and takes bit sets apart. One file for each kind of setting:
-//! [`Features`] and [`Channels`], which are also changed; [`Rings`], [`Coalescing`], [`Pause`] and
-//! [`LinkModes`], which are only read. [`Driver`] names the driver, through an ioctl(2).
+//! [`Features`] and [`Channels`], which are also changed; [`Rings`], [`Rss`], [`Coalescing`],
+//! [`Pause`] and [`LinkModes`], which are only read. [`Driver`] names the driver, through an ioctl(2).
 
 use netlink_packet_core::{DecodeError, DefaultNla};
 
@@ -20,6 +20,7 @@ mod link_modes;
 mod message;
 mod pause;
 mod rings;
+mod rss;
 
 pub use channels::Channels;
 pub use coalescing::Coalescing;
@@ -28,6 +29,7 @@ pub use features::{Feature, Features};
 pub use link_modes::LinkModes;
 pub use pause::{Pause, PauseFrames};
 pub use rings::Rings;
+pub use rss::Rss;
 
 use message::EthtoolFamily;
 

@@ -17,7 +17,7 @@ use crate::host_settings::{changeable, sysctls_in};
 use crate::netlink::{RouteSocket, nf_tables_generation};
 use crate::processes::{self, program_of};
 use crate::tree::Tree;
-use crate::{irq_affinity, network_namespace};
+use crate::{cgroup, irq_affinity, network_namespace};
 
 mod iptables;
 
@@ -110,6 +110,13 @@ pub fn of_machine() -> BTreeMap<String, String> {
     let tracing = loaded::tracing();
     if !tracing.is_empty() {
         found.insert("BPF programs that trace".to_owned(), tracing.join("; "));
+    }
+    if let Some(quota) = cgroup::cpu_quota() {
+        found.insert("CPU quota".to_owned(), quota.to_string());
+    }
+    for group in cgroup::own_group().iter().filter_map(|path| fs::File::open(path).ok()) {
+        let programs = loaded::in_control_group(&group.into()).into_iter();
+        found.extend(programs.map(|(place, ids)| (format!("BPF at {place}"), ids)));
     }
     found
 }
@@ -205,10 +212,17 @@ fn of_driver(interface: &str) -> Vec<(&'static str, String)> {
         let [rx, tx, autoneg] = [pause.rx, pause.tx, pause.autoneg].map(word);
         format!("receive {rx}, transmit {tx}, negotiated {autoneg}")
     });
-    [("features", features), ("rings", rings), ("coalescing", coalescing), ("pause frames", pause)]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+    let rss = ethtool.rss(interface).ok().map(|rss| {
+        format!("functions {}, table {:08x}, key {:08x}", rss.functions, rss.table, rss.key)
+    });
+    let known = [
+        ("features", features),
+        ("rings", rings),
+        ("receive side scaling", rss),
+        ("coalescing", coalescing),
+        ("pause frames", pause),
+    ];
+    known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 fn netfilter() -> BTreeMap<String, String> {

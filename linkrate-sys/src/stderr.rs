@@ -7,10 +7,12 @@
 //! [`line()`] adds the line break. Untrusted text may be part of the line: it is cleaned
 //! ([`linkrate_terms::clean`]).
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use linkrate_terms::clean;
@@ -34,6 +36,26 @@ pub fn line(text: impl Display) {
     let mut text = clean::lines(&text).into_owned();
     text.push('\n');
     raw(&text);
+}
+
+/// Whether [notes](note()) are left out.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// The notes so far.
+static NOTES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Leaves out notes from now on.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Writes a line that begins with `note:`, and each text once. With `--quiet` there are none.
+pub fn note(text: impl Display) {
+    let text = text.to_string();
+    let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+    if !QUIET.load(Ordering::Relaxed) && notes.insert(text.clone()) {
+        line(format_args!("note: {text}"));
+    }
 }
 
 /// Writes text to standard error as it is, escape sequences included. It must not hold untrusted

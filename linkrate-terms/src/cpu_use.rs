@@ -129,7 +129,7 @@ impl CpuUse {
     }
 
     /// Time that may be of other programs in per cent of the measurement: how much they spoil a run of any cost.
-    pub fn uncertainty_window_percent(&self) -> f64 {
+    pub fn uncertainty_interval_percent(&self) -> f64 {
         self.percent_of(self.others_unsure_ns())
     }
 

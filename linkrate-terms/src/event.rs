@@ -92,8 +92,8 @@ impl Event {
     ///
     /// # Errors
     /// The first moment that is not.
-    pub fn check(&self, window: Duration) -> Result<(), OutsideMeasurement> {
-        let to = window.saturating_sub(MIN_PART);
+    pub fn check(&self, interval: Duration) -> Result<(), OutsideMeasurement> {
+        let to = interval.saturating_sub(MIN_PART);
         let check = |moment, value: Duration, from: Duration| {
             let inside = value >= from && value <= to;
             inside.then_some(()).ok_or(OutsideMeasurement { moment, value, from, to })
@@ -127,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_inside_the_window_and_in_order() {
-        let window = Duration::from_secs(1);
-        assert_eq!(event(300, Some(600)).check(window), Ok(()));
-        assert_eq!(event(300, None).check(window), Ok(()));
-        let refused = |event: Event| event.check(window).unwrap_err().to_string();
+    fn moments_are_inside_the_interval_and_in_order() {
+        let interval = Duration::from_secs(1);
+        assert_eq!(event(300, Some(600)).check(interval), Ok(()));
+        assert_eq!(event(300, None).check(interval), Ok(()));
+        let refused = |event: Event| event.check(interval).unwrap_err().to_string();
         assert_eq!(
             refused(event(1000, None)),
             "event-at 1s is not inside the measurement; expected from 50ms to 950ms"
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn another_window_has_the_event_at_the_same_part() {
+    fn another_interval_has_the_event_at_the_same_part() {
         let (four, one) = (Duration::from_secs(4), Duration::from_secs(1));
         assert_eq!(event(1000, Some(3000)).rescaled(four, one), event(250, Some(750)));
     }

@@ -336,16 +336,16 @@ pub struct PeerError {
     /// What was given, shortened.
     pub given: String,
     /// The reason.
-    pub reason: &'static str,
+    pub reason: String,
 }
 
 impl FromStr for Peer {
     type Err = PeerError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = |reason| {
+        let refused = |reason: &str| {
             let given = text.chars().take(64).collect();
-            Err(PeerError { given, reason })
+            Err(PeerError { given, reason: reason.to_owned() })
         };
         let short;
         let text = match short_form(text) {
@@ -357,7 +357,13 @@ impl FromStr for Peer {
             Err(reason) => return refused(reason),
         };
         let Some((kind, rest)) = text.split_once(':') else {
-            return refused("it names no way to reach the client");
+            let way = "it names no way to reach the client";
+            return match text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@".contains(c)) {
+                true if !text.is_empty() => {
+                    refused(&format!("{way}; did you mean \"ssh://{text}\"?"))
+                }
+                _ => refused(way),
+            };
         };
         if let Some(program) = Program::ALL.into_iter().find(|program| program.word() == kind) {
             return match at_program(program, rest) {

@@ -260,7 +260,7 @@ pub struct PortEvidence {
 /// The largest share of a CPU that threads take together, in per cent. Threads that may run on the
 /// same CPUs only are added up and spread over these CPUs, and a thread that may move fills at
 /// least its own share of one CPU.
-fn busiest_cpu_percent(threads: &[ThreadTime], window_ns: u64) -> Option<f64> {
+fn busiest_cpu_percent(threads: &[ThreadTime], interval_ns: u64) -> Option<f64> {
     let alone = threads.iter().map(|thread| thread.cpu_ns).max()?;
     let together = threads.iter().filter(|thread| !thread.affinity.is_empty()).map(|thread| {
         let within = |other: &&ThreadTime| {
@@ -271,7 +271,7 @@ fn busiest_cpu_percent(threads: &[ThreadTime], window_ns: u64) -> Option<f64> {
             threads.iter().filter(within).fold(0u64, |sum, other| sum.saturating_add(other.cpu_ns));
         cpu_ns / thread.affinity.len().max(1) as u64
     });
-    percent(together.fold(alone, u64::max), window_ns)
+    percent(together.fold(alone, u64::max), interval_ns)
 }
 
 impl AdapterEvidence {
@@ -501,8 +501,8 @@ impl Evidence {
     }
 }
 
-pub(crate) fn percent(part_ns: u64, window_ns: u64) -> Option<f64> {
-    (window_ns > 0).then(|| part_ns as f64 * 100.0 / window_ns as f64)
+pub(crate) fn percent(part_ns: u64, interval_ns: u64) -> Option<f64> {
+    (interval_ns > 0).then(|| part_ns as f64 * 100.0 / interval_ns as f64)
 }
 
 fn ratio(numerator: Option<&u64>, denominator: Option<&u64>) -> Option<f64> {

@@ -20,12 +20,12 @@ pub mod settings;
 pub mod study;
 pub mod verbosity;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use linkrate_sys::stderr;
 
-use crate::exit::{EXIT_CODES, Exit};
+use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::program;
 use crate::version;
 use adapter::{AdapterCommand, ModelsArgs};
@@ -127,18 +127,33 @@ pub struct AgentArgs {
 pub fn read() -> Cli {
     let command = examples::with_examples(Cli::command());
     let read = command.try_get_matches_from(program::words());
-    read.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|error| refuse(&error))
+    read.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|error| refuse(error))
 }
 
 /// Ends the program with the text of wrong arguments: exit code 2, as documented, and 1 for a drop-in, as its
 /// program has it.
-fn refuse(error: &clap::Error) -> ! {
-    let is_iperf3 = program::words().get(1).is_some_and(|word| word == "iperf3");
-    if !is_iperf3 || !error.use_stderr() {
-        error.exit();
-    }
+fn refuse(mut error: clap::Error) -> ! {
     let wrong = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     let wrong = wrong.split('=').next().unwrap_or_default();
+    let command = program::words().get(1).cloned().unwrap_or_default();
+    let letter = measure::ELSEWHERE.iter().find(|(letter, _)| *letter == wrong);
+    if command == "measure"
+        && error.kind() == ErrorKind::UnknownArgument
+        && let Some((_, instead)) = letter
+    {
+        let tip = ContextValue::StyledStrs(vec![(*instead).into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let words = program::words();
+        let wrong = words.iter().find(|word| word.to_str().is_none());
+        let message = format!("{:?} is not UTF-8", wrong.cloned().unwrap_or_default());
+        let failure = Failure::new(Exit::Usage, message);
+        std::process::exit(failure.with_hint(Some("give the file another name")).print() as i32);
+    }
+    if command != "iperf3" || !error.use_stderr() {
+        error.exit();
+    }
     if error.kind() == ErrorKind::UnknownArgument && iperf3::NOT_TAKEN.contains(&wrong) {
         stderr::line(format_args!(
             "iperf3: parameter error - linkrate does not take iperf3's option {wrong}"

@@ -30,8 +30,10 @@ pub struct StudyProgress {
     widest: String,
     /// The largest effect so far, as a clause; empty without one.
     effect: String,
-    /// Tenths that have their line; `None` where there is a bar, or no one to read lines.
-    tenths: Option<u32>,
+    /// When the last line was written; `None` where there is a bar, or no one to read lines.
+    last_line: Option<Duration>,
+    /// The share of the time that the bar shows. It never falls, also where a study turns out to take longer.
+    share: f64,
     /// The run under way.
     running: String,
     /// Whether each run has a line.
@@ -48,13 +50,14 @@ impl StudyProgress {
             false => terminal::draw_target(),
         };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        bar.set_style(style("[{bar:24}] {elapsed} {prefix} {wide_msg}"));
+        bar.set_style(style("[{bar:24}] {elapsed}, {prefix}{msg}"));
         Self {
             bar,
             precision: 0.0,
             widest: String::new(),
             effect: String::new(),
-            tenths: None,
+            last_line: None,
+            share: 0.0,
             running: String::new(),
             verbose: verbosity.verbose,
             failures: Vec::new(),
@@ -64,7 +67,7 @@ impl StudyProgress {
     /// The same, with lines where stderr is no terminal.
     pub fn with_lines(verbosity: VerbosityArgs) -> Self {
         let reads_lines = !io::stderr().is_terminal() && !verbosity.quiet;
-        Self { tenths: reads_lines.then_some(0), ..Self::new(verbosity) }
+        Self { last_line: reads_lines.then_some(Duration::ZERO), ..Self::new(verbosity) }
     }
 
     /// A line above the bar, broken between words where a terminal is narrower.
@@ -88,15 +91,14 @@ impl StudyProgress {
         }
     }
 
-    /// A line where another tenth of the time has passed.
+    /// A line where another tenth of the time has passed since the last one.
     fn tell_tenth(&mut self, spent: Duration, remaining: Remaining) {
-        let Some(reported) = self.tenths else { return };
-        let all = (spent + remaining.likely).as_secs_f64();
-        let tenths = if all > 0.0 { (spent.as_secs_f64() / all * 10.0) as u32 } else { 0 };
-        if tenths > reported && tenths < 10 {
-            self.tenths = Some(tenths);
-            let left = whole_seconds(remaining.likely);
-            stderr::line(format_args!("note: {} %, {left} left{}", tenths * 10, self.effect));
+        let Some(last) = self.last_line else { return };
+        let all = spent + remaining.likely;
+        if (spent - last) * 10 >= all && !remaining.likely.is_zero() {
+            self.last_line = Some(spent);
+            let [spent, all] = [spent, all].map(whole_seconds);
+            stderr::line(format_args!("note: {spent} of about {all}{}", self.effect));
         }
     }
 
@@ -113,14 +115,25 @@ impl StudyProgress {
     fn show_time(&mut self, remaining: Remaining) {
         let spent = self.bar.elapsed();
         self.tell_tenth(spent, remaining);
-        self.bar.set_length(millis(spent + remaining.likely).max(1));
-        self.bar.set_position(millis(spent));
+        let all = spent + remaining.likely;
+        self.share = self.share.max(spent.as_secs_f64() / all.as_secs_f64().max(0.001));
+        self.bar.set_length(millis(all).max(1));
+        self.bar.set_position(millis(all.mul_f64(self.share)));
         let most = if remaining.at_most > remaining.likely {
             format!(", at most {}", whole_seconds(remaining.at_most))
         } else {
             String::new()
         };
         self.bar.set_prefix(format!("{} left{most}", whole_seconds(remaining.likely)));
+    }
+
+    /// What runs, and what is found so far, each on a line of its own below the bar: beside it they would be cut.
+    fn show_state(&self) {
+        let width = usize::from(terminal::width());
+        let found = format!("{}{}", self.effect, self.widest);
+        let lines = [&*self.running, found.trim_start_matches("; ")].into_iter();
+        let cut = |line: &str| format!("\n{}", line.chars().take(width).collect::<String>());
+        self.bar.set_message(lines.filter(|line| !line.is_empty()).map(cut).collect::<String>());
     }
 }
 
@@ -129,7 +142,7 @@ impl Observer for StudyProgress {
         match event {
             Event::SessionStarted { study, changed_facts, remaining, .. } => {
                 self.precision = study.method.precision;
-                if self.tenths.is_some() {
+                if self.last_line.is_some() {
                     let cells = linkrate_report::words::count(study.cells.len(), "cell");
                     let time = whole_seconds(remaining.likely);
                     stderr::line(format_args!("note: {}: {cells}, about {time}", study.name));
@@ -149,8 +162,8 @@ impl Observer for StudyProgress {
                     Some((sender, receiver)) => format!("{sender} to {receiver}, {what}"),
                     None => what,
                 };
-                self.running = format!("block {}, run {} of {of}: {what}", block + 1, position + 1);
-                self.bar.set_message(format!("{}{}{}", self.running, self.effect, self.widest));
+                self.running = format!("block {}, {}/{of}: {what}", block + 1, position + 1);
+                self.show_state();
             }
             Event::RunEnded { run, took, remaining } => {
                 if self.verbose {

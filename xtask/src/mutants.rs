@@ -20,7 +20,7 @@ use crate::tools::CARGO_MUTANTS;
 const FILES: [&str; 4] = [
     "linkrate-wire/src/**",
     "linkrate-terms/src/**",
-    "linkrate-study/src/stats{.rs,/**}",
+    "linkrate-stats/src/**",
     "linkrate-study/src/verdict{.rs,/**}",
 ];
 

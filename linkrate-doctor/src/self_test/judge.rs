@@ -1,5 +1,5 @@
 //! Judges a reading of a meter: its difference from the known load, and whether other work
-//! disturbed the window.
+//! disturbed the interval.
 
 use linkrate_sys::idle_trace::IdleTimes;
 use linkrate_terms::measurement::CpuTime;
@@ -26,15 +26,15 @@ const UNTRACED_NS: u64 = 1_500;
 /// Per cent of the asked wake-ups. A load that wakes up less often is a load of another kind.
 const MIN_WAKE_UPS_PERCENT: f64 = 80.0;
 
-/// Per cent of a window. If more CPU time than this may have been spent on this CPU or on another
+/// Per cent of an interval. If more CPU time than this may have been spent on this CPU or on another
 /// one, the true load is not known exactly enough. It is a fraction of the limit.
 const UNCERTAINTY_PERCENT: f64 = 0.4;
 
-/// Per cent of a window. More CPU time of other processes on the CPU is a disturbance, and not a
+/// Per cent of an interval. More CPU time of other processes on the CPU is a disturbance, and not a
 /// small correction.
 const OTHERS_PERCENT: f64 = 5.0;
 
-/// The most processes started in an undisturbed window: the CPU time of a process that starts and
+/// The most processes started in an undisturbed interval: the CPU time of a process that starts and
 /// ends between two readings is unknown.
 const MAX_FORKS: u64 = 3;
 
@@ -61,7 +61,7 @@ pub struct Asked {
     pub percent: f64,
 }
 
-/// A CPU over a window, by the trace.
+/// A CPU over an interval, by the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traced {
     /// Busy time, if the CPU was idle on each way out of its idle state, ns.
@@ -73,12 +73,12 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// The rest of the idle times of a window.
-    pub fn of(window_ns: u64, idle: IdleTimes) -> Self {
-        let seen_ns = window_ns.saturating_sub(idle.idle_ns);
+    /// The rest of the idle times of an interval.
+    pub fn of(interval_ns: u64, idle: IdleTimes) -> Self {
+        let seen_ns = interval_ns.saturating_sub(idle.idle_ns);
         let least_ns = seen_ns.saturating_sub(idle.leaving_ns);
         let most_ns = seen_ns.saturating_add(idle.interrupts.saturating_mul(UNTRACED_NS));
-        Self { least_ns, most_ns: most_ns.min(window_ns), wake_ups: idle.wake_ups }
+        Self { least_ns, most_ns: most_ns.min(interval_ns), wake_ups: idle.wake_ups }
     }
 }
 
@@ -112,9 +112,9 @@ pub struct Sample {
     pub error_points: f64,
     /// The largest permitted error, percentage points.
     pub limit_points: f64,
-    /// Number of windows; the figures are those of the window with the median error.
-    pub windows: u32,
-    /// The disturbance; `None` if enough windows were undisturbed.
+    /// Number of intervals; the figures are those of the interval with the median error.
+    pub intervals: u32,
+    /// The disturbance; `None` if enough intervals were undisturbed.
     pub disturbance: Option<String>,
     /// The verdict.
     pub verdict: Verdict,
@@ -130,9 +130,9 @@ impl Sample {
     }
 }
 
-/// One CPU over one window.
+/// One CPU over one interval.
 #[derive(Debug, Clone, Copy)]
-pub struct Window {
+pub struct Interval {
     /// Readings of the load at both ends.
     pub load: (LoadReading, LoadReading),
     /// The reading of the meter.
@@ -145,8 +145,8 @@ pub struct Window {
     pub overlaps_others: bool,
 }
 
-impl Window {
-    /// Judges the meter by this window.
+impl Interval {
+    /// Judges the meter by this interval.
     pub fn sample(&self, asked: Asked, meter: MeterKind) -> Sample {
         let measured = percent(self.seen.busy_ns, self.seen.interval_ns);
         let truth = self.truth(measured);
@@ -171,7 +171,7 @@ impl Window {
             measured_percent: measured,
             error_points: error,
             limit_points,
-            windows: 1,
+            intervals: 1,
             verdict: verdict(error, limit_points, disturbance.is_some()),
             disturbance,
         }
@@ -180,18 +180,18 @@ impl Window {
     /// The true load that is nearest to the reading of the meter, per cent.
     fn truth(&self, measured: f64) -> f64 {
         let (opened, closed) = self.load;
-        let window_ns = self.seen.interval_ns;
+        let interval_ns = self.seen.interval_ns;
         let own = opened.percent_until(&closed);
-        let others = percent(self.others.here_ns, window_ns);
+        let others = percent(self.others.here_ns, interval_ns);
         match (self.traced, self.overlaps_others) {
             (Some(Traced { least_ns, most_ns, .. }), _) => {
-                measured.clamp(percent(least_ns, window_ns), percent(most_ns, window_ns))
+                measured.clamp(percent(least_ns, interval_ns), percent(most_ns, interval_ns))
             }
             (None, false) => own + others,
             // the load's part of the time of other processes is unknown, between nothing and all of
             // it; and its wall clock includes the time that the hypervisor took meanwhile
             (None, true) => {
-                let steal = percent(self.seen.steal_ns, window_ns);
+                let steal = percent(self.seen.steal_ns, interval_ns);
                 measured.clamp((own - steal).max(0.0), own + others)
             }
         }
@@ -204,14 +204,14 @@ impl Window {
 
     /// The disturbance, if it makes the true load too uncertain.
     pub fn disturbance(&self) -> Option<String> {
-        let window_ns = self.seen.interval_ns;
+        let interval_ns = self.seen.interval_ns;
         let mut reasons = Vec::new();
         if self.seen.steal_ns > 0 {
             // steal comes in ticks, and one tick is more than a percentage point
-            let steal = percent(self.seen.steal_ns, window_ns);
+            let steal = percent(self.seen.steal_ns, interval_ns);
             reasons.push(format!("the hypervisor took {steal:.1} %"));
         }
-        let meter_uncertainty = percent(self.seen.uncertainty_ns, window_ns);
+        let meter_uncertainty = percent(self.seen.uncertainty_ns, interval_ns);
         if self.seen.steal_ns == 0 && meter_uncertainty > UNCERTAINTY_PERCENT {
             reasons.push(format!("the meter could not attribute {meter_uncertainty:.1} %"));
         }
@@ -225,11 +225,11 @@ impl Window {
     /// Disturbances of a load whose size its own clock tells.
     fn disturbs_clock(&self) -> Vec<String> {
         let (opened, closed) = self.load;
-        let window_ns = self.seen.interval_ns;
-        let others = percent(self.others.here_ns, window_ns);
+        let interval_ns = self.seen.interval_ns;
+        let others = percent(self.others.here_ns, interval_ns);
         let overlap_ns = if self.overlaps_others { self.others.here_ns } else { 0 };
-        let uncertainty = percent(self.others.unsure_ns.saturating_add(overlap_ns), window_ns);
-        let lost = percent(closed.lost_ns.saturating_sub(opened.lost_ns), window_ns);
+        let uncertainty = percent(self.others.unsure_ns.saturating_add(overlap_ns), interval_ns);
+        let lost = percent(closed.lost_ns.saturating_sub(opened.lost_ns), interval_ns);
         let mut reasons = Vec::new();
         if others > OTHERS_PERCENT {
             reasons.push(format!("other processes took {others:.1} %"));
@@ -252,18 +252,19 @@ impl Window {
     /// must leave the load what it should be.
     fn disturbs_trace(&self, traced: Traced) -> Vec<String> {
         let (opened, closed) = self.load;
-        let window_ns = self.seen.interval_ns;
-        let others = percent(self.others.here_ns.saturating_add(self.others.unsure_ns), window_ns);
+        let interval_ns = self.seen.interval_ns;
+        let others =
+            percent(self.others.here_ns.saturating_add(self.others.unsure_ns), interval_ns);
         let mut reasons = Vec::new();
         if others > OTHERS_PERCENT {
             reasons.push(format!("other processes took {others:.1} %"));
         }
-        let expected = window_ns as f64 / Pace::Fast.period_ns() as f64;
+        let expected = interval_ns as f64 / Pace::Fast.period_ns() as f64;
         let woke = traced.wake_ups as f64 * 100.0 / expected.max(1.0);
         if woke < MIN_WAKE_UPS_PERCENT {
             reasons.push(format!("the load woke up {woke:.0} % as often as it should"));
         }
-        let (own, most) = (opened.percent_until(&closed), percent(traced.most_ns, window_ns));
+        let (own, most) = (opened.percent_until(&closed), percent(traced.most_ns, interval_ns));
         if own - most > UNCERTAINTY_PERCENT {
             reasons.push(format!("the trace saw {most:.1} % of a load of {own:.1} %"));
         }
@@ -280,36 +281,36 @@ pub fn worst(samples: impl IntoIterator<Item = Sample>) -> Option<Sample> {
     })
 }
 
-/// Number of undisturbed windows whose median is reported.
+/// Number of undisturbed intervals whose median is reported.
 pub const ENOUGH: usize = 3;
 
-/// Whether `windows` of the same load and meter have enough undisturbed ones.
-pub fn is_enough(windows: &[Sample]) -> bool {
-    undisturbed(windows) >= ENOUGH
+/// Whether `intervals` of the same load and meter have enough undisturbed ones.
+pub fn is_enough(intervals: &[Sample]) -> bool {
+    undisturbed(intervals) >= ENOUGH
 }
 
-fn undisturbed(windows: &[Sample]) -> usize {
-    windows.iter().filter(|window| window.disturbance.is_none()).count()
+fn undisturbed(intervals: &[Sample]) -> usize {
+    intervals.iter().filter(|interval| interval.disturbance.is_none()).count()
 }
 
-/// The window with the median error among windows of the same load and meter. It takes undisturbed
-/// windows only, or, if fewer than [`ENOUGH`] are undisturbed, all windows, and the sample is
-/// disturbed. A single window with an unseen disturbance therefore does not decide the verdict.
+/// The interval with the median error among intervals of the same load and meter. It takes undisturbed
+/// intervals only, or, if fewer than [`ENOUGH`] are undisturbed, all intervals, and the sample is
+/// disturbed. A single interval with an unseen disturbance therefore does not decide the verdict.
 ///
-/// A meter fails only where most windows were undisturbed. A hypervisor that takes whole ticks in each
-/// second window takes parts of a tick, which the kernel does not count, in the other ones.
-pub fn middle(mut windows: Vec<Sample>) -> Option<Sample> {
-    let (count, undisturbed) = (windows.len(), undisturbed(&windows));
-    let enough = is_enough(&windows);
-    let disturbance = windows.iter().rev().find_map(|window| window.disturbance.clone());
-    windows.retain(|window| !enough || window.disturbance.is_none());
-    windows.sort_unstable_by(|a, b| a.error_points.total_cmp(&b.error_points));
-    let at = windows.len() / 2;
-    let middle = windows.into_iter().nth(at)?;
+/// A meter fails only where most intervals were undisturbed. A hypervisor that takes whole ticks in each
+/// second interval takes parts of a tick, which the kernel does not count, in the other ones.
+pub fn middle(mut intervals: Vec<Sample>) -> Option<Sample> {
+    let (count, undisturbed) = (intervals.len(), undisturbed(&intervals));
+    let enough = is_enough(&intervals);
+    let disturbance = intervals.iter().rev().find_map(|interval| interval.disturbance.clone());
+    intervals.retain(|interval| !enough || interval.disturbance.is_none());
+    intervals.sort_unstable_by(|a, b| a.error_points.total_cmp(&b.error_points));
+    let at = intervals.len() / 2;
+    let middle = intervals.into_iter().nth(at)?;
     let is_judged = enough && (undisturbed * 2 > count || middle.verdict == Verdict::Passed);
     let disturbance = disturbance.filter(|_| !is_judged);
     let verdict = verdict(middle.error_points, middle.limit_points, disturbance.is_some());
-    Some(Sample { windows: count as u32, disturbance, verdict, ..middle })
+    Some(Sample { intervals: count as u32, disturbance, verdict, ..middle })
 }
 
 fn verdict(error_points: f64, limit_points: f64, is_disturbed: bool) -> Verdict {
@@ -332,9 +333,9 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// A second in which a load of half the CPU was seen as `busy_ms`.
-    fn window(busy_ms: u64) -> Window {
+    fn interval(busy_ms: u64) -> Interval {
         let at = |at_ns, busy_ns| LoadReading { at_ns, busy_ns, lost_ns: 0 };
-        Window {
+        Interval {
             load: (at(0, 7), at(1000 * MS, 500 * MS + 7)),
             seen: CpuTime {
                 cpu: 2,
@@ -349,9 +350,9 @@ mod tests {
         }
     }
 
-    fn sample(window: Window) -> Sample {
+    fn sample(interval: Interval) -> Sample {
         let asked = Asked { load: LoadKind::User, pace: Pace::Slow, percent: 50.0 };
-        window.sample(asked, MeterKind::TimerList)
+        interval.sample(asked, MeterKind::TimerList)
     }
 
     #[test]
@@ -362,7 +363,7 @@ mod tests {
             (510, Verdict::Passed),
             (511, Verdict::Failed),
         ] {
-            let sample = sample(window(busy_ms));
+            let sample = sample(interval(busy_ms));
             assert_eq!(sample.verdict, verdict, "{sample:?}");
             let error = (busy_ms as f64 - 500.0) / 10.0;
             assert!((sample.error_points - error).abs() < 1e-9, "{sample:?}");
@@ -371,7 +372,7 @@ mod tests {
 
     /// A second with 5,000 wake-ups, busy for 120 to 122 ms by the trace, the last part of which it
     /// did not see.
-    fn fast(busy_us: u64) -> Window {
+    fn fast(busy_us: u64) -> Interval {
         let idle = IdleTimes {
             idle_ns: 879_500_000,
             leaving_ns: 500_000,
@@ -379,11 +380,11 @@ mod tests {
             interrupts: 1000,
         };
         let traced = Traced::of(1000 * MS, idle);
-        let mut window = Window { traced: Some(traced), ..window(0) };
-        window.seen.busy_ns = busy_us * 1000;
+        let mut interval = Interval { traced: Some(traced), ..interval(0) };
+        interval.seen.busy_ns = busy_us * 1000;
         // the load by its own clock, which does not know what a wake-up costs
-        window.load.1.busy_ns = 100 * MS;
-        window
+        interval.load.1.busy_ns = 100 * MS;
+        interval
     }
 
     #[test]
@@ -413,7 +414,7 @@ mod tests {
         let worst = sample(fast(125_000));
         assert_eq!(worst.verdict, Verdict::Passed);
         assert!((worst.measured_percent - 12.0) * 100.0 / 12.0 <= promised, "{worst:?}");
-        assert_eq!(sample(window(500)).promised_percent(), None);
+        assert_eq!(sample(interval(500)).promised_percent(), None);
     }
 
     #[test]
@@ -438,13 +439,14 @@ mod tests {
     #[test]
     fn others_on_the_cpu_are_part_of_the_truth() {
         let others = BackgroundUse { here_ns: 20 * MS, unsure_ns: 0, forks: 0 };
-        let sample = sample(Window { others, ..window(520) });
+        let sample = sample(Interval { others, ..interval(520) });
         assert_eq!((sample.verdict, sample.disturbance), (Verdict::Passed, None));
         assert!((sample.truth_percent - 52.0).abs() < 1e-9 && sample.error_points.abs() < 1e-9);
         assert!((sample.others_percent - 2.0).abs() < 1e-9);
         // where a thread's time may be the load's too, the truth is between the two
         for (busy_ms, error) in [(495, -0.5), (500, 0.0), (511, 0.0), (520, 0.0), (527, 0.7)] {
-            let both = self::sample(Window { others, overlaps_others: true, ..window(busy_ms) });
+            let both =
+                self::sample(Interval { others, overlaps_others: true, ..interval(busy_ms) });
             assert!((both.error_points - error).abs() < 1e-9, "{both:?}");
             assert_eq!(
                 both.disturbance.unwrap(),
@@ -456,7 +458,7 @@ mod tests {
     #[test]
     fn steal_is_possible_inside_a_load_timed_by_the_wall_clock() {
         for (busy_ms, error) in [(500, 0.0), (470, 0.0), (455, -1.5)] {
-            let mut stolen = Window { overlaps_others: true, ..window(busy_ms) };
+            let mut stolen = Interval { overlaps_others: true, ..interval(busy_ms) };
             stolen.seen.steal_ns = 30 * MS;
             let found = sample(stolen);
             assert!((found.error_points - error).abs() < 1e-9, "{found:?}");
@@ -470,21 +472,21 @@ mod tests {
     #[test]
     fn a_disturbance_excuses_only_a_wrong_meter() {
         let uncertainty = |ms: u64, forks| BackgroundUse { here_ns: 0, unsure_ns: ms * MS, forks };
-        let busy = Window { others: uncertainty(5, 0), ..window(505) };
+        let busy = Interval { others: uncertainty(5, 0), ..interval(505) };
         assert_eq!(sample(busy).verdict, Verdict::Passed);
-        let busy = Window { others: uncertainty(5, 0), ..window(520) };
+        let busy = Interval { others: uncertainty(5, 0), ..interval(520) };
         assert_eq!(sample(busy).verdict, Verdict::Disturbed);
         let disturbance = sample(busy).disturbance.unwrap();
         assert_eq!(disturbance, "other processes took 0.5 % on this CPU or on others");
         // no more than what goes unseen
-        let little = Window { others: uncertainty(3, 3), ..window(520) };
+        let little = Interval { others: uncertainty(3, 3), ..interval(520) };
         assert_eq!(sample(little).verdict, Verdict::Failed);
-        let mut unknown = window(520);
+        let mut unknown = interval(520);
         unknown.seen.uncertainty_ns = 5 * MS;
         let unknown = sample(unknown);
         assert_eq!(unknown.verdict, Verdict::Disturbed);
         assert_eq!(unknown.disturbance.unwrap(), "the meter could not attribute 0.5 %");
-        let mut stolen = window(520);
+        let mut stolen = interval(520);
         stolen.seen.steal_ns = 10 * MS;
         stolen.load.1.lost_ns = 9 * MS;
         stolen.others.forks = 4;
@@ -496,23 +498,23 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_undisturbed_windows_counts() {
+    fn the_median_of_undisturbed_intervals_counts() {
         let sample = |busy_ms, disturbance: Option<&str>| Sample {
             disturbance: disturbance.map(str::to_owned),
-            ..sample(window(busy_ms))
+            ..sample(interval(busy_ms))
         };
         let alone = vec![sample(501, None), sample(560, None), sample(502, None)];
         assert!(is_enough(&alone) && !is_enough(&alone[1..]));
-        let middle_of = |windows: &[Sample]| middle(windows.to_vec()).unwrap();
+        let middle_of = |intervals: &[Sample]| middle(intervals.to_vec()).unwrap();
         let found = middle_of(&alone);
         assert!((found.error_points - 0.2).abs() < 1e-9);
-        assert_eq!((found.windows, found.verdict, found.disturbance), (3, Verdict::Passed, None));
+        assert_eq!((found.intervals, found.verdict, found.disturbance), (3, Verdict::Passed, None));
         // disturbed ones do not count beside enough others
         let off =
             [&[sample(500, Some("x"))][..], &[520, 521, 522].map(|ms| sample(ms, None))].concat();
         let found = middle_of(&off);
         assert!((found.error_points - 2.1).abs() < 1e-9);
-        assert_eq!((found.windows, found.verdict, found.disturbance), (4, Verdict::Failed, None));
+        assert_eq!((found.intervals, found.verdict, found.disturbance), (4, Verdict::Failed, None));
         // as many as others: they excuse, where the meter disagrees
         let half = |ms: [u64; 3]| {
             let disturbed =
@@ -521,7 +523,7 @@ mod tests {
         };
         let (off, right) = (half([520, 521, 522]), half([507, 508, 509]));
         assert_eq!((off.verdict, off.disturbance.as_deref()), (Verdict::Disturbed, Some("y")));
-        assert_eq!((right.windows, right.verdict, right.disturbance), (6, Verdict::Passed, None));
+        assert_eq!((right.intervals, right.verdict, right.disturbance), (6, Verdict::Passed, None));
         // too few: all count, and excuse
         let few = [sample(520, Some("x")), sample(530, None), sample(525, None)];
         let found = middle_of(&few);
@@ -531,7 +533,7 @@ mod tests {
 
     #[test]
     fn of_several_cpus_the_worst_counts() {
-        let passed = sample(window(500));
+        let passed = sample(interval(500));
         let of_two = worst([passed.clone(), Sample { error_points: -0.9, ..passed }]).unwrap();
         assert!((of_two.error_points + 0.9).abs() < 1e-9);
         assert_eq!(worst([]), None);

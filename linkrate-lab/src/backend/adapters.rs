@@ -288,8 +288,8 @@ impl Adapters {
 
     /// The evidence of the time between two readings, from the first `ports` ports.
     pub fn evidence(&self, from: &Reading, to: &Reading, ports: usize) -> AdapterEvidence {
-        let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
-        let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
+        let interval_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
+        let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / interval_ns as f64;
         let port = |(number, (port, (to, from))): (usize, (&SutPort, (&Snapshot, &Snapshot)))| {
             let mut counters = since(to, from);
             counters.extend(self.counts_at(port.number, number == 0));
@@ -309,7 +309,7 @@ impl Adapters {
         let snapshots = to.ports.iter().zip(&from.ports);
         let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
         AdapterEvidence {
-            interval_ns: window_ns,
+            interval_ns,
             ports: self.sut_ports().zip(snapshots).take(ports).enumerate().map(port).collect(),
             bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
             device_threads: times_since(&to.device, &from.device),

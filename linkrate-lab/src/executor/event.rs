@@ -33,10 +33,10 @@ const MAX_SLOTS: u64 = 40_000;
 /// The slots of the records of a run with that many flows.
 pub(super) fn record(spec: &RunSpec, flows: u64) -> Option<RecordSpec> {
     spec.event?;
-    let window_us = u64::try_from(spec.duration.as_micros()).unwrap_or(u64::MAX);
+    let interval_us = u64::try_from(spec.duration.as_micros()).unwrap_or(u64::MAX);
     let most = MAX_SLOTS.min(bounds::ALL_SLOTS / flows.max(1)).max(1);
-    let slot_us = SLOT_US.max(window_us.div_ceil(most));
-    let slots = window_us.div_ceil(slot_us);
+    let slot_us = SLOT_US.max(interval_us.div_ceil(most));
+    let slots = interval_us.div_ceil(slot_us);
     Some(RecordSpec {
         slots: u32::try_from(slots).unwrap_or(u32::MAX),
         slot_us: u32::try_from(slot_us).unwrap_or(u32::MAX),
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    fn run(window: Duration) -> RunSpec {
+    fn run(interval: Duration) -> RunSpec {
         RunSpec {
             task: Task::Idle,
             interface: InterfaceKnobs::default(),
@@ -212,9 +212,9 @@ mod tests {
             ports: Some(1),
             adapter: None,
             warm_up: Duration::ZERO,
-            duration: window,
+            duration: interval,
             profile: false,
-            event: Some(Event { fault: Fault::Carrier, at: window / 4, recover: None }),
+            event: Some(Event { fault: Fault::Carrier, at: interval / 4, recover: None }),
             loss_ppm: 0,
             seed: 1,
         }

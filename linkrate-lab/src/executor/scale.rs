@@ -135,7 +135,7 @@ impl Fake {
             Request::AwaitFlows => Reply::Flows(flows(CLIENTS)),
             Request::Measure(spec) => {
                 let share = if is_sut { PAYLOAD } else { PAYLOAD / u64::from(CLIENTS) };
-                let mut report = window(spec.start_ns, spec.end_ns);
+                let mut report = interval(spec.start_ns, spec.end_ns);
                 let way = if is_sut { &mut report.sent_bytes } else { &mut report.received_bytes };
                 *way = share;
                 report.interface.tx_bytes = share + share / 24;
@@ -160,13 +160,13 @@ fn flows(flows: u32) -> FlowFacts {
     }
 }
 
-fn window(started_ns: u64, ended_ns: u64) -> MeasurementReport {
-    let window_ns = ended_ns - started_ns;
+fn interval(started_ns: u64, ended_ns: u64) -> MeasurementReport {
+    let interval_ns = ended_ns - started_ns;
     let text = serde_json::json!({
         "started-ns": started_ns, "ended-ns": ended_ns, "stalled-ns": 0, "received-bytes": 0, "sent-bytes": 0,
         "transactions": 0, "timeouts": 0,
         "cpu": {
-            "cpus": [{"cpu": 0, "interval_ns": window_ns, "busy_ns": window_ns / 2, "steal_ns": 0}],
+            "cpus": [{"cpu": 0, "interval_ns": interval_ns, "busy_ns": interval_ns / 2, "steal_ns": 0}],
             "threads": [{"name": "sender", "affinity": "0", "cpu_ns": 9, "user_ns": 1}],
             "source": "timer-list", "shared": false
         },
@@ -230,7 +230,7 @@ fn testbed(streams: Vec<UnixStream>, spec: &TestbedSpec) -> (Testbed, Vec<PipeWr
     let (mut hosts, mut errors) = (Vec::new(), Vec::new());
     for end in &on.clients {
         let (heard, error) = std::io::pipe().expect("a pipe");
-        let words = StderrLines::pass_on(&end.name(), heard).expect("a reader");
+        let words = StderrLines::hold(&end.name(), heard).expect("a reader");
         hosts.push((greet(&end.name()).with_words(words), end, &names[0]));
         errors.push(error);
     }

@@ -85,8 +85,7 @@ impl Reach for Remote<'_> {
             Ok(host) => host,
             Err(Absent::Failed(error)) => return Err(*error),
             Err(Absent::Lacks { found, error }) => match &options.deploy {
-                // somebody has named a program there
-                _ if self.program != PEER_SERVER => return Err(*error),
+                _ if self.is_named() => return Err(*error),
                 Deploy::Never => {
                     return Err(LabError::CannotMeasure {
                         what: format!("{name} has {found}, and --no-deploy forbids to copy one"),
@@ -113,7 +112,17 @@ enum Absent {
 }
 
 impl Remote<'_> {
-    /// Starts the carrier with a command; messages of the peer are passed on.
+    /// Whether somebody has named a program there.
+    fn is_named(&self) -> bool {
+        self.program != PEER_SERVER
+    }
+
+    /// Whether a machine without the program gets a copy.
+    fn copies(&self, options: &LabOptions) -> bool {
+        !self.is_named() && options.deploy != Deploy::Never
+    }
+
+    /// Starts the carrier with a command; messages of the peer are held back until it is known whether they matter.
     fn spawn(&self, name: &str, command: &str) -> Result<(HostProcess, StderrLines), LabError> {
         let arguments = self.transport.arguments(command);
         let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
@@ -125,7 +134,7 @@ impl Remote<'_> {
             what: format!("{name}: {error}"),
             hint: Some(format!("install the package {}", self.transport.package())),
         })?;
-        Ok((process, StderrLines::pass_on(name, heard)?))
+        Ok((process, StderrLines::hold(name, heard)?))
     }
 
     /// Starts the program that is installed there.
@@ -139,16 +148,24 @@ impl Remote<'_> {
         let failed = |error| Absent::Failed(Box::new(error));
         let (process, words) = self.spawn(name, &command).map_err(failed)?;
         match Host::greet_within(self.transport.timeout(), name, process, options) {
-            Ok(host) => Ok(host.with_words(words)),
+            Ok(host) => {
+                words.pass_on();
+                Ok(host.with_words(words))
+            }
             Err(ended) => {
                 let (error, mut carrier) = *ended;
                 if matches!(error, AgentError::Interrupted) {
+                    words.pass_on();
                     return Err(failed(error.into()));
                 }
                 let status = carrier.give_up(ENDS).ok();
+                let found = lacks(&error, status);
+                // of a shell without the program that is then copied nobody needs to hear that it lacks it
+                if found.is_none() || !self.copies(options) {
+                    words.pass_on();
+                }
                 // the reason may be among them
                 words.finish();
-                let found = lacks(&error, status);
                 let error = explained(name, self.transport, &program, &error, status);
                 Err(match found {
                     Some(found) => Absent::Lacks { found, error: Box::new(error) },
@@ -174,12 +191,13 @@ impl Remote<'_> {
             true => "",
             false => " (dynamically linked: it may not run there; name a static one with --deploy)",
         };
-        stderr::line(format_args!(
-            "note: {name} has {found}: {} ({}) runs there from a temporary file{but}",
+        stderr::note(format_args!(
+            "{name} has {found}: {} ({}) runs there from a temporary file{but}",
             file.display(),
             program.megabytes(),
         ));
         let (process, words) = self.spawn(name, &program.command())?;
+        words.pass_on();
         let sent = program.send(process.socket(), self.transport.timeout(), &options.stop);
         let mut carrier = Carrier::from(process);
         let failed = match sent {

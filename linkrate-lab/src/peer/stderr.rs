@@ -2,6 +2,7 @@
 //! reaches the terminal cleaned, cut, and with the name of the host. The number of lines is bounded.
 
 use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -24,26 +25,46 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Stack of the thread that passes lines on, of which there is one for each peer.
 const STACK: usize = 128 << 10;
 
-/// The thread that passes lines on.
+/// The thread that reads lines, and passes them on once it is told to.
 #[derive(Debug)]
-pub(crate) struct StderrLines(JoinHandle<()>);
+pub(crate) struct StderrLines {
+    reader: JoinHandle<()>,
+    /// The lines that are held back; `None` once they are passed on.
+    held: Arc<Mutex<Option<Vec<String>>>>,
+}
 
 impl StderrLines {
-    /// Passes on the lines from `heard` until its end.
+    /// Reads the lines from `heard` until its end, and holds them back.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(crate) fn pass_on(host: &str, heard: impl Read + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn hold(host: &str, heard: impl Read + Send + 'static) -> io::Result<Self> {
         let host = host.to_owned();
-        let pass = move || lines(heard, |line| stderr::line(format_args!("{host}: {line}")));
+        let held = Arc::new(Mutex::new(Some(Vec::new())));
+        let kept = Arc::clone(&held);
+        let read = move || {
+            lines(heard, |line| {
+                let line = format!("{host}: {line}");
+                match &mut *kept.lock().unwrap_or_else(PoisonError::into_inner) {
+                    Some(lines) => lines.push(line),
+                    None => stderr::line(line),
+                }
+            });
+        };
         let thread = std::thread::Builder::new().name("words".to_owned()).stack_size(STACK);
-        thread.spawn(pass).map(Self)
+        Ok(Self { reader: thread.spawn(read)?, held })
+    }
+
+    /// Passes on what was held back, and all that comes.
+    pub(crate) fn pass_on(&self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.take().into_iter().flatten().for_each(stderr::line);
     }
 
     /// Waits for the last lines of a peer that has ended.
     pub(crate) fn finish(self) {
         let deadline = Instant::now() + TIMEOUT;
-        while !self.0.is_finished() && Instant::now() < deadline {
+        while !self.reader.is_finished() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
     }

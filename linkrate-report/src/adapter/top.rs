@@ -64,13 +64,13 @@ pub struct PortRates {
 
 /// What happened from one look to a later one.
 pub fn rates(from: &AdapterReport, to: &AdapterReport) -> Rates {
-    let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
+    let interval_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
     let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
     let ports = to.ports.iter().filter(|port| port.adapter.is_some());
     let counted: Vec<PortEvidence> =
         ports.filter_map(|port| Some(counted(from.port(&port.name)?, port))).collect();
     let has_rate = to.model.rate.is_some();
-    let of = |name: &str, ports: &[PortEvidence]| port_rates(name, ports, window_ns, has_rate);
+    let of = |name: &str, ports: &[PortEvidence]| port_rates(name, ports, interval_ns, has_rate);
     let mut ports: Vec<PortRates> =
         counted.iter().map(|port| of(&port.name, std::slice::from_ref(port))).collect();
     let mut aggregates = Vec::new();
@@ -88,25 +88,27 @@ pub fn rates(from: &AdapterReport, to: &AdapterReport) -> Rates {
         aggregates.push(all);
     }
     Rates {
-        seconds: window_ns as f64 / 1e9,
-        bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from), window_ns)).collect(),
-        driver_cpu_percent: cpu_percent(&to.drivers, &from.drivers, window_ns),
-        device_cpu_percent: cpu_percent(&to.devices, &from.devices, window_ns),
+        seconds: interval_ns as f64 / 1e9,
+        bus_percent: buses
+            .map(|(to, from)| percent(to.saturating_sub(*from), interval_ns))
+            .collect(),
+        driver_cpu_percent: cpu_percent(&to.drivers, &from.drivers, interval_ns),
+        device_cpu_percent: cpu_percent(&to.devices, &from.devices, interval_ns),
         ports,
         aggregates,
     }
 }
 
-fn percent(busy_ns: u64, window_ns: u64) -> f64 {
-    busy_ns as f64 * 100.0 / window_ns as f64
+fn percent(busy_ns: u64, interval_ns: u64) -> f64 {
+    busy_ns as f64 * 100.0 / interval_ns as f64
 }
 
 /// CPU time of threads between two polls, per cent of one CPU.
-fn cpu_percent(to: &[ThreadTime], from: &[ThreadTime], window_ns: u64) -> f64 {
+fn cpu_percent(to: &[ThreadTime], from: &[ThreadTime], interval_ns: u64) -> f64 {
     let sum = |threads: &[ThreadTime]| {
         threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.cpu_ns))
     };
-    percent(sum(to).saturating_sub(sum(from)), window_ns)
+    percent(sum(to).saturating_sub(sum(from)), interval_ns)
 }
 
 /// What a port counted between two polls.
@@ -124,17 +126,17 @@ fn counted(from: &PortReport, to: &PortReport) -> PortEvidence {
 }
 
 /// The rates of these ports together; link shares are their means.
-fn port_rates(name: &str, ports: &[PortEvidence], window_ns: u64, has_rate: bool) -> PortRates {
+fn port_rates(name: &str, ports: &[PortEvidence], interval_ns: u64, has_rate: bool) -> PortRates {
     let links = ports.len().max(1) as f64;
     let ports = ports.to_vec();
-    let evidence = AdapterEvidence { interval_ns: window_ns, ports, ..AdapterEvidence::default() };
-    let per_second = |count: u64| count as f64 * 1e9 / window_ns as f64;
+    let evidence = AdapterEvidence { interval_ns, ports, ..AdapterEvidence::default() };
+    let per_second = |count: u64| count as f64 * 1e9 / interval_ns as f64;
     let frames = |way: &str| {
         let kinds = ["Ucast", "Multicast", "Broadcast"];
         let frames = kinds.map(|kind| evidence.total(&format!("ifHC{way}{kind}Pkts")));
         per_second(frames.into_iter().fold(0, u64::saturating_add))
     };
-    let link = |name: &str| has_rate.then(|| percent(evidence.total(name), window_ns) / links);
+    let link = |name: &str| has_rate.then(|| percent(evidence.total(name), interval_ns) / links);
     PortRates {
         out_bits_per_second: per_second(evidence.total("ifHCOutOctets")) * 8.0,
         in_bits_per_second: per_second(evidence.total("ifHCInOctets")) * 8.0,

@@ -1,5 +1,7 @@
 //! How far to trust an answer: precision, what carries over to hardware, published figures. One line each.
 
+use linkrate_study::analysis::payback;
+use linkrate_study::analysis::warnings::scatter::TWO_GROUPS;
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
@@ -24,12 +26,27 @@ pub struct Check {
 /// The check against published figures.
 pub const PUBLISHED: &str = "Published";
 
-/// Every check of these results that the terminal has no mark for, in the order of their weight.
+/// The checks of these results that the terminal has no mark for, in the order of their weight.
 pub fn all(results: &StudyResults) -> Vec<Check> {
-    [incomplete(results), precision(results), hardware(results), published(results)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let all = [
+        incomplete(results),
+        two_groups(results),
+        precision(results),
+        hardware(results),
+        published(results),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Figures that are the mean of two groups of runs, and so of none.
+fn two_groups(results: &StudyResults) -> Option<Check> {
+    let found = results.warnings.iter().filter(|text| text.contains(TWO_GROUPS)).count();
+    let are = if found == 1 { "is the mean" } else { "are means" };
+    let text = format!(
+        "{} {are} of two groups of runs, and so of none: --details warnings",
+        words::count(found, "figure")
+    );
+    (found > 0).then_some(Check { name: "Groups", text, is_bad: true })
 }
 
 /// What has an interval that the stop rule looks at.
@@ -115,19 +132,35 @@ fn hardware(results: &StudyResults) -> Option<Check> {
     match claimed.len() {
         0 => {}
         all if kept == all => {
-            let largest = claimed.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
             text.push_str("; without it ");
-            if let Some((effect, without)) = largest {
-                let (change, ends) = number::brief_change(without);
-                let step = labels::level(&effect.factor, &effect.to);
-                text.push_str(&format!("{step} is {change}{ends}"));
-            }
+            text.push_str(&without_driver(&claimed));
         }
         all => text.push_str(&format!(
             "; without it {kept} of {all} changes keep their sign: expect only those on hardware"
         )),
     }
     Some(Check { name: "Hardware", text, is_bad: kept < claimed.len() })
+}
+
+/// What the largest of the changes is without the emulated driver: over all cases, if there are several.
+fn without_driver(claimed: &[(&Effect, Interval)]) -> String {
+    let largest = claimed.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+    let Some((effect, without)) = largest else { return String::new() };
+    let is_same = |(other, _): &&(&Effect, Interval)| {
+        (other.measure, &other.factor, &other.from, &other.to)
+            == (effect.measure, &effect.factor, &effect.from, &effect.to)
+    };
+    let means: Vec<f64> = claimed.iter().filter(is_same).map(|(_, of)| of.mean).collect();
+    let step = labels::level(&effect.factor, &effect.to);
+    let (change, ends) = number::brief_change(without);
+    match means[..] {
+        [_] => format!("{step}: {change}{ends}"),
+        _ => {
+            let least = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let least = Interval { mean: least, low: None, high: None };
+            format!("{step}: {change} to {}", number::brief_change(&least).0)
+        }
+    }
 }
 
 /// How many cells something else than the adapter limited: their rates are those of this host.
@@ -144,19 +177,26 @@ pub fn limited(results: &StudyResults) -> Option<Check> {
     by.sort_by_key(|(_, cells)| std::cmp::Reverse(*cells));
     let by: Vec<String> = by.iter().map(|(name, cells)| format!("{name} {cells}")).collect();
     let are = if count == 1 { "is" } else { "are" };
-    let text = format!(
-        "{count} of {all} cells {are} limited by this host, not by the adapter ({})",
-        by.join(", ")
-    );
+    let text = format!("{count} of {all} cells {are} {} ({})", marks::OF_THE_HOST, by.join(", "));
     (count > 0).then_some(Check { name: "Limits", text, is_bad: true })
 }
 
 /// Agreement with published figures, without those that the model was made from.
 fn published(results: &StudyResults) -> Option<Check> {
-    let is_judged = |one: &&PublishedResult| {
+    let is_change = |one: &&PublishedResult| {
         one.kind != PublishedKind::Value && one.basis != Basis::Parameter && one.measured.is_some()
     };
-    let judged: Vec<&PublishedResult> = results.published.iter().filter(is_judged).collect();
+    // what other things than the adapter limited, and what has an emulated driver on one side, agrees with nothing
+    let is_judged = |one: &&PublishedResult| {
+        one.factor.as_deref() != Some(payback::FACTOR) && !marks::is_host_limited(results, one)
+    };
+    let (judged, unjudged): (Vec<&PublishedResult>, Vec<&PublishedResult>) =
+        results.published.iter().filter(is_change).partition(is_judged);
+    if judged.is_empty() && !unjudged.is_empty() {
+        let changes = words::count(unjudged.len(), "change");
+        let text = format!("{changes} not judged: not by the adapter alone");
+        return Some(Check { name: PUBLISHED, text, is_bad: false });
+    }
     if judged.is_empty() {
         let compared = results.published.iter().any(|one| one.measured.is_some());
         let text = "rates and costs of another machine; see --details published";
@@ -184,6 +224,9 @@ fn published(results: &StudyResults) -> Option<Check> {
         format!("{same} of {all} changes have the published sign, {inside} the published size");
     if !open.is_empty() {
         text.push_str(&format!("; {} inconclusive", open.len()));
+    }
+    if !unjudged.is_empty() {
+        text.push_str(&format!("; {} not judged: not by the adapter alone", unjudged.len()));
     }
     Some(Check { name: PUBLISHED, text, is_bad: same + open.len() < all })
 }

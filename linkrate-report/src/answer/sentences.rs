@@ -90,9 +90,20 @@ fn sentence(
     let clauses = TOLD.into_iter().filter_map(|measure| {
         let of = |effect: &&&Effect| effect.measure == measure && effect.same_as.is_none();
         let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
-        clause(measure, &some, subject.plural)
+        clause(results, measure, &some, subject.plural)
     });
-    let clauses: Vec<Clause> = clauses.collect();
+    let directions = [Measure::Transmit, Measure::Receive].into_iter().filter_map(|measure| {
+        let of = |effect: &&&Effect| effect.measure == measure && effect.significant;
+        let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
+        clause(results, measure, &some, subject.plural)
+    });
+    // where the sum of both directions hides what each of them does
+    let hides = effects.iter().any(|effect| effect.measure == Measure::Throughput)
+        && !effects
+            .iter()
+            .any(|effect| effect.measure == Measure::Throughput && effect.significant);
+    let clauses = clauses.chain(with_it(effects, subject.plural));
+    let clauses: Vec<Clause> = clauses.chain(directions.filter(|_| hides)).collect();
     let (does_not, changes) = match subject.plural {
         true => ("do not change", "change"),
         false => ("does not change", "changes"),
@@ -106,16 +117,11 @@ fn sentence(
                 Clause::Unchanged(measure) => format!("{does_not} {measure}"),
                 Clause::Changed(text) => text.clone(),
             });
-            texts.collect::<Vec<_>>().join(" and ")
+            labels::listed(&texts.collect::<Vec<_>>())
         }
     };
-    let of_this_host =
-        effects.iter().filter(|effect| !marks::of_effect(results, effect).is_empty()).count();
-    let host = match of_this_host {
-        0 => "",
-        some if some == effects.len() => ", on this host",
-        _ => " (some cases limited by this host)",
-    };
+    let is_of_host = |effect: &&Effect| !marks::of_effect(results, effect).is_empty();
+    let host = if effects.iter().all(is_of_host) { ", on this host" } else { "" };
     let name = words::capitalised(&subject.text);
     let place = place.map_or_else(String::new, |place| format!("{}: ", words::capitalised(place)));
     format!("{place}{name} {clauses}{host}.")
@@ -129,11 +135,58 @@ enum Clause {
     Changed(String),
 }
 
+/// `with it raises throughput by 66 %`, where the full CPU makes it the same fact as the service demand.
+fn with_it(effects: &[&Effect], plural: bool) -> Option<Clause> {
+    let of = |effect: &&&Effect| effect.measure.is_rate() && effect.measure.is_whole();
+    let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
+    // the fact itself must be shown
+    let is_shown = |rate: &&&Effect| {
+        let fact =
+            effects.iter().find(|one| Some(one.measure) == rate.same_as && one.at == rate.at);
+        fact.is_some_and(|fact| fact.significant)
+    };
+    let first = some.first().filter(|_| some.iter().all(|rate| is_shown(&rate)))?;
+    let falls = some.iter().filter(|effect| effect.ratio.mean < 1.0).count();
+    // where it goes either way the table says more
+    if falls != 0 && falls != some.len() {
+        return None;
+    }
+    let action = match (falls > 0, plural) {
+        (true, false) => "reduces",
+        (true, true) => "reduce",
+        (false, false) => "raises",
+        (false, true) => "raise",
+    };
+    let sizes = range(&some);
+    Some(Clause::Changed(format!("with it {action} {} by {sizes}", first.measure.word())))
+}
+
+/// `59 to 60 %`: what the effects are, without their signs.
+fn range(effects: &[&Effect]) -> String {
+    let sizes = effects.iter().map(|effect| size(effect.ratio.mean));
+    let (low, high) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
+    match high - low < 0.95 {
+        true => format!("{high:.0} %"),
+        false => format!("{low:.0} to {high:.0} %"),
+    }
+}
+
+/// A change in per cent, without its sign.
+fn size(ratio: f64) -> f64 {
+    ((ratio - 1.0) * 100.0).abs()
+}
+
 /// `reduces service demand by 59 to 60 %`.
-fn clause(measure: Measure, effects: &[&Effect], plural: bool) -> Option<Clause> {
+fn clause(
+    results: &StudyResults,
+    measure: Measure,
+    effects: &[&Effect],
+    plural: bool,
+) -> Option<Clause> {
     let verb = |one: &'static str, many: &'static str| if plural { many } else { one };
     let word = measure.word();
-    let claimed: Vec<&&Effect> = effects.iter().filter(|effect| effect.significant).collect();
+    let claimed: Vec<&Effect> =
+        effects.iter().filter(|effect| effect.significant).copied().collect();
     if claimed.is_empty() {
         return Some(match effects {
             [] => return None,
@@ -165,25 +218,23 @@ fn clause(measure: Measure, effects: &[&Effect], plural: bool) -> Option<Clause>
         true => verb("reduces", "reduce"),
         false => verb("raises", "raise"),
     };
-    let size = |ratio: f64| ((ratio - 1.0) * 100.0).abs();
-    let text = match claimed.as_slice() {
+    let sizes = |some: &[&Effect]| match some {
         [only] => of_one(&only.ratio),
-        all => {
-            let sizes = all.iter().map(|effect| size(effect.ratio.mean));
-            let (low, high) =
-                (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
-            match high - low < 0.95 {
-                true => format!("{high:.0} %"),
-                false => format!("{low:.0} to {high:.0} %"),
-            }
-        }
+        all => range(all),
+    };
+    // what this host limits is no figure of the adapter
+    let is_of_host = |effect: &&Effect| !marks::of_effect(results, effect).is_empty();
+    let (of_host, of_adapter): (Vec<&Effect>, Vec<&Effect>) =
+        claimed.iter().copied().partition(is_of_host);
+    let text = match (&of_adapter[..], &of_host[..]) {
+        ([], all) | (all, []) => sizes(all),
+        (adapter, host) => format!("{} (limited by this host: {})", range(adapter), range(host)),
     };
     Some(Clause::Changed(format!("{action} {word} by {text}{cases}")))
 }
 
 /// `65 % (63 to 67 %)`.
 fn of_one(ratio: &Interval) -> String {
-    let size = |ratio: f64| ((ratio - 1.0) * 100.0).abs();
     let places = if size(ratio.mean) < 9.95 { 1 } else { 0 };
     let ends = ratio.low.zip(ratio.high).map(|(low, high)| {
         let (one, other) = (size(low), size(high));

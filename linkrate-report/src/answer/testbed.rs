@@ -109,11 +109,18 @@ fn size(results: &StudyResults) -> String {
     format!("{cells}{each}{took}")
 }
 
-/// From the first run to the end of the last, in whole seconds.
+/// From the first run to the end of the last of each session, in whole seconds: not the time between sessions.
 fn duration(results: &StudyResults) -> Option<Duration> {
-    let began = |run: &StoredRun| run.started_unix_ms;
-    let (first, last) = (results.runs.first()?, results.runs.last()?);
-    let last_run = last.spec.duration + last.spec.warm_up;
-    let whole = Duration::from_millis(began(last).saturating_sub(began(first))) + last_run;
-    Some(Duration::from_secs(whole.as_secs().max(1)))
+    let resumed = results.plan.iter().flat_map(|plan| &plan.resumed);
+    let resumed: Vec<u64> = resumed.map(|session| session.started_unix_ms).collect();
+    let session =
+        |run: &StoredRun| resumed.iter().filter(|began| **began <= run.started_unix_ms).count();
+    let of_session = |runs: &[StoredRun]| {
+        let (first, last) = (runs.first()?, runs.last()?);
+        let between = last.started_unix_ms.saturating_sub(first.started_unix_ms);
+        Some(Duration::from_millis(between) + last.spec.duration + last.spec.warm_up)
+    };
+    let sessions = results.runs.chunk_by(|one, next| session(one) == session(next));
+    let whole: Duration = sessions.filter_map(of_session).sum();
+    (!whole.is_zero()).then(|| Duration::from_secs(whole.as_secs().max(1)))
 }

@@ -17,6 +17,8 @@ const ALWAYS: [&str; 2] = ["kernel", "cpu-model"];
 #[derive(Debug, Serialize)]
 pub struct View {
     pub title: String,
+    /// What came out.
+    pub result: String,
     pub facts: Vec<FactLine>,
     pub cells: Vec<Group>,
     /// Pairs of a fleet that stand out.
@@ -74,6 +76,7 @@ impl View {
     pub fn new(comparison: &StudyComparison) -> Self {
         Self {
             title: format!("{}: candidate against baseline", comparison.title),
+            result: words::capitalised(&result(comparison)) + ".",
             facts: facts(comparison),
             cells: cells(comparison),
             pairs: pairs(comparison),
@@ -96,7 +99,7 @@ fn facts(comparison: &StudyComparison) -> Vec<FactLine> {
         set.facts.get(name).cloned().unwrap_or_else(|| number::ABSENT.to_owned())
     };
     let mut lines = vec![
-        line("results", &|set| set.results.clone()),
+        line("results", &named),
         line("blocks", &|set| set.blocks.to_string()),
         line("linkrate", &|set| set.linkrate_version.clone()),
     ];
@@ -105,6 +108,12 @@ fn facts(comparison: &StudyComparison) -> Vec<FactLine> {
     let more = comparison.differences.iter().filter(|one| !reported(&one.name));
     lines.extend(more.map(|one| line(&one.name, &|set| fact(&one.name, set))));
     lines
+}
+
+/// A set as it was typed.
+fn named(set: &SetSummary) -> String {
+    let name = if set.directory.is_empty() { &set.results } else { &set.directory };
+    format!("{name} ({} UTC)", minute_stamp(set.started_unix_ms))
 }
 
 /// Measure by measure: all cells together, then each by itself.
@@ -283,20 +292,11 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
     };
     notes.push(note("sessions", text));
     let [baselines, candidates] = &comparison.further;
-    let sides = [
-        ("baseline", &comparison.baseline, baselines),
-        ("candidate", &comparison.candidate, candidates),
-    ];
-    for (which, first, further) in sides {
-        for set in std::iter::once(first).chain(further) {
-            let stamp = minute_stamp(set.started_unix_ms);
-            if !set.directory.is_empty() {
-                notes.push(note(which, format!("{}, begun {stamp} UTC", set.directory)));
-            }
-        }
+    // the head of the table has the first set of each side
+    for (side, further) in [("baseline", baselines), ("candidate", candidates)] {
+        notes.extend(further.iter().map(|set| note(side, named(set))));
     }
     notes.extend(comparison.warnings.iter().map(|text| note("warning", text.clone())));
-    notes.push(note("result", result(comparison)));
     notes
 }
 

@@ -15,7 +15,7 @@ use linkrate_terms::model::Encapsulation;
 use serde::Serialize;
 
 use super::steps::{self, Step};
-use crate::words;
+use crate::words::{self, marks};
 
 /// Factors that describe the work of the host, not its settings.
 const WORK: [&str; 6] = ["adapter", "direction", "kind", "request", "response", "clients"];
@@ -138,7 +138,9 @@ fn one(
     };
     let verb = if factor == "ports" { "Use" } else { "Run with" };
     let verb = lower_case(&prefix, verb);
-    let say = format!("{prefix}{verb} {}.", labels::at_least(factor, best, or_more));
+    let best_level = labels::at_least(factor, best, or_more);
+    let here = if is_of_this_machine(results, &of_step) { " on this machine" } else { "" };
+    let say = format!("{prefix}{verb} {best_level}{here}.");
     let losses = of_step.iter().map(|step| step.reported(&step.claimed_for(false)));
     let losses: Vec<String> = losses.filter(|text| !text.is_empty()).collect();
     let doubtful: Vec<String> = of_step
@@ -222,6 +224,12 @@ fn score(results: &StudyResults, steps: &[&Step<'_>]) -> (f64, f64) {
         claimed.map(|index| results.effects[index].ratio.mean.ln().abs()).sum()
     };
     (sum(true), sum(false))
+}
+
+/// Whether the adapter limited no cell of any gain, so that another machine may gain nothing.
+fn is_of_this_machine(results: &StudyResults, steps: &[&Step<'_>]) -> bool {
+    let mut gains = steps.iter().flat_map(|step| step.claimed_for(true));
+    gains.all(|index| !marks::of_effect(results, &results.effects[index]).is_empty())
 }
 
 /// The level of a scale after which no step to the next one gains anything.

@@ -219,7 +219,7 @@ impl<'a> Family<'a> {
         }
         if marked {
             let mark = marks::HOST_LIMITED.trim_start();
-            note.push_str(&format!(" {mark}: limited by this host, not by the adapter."));
+            note.push_str(&format!(" {mark}: {}.", marks::OF_THE_HOST));
         }
         note.push_str(&not_drawn(&far));
         Ok(Some(Figure { number: 0, title: words::capitalised(&title), note, panels: pictures }))
@@ -249,7 +249,6 @@ impl<'a> Family<'a> {
                 |level| steps::all_levels(self.results, compared).iter().position(|l| *l == level);
             level.and_then(place).unwrap_or(0)
         };
-        let is_rate = field(in_facet[0]).is_some_and(|of| of.unit == Unit::BitsPerSecond);
         let point = |cell: &CellResult| {
             let Quantity { interval, unit } = field(cell)?;
             let ends = interval.low.zip(interval.high);
@@ -261,7 +260,7 @@ impl<'a> Family<'a> {
                     .filter(|limit| limit.unit == unit && !self.transactional)
                     .map(|limit| limit.interval.mean / scale.divisor),
                 kind: kind_of(cell.levels.get(compared)),
-                mark: if is_rate { marks::of_cell(self.results, cell).trim_start() } else { "" },
+                mark: marks::of_cell(self.results, cell).trim_start(),
             })
         };
         let of = |kind: Option<&Level>| -> Vec<Option<Point>> {

@@ -194,7 +194,7 @@ fn of_cells(
     let mut notes = Vec::new();
     if cells.iter().any(|cell| !marks::of_cell(results, cell).is_empty()) {
         let mark = marks::HOST_LIMITED.trim();
-        notes.push(format!("{mark} limited by this host, not by the adapter."));
+        notes.push(format!("{mark} {}.", marks::OF_THE_HOST));
     }
     if words::has_intervals(results) {
         notes.push(format!(

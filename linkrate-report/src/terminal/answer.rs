@@ -14,10 +14,12 @@ use crate::answer::checks::{self, Check};
 use crate::answer::grid::{Grid, Row};
 use crate::answer::testbed::Testbed;
 use crate::answer::{self, FEW_CELLS};
-use crate::layout::Paper;
+use crate::layout::{Paper, filled};
 use crate::number;
 use crate::words::{self, marks};
 
+/// Most lines on how far to trust the answer.
+const MAX_CHECKS: usize = 4;
 /// Most rows of a table that compares.
 const MAX_ROWS: usize = 12;
 /// What a level without its cell has.
@@ -86,26 +88,12 @@ impl Page<'_> {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Text in lines, each behind an indent.
+    /// Text in lines, each behind an indent; the first one is not shorter than the others.
     fn filled(&self, text: &str, first: &str, next: &str) -> Vec<String> {
-        let room = usize::from(self.paper.width);
-        let mut lines: Vec<String> = vec![first.to_owned()];
-        let mut empty = true;
-        for word in text.split(' ').filter(|word| !word.is_empty()) {
-            let length = lines.last().map_or(0, |line| line.chars().count());
-            if !empty && length + 1 + word.chars().count() > room {
-                lines.push(next.to_owned());
-                empty = true;
-            }
-            if let Some(line) = lines.last_mut() {
-                if !empty {
-                    line.push(' ');
-                }
-                line.push_str(word);
-                empty = false;
-            }
-        }
-        lines
+        let indent = first.chars().count().max(next.chars().count());
+        let lines = filled(text, usize::from(self.paper.width).saturating_sub(indent)).into_iter();
+        let behind = |(index, line)| format!("{}{line}", if index == 0 { first } else { next });
+        lines.enumerate().map(behind).collect()
     }
 
     /// The tables, one for each part.
@@ -131,10 +119,7 @@ impl Page<'_> {
         if tables.iter().any(is_marked)
             && let Some(last) = tables.last_mut()
         {
-            last.push_str(&format!(
-                "\n{} limited by this host, not by the adapter",
-                marks::HOST_LIMITED.trim()
-            ));
+            last.push_str(&format!("\n{} {}", marks::HOST_LIMITED.trim(), marks::OF_THE_HOST));
         }
         tables
     }
@@ -303,13 +288,21 @@ impl Page<'_> {
 
     /// The table without the named columns, as many of them as it takes to fit the page.
     fn fitted(&self, mut columns: Vec<Column>, dispensable: &[&str]) -> String {
+        let mut left_out: Vec<&str> = Vec::new();
         for title in dispensable {
             if total(&columns) <= usize::from(self.paper.width) + GAP {
                 break;
             }
-            columns.retain(|column| column.header != *title);
+            if columns.iter().any(|column| column.header == *title) {
+                columns.retain(|column| column.header != *title);
+                left_out.push(title);
+            }
         }
-        self.lay_out(columns, false)
+        let table = self.lay_out(columns, false);
+        match left_out.is_empty() {
+            true => table,
+            false => format!("{table}\nno room for: {}", left_out.join(", ")),
+        }
     }
 
     /// The levels of the other factors; one that repeats is printed once.
@@ -353,6 +346,7 @@ impl Page<'_> {
         let (change, ends) = number::brief_change(&effect.ratio);
         let text = match (effect.significant, effect.equivalent) {
             (true, _) => format!("{change}{ends}"),
+            _ if effect.different => format!("{change}{ends}, may be small"),
             (_, true) => format!("within ±{}", number::percent(self.results.minimum_effect)),
             _ if effect.same_as.is_some() => change,
             _ => format!("inconclusive{ends}"),
@@ -362,7 +356,8 @@ impl Page<'_> {
 
     /// How far to trust it.
     fn checks(&self) -> String {
-        let checks = checks::all(self.results);
+        let mut checks = checks::all(self.results);
+        checks.truncate(MAX_CHECKS);
         let name = |check: &Check| check.name.chars().count();
         let wide = checks.iter().map(name).max().unwrap_or(0).max(9);
         let lines = checks.iter().flat_map(|check| {
@@ -387,13 +382,14 @@ impl Page<'_> {
         if !self.results.directory.is_empty() {
             let directory = &self.results.directory;
             let report = shell::word(&format!("{directory}/{}", super::REPORT_FILE));
-            lines.push(format!("{INDENT}  Report     {report}"));
-            let directory = shell::word(directory);
             let warnings = checks::warnings(self.results);
             let warnings = warnings.map_or_else(String::new, |text| format!("    {text}"));
-            lines.push(format!(
-                "{INDENT}  Details    linkrate report {directory} --details{warnings}"
-            ));
+            lines.push(format!("{INDENT}  Report     {report}{warnings}"));
+            // one command is enough to go on with
+            if next.is_none() {
+                let directory = shell::word(directory);
+                lines.push(format!("{INDENT}  Details    linkrate report {directory} --details"));
+            }
         }
         lines.extend(next.map(|(command, why)| format!("{INDENT}  Next       {command}    {why}")));
         lines.join("\n")

@@ -108,7 +108,7 @@ const LEFT_OUT: &str = "left out";
 const ONE_SIDE: &str = "driver on one side";
 
 /// What [`HOST_LIMITED`] means.
-const OF_THE_HOST: &str = "limited by this host, not by the adapter";
+pub(crate) const OF_THE_HOST: &str = "not limited by the adapter";
 
 /// Whether there is an adapter whose figures could be told from those of the machine.
 fn has_adapter(results: &StudyResults) -> bool {
@@ -127,7 +127,7 @@ pub fn of_effect(results: &StudyResults, effect: &Effect) -> &'static str {
 }
 
 /// Whether something other than the adapter limited a cell behind the measured figure, which leaves none out.
-fn is_host_limited(results: &StudyResults, published: &PublishedResult) -> bool {
+pub fn is_host_limited(results: &StudyResults, published: &PublishedResult) -> bool {
     let has =
         |cell: &CellResult, factor: &str, level: &Level| cell.levels.get(factor) == Some(level);
     let of_it = |cell: &&CellResult| {
@@ -211,7 +211,7 @@ mod tests {
         // a caption has the marks of its own figures
         let all = caption(&results, &results.published);
         assert!(
-            all.starts_with(" Derived: computed from") && all.contains(". ‡: limited by this host"),
+            all.starts_with(" Derived: computed from") && all.contains(". ‡: not limited by"),
             "{all}"
         );
         assert_eq!(caption(&results, &results.published[1..]), "");

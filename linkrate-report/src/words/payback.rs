@@ -125,7 +125,7 @@ fn conclusion(worth: &Paybacks) -> String {
         text = format!("{text} It never pays in {}, where {each}: {}.", never.len(), named(&never));
     }
     if !open.is_empty() {
-        let why = "no saving is shown, with or without the emulated driver";
+        let why = "no saving is shown with the emulated driver and without it alike";
         text = format!("{text} It is open in {}, where {why}: {}.", open.len(), named(&open));
     }
     text

@@ -379,6 +379,7 @@ pub fn stream() -> StudyResults {
             idle: false,
             levels: levels(&[("offload", text("tso")), ("direction", text("bidirectional"))]),
             reason: format!("knob: {failure}"),
+            disturbed: false,
         }],
         warnings: vec![
             "The hypervisor took 1.3 % of the SUT's CPU time in 2 of 35 runs; those runs carry \

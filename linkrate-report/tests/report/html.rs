@@ -65,7 +65,7 @@ fn adapter_figures_and_published_ones_are_on_the_page() {
         "compare relative changes",
         // drawings and tables have marks, and their meanings
         "transmit ‡</th>",
-        "Dot with interval: measured here. ‡: limited by this host",
+        "Dot with interval: measured here. ‡: not limited by the adapter",
         "Parameter: used to calibrate the model",
     ] {
         assert!(html.contains(needle), "{needle}");

@@ -2,6 +2,7 @@
 //! `INSTA_UPDATE=always` and read the difference.
 
 mod adapter;
+mod answer;
 #[path = "../../../linkrate-study/tests/book/mod.rs"]
 mod book;
 mod browser;

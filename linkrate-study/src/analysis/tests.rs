@@ -539,7 +539,7 @@ fn each_warning_appears_under_its_condition() {
             |s| change(s, Some(1), |run| run.sut_cpu.shared = true),
         ),
         (
-            "Idle time was read from /proc/stat in steps of 10 ms of a window of 2 s (0.5 %); \
+            "Idle time was read from /proc/stat in steps of 10 ms of an interval of 2 s (0.5 %); \
              root can read the exact time in /proc/timer_list.",
             |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::ProcStat),
         ),

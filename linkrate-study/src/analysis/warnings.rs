@@ -241,7 +241,7 @@ fn coarse_idle(runs: &RunsByCell<'_>) -> Option<String> {
     let percent = PROC_STAT_TICK.as_secs_f64() * 100.0 / shortest.as_secs_f64();
     (percent >= COARSE_TICK_PERCENT).then(|| {
         format!(
-            "Idle time was read from /proc/stat in steps of {} of a window of {} ({percent:.1} %); \
+            "Idle time was read from /proc/stat in steps of {} of an interval of {} ({percent:.1} %); \
              root can read the exact time in /proc/timer_list.",
             format_duration(PROC_STAT_TICK),
             format_duration(shortest)
@@ -359,7 +359,7 @@ fn not_answered(name: &str, runs: &[&StoredRun]) -> Option<String> {
     (percent < REQUEST_RATE_PERCENT).then(|| {
         format!(
             "{name}: {percent:.1} % of the requests that were due were answered, so the rest queued, and latency grew \
-             with the window."
+             with the interval."
         )
     })
 }

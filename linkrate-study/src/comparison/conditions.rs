@@ -456,7 +456,7 @@ fn run(spec: &RunSpec) -> Values {
         ports,
         adapter,
         warm_up,
-        duration: window,
+        duration: interval,
         profile,
         event,
         loss_ppm,
@@ -464,7 +464,7 @@ fn run(spec: &RunSpec) -> Values {
     } = spec;
     let mut values = Values::new();
     let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
-    set("run", format_duration(*window));
+    set("run", format_duration(*interval));
     set("warm-up", format_duration(*warm_up));
     // sampling costs CPU time itself
     set("profile", profile.to_string());

@@ -362,10 +362,10 @@ fn refuses_cells_of_another_meaning_with_both_values() {
         differences(&a, &b, &[])
     };
     let one = |name: &str, a: &str, b: &str| vec![(name.to_owned(), a.to_owned(), b.to_owned())];
-    let window = with(&|plan| {
+    let interval = with(&|plan| {
         plan.study.cells.iter_mut().for_each(|c| c.spec.duration = Duration::from_millis(600));
     });
-    assert_eq!(window, one("run", "2 s", "600 ms"));
+    assert_eq!(interval, one("run", "2 s", "600 ms"));
     let congestion = with(&|plan| plan.study.cells[1].spec.socket.congestion = "bbr".to_owned());
     assert_eq!(congestion, one("congestion", "cubic", "bbr"));
     let scale = with(&|plan| plan.study.testbed.scale = 0.1);

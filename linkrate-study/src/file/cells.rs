@@ -135,11 +135,11 @@ fn check_cells(
     question: &Question,
     brought: Brought<'_>,
     choices: &[Choice],
-    (testbed, window): (&TestbedSpec, Duration),
+    (testbed, interval): (&TestbedSpec, Duration),
 ) -> bool {
     let mut causes: Vec<(Combination, &Vec<usize>, usize)> = Vec::new();
     for (choice, setup) in choices {
-        let checked = keys::check(setup, testbed).and_then(|()| setup.event.check(window));
+        let checked = keys::check(setup, testbed).and_then(|()| setup.event.check(interval));
         if let Err(refused) = checked {
             match causes.iter_mut().find(|(cause, _, _)| *cause == refused) {
                 Some((_, _, cells)) => *cells += 1,

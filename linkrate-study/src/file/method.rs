@@ -60,7 +60,14 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
     if let Some(entry) = table.take("minimum-effect") {
         method.minimum_effect = percent(reader, &entry, 0.0).unwrap_or(method.minimum_effect);
     }
-    if let Some(blocks) = table.table(reader, "blocks") {
+    if table.has_number("blocks")
+        && let Some(entry) = table.take("blocks")
+    {
+        let exactly = reader.number(&entry, 2, MAX_BLOCKS.into());
+        if let Some(blocks) = exactly.and_then(|blocks| u32::try_from(blocks).ok()) {
+            (method.min_blocks, method.max_blocks) = (blocks, blocks);
+        }
+    } else if let Some(blocks) = table.table(reader, "blocks") {
         (method.min_blocks, method.max_blocks) = self::blocks(reader, blocks);
     }
     if let Some(entry) = table.take("run") {

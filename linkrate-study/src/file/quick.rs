@@ -28,10 +28,10 @@ pub(super) fn read(
     }
     let at_place = at.as_ref().map_or(section_at, |table| table.at);
     let range = (Duration::from_millis(100), Duration::from_secs(10));
-    let window = table.take("run");
+    let interval = table.take("run");
     let warm_up = table.take("warm-up");
     table.finish(reader);
-    let run = match &window {
+    let run = match &interval {
         Some(entry) => reader.duration(entry, range, false)?,
         None => method.run.min(QUICK_WINDOW),
     };

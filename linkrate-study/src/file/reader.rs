@@ -101,6 +101,12 @@ impl<'t> Table<'t> {
         self.entries.iter().any(|entry| entry.name == name)
     }
 
+    /// Whether the entry of that name is a number.
+    pub(super) fn has_number(&self, name: &str) -> bool {
+        let is_number = |entry: &Entry<'_>| matches!(entry.value(), DeValue::Integer(_));
+        self.entries.iter().any(|entry| entry.name == name && is_number(entry))
+    }
+
     /// Takes the table of that name out.
     pub(super) fn table(
         &mut self,
@@ -129,7 +135,9 @@ impl<'t> Table<'t> {
             other => {
                 let message = format!("{} is not a table", described(&other));
                 let hint = match prefix {
-                    "method.blocks." => "expected for example { min = 5, max = 30 }".to_owned(),
+                    "method.blocks." => {
+                        "expected a number, or for example { min = 5, max = 30 }".to_owned()
+                    }
                     "when.is." => "expected for example { mtu = 9000 }".to_owned(),
                     "when.set." => "expected for example { message = \"128 KiB\" }".to_owned(),
                     "published.at." | "quick.at." => {

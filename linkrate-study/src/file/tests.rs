@@ -215,7 +215,8 @@ fn explains_each_error_of_a_study_file() {
         (&with("gro = [true]", "", "profile = \"yes\""), "expected on or off"),
         (&with("gro = [true]", "", "blocks = { min = 9, max = 8 }"), "max 8 is below min 9"),
         (&with("gro = [true]", "", "blocks = { mni = 9 }"), "did you mean \"min\"?"),
-        (&with("gro = [true]", "", "blocks = 5"), "expected for example { min = 5, max = 30 }"),
+        (&with("gro = [true]", "", "blocks = \"5\""), "or for example { min = 5, max = 30 }"),
+        (&with("gro = [true]", "", "blocks = 1"), "1 is out of range"),
         (&with("gro = [true]", "", "on-failure = \"halt\""), "expected one of continue, stop"),
         (&with("gro = [true, false]", "", "budget = \"20 s\""), "20 s cannot hold 5 blocks of 2"),
         (&with("gro = [true]", "", "run = 2 s"), "t.toml:7:7: string values must be quoted"),
@@ -727,4 +728,11 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn one_number_of_blocks_is_the_fewest_and_the_most() {
+    let text = with("gro = [true, false]", "", "blocks = 7");
+    let study = parse("t", "t.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!((study.method.min_blocks, study.method.max_blocks), (7, 7));
 }

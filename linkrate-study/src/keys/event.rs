@@ -27,8 +27,8 @@ pub struct EventRequest {
 impl EventRequest {
     /// The event in a measurement of that length.
     #[must_use]
-    pub fn of_measurement(&self, window: Duration) -> Option<Event> {
-        let at = self.at.unwrap_or(window / BEFORE);
+    pub fn of_measurement(&self, interval: Duration) -> Option<Event> {
+        let at = self.at.unwrap_or(interval / BEFORE);
         Some(Event { fault: self.fault?, at, recover: self.recover })
     }
 
@@ -36,8 +36,8 @@ impl EventRequest {
     ///
     /// # Errors
     /// The moment that is not inside the measurement.
-    pub fn check(&self, window: Duration) -> Result<(), Combination> {
-        let checked = self.of_measurement(window).map_or(Ok(()), |event| event.check(window));
+    pub fn check(&self, interval: Duration) -> Result<(), Combination> {
+        let checked = self.of_measurement(interval).map_or(Ok(()), |event| event.check(interval));
         checked.map_err(|outside| Combination {
             key: outside.moment,
             other: "event",
@@ -192,17 +192,17 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_a_moment_is_at_a_quarter_of_the_window() {
-        let window = Duration::from_secs(2);
-        let event = asked(Fault::Carrier).event.of_measurement(window).unwrap();
+    fn an_event_without_a_moment_is_at_a_quarter_of_the_interval() {
+        let interval = Duration::from_secs(2);
+        let event = asked(Fault::Carrier).event.of_measurement(interval).unwrap();
         assert_eq!((event.at, event.recover), (Duration::from_millis(500), None));
-        assert_eq!(EventRequest::default().of_measurement(window), None);
+        assert_eq!(EventRequest::default().of_measurement(interval), None);
     }
 
     proptest! {
         #[test]
-        fn any_moments_are_inside_the_window_or_refused(
-            at in ".{0,12}", recover in "([0-9]{1,6} ?(ms|s|us)|never|.{0,8})", window in 100_u64..10_000,
+        fn any_moments_are_inside_the_interval_or_refused(
+            at in ".{0,12}", recover in "([0-9]{1,6} ?(ms|s|us)|never|.{0,8})", interval in 100_u64..10_000,
         ) {
             let mut setup = asked(Fault::Carrier);
             for (key, text) in [("event-at", at), ("event-recover", recover)] {
@@ -211,11 +211,11 @@ mod tests {
                     prop_assert_eq!(&setup, &before);
                 }
             }
-            let window = Duration::from_millis(window);
-            if setup.event.check(window).is_ok() {
-                let event = setup.event.of_measurement(window).unwrap();
-                prop_assert!(event.at < window);
-                prop_assert!(event.recover.is_none_or(|recover| event.at < recover && recover < window));
+            let interval = Duration::from_millis(interval);
+            if setup.event.check(interval).is_ok() {
+                let event = setup.event.of_measurement(interval).unwrap();
+                prop_assert!(event.at < interval);
+                prop_assert!(event.recover.is_none_or(|recover| event.at < recover && recover < interval));
             }
         }
 

@@ -88,7 +88,7 @@ impl Study {
         }
         self.published_figures()?;
         if let Some(quick) = &self.quick {
-            window("quick run", quick.run)?;
+            interval("quick run", quick.run)?;
             at_most("quick warm-up", quick.warm_up)?;
             let inside = quick.cells.len() <= cells
                 && quick.cells.iter().all(|cell| (*cell as usize) < cells);
@@ -154,10 +154,10 @@ impl Method {
             (1..=MAX_BLOCKS).contains(max_blocks) && min_blocks <= max_blocks,
             "blocks from {min_blocks} to {max_blocks}, expected at most {MAX_BLOCKS}"
         );
-        window("run", self.run)?;
+        interval("run", self.run)?;
         at_most("warm-up", self.warm_up)?;
         if !self.idle.is_zero() {
-            window("idle", self.idle)?;
+            interval("idle", self.idle)?;
         }
         let budget = self.budget.unwrap_or(Duration::ZERO);
         let days = budget.as_secs() / (24 * 3600);
@@ -244,7 +244,7 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         // another program set these, and nothing is built or run of them
         return Ok(());
     }
-    window("run", spec.duration)?;
+    interval("run", spec.duration)?;
     at_most("warm-up", spec.warm_up)?;
     let on_veth = matches!(testbed.adapter, Adapter::Veth);
     match spec.ports {
@@ -293,7 +293,7 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
     keys::check(&setup, testbed).map_err(|error| error.to_string())
 }
 
-fn window(what: &str, length: Duration) -> Result<(), String> {
+fn interval(what: &str, length: Duration) -> Result<(), String> {
     ensure!(length >= MIN_RUN, "{what} {}, expected at least 100 ms", format_duration(length));
     at_most(what, length)
 }

@@ -42,7 +42,7 @@ pub struct Over {
     pub rate: BitRate,
     /// What the links or buses can carry.
     pub limit: BitRate,
-    /// Payload that the window has of the time before it, because a lost segment was sent again when it opened, bytes.
+    /// Payload that the interval has of the time before it, because a lost segment was sent again when it opened, bytes.
     /// Zero unless that explains the excess.
     pub behind_gaps_bytes: u64,
 }
@@ -186,7 +186,7 @@ pub(super) fn check(
     };
     let reason = format!(
         "{way} was {:.2} % of what its links and buses can carry ({rate} of {limit}), which is \
-         impossible: the window has payload of the time before it, because {cause}",
+         impossible: the interval has payload of the time before it, because {cause}",
         over.percent()
     );
     Err(Rejection { stage: Stage::Measure, named: way.to_owned(), reason })

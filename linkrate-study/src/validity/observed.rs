@@ -41,7 +41,7 @@ pub struct Observed {
     /// The hosts' clocks.
     pub clocks: Vec<ClockSeen>,
     /// The hosts' measurements.
-    pub windows: Vec<MeasurementSeen>,
+    pub intervals: Vec<MeasurementSeen>,
     /// Interfaces of the SUT and of clients whose queue disciplines are other ones at the end of the measurement.
     pub disciplines: Vec<DisciplinesSeen>,
     /// Processes and threads that began on the system under test's machine in the measurement; `None` where a trace tells what ran.
@@ -142,14 +142,14 @@ impl Observed {
     }
 
     /// What a reader must know of the hosts of a run that is valid.
-    pub(super) fn remarks(&self, run: &Measurement, window: Duration) -> Vec<String> {
-        let absent = self.windows.iter().filter_map(|seen| seen.remark(window));
+    pub(super) fn remarks(&self, run: &Measurement, interval: Duration) -> Vec<String> {
+        let absent = self.intervals.iter().filter_map(|seen| seen.remark(interval));
         self.steering(run).into_iter().chain(absent).collect()
     }
 
     /// Refuses a run whose hosts did not count over the common measurement, or did not run for a part of it.
-    pub(super) fn check_windows(&self, window: Duration) -> Result<(), Rejection> {
-        self.windows.iter().try_for_each(|seen| seen.check(window))
+    pub(super) fn check_intervals(&self, interval: Duration) -> Result<(), Rejection> {
+        self.intervals.iter().try_for_each(|seen| seen.check(interval))
     }
 
     /// Steering that is set may have no effect: the packets that the SUT's CPUs processed must be
@@ -294,7 +294,7 @@ impl ClockSeen {
             named: self.host.clone(),
             reason: format!(
                 "the clock of {} has moved by {:+.1} ms since its host was started, expected at most \
-                 {} ms: its window was not the common one",
+                 {} ms: its interval was not the common one",
                 self.host,
                 self.moved_ns as f64 / 1e6,
                 CLOCK_NS / 1_000_000
@@ -309,21 +309,21 @@ fn ms(ns: u64) -> u64 {
 
 impl MeasurementSeen {
     /// A host that stalled for a part of the measurement, too short to refuse the run for.
-    fn remark(&self, window: Duration) -> Option<String> {
-        let reported = Duration::from_nanos(self.stalled_ns) >= window.mul_f64(TOLD_ABSENT);
+    fn remark(&self, interval: Duration) -> Option<String> {
+        let reported = Duration::from_nanos(self.stalled_ns) >= interval.mul_f64(TOLD_ABSENT);
         reported.then(|| {
             format!("{} stood still for {} ms of the measurement", self.host, ms(self.stalled_ns))
         })
     }
 
-    fn check(&self, window: Duration) -> Result<(), Rejection> {
-        let most = window.mul_f64(MAX_ABSENT);
+    fn check(&self, interval: Duration) -> Result<(), Rejection> {
+        let most = interval.mul_f64(MAX_ABSENT);
         if Duration::from_nanos(self.stalled_ns) > most {
             return Err(Rejection {
                 stage: Stage::Measure,
                 named: self.host.clone(),
                 reason: format!(
-                    "{} stood still for {} ms of the window, expected at most {} ms: somebody stopped it, or its \
+                    "{} stood still for {} ms of the interval, expected at most {} ms: somebody stopped it, or its \
                      machine did not run",
                     self.host,
                     ms(self.stalled_ns),
@@ -331,7 +331,7 @@ impl MeasurementSeen {
                 ),
             });
         }
-        let most = WINDOW.max(window / 10);
+        let most = WINDOW.max(interval / 10);
         let off = Duration::from_nanos(self.opened_off_ns.max(self.closed_off_ns));
         if off <= most {
             return Ok(());
@@ -340,7 +340,7 @@ impl MeasurementSeen {
             stage: Stage::Measure,
             named: self.host.clone(),
             reason: format!(
-                "{}: its window opened {} ms and closed {} ms away from the common window, expected \
+                "{}: its interval opened {} ms and closed {} ms away from the common interval, expected \
                  at most {} ms",
                 self.host,
                 ms(self.opened_off_ns),

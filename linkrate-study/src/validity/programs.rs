@@ -25,6 +25,9 @@ const UNCERTAINTY_NS: u64 = 10_000_000;
 /// CPU time of a process that starts a program and ends, ns: a half or twice of it, by the machine and the program.
 const PROCESS_NS: u64 = 1_000_000;
 
+/// So many processes may begin beside a run, however short it is.
+const FEW: u64 = 20;
+
 /// Refuses a run whose system under test worked for others, or whose clients did: where the CPUs of clients and devices
 /// are short, the traffic is slower.
 ///
@@ -42,7 +45,7 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
         run.purpose == Purpose::Costs && spec.task != Task::Idle && spec.event.is_none();
     let (used_ns, unsure_ns) = (cpu.others_at_most_ns(), cpu.others_unsure_ns());
     let (percent, uncertainty_percent) =
-        (cpu.percent_of(used_ns), cpu.uncertainty_window_percent());
+        (cpu.percent_of(used_ns), cpu.uncertainty_interval_percent());
     let reason = if percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS {
         format!(
             "other programs used {percent:.1} % of the CPUs of the system under test, expected \
@@ -55,7 +58,7 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
     {
         format!(
             "other programs used {:.0} ms on CPUs of the system under test or elsewhere, up to \
-             {uncertainty_percent:.1} % of the window, expected less than {UNCERTAINTY_PERCENT} %: {}",
+             {uncertainty_percent:.1} % of the measurement, expected less than {UNCERTAINTY_PERCENT} %: {}",
             unsure_ns as f64 / 1e6,
             listed(cpu)
         )
@@ -74,7 +77,7 @@ fn short_lived(run: &Run<'_>) -> Option<String> {
     let (begun, cpu) = (run.observed.untraced_forks?, &run.measured.sut_cpu);
     let used_ns = begun.saturating_mul(PROCESS_NS);
     let percent = cpu.percent_of(used_ns);
-    (percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS).then(|| {
+    (percent >= REFUSED_PERCENT && begun >= FEW).then(|| {
         format!(
             "{begun} processes or threads began during the measurement, which may have used {percent:.0} % of the CPUs of the \
              system under test, expected less than {REFUSED_PERCENT} %: without a trace, which needs root, their CPU time \

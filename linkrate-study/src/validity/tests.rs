@@ -87,7 +87,7 @@ fn names_a_program_on_the_cpus_with_its_share() {
     assert_eq!(
         refused(&TestbedSpec::default(), &run),
         "other programs used 180 ms on CPUs of the system under test or elsewhere, up to 9.0 % of \
-         the window, expected less than 2.5 %: \"sh\" (process 4711) 9.0 %"
+         the measurement, expected less than 2.5 %: \"sh\" (process 4711) 9.0 %"
     );
     // a program that may run there only is taken out of the figures
     run.sut_cpu.background[0].bound_ns = run.sut_cpu.background[0].cpu_ns;
@@ -115,7 +115,7 @@ fn names_a_program_on_the_cpus_with_its_share() {
 
 #[test]
 fn parts_that_are_not_the_busy_time_refuse_a_run() {
-    // busy for 1 s
+    // busy for 1 s of 2 s
     let with = |application_ms: u64, steal_ms: u64| {
         let mut run = fixture::stream(9.4e8, 0.5);
         let application_ns = application_ms * 1_000_000;
@@ -124,16 +124,27 @@ fn parts_that_are_not_the_busy_time_refuse_a_run() {
         run
     };
     let testbed = TestbedSpec::default();
-    for (application_ms, steal_ms) in [(1000, 0), (860, 0), (1140, 0), (1300, 300)] {
+    for (application_ms, steal_ms) in [(1000, 0), (910, 0), (1090, 0), (1300, 300)] {
         assert_eq!(check(&testbed, &with(application_ms, steal_ms)), Ok(()), "{application_ms}");
     }
-    let reason = refused(&testbed, &with(840, 0));
-    assert!(reason.contains("differs by 16.0 % from their busy time"), "{reason}");
-    assert!(refused(&testbed, &with(1200, 100)).contains("differs by -20.0 %"));
+    let reason = refused(&testbed, &with(880, 0));
+    assert!(
+        reason.contains("differs from their busy time by 6.0 % of the measurement"),
+        "{reason}"
+    );
+    assert!(refused(&testbed, &with(1200, 100)).contains("by 10.0 % of the measurement"));
+    // as much of a measurement with little traffic refuses it too, and no less
+    let mut little = with(0, 0);
+    little.sut_cpu.cpus[0].busy_ns = 300_000_000;
+    for (application_ms, is_refused) in [(190, true), (210, false)] {
+        let application_ns = application_ms * 1_000_000;
+        little.sut_cpu.parts = Some(CpuParts { application_ns, ..CpuParts::default() });
+        assert_eq!(check(&testbed, &little).is_err(), is_refused, "{application_ms}");
+    }
 }
 
 #[test]
-fn time_that_may_be_of_others_is_a_part_of_the_cost_in_short_windows_too() {
+fn time_that_may_be_of_others_is_a_part_of_the_cost_in_short_intervals_too() {
     let refused = |unsure_ns: u64, bound_ns: u64| {
         let mut run = fixture::stream(9.4e9, 0.5);
         (run.sut_cpu.cpus[0].interval_ns, run.sut_cpu.cpus[0].busy_ns) = (400_000_000, 60_000_000);
@@ -145,7 +156,7 @@ fn time_that_may_be_of_others_is_a_part_of_the_cost_in_short_windows_too() {
     assert_eq!(
         refused(28_000_000, 0).unwrap(),
         "other programs used 28 ms on CPUs of the system under test or elsewhere, up to 7.0 % of \
-         the window, expected less than 2.5 %: \"sh\" (process 4711) 7.0 %"
+         the measurement, expected less than 2.5 %: \"sh\" (process 4711) 7.0 %"
     );
     assert_eq!(refused(0, 28_000_000), None, "it is taken out of the figures");
     assert_eq!(refused(9_900_000, 0), None, "a daemon that woke up");
@@ -425,7 +436,7 @@ fn a_clock_that_moved_is_named() {
         [
             "client-0",
             "the clock of client-0 has moved by -7.2 ms since its host was started, expected at most \
-             5 ms: its window was not the common one"
+             5 ms: its interval was not the common one"
         ]
     );
     let run = fixture::stream(9.4e8, 0.5);
@@ -434,27 +445,27 @@ fn a_clock_that_moved_is_named() {
 }
 
 #[test]
-fn a_window_away_from_the_common_one_is_refused() {
-    let window = |opened_ms: u64, closed_ms: u64| {
+fn a_interval_away_from_the_common_one_is_refused() {
+    let interval = |opened_ms: u64, closed_ms: u64| {
         let ns = |ms| ms * 1_000_000;
         let (opened_off_ns, closed_off_ns) = (ns(opened_ms), ns(closed_ms));
         let host = "client-0".to_owned();
         let seen = MeasurementSeen { host, opened_off_ns, closed_off_ns, stalled_ns: 0 };
-        Observed { windows: vec![seen], ..Observed::default() }
+        Observed { intervals: vec![seen], ..Observed::default() }
     };
     // the fixture's measurement is two seconds, and a tenth of it is more than 100 ms
     assert_eq!(
-        observed(window(3, 201)),
+        observed(interval(3, 201)),
         [
             "client-0",
-            "client-0: its window opened 3 ms and closed 201 ms away from the common window, \
+            "client-0: its interval opened 3 ms and closed 201 ms away from the common interval, \
              expected at most 200 ms"
         ]
     );
     let mut spec = fixture::ladder().cells[0].spec.clone();
     let (testbed, measured) = (TestbedSpec::default(), fixture::stream(9.4e8, 0.5));
-    let mut validated = |window_ms: u64, observed: &Observed| {
-        spec.duration = Duration::from_millis(window_ms);
+    let mut validated = |interval_ms: u64, observed: &Observed| {
+        spec.duration = Duration::from_millis(interval_ms);
         let run = Run {
             testbed: &testbed,
             spec: &spec,
@@ -464,9 +475,9 @@ fn a_window_away_from_the_common_one_is_refused() {
         };
         matches!(judge(&run), Validity::Valid { .. })
     };
-    assert!(validated(2000, &window(200, 0)));
-    assert!(validated(500, &window(100, 100)));
-    assert!(!validated(500, &window(101, 0)), "half a second allows 100 ms");
+    assert!(validated(2000, &interval(200, 0)));
+    assert!(validated(500, &interval(100, 100)));
+    assert!(!validated(500, &interval(101, 0)), "half a second allows 100 ms");
 }
 
 /// The sockets of a run must have the options that it asked for.
@@ -721,7 +732,7 @@ fn no_run_moves_more_than_its_links_can_carry_in_either_direction() {
     assert_eq!(
         reason,
         "receive was 100.70 % of what its links and buses can carry (948.1 Mb/s of 941.5 Mb/s), which \
-         is impossible: the window has payload of the time before it, because something stalled \
+         is impossible: the interval has payload of the time before it, because something stalled \
          when it began"
     );
     // the limit of peers without timestamps

@@ -231,7 +231,7 @@ impl Verdict {
                 } else {
                     format!(" ({share}{unit}{rest})")
                 };
-                format!("{name}{shares}{}{}", reason(bound), path_of(bound))
+                format!("{name}{shares}{}{}{}", agreeing(group), reason(bound), path_of(bound))
             }
         }
     }

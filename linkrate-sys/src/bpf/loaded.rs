@@ -19,6 +19,21 @@ const MAX_PROGRAMS: usize = 64;
 /// index, or in a network namespace, by its descriptor.
 const AT_INTERFACE: [(u32, &str); 2] = [(46, "tcx ingress"), (47, "tcx egress")];
 const IN_NAMESPACE: [(u32, &str); 2] = [(17, "flow dissector"), (36, "socket lookup")];
+/// In a control group, by the descriptor of its directory: those that see packets, sockets or calls of traffic.
+const IN_CONTROL_GROUP: [(u32, &str); 9] = [
+    (0, "control group, ingress"),
+    (1, "control group, egress"),
+    (2, "control group, socket"),
+    (3, "control group, socket operations"),
+    (14, "control group, sendmsg IPv4"),
+    (15, "control group, sendmsg IPv6"),
+    (19, "control group, recvmsg IPv4"),
+    (20, "control group, recvmsg IPv6"),
+    (22, "control group, setsockopt"),
+];
+
+/// `BPF_F_QUERY_EFFECTIVE`: with those of the groups above.
+const EFFECTIVE: u32 = 1;
 
 /// Types of programs that run in the middle of other code of the kernel, by `enum bpf_prog_type`.
 const TRACING: [(u32, &str); 5] =
@@ -78,20 +93,26 @@ struct Info {
 /// The programs at an interface beside XDP and the filters of tc, by where they are. Empty on kernels without such places,
 /// and for a user who may not ask.
 pub(crate) fn at_interface(index: u32) -> Vec<(String, String)> {
-    attached(index, &AT_INTERFACE)
+    attached(index, &AT_INTERFACE, 0)
 }
 
 /// The programs in a network namespace, by where they are.
 pub(crate) fn in_namespace(namespace: &OwnedFd) -> Vec<(String, String)> {
-    attached(namespace.as_raw_fd() as u32, &IN_NAMESPACE)
+    attached(namespace.as_raw_fd() as u32, &IN_NAMESPACE, 0)
 }
 
-fn attached(target: u32, places: &[(u32, &str)]) -> Vec<(String, String)> {
+/// The programs in a control group and in those above it, by where they are.
+pub(crate) fn in_control_group(directory: &OwnedFd) -> Vec<(String, String)> {
+    attached(directory.as_raw_fd() as u32, &IN_CONTROL_GROUP, EFFECTIVE)
+}
+
+fn attached(target: u32, places: &[(u32, &str)], query_flags: u32) -> Vec<(String, String)> {
     let found = places.iter().filter_map(|(attach_type, place)| {
         let mut ids = [0u32; MAX_PROGRAMS];
         let mut query = Query {
             target,
             attach_type: *attach_type,
+            query_flags,
             program_ids: ids.as_mut_ptr() as u64,
             program_count: MAX_PROGRAMS as u32,
             ..Query::default()

@@ -74,7 +74,7 @@ pub struct MeasureArgs {
     #[arg(long, default_value = "costs", value_name = "PURPOSE", hide_short_help = true)]
     pub purpose: Purpose,
     /// Print one JSON document and nothing else on stdout
-    #[arg(long)]
+    #[arg(short = 'J', long)]
     pub json: bool,
     #[command(flatten)]
     pub existing: ExistingArgs,
@@ -88,6 +88,17 @@ pub struct MeasureArgs {
     #[arg(long, action = clap::ArgAction::HelpLong, hide_short_help = true, help_heading = None::<&str>)]
     help_all: Option<bool>,
 }
+
+/// Options of iperf3, netperf and `run` that `measure` does not take, and what does their work.
+pub const ELSEWHERE: [(&str, &str); 7] = [
+    ("-c", "the peer of an existing interface: --interface NAME --client iperf3://HOST"),
+    ("-H", "the peer of an existing interface: --interface NAME --client netperf://HOST"),
+    ("-s", "to serve clients of iperf3 and netperf: linkrate serve"),
+    ("-b", "streams send as fast as they can; requests at a given rate: --request-rate NUMBER"),
+    ("-i", "each run is one interval; its course is in the report: linkrate run"),
+    ("--output", "a document in a file: --json > FILE"),
+    ("-n", "each run ends by time: --time TIME"),
+];
 
 /// Tests by netperf's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,7 @@
 //! Options about how much is printed, and how.
 
 use clap::{Args, ValueEnum};
+use linkrate_sys::stderr;
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -23,4 +24,13 @@ pub struct VerbosityArgs {
     /// Print a line for each run
     #[arg(long, short, hide_short_help = true, help_heading = None::<&str>)]
     pub verbose: bool,
+}
+
+impl VerbosityArgs {
+    /// Leaves out notes where they are not wanted.
+    pub fn apply(self) {
+        if self.quiet {
+            stderr::be_quiet();
+        }
+    }
 }

@@ -1,19 +1,23 @@
 //! `linkrate measure`: one workload, one cell.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use linkrate_lab::{Lab, LabOptions};
+use linkrate_report::words;
 use linkrate_stats::order::Order;
 use linkrate_study::adapter;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Executor;
 use linkrate_study::keys::{self, Setup};
+use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, MemoryStore};
 use linkrate_study::study::{Cell, Family, Method, OnFailure, Study};
+use linkrate_sys::stderr;
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::units::parse_duration;
+use linkrate_terms::units::{format_duration, parse_duration};
 use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
 
 use super::testbed::testbed_of;
@@ -24,8 +28,13 @@ use crate::output::{print, terminal_style};
 use crate::program::this_program;
 use crate::progress::StudyProgress;
 
+/// What to do where other programs spoil runs.
+const BUSY: &str = "hint: end what else runs here, or give the system under test CPUs of its own: --sut-cpus; where only \
+                    functions count: --purpose functions";
+
 /// Runs the workload and prints its figures.
 pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
+    arguments.verbosity.apply();
     let mut study = study_of(arguments)?;
     study.method.draw_seed();
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
@@ -57,6 +66,9 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
         let (width, style) = terminal_style();
         print(&linkrate_report::terminal::table(&results, width, style))?;
     }
+    if results.failures.iter().any(|run| run.disturbed) {
+        stderr::line(BUSY);
+    }
     Ok(match ended {
         Ended::Interrupted => Exit::Interrupted,
         _ if failed => Exit::RunsFailed,
@@ -76,11 +88,14 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         )?,
     };
     let duration = |option: &str, text: &str| {
-        parse_duration(text).map_err(|error| usage(format!("{option}: {error}")))
+        // iperf3 and netperf take seconds without their unit
+        let seconds = text.parse::<f64>().is_ok().then(|| format!("{text}s"));
+        parse_duration(seconds.as_deref().unwrap_or(text))
+            .map_err(|error| usage(format!("{option}: {error}")))
     };
-    let window = duration("--time", &arguments.time)?;
+    let interval = duration("--time", &arguments.time)?;
     let warm_up = duration("--warm-up", &arguments.warm_up)?;
-    if !(0.1..=3600.0).contains(&window.as_secs_f64()) {
+    if !(0.1..=3600.0).contains(&interval.as_secs_f64()) {
         let message = format!("--time: {} is out of range; expected 100 ms to 1 h", arguments.time);
         return Err(usage(message));
     }
@@ -91,8 +106,9 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     }
     testbed = with_aggregate(arguments, testbed)?;
     let setup = setup_of(arguments, &testbed)?;
-    setup.event.check(window).map_err(|error| usage(error.to_string()))?;
+    setup.event.check(interval).map_err(|error| usage(error.to_string()))?;
     arguments.cpus.apply(&mut testbed)?;
+    let title = title(arguments, &setup, interval);
     let spec = RunSpec {
         task: Task::Workload(setup.workload),
         interface: setup.interface,
@@ -101,15 +117,15 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         ports: setup.ports,
         adapter: None,
         warm_up,
-        duration: window,
+        duration: interval,
         profile: arguments.profile,
-        event: setup.event.of_measurement(window),
+        event: setup.event.of_measurement(interval),
         loss_ppm: setup.loss_ppm,
         seed: 1,
     };
     Ok(Study {
         name: "measure".to_owned(),
-        title: "One workload".to_owned(),
+        title,
         paper: None,
         testbed: TestbedSpec {
             clients: setup.clients,
@@ -127,9 +143,9 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             minimum_effect: 0.02,
             min_blocks: arguments.runs,
             max_blocks: arguments.runs,
-            run: window,
+            run: interval,
             warm_up,
-            idle: std::time::Duration::ZERO,
+            idle: Duration::ZERO,
             budget: None,
             profile: arguments.profile,
             order: Order::Mirrored,
@@ -144,6 +160,21 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         fleet: None,
         source: String::new(),
     })
+}
+
+/// What is measured: `Stream, transmit, MTU 9000; 3 runs of 2 s`.
+fn title(arguments: &MeasureArgs, setup: &Setup, interval: Duration) -> String {
+    let kind = setup.workload.kind;
+    let mut parts = vec![keys::kind_name(kind).to_owned()];
+    if !kind.is_transactional() {
+        parts.push(keys::direction_name(setup.workload.direction).to_owned());
+    }
+    let given = arguments.given().into_iter();
+    let others = given.filter(|(key, _)| !["kind", "direction"].contains(key));
+    parts.extend(others.map(|(key, value)| labels::level(key, &Level::Text(value))));
+    let runs = words::count(arguments.runs as usize, "run");
+    let what = words::capitalised(&parts.join(", "));
+    format!("{what}; {runs} of {}", format_duration(interval))
 }
 
 /// The testbed on existing interfaces; options of an adapter are refused.

@@ -17,6 +17,12 @@ pub fn draw_target() -> ProgressDrawTarget {
     }
 }
 
+/// Columns of the terminal that standard error is.
+pub fn width() -> u16 {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
+    size.map(|size| size.ws_col).filter(|columns| *columns > 0).unwrap_or(80)
+}
+
 #[derive(Debug)]
 struct Terminal;
 
@@ -32,8 +38,7 @@ impl Terminal {
 
 impl TermLike for Terminal {
     fn width(&self) -> u16 {
-        let size = rustix::termios::tcgetwinsize(io::stderr()).ok();
-        size.map(|size| size.ws_col).filter(|columns| *columns > 0).unwrap_or(80)
+        width()
     }
 
     fn height(&self) -> u16 {

@@ -656,3 +656,43 @@ fn letters_of_other_programs_set_the_same_once() {
     }
     assert!(refusal("measure --test TCP_RRR").contains("TCP_RR"));
 }
+
+#[test]
+fn letters_of_other_programs_lead_to_what_does_their_work() {
+    for (words, tip) in [
+        ("measure -c lab2", "--interface NAME --client iperf3://HOST"),
+        ("measure -H lab2", "--client netperf://HOST"),
+        ("measure -b 100M", "--request-rate NUMBER"),
+        ("measure -s", "linkrate serve"),
+        ("measure --output x.json", "--json > FILE"),
+    ] {
+        let said = refusal(words);
+        assert!(said.contains("tip: ") && said.contains(tip), "{words}: {said}");
+    }
+    // of another command the same letter is what it is
+    assert!(!refusal("limit -c lab2").contains("--client"));
+}
+
+#[test]
+fn seconds_need_no_unit() {
+    let said = refusal("measure -t 0 --adapter veth");
+    assert!(said.contains("--time: 0 is out of range; expected 100 ms to 1 h"), "{said}");
+    let said = refusal("measure -t 4000 --adapter veth");
+    assert!(said.contains("--time: 4000 is out of range"), "{said}");
+}
+
+#[test]
+fn a_word_that_is_not_utf_8_is_named() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let mut run = Command::new(LINKRATE);
+    run.arg("run").arg(OsStr::from_bytes(b"a\xff.toml"));
+    let said = Running::start(&mut run).wait().refusal();
+    assert_eq!(said, "error: \"a\\xFF.toml\" is not UTF-8\nhint: give the file another name\n");
+}
+
+#[test]
+fn a_client_that_is_a_bare_name_may_be_a_host_of_ssh() {
+    let said = refusal("measure --interface lo --client lab2");
+    assert!(said.contains("did you mean \"ssh://lab2\"?"), "{said}");
+}

@@ -9,7 +9,7 @@
 //!
 //! A delay slows request/response down. Large responses therefore look like bulk traffic without a
 //! delay, and like few frames with a delay. If bulk traffic ends soon after a delay began, the next
-//! delay begins after twice as many windows. The kernel's moderation also withdraws a change that
+//! delay begins after twice as many periods. The kernel's moderation also withdraws a change that
 //! made things worse (lib/dim/net_dim.c).
 //!
 //! No clock and no counter is read here: the caller passes both.
@@ -24,16 +24,16 @@ const BULK_FRAMES: u64 = 64;
 /// Bulk traffic has ended when less than this share of it is left.
 const ENDED: u64 = 4;
 
-/// Intervals of a window, the time over which traffic is counted.
+/// Intervals of a period, the time over which traffic is counted.
 const INTERVALS: u64 = 4;
 
-/// Shortest window. A shorter one would find bulk traffic in two frames.
+/// Shortest period. A shorter one would find bulk traffic in two frames.
 const MIN_PS: u64 = 200_000_000;
 
-/// Windows of bulk traffic in a row before interrupts are delayed: at first, and at most.
+/// Periods of bulk traffic in a row before interrupts are delayed: at first, and at most.
 const BULK_WINDOWS: (u32, u32) = (2, 64);
 
-/// Windows with a delay after which the traffic counts as bulk traffic.
+/// Periods with a delay after which the traffic counts as bulk traffic.
 const PROVEN: u32 = 16;
 
 /// Totals of a port, counted since it was made.
@@ -51,12 +51,12 @@ pub(crate) struct Traffic {
 #[derive(Debug)]
 pub(crate) struct Adaptive {
     delays: bool,
-    /// Start of the window, and the totals then.
+    /// Start of the period, and the totals then.
     since_ps: u64,
     before: Traffic,
-    /// Windows in a row with bulk traffic; with delay, all windows since it began.
-    windows: u32,
-    /// Windows in a row that it takes to begin a delay.
+    /// Periods in a row with bulk traffic; with delay, all periods since it began.
+    periods: u32,
+    /// Periods in a row that it takes to begin a delay.
     patience: u32,
 }
 
@@ -66,7 +66,7 @@ impl Default for Adaptive {
             delays: false,
             since_ps: 0,
             before: Traffic::default(),
-            windows: 0,
+            periods: 0,
             patience: BULK_WINDOWS.0,
         }
     }
@@ -96,23 +96,23 @@ impl Adaptive {
         let more_than = |share: u64| octets >= BULK_OCTETS / share || frames >= BULK_FRAMES / share;
         match (self.delays, more_than(if self.delays { ENDED } else { 1 })) {
             (false, true) => {
-                self.windows += 1;
-                if self.windows >= self.patience {
-                    (self.delays, self.windows) = (true, 0);
+                self.periods += 1;
+                if self.periods >= self.patience {
+                    (self.delays, self.periods) = (true, 0);
                 }
             }
-            (false, false) => self.windows = 0,
+            (false, false) => self.periods = 0,
             (true, true) => {
-                self.windows = self.windows.saturating_add(1);
-                if self.windows >= PROVEN {
+                self.periods = self.periods.saturating_add(1);
+                if self.periods >= PROVEN {
                     self.patience = BULK_WINDOWS.0;
                 }
             }
             (true, false) => {
-                if self.windows < PROVEN {
+                if self.periods < PROVEN {
                     self.patience = (self.patience * 2).min(BULK_WINDOWS.1);
                 }
-                (self.delays, self.windows) = (false, 0);
+                (self.delays, self.periods) = (false, 0);
             }
         }
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn bulk_traffic_in_either_direction_is_delayed_after_two_windows() {
+    fn bulk_traffic_in_either_direction_is_delayed_after_two_periods() {
         // a full Gigabit link: 0.8 frames of 1518 octets in 10 µs
         for (frames, octets, out) in [(0.8, 1518, 50), (0.03, 66, 1230)] {
             let mut port = Port::new();
@@ -204,7 +204,7 @@ mod tests {
         assert!(port.carry(100_000, 0.2, 1518, 10) > 0.999);
         port.carry(2100, 0.1, 70, 7);
         assert!(!port.moderation.delays());
-        // after a pause, however long, the first frame is not delayed for more than a window
+        // after a pause, however long, the first frame is not delayed for more than a period
         port.carry(100_000, 0.8, 1518, 50);
         port.now_ps += 1_000_000 * US;
         port.carry(10, 1.0, 70, 0);
@@ -222,7 +222,7 @@ mod tests {
         let mut port = Port::new();
         port.transact(300_000, 4096, 50);
         assert!(port.transact(1_000_000, 4096, 50) > 0.95 * 20_000.0);
-        // bulk traffic afterwards waits for more windows, and then for as few as at first
+        // bulk traffic afterwards waits for more periods, and then for as few as at first
         assert!(port.carry(1_000_000, 0.8, 1518, 50) > 0.9);
         assert_eq!(port.moderation.patience, BULK_WINDOWS.0);
     }

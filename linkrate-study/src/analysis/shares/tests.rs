@@ -42,13 +42,13 @@ fn evidence_is_taken_from_good_runs_only() {
     assert_eq!((shares.good_runs, shares.scale), (2, 0.5));
     let sut = shares.sut.unwrap();
     assert!((sut.percent - 60.0).abs() < 1e-9 && !sut.of_thread);
-    // where the path is not known, the window counts
+    // where the path is not known, the interval counts
     assert!((only(&shares).rwnd_limited_percent.unwrap() - 50.0).abs() < 1e-9);
     assert_eq!(of_runs(&runs[1..2], 1.0), Shares::default());
 }
 
 #[test]
-fn does_not_count_a_window_that_a_queue_fills() {
+fn does_not_count_a_interval_that_a_queue_fills() {
     let mut run = fixture::stream(1e9, 0.5);
     let senders = &mut run.evidence.senders;
     (senders.busy_us, senders.rwnd_limited_us) = (1000, 900);
@@ -159,9 +159,9 @@ fn other_programs_are_counted_in_per_cent_of_one_client_cpu() {
     let mut run = fixture::stream(1e9, 0.5);
     let other = |cpu_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns, bound_ns: 0 };
     run.client_cpu.background = vec![other(120_000_000), other(80_000_000)];
-    let window_ns = run.client_cpu.cpus[0].interval_ns as f64;
+    let interval_ns = run.client_cpu.cpus[0].interval_ns as f64;
     let shares = of_runs(&[run_of(run)], 1.0);
-    assert!((shares.client_others_percent - 2e8 * 100.0 / window_ns).abs() < 1e-9, "{shares:?}");
+    assert!((shares.client_others_percent - 2e8 * 100.0 / interval_ns).abs() < 1e-9, "{shares:?}");
 }
 
 #[test]

@@ -127,6 +127,9 @@ fn far(
     ))
 }
 
+/// What a warning of a figure whose runs are in two groups says.
+pub const TWO_GROUPS: &str = "is in two groups";
+
 /// Fewest runs of a group, and how many times as wide as either group the gap between them is.
 const GROUP: usize = 2;
 const GAP: f64 = 3.0;
@@ -157,7 +160,7 @@ fn two_groups(
     };
     let (low, high) = values.split_at(cut);
     Some(format!(
-        "{}: {} is in two groups, {} and {}, and the mean is that of none (median {}).",
+        "{}: {} {TWO_GROUPS}, {} and {}, and the mean is that of none (median {}).",
         cell.name,
         measure.word(),
         group(low),

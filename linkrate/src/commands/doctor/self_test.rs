@@ -136,10 +136,10 @@ fn figures(sample: &Sample) -> String {
 /// A note on a disturbed sample.
 fn note(sample: &Sample) -> Option<String> {
     let disturbance = sample.disturbance.as_ref()?;
-    let windows = sample.windows;
+    let intervals = sample.intervals;
     let (load, size, meter) = (sample.load.word(), asked(sample), sample.meter.word());
     Some(format!(
-        "{load} {size}, {meter}: other work disturbed too many of {windows} windows; last disturbance: \
+        "{load} {size}, {meter}: other work disturbed too many of {intervals} intervals; last disturbance: \
          {disturbance}."
     ))
 }

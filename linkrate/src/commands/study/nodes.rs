@@ -35,7 +35,7 @@ pub fn moved(
     let refused = |reason| Failure::new(Exit::Usage, format!("the nodes of the fleet: {reason}"));
     let (moved, changes) = fleet.moved(&present, next_run).map_err(refused)?;
     for change in changes {
-        stderr::line(format_args!("note: {change}"));
+        stderr::note(change);
     }
     Ok(moved)
 }

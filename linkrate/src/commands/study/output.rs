@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use linkrate_report::answer;
 use linkrate_report::terminal::{self, Detail};
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::files::Files;
@@ -135,7 +136,9 @@ pub struct Wanted {
     /// Parts of all that is known, in place of the answer.
     pub details: Vec<Detail>,
     /// A command worth running next, and what it adds.
-    pub next: Option<(String, String)>,
+    pub next: Option<(String, &'static str)>,
+    /// The command worth running next where the machine was busy, and when.
+    pub again: Option<(String, &'static str)>,
 }
 
 /// Prints results as an answer, in detail, or as a document.
@@ -148,7 +151,8 @@ pub fn present(results: &StudyResults, wanted: &Wanted) -> Result<(), Failure> {
     }
     let (width, style) = terminal_style();
     if wanted.details.is_empty() && terminal::has_answer(results) {
-        let next = wanted.next.as_ref().map(|(command, why)| (command.as_str(), why.as_str()));
+        let next = if answer::is_disturbed(results) { &wanted.again } else { &wanted.next };
+        let next = next.as_ref().map(|(command, why)| (command.as_str(), *why));
         return print(&terminal::answer(results, next, width, style));
     }
     let details = match wanted.details.is_empty() {

@@ -24,7 +24,8 @@ pub fn list(json: bool) -> Result<Exit, Failure> {
     let studies: Result<Vec<_>, Failure> =
         builtin::all().iter().map(|study| listed(study.name)).collect();
     let studies = studies?;
-    print(&if json { preview::list_document(&studies) } else { preview::list(&studies) })?;
+    let (width, _) = terminal_style();
+    print(&if json { preview::list_document(&studies) } else { preview::list(&studies, width) })?;
     Ok(Exit::Success)
 }
 

@@ -38,8 +38,8 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
             // what is redacted is for others
             _ if arguments.redact => {}
             Ok(()) => files::write(directory, &results)?,
-            Err(error) => stderr::line(format_args!(
-                "note: the files in {} stay as they are: {}",
+            Err(error) => stderr::note(format_args!(
+                "the files in {} stay as they are: {}",
                 directory.display(),
                 io::Error::from(error)
             )),
@@ -126,7 +126,7 @@ fn flent(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
             .map_err(|error| output::not_written(&files.path_of(&file.name), &error))?;
     }
     let written = linkrate_report::words::count(all.len(), "data file");
-    stderr::line(format_args!("note: {written} of flent in {}", directory.display()));
+    stderr::note(format_args!("{written} of flent in {}", directory.display()));
     Ok(())
 }
 
@@ -141,8 +141,8 @@ fn markdown(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
         if !document.figures.is_empty() {
             let figures = linkrate_report::words::count(document.figures.len(), "figure");
             let are = if document.figures.len() == 1 { "is" } else { "are" };
-            stderr::line(format_args!(
-                "note: the text refers to {figures} in report_figures/, which {are} not written"
+            stderr::note(format_args!(
+                "the text refers to {figures} in report_figures/, which {are} not written"
             ));
             stderr::line("hint: --output report.md writes both");
         }

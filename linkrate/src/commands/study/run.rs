@@ -12,6 +12,7 @@ use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
 use linkrate_sys::stderr;
+use linkrate_terms::shell;
 
 use super::output::{self, Wanted};
 use super::{files, nodes, source};
@@ -21,7 +22,7 @@ use crate::args::verbosity::VerbosityArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::quoted;
-use crate::program::this_program;
+use crate::program::{self, this_program};
 use crate::progress::StudyProgress;
 
 /// Where results go unless another directory is named.
@@ -29,6 +30,7 @@ pub const RESULTS: &str = "results";
 
 /// Runs a study from its beginning.
 pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
+    arguments.verbosity.apply();
     let mut study = source::chosen(
         &arguments.study,
         &arguments.changes,
@@ -49,7 +51,16 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
         && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
     {
         let message = format!("--dir: {} is not empty", path.display());
-        let hint = format!("name a new directory, or: linkrate resume {}", quoted(path));
+        let here = quoted(path);
+        let hint = match Store::read(path)
+            .map(|stored| stored.ended.is_some_and(|why| why.is_complete()))
+        {
+            Ok(true) => {
+                format!("name a new directory; to see what it holds: linkrate report {here}")
+            }
+            Ok(false) => format!("name a new directory, or go on: linkrate resume {here}"),
+            Err(_) => "name a new directory".to_owned(),
+        };
         return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
     }
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
@@ -64,12 +75,8 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     let wanted = Wanted {
         json: arguments.json,
         details: Details::chosen(&arguments.details),
-        next: arguments.quick.then(|| {
-            (
-                format!("linkrate run {}", quoted(Path::new(&arguments.study))),
-                "every cell, narrower intervals".to_owned(),
-            )
-        }),
+        next: arguments.quick.then(|| (typed(&["--quick"]), "every cell, narrower intervals")),
+        again: Some((typed(&[]), "again, when nothing else runs here")),
     };
     conduct(&mut backend, &mut store, &clock, &stop, &wanted, arguments.verbosity)
 }
@@ -82,9 +89,10 @@ pub fn resume(
     deploy: &DeployArgs,
     verbosity: VerbosityArgs,
 ) -> Result<Exit, Failure> {
+    verbosity.apply();
     let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
-        stderr::line(format_args!("note: {recovered}"));
+        stderr::note(recovered);
     }
     let stop = signals()?;
     let mut study = store.plan().study.clone();
@@ -98,6 +106,22 @@ pub fn resume(
     }
     let wanted = Wanted { json, ..Wanted::default() };
     conduct(&mut backend, &mut store, &SystemClock::start(), &stop, &wanted, verbosity)
+}
+
+/// The command as it was typed, without its directory, which is taken, and without some options.
+fn typed(without: &[&str]) -> String {
+    let mut words = vec!["linkrate".to_owned()];
+    let given = program::words();
+    let mut given = given.iter().skip(1).map(|word| word.to_string_lossy());
+    while let Some(word) = given.next() {
+        match word.split_once('=').map_or(&*word, |(option, _)| option) {
+            "--dir" if word == "--dir" => drop(given.next()),
+            "--dir" => {}
+            option if without.contains(&option) => {}
+            _ => words.push(shell::word(&word)),
+        }
+    }
+    words.join(" ")
 }
 
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
