@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use linkrate_agent::flow::backup::header::{HEADER_BYTES, Header, MAX_LENGTH};
+use linkrate_agent::flow::backup::header::{HEADER_BYTES, Header};
+use linkrate_terms::backup::MAX_LENGTH;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else { return };

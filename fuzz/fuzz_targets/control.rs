@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use linkrate_agent::framing::{FrameBuffer, read_frame, write_frame};
+use linkrate_protocol::framing::{FrameBuffer, read_frame, write_frame};
 use linkrate_lab::control::messages::{
     CONTROL_VERSION, Envelope, Request, Setting, decode_reply, decode_request,
 };

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use linkrate_agent::framing::read_frame;
-use linkrate_agent::protocol::{cleaned, decode_reply, decode_request, write_message};
+use linkrate_protocol::framing::read_frame;
+use linkrate_protocol::{cleaned, decode_reply, decode_request, write_message};
 
 fuzz_target!(|bytes: &[u8]| {
     // as a byte stream

@@ -21,7 +21,7 @@ use linkrate_sys::team;
 use linkrate_sys::tree::Tree;
 use linkrate_terms::{BitRate, CpuSet};
 
-use crate::protocol::{InterfaceFacts, bounds};
+use linkrate_protocol::{InterfaceFacts, bounds};
 
 pub use lease::{Change, Lease, Left, Outcome, restore_all};
 pub use record::TIMEOUT;

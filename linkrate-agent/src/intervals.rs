@@ -4,7 +4,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::intervals::MAX_INTERVALS;
 
 use crate::flow::Flow;
-use crate::protocol::{IntervalReport, PartReport};
+use linkrate_protocol::{IntervalReport, PartReport};
 
 /// The intervals of a measurement in the making.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 use linkrate_sys::error::SysResult;
 use linkrate_sys::netlink::RouteSocket;
 
-use crate::protocol::{Ipv6Setup, Refusal};
+use linkrate_protocol::{Ipv6Setup, Refusal};
 
 /// The interface that has the addresses.
 const LOOPBACK: &str = "lo";

@@ -38,9 +38,9 @@ use linkrate_terms::out_of_order::OutOfOrder;
 
 use crate::cpu_meter::{CpuMeter, CpuReading, at_least, busy};
 use crate::flow::Flow;
-use crate::protocol::{AGENT_THREAD, MeasureSpec, MeasurementReport};
 use crate::send_buffers::has_queue;
 use crossing::Arrived;
+use linkrate_protocol::{AGENT_THREAD, MeasureSpec, MeasurementReport};
 use payload::Payload;
 
 /// How long before a measurement opens its slow readings begin, ns. What waited meanwhile is carried until

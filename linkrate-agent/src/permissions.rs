@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use linkrate_sys::netlink::RouteSocket;
 
 use crate::existing::Lease;
-use crate::protocol::{Refusal, Request};
+use linkrate_protocol::{Refusal, Request};
 
 /// What an agent was started for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +109,7 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     use super::*;
-    use crate::protocol::{Carries, ConnectSpec, Ends, InterfaceSetup, Ipv6Setup, ListenSpec};
+    use linkrate_protocol::{Carries, ConnectSpec, Ends, InterfaceSetup, Ipv6Setup, ListenSpec};
     use linkrate_terms::{InterfaceKnobs, SocketKnobs, Workload};
 
     fn refused(permissions: &Permissions, request: &Request) -> Option<String> {
@@ -187,7 +187,7 @@ mod tests {
             Request::ReachOverIpv6(ipv6),
             Request::Lend { name: lo(), pid: 1 },
             Request::SteerReceive { name: lo(), cpus: cpus.clone() },
-            Request::Toe(crate::protocol::toe::ToeRequest::Forget),
+            Request::Toe(linkrate_protocol::toe::ToeRequest::Forget),
             Request::SteerInterface { name: lo(), cpus: cpus.clone() },
             Request::PrepareProfile { cpus },
             Request::SetKnobs { interfaces: vec![lo()], knobs: InterfaceKnobs::default() },

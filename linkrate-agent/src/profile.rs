@@ -20,7 +20,7 @@ use linkrate_terms::profile::{Owner, Profile, TaskSamples};
 use crate::flow::Flow;
 use crate::idle_counter;
 use crate::meter::Reading;
-use crate::protocol::bounds;
+use linkrate_protocol::bounds;
 
 /// Time between two samples of a CPU, ns: 1618 in a second.
 ///

@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
-use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::host_settings::{self, network_sysctls};
 use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
@@ -21,8 +20,6 @@ use linkrate_terms::{CpuSet, InterfaceKnobs};
 use crate::absence::Absences;
 use crate::cpu_meter::{self, CpuMeter};
 use crate::existing::{self, Lease};
-use crate::flow::record::RecordReport;
-use crate::framing::read_frame;
 use crate::intervals::Sampler;
 use crate::ipv6;
 use crate::knobs;
@@ -30,15 +27,17 @@ use crate::lifeline;
 use crate::meter::{self, Meters, SLOW_AHEAD_NS, crossing};
 use crate::permissions::Permissions;
 use crate::profile::{Profiler, Sampling};
-use crate::protocol::{
-    Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
-    decode_request, write_message,
-};
 use crate::send_buffers::{self, SendBuffers};
 use crate::session::Session;
 use crate::steering::{steer, steer_queues};
 use crate::taps::{Setup, Taps};
 use crate::toe;
+use linkrate_protocol::framing::read_frame;
+use linkrate_protocol::record::RecordReport;
+use linkrate_protocol::{
+    Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
+    decode_request, write_message,
+};
 
 /// What is due within this time is done at once, so that the CPU wakes once for both, ns.
 const SOON_NS: u64 = 1_000_000;
@@ -132,18 +131,6 @@ impl Drop for Agent<'_> {
         // before anything that can wait
         self.lease.give_back();
         self.end_session();
-    }
-}
-
-impl From<SysError> for Refusal {
-    fn from(error: SysError) -> Self {
-        Self { reason: error.to_string(), hint: error.hint().map(str::to_owned) }
-    }
-}
-
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Self {
-        Self { reason: error.to_string(), hint: None }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::flow::backup::drive::Drive;
 use crate::flow::backup::tree::Tree;
 use crate::flow::outstanding::Pace;
 use crate::flow::preamble::{ClientRole, Preamble};
-use crate::flow::record::{Record, RecordReport, RecordSpec};
+use crate::flow::record::Record;
 use crate::flow::sizes::{ConnectionSizes, Sizes};
 use crate::flow::transact::Exchange;
 use crate::flow::unexpected_peers::Guard;
@@ -31,8 +31,9 @@ use crate::flow::{
     Control, Flow, FlowContext, POLL_INTERVAL, backup, datagram, latency_histogram, send_path,
     single, stream, transact, transfer,
 };
-use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, ListenSpec};
 use crate::sockets;
+use linkrate_protocol::record::{RecordReport, RecordSpec};
+use linkrate_protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, ListenSpec};
 
 /// How long flows may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);

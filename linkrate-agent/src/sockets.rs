@@ -8,7 +8,7 @@ use linkrate_sys::socket;
 use linkrate_sys::tcp_info::tcp_info;
 use linkrate_terms::{SocketKnobs, Workload};
 
-use crate::protocol::FlowFacts;
+use linkrate_protocol::FlowFacts;
 
 /// A TCP socket with `knobs`. The congestion control is set while the socket is closed: a socket
 /// that was connected with bbr keeps the pacing of bbr after a change.

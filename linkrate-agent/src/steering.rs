@@ -5,7 +5,7 @@ use linkrate_sys::tree::Tree;
 use linkrate_sys::{irq_affinity, sysfs};
 use linkrate_terms::CpuSet;
 
-use crate::protocol::Steered;
+use linkrate_protocol::Steered;
 
 /// Confines the processing of received packets to `cpus`: moves the interrupts of the interface's
 /// adapter there, one CPU each in turn, or steers its queues where it has no interrupts.

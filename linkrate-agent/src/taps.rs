@@ -13,7 +13,7 @@ use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tap::{Kind, Offloads, Tap, set_offloads};
 
 use crate::knobs::GRO;
-use crate::protocol::Carries;
+use linkrate_protocol::Carries;
 
 /// An interface to be created.
 #[derive(Debug, Clone, Copy)]

@@ -24,12 +24,12 @@ use linkrate_toe::round_trip;
 use linkrate_toe::{Connection, Engine, Refusal as Obstacle};
 
 use crate::flow::{Control, Counters, Flow};
-use crate::framing::read_frame;
-use crate::protocol::toe::{
+use crate::session::Session;
+use linkrate_protocol::framing::read_frame;
+use linkrate_protocol::toe::{
     Asked, ConnectionStatus, FileOf, FlowConnection, HostConnection, Stays, ToeReply, ToeRequest,
 };
-use crate::protocol::{Refusal, Reply, Request, decode_request, write_message};
-use crate::session::Session;
+use linkrate_protocol::{Refusal, Reply, Request, decode_request, write_message};
 
 /// Bytes that a socket takes from its program and does not send at once, before its connection moves. All
 /// of them are copied while the peer's frames wait.

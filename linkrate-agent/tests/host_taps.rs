@@ -11,8 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use common::{answer, privileges, spawn};
-use linkrate_agent::framing::read_frame;
-use linkrate_agent::protocol::{
+use linkrate_protocol::framing::read_frame;
+use linkrate_protocol::{
     Carries, HELLO_NUMBER, InterfaceSetup, PROTOCOL_VERSION, Refusal, Reply, Request, decode_reply,
     write_message,
 };

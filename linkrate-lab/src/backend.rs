@@ -13,7 +13,7 @@ pub mod veth;
 use std::collections::BTreeSet;
 
 use linkrate_adapter::ReorderingCount;
-use linkrate_agent::protocol::bounds;
+use linkrate_protocol::bounds;
 use linkrate_study::validity::{RateSeen, Rescheduled, Strayed};
 use linkrate_sys::sched::ThreadId;
 use linkrate_terms::measurement::{AdapterEvidence, LinkEvidence};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use linkrate_agent::framing::FrameBuffer;
-use linkrate_agent::protocol::{
+use linkrate_protocol::framing::FrameBuffer;
+use linkrate_protocol::{
     HELLO_NUMBER, Refusal, Reply, Request, cleaned, decode_reply, write_message,
 };
 use linkrate_sys::clock::monotonic_ns;

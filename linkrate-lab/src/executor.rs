@@ -18,7 +18,7 @@ mod warm_up;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use linkrate_agent::protocol::{Reply, Request, UnexpectedPeers};
+use linkrate_protocol::{Reply, Request, UnexpectedPeers};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_study::validity::stack::{FirstStacks, StackChanged};
 use linkrate_study::validity::{self, Observed, Purpose, Rejection, Validity};

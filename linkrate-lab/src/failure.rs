@@ -1,7 +1,8 @@
 //! What a run with an event showed, out of the records of all receivers and the log of the controller.
 
-use linkrate_agent::flow::record::{RecordReport, looked_until_ns};
-use linkrate_agent::protocol::MeasurementReport;
+use linkrate_agent::flow::record::looked_until_ns;
+use linkrate_protocol::MeasurementReport;
+use linkrate_protocol::record::RecordReport;
 use linkrate_terms::Event;
 use linkrate_terms::failure::{Failure, FlowGap, RESTORED, Resent, Timeline};
 
@@ -53,7 +54,7 @@ pub(crate) fn of_reports<'a>(
     let until_ns = since_opening(recovered_early_ns.unwrap_or(looked_until_ns));
     let is_single = flows().count() == 1 && recovered_early_ns.is_none();
     let single = is_single.then(|| flows().map(|flow| flow.gap_ns).max()).flatten();
-    let sum = |pick: fn(&linkrate_agent::flow::record::FlowRecord) -> u64| {
+    let sum = |pick: fn(&linkrate_protocol::record::FlowRecord) -> u64| {
         flows().map(pick).fold(0, u64::saturating_add)
     };
     let after = |then_ns: Option<u64>| then_ns.map(|then_ns| then_ns.saturating_sub(seen.at_ns));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use linkrate_agent::protocol::InterfaceFacts;
+use linkrate_protocol::InterfaceFacts;
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_study::fleet::results::fact_name;
 use linkrate_study::fleet::runner::FleetExecutor;

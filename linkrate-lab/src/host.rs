@@ -12,9 +12,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linkrate_agent::protocol::{
-    Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request,
-};
+use linkrate_protocol::{Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::stderr;

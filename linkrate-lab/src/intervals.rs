@@ -1,6 +1,6 @@
 //! What flowed in each interval of a measurement, from the reports of both ends.
 
-use linkrate_agent::protocol::{IntervalReport, MeasurementReport, PartReport};
+use linkrate_protocol::{IntervalReport, MeasurementReport, PartReport};
 use linkrate_terms::intervals::Interval;
 
 use crate::peer::PeerMeasurement;

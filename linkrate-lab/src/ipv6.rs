@@ -4,7 +4,7 @@
 //! and in labs that stay up after each setting of a port: the kernel forgets routes of IPv6 while the MTU
 //! of their interface is below 1280.
 
-use linkrate_agent::protocol::{Ipv6Setup, Request};
+use linkrate_protocol::{Ipv6Setup, Request};
 use linkrate_terms::model::LinkKind;
 use linkrate_terms::topology::ipv6_address;
 

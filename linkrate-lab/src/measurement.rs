@@ -1,6 +1,6 @@
 //! One measurement out of the reports of all hosts.
 
-use linkrate_agent::protocol::{FlowFacts, MeasurementReport};
+use linkrate_protocol::{FlowFacts, MeasurementReport};
 use linkrate_terms::client_part::ClientPart;
 use linkrate_terms::discipline;
 use linkrate_terms::flow::FlowEnds;

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use linkrate_agent::protocol::{AGENT_THREAD, MeasurementReport, Reply, Request};
+use linkrate_protocol::{AGENT_THREAD, MeasurementReport, Reply, Request};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::validity::stack::{StackChanged, StackSeen};
 use linkrate_study::validity::{

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use linkrate_agent::protocol::Request;
+use linkrate_protocol::Request;
 use linkrate_terms::profile::{Owner, Profile, TaskSamples};
 
 use crate::backend::Threads;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use linkrate_agent::protocol::{Refusal, Reply, Request, cleaned, write_message};
 use linkrate_lab::connection::{AgentError, Connection};
+use linkrate_protocol::{Refusal, Reply, Request, cleaned, write_message};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 

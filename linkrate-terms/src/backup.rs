@@ -49,6 +49,9 @@ pub const MIXED_SIZES: [ByteSize; 8] = {
 /// Longest name of a directory, bytes.
 pub const MAX_DIRECTORY: usize = 255;
 
+/// The longest file, bytes.
+pub const MAX_LENGTH: u64 = 1 << 40;
+
 /// Most files of a tree. Each is an open file of the client.
 pub const MAX_FILES: u64 = 65_536;
 

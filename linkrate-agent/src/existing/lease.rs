@@ -15,7 +15,7 @@ use linkrate_sys::{host, network_namespace, stderr};
 use super::preconditions;
 use super::record::{self, Found, Record, Unlocked};
 use super::settings::Settings;
-use crate::protocol::Refusal;
+use linkrate_protocol::Refusal;
 
 /// How long giving back waits for a change that is under way.
 const CHANGE: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use std::fs;
 use linkrate_sys::error::SysError;
 use linkrate_sys::netlink::{RouteSocket, netfilter_on};
 
-use crate::protocol::Refusal;
+use linkrate_protocol::Refusal;
 
 /// The discipline that the kernel gives to queues; not told in network namespaces.
 const DEFAULT_DISCIPLINE: &str = "/proc/sys/net/core/default_qdisc";

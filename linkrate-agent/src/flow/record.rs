@@ -7,18 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use linkrate_terms::failure::Resent;
-use serde::{Deserialize, Serialize};
-
-/// The slots of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct RecordSpec {
-    /// How many.
-    pub slots: u32,
-    /// Length of each, µs.
-    pub slot_us: u32,
-}
+use linkrate_protocol::record::{FlowRecord, RecordSpec};
 
 /// The moments of a measurement with an event, CLOCK_MONOTONIC in ns; all bits set before they are known.
 #[derive(Debug)]
@@ -57,36 +46,6 @@ pub struct Record {
     gap_before_ns: AtomicU64,
     verified: AtomicU64,
     wrong: AtomicU64,
-}
-
-/// What the record of one flow says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct FlowRecord {
-    /// The flow.
-    pub flow: String,
-    /// The longest time without a byte that ended after the event, ns.
-    pub gap_ns: u64,
-    /// The same before the event.
-    pub gap_before_ns: u64,
-    /// Bytes that were compared with the expected ones since the flow began.
-    pub verified_bytes: u64,
-    /// Bytes among them that differ.
-    pub wrong_bytes: u64,
-}
-
-/// What the records of all flows of an agent say.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct RecordReport {
-    /// Length of a slot, µs.
-    pub slot_us: u32,
-    /// Bytes that all flows received in each slot from the beginning of the measurement.
-    pub received: Vec<u64>,
-    /// Each flow that receives.
-    pub flows: Vec<FlowRecord>,
-    /// What the flows that send sent again from the event on.
-    pub resent: Resent,
 }
 
 /// Lets a number with one writer grow.

@@ -12,7 +12,7 @@ use super::datagram::{MAX_DATAGRAM, TIMEOUT, drain, transient};
 use super::send_path::payload;
 use super::sizes::Sizes;
 use super::transact::Exchange;
-use crate::protocol::DatagramHabit;
+use linkrate_protocol::DatagramHabit;
 
 /// How long the program may take to answer the first datagram of a flow.
 const ANSWER: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::protocol::{self, bounds};
+use linkrate_protocol::bounds;
 
 /// Who belongs to a run: its clients, with its number.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,7 @@ impl Guard {
 
 /// The refused connections and datagrams of a run.
 #[derive(Debug, Default)]
-pub struct UnexpectedPeers(Mutex<protocol::UnexpectedPeers>);
+pub struct UnexpectedPeers(Mutex<linkrate_protocol::UnexpectedPeers>);
 
 impl UnexpectedPeers {
     /// Counts a connection or a datagram from `address`.
@@ -49,7 +49,7 @@ impl UnexpectedPeers {
     }
 
     /// All so far.
-    pub fn report(&self) -> protocol::UnexpectedPeers {
+    pub fn report(&self) -> linkrate_protocol::UnexpectedPeers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

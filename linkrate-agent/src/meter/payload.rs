@@ -17,8 +17,8 @@ use linkrate_sys::clock::monotonic_ns;
 
 use crate::flow::Flow;
 use crate::meter::crossing::{self, Arrived, Edge};
-use crate::protocol::PartReport;
 use crate::session::parts_of;
+use linkrate_protocol::PartReport;
 
 /// How long an edge may ask sockets: without the privilege of real-time priority, one that its program is
 /// reading from can take a turn of every other thread to answer.

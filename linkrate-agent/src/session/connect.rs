@@ -14,8 +14,8 @@ use crate::flow::preamble::{ClientRole, Preamble};
 use crate::flow::single::Target;
 use crate::flow::sizes::Sizes;
 use crate::flow::{Flow, third_party};
-use crate::protocol::DialSpec;
 use crate::sockets;
+use linkrate_protocol::DialSpec;
 
 /// How long flows may take to end, and their payload to be acknowledged.
 const SETTLED: Duration = Duration::from_secs(12);

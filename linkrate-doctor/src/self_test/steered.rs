@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use linkrate_agent::protocol::{Reply, Request};
 use linkrate_lab::Placement;
 use linkrate_lab::testbed::{LabOptions, Testbed};
+use linkrate_protocol::{Reply, Request};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::host::Privilege;

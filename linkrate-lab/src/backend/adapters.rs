@@ -24,7 +24,7 @@ use linkrate_adapter::{
     AdapterError, Bus, CaptureEnding, DeviceSpec, DeviceThreads, DriverThreads, HostSide, LinkLaw,
     Port, PortLink, PortSpec, Priority, Snapshot, since,
 };
-use linkrate_agent::protocol::{Carries, Reply, Request};
+use linkrate_protocol::{Carries, Reply, Request};
 use linkrate_study::validity::{RateSeen, Rescheduled, Strayed};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::driver_counts::DriverCounts;

@@ -11,7 +11,7 @@ mod steer;
 
 use std::time::Duration;
 
-use linkrate_agent::protocol::{InterfaceFacts, Request};
+use linkrate_protocol::{InterfaceFacts, Request};
 use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate};
 use linkrate_terms::measurement::LinkEvidence;
 use linkrate_terms::topology::Topology;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use linkrate_agent::protocol::Request;
+use linkrate_protocol::Request;
 use linkrate_terms::CpuSet;
 use linkrate_terms::topology::{Segment, Topology};
 

@@ -2,7 +2,7 @@
 //!
 //! A veth pair has no rate and no rings. Superframes pass whole.
 
-use linkrate_agent::protocol::Request;
+use linkrate_protocol::Request;
 use linkrate_terms::topology::Segment;
 
 use super::ReceiveSteering;

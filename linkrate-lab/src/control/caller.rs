@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use linkrate_agent::framing::{FrameBuffer, write_frame};
+use linkrate_protocol::framing::{FrameBuffer, write_frame};
 use linkrate_sys::local_socket;
 
 use super::messages::Reply;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use linkrate_agent::framing::{read_frame, write_frame};
+use linkrate_protocol::framing::{read_frame, write_frame};
 use linkrate_sys::error::SysError;
 use linkrate_sys::host::join::user;
 use linkrate_sys::local_socket;

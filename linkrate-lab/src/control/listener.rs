@@ -151,7 +151,7 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::sync::mpsc::{Receiver, sync_channel};
 
-    use linkrate_agent::framing::{read_frame, write_frame};
+    use linkrate_protocol::framing::{read_frame, write_frame};
 
     use super::super::messages::{CONTROL_VERSION, Envelope, decode_reply};
     use super::super::other_user::{NOBODY, Public, as_nobody, connect};

@@ -5,8 +5,8 @@
 //! steps.
 
 use linkrate_adapter::Decision;
-use linkrate_agent::flow::record::RecordSpec;
-use linkrate_agent::protocol::bounds;
+use linkrate_protocol::bounds;
+use linkrate_protocol::record::RecordSpec;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::failure::PortTimeline;
 use linkrate_terms::measurement::AdapterEvidence;

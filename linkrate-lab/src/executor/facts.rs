@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use linkrate_agent::protocol::Hello;
+use linkrate_protocol::Hello;
 use linkrate_study::executor::Facts;
 use linkrate_sys::cgroup::cpu_quota;
 use linkrate_sys::host_settings;

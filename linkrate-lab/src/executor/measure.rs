@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use linkrate_agent::absence::Absences;
-use linkrate_agent::protocol::{MeasureSpec, MeasurementReport, Reply, Request};
+use linkrate_protocol::{MeasureSpec, MeasurementReport, Reply, Request};
 use linkrate_study::validity::MeasurementSeen;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::measurement::AdapterEvidence;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_agent::protocol::{FlowFacts, Reply, Request};
+use linkrate_protocol::{FlowFacts, Reply, Request};
 use linkrate_terms::peer_report::PeerReport;
 use linkrate_terms::{CpuSet, RunSpec, Workload};
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use linkrate_agent::framing::FrameBuffer;
-use linkrate_agent::protocol::{
+use linkrate_protocol::framing::FrameBuffer;
+use linkrate_protocol::{
     FlowFacts, Hello, InterfaceFacts, MeasurementReport, PROTOCOL_VERSION, Reply, Request,
     decode_request, write_message,
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use linkrate_agent::protocol::HELLO_NUMBER;
+use linkrate_protocol::HELLO_NUMBER;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::validity::Purpose;
 use linkrate_study::validity::stack::FirstStacks;

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
-use linkrate_agent::protocol::{
-    ConnectSpec, Ends, FlowFacts, FlowPorts, ListenSpec, Reply, Request,
-};
+use linkrate_protocol::{ConnectSpec, Ends, FlowFacts, FlowPorts, ListenSpec, Reply, Request};
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::MAX_REPORTED_FLOWS;
 use linkrate_terms::topology::ipv6_address;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use linkrate_agent::protocol::{Reply, Request};
+use linkrate_protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::{Protocol, Workload};
 

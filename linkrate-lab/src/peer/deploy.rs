@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use linkrate_agent::protocol::cleaned;
+use linkrate_protocol::cleaned;
 use linkrate_sys::socket::wait_ready;
 use linkrate_terms::shell;
 

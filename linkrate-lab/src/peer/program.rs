@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use linkrate_agent::protocol::{DatagramHabit, DialSpec, Ends, FlowFacts, Reply, Request};
 use linkrate_interop::client::{
     BUSY, ClientError, Control, Iperf3Test, NetperfTest, PASSWORD, User, UserError,
 };
@@ -17,6 +16,7 @@ use linkrate_interop::iperf3::{
     Directions, GREETING, Parameters, Results, Role, StreamResult, Transport, stream_id,
 };
 use linkrate_interop::netperf::{Dialect, OmniRequest, Shape, cpu_method};
+use linkrate_protocol::{DatagramHabit, DialSpec, Ends, FlowFacts, Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::interfaces::{Program, ProgramUser};
 use linkrate_terms::peer_report::{PeerDatagrams, PeerDirection, PeerReport};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use linkrate_agent::protocol::{PROTOCOL_VERSION, Refusal};
+use linkrate_protocol::{PROTOCOL_VERSION, Refusal};
 use linkrate_sys::host::{HostProcess, Isolation, Life, spawn_heard};
 use linkrate_sys::stderr;
 use linkrate_terms::CpuSet;

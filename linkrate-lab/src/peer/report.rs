@@ -1,6 +1,6 @@
 //! What a peer reports of a measurement.
 
-use linkrate_agent::protocol::MeasurementReport;
+use linkrate_protocol::MeasurementReport;
 use linkrate_terms::peer_report::{PeerDatagrams, PeerDirection, PeerReport};
 
 /// The report of a peer.

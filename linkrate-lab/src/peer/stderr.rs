@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use linkrate_agent::protocol::cleaned;
+use linkrate_protocol::cleaned;
 use linkrate_sys::stderr;
 
 /// The most lines of one peer. What follows is read and left out.

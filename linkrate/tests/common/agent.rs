@@ -5,8 +5,8 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use linkrate_agent::framing::read_frame;
-use linkrate_agent::protocol::{HELLO_NUMBER, Reply, decode_reply, write_message};
+use linkrate_protocol::framing::read_frame;
+use linkrate_protocol::{HELLO_NUMBER, Reply, decode_reply, write_message};
 
 use super::{LINKRATE, command, wait_until};
 

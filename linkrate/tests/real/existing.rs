@@ -18,7 +18,7 @@ use crate::common::small::{await_stored, stored};
 use crate::common::ssh::SSHD;
 use crate::common::up::ready;
 use crate::common::{Running, command, has_or_skips, kill, skip, wait_until};
-use linkrate_agent::protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
+use linkrate_protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::{Pid, Signal, kill_process_group};
 

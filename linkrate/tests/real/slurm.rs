@@ -13,7 +13,7 @@ use crate::common::slurm::{Cluster, has_slurm_or_skips};
 use crate::common::small::{await_stored, stored};
 use crate::common::up::ready;
 use crate::common::{Finished, Running, command, has_or_skips, kill, skip, wait_until};
-use linkrate_agent::protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
+use linkrate_protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
 use linkrate_study::store::{RUNS_FILE, StoredRun};
 use rustix::process::Signal;
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::lab::lab_of;
 use crate::common::wait_until;
-use linkrate_agent::flow::record::RecordSpec;
-use linkrate_agent::protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, Reply, Request};
 use linkrate_lab::Lab;
 use linkrate_lab::backend::adapters::Faults;
 use linkrate_lab::testbed::{Host, Testbed};
+use linkrate_protocol::record::RecordSpec;
+use linkrate_protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::{socket_swap, tcp_repair};
 use linkrate_terms::knobs::{AggregateMode, AggregateRequest, PortRequest, Toe};

@@ -10,8 +10,9 @@ use std::time::Duration;
 use crate::common::processes::OwnCopy;
 use crate::common::small::{RUNS, SmallStudy, planned, stored};
 use crate::common::{Finished, Running, command, is_root_or_skips, kill, skip};
-use linkrate_study::store::{ENDED_FILE, RUNS_FILE, TORN_FILE};
+use linkrate_study::store::{ENDED_FILE, RUNS_FILE, StoredRun, TORN_FILE};
 use rustix::process::Signal;
+use serde_json::Value;
 
 #[track_caller]
 fn resume_completes(study: &SmallStudy) -> Finished {
@@ -77,19 +78,28 @@ fn kill_host(number: usize, name: &str) {
     let document = finished.json();
     assert_eq!(document["complete"], true, "the study goes on");
     let failures = document["failures"].as_array().expect("failures");
-    assert_eq!(failures.len(), 1, "{failures:?}");
-    let reason = failures[0]["reason"].as_str().expect("a reason");
-    assert!(reason.contains(&format!("agent of {name}: died")), "{reason}");
-    assert!(finished.stderr.contains(reason), "said at once: {}", finished.stderr);
+    let reason = |failure: &Value| failure["reason"].as_str().expect("a reason").to_owned();
+    let has_died = |failure: &&Value| reason(failure).contains(&format!("agent of {name}: died"));
+    let (died, others): (Vec<&Value>, Vec<&Value>) = failures.iter().partition(has_died);
+    assert_eq!(died.len(), 1, "{failures:?}");
+    // a machine with other work may lose the first segments of a run, and send them again behind its end
+    let is_starved =
+        |failure: &&Value| reason(failure).ends_with("no data received during the measurement");
+    assert!(others.iter().all(is_starved), "{failures:?}");
+    assert!(finished.stderr.contains(&reason(died[0])), "said at once: {}", finished.stderr);
 
     let runs = stored(&study.results());
     assert_eq!(study.slots(), planned(&study.results()), "and no run is left out");
     let failed: Vec<_> = runs.iter().filter(|run| run.failure().is_some()).collect();
-    assert_eq!(failed.len(), 1);
-    let offload = ["none", "gso", "tso"][failed[0].cell.expect("no idle run") as usize];
-    assert_eq!(failures[0]["levels"]["offload"], offload);
+    assert_eq!(failed.len(), failures.len());
+    let offload = |run: &StoredRun| ["none", "gso", "tso"][run.cell.expect("no idle run") as usize];
+    let of_stored: Vec<_> = failed.iter().map(|run| offload(run)).collect();
+    let of_document: Vec<_> =
+        failures.iter().map(|failure| &failure["levels"]["offload"]).collect();
+    assert_eq!(of_document, of_stored);
     for cell in document["cells"].as_array().expect("cells") {
-        let hit = u32::from(cell["levels"]["offload"] == offload);
+        let of_cell = of_stored.iter().filter(|offload| cell["levels"]["offload"] == **offload);
+        let hit = of_cell.count() as u32;
         assert_eq!((&cell["runs"], &cell["failed"]), (&(3 - hit).into(), &hit.into()));
         assert!(cell["throughput"]["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{cell}");
     }

@@ -1,5 +1,6 @@
 //! What stands before each file of a backup.
 
+use linkrate_terms::backup::MAX_LENGTH;
 use std::io;
 
 use crc_fast::{CrcAlgorithm, Digest};
@@ -12,9 +13,6 @@ const PATH_BYTES: usize = 40;
 
 /// The first bytes of every header.
 const MAGIC: [u8; 4] = *b"lrbk";
-
-/// The longest file, bytes.
-pub const MAX_LENGTH: u64 = 1 << 40;
 
 /// A header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use linkrate_adapter::{LinkLaw, atm_line as atm};
-use linkrate_agent::protocol::Request;
+use linkrate_protocol::Request;
 use linkrate_terms::{BitRate, Model};
 
 use crate::connection::AgentError;

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use linkrate_adapter::{ConnectionEnds, MAX_PORTS, Port};
-use linkrate_agent::protocol::toe::{ConnectionStatus, FlowConnection, ToeReply, ToeRequest};
-use linkrate_agent::protocol::{Ipv6Setup, Reply, Request};
+use linkrate_protocol::toe::{ConnectionStatus, FlowConnection, ToeReply, ToeRequest};
+use linkrate_protocol::{Ipv6Setup, Reply, Request};
 use linkrate_sys::open_file_limit;
 use linkrate_sys::tap::{attach_queue, detach_queue};
 use linkrate_terms::topology::{self, ipv6_address};

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use linkrate_agent::protocol::{InterfaceFacts, Reply, Request};
+use linkrate_protocol::{InterfaceFacts, Reply, Request};
 use linkrate_terms::Peer;
 use linkrate_terms::interfaces::InterfaceAddress;
 

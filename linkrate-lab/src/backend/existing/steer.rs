@@ -1,6 +1,6 @@
 //! Steering of receive processing on existing interfaces.
 
-use linkrate_agent::protocol::{Reply, Request, Steered};
+use linkrate_protocol::{Reply, Request, Steered};
 
 use crate::backend::ReceiveSteering;
 use crate::connection::{AgentError, expect_reply};

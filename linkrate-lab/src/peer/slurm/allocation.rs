@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use linkrate_agent::protocol::cleaned;
+use linkrate_protocol::cleaned;
 
 use crate::error::LabError;
 

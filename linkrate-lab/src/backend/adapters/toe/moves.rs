@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::{Asks, ConnectionEnds};
-use linkrate_agent::protocol::toe::{
+use linkrate_protocol::toe::{
     Asked, ConnectionStatus, FileOf, FlowConnection, Stays, ToeReply, ToeRequest,
 };
-use linkrate_agent::protocol::{Ipv6Setup, Reply, Request};
+use linkrate_protocol::{Ipv6Setup, Reply, Request};
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::knobs::Toe;
 

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::{AdapterError, ConnectionEnds, Notify};
-use linkrate_agent::protocol::toe::{
+use linkrate_protocol::toe::{
     Asked, ConnectionStatus, FlowConnection, HostConnection, ToeReply, ToeRequest,
 };
 use linkrate_sys::error::SysError;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::Asks;
-use linkrate_agent::protocol::toe::FlowConnection;
+use linkrate_protocol::toe::FlowConnection;
 use linkrate_terms::PortKnobs;
 use linkrate_terms::knobs::Toe;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use linkrate_terms::backup::{FileSizes, MAX_DIRECTORY, MAX_FILES};
+use linkrate_terms::backup::{FileSizes, MAX_DIRECTORY, MAX_FILES, MAX_LENGTH};
 use linkrate_terms::interfaces::is_interface_name;
 use linkrate_terms::intervals::MAX_INTERVALS;
 use linkrate_terms::mix::MAX_PARTS;
@@ -14,8 +14,7 @@ use linkrate_terms::{SocketKnobs, Workload};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::flow::backup::header::MAX_LENGTH;
-use crate::flow::record::RecordSpec;
+use crate::record::RecordSpec;
 
 use super::{HELLO_NUMBER, Hello, InterfaceFacts, MeasurementReport, Reply, Request, text};
 

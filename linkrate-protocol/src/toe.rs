@@ -251,7 +251,7 @@ pub struct FlowConnection {
 
 impl ToeRequest {
     /// The flow whose connection it moves to the adapter, or prepares for that.
-    pub(crate) fn offloads(&self) -> Option<u32> {
+    pub fn offloads(&self) -> Option<u32> {
         match self {
             Self::Prepare { flow } | Self::Offload { flow } | Self::Taken { flow } => Some(*flow),
             _ => None,

@@ -2,12 +2,14 @@
 //!
 //! Each request has a number and gets exactly one reply with that number, in order. The carrier is
 //! any byte stream (a socket pair on one machine, the stdio of `ssh` between machines);
-//! [`crate::framing`] cuts it into messages. Both sides name their [`PROTOCOL_VERSION`] first and
+//! [`framing`] cuts it into messages. Both sides name their [`PROTOCOL_VERSION`] first and
 //! refuse another one. Neither side trusts the other: frames are bounded, [`decode_request`] refuses
 //! counts and names that no testbed needs, and [`decode_reply`] bounds and cleans every string.
 //! This file has the messages; `decode` has their bounds, `text` cleans strings.
 
 mod decode;
+pub mod framing;
+pub mod record;
 mod text;
 pub mod toe;
 
@@ -15,6 +17,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use linkrate_sys::error::SysError;
 use linkrate_terms::discipline::Discipline;
 use linkrate_terms::existing_aggregate::ExistingAggregate;
 use linkrate_terms::interfaces::InterfaceAddress;
@@ -26,8 +29,8 @@ use linkrate_terms::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::flow::record::{RecordReport, RecordSpec};
-use crate::framing::write_frame;
+use framing::write_frame;
+use record::{RecordReport, RecordSpec};
 
 pub use decode::{DecodeError, bounds, decode_reply, decode_request};
 pub use text::cleaned;
@@ -742,4 +745,16 @@ pub struct Refusal {
     pub reason: String,
     /// The remedy, if there is one.
     pub hint: Option<String>,
+}
+
+impl From<SysError> for Refusal {
+    fn from(error: SysError) -> Self {
+        Self { reason: error.to_string(), hint: error.hint().map(str::to_owned) }
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self { reason: error.to_string(), hint: None }
+    }
 }

@@ -6,7 +6,7 @@ use linkrate_terms::{BitRate, ByteSize, CpuSet, InterfaceKnobs, MessageSize};
 
 use super::super::{Ends, Finished, ListenSpec, MeasureSpec, UnexpectedPeers, write_message};
 use super::*;
-use crate::protocol::Carries;
+use crate::Carries;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
