@@ -20,7 +20,9 @@ pub enum AdapterError {
         cause: io::Error,
     },
     /// A cable has two ends.
-    #[error("port {name} needs {needed} of the 2 ends of its cable, and {free} are free")]
+    #[error(
+        "the cable of port {name} is connected already: {free} of its 2 ends are free, {needed} needed"
+    )]
     CableFull {
         /// The port.
         name: String,

@@ -157,13 +157,13 @@ impl CpuMeter {
     fn read_counter(&self, counters: &IdleCounters, cpu: u32) -> Result<CpuTimes, SysError> {
         // steal comes in ticks, so it may be read later
         let (at_ns, idle_ns) = (monotonic_ns(), counters.idle_ns(cpu));
-        let unsure_ns = counters.unsure_ns(cpu).unwrap_or(0);
+        let uncertain_ns = counters.uncertain_ns(cpu).unwrap_or(0);
         let steal_ns = procstat::read_coarse(cpu)?.steal_ns;
         let idle_ns = idle_ns.ok_or_else(|| {
             let error = std::io::Error::other(format!("the meter has CPUs {} only", self.cpus));
             SysError::new("read idle counter of CPU", cpu.to_string(), error)
         })?;
-        Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns, steal_ns, cpu_awake_ns: None })
+        Ok(CpuTimes { cpu, at_ns, idle_ns, uncertain_ns, steal_ns, cpu_awake_ns: None })
     }
 }
 
@@ -205,11 +205,11 @@ pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime
     let watched_ns = watched_ns.map(|(closed, opened)| closed.saturating_sub(opened));
     let cpu_awake_ns = (interval_ns - idle_ns).max(watched_ns.unwrap_or(0)).min(interval_ns);
     let idle_ns = interval_ns - cpu_awake_ns;
-    let (busy_ns, unsure_ns) = match source {
+    let (busy_ns, uncertain_ns) = match source {
         IdleSource::IdleCounter => {
-            let unsure_ns = closed.unsure_ns.saturating_sub(opened.unsure_ns);
+            let uncertain_ns = closed.uncertain_ns.saturating_sub(opened.uncertain_ns);
             let busy_ns = cpu_awake_ns.saturating_sub(steal_ns);
-            (busy_ns, unsure_ns.min(busy_ns))
+            (busy_ns, uncertain_ns.min(busy_ns))
         }
         IdleSource::TimerList | IdleSource::ProcStat => {
             let steal_ns = steal_ns.min(interval_ns);
@@ -221,7 +221,7 @@ pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime
             (busy_ns, (busy_ns - least).max(most - busy_ns))
         }
     };
-    CpuTime { cpu: opened.cpu, interval_ns, busy_ns, steal_ns, uncertainty_ns: unsure_ns }
+    CpuTime { cpu: opened.cpu, interval_ns, busy_ns, steal_ns, uncertainty_ns: uncertain_ns }
 }
 
 /// Raises the busy time to `known_ns`, the known CPU time of threads on the CPU.
@@ -230,8 +230,8 @@ pub fn at_least(known_ns: u64, time: CpuTime) -> CpuTime {
     let least = time.busy_ns.saturating_sub(time.uncertainty_ns).max(known_ns);
     let most = time.busy_ns.saturating_add(time.uncertainty_ns).max(known_ns);
     let busy_ns = time.busy_ns.max(known_ns);
-    let unsure_ns = (busy_ns - least).max(most - busy_ns).min(time.uncertainty_ns);
-    CpuTime { busy_ns, uncertainty_ns: unsure_ns, ..time }
+    let uncertain_ns = (busy_ns - least).max(most - busy_ns).min(time.uncertainty_ns);
+    CpuTime { busy_ns, uncertainty_ns: uncertain_ns, ..time }
 }
 
 #[cfg(test)]
@@ -239,14 +239,14 @@ mod tests {
     use super::*;
 
     fn times(at_ns: u64, idle_ns: u64, steal_ns: u64) -> CpuTimes {
-        CpuTimes { cpu: 3, at_ns, idle_ns, unsure_ns: 0, steal_ns, cpu_awake_ns: None }
+        CpuTimes { cpu: 3, at_ns, idle_ns, uncertain_ns: 0, steal_ns, cpu_awake_ns: None }
     }
 
     #[test]
     fn busy_is_interval_less_idle_less_steal() {
         use IdleSource::{IdleCounter, TimerList};
         // idle and steal of a measurement of 1000, busy time, and its uncertainty
-        for (source, idle, steal, busy_ns, unsure_ns) in [
+        for (source, idle, steal, busy_ns, uncertain_ns) in [
             (TimerList, 250, 0, 750, 0),
             // never idle: idle time contains no steal
             (TimerList, 0, 100, 900, 0),
@@ -264,7 +264,7 @@ mod tests {
             let time = busy(source, &times(1000, 7, 5), &times(2000, 7 + idle, 5 + steal));
             let case = format!("{source:?} {idle} {steal}");
             assert_eq!((time.cpu, time.interval_ns, time.steal_ns), (3, 1000, steal), "{case}");
-            assert_eq!((time.busy_ns, time.uncertainty_ns), (busy_ns, unsure_ns), "{case}");
+            assert_eq!((time.busy_ns, time.uncertainty_ns), (busy_ns, uncertain_ns), "{case}");
         }
         // a part of a softirq that the kernel counts as idle time
         for (idle, cpu_awake, steal, busy_ns) in
@@ -281,7 +281,7 @@ mod tests {
                 busy(TimerList, &times(1000, 7, 5), &closed).busy_ns
             );
         }
-        let unsure = |unsure_ns, times: CpuTimes| CpuTimes { unsure_ns, ..times };
+        let unsure = |uncertain_ns, times: CpuTimes| CpuTimes { uncertain_ns, ..times };
         let (opened, closed) = (unsure(3, times(0, 0, 0)), unsure(43, times(100, 30, 0)));
         let time = busy(IdleCounter, &opened, &closed);
         assert_eq!((time.busy_ns, time.uncertainty_ns), (70, 40));
@@ -308,11 +308,15 @@ mod tests {
     fn no_cpu_was_busy_for_less_than_its_threads() {
         let time =
             CpuTime { cpu: 0, interval_ns: 1000, busy_ns: 450, steal_ns: 100, uncertainty_ns: 50 };
-        for (known_ns, busy_ns, unsure_ns) in
+        for (known_ns, busy_ns, uncertain_ns) in
             [(0, 450, 50), (430, 450, 50), (480, 480, 20), (600, 600, 0), (2000, 1000, 0)]
         {
             let least = at_least(known_ns, time);
-            assert_eq!((least.busy_ns, least.uncertainty_ns), (busy_ns, unsure_ns), "{known_ns}");
+            assert_eq!(
+                (least.busy_ns, least.uncertainty_ns),
+                (busy_ns, uncertain_ns),
+                "{known_ns}"
+            );
         }
     }
 

@@ -50,7 +50,7 @@ use linkrate_sys::sched::{Ahead, ThreadId, current_thread, set_timer_slack_ns};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_toe::program::Parking;
 
-use outstanding::{Begun, Outstanding, Pace};
+use outstanding::{Outstanding, Pace, Pending};
 
 /// How often a flow that is to end is looked at.
 const END_POLL_INTERVAL: Duration = Duration::from_micros(200);
@@ -247,7 +247,7 @@ impl FlowContext {
     }
 
     fn begin_at(&mut self, begun_ns: u64) {
-        self.outstanding.begin(Begun { number: 0, begun_ns, sent_ns: begun_ns });
+        self.outstanding.begin(Pending { number: 0, begun_ns, sent_ns: begun_ns });
     }
 
     /// Begins a request, if one is due.

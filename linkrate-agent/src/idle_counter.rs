@@ -98,7 +98,7 @@ struct Counter {
 #[repr(align(128))]
 struct Shared {
     idle_ns: AtomicU64,
-    unsure_ns: AtomicU64,
+    uncertain_ns: AtomicU64,
     rest: AtomicBool,
 }
 
@@ -139,7 +139,7 @@ impl IdleCounters {
             // uncertain time is not used
             let read = |counter: &Counter| {
                 let own_ns = counter.own_clock_ns();
-                (own_ns.saturating_sub(counter.unsure_ns()), counter.counted_ns())
+                (own_ns.saturating_sub(counter.uncertain_ns()), counter.counted_ns())
             };
             let opened: Vec<_> = self.counters.iter().map(read).collect();
             sleep_until_ns(monotonic_ns() + CALIBRATION_SLICE_NS);
@@ -188,9 +188,9 @@ impl IdleCounters {
 
     /// Time that may have been idle or busy, ns; [`idle_ns`](Self::idle_ns) does not include it.
     /// `None` for a CPU without a counter.
-    pub fn unsure_ns(&self, cpu: u32) -> Option<u64> {
+    pub fn uncertain_ns(&self, cpu: u32) -> Option<u64> {
         let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
-        Some(counter.unsure_ns())
+        Some(counter.uncertain_ns())
     }
 }
 
@@ -230,8 +230,8 @@ impl Counter {
         sched::thread_cpu_ns(self.thread_id).unwrap_or(0)
     }
 
-    fn unsure_ns(&self) -> u64 {
-        self.shared.unsure_ns.load(Ordering::Relaxed)
+    fn uncertain_ns(&self) -> u64 {
+        self.shared.uncertain_ns.load(Ordering::Relaxed)
     }
 
     fn counted_ns(&self) -> u64 {
@@ -266,7 +266,7 @@ fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
     let interrupts = || passes.interrupts.as_ref().and_then(|counts| counts.on(passes.cpu));
     let interrupt_began =
         || passes.interrupts.as_ref().and_then(|counts| counts.last_began_ns(passes.cpu));
-    let (mut idle_ns, mut unsure_ns) = (0, 0);
+    let (mut idle_ns, mut uncertain_ns) = (0, 0);
     while woken.recv().is_ok() {
         let (mut own_then, mut interrupts_then) = (own_clock(), interrupts());
         // undisturbed since the last reading of the own clock
@@ -286,9 +286,9 @@ fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
                 last = monotonic_ns();
                 let look = (last - now).min(MAX_POLL_NS);
                 idle_ns += tally.idle_ns + look;
-                unsure_ns += tally.unsure_ns;
+                uncertain_ns += tally.uncertain_ns;
                 (own_then, interrupts_then, since_ns) = (own_now, interrupts_now, 0);
-                shared.unsure_ns.store(unsure_ns, Ordering::Relaxed);
+                shared.uncertain_ns.store(uncertain_ns, Ordering::Relaxed);
             }
             shared.idle_ns.store(idle_ns, Ordering::Relaxed);
         }
@@ -301,7 +301,7 @@ struct Tally {
     /// Time in which this kernel had no work.
     idle_ns: u64,
     /// Time that was idle or busy.
-    unsure_ns: u64,
+    uncertain_ns: u64,
 }
 
 /// Judges a disturbed pass of `pass_ns`, in which the thread's own clock advanced by `own_ns`, by
@@ -323,13 +323,13 @@ fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>, before_ns: Option<
     let is_alone = pass_ns - own_ns < CLOCKS_DIFFER_NS;
     let own_ns = if is_alone { pass_ns } else { own_ns };
     let is_long = own_ns >= LONG_NS;
-    let idle = |idle_ns| Tally { idle_ns, unsure_ns: 0 };
+    let idle = |idle_ns| Tally { idle_ns, uncertain_ns: 0 };
     let idle_before = || idle(before_ns.filter(|before_ns| *before_ns <= own_ns).unwrap_or(0));
     match seen {
         Some(seen) if seen.is_none() && (is_alone || is_long) => idle(own_ns),
         Some(seen) if is_long => idle(own_ns.saturating_sub(seen.softirq_ns)),
         Some(_) => idle_before(),
-        None if is_long => Tally { idle_ns: 0, unsure_ns: own_ns },
+        None if is_long => Tally { idle_ns: 0, uncertain_ns: own_ns },
         None => Tally::default(),
     }
 }
@@ -373,7 +373,11 @@ mod tests {
         for (before_us, idle_us) in [(Some(7), 7), (Some(30), 30), (Some(31), 0), (None, 0)] {
             let before_ns = before_us.map(|us: u64| us * US);
             let found = [none, hardware].map(|seen| tally(4000 * US, 30 * US, seen, before_ns));
-            assert_eq!(found, [Tally { idle_ns: idle_us * US, unsure_ns: 0 }; 2], "{before_us:?}");
+            assert_eq!(
+                found,
+                [Tally { idle_ns: idle_us * US, uncertain_ns: 0 }; 2],
+                "{before_us:?}"
+            );
         }
         for (what, pass_us, own_us, seen, idle_us, unsure_us) in [
             ("another thread", 4000, 6, none, 0, 0),
@@ -392,7 +396,7 @@ mod tests {
             ("a softirq longer than the own clock", 900, 400, softirq(500), 0, 0),
         ] {
             let tally = tally(pass_us * US, own_us * US, seen, None);
-            let expected = Tally { idle_ns: idle_us * US, unsure_ns: unsure_us * US };
+            let expected = Tally { idle_ns: idle_us * US, uncertain_ns: unsure_us * US };
             assert_eq!(tally, expected, "{what}");
         }
     }
@@ -435,7 +439,7 @@ mod tests {
             counters.rest();
             sleep(50);
             let after = idle();
-            assert!(counters.unsure_ns(cpu).is_some());
+            assert!(counters.uncertain_ns(cpu).is_some());
             assert!(after > before && after - before < monotonic_ns() - began);
             sleep(20);
             assert_eq!(idle(), after, "it rests");

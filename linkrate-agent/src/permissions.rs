@@ -86,7 +86,7 @@ fn kept(name: &str, lease: &Lease) -> Result<(), Refusal> {
     if lease.holds(name) {
         return Ok(());
     }
-    Err(Refusal { reason: format!("interface {name} is not kept by this agent"), hint: None })
+    Err(Refusal { reason: format!("interface {name} is not managed by this agent"), hint: None })
 }
 
 /// A test socket listens on an address of a kept interface only.

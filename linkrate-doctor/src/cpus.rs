@@ -264,7 +264,7 @@ mod tests {
             cpu: 3,
             at_ns,
             idle_ns,
-            unsure_ns: 0,
+            uncertain_ns: 0,
             steal_ns,
             cpu_awake_ns: None,
         };

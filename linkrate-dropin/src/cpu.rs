@@ -114,7 +114,7 @@ mod tests {
             cpu,
             at_ns,
             idle_ns,
-            unsure_ns: 0,
+            uncertain_ns: 0,
             steal_ns: 0,
             cpu_awake_ns: None,
         };

@@ -283,7 +283,7 @@ const CPU: &[Column<Measurement>] = &[
     // of other programs: all that may be in the busy time, and what is
     ("sut_background_ns", |run| text(run.sut_cpu.others_ns())),
     ("sut_background_removed_ns", |run| text(run.sut_cpu.others_bound_ns())),
-    ("sut_background_uncertainty_ns", |run| text(run.sut_cpu.others_unsure_ns())),
+    ("sut_background_uncertainty_ns", |run| text(run.sut_cpu.others_uncertain_ns())),
     // what ran; empty where it was not traced
     ("sut_application_ns", |run| text(run.sut_cpu.parts?.application_ns)),
     ("sut_driver_ns", |run| text(run.sut_cpu.parts?.driver_ns)),

@@ -10,8 +10,7 @@ use crate::number;
 pub const TITLES: [&str; 3] = ["transmit", "receive", "share of transmit"];
 
 /// What the table does not say by itself.
-pub const NOTE: &str =
-    "the service demand of a bidirectional cell is of the mix of directions that it had";
+pub const NOTE: &str = "the service demand of a bidirectional cell depends on its measured ratio of transmit to receive";
 
 /// What the effects beside it are.
 pub const WITH_EQUAL_MIX: &str = "an effect at equal mix has the second cell at the first one's share of transmit, by \

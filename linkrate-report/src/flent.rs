@@ -91,7 +91,7 @@ struct Figures {
 /// A way of a stream, the series that flent computes from all its streams, and its bytes.
 type Way = (&'static str, &'static str, fn(&Interval) -> u64);
 
-const WAYS: [Way; 2] = [
+const DIRECTIONS: [Way; 2] = [
     ("upload", "TCP upload sum", |interval| interval.transmit_bytes),
     ("download", "TCP download sum", |interval| interval.receive_bytes),
 ];
@@ -126,7 +126,7 @@ fn figures(workload: &Workload, measured: &Measurement) -> Vec<Figures> {
     let means = measured.traffic.bits_per_second_each_direction();
     let protocol = if workload.kind.is_udp() { "UDP" } else { "TCP" };
     let mut figures = Vec::new();
-    for ((way, sum, bytes), mean) in WAYS.into_iter().zip(means) {
+    for ((way, sum, bytes), mean) in DIRECTIONS.into_iter().zip(means) {
         if intervals.iter().all(|interval| bytes(interval) == 0) {
             continue;
         }

@@ -69,7 +69,7 @@ pub enum ReportError {
     #[error("no run has latencies")]
     NoLatencies,
     /// A stored histogram does not read.
-    #[error("run {run}: the histogram of latencies does not read")]
+    #[error("run {run}: the latency histogram is corrupt")]
     Histogram {
         /// Number of the run.
         run: u32,

@@ -100,7 +100,7 @@ fn table(cases: &[Case]) -> String {
             row.push(case.message().map_or_else(|| "full".to_owned(), |size| size.to_string()));
         }
         row.extend([
-            megabits(limit.payload_rate()),
+            payload_rate(limit.payload_rate()),
             percent(limit.efficiency()),
             per_second(limit.packets_per_second()),
         ]);
@@ -114,7 +114,7 @@ fn table(cases: &[Case]) -> String {
 fn account(case: &Case, style: Style) -> String {
     let limit = &case.limit;
     let title = format!("{}, MTU {}", traffic_name(&case.traffic), case.traffic.mtu);
-    let (rate, efficiency) = (megabits(limit.payload_rate()), percent(limit.efficiency()));
+    let (rate, efficiency) = (payload_rate(limit.payload_rate()), percent(limit.efficiency()));
     let mut figures = vec![
         ("link", format!("{} at {}", link_name(case.link.framing), line_rate(limit.line_rate))),
         ("limit", format!("{rate}, {efficiency} of the line rate")),
@@ -154,8 +154,8 @@ pub fn formula_text(formulas: &[Formula], style: Style) -> String {
         vec![
             line_rate(formula.line_rate),
             formula.message.to_string(),
-            megabits(formula.rate),
-            megabits(formula.limit.payload_rate()),
+            payload_rate(formula.rate),
+            payload_rate(formula.limit.payload_rate()),
         ]
     });
     let title = "The ATM paper's formula: D / (D + 56 + p) × 48/53 × 26/27 × line rate";
@@ -239,9 +239,12 @@ pub(crate) fn line_rate(rate: BitRate) -> String {
     format!("{rounded} {unit}")
 }
 
-/// Always in Mb/s, so that a column can be compared.
-fn megabits(rate: BitRate) -> String {
-    format!("{} Mb/s", in_megabits(rate))
+/// `941.48 Mb/s`, and from 1 Gb/s on `9.415 Gb/s`.
+fn payload_rate(rate: BitRate) -> String {
+    match rate.0 >= 1e9 {
+        true => format!("{} Gb/s", with_decimals(rate.0 / 1e9, 3)),
+        false => format!("{} Mb/s", in_megabits(rate)),
+    }
 }
 
 /// The number of Mb/s: two decimals, four below 10 Mb/s.

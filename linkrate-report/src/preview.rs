@@ -297,9 +297,14 @@ pub fn list(studies: &[Listed], width: Option<u16>) -> String {
 pub fn list_document(studies: &[Listed]) -> String {
     let studies: Vec<_> = studies
         .iter()
-        .map(|Listed { study, .. }| {
+        .map(|Listed { study, quick, full }| {
             let (name, title, paper) = (&study.name, &study.title, &study.paper);
-            json!({ "study": name, "title": title, "paper": paper, "cells": study.cells.len() })
+            let seconds = |time: Duration| time.as_secs();
+            let (quick, full) = (quick.map(seconds), seconds(*full));
+            json!({
+                "study": name, "title": title, "paper": paper, "cells": study.cells.len(),
+                "quick_seconds": quick, "full_seconds": full,
+            })
         })
         .collect();
     format!("{}\n", json!({ "format": FORMAT, "studies": studies }))

@@ -6,6 +6,7 @@
 
 use comfy_table::{LineStyle, TableStyle};
 use linkrate_study::analysis::warnings::EVERY_RUN_FAILED;
+use linkrate_study::labels;
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_terms::latency::Percentile;
@@ -172,7 +173,7 @@ impl Page<'_> {
         } else {
             self.lay_out(columns(self.results, cells, transactional, "\n"), true)
         };
-        let names = Column::sentences("cell", cells, |cell| cell.levels.to_string());
+        let names = Column::sentences("cell", cells, |cell| labels::cell(&cell.levels));
         let bound = if cells.iter().all(|cell| cell.levels.0.is_empty()) {
             self.lay_out(vec![verdicts], false)
         } else {
@@ -272,7 +273,7 @@ impl Page<'_> {
         table.set_header(titles);
         let mut last = None;
         for (cell, one) in predicted::all(self.results) {
-            let name = clean(&cell.levels.to_string());
+            let name = clean(&labels::cell(&cell.levels));
             // a cell in both directions is named once
             let shown = if last.as_ref() == Some(&name) { String::new() } else { name.clone() };
             last = Some(name);
@@ -290,7 +291,7 @@ impl Page<'_> {
         table.set_header(["workloads of the mix"].into_iter().chain(mix::TITLES));
         let mut last = None;
         for (cell, figures) in mix::all(self.results) {
-            let name = clean(&cell.levels.to_string());
+            let name = clean(&labels::cell(&cell.levels));
             // a cell is named once
             let shown = if last.as_ref() == Some(&name) { String::new() } else { name.clone() };
             last = Some(name);
@@ -308,7 +309,7 @@ impl Page<'_> {
         let mut table = self.paper.new_table();
         table.set_header(["parts of service demand"].into_iter().chain(demand::TITLES));
         for cell in demand::all(self.results) {
-            let name = clean(&cell.levels.to_string());
+            let name = clean(&labels::cell(&cell.levels));
             table.add_row([name].into_iter().chain(demand::fields(cell).into_iter().flatten()));
         }
         for column in 0..=demand::TITLES.len() {
@@ -322,7 +323,7 @@ impl Page<'_> {
         let mut table = self.paper.new_table();
         table.set_header(["latency"].into_iter().chain(round_trip::TITLES));
         for (cell, parts) in round_trip::all(self.results) {
-            let name = clean(&cell.levels.to_string());
+            let name = clean(&labels::cell(&cell.levels));
             table.add_row([name].into_iter().chain(round_trip::fields(parts)));
         }
         for column in 0..=round_trip::TITLES.len() {
@@ -336,7 +337,7 @@ impl Page<'_> {
         let mut table = self.paper.new_table();
         table.set_header(["each direction"].into_iter().chain(directions::TITLES));
         for cell in directions::all(self.results) {
-            let name = clean(&cell.levels.to_string());
+            let name = clean(&labels::cell(&cell.levels));
             table.add_row([name].into_iter().chain(directions::fields(cell)));
         }
         for column in 0..=directions::TITLES.len() {
@@ -508,7 +509,7 @@ fn columns(
     };
     let mut columns = Vec::new();
     if cells.iter().any(|cell| !cell.levels.0.is_empty()) {
-        columns.push(Column::sentences("cell", cells, |cell| cell.levels.to_string()));
+        columns.push(Column::sentences("cell", cells, |cell| labels::cell(&cell.levels)));
     }
     let mut rate = match transactional {
         true => figure("transactions", |cell| cell.transactions),

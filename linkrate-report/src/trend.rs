@@ -75,7 +75,7 @@ pub fn table(trend: &StudyTrend, width: Option<u16>, style: Style) -> String {
 /// One table of all groups, each under the name of its measure.
 fn groups(first: &str, groups: &[Group], paper: &Paper) -> String {
     let mut table = paper.new_table();
-    table.set_header([first, "course", "newest", "changes of the level"]);
+    table.set_header([first, "history", "newest", "change points"]);
     for group in groups {
         table.add_row([group.title.clone()]);
         for line in &group.lines {

@@ -95,14 +95,6 @@ fn better(measure: Measure) -> &'static str {
     if measure.more_is_better() { "more is better" } else { "less is better" }
 }
 
-/// A level that a reader understands without its neighbours: `tso`, but `ports 2`.
-pub fn level(factor: &str, level: &Level) -> String {
-    match level {
-        Level::Text(text) => text.clone(),
-        _ => format!("{factor} {level}"),
-    }
-}
-
 /// What is compared, and which way a reader wants it to go.
 pub fn compared(measure: Measure) -> String {
     format!("{} ({})", measure.word(), better(measure))
@@ -114,45 +106,14 @@ pub fn cpus(list: &str) -> String {
     format!("{noun} {list}")
 }
 
-/// A cell by its levels.
-pub fn cell(levels: &Levels) -> String {
-    match levels.0.is_empty() {
-        true => "the only cell".to_owned(),
-        false => levels.to_string(),
-    }
-}
-
-/// `none → tso, transmit`: the change of one factor at the levels of the others.
+/// `no offload → TSO, transmit`: the change of one factor at the levels of the others.
 pub fn change_at(factor: &str, from: &Level, to: &Level, at: &Levels) -> String {
-    let change = format!("{} → {to}", level(factor, from));
-    if at.0.is_empty() { change } else { format!("{change}, {at}") }
+    let step = step_of(factor, from, to);
+    if at.0.is_empty() { step } else { format!("{step}, {}", labels::cell(at)) }
 }
 
-/// `none → tso`, or `ports 1 → 4`.
+/// `no offload → TSO`.
 pub fn step(effect: &Effect) -> String {
-    format!("{} → {}", level(&effect.factor, &effect.from), effect.to)
-}
-
-/// `none → tso, transmit`.
-pub fn step_at(effect: &Effect) -> String {
-    change_at(&effect.factor, &effect.from, &effect.to, &effect.at)
-}
-
-/// What a published figure is about: `tso, transmit`, or `none → tso, transmit`, or
-/// `none → tso, transmit, mean of 3`.
-pub fn published_at(published: &PublishedResult) -> String {
-    let at = (!published.at.0.is_empty()).then(|| published.at.to_string());
-    let step = match (&published.factor, &published.from, &published.to) {
-        (Some(factor), Some(from), Some(to)) => Some(format!("{} → {to}", level(factor, from))),
-        _ => None,
-    };
-    let mean = (published.combinations > 1).then(|| format!("mean of {}", published.combinations));
-    let parts: Vec<String> = step.into_iter().chain(at).chain(mean).collect();
-    if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
-}
-
-/// `no offload → TSO`: a step as prose has it.
-pub fn named_step(effect: &Effect) -> String {
     step_of(&effect.factor, &effect.from, &effect.to)
 }
 
@@ -161,15 +122,21 @@ fn step_of(factor: &str, from: &Level, to: &Level) -> String {
 }
 
 /// `no offload → TSO, transmit, 2 ports`.
-pub fn named_step_at(effect: &Effect) -> String {
-    match effect.at.0.is_empty() {
-        true => named_step(effect),
-        false => format!("{}, {}", named_step(effect), labels::cell(&effect.at)),
+pub fn step_at(effect: &Effect) -> String {
+    change_at(&effect.factor, &effect.from, &effect.to, &effect.at)
+}
+
+/// What a published figure is about: `TSO, transmit`, or `no offload → TSO, transmit, mean of 3`.
+pub fn published_at(published: &PublishedResult) -> String {
+    match published_parts(published) {
+        (Some(step), at) if at == labels::cell(&Levels::default()) => step,
+        (Some(step), at) => format!("{step}, {at}"),
+        (None, at) => at,
     }
 }
 
-/// What a published figure is about, as prose has it: the step, and where it is.
-pub fn named_published(published: &PublishedResult) -> (Option<String>, String) {
+/// What a published figure is about: the step, and where it is.
+pub fn published_parts(published: &PublishedResult) -> (Option<String>, String) {
     let step = match (&published.factor, &published.from, &published.to) {
         (Some(factor), Some(from), Some(to)) => Some(step_of(factor, from, to)),
         _ => None,
@@ -335,7 +302,11 @@ pub fn aa(results: &StudyResults) -> Option<String> {
         format!("{} {}{ends}", of.measure.word(), change.mean)
     });
     let ratios: Vec<String> = ratios.collect();
-    Some(format!("{}, measured twice in each block: {}", cell(&found.levels), ratios.join("; ")))
+    Some(format!(
+        "{}, measured twice in each block: {}",
+        labels::cell(&found.levels),
+        ratios.join("; ")
+    ))
 }
 
 /// Which run of its block has failed.

@@ -38,7 +38,8 @@ pub struct Rule {
     pub max_blocks: u32,
     /// Half-width to reach, as a fraction of the mean.
     pub precision: f64,
-    /// No block is begun that would end after this much time.
+    /// No block is begun that would end after this much time, or after twice as much while there are fewer than the fewest
+    /// blocks: a study that others disturbed would say nothing.
     pub budget: Option<Duration>,
 }
 
@@ -46,6 +47,14 @@ impl Rule {
     /// Blocks after which precision is looked at for the first time.
     pub fn first_look(&self) -> u32 {
         self.min_blocks.max(FIRST_LOOK).min(self.max_blocks)
+    }
+
+    /// The time at whose end no block may end later, after so many blocks.
+    pub fn time_limit(&self, blocks: u32) -> Option<Duration> {
+        self.budget.map(|budget| match blocks < self.min_blocks {
+            true => budget.saturating_mul(2),
+            false => budget,
+        })
     }
 }
 
@@ -193,7 +202,7 @@ pub fn decide(rule: &Rule, progress: &Progress, stop_inputs: &[StopInput]) -> De
     if blocks >= rule.max_blocks {
         return Decision::Stop(StopReason::MaxBlocks { blocks });
     }
-    match rule.budget {
+    match rule.time_limit(blocks) {
         Some(budget) if progress.elapsed + progress.block_time.unwrap_or_default() > budget => {
             Decision::Stop(StopReason::Budget { blocks, budget })
         }
@@ -241,7 +250,7 @@ pub fn blocks_to_go(rule: &Rule, progress: &Progress, stop_inputs: &[StopInput])
         }
     };
     let wanted = to_min.max(for_precision).min(at_most);
-    match (rule.budget, progress.block_time) {
+    match (rule.time_limit(blocks), progress.block_time) {
         (Some(budget), Some(block)) if !block.is_zero() => {
             let left = budget.saturating_sub(progress.elapsed);
             let affordable = left.as_nanos() / block.as_nanos();
@@ -342,7 +351,7 @@ mod tests {
     #[test]
     fn begins_no_block_that_would_end_past_the_budget() {
         let budget = Duration::from_secs(60);
-        let rule = Rule { budget: Some(budget), ..RULE };
+        let rule = Rule { budget: Some(budget), min_blocks: 1, ..RULE };
         let wide = [stop_inputs("a", 1.0, 0.5)];
         let at = |elapsed, block| Progress {
             blocks: 1,
@@ -352,6 +361,14 @@ mod tests {
         assert!(matches!(decide(&rule, &at(40, 20), &wide), Decision::Continue(_)));
         assert_eq!(
             decide(&rule, &at(41, 20), &wide),
+            Decision::Stop(StopReason::Budget { blocks: 1, budget })
+        );
+        // with too few blocks to say anything there is twice the time
+        let rule = Rule { min_blocks: 2, ..rule };
+        assert!(matches!(decide(&rule, &at(100, 20), &wide), Decision::Continue(_)));
+        let budget = budget * 2;
+        assert_eq!(
+            decide(&rule, &at(101, 20), &wide),
             Decision::Stop(StopReason::Budget { blocks: 1, budget })
         );
     }

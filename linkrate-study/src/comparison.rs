@@ -262,7 +262,7 @@ pub enum EffectVerdict {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ComparisonError {
     /// Both are the same runs.
-    #[error("both directories hold the same runs")]
+    #[error("both directories are the same results")]
     Same,
     /// They differ in a condition that was not allowed to differ, or that never may.
     #[error("the result sets cannot be compared: {} differ{}", count(.0.len()), if .0.len() == 1 { "s" } else { "" })]

@@ -251,7 +251,7 @@ impl Fleet {
         let twice = |index: usize, hub: &u32| self.hubs[..index].contains(hub);
         let wrong = |(index, hub): (usize, &u32)| *hub as usize >= count || twice(index, hub);
         match self.hubs.iter().enumerate().any(wrong) {
-            true => Err("a node in the middle is named twice, or is none of the nodes".to_owned()),
+            true => Err("the hub is listed twice, or is not in the list of nodes".to_owned()),
             false => Ok(()),
         }
     }

@@ -446,8 +446,9 @@ impl<'a> Session<'a> {
         let cap = self
             .study
             .method
-            .budget
-            .map_or(Duration::MAX, |budget| budget.saturating_sub(progress.elapsed).max(rest));
+            .stop_rule()
+            .time_limit(progress.blocks)
+            .map_or(Duration::MAX, |limit| limit.saturating_sub(progress.elapsed).max(rest));
         Remaining { likely: likely.min(cap), at_most: at_most.min(cap) }
     }
 }

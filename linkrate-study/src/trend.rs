@@ -152,7 +152,7 @@ pub enum TrendError {
     #[error("a trend needs at least two result sets")]
     TooFew,
     /// Two sets are the same runs.
-    #[error("{first} and {second} hold the same runs")]
+    #[error("{first} and {second} are the same results")]
     Same {
         /// The directory of the one.
         first: String,

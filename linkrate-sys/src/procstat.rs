@@ -24,7 +24,7 @@ pub struct CpuTimes {
     /// Idle time, waiting for I/O included, ns.
     pub idle_ns: u64,
     /// Time that may have been idle or busy, ns; zero for the times of the kernel.
-    pub unsure_ns: u64,
+    pub uncertain_ns: u64,
     /// Time that the hypervisor gave to other machines, ns in steps of one tick.
     pub steal_ns: u64,
     /// Time in which it was not idle by an [`OnCpuTrace`](crate::on_cpu::OnCpuTrace), ns since an arbitrary moment; `None`
@@ -68,7 +68,7 @@ pub fn read_precise(cpu: u32) -> Result<CpuTimes, SysError> {
         .map(|(_, idle)| idle)
         .ok_or_else(|| missing("/proc/timer_list", cpu))?;
     let steal_ns = read_coarse(cpu)?.steal_ns;
-    Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns: 0, steal_ns, cpu_awake_ns: None })
+    Ok(CpuTimes { cpu, at_ns, idle_ns, uncertain_ns: 0, steal_ns, cpu_awake_ns: None })
 }
 
 /// Reads the times of `cpu` from `/proc/stat`.
@@ -85,7 +85,7 @@ pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
         cpu,
         at_ns,
         idle_ns: idle_ticks.saturating_mul(ns_per_tick),
-        unsure_ns: 0,
+        uncertain_ns: 0,
         steal_ns: steal_ticks.saturating_mul(ns_per_tick),
         cpu_awake_ns: None,
     })

@@ -130,7 +130,7 @@ impl CpuUse {
 
     /// Time that may be of other programs in per cent of the measurement: how much they spoil a run of any cost.
     pub fn uncertainty_interval_percent(&self) -> f64 {
-        self.percent_of(self.others_unsure_ns())
+        self.percent_of(self.others_uncertain_ns())
     }
 
     /// Nanoseconds that programs other than linkrate used.
@@ -147,12 +147,14 @@ impl CpuUse {
     pub fn others_bound_ns(&self) -> u64 {
         match &self.parts {
             Some(parts) => parts.others_ns.min(self.busy_ns()),
-            None => self.others_told_ns().min(self.busy_ns().saturating_sub(self.own_threads_ns)),
+            None => {
+                self.others_reported_ns().min(self.busy_ns().saturating_sub(self.own_threads_ns))
+            }
         }
     }
 
     /// What the readings around the measurement say of programs that may run on these CPUs only, ns.
-    fn others_told_ns(&self) -> u64 {
+    fn others_reported_ns(&self) -> u64 {
         let bound = self.background.iter().map(|other| other.bound_ns.min(other.cpu_ns));
         bound.fold(0, u64::saturating_add)
     }
@@ -161,13 +163,13 @@ impl CpuUse {
     /// busy, and at most what linkrate's own threads left of these CPUs. A thread's time may contain steal, and ticks of
     /// 10 ms say too little of what is left. What the readings around the measurement say beyond that contradicts the clocks of
     /// these threads, and is uncertain too.
-    pub fn others_unsure_ns(&self) -> u64 {
+    pub fn others_uncertain_ns(&self) -> u64 {
         if self.parts.is_some() {
             return 0;
         }
-        let told_ns = self.others_told_ns();
+        let told_ns = self.others_reported_ns();
         let beyond_ns = told_ns.saturating_sub(self.others_bound_ns());
-        let unsure_ns = self.others_ns().saturating_sub(told_ns);
+        let uncertain_ns = self.others_ns().saturating_sub(told_ns);
         let at_most_ns = match self.source {
             IdleSource::ProcStat => self.own_busy_ns(),
             IdleSource::TimerList | IdleSource::IdleCounter => {
@@ -180,13 +182,30 @@ impl CpuUse {
                 taken_ns.saturating_sub(self.own_threads_ns).min(self.own_busy_ns())
             }
         };
-        unsure_ns.min(at_most_ns).saturating_add(beyond_ns).min(self.own_busy_ns())
+        uncertain_ns.min(at_most_ns).saturating_add(beyond_ns).min(self.own_busy_ns())
+    }
+
+    /// Part of [`others_bound_ns`](Self::others_bound_ns) that may have run before or after the measurement, ns: a burst right
+    /// before it is between the readings too. A trace leaves none.
+    pub fn others_outside_ns(&self) -> u64 {
+        if self.parts.is_some() {
+            return 0;
+        }
+        let outside = self.background.iter().filter(|other| other.bound_ns > 0).map(|other| {
+            let bound_ns = other.bound_ns.min(other.cpu_ns);
+            // the measurement has this share of the time between the readings
+            let beside_ns = u128::from(self.interval_ns()) * u128::from(other.cpu_ns - bound_ns)
+                / u128::from(bound_ns);
+            let inside_ns = u128::from(other.cpu_ns).saturating_sub(beside_ns);
+            bound_ns.saturating_sub(u64::try_from(inside_ns).unwrap_or(u64::MAX))
+        });
+        outside.fold(0, u64::saturating_add).min(self.others_bound_ns())
     }
 
     /// The most that other programs used of these CPUs, ns: the part that is known, and all that is
     /// uncertain.
     pub fn others_at_most_ns(&self) -> u64 {
-        self.others_bound_ns().saturating_add(self.others_unsure_ns())
+        self.others_bound_ns().saturating_add(self.others_uncertain_ns())
     }
 
     /// Busy nanoseconds without those that are known to be of other programs.
@@ -209,7 +228,7 @@ impl CpuUse {
     /// Time that may be of other programs in per cent of [`own_busy_ns`](Self::own_busy_ns): how much too
     /// high the cost of the traffic may be.
     pub fn uncertainty_percent(&self) -> f64 {
-        self.others_unsure_ns() as f64 * 100.0 / self.own_busy_ns().max(1) as f64
+        self.others_uncertain_ns() as f64 * 100.0 / self.own_busy_ns().max(1) as f64
     }
 
     /// Busy share of all CPUs of the group, in per cent of the group.
@@ -271,11 +290,11 @@ mod tests {
             parts: None,
         };
         let calm = with(&[]);
-        assert_eq!((calm.own_busy_ns(), calm.others_unsure_ns()), (600, 0));
+        assert_eq!((calm.own_busy_ns(), calm.others_uncertain_ns()), (600, 0));
         assert_eq!(calm.own_busy_cpus(), calm.busy_cpus());
         let two = with(&[other(150, 120), other(60, 0)]);
         assert_eq!(
-            (two.others_ns(), two.others_bound_ns(), two.others_unsure_ns()),
+            (two.others_ns(), two.others_bound_ns(), two.others_uncertain_ns()),
             (210, 120, 90)
         );
         assert_eq!((two.busy_ns(), two.own_busy_ns()), (600, 480));
@@ -287,20 +306,20 @@ mod tests {
         assert_eq!(with(&[other(10, u64::MAX)]).own_busy_ns(), 590);
         // a program that roams over other CPUs had nothing that linkrate's own threads had
         let roaming = CpuUse { own_threads_ns: 560, ..with(&[other(900, 0)]) };
-        assert_eq!((roaming.others_ns(), roaming.others_unsure_ns()), (900, 40));
+        assert_eq!((roaming.others_ns(), roaming.others_uncertain_ns()), (900, 40));
         let mut stolen = roaming.clone();
         stolen.cpus[0].steal_ns = 25;
-        assert_eq!(stolen.others_unsure_ns(), 65);
+        assert_eq!(stolen.others_uncertain_ns(), 65);
         let ticks = CpuUse { source: IdleSource::ProcStat, ..roaming };
-        assert_eq!(ticks.others_unsure_ns(), 600);
+        assert_eq!(ticks.others_uncertain_ns(), 600);
         let both = CpuUse { own_threads_ns: 400, ..with(&[other(150, 120), other(900, 0)]) };
-        assert_eq!((both.others_unsure_ns(), both.others_at_most_ns()), (80, 200));
+        assert_eq!((both.others_uncertain_ns(), both.others_at_most_ns()), (80, 200));
     }
 
     /// Busy 11.5 ms, of which threads of linkrate had 9.2 ms by their clocks. Another program used 8 ms just before the
     /// measurement, of which its share of the time between the readings is 7.5 ms.
     #[test]
-    fn a_burst_right_before_the_window_is_no_cost_that_is_taken_out() {
+    fn a_burst_right_before_the_measurement_is_no_cost_that_is_taken_out() {
         let burst = CpuUse {
             cpus: vec![CpuTime {
                 cpu: 0,
@@ -323,14 +342,27 @@ mod tests {
         };
         assert_eq!((burst.others_bound_ns(), burst.own_busy_ns()), (2_300_000, 9_200_000));
         // 5.2 ms beyond what was left, and 0.5 ms that may have been elsewhere
-        assert_eq!(burst.others_unsure_ns(), 5_200_000);
+        assert_eq!(burst.others_uncertain_ns(), 5_200_000);
+        // and all that is taken out may have been outside
+        assert_eq!(burst.others_outside_ns(), 2_300_000);
+        let background = vec![OtherProgram {
+            cpu_ns: 100_000_000,
+            bound_ns: 99_000_000,
+            ..burst.background[0].clone()
+        }];
+        let mut long = CpuUse { background, own_threads_ns: 0, ..burst.clone() };
+        long.cpus[0].busy_ns = 300_000_000;
+        // 4.04 ms beside the measurement, of which its share is 1 ms
+        assert_eq!(long.others_outside_ns(), 3_040_404);
+        long.parts = Some(CpuParts::default());
+        assert_eq!(long.others_outside_ns(), 0);
         // threads that left more take nothing back
         let left = CpuUse { own_threads_ns: 3_000_000, ..burst.clone() };
-        assert_eq!((left.own_busy_ns(), left.others_unsure_ns()), (4_000_000, 500_000));
+        assert_eq!((left.own_busy_ns(), left.others_uncertain_ns()), (4_000_000, 500_000));
         // a trace knows what ran in the measurement
         let parts = CpuParts { others_ns: 100_000, ..CpuParts::default() };
         let traced = CpuUse { parts: Some(parts), ..burst };
-        assert_eq!((traced.own_busy_ns(), traced.others_unsure_ns()), (11_400_000, 0));
+        assert_eq!((traced.own_busy_ns(), traced.others_uncertain_ns()), (11_400_000, 0));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Exit::Failure, format!("write to stdout: {error}")))
+            Err(Failure::new(Exit::Failure, format!("cannot write to stdout: {error}")))
         }
         _ => Ok(()),
     }

@@ -92,13 +92,13 @@ impl StudyProgress {
     }
 
     /// A line where another tenth of the time has passed since the last one.
-    fn tell_tenth(&mut self, spent: Duration, remaining: Remaining) {
+    fn print_tenth(&mut self, spent: Duration, remaining: Remaining) {
         let Some(last) = self.last_line else { return };
-        let all = spent + remaining.likely;
+        let all = spent + remaining.at_most;
         if (spent - last) * 10 >= all && !remaining.likely.is_zero() {
             self.last_line = Some(spent);
-            let [spent, all] = [spent, all].map(whole_seconds);
-            stderr::line(format_args!("note: {spent} of about {all}{}", self.effect));
+            let left = left(remaining);
+            stderr::line(format_args!("note: {}, {left}{}", whole_seconds(spent), self.effect));
         }
     }
 
@@ -114,26 +114,22 @@ impl StudyProgress {
 
     fn show_time(&mut self, remaining: Remaining) {
         let spent = self.bar.elapsed();
-        self.tell_tenth(spent, remaining);
-        let all = spent + remaining.likely;
+        self.print_tenth(spent, remaining);
+        // a study that becomes precise sooner ends before its bar does
+        let all = spent + remaining.at_most;
         self.share = self.share.max(spent.as_secs_f64() / all.as_secs_f64().max(0.001));
         self.bar.set_length(millis(all).max(1));
         self.bar.set_position(millis(all.mul_f64(self.share)));
-        let most = if remaining.at_most > remaining.likely {
-            format!(", at most {}", whole_seconds(remaining.at_most))
-        } else {
-            String::new()
-        };
-        self.bar.set_prefix(format!("{} left{most}", whole_seconds(remaining.likely)));
+        self.bar.set_prefix(left(remaining));
     }
 
     /// What runs, and what is found so far, each on a line of its own below the bar: beside it they would be cut.
     fn show_state(&self) {
         let width = usize::from(terminal::width());
-        let found = format!("{}{}", self.effect, self.widest);
-        let lines = [&*self.running, found.trim_start_matches("; ")].into_iter();
+        let lines = [&*self.running, &self.effect, &self.widest].into_iter();
+        let lines = lines.map(|line| line.trim_start_matches("; ")).filter(|line| !line.is_empty());
         let cut = |line: &str| format!("\n{}", line.chars().take(width).collect::<String>());
-        self.bar.set_message(lines.filter(|line| !line.is_empty()).map(cut).collect::<String>());
+        self.bar.set_message(lines.map(cut).collect::<String>());
     }
 }
 
@@ -195,6 +191,15 @@ fn largest_effect(effects: &[StopInput]) -> Option<String> {
     let largest = known.max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let change = number::change(&largest.interval);
     Some(format!("; {} {} ({})", largest.name, change.mean, change.ends?))
+}
+
+/// `12 s left, at most 35 s`.
+fn left(remaining: Remaining) -> String {
+    let [likely, at_most] = [remaining.likely, remaining.at_most].map(whole_seconds);
+    match remaining.at_most > remaining.likely {
+        true => format!("{likely} left, at most {at_most}"),
+        false => format!("{likely} left"),
+    }
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -291,7 +291,10 @@ fn a_device_with_two_links_takes_both_ends_of_a_cable() {
         seen[0] > 0 && seen[1] > 0
     });
     let error = attach_peer(&mut segment).unwrap_err().to_string();
-    assert_eq!(error, "port agg0 needs 1 of the 2 ends of its cable, and 0 are free");
+    assert_eq!(
+        error,
+        "the cable of port agg0 is connected already: 0 of its 2 ends are free, 1 needed"
+    );
 }
 
 /// No thread and no clock: the segment is called at the times that it names.

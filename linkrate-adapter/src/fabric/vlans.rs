@@ -74,9 +74,9 @@ impl Vlans {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VlanSet(Box<[u64; 64]>);
 
-/// A text that is no list of VLANs.
+/// A text that invalid VLAN list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no list of VLANs; expected for example 10 or 10,20-29, each 1 to 4094")]
+#[error("invalid VLAN list {given:?}; expected for example 10 or 10,20-29, each 1 to 4094")]
 pub struct VlanError {
     given: String,
 }

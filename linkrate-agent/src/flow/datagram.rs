@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
 
-use super::outstanding::{Begun, Outstanding, Pace};
+use super::outstanding::{Outstanding, Pace, Pending};
 use super::preamble::{PREAMBLE_BYTES, Preamble};
 use super::send_path::payload;
 use super::sizes::Sizes;
@@ -207,7 +207,7 @@ pub fn request(
         while let Some(begun_ns) = flow.pace.next(now_ns, flow.outstanding.len()) {
             let request = &mut out[..exchange.requests.draw()];
             let number = numbers.write(&flow.outstanding, request);
-            flow.outstanding.begin(Begun { number, begun_ns, sent_ns: now_ns });
+            flow.outstanding.begin(Pending { number, begun_ns, sent_ns: now_ns });
             let sent = socket::send(socket, request)?;
             flow.counters.add_sent(sent as u64);
             now_ns = monotonic_ns();
@@ -348,7 +348,7 @@ mod tests {
         let number = |at_ms: &u64| {
             let mut request = vec![0xee; length];
             let (number, at_ns) = (numbers.write(outstanding, &mut request), at_ms * 1_000_000);
-            outstanding.begin(Begun { number, begun_ns: at_ns, sent_ns: at_ns });
+            outstanding.begin(Pending { number, begun_ns: at_ns, sent_ns: at_ns });
             request
         };
         at_ms.iter().map(number).collect()
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn the_patience_with_a_request_counts_from_where_it_was_sent() {
         let mut outstanding = Outstanding::default();
-        outstanding.begin(Begun { number: 0, begun_ns: 5, sent_ns: 900_000_000 });
+        outstanding.begin(Pending { number: 0, begun_ns: 5, sent_ns: 900_000_000 });
         assert_eq!(overdue(&mut outstanding, 999_999_999), None);
         assert_eq!(overdue(&mut outstanding, 1_000_000_000), Some(5));
     }

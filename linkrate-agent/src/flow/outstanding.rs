@@ -17,7 +17,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// One request, transfer or file that has begun and not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Begun {
+pub struct Pending {
     /// Its number, where responses tell one.
     pub number: u32,
     /// When it began, from where its latency counts.
@@ -130,7 +130,7 @@ impl Schedule {
 /// What has begun and not ended, the oldest first.
 #[derive(Debug, Default)]
 pub struct Outstanding {
-    begun: VecDeque<Begun>,
+    begun: VecDeque<Pending>,
 }
 
 impl Outstanding {
@@ -145,17 +145,17 @@ impl Outstanding {
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Begun> {
+    pub fn iter(&self) -> impl Iterator<Item = &Pending> {
         self.begun.iter()
     }
 
     /// The oldest.
-    pub fn oldest(&self) -> Option<&Begun> {
+    pub fn oldest(&self) -> Option<&Pending> {
         self.begun.front()
     }
 
     /// One more has begun.
-    pub fn begin(&mut self, begun: Begun) {
+    pub fn begin(&mut self, begun: Pending) {
         self.begun.push_back(begun);
     }
 
@@ -165,7 +165,7 @@ impl Outstanding {
     }
 
     /// The first that `is_it` knows has ended. Returns when it began.
-    pub fn end(&mut self, is_it: impl FnMut(&Begun) -> bool) -> Option<u64> {
+    pub fn end(&mut self, is_it: impl FnMut(&Pending) -> bool) -> Option<u64> {
         let at = self.begun.iter().position(is_it)?;
         self.begun.remove(at).map(|begun| begun.begun_ns)
     }

@@ -27,7 +27,7 @@ pub struct BackgroundUse {
     /// CPU time on the CPU in question, ns.
     pub here_ns: u64,
     /// CPU time that may have been spent on that CPU or on another one, ns.
-    pub unsure_ns: u64,
+    pub uncertain_ns: u64,
     /// Processes and threads started meanwhile, on any CPU.
     pub forks: u64,
 }
@@ -68,7 +68,7 @@ impl Background {
     pub fn since(&self, earlier: &Self, cpu: u32) -> BackgroundUse {
         let mut used = BackgroundUse {
             here_ns: 0,
-            unsure_ns: 0,
+            uncertain_ns: 0,
             forks: self.forks.saturating_sub(earlier.forks),
         };
         for (pid, threads) in &self.threads {
@@ -84,14 +84,14 @@ impl Background {
                 match then.map(|then| (then.cpu == cpu, thread.cpu == cpu)) {
                     Some((true, true)) => used.here_ns += ns,
                     Some((false, false)) => {}
-                    _ => used.unsure_ns += ns,
+                    _ => used.uncertain_ns += ns,
                 }
             }
             // time of the process that is missing in its threads: some have ended, or are not
             // reported
             let then_ns = earlier.processes.get(pid).copied().unwrap_or(0);
             let of_process = self.processes.get(pid).map_or(0, |ns| ns.saturating_sub(then_ns));
-            used.unsure_ns += of_process.saturating_sub(of_threads);
+            used.uncertain_ns += of_process.saturating_sub(of_threads);
         }
         used
     }
@@ -124,7 +124,7 @@ mod tests {
         let later = others(1100, &[(7, 110, 3), (8, 220, 1), (9, 330, 1)], 6);
         let used = later.since(&earlier, 3);
         // 10 stayed, 20 moved, 40 of the process are no thread's
-        assert_eq!(used, BackgroundUse { here_ns: 10, unsure_ns: 20 + 40, forks: 1 });
+        assert_eq!(used, BackgroundUse { here_ns: 10, uncertain_ns: 20 + 40, forks: 1 });
         assert_eq!(later.since(&earlier, 1).here_ns, 30);
     }
 
@@ -139,13 +139,14 @@ mod tests {
         std::thread::sleep(Duration::from_millis(100));
         let earlier = Background::now().unwrap();
         let mut used = BackgroundUse::default();
-        while used.here_ns + used.unsure_ns < 5_000_000 && began.elapsed() < Duration::from_secs(9)
+        while used.here_ns + used.uncertain_ns < 5_000_000
+            && began.elapsed() < Duration::from_secs(9)
         {
             std::thread::sleep(Duration::from_millis(10));
             used = Background::after(&earlier).unwrap().since(&earlier, cpu);
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(used.here_ns + used.unsure_ns >= 5_000_000, "{used:?}");
+        assert!(used.here_ns + used.uncertain_ns >= 5_000_000, "{used:?}");
     }
 }

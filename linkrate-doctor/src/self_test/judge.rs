@@ -228,7 +228,7 @@ impl Interval {
         let interval_ns = self.seen.interval_ns;
         let others = percent(self.others.here_ns, interval_ns);
         let overlap_ns = if self.overlaps_others { self.others.here_ns } else { 0 };
-        let uncertainty = percent(self.others.unsure_ns.saturating_add(overlap_ns), interval_ns);
+        let uncertainty = percent(self.others.uncertain_ns.saturating_add(overlap_ns), interval_ns);
         let lost = percent(closed.lost_ns.saturating_sub(opened.lost_ns), interval_ns);
         let mut reasons = Vec::new();
         if others > OTHERS_PERCENT {
@@ -254,7 +254,7 @@ impl Interval {
         let (opened, closed) = self.load;
         let interval_ns = self.seen.interval_ns;
         let others =
-            percent(self.others.here_ns.saturating_add(self.others.unsure_ns), interval_ns);
+            percent(self.others.here_ns.saturating_add(self.others.uncertain_ns), interval_ns);
         let mut reasons = Vec::new();
         if others > OTHERS_PERCENT {
             reasons.push(format!("other processes took {others:.1} %"));
@@ -421,7 +421,7 @@ mod tests {
     fn a_load_at_a_fast_pace_must_be_one() {
         let mut rare = fast(150_000);
         rare.traced = rare.traced.map(|traced| Traced { wake_ups: 3000, ..traced });
-        rare.others.unsure_ns = 51 * MS;
+        rare.others.uncertain_ns = 51 * MS;
         let disturbance = sample(rare).disturbance.unwrap();
         assert_eq!(
             disturbance,
@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn others_on_the_cpu_are_part_of_the_truth() {
-        let others = BackgroundUse { here_ns: 20 * MS, unsure_ns: 0, forks: 0 };
+        let others = BackgroundUse { here_ns: 20 * MS, uncertain_ns: 0, forks: 0 };
         let sample = sample(Interval { others, ..interval(520) });
         assert_eq!((sample.verdict, sample.disturbance), (Verdict::Passed, None));
         assert!((sample.truth_percent - 52.0).abs() < 1e-9 && sample.error_points.abs() < 1e-9);
@@ -471,7 +471,8 @@ mod tests {
 
     #[test]
     fn a_disturbance_excuses_only_a_wrong_meter() {
-        let uncertainty = |ms: u64, forks| BackgroundUse { here_ns: 0, unsure_ns: ms * MS, forks };
+        let uncertainty =
+            |ms: u64, forks| BackgroundUse { here_ns: 0, uncertain_ns: ms * MS, forks };
         let busy = Interval { others: uncertainty(5, 0), ..interval(505) };
         assert_eq!(sample(busy).verdict, Verdict::Passed);
         let busy = Interval { others: uncertainty(5, 0), ..interval(520) };

@@ -37,7 +37,7 @@ impl Document {
     /// has one.
     pub fn take(&mut self, event: &Event<'_>) -> Option<(&'static str, &Value)> {
         Some(match event {
-            Event::Begun | Event::Over => return None,
+            Event::Started | Event::Over => return None,
             Event::Start(start) => {
                 (self.ways, self.is_udp) = (start.parameters.ways, start.is_udp());
                 self.start = started(start);

@@ -38,7 +38,7 @@ pub enum Event<'a> {
     /// Its streams are open.
     Start(&'a Start),
     /// Meters are to begin: before the streams are open, or behind the beginning that is left out.
-    Begun,
+    Started,
     /// An interval has ended.
     Interval(&'a Interval),
     /// The figures end; results have not been exchanged yet.
@@ -139,7 +139,7 @@ pub fn run(
     let Some(asked) = asked else { return Err(ClientError::Interrupted.into()) };
     if asked.omit_seconds == 0 {
         // meters take their time, and the server sends as soon as it has all streams
-        hear(Event::Begun);
+        hear(Event::Started);
     }
     let cpu = CpuShare::start();
     let (mut sockets, mut opened) = (Vec::new(), Instant::now());
@@ -292,7 +292,7 @@ impl Run<'_> {
             self.phase.begin();
             self.intervals(&mut sampler, streams, begun, Some(omit), true, hear)?;
             // meters take their time, in which nothing is counted
-            hear(Event::Begun);
+            hear(Event::Started);
             self.cpu = CpuShare::start();
             sampler.leave_out();
             self.phase.limit_to(most);

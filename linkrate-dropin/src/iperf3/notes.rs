@@ -46,7 +46,7 @@ impl Notes {
             let total = host.busy_seconds;
             if total > 0.0 && host.uncertainty_seconds > total * 0.05 {
                 lines.push(format!(
-                    "note: {:.2} of {total:.2} CPU seconds are unsure, because another machine took the CPUs",
+                    "note: {:.2} of {total:.2} CPU seconds are uncertain, because another machine took the CPUs",
                     host.uncertainty_seconds
                 ));
             }

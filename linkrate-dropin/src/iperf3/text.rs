@@ -48,7 +48,7 @@ impl Text {
         let text = match event {
             Event::Start(start) => self.start(start),
             Event::Interval(interval) => self.interval(interval),
-            Event::Begun | Event::Over => String::new(),
+            Event::Started | Event::Over => String::new(),
             Event::End(end) => self.end(end),
         };
         match &self.title {

@@ -33,7 +33,7 @@ const MAX_CALL: u32 = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// It is not taken here.
-    #[error("option -{option}{place} is not taken; expected one of {expected}")]
+    #[error("unsupported option -{option}{place}; expected one of {expected}")]
     Unknown {
         /// Its letter.
         option: char,
@@ -631,8 +631,8 @@ mod tests {
     #[test]
     fn a_wrong_option_is_named_with_what_would_be_right() {
         for (line, said) in [
-            ("-q", "option -q is not taken; expected one of -4 -6"),
-            ("-- -q", "option -q behind -- is not taken"),
+            ("-q", "unsupported option -q; expected one of -4 -6"),
+            ("-- -q", "unsupported option -q behind --"),
             ("-t SCTP_STREAM", "option -t is \"SCTP_STREAM\", expected one of TCP_STREAM"),
             ("-l 0", "option -l is \"0\", expected seconds from 1 to 86400"),
             ("-l", "option -l is \"\", expected a value"),

@@ -393,7 +393,7 @@ pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
     if let Some(cpu) = &report.cpu {
         let steal = cpu.uncertainty_seconds * 100.0 / cpu.seconds.max(f64::MIN_POSITIVE);
         notes.push(format!(
-            "the {1} CPUs of this host were busy for {0:.1} % of one CPU in {2:.2} s; {steal:.1} % are unsure because of steal",
+            "the {1} CPUs of this host were busy for {0:.1} % of one CPU in {2:.2} s; {steal:.1} % are uncertain because of steal",
             cpu.percent_of_one(),
             cpu.cpus,
             cpu.seconds

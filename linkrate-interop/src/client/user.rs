@@ -27,7 +27,7 @@ pub enum UserError {
         reason: String,
     },
     /// There is no password.
-    #[error("no password of {0} in {PASSWORD}")]
+    #[error("{PASSWORD} is not set; user {0} needs its password there")]
     NoPassword(String),
     /// The name or the password cannot be sent.
     #[error("user {name}: {reason}")]

@@ -27,8 +27,8 @@ const MAX_COMMAND: usize = 100_000;
 /// The largest number of anything that is counted.
 const MAX_COUNT: u64 = 1 << 53;
 
-const NETPERF_RATES: &str = "Rates are those that netperf told for each stream of the test, added up: their \
-                             windows need not be the same.";
+const NETPERF_RATES: &str = "Rates are those that netperf reported for each stream of the test, added up: their \
+                             intervals need not be the same.";
 
 /// Whether a document is one of flent.
 pub fn is_flent(document: &Fields) -> bool {

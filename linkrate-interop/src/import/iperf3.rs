@@ -23,8 +23,8 @@ const MAX_BLOCK: u64 = 1 << 40;
 const MAX_COUNT: u64 = 1 << 53;
 
 /// What a reader must know of the CPU figures, which are not imported.
-const OWN_CPU: &str = "iperf3 tells the CPU time of its own processes, and not that of a host with its \
-                       interrupts; it is not taken for the CPU use of the system under test.";
+const OWN_CPU: &str = "iperf3 reports the CPU time of its own processes, and not that of a host with its \
+                       interrupts; it does not count as the CPU use of the system under test.";
 
 /// The runs of a file.
 ///

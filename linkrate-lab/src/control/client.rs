@@ -36,13 +36,13 @@ pub enum ControlError {
     #[error("no running lab")]
     None,
     /// Several labs are up, and the command names no lab.
-    #[error("{} labs are up here: {}", .names.len(), .names.join(", "))]
+    #[error("several running labs: {}", .names.join(", "))]
     Several {
         /// Their names.
         names: Vec<String>,
     },
     /// The process that listens under the lab's name is of another user.
-    #[error("lab {name} is served by user {found}, expected user {expected}")]
+    #[error("lab {name} belongs to another user (uid {found}, yours is {expected})")]
     NotYours {
         /// The name.
         name: String,
@@ -226,7 +226,8 @@ mod tests {
         let Some(listener) = as_nobody(|| UnixListener::bind(&socket).unwrap()) else { return };
         let client = LabClient { name: "theirs".parse().unwrap(), socket };
         let error = client.ask(Request::Lab).unwrap_err().to_string();
-        let expected = format!("lab theirs is served by user {NOBODY}, expected user {}", user());
+        let expected =
+            format!("lab theirs belongs to another user (uid {NOBODY}, yours is {})", user());
         assert_eq!(error, expected);
         let (mut stream, _) = listener.accept().unwrap();
         assert_eq!(read_frame(&mut stream).unwrap(), None, "nothing was sent");

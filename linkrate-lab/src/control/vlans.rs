@@ -92,8 +92,8 @@ mod tests {
         for (words, said) in [
             ("acess=1", "unknown key \"acess\"; did you mean \"access\"?"),
             ("pvid=1", "unknown key \"pvid\"; expected one of access, trunk, native"),
-            ("access=0", "access: \"0\" is no list of VLANs"),
-            ("trunk=5000", "trunk: \"5000\" is no list of VLANs; expected for example 10 or "),
+            ("access=0", "access: invalid VLAN list \"0\""),
+            ("trunk=5000", "trunk: invalid VLAN list \"5000\"; expected for example 10 or "),
             ("access=1 access=2", "access: given twice"),
             ("access=1 trunk=2", "access cannot go with trunk or native"),
             ("native=2", "native without trunk"),

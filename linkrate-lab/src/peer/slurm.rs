@@ -22,7 +22,7 @@ use allocation::Allocation;
 const STEP: [&str; 4] = ["--nodes=1", "--ntasks=1", "--unbuffered", "--mpi=none"];
 
 /// A step beside the one that the controller itself may be.
-const BESIDE: &str = "--overlap";
+const OVERLAP: &str = "--overlap";
 
 /// A job waits this long for its node, unless the user says otherwise. A longer queue is for `sbatch`.
 const IN_QUEUE: &str = "--immediate=60";
@@ -103,7 +103,7 @@ impl<'a> Slurm<'a> {
 
     /// The options of `srun`. Those of the user come before those that the protocol needs.
     fn all_options(&self) -> Vec<String> {
-        let first = if self.in_allocation { BESIDE } else { IN_QUEUE };
+        let first = if self.in_allocation { OVERLAP } else { IN_QUEUE };
         let mut all = vec![first.to_owned()];
         all.extend_from_slice(self.options);
         all.extend(STEP.map(str::to_owned));

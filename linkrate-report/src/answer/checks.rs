@@ -41,10 +41,11 @@ pub fn all(results: &StudyResults) -> Vec<Check> {
 /// Figures that are the mean of two groups of runs, and so of none.
 fn two_groups(results: &StudyResults) -> Option<Check> {
     let found = results.warnings.iter().filter(|text| text.contains(TWO_GROUPS)).count();
-    let are = if found == 1 { "is the mean" } else { "are means" };
+    let (has, its) =
+        if found == 1 { ("has", "its mean describes") } else { ("have", "means describe") };
     let text = format!(
-        "{} {are} of two groups of runs, and so of none: --details warnings",
-        words::count(found, "figure")
+        "{} {has} two groups of runs; {its} neither (--details warnings)",
+        words::count(found, "result")
     );
     (found > 0).then_some(Check { name: "Groups", text, is_bad: true })
 }
@@ -81,7 +82,7 @@ fn widest(results: &StudyResults) -> Option<(f64, String)> {
     let of = match of {
         Subject::Cell(cell) => labels::cell(&varied(&cell.levels)),
         Subject::Effect(effect) => {
-            words::named_step_at(&Effect { at: varied(&effect.at), ..effect.clone() })
+            words::step_at(&Effect { at: varied(&effect.at), ..effect.clone() })
         }
     };
     Some((half, of))
@@ -96,9 +97,15 @@ fn precision(results: &StudyResults) -> Option<Check> {
     let text = match is_bad {
         false => format!("±{goal} reached"),
         true => {
-            let size = number::percent((worst * 1000.0).round() / 1000.0);
+            let size = match worst > 10.0 {
+                true => ">1000 %".to_owned(),
+                false => number::percent((worst * 1000.0).round() / 1000.0),
+            };
             let of = if of.is_empty() { of } else { format!(" ({of})") };
-            format!("worst ±{size}{of}, goal ±{goal}; {}", results.stopped)
+            // another line says why a study is not complete
+            let why =
+                if results.complete { format!("; {}", results.stopped) } else { String::new() };
+            format!("worst ±{size}{of}, goal ±{goal}{why}")
         }
     };
     Some(Check { name: "Precision", text, is_bad })
@@ -194,7 +201,7 @@ fn published(results: &StudyResults) -> Option<Check> {
         results.published.iter().filter(is_change).partition(is_judged);
     if judged.is_empty() && !unjudged.is_empty() {
         let changes = words::count(unjudged.len(), "change");
-        let text = format!("{changes} not judged: not by the adapter alone");
+        let text = format!("{changes} not judged: host-limited");
         return Some(Check { name: PUBLISHED, text, is_bad: false });
     }
     if judged.is_empty() {
@@ -220,15 +227,38 @@ fn published(results: &StudyResults) -> Option<Check> {
     };
     let (all, same) = (judged.len(), shown.iter().copied().filter(|one| same_sign(&one)).count());
     let inside = shown.iter().copied().filter(|one| within(&one)).count();
-    let mut text =
-        format!("{same} of {all} changes have the published sign, {inside} the published size");
+    let mut text = match judged[..] {
+        [only] => alone(only, same == 1, inside == 1),
+        _ => format!(
+            "{same} of {all} published changes have the same sign here, {inside} the same size"
+        ),
+    };
     if !open.is_empty() {
         text.push_str(&format!("; {} inconclusive", open.len()));
     }
     if !unjudged.is_empty() {
-        text.push_str(&format!("; {} not judged: not by the adapter alone", unjudged.len()));
+        text.push_str(&format!("; {} not judged: host-limited", unjudged.len()));
     }
     Some(Check { name: PUBLISHED, text, is_bad: same + open.len() < all })
+}
+
+/// `service demand −47 % in the paper, −67 % here: same sign, larger`.
+fn alone(only: &PublishedResult, same_sign: bool, same_size: bool) -> String {
+    let [published, measured, _] = words::beside(only);
+    let measure = words::capitalised(only.measure.word());
+    let none = if only.kind == PublishedKind::Effect { 1.0 } else { 0.0 };
+    let far = |value: f64| match only.kind {
+        PublishedKind::Effect => value.ln().abs(),
+        _ => (value - none).abs(),
+    };
+    let larger = only.measured.is_some_and(|of| far(of.mean) > far(only.published));
+    let size = match (same_size, larger) {
+        (true, _) => "same size",
+        (_, true) => "larger",
+        _ => "smaller",
+    };
+    let sign = if same_sign { "same sign" } else { "not the same sign" };
+    format!("{measure} {published} in the paper, {measured} here: {sign}, {size}")
 }
 
 /// Warnings and failed runs in a few words; `None` without any.

@@ -10,8 +10,9 @@ use linkrate_study::study::PART;
 use super::findings;
 use crate::words::{self, marks};
 
-/// Measures that a sentence tells, in this order.
-const TOLD: [Measure; 3] = [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions];
+/// Measures that a sentence reports, in this order.
+const REPORTED: [Measure; 4] =
+    [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions, Measure::LatencyP99];
 
 /// The factor whose levels each add to the one before.
 const LADDER: &str = "offload";
@@ -68,8 +69,7 @@ fn steps(results: &StudyResults) -> Vec<String> {
         let sentences = pairs.into_iter().filter_map(|(from, to)| {
             let between = |effect: &&&Effect| effect.from == *from && effect.to == *to;
             let some: Vec<&Effect> = effects.iter().filter(between).copied().collect();
-            let told = || sentence(results, factor, (from, to), &some, place.as_deref());
-            (!some.is_empty()).then(told)
+            sentence(results, factor, (from, to), &some, place.as_deref())
         });
         by_part.push(sentences.collect());
     }
@@ -85,10 +85,14 @@ fn sentence(
     (from, to): (&Level, &Level),
     effects: &[&Effect],
     place: Option<&str>,
-) -> String {
+) -> Option<String> {
     let subject = labels::subject(factor, from, to);
-    let clauses = TOLD.into_iter().filter_map(|measure| {
-        let of = |effect: &&&Effect| effect.measure == measure && effect.same_as.is_none();
+    let clauses = REPORTED.into_iter().filter_map(|measure| {
+        // a percentile scatters too much to say that it does not change
+        let is_said = |effect: &Effect| measure != Measure::LatencyP99 || effect.significant;
+        let of = |effect: &&&Effect| {
+            effect.measure == measure && effect.same_as.is_none() && is_said(effect)
+        };
         let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
         clause(results, measure, &some, subject.plural)
     });
@@ -124,7 +128,7 @@ fn sentence(
     let host = if effects.iter().all(is_of_host) { ", on this host" } else { "" };
     let name = words::capitalised(&subject.text);
     let place = place.map_or_else(String::new, |place| format!("{}: ", words::capitalised(place)));
-    format!("{place}{name} {clauses}{host}.")
+    (!clauses.is_empty()).then(|| format!("{place}{name} {clauses}{host}."))
 }
 
 /// What a sentence says of a measure.
@@ -137,15 +141,15 @@ enum Clause {
 
 /// `with it raises throughput by 66 %`, where the full CPU makes it the same fact as the service demand.
 fn with_it(effects: &[&Effect], plural: bool) -> Option<Clause> {
-    let of = |effect: &&&Effect| effect.measure.is_rate() && effect.measure.is_whole();
-    let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
     // the fact itself must be shown
     let is_shown = |rate: &&&Effect| {
         let fact =
             effects.iter().find(|one| Some(one.measure) == rate.same_as && one.at == rate.at);
         fact.is_some_and(|fact| fact.significant)
     };
-    let first = some.first().filter(|_| some.iter().all(|rate| is_shown(&rate)))?;
+    let is_rate = |effect: &&&Effect| effect.measure.is_rate() && effect.measure.is_whole();
+    let some: Vec<&Effect> = effects.iter().filter(is_rate).filter(is_shown).copied().collect();
+    let first = some.first()?;
     let falls = some.iter().filter(|effect| effect.ratio.mean < 1.0).count();
     // where it goes either way the table says more
     if falls != 0 && falls != some.len() {
@@ -157,8 +161,12 @@ fn with_it(effects: &[&Effect], plural: bool) -> Option<Clause> {
         (false, false) => "raises",
         (false, true) => "raise",
     };
-    let sizes = range(&some);
-    Some(Clause::Changed(format!("with it {action} {} by {sizes}", first.measure.word())))
+    let (sizes, word) = (range(&some), first.measure.word());
+    let cases = match effects.iter().filter(is_rate).count() {
+        all if all == some.len() => String::new(),
+        all => format!(" in {} of {all} cases", some.len()),
+    };
+    Some(Clause::Changed(format!("with it {action} {word} by {sizes}{cases}")))
 }
 
 /// `59 to 60 %`: what the effects are, without their signs.

@@ -4,6 +4,7 @@ use linkrate_study::comparison::{
     EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure, SetSummary,
     StudyComparison,
 };
+use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::store::directory::minute_stamp;
 use serde::Serialize;
@@ -121,7 +122,7 @@ fn cells(comparison: &StudyComparison) -> Vec<Group> {
     let alone = |row: &MeasureRow| ("all cells".to_owned(), row.clone());
     let mut rows: Vec<(String, MeasureRow)> = comparison.overall.iter().map(alone).collect();
     for cell in &comparison.cells {
-        let name = words::cell(&cell.levels);
+        let name = labels::cell(&cell.levels);
         rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
     }
     grouped(rows, comparison)
@@ -133,7 +134,7 @@ fn pairs(comparison: &StudyComparison) -> Vec<Group> {
         let ends = format!("{} → {}", pair.sender, pair.receiver);
         let name = match comparison.cells.len() {
             1 => ends,
-            _ => format!("{ends}, {}", words::cell(&pair.levels)),
+            _ => format!("{ends}, {}", labels::cell(&pair.levels)),
         };
         (name, pair.row.clone())
     };

@@ -9,7 +9,7 @@ use linkrate_wire::link::Link;
 use serde::Serialize;
 
 use super::{
-    bold, in_megabits, lay_out, line_rate, link_name, megabits, page, percent, to_json,
+    bold, in_megabits, lay_out, line_rate, link_name, page, payload_rate, percent, to_json,
     traffic_name,
 };
 use crate::terminal::Style;
@@ -166,9 +166,9 @@ fn account(case: &AggregateCase, flows: &[Flow], named: &Named, style: Style) ->
     let share = percent(busy.mean / ports as f64);
     let figures = [
         ("aggregate", format!("{ports} ports, balancing {balance}")),
-        ("all ports", megabits(case.all_ports())),
-        ("throughput", format!("{}, {share} of all ports", megabits(case.rate(busy.mean)))),
-        ("slowest flow", megabits(case.rate(slowest.mean))),
+        ("all ports", payload_rate(case.all_ports())),
+        ("throughput", format!("{}, {share} of all ports", payload_rate(case.rate(busy.mean)))),
+        ("slowest flow", payload_rate(case.rate(slowest.mean))),
     ];
     let figures: Vec<String> =
         figures.iter().map(|(word, figure)| format!("{word:<14}{figure}")).collect();
@@ -176,13 +176,13 @@ fn account(case: &AggregateCase, flows: &[Flow], named: &Named, style: Style) ->
         let mac = flow.mac.map_or_else(|| "-".to_owned(), |mac| mac.to_string());
         let entry = place.entry.map_or_else(|| "-".to_owned(), |entry| entry.to_string());
         let port = place.port.map_or_else(|| "all".to_owned(), |port| port.0.to_string());
-        let rate = megabits(case.rate(named.share(at)));
+        let rate = payload_rate(case.rate(named.share(at)));
         vec![flow.source.to_string(), flow.destination.to_string(), mac, entry, port, rate]
     });
     let header = ["from", "to", "destination MAC", "entry", "port", "rate"];
     let flows = lay_out(&header, rows, 3);
     let rows = named.per_port.iter().enumerate().map(|(port, flows)| {
-        let rate = if *flows > 0 { megabits(case.rate(1.0)) } else { "-".to_owned() };
+        let rate = if *flows > 0 { payload_rate(case.rate(1.0)) } else { "-".to_owned() };
         vec![port.to_string(), flows.to_string(), rate]
     });
     let ports = lay_out(&["port", "flows", "rate"], rows, 1);

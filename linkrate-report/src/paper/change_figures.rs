@@ -48,7 +48,7 @@ pub fn published(results: &StudyResults) -> Result<Option<Figure>, ReportError> 
     for one in &shown {
         let [published, measured, ends] = words::beside(one);
         let marks = words::marks::of(results, one);
-        let (step, at) = words::named_published(one);
+        let (step, at) = words::published_parts(one);
         let step = step.map_or_else(String::new, |step| format!(": {step}"));
         let group = words::capitalised(&format!("{}{step}", one.measure.word()));
         let name = format!("{at}{marks}");

@@ -55,7 +55,7 @@ pub fn of(cells: &[CellResult]) -> Evidence {
     ];
     let waits: [Proof; 18] = [
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
-        ("CPU of other programs, taken out", |cell| {
+        ("CPU of other programs, subtracted", |cell| {
             cell.evidence.background_cpu_percent.map(percentage)
         }),
         ("CPU that may be of other programs", |cell| {

@@ -54,7 +54,7 @@ pub fn method(results: &StudyResults) -> Vec<(&'static str, String)> {
     let listed: Vec<String> = programs.into_iter().map(str::to_owned).collect();
     let mut all = vec![
         ("Origin", format!(
-            "linkrate {} imported {} from {}. The figures are those that {} told. linkrate did not \
+            "linkrate {} imported {} from {}. The results are those that {} reported. linkrate did not \
              measure them, and computed none of them again from counts.",
             results.linkrate_version,
             words::count(results.imported.len(), "run"),

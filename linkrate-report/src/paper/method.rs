@@ -279,7 +279,7 @@ fn statistics(results: &StudyResults) -> String {
         }
         if results.blocks < MIN_TO_CLAIM {
             text.push_str(
-                " A rhythm of two blocks may look like an effect in 20 to 32 % of studies of two to four \
+                " Noise with a period of two blocks may look like an effect in 20 to 32 % of studies of two to four \
                  blocks.",
             );
         }
@@ -387,8 +387,9 @@ mod tests {
 
         let text = "title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\n";
         let mut results = crate::unmeasured::without_runs(text);
-        let warned =
-            |results: &StudyResults| statistics(results).contains("A rhythm of two blocks");
+        let warned = |results: &StudyResults| {
+            statistics(results).contains("Noise with a period of two blocks")
+        };
         results.blocks = 4;
         assert!(!warned(&results), "no effects");
         let ends = ["none", "tso"].map(|level| Level::Text(level.to_owned()));

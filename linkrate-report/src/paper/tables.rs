@@ -238,7 +238,7 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
     let row = |effect: &Effect| {
         let change = number::change(&effect.ratio);
         let at = match effect.at.0.is_empty() {
-            true => words::named_step(effect),
+            true => words::step(effect),
             false => labels::cell(&effect.at),
         };
         let mean = format!("{}{}", change.mean, marks::of_effect(results, effect));
@@ -259,7 +259,7 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
         for effect in all.iter().filter(|effect| effect.measure == measure) {
             let step = match effect.at.0.is_empty() {
                 true => words::compared(measure),
-                false => format!("{}: {}", words::compared(measure), words::named_step(effect)),
+                false => format!("{}: {}", words::compared(measure), words::step(effect)),
             };
             let step = words::capitalised(&step);
             if step != group {
@@ -298,7 +298,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     let all = change_figures::not_drawn(results);
     let row = |one: &PublishedResult| {
         let [published, measured, ends] = words::beside(one);
-        let (step, at) = words::named_published(one);
+        let (step, at) = words::published_parts(one);
         let step = step.map_or_else(String::new, |step| format!("{step}, "));
         let name = Field::of(format!("{step}{at}{}", marks::of(results, one)));
         let of_limits = predicted::of_limits(one).unwrap_or_default();

@@ -3,6 +3,7 @@
 //! Title and testbed; at most three sentences; one table in which the compared levels stand side by side; at most four
 //! lines on how far to trust it; where the rest is. [`super::details`] has the rest.
 
+use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Measure, Quantity};
@@ -10,7 +11,7 @@ use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_terms::shell;
 
 use super::{Column, GAP, Page, Style, clean, total};
-use crate::answer::checks::{self, Check};
+use crate::answer::checks;
 use crate::answer::grid::{Grid, Row};
 use crate::answer::testbed::Testbed;
 use crate::answer::{self, FEW_CELLS};
@@ -18,6 +19,8 @@ use crate::layout::{Paper, filled};
 use crate::number;
 use crate::words::{self, marks};
 
+/// Columns of the names of checks and links.
+const NAMES: usize = 10;
 /// Most lines on how far to trust the answer.
 const MAX_CHECKS: usize = 4;
 /// Most rows of a table that compares.
@@ -301,7 +304,7 @@ impl Page<'_> {
         let table = self.lay_out(columns, false);
         match left_out.is_empty() {
             true => table,
-            false => format!("{table}\nno room for: {}", left_out.join(", ")),
+            false => format!("{table}\nnot shown: {} (--details cells)", left_out.join(", ")),
         }
     }
 
@@ -349,6 +352,7 @@ impl Page<'_> {
             _ if effect.different => format!("{change}{ends}, may be small"),
             (_, true) => format!("within ±{}", number::percent(self.results.minimum_effect)),
             _ if effect.same_as.is_some() => change,
+            _ if effect.pairs < MIN_TO_CLAIM => format!("too few runs{ends}"),
             _ => format!("inconclusive{ends}"),
         };
         format!("{text}{mark}")
@@ -358,8 +362,7 @@ impl Page<'_> {
     fn checks(&self) -> String {
         let mut checks = checks::all(self.results);
         checks.truncate(MAX_CHECKS);
-        let name = |check: &Check| check.name.chars().count();
-        let wide = checks.iter().map(name).max().unwrap_or(0).max(9);
+        let wide = NAMES;
         let lines = checks.iter().flat_map(|check| {
             let flag = if check.is_bad { '!' } else { ' ' };
             let first = format!("{INDENT}{flag} {:wide$}", check.name);
@@ -384,14 +387,19 @@ impl Page<'_> {
             let report = shell::word(&format!("{directory}/{}", super::REPORT_FILE));
             let warnings = checks::warnings(self.results);
             let warnings = warnings.map_or_else(String::new, |text| format!("    {text}"));
-            lines.push(format!("{INDENT}  Report     {report}{warnings}"));
+            lines.push(format!("{INDENT}  {:NAMES$}  {report}{warnings}", "Report"));
             // one command is enough to go on with
             if next.is_none() {
                 let directory = shell::word(directory);
-                lines.push(format!("{INDENT}  Details    linkrate report {directory} --details"));
+                lines.push(format!(
+                    "{INDENT}  {:NAMES$}  linkrate report {directory} --details",
+                    "Details"
+                ));
             }
         }
-        lines.extend(next.map(|(command, why)| format!("{INDENT}  Next       {command}    {why}")));
+        lines.extend(
+            next.map(|(command, why)| format!("{INDENT}  {:NAMES$}  {command}    {why}", "Next")),
+        );
         lines.join("\n")
     }
 }

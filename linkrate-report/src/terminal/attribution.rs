@@ -1,5 +1,6 @@
 //! Where the CPU time went, for a user at a terminal.
 
+use linkrate_study::labels;
 use linkrate_study::results::{Attribution, CategoryShare, CellResult};
 
 use super::{GAP, Page, clean, shape};
@@ -23,7 +24,7 @@ impl Page<'_> {
             .collect();
         let (_, first) = cells.first()?;
         let names: Vec<String> =
-            cells.iter().map(|(cell, _)| clean(&cell.levels.to_string())).collect();
+            cells.iter().map(|(cell, _)| clean(&labels::cell(&cell.levels))).collect();
         let titles = first.shares.iter().map(|share| share.title.chars().count()).max();
         let wide = titles.unwrap_or(0).max(HEADER.len()) + GAP;
         let width =

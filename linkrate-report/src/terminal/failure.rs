@@ -1,5 +1,7 @@
 //! What a failure cost, for a user at a terminal.
 
+use linkrate_study::labels;
+
 use super::{Column, GAP, Page, clean, total};
 use crate::words::failure::{COLUMNS, Figure, cells};
 
@@ -19,7 +21,7 @@ impl Page<'_> {
                     .iter()
                     .map(|(cell, of)| match cell.levels.0.is_empty() {
                         true => of.fault.phrase().to_owned(),
-                        false => clean(&cell.levels.to_string()),
+                        false => clean(&labels::cell(&cell.levels)),
                     })
                     .collect(),
             };

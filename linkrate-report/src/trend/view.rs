@@ -1,5 +1,6 @@
 //! A trend as strings and drawings, for table, Markdown and page alike.
 
+use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Quantity, Unit};
 use linkrate_study::store::directory::minute_stamp;
 use linkrate_study::trend::{LevelChange, Series, StudyTrend, Subject, TrendSet, Turn};
@@ -107,7 +108,7 @@ impl Charts {
 
 fn name(series: &Series) -> String {
     match &series.subject {
-        Subject::Cell { levels } => words::cell(levels),
+        Subject::Cell { levels } => labels::cell(levels),
         Subject::Effect { factor, from, to, at } => words::change_at(factor, from, to, at),
     }
 }

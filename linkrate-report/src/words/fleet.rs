@@ -23,15 +23,16 @@ pub enum Figure {
 }
 
 /// Changes of places that are told one by one.
-const TOLD: usize = 8;
+const MAX_REPORTED: usize = 8;
 
 /// The nodes that took the places of others, in a sentence.
 pub fn replaced(of: &FleetResults) -> Option<String> {
-    let reported = of.replaced.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>().join("; ");
+    let reported =
+        of.replaced.iter().take(MAX_REPORTED).map(String::as_str).collect::<Vec<_>>().join("; ");
     match of.replaced.len() {
         0 => None,
-        1..=TOLD => Some(format!("Other nodes: {reported}.")),
-        all => Some(format!("Other nodes: {reported}; and {} more changes.", all - TOLD)),
+        1..=MAX_REPORTED => Some(format!("Other nodes: {reported}.")),
+        all => Some(format!("Other nodes: {reported}; and {} more changes.", all - MAX_REPORTED)),
     }
 }
 

@@ -17,9 +17,7 @@ pub const COSTS: [&str; 5] =
     ["offloaded", "CPU time of the host", "interval", "frames wait", "program stalls"];
 
 /// What the tables do not say by themselves.
-pub const NOTE: &str = "The cost of an offload is the CPU time of the thread of the host that carries it out, and \
-                        \"saved\" the change in service demand. Their quotient is the number of bytes that a \
-                        connection must carry until its offload has paid. Its interval is that of Fieller. \
+pub const NOTE: &str = "Break-even is the CPU time of an offload over what it saves per KB; its interval is that of Fieller. \
                         \"Without the driver\" leaves out what the emulated driver saves: no real adapter \
                         has its system calls.";
 

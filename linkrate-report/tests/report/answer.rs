@@ -122,7 +122,7 @@ fn figures_of_two_groups_are_a_check() {
     assert!(groups.is_bad);
     assert_eq!(
         groups.text,
-        "1 figure is the mean of two groups of runs, and so of none: --details warnings"
+        "1 result has two groups of runs; its mean describes neither (--details warnings)"
     );
 }
 
@@ -133,5 +133,5 @@ fn published_changes_of_this_host_agree_with_nothing() {
         checks.filter(|check| check.name == checks::PUBLISHED).map(|check| check.text).next()
     };
     let text = published(&simulated::study("tso")).expect("a check");
-    assert_eq!(text, "14 changes not judged: not by the adapter alone");
+    assert_eq!(text, "14 changes not judged: host-limited");
 }

@@ -84,7 +84,7 @@ fn many_effects_without_an_interval_are_counted() {
     bare(&mut results, 1);
     let text = plain(&results, 120);
     assert_eq!(text.matches(reason).count(), 1);
-    let line = "  none → tso, bidirectional   −1.5 %    −2.5 to −0.6 %  not significant\n\
+    let line = "  no offload → TSO, bidirectional   −1.5 %    −2.5 to −0.6 %  not significant\n\
                 9 more effects have too few runs for an interval\n\n";
     assert!(text.contains(line), "{text}");
     let narrow = table(&results, Some(40), Style { color: false });
@@ -180,7 +180,7 @@ fn a_percentile_is_no_part_of_the_precision() {
     (effect.ratio.low, effect.ratio.high) =
         (Some(effect.ratio.mean * 0.5), Some(effect.ratio.mean * 1.5));
     results.effects.push(effect);
-    assert!(answered(&results, 100, 60).contains("Precision  ±2.5 % reached"));
+    assert!(answered(&results, 100, 60).contains("Precision   ±2.5 % reached"));
     results.effects.last_mut().unwrap().measure = Measure::Transactions;
-    assert!(answered(&results, 100, 60).contains("Precision  worst ±50 % ("));
+    assert!(answered(&results, 100, 60).contains("Precision   worst ±50 % ("));
 }

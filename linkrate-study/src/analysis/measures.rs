@@ -247,7 +247,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         })
         .filter(|percent| *percent > 0.0),
         background_uncertainty_cpu_percent: mean_of(|run| {
-            Some(run.sut_cpu.percent_of(run.sut_cpu.others_unsure_ns()))
+            Some(run.sut_cpu.percent_of(run.sut_cpu.others_uncertain_ns()))
         })
         .filter(|percent| *percent > 0.0),
         service_demand_with_others: service_demand_with_others(runs),

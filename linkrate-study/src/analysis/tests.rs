@@ -280,7 +280,7 @@ fn a_study_whose_end_was_not_planned_is_marked() {
             stored.plan.resumed.push(session);
         }
         let mark = |warning: &String| {
-            let (end, _) = warning.split_once(" If its figures are the reason")?;
+            let (end, _) = warning.split_once(" If you stopped it because")?;
             Some(end.to_owned())
         };
         analyse(&stored).warnings.iter().find_map(mark)
@@ -548,10 +548,9 @@ fn each_warning_appears_under_its_condition() {
              time of waking are lower than on CPUs that sleep.",
             |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::IdleCounter),
         ),
-        (
-            "The SUT's CPUs are 3.5 % busy without load; every service demand contains that work.",
-            |s| change(s, None, |run| run.sut_cpu.cpus[0].busy_ns = 70_000_000),
-        ),
+        ("The SUT's CPUs are 3.5 % busy without load; all service demands include that.", |s| {
+            change(s, None, |run| run.sut_cpu.cpus[0].busy_ns = 70_000_000)
+        }),
         (
             "The hypervisor took CPU from the SUT for more than 1 % of the time in 4 runs, 1.5 % \
              at most.",
@@ -559,8 +558,8 @@ fn each_warning_appears_under_its_condition() {
         ),
         (
             "The hypervisor took CPU from the SUT for more than 1 % of the time in 4 runs, 1.5 % \
-             at most; the kernel does not tell how much of that was idle time, so CPU time is known to \
-             ±2.0 % only.",
+             at most; how much of that was idle time is unknown, so CPU time is uncertain by \
+             ±2.0 %.",
             |s| {
                 change(s, Some(0), |run| {
                     let cpu = &mut run.sut_cpu.cpus[0];

@@ -1,6 +1,7 @@
 //! What other programs and the hypervisor leave uncertain of a cost, as a part of its interval.
 //!
-//! The time of programs that are bound to the CPUs of the system under test is taken out of every run. The time
+//! The time of programs that are bound to the CPUs of the system under test is taken out of every run. Without a trace, a part
+//! of it may have been before or after the measurement, so that a run may be too low by its share. The time
 //! of programs that may also have run elsewhere is known as a sum: of what is left as the cost of the traffic, up to that
 //! much is theirs, so that a run may be too high by its share. How much of the time that a hypervisor took fell into idle
 //! time is known within bounds, so that a run may be too high or too low by its share. The interval of a mean reaches
@@ -43,8 +44,10 @@ impl Reach {
 
     /// That of the cost of a run.
     fn of_cost(cpu: &CpuUse) -> Self {
-        let stolen = cpu.uncertainty_ns() as f64 / cpu.own_busy_ns().max(1) as f64;
-        Self::of_shares(cpu.uncertainty_percent() / 100.0 + stolen, stolen.min(1.0))
+        let share = |part_ns: u64| part_ns as f64 / cpu.own_busy_ns().max(1) as f64;
+        let stolen = share(cpu.uncertainty_ns());
+        let too_low = stolen.min(1.0) + share(cpu.others_outside_ns());
+        Self::of_shares(cpu.uncertainty_percent() / 100.0 + stolen, too_low)
     }
 
     /// That of the ratio of two figures that have these, `[denominator, numerator]`.

@@ -75,10 +75,9 @@ pub fn unplanned_end(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<Stri
     let blocks = runs.whole_blocks(&stored.plan.study);
     (blocks >= MIN_TO_CLAIM).then(|| {
         format!(
-            "The study {end} after {blocks} blocks. If its figures are the reason for this end, its \
-             claims are wrong more often than its confidence says: of simulated studies of one \
-             effect that were ended at the first claim, a fifth claimed an effect that does not \
-             exist. `linkrate resume` completes the study."
+            "The study {end} after {blocks} blocks. If you stopped it because of what you saw, false \
+             positives are more likely: of simulated studies of one effect that were ended at the \
+             first significant result, a fifth found an effect that does not exist. `linkrate resume` completes the study."
         )
     })
 }
@@ -163,10 +162,10 @@ fn contention(stored: &StoredStudy) -> Option<String> {
     let precision = stored.plan.study.method.precision;
     (contention.slowdown() > precision).then(|| {
         format!(
-            "A fixed loop on the SUT's CPU takes {contention} more CPU time while the CPUs of clients and \
-             devices copy memory than while they rest, which is more than the precision asked for \
-             ({:.1} %). They share a core, caches, memory or the clock. A part of this is in each service \
-             demand, and levels that load the other CPUs differently differ by it too.",
+            "Memory contention: a fixed loop on the SUT's CPU takes {contention} more CPU time while the CPUs of \
+             clients and devices copy memory, more than the goal of precision ({:.1} %). They share a core, \
+             caches, memory or the clock. A part of this is in each service demand, and levels that load \
+             the other CPUs differently differ by it too.",
             precision * 100.0
         )
     })
@@ -262,8 +261,8 @@ fn counted_idle(runs: &RunsByCell<'_>) -> Option<String> {
 fn background_load(background: Option<f64>) -> Option<String> {
     let percent = background.filter(|percent| *percent > BACKGROUND_CPU_PERCENT)?;
     Some(format!(
-        "The SUT's CPUs are {percent:.1} % busy without load; every service demand contains that \
-         work."
+        "The SUT's CPUs are {percent:.1} % busy without load; all service demands include \
+         that."
     ))
 }
 
@@ -299,8 +298,8 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
         // writing to a String does not fail
         let _ = write!(
             text,
-            "; the kernel does not tell how much of that was idle time, so CPU time is known to \
-             ±{percent:.1} % only"
+            "; how much of that was idle time is unknown, so CPU time is uncertain by \
+             ±{percent:.1} %"
         );
     }
     text.push('.');
@@ -418,7 +417,7 @@ fn clients_disturbed(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let used = runs.iter().filter_map(|run| run.measurement()).map(|run| &run.client_cpu);
     let most = used.max_by_key(|cpu| cpu.others_at_most_ns())?;
     Some(format!(
-        "{name}: the clients' CPUs were the bound, and other programs used {percent:.1} % of one \
+        "{name}: the clients' CPUs were the bottleneck, and other programs used {percent:.1} % of one \
          of them, most in one run {}: the SUT may be able to do more.",
         validity::programs::listed(most)
     ))

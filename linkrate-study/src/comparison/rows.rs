@@ -384,7 +384,7 @@ fn judge_family(
 pub fn together(overall: &[MeasureRow]) -> Option<String> {
     let moved = overall.iter().any(|row| matches!(row.verdict, Finding::Better | Finding::Worse));
     moved.then(|| {
-        "All cells together have changed. A machine in another state has the same effect: measure both sets again, alternately, before you believe it. The effects below do not contain it."
+        "All cells changed at once, which usually means that the machine changed. Measure both sets again, alternately. The effects below are free of it."
             .to_owned()
     })
 }

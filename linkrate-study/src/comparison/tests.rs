@@ -179,7 +179,7 @@ fn a_slower_set_changes_cells_and_not_effects() {
     assert_eq!((overall.measure, overall.verdict), (Measure::Throughput, Finding::Worse));
     assert_eq!(overall.baseline, None);
     assert!((overall.ratio.unwrap().mean - 0.8).abs() < 0.01);
-    assert!(found.warnings.iter().any(|w| w.starts_with("All cells together have changed")));
+    assert!(found.warnings.iter().any(|w| w.starts_with("All cells changed at once")));
     assert!(!found.effects.is_empty());
     for effect in &found.effects {
         assert!(

@@ -260,8 +260,8 @@ pub(crate) mod tests {
             (4, Pattern::Ring, &[1][..], "with pattern ring, which has none"),
             (66, Pattern::Incast, &[], "incast of 66 nodes, expected 3 to 65"),
             (2, Pattern::OneToMany, &[], "one-to-many of 2 nodes"),
-            (4, Pattern::Incast, &[1, 1], "named twice"),
-            (4, Pattern::Incast, &[4], "none of the nodes"),
+            (4, Pattern::Incast, &[1, 1], "listed twice"),
+            (4, Pattern::Incast, &[4], "not in the list of nodes"),
         ] {
             let error = of(nodes, pattern, hubs).unwrap_err();
             assert!(error.contains(part), "{error}");

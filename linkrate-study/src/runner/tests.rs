@@ -183,6 +183,7 @@ fn a_precise_study_stops_at_the_first_look() {
 fn begins_no_block_that_would_end_past_the_budget() {
     // a block takes 4 s: after two, the third would end at 12 s
     let mut study = fixture::ladder();
+    study.method.min_blocks = 1;
     study.method.budget = Some(Duration::from_millis(11_999));
     let (ended, runs) = fresh(&study, noisy(0.5));
     assert!(matches!(ended, Ended::Rule(StopReason::Budget { blocks: 2, .. })), "{ended}");

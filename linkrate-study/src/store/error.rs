@@ -35,7 +35,7 @@ pub enum StoreError {
         directory: PathBuf,
     },
     /// The runs were imported, so that no testbed can make more of them.
-    #[error("{} has runs of other programs, and no study that could go on", directory.display())]
+    #[error("{} contains imported results and cannot be resumed", directory.display())]
     Imported {
         /// The directory.
         directory: PathBuf,

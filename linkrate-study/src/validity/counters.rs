@@ -31,7 +31,7 @@ pub(super) fn carried(testbed: &TestbedSpec, run: &Measurement) -> Result<(), Re
         if (bytes as f64) < payload as f64 * CARRIED {
             let named = interfaces.names.join(", ");
             let reason = format!(
-                "{named} {way} {} of {} of payload by its counters: the traffic went another way",
+                "{named} {way} {} of {} of payload by its counters: the traffic did not use this interface",
                 ByteSize(bytes),
                 ByteSize(payload)
             );

@@ -54,8 +54,8 @@ pub(super) fn check(
     }
     if failure.wrong_bytes > 0 {
         let reason = format!(
-            "{} of {} received bytes are not those that were sent at their place: something lost, \
-             doubled, reordered or changed payload above TCP",
+            "{} of {} received bytes differ from those that were sent: payload was lost, duplicated, \
+             reordered or corrupted above TCP",
             failure.wrong_bytes, failure.verified_bytes
         );
         return refuse("stream", reason);

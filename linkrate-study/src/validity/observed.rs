@@ -312,7 +312,7 @@ impl MeasurementSeen {
     fn remark(&self, interval: Duration) -> Option<String> {
         let reported = Duration::from_nanos(self.stalled_ns) >= interval.mul_f64(TOLD_ABSENT);
         reported.then(|| {
-            format!("{} stood still for {} ms of the measurement", self.host, ms(self.stalled_ns))
+            format!("{} stalled for {} ms of the measurement", self.host, ms(self.stalled_ns))
         })
     }
 
@@ -323,7 +323,7 @@ impl MeasurementSeen {
                 stage: Stage::Measure,
                 named: self.host.clone(),
                 reason: format!(
-                    "{} stood still for {} ms of the interval, expected at most {} ms: somebody stopped it, or its \
+                    "{} stalled for {} ms of the interval, expected at most {} ms: it was stopped, or its \
                      machine did not run",
                     self.host,
                     ms(self.stalled_ns),

@@ -7,7 +7,7 @@ use crate::executor::Stage;
 
 /// What may be in no part, or in the parts alone, in per cent of the measurement's time on these CPUs: the same time for each
 /// cell of a study. By their busy time, runs of cheap cells would be refused more often than those of dear ones.
-pub const NOT_ATTRIBUTED_PERCENT: f64 = 5.0;
+pub const NOT_ATTRIBUTED_PERCENT: f64 = 7.5;
 
 /// The same as a time: a daemon that wakes for a moment is no reason in a short measurement.
 const NOT_ATTRIBUTED_NS: u64 = 10_000_000;

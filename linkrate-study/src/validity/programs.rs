@@ -43,7 +43,7 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
     }
     let asks_for_cost =
         run.purpose == Purpose::Costs && spec.task != Task::Idle && spec.event.is_none();
-    let (used_ns, unsure_ns) = (cpu.others_at_most_ns(), cpu.others_unsure_ns());
+    let (used_ns, uncertain_ns) = (cpu.others_at_most_ns(), cpu.others_uncertain_ns());
     let (percent, uncertainty_percent) =
         (cpu.percent_of(used_ns), cpu.uncertainty_interval_percent());
     let reason = if percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS {
@@ -54,12 +54,12 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
         )
     } else if asks_for_cost
         && uncertainty_percent >= UNCERTAINTY_PERCENT
-        && unsure_ns >= UNCERTAINTY_NS
+        && uncertain_ns >= UNCERTAINTY_NS
     {
         format!(
             "other programs used {:.0} ms on CPUs of the system under test or elsewhere, up to \
              {uncertainty_percent:.1} % of the measurement, expected less than {UNCERTAINTY_PERCENT} %: {}",
-            unsure_ns as f64 / 1e6,
+            uncertain_ns as f64 / 1e6,
             listed(cpu)
         )
     } else if asks_for_cost && let Some(reason) = short_lived(run) {
@@ -113,8 +113,11 @@ pub(crate) fn listed(cpu: &CpuUse) -> String {
             ENDED => "processes that have ended".to_owned(),
             pid => format!("process {pid}"),
         };
-        // a program may call itself anything
-        format!("{:?} ({process}) {percent:.1} %", other.name)
+        match other.name.is_empty() {
+            true => format!("unnamed programs ({process}) {percent:.1} %"),
+            // a program may call itself anything
+            false => format!("{:?} ({process}) {percent:.1} %", other.name),
+        }
     });
     named.collect::<Vec<_>>().join(", ")
 }

@@ -58,7 +58,7 @@ impl Verdict {
     /// it: how far the links were filled where they are not the bound, and which roles share CPUs.
     pub fn sentence(&self) -> String {
         if self.imported {
-            return "not known: imported runs have no evidence".to_owned();
+            return "unknown (imported result)".to_owned();
         }
         if self.directions.is_empty() {
             return "no verdict: no run succeeded".to_owned();

@@ -131,7 +131,7 @@ pub enum AdapterCommand {
 pub enum AggregateCommand {
     /// Make ports of one switch an aggregate, with one interface for all
     ///
-    /// Their interfaces go, and programs on them lose their connections.
+    /// Removes their interfaces and drops open connections.
     Create {
         /// All ports of the system under test on one switch, for example eth0 eth1
         #[arg(required = true)]

@@ -18,8 +18,8 @@ pub struct FabricArgs {
     /// Put the clients of an aggregate behind a router, in a network of their own
     #[arg(long, hide_short_help = true, requires = "aggregate", conflicts_with = "switches")]
     pub router: bool,
-    /// Put so many clients of each port, the last ones, on Ethernet behind a bridge into the emulated LAN
-    /// of the others: with a model such as atm-155-lane-1516
+    /// Put the last N clients of each port behind an Ethernet bridge into the emulated LAN of the others: with
+    /// a model such as atm-155-lane-1516
     #[arg(long, hide_short_help = true, value_name = "NUMBER", conflicts_with = "aggregate", value_parser = clap::value_parser!(u32).range(0..=16))]
     pub bridged_clients: Option<u32>,
 }

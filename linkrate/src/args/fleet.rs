@@ -17,15 +17,14 @@ const SLURM: &str = "slurm";
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Many hosts")]
 pub struct FleetArgs {
-    /// List of nodes, each pair of which is measured: a line for each, NAME ssh:HOST INTERFACE, with
-    /// rack=NAME and switch=NAME after it if known; section "fleet" of the study file may choose other pairs.
-    /// "slurm" stands for all nodes of the allocation of Slurm that linkrate runs in, with --fleet-interface
+    /// Node list, one per line: NAME ssh:HOST INTERFACE [rack=NAME] [switch=NAME]; every pair is measured, unless
+    /// section "fleet" of the study file chooses others. "slurm" stands for all nodes of the allocation of Slurm that linkrate runs in, with --fleet-interface
     #[arg(long, value_name = "FILE|slurm", conflicts_with = "interface")]
     pub fleet: Option<PathBuf>,
     /// The interface to measure on each node of --fleet slurm
     #[arg(long, value_name = "NAME", requires = "fleet")]
     pub fleet_interface: Option<String>,
-    /// Who is measured with whom, instead of the pattern of the study file: all-pairs, ring, bisection, incast (all
+    /// Traffic pattern, instead of that of the study file: all-pairs, ring, bisection, incast (all
     /// others send to one node, each in turn) or one-to-many
     #[arg(long, value_name = "PATTERN", requires = "fleet", value_parser = pattern)]
     pub fleet_pattern: Option<Pattern>,

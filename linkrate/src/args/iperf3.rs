@@ -36,7 +36,7 @@ pub struct Iperf3Args {
     /// Seconds of the test [default: 10]
     #[arg(short, long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     pub time: Option<u32>,
-    /// Octets that end the test, with K, M, G, T (powers of 1,024)
+    /// Number of bytes to transmit, with K, M, G, T (powers of 1,024)
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = octets)]
     pub bytes: Option<u64>,
     /// Messages that end the test, with K, M, G, T
@@ -82,7 +82,7 @@ pub struct Iperf3Args {
     /// Omit the first N seconds from the results
     #[arg(short = 'O', long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=600))]
     pub omit: u32,
-    /// Seconds between two reports, 0.1 to 60; 0 has none
+    /// Seconds between two reports, 0.1 to 60; 0 for none
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
     pub interval: f64,
     /// Unit of rates: k, m, g, t in bits, K, M, G, T in bytes

@@ -30,13 +30,13 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// List the labs of this user that are up
+    /// List your running labs
     List {
         /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
-    /// End a lab and the program that runs in it
+    /// Stop a lab and its programs
     Down {
         #[command(flatten)]
         which: Which,

@@ -12,7 +12,7 @@ use clap::Args;
   -l LENGTH         seconds, or minus bytes or transactions [default: 10]
   -c, -C            measure local (-c) and remote (-C) CPU utilization
   -D SECONDS        results while a test lasts
-  -I 95|99[,WIDTH]  repeat until the confidence interval of the mean is this narrow: full width, per cent
+  -I 95|99[,WIDTH]  repeat until the confidence interval is this narrow: full width, per cent
   -i MAX[,MIN]      maximum and minimum number of tests of -I [default: 10,3]
   -T LOCAL,REMOTE   CPUs of both programs
   -Y LOCAL,REMOTE   type of service: a number, or a name such as EF, CS5, AF21

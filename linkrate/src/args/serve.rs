@@ -50,7 +50,7 @@ pub struct ServeArgs {
     /// Maximum duration of a connection of netperf, which asks for tests one after another; the test that runs then ends as usual
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = seconds)]
     pub session_duration: u32,
-    /// Most bytes of a test, both directions together, for example "10 GiB"; without it there is no bound
+    /// Maximum bytes of a test, both directions together, for example "10 GiB" [default: unlimited]
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<ByteSize>,
     /// Serve clients of this network alone: 192.0.2.0/24, 2001:db8::/32, or an address; can be repeated

@@ -29,7 +29,7 @@ pub enum StudyCommand {
         /// A built-in study's name, or the path of a study file
         study: String,
         /// Shows the quick form.
-        #[arg(long, help = "Show the quick form: the cells in [quick] of the study file")]
+        #[arg(long, help = "Show the reduced set of cells of run --quick")]
         quick: bool,
         /// Print one JSON document
         #[arg(long)]
@@ -53,8 +53,8 @@ pub enum StudyCommand {
         /// Print one JSON document and nothing else on stdout
         #[arg(long)]
         json: bool,
-        /// List of nodes, as of run --fleet: those that the study has not take the places of nodes that are
-        /// not in it. The nodes of an allocation of Slurm do so without this option
+        /// List of nodes, as of run --fleet: new nodes replace those that are no longer listed. The nodes of an
+        /// allocation of Slurm do so without this option
         #[arg(long, value_name = "FILE")]
         fleet: Option<PathBuf>,
         #[command(flatten)]
@@ -97,8 +97,10 @@ Files are recognised by their content:
   netperf  classic output of streams and transactions; -o and -k of omni tests
   iperf3   -J, --json-stream
   flent    data files
-Any of them may be compressed by gzip. Several files of the same test are several runs of one cell. The directory
-gets a study.toml that measures the same test again, where a study can.")]
+Any of them may be compressed by gzip.
+
+Several files of the same test are several runs of one cell.
+The directory gets a study.toml that measures the same test again, where a study can.")]
 pub struct StudyImportArgs {
     /// Files that the programs wrote
     #[arg(required = true, value_name = "FILE")]
@@ -126,7 +128,7 @@ pub struct StudyCompareArgs {
     /// One more set of the candidate's side
     #[arg(long = "candidate", value_name = "DIR")]
     pub candidates: Vec<PathBuf>,
-    /// A fact that may differ, because it is under test: kernel, cpu-model, linkrate, ...; repeat
+    /// An environment attribute that is allowed to differ: kernel, cpu-model, linkrate, ...; repeat
     /// the option for several
     #[arg(long, value_name = "FACT")]
     pub allow: Vec<String>,
@@ -173,7 +175,7 @@ pub struct StudyTrendArgs {
     /// Smallest change that counts, for example 3 % [default: that of the newest set]
     #[arg(long, value_name = "PERCENT")]
     pub minimum_effect: Option<String>,
-    /// Number of newest sets: changes before them do not make the exit code 5 [default: all]
+    /// Number of newest sets: ignore older changes when setting exit code 5 [default: all]
     #[arg(long, value_name = "SETS")]
     pub recent: Option<usize>,
     /// Format of the document [default: the ending of --output, or table]
@@ -345,10 +347,7 @@ pub struct StudyRunArgs {
     /// A built-in study's name, or the path of a study file
     pub study: String,
     /// Runs the quick form.
-    #[arg(
-        long,
-        help = "Run the quick form: the cells in [quick] of the study file, in less than a minute"
-    )]
+    #[arg(long, help = "Run a reduced set of cells in under a minute")]
     pub quick: bool,
     #[command(flatten)]
     pub changes: ChangeArgs,

@@ -121,7 +121,7 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
                 is_own = server.is_some_and(connect::is_of_this_host);
             }
             // a host that does not report has no note
-            Event::Begun => meter = HostCpu::start().ok(),
+            Event::Started => meter = HostCpu::start().ok(),
             Event::Over => used = meter.as_ref().and_then(|meter| meter.used().ok()),
             Event::Interval(interval) => notes.take(interval),
             Event::End(end) => {

@@ -63,7 +63,7 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
 pub(super) fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpListener, Failure> {
     let refused = |error: io::Error| {
         let busy = error.kind() == io::ErrorKind::AddrInUse;
-        Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"))
+        Failure::new(Exit::Failure, format!("cannot listen on {address}, port {port}: {error}"))
             .with_hint(busy.then(|| format!("choose another port: --{program}-port PORT")))
     };
     let listener = TcpListener::bind((address, port)).map_err(refused)?;

@@ -573,7 +573,7 @@ fn an_agent_without_a_lab_refuses_what_only_labs_need() {
         (json!({"keep": {"names": ["lo"]}}), "this agent may use eth1 only, not lo"),
         (
             json!({"set-knobs": {"interfaces": ["lo"], "knobs": InterfaceKnobs::default()}}),
-            "interface lo is not kept",
+            "interface lo is not managed",
         ),
         (json!({"prepare-profile": {"cpus": "0"}}), "prepare-profile is for"),
     ] {

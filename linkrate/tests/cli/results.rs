@@ -110,7 +110,7 @@ fn a_report_without_a_format_renews_the_files_of_the_directory() {
     let sets = one_set();
     let finished = sets.linkrate("report set").expect_code(0);
     assert!(finished.stdout.contains("Simulated streams"), "{}", finished.stdout);
-    assert!(finished.stdout.contains("Report     set/report.html"), "{}", finished.stdout);
+    assert!(finished.stdout.contains("Report      set/report.html"), "{}", finished.stdout);
     assert_eq!(finished.stderr, "");
     for (name, format) in [("results.json", "json"), ("runs.csv", "csv"), ("report.html", "html")] {
         let kept = fs::read_to_string(sets.path("set").join(name)).unwrap();

@@ -245,10 +245,10 @@ fn a_host_that_is_stopped_for_a_while_is_named() {
         let failure = refused(&mut lab, &spec);
         assert!(pause.wait().status.success());
         assert!(failure.disturbed, "{failure}");
-        assert!(failure.reason.starts_with(&format!("{named} stood still for ")), "{failure}");
+        assert!(failure.reason.starts_with(&format!("{named} stalled for ")), "{failure}");
         // on a busy machine the next one may be refused for other programs
         let next = lab.run(&spec).err().map_or_else(String::new, |failure| failure.reason);
-        assert!(!next.contains("stood still"), "{next}");
+        assert!(!next.contains("stalled"), "{next}");
     }
 }
 

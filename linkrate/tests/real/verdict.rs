@@ -224,8 +224,13 @@ fn a_small_window_over_a_long_wire_is_the_verdict() {
     let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
     let mut spec = run_of(stream(Direction::Transmit, 131_072));
     spec.socket.buffer = Some(ByteSize(16384));
-    let Some((bound, sentence)) = judged(test, &mut lab, spec) else { return };
+    let Some((bound, sentence)) = judged(test, &mut lab, spec.clone()) else { return };
     assert!(matches!(bound, Bottleneck::ReceiverWindow { .. }), "{sentence}");
+    // four times the window carry more: it was the bound
+    let small = lab.run(&spec).expect("a run").traffic.bits_per_second();
+    spec.socket.buffer = Some(ByteSize(65536));
+    let large = lab.run(&spec).expect("a run").traffic.bits_per_second();
+    assert!(large > 2.0 * small, "{large} bit/s with four times the window of {small} bit/s");
 }
 
 /// Small writes that are not held back, each in a packet of its own whose memory fills the sender's buffer

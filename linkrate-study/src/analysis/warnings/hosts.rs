@@ -47,8 +47,8 @@ pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<St
         let (before, after) = (pair[0], pair[1]);
         if after.started_unix_ms < before.started_unix_ms {
             found.push(format!(
-                "The wall clock went back by {:.1} s between runs {} and {}: times of day are not \
-                 in order. The figures do not depend on them.",
+                "The system clock stepped back by {:.1} s between runs {} and {}: timestamps are out \
+                 of order; results are unaffected.",
                 (before.started_unix_ms - after.started_unix_ms) as f64 / 1e3,
                 before.sequence,
                 after.sequence
@@ -136,7 +136,7 @@ mod tests {
         let said = warnings([run(0), run(1), later].iter());
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(
-            said[0].starts_with("The wall clock went back by 57.0 s between runs 1 and 2"),
+            said[0].starts_with("The system clock stepped back by 57.0 s between runs 1 and 2"),
             "{said:?}"
         );
     }

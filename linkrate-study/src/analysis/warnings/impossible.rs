@@ -120,8 +120,8 @@ fn repaired(name: &str, cell: &Cell, runs: &[(u32, &Measurement)]) -> Option<Str
     let misplaced: Vec<String> = runs.iter().flat_map(of).collect();
     (!misplaced.is_empty()).then(|| {
         format!(
-            "{name}: windows opened or closed while TCP repaired a loss, so that they have payload of the time \
-             beside them, or lack their own: {}. A longer warm-up keeps the losses of the start out.",
+            "{name}: a measurement interval began or ended while TCP repaired a loss, so payload was counted in the wrong \
+             interval: {}. A longer warm-up keeps the losses of the start out.",
             first_of(&misplaced)
         )
     })

@@ -119,7 +119,7 @@ fn far(
         _ => show(cell.middle),
     };
     Some(format!(
-        "{}: {} of {} is far from the {others} of the other runs (median {}); it is kept in the results.",
+        "{}: {} outlier {}; the other runs had {others} (median {}); it is kept in the results.",
         cell.name,
         measure.word(),
         named.join(", "),
@@ -205,7 +205,7 @@ fn drift(medians: &[f64], precision: f64, measure: Measure) -> Option<String> {
 fn wandering(medians: &[f64], measure: Measure) -> Option<String> {
     let wander = autocorrelation::of(medians).filter(|wander| wander.chance <= DRIFT_CHANCE)?;
     Some(format!(
-        "{} wandered from block to block: each of the {} blocks is more like the one before it than by \
+        "{} drifts from block to block: each of the {} blocks is more like the one before it than by \
          chance ({:.2} %). The intervals of the cells assume independent blocks and should be about \
          {:.1} times as wide; effects are paired within blocks and free of it.",
         capital(measure.word()),
@@ -274,10 +274,13 @@ mod tests {
         let [rate, demand] = &results.warnings[..] else { panic!("{:?}", results.warnings) };
         assert_eq!(
             rate,
-            "GSO: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 \
-             Gb/s of the other runs (median 12.05 Gb/s); it is kept in the results."
+            "GSO: throughput outlier 9.498 Gb/s (block 4); the other runs had 11.95 Gb/s to 12.26 \
+             Gb/s (median 12.05 Gb/s); it is kept in the results."
         );
-        assert!(demand.starts_with("GSO: service demand of 0.431 µs/KB (block 4)"), "{demand}");
+        assert!(
+            demand.starts_with("GSO: service demand outlier 0.431 µs/KB (block 4)"),
+            "{demand}"
+        );
         let values: Vec<f64> = RunsByCell::of(&stored.plan.study, &stored.runs)
             .by_block(1, Measure::Throughput)
             .into_values()
@@ -302,7 +305,7 @@ mod tests {
     fn a_run_without_traffic_is_far_from_the_others() {
         let stored = ladder(5, 2, |block, cell| if (block, cell) == (0, 0) { 0.0 } else { 1.0 });
         let warnings = analyse(&stored).warnings;
-        assert!(warnings[0].contains("throughput of 0.000 b/s (block 1)"), "{warnings:?}");
+        assert!(warnings[0].contains("throughput outlier 0.000 b/s (block 1)"), "{warnings:?}");
     }
 
     #[test]
@@ -322,11 +325,11 @@ mod tests {
         let results = analyse(&ladder(18, 5, |block, _| wave(block)));
         let [rate, demand] = &results.warnings[..] else { panic!("{:?}", results.warnings) };
         assert!(
-            rate.starts_with("Throughput wandered from block to block: each of the 18"),
+            rate.starts_with("Throughput drifts from block to block: each of the 18"),
             "{rate}"
         );
         assert!(rate.contains("should be about") && rate.ends_with("free of it."), "{rate}");
-        assert!(demand.starts_with("Service demand wandered"), "{demand}");
+        assert!(demand.starts_with("Service demand drifts"), "{demand}");
         // too few blocks to tell
         assert_eq!(analyse(&ladder(9, 5, |block, _| wave(block))).warnings, Vec::<String>::new());
     }

@@ -113,7 +113,7 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs, imported: bool
             let first = [&arguments.baseline, &arguments.candidate];
             let all = first.into_iter().chain(&arguments.baselines).chain(&arguments.candidates);
             let all: Vec<String> = all.map(|path| path.display().to_string()).collect();
-            Some(format!("two of {} hold the same runs; name another directory", all.join(", ")))
+            Some(format!("two of {} are the same results; name another directory", all.join(", ")))
         }
         ComparisonError::OneAgainstSeveral => Some(
             "name several sets of the other side too: --baseline DIR, --candidate DIR".to_owned(),

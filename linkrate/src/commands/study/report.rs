@@ -97,10 +97,8 @@ fn format(arguments: &StudyReportArgs) -> Result<Option<ReportFormat>, Failure> 
 /// The failure for a document of what the runs do not have.
 fn lacking(error: &ReportError) -> Failure {
     let hint = match error {
-        ReportError::NoLatencies => {
-            "latencies are those of transactions; runs of earlier versions kept percentiles alone"
-        }
-        ReportError::NoIntervals => "imported runs and those of earlier versions have none",
+        ReportError::NoLatencies => "latencies are those of transactions",
+        ReportError::NoIntervals => "imported runs have none",
         _ => return Failure::from_error(Exit::Failure, error),
     };
     Failure::from_error(Exit::Usage, error).with_hint(Some(hint))

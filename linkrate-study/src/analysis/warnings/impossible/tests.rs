@@ -63,11 +63,11 @@ fn repaired(percent: f64, opened: f64, closed: f64) -> Vec<String> {
 }
 
 #[test]
-fn a_window_that_opens_or_closes_in_a_repair_is_named() {
+fn an_interval_that_begins_or_ends_in_a_repair_is_named() {
     assert_eq!(repaired(99.0, 0.0, 0.0), [""; 0]);
     assert_eq!(repaired(99.0, 0.6, 0.55), [""; 0], "as much waits at both edges");
     let [low] = repaired(90.0, 0.0, 0.45).try_into().unwrap();
-    assert!(low.contains("lack their own: transmit in block 1 -0.50 %. A longer"), "{low}");
+    assert!(low.contains("wrong interval: transmit in block 1 -0.50 %. A longer"), "{low}");
     let [gap, over] = repaired(100.6, 0.7, 0.0).try_into().unwrap();
     assert!(gap.contains("transmit in block 1 +0.70 %"), "{gap}");
     assert!(over.ends_with("transmit in block 1 100.60 % (TCP repaired a loss) of the limit."));
