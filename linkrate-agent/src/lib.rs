@@ -1,6 +1,6 @@
 //! The agent of one host: workloads, meters and knobs, and the protocol to the controller.
 //!
-//! Path of a request: [`framing`] reads it from the stream, [`protocol`] decodes and checks it,
+//! Path of a request: [`linkrate_protocol::framing`] reads it from the stream, [`linkrate_protocol`] decodes and checks it,
 //! [`server`] executes it. Path of traffic: [`session`] creates sockets ([`sockets`]) and a thread
 //! for each connection ([`flow`]). [`meter`] reads counters and CPU time at both ends of the
 //! measurement; [`cpu_meter`] uses the idle time of the kernel or the [`idle_counter`]. [`knobs`] sets
