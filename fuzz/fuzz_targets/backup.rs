@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use linkrate_agent::flow::backup::header::{HEADER_BYTES, Header};
-use linkrate_terms::backup::MAX_LENGTH;
+use linkrate_model::backup::MAX_LENGTH;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else { return };

@@ -9,7 +9,7 @@ use linkrate_lab::control::messages::{
     CONTROL_VERSION, Envelope, Request, Setting, decode_reply, decode_request,
 };
 use linkrate_lab::control::{faults, settings, vlans};
-use linkrate_terms::{InterfaceKnobs, Model, model};
+use linkrate_model::{InterfaceKnobs, Model, model};
 
 fuzz_target!(|bytes: &[u8]| {
     // as a byte stream that comes in two parts, as the lab collects it

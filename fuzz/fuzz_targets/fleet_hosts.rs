@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
 use linkrate_study::fleet::hosts::parse;
-use linkrate_terms::clean;
+use linkrate_model::clean;
 
 /// A message quotes some words of at most 64 characters.
 const MAX_LENGTH: usize = 1024;

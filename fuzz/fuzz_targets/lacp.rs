@@ -133,7 +133,7 @@ impl Bench {
         }
         self.judge_rest();
         for group in self.system.groups() {
-            assert!(group.collecting.len() <= group.settings.most_active.into(), "{group:?}");
+            assert!(group.collecting.len() <= group.settings.max_active.into(), "{group:?}");
         }
     }
 }
@@ -161,8 +161,8 @@ fuzz_target!(|bytes: &[u8]| {
         match what % 16 {
             0 => {
                 let key = (input.byte() % 3).into();
-                let most_active = (input.byte() % 4).into();
-                let settings = GroupSettings { most_active, wait_to_restore: input.time() };
+                let max_active = (input.byte() % 4).into();
+                let settings = GroupSettings { max_active, wait_to_restore: input.time() };
                 bench.handle(Event::SetGroup { key, settings });
             }
             1 => bench.handle(Event::RemoveGroup { key: (input.byte() % 3).into() }),

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use linkrate_terms::Model;
+use linkrate_model::Model;
 
 fuzz_target!(|text: &str| {
     match Model::parse(text) {

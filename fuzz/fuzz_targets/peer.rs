@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use linkrate_lab::executor::scripted::{Ended, of_input};
 use linkrate_study::store::line::{decode, encode};
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_terms::clean;
+use linkrate_model::clean;
 
 /// A reason can quote some texts of 1024 characters.
 const MAX_LENGTH: usize = 16 << 10;

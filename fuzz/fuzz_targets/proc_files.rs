@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::tcp_info::PathInfo;
 use linkrate_sys::{netstat, processes, procstat, sysfs};
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(round_trip_us) = PathInfo::from_bytes(bytes).round_trip_us() {

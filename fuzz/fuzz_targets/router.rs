@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use libfuzzer_sys::fuzz_target;
 use linkrate_adapter::fabric::router::{Router, WAITING};
 use linkrate_adapter::frame::WireFrame;
-use linkrate_terms::topology::Gateways;
+use linkrate_model::topology::Gateways;
 use linkrate_wire::control::arp::{self, Arp, Station};
 use linkrate_wire::control::frame;
 use linkrate_wire::frame::hop::final_destination;

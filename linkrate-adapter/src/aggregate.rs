@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use linkrate_model::model::MAX_SUPERFRAME;
+use linkrate_model::{AggregateKnobs, Balance, PortKnobs};
 use linkrate_sys::tap::Offloads;
-use linkrate_terms::model::MAX_SUPERFRAME;
-use linkrate_terms::{AggregateKnobs, Balance, PortKnobs};
 use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::frame::MacAddress;
 

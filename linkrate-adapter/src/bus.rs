@@ -7,8 +7,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linkrate_model::BitRate;
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::BitRate;
 use linkrate_wire::link::Pace;
 
 /// What one descriptor costs the bus beside the data: it is read and written back, 16 bytes as in

@@ -14,8 +14,8 @@ mod tx_prefetch;
 use std::fmt;
 use std::sync::Arc;
 
-use linkrate_terms::Model;
-use linkrate_terms::model::LinkKind;
+use linkrate_model::Model;
+use linkrate_model::model::LinkKind;
 
 use crate::bus::Bus;
 use crate::clock::DeviceClock;

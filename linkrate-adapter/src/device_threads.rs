@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
+use linkrate_model::CpuSet;
+use linkrate_model::measurement::ThreadTime;
+use linkrate_model::topology::Fabric;
 use linkrate_sys::memory::keep_freed_memory;
 use linkrate_sys::sched::{self, ThreadId};
-use linkrate_terms::CpuSet;
-use linkrate_terms::measurement::ThreadTime;
-use linkrate_terms::topology::Fabric;
 use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
@@ -154,7 +154,7 @@ pub(crate) mod tests {
     use std::sync::mpsc::{TryRecvError, sync_channel};
     use std::time::{Duration, Instant};
 
-    use linkrate_terms::BitRate;
+    use linkrate_model::BitRate;
 
     use super::*;
     use crate::engine::Place;

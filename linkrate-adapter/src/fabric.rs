@@ -14,7 +14,7 @@ pub mod vlans;
 use std::fmt;
 use std::sync::Arc;
 
-use linkrate_terms::{BitRate, topology};
+use linkrate_model::{BitRate, topology};
 use linkrate_wire::atm::Connection;
 use linkrate_wire::link::LinkLaw;
 

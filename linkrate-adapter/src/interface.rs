@@ -24,8 +24,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use linkrate_model::{BitRate, Model, PortKnobs};
 use linkrate_sys::tap::{self, Offloads};
-use linkrate_terms::{BitRate, Model, PortKnobs};
 use linkrate_wire::steering::Progress;
 use rtrb::{Consumer, Producer};
 

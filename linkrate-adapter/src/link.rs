@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linkrate_terms::{BitRate, Model};
+use linkrate_model::{BitRate, Model};
 use linkrate_wire::atm::CELL;
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::{Parts, Row};

@@ -6,7 +6,7 @@
 //! frames. A device thread that comes late changes nothing: each unit that was ready in the meantime
 //! gets its own time on the line.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::link::{LinkLaw, Pace};
 
 /// A full Ethernet frame without jumbo frames, without FCS.

@@ -11,8 +11,8 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use linkrate_terms::lab::{AtmArpReport, ConnectionReport, LaneReport};
-use linkrate_terms::{AtmKnobs, PortKnobs};
+use linkrate_model::lab::{AtmArpReport, ConnectionReport, LaneReport};
+use linkrate_model::{AtmKnobs, PortKnobs};
 use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
@@ -374,9 +374,9 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
     use std::time::Instant;
 
+    use linkrate_model::topology::Fabric;
+    use linkrate_model::{CpuSet, model};
     use linkrate_sys::sched::{affinity, current_thread};
-    use linkrate_terms::topology::Fabric;
-    use linkrate_terms::{CpuSet, model};
 
     use super::*;
     use crate::device_threads::tests::Broken;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use linkrate_terms::PortKnobs;
+use linkrate_model::PortKnobs;
 
 /// How long a device may take to apply a request. It takes some milliseconds on a busy CPU.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -33,7 +33,7 @@ pub(crate) enum Signal {
     /// From the switch: the connection is no more.
     Closed(Connection),
     /// From the switch: something has happened to a call.
-    Told {
+    Event {
         /// The end system at the port.
         party: AtmAddress,
         /// What.

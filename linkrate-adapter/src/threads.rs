@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use linkrate_model::measurement::ThreadTime;
 use linkrate_sys::sched::{self, ThreadId};
-use linkrate_terms::measurement::ThreadTime;
 
 use crate::AdapterError;
 

@@ -17,14 +17,14 @@
 //! kernel/softirq.c, checks for the idle thread and for hardware interrupts only; Linux 6.18). If the softirq then wakes
 //! a thread, the rest of the softirq stays counted as idle time. A [trace](OnCpuTrace) of what ran shows it.
 
+use linkrate_model::CpuSet;
+use linkrate_model::measurement::{CpuTime, IdleSource};
+use linkrate_model::spec::CpuMeter as Choice;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::on_cpu::{OnCpu, OnCpuTrace};
 use linkrate_sys::procstat::{self, CpuTimes};
 use linkrate_sys::sched::{self, ThreadId};
-use linkrate_terms::CpuSet;
-use linkrate_terms::measurement::{CpuTime, IdleSource};
-use linkrate_terms::spec::CpuMeter as Choice;
 
 use crate::idle_counter::IdleCounters;
 

@@ -11,6 +11,7 @@ mod settings;
 
 use std::path::Path;
 
+use linkrate_model::{BitRate, CpuSet};
 use linkrate_sys::bonding;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Driver, Ethtool};
@@ -19,7 +20,6 @@ use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::pcie::{LinkSpeed, numa_node};
 use linkrate_sys::team;
 use linkrate_sys::tree::Tree;
-use linkrate_terms::{BitRate, CpuSet};
 
 use linkrate_protocol::{InterfaceFacts, bounds};
 

@@ -161,7 +161,7 @@ pub struct Counters {
     timeouts: AtomicU64,
     zerocopy_completed: AtomicU64,
     zerocopy_copied: AtomicU64,
-    gathers: AtomicU64,
+    receive_batches: AtomicU64,
 }
 
 macro_rules! counter {
@@ -186,7 +186,12 @@ impl Counters {
     counter!(add_transactions, transactions, transactions, "completed transactions");
     counter!(add_timeouts, timeouts, timeouts, "transactions without an answer in time");
     counter!(add_completed, completed, zerocopy_completed, "completed zero-copy sends");
-    counter!(add_gathers, gathers, gathers, "short sleeps that let data gather");
+    counter!(
+        add_receive_batches,
+        receive_batches,
+        receive_batches,
+        "short sleeps that let data gather"
+    );
     counter!(add_copied, copied, zerocopy_copied, "zero-copy sends the kernel copied");
 }
 

@@ -29,11 +29,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use linkrate_model::CpuSet;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::interrupts::{InterruptCounts, Interrupts};
 use linkrate_sys::sched::{self, ThreadId};
-use linkrate_terms::CpuSet;
 
 /// Prefix of the names of counting threads.
 pub const THREAD: &str = "idle-counter-";

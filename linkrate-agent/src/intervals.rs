@@ -1,7 +1,7 @@
 //! Reads the counters of the flows now and then while a measurement is open.
 
+use linkrate_model::intervals::MAX_INTERVALS;
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::intervals::MAX_INTERVALS;
 
 use crate::flow::Flow;
 use linkrate_protocol::{IntervalReport, PartReport};

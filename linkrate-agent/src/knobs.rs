@@ -21,12 +21,12 @@
 //! behind it checks received packets, or no program does, so there is no `rx-checksum`. `rx-gro` can
 //! be switched, and has an effect where NAPI threads process what is received ([`linkrate_sys::tap`]).
 
+use linkrate_model::knobs::{AggregateRequest, AtmRequest, KNOBS, PortRequest};
+use linkrate_model::{InterfaceKnobs, Offload};
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
 use linkrate_sys::netlink::{Link, RouteSocket};
 use linkrate_sys::sysfs::{self, Napi};
-use linkrate_terms::knobs::{AggregateRequest, AtmRequest, KNOBS, PortRequest};
-use linkrate_terms::{InterfaceKnobs, Offload};
 
 /// The features of "TSO" on the ladder; those that a device lacks are left out.
 const TSO_FEATURES: &[&str] = &["tx-tcp-segmentation", "tx-tcp6-segmentation"];

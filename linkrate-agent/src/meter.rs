@@ -16,6 +16,14 @@ pub mod payload;
 
 use std::collections::BTreeMap;
 
+use linkrate_model::CpuSet;
+use linkrate_model::cpu_parts::CpuParts;
+use linkrate_model::discipline::Discipline;
+use linkrate_model::failure::Resent;
+use linkrate_model::measurement::{
+    CpuUse, InterfaceCounts, MAX_FLOWS_READ, OtherProgram, SenderPath, SenderTimes, ThreadTime,
+};
+use linkrate_model::out_of_order::OutOfOrder;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
@@ -27,14 +35,6 @@ use linkrate_sys::processes;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::TcpInfo;
-use linkrate_terms::CpuSet;
-use linkrate_terms::cpu_parts::CpuParts;
-use linkrate_terms::discipline::Discipline;
-use linkrate_terms::failure::Resent;
-use linkrate_terms::measurement::{
-    CpuUse, InterfaceCounts, MAX_FLOWS_READ, OtherProgram, SenderPath, SenderTimes, ThreadTime,
-};
-use linkrate_terms::out_of_order::OutOfOrder;
 
 use crate::cpu_meter::{CpuMeter, CpuReading, at_least, busy};
 use crate::flow::Flow;
@@ -259,7 +259,7 @@ impl<'a> Meters<'a> {
                 &opened.slow.receive_packets,
                 &closed.slow.receive_packets,
             ),
-            gathers: moved.gathers,
+            receive_batches: moved.receive_batches,
             zerocopy_copied: moved.zerocopy_copied,
             zerocopy_completed: moved.zerocopy_completed,
             disciplines: [opened, closed].map(|reading| reading.slow.disciplines.clone()),

@@ -109,8 +109,8 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     use super::*;
+    use linkrate_model::{InterfaceKnobs, SocketKnobs, Workload};
     use linkrate_protocol::{Carries, ConnectSpec, Ends, InterfaceSetup, Ipv6Setup, ListenSpec};
-    use linkrate_terms::{InterfaceKnobs, SocketKnobs, Workload};
 
     fn refused(permissions: &Permissions, request: &Request) -> Option<String> {
         permissions.check(request, &Lease::default()).err().map(|refusal| refusal.reason)
@@ -164,7 +164,7 @@ mod tests {
             concurrent: false,
             bind: std::collections::BTreeMap::new(),
         };
-        let cpus = linkrate_terms::CpuSet::default();
+        let cpus = linkrate_model::CpuSet::default();
         for request in [
             Request::CreateWire { name: lo(), peer_name: lo(), peer_pid: 1, queues: 1 },
             Request::CreateTap {

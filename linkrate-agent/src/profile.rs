@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::Range;
 
+use linkrate_model::CpuSet;
+use linkrate_model::profile::{Owner, Profile, TaskSamples};
 use linkrate_sys::error::SysResult;
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::perf::{CpuSampler, Sample};
 use linkrate_sys::procstat;
 use linkrate_sys::sched::ThreadId;
-use linkrate_terms::CpuSet;
-use linkrate_terms::profile::{Owner, Profile, TaskSamples};
 
 use crate::flow::Flow;
 use crate::idle_counter;

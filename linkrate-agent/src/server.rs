@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use linkrate_model::{CpuSet, InterfaceKnobs};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::host_settings::{self, network_sysctls};
@@ -15,7 +16,6 @@ use linkrate_sys::sched::Ahead;
 use linkrate_sys::stack::StackReader;
 use linkrate_sys::tree::Tree;
 use linkrate_sys::{cpus, host, sched, socket};
-use linkrate_terms::{CpuSet, InterfaceKnobs};
 
 use crate::absence::Absences;
 use crate::cpu_meter::{self, CpuMeter};

@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use linkrate_model::measurement::MAX_REPORTED_FLOWS;
+use linkrate_model::workload::MAX_FLOWS;
+use linkrate_model::{CpuSet, Direction, MessageSize, Protocol, ReceivePath, Workload};
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::{sched, socket};
-use linkrate_terms::measurement::MAX_REPORTED_FLOWS;
-use linkrate_terms::workload::MAX_FLOWS;
-use linkrate_terms::{CpuSet, Direction, MessageSize, Protocol, ReceivePath, Workload};
 
 use crate::flow::accept::{Connection, accept_all};
 use crate::flow::backup::drive::Drive;
@@ -386,7 +386,7 @@ impl Session {
             ClientRole::Receives => !client,
         };
         let sizes = |size: MessageSize| Sizes::new(size, seed);
-        let taking = stream::Taking::of(client, shared_cpus, workload.gathering);
+        let taking = stream::Taking::of(client, shared_cpus, workload.receive_batching);
         if let Some(record) = run.record.filter(|_| workload.kind == Protocol::Stream) {
             let role = match sends {
                 true => Verified::Sends(sizes(workload.message)),

@@ -4,9 +4,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
+use linkrate_model::{SocketKnobs, Workload};
 use linkrate_sys::socket;
 use linkrate_sys::tcp_info::tcp_info;
-use linkrate_terms::{SocketKnobs, Workload};
 
 use linkrate_protocol::FlowFacts;
 
@@ -115,14 +115,14 @@ fn differs(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::Family;
+    use linkrate_model::Family;
 
     use super::*;
 
     #[test]
     fn options_are_set_before_any_connection_and_read_back() {
         let knobs = SocketKnobs {
-            buffer: Some(linkrate_terms::ByteSize(64 << 10)),
+            buffer: Some(linkrate_model::ByteSize(64 << 10)),
             congestion: "reno".to_owned(),
             nodelay: true,
             family: Family::Ipv6,

@@ -1,9 +1,9 @@
 //! Where the packets that an interface receives are processed.
 
+use linkrate_model::CpuSet;
 use linkrate_sys::error::SysError;
 use linkrate_sys::tree::Tree;
 use linkrate_sys::{irq_affinity, sysfs};
-use linkrate_terms::CpuSet;
 
 use linkrate_protocol::Steered;
 

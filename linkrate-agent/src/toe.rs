@@ -10,12 +10,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use linkrate_model::lab::TcpReport;
 use linkrate_sys::memory_file::memory_file;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::sched::{Ahead, ThreadId, current_thread, thread_cpu_ns};
 use linkrate_sys::socket_swap::{bound_unsent, descriptor_of, ends, unsent_bound};
 use linkrate_sys::{sock_diag, tcp_repair};
-use linkrate_terms::lab::TcpReport;
 use linkrate_toe::connection::MAX_BYTES;
 use linkrate_toe::engine::{self, Status};
 use linkrate_toe::linux::Linux;

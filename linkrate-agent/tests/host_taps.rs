@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use common::{answer, privileges, spawn};
+use linkrate_model::{InterfaceKnobs, Offload};
 use linkrate_protocol::framing::read_frame;
 use linkrate_protocol::{
     Carries, HELLO_NUMBER, InterfaceSetup, PROTOCOL_VERSION, Refusal, Reply, Request, decode_reply,
@@ -18,7 +19,6 @@ use linkrate_protocol::{
 };
 use linkrate_sys::host::HostProcess;
 use linkrate_sys::tap::{self, Offloads};
-use linkrate_terms::{InterfaceKnobs, Offload};
 
 const NAME: &str = "sut0";
 const ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 1];

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use linkrate_agent::cpu_meter::{self, choose};
 use linkrate_lab::Placement;
+use linkrate_model::measurement::IdleSource;
+use linkrate_model::{CpuMeter, CpuSet};
 use linkrate_study::analysis::warnings::{BACKGROUND_CPU_PERCENT, PROC_STAT_TICK, STEAL_PERCENT};
 use linkrate_sys::cgroup::cpu_quota;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::cpus::siblings_of;
 use linkrate_sys::error::SysError;
 use linkrate_sys::procstat::{self, CpuTimes};
-use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::{CpuMeter, CpuSet};
 
 use super::Finding;
 
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn this_host_can_be_watched() {
-        let placement = Placement::choose(&linkrate_terms::TestbedSpec::default()).unwrap();
+        let placement = Placement::choose(&linkrate_model::TestbedSpec::default()).unwrap();
         let home = sched::affinity(sched::current_thread()).unwrap();
         let findings = load_findings(&placement, &AtomicBool::new(true));
         assert_eq!(findings.len(), 2, "{findings:?}");

@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use linkrate_model::{ByteSize, SocketKnobs};
 use linkrate_sys::cpus;
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::perf::CpuSampler;
 use linkrate_sys::tap::{self, Abilities, Offloads};
-use linkrate_terms::{ByteSize, SocketKnobs};
 
 use super::{Finding, TUN};
 

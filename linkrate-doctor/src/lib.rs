@@ -25,9 +25,9 @@ use std::time::Instant;
 
 use linkrate_lab::testbed::{LabOptions, ReceiveSteering, Testbed};
 use linkrate_lab::{LabError, Placement};
+use linkrate_model::TestbedSpec;
+use linkrate_model::units::format_duration;
 use linkrate_sys::host::{Privilege, can_isolate};
-use linkrate_terms::TestbedSpec;
-use linkrate_terms::units::format_duration;
 use serde::Serialize;
 
 /// Name of the finding without which no run is possible.

@@ -26,12 +26,12 @@ use std::time::{Duration, Instant};
 
 use linkrate_agent::cpu_meter::busy;
 use linkrate_lab::{LabError, Placement};
+use linkrate_model::{CpuSet, TestbedSpec};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysResult;
 use linkrate_sys::idle_trace::{IdleTimes, IdleTrace};
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched;
-use linkrate_terms::{CpuSet, TestbedSpec};
 use serde::Serialize;
 
 pub use judge::{Asked, LIMIT_OF_LOAD_PERCENT, LIMIT_POINTS, Sample, Verdict};

@@ -17,8 +17,8 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
-use linkrate_terms::Imported;
-use linkrate_terms::clean::short_line;
+use linkrate_model::Imported;
+use linkrate_model::clean::short_line;
 
 use crate::json::{Fields, JsonError};
 

@@ -3,7 +3,7 @@
 //! Writers differ in how they print a number (`5`, `5.0`, `1e+12`), and versions in the fields that they know. So a
 //! reader takes the fields that it knows out of any object, and says which one is wrong.
 
-use linkrate_terms::clean::short_line;
+use linkrate_model::clean::short_line;
 use serde_json::{Map, Value};
 
 /// Octets of the length before a document.

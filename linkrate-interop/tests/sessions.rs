@@ -20,8 +20,8 @@ use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
 use linkrate_interop::netperf::{Dialect, OmniRequest, Shape};
 use linkrate_interop::serve::{self, Ending, Limits, SessionReport};
+use linkrate_model::Family;
 use linkrate_sys::socket::{bind_address, ip_socket};
-use linkrate_terms::Family;
 
 /// How long anything may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);

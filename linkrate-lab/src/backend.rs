@@ -13,13 +13,13 @@ pub mod veth;
 use std::collections::BTreeSet;
 
 use linkrate_adapter::ReorderingCount;
+use linkrate_model::measurement::{AdapterEvidence, LinkEvidence};
+use linkrate_model::spec::Adapter;
+use linkrate_model::topology::Topology;
+use linkrate_model::{InterfaceKnobs, RunSpec, TestbedSpec};
 use linkrate_protocol::bounds;
 use linkrate_study::validity::{RateSeen, Rescheduled, Strayed};
 use linkrate_sys::sched::ThreadId;
-use linkrate_terms::measurement::{AdapterEvidence, LinkEvidence};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::topology::Topology;
-use linkrate_terms::{InterfaceKnobs, RunSpec, TestbedSpec};
 
 use crate::connection::AgentError;
 use crate::error::LabError;
@@ -148,7 +148,7 @@ impl Backend {
         InterfaceKnobs {
             mtu: asked.mtu,
             queues,
-            offload: asked.gro.filter(|_| is_veth).map(|_| linkrate_terms::Offload::Gso),
+            offload: asked.gro.filter(|_| is_veth).map(|_| linkrate_model::Offload::Gso),
             ..InterfaceKnobs::default()
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use linkrate_terms::nearest::did_you_mean;
+use linkrate_model::nearest::did_you_mean;
 
 use crate::LabError;
 

@@ -18,14 +18,14 @@ mod warm_up;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use linkrate_model::knobs::Toe;
+use linkrate_model::measurement::AdapterEvidence;
+use linkrate_model::{Family, Measurement, RunSpec, Task, TestbedSpec};
 use linkrate_protocol::{Reply, Request, UnexpectedPeers};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_study::validity::stack::{FirstStacks, StackChanged};
 use linkrate_study::validity::{self, Observed, Purpose, Rejection, Validity};
 use linkrate_sys::sched;
-use linkrate_terms::knobs::Toe;
-use linkrate_terms::measurement::AdapterEvidence;
-use linkrate_terms::{Family, Measurement, RunSpec, Task, TestbedSpec};
 
 use crate::backend::Backend;
 use crate::backend::adapters::{Adapters, Faults};

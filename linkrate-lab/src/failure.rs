@@ -1,10 +1,10 @@
 //! What a run with an event showed, out of the records of all receivers and the log of the controller.
 
 use linkrate_agent::flow::record::looked_until_ns;
+use linkrate_model::Event;
+use linkrate_model::failure::{Failure, FlowGap, RESTORED, Resent, Timeline};
 use linkrate_protocol::MeasurementReport;
 use linkrate_protocol::record::RecordReport;
-use linkrate_terms::Event;
-use linkrate_terms::failure::{Failure, FlowGap, RESTORED, Resent, Timeline};
 
 use crate::executor::event::Seen;
 

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::thread;
 
+use linkrate_model::TestbedSpec;
+use linkrate_model::spec::Adapter;
 use linkrate_protocol::InterfaceFacts;
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_study::fleet::results::fact_name;
 use linkrate_study::fleet::runner::FleetExecutor;
 use linkrate_study::fleet::{ASKED_AT_ONCE, Fleet, Node, Pair};
 use linkrate_study::validity::Purpose;
-use linkrate_terms::TestbedSpec;
-use linkrate_terms::spec::Adapter;
 
 use crate::backend::existing;
 use crate::error::LabError;

@@ -12,12 +12,12 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use linkrate_model::measurement::IdleSource;
+use linkrate_model::{CpuMeter, CpuSet, InterfaceKnobs};
 use linkrate_protocol::{Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::stderr;
-use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
 
 use crate::connection::{AgentError, Connection, TIMEOUT, expect_reply};
 use crate::error::LabError;

@@ -1,7 +1,7 @@
 //! What flowed in each interval of a measurement, from the reports of both ends.
 
+use linkrate_model::intervals::Interval;
 use linkrate_protocol::{IntervalReport, MeasurementReport, PartReport};
-use linkrate_terms::intervals::Interval;
 
 use crate::peer::PeerMeasurement;
 

@@ -4,9 +4,9 @@
 //! and in labs that stay up after each setting of a port: the kernel forgets routes of IPv6 while the MTU
 //! of their interface is below 1280.
 
+use linkrate_model::model::LinkKind;
+use linkrate_model::topology::ipv6_address;
 use linkrate_protocol::{Ipv6Setup, Request};
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::topology::ipv6_address;
 
 use crate::backend::{Adapters, Backend};
 use crate::error::LabError;

@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 use linkrate_agent::flow::latency_histogram;
+use linkrate_model::measurement::Latency;
 use linkrate_study::latencies;
-use linkrate_terms::measurement::Latency;
 
 /// Figures of latencies that are given as (ns, count), and their histogram as it is stored; neither where there are
 /// none.

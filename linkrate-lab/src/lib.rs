@@ -8,7 +8,7 @@
 //!   measurement of all reports, `profile` names the owners of sampled threads.
 //! - [`control`] keeps a lab up for people: it answers requests to look at the lab and change it.
 //! - [`testbed`] is what both use: a system under test and its clients, joined by the segments of a
-//!   [`Topology`](linkrate_terms::topology::Topology).
+//!   [`Topology`](linkrate_model::topology::Topology).
 //! - [`backend`] is what a testbed stands on: veth pairs, virtual adapters, or existing interfaces.
 //!   Each backend builds, sets and reads back its interfaces, and collects evidence; `readback`
 //!   compares every interface with the request.

@@ -1,16 +1,16 @@
 //! One measurement out of the reports of all hosts.
 
-use linkrate_protocol::{FlowFacts, MeasurementReport};
-use linkrate_terms::client_part::ClientPart;
-use linkrate_terms::discipline;
-use linkrate_terms::flow::FlowEnds;
-use linkrate_terms::measurement::{
+use linkrate_model::client_part::ClientPart;
+use linkrate_model::discipline;
+use linkrate_model::flow::FlowEnds;
+use linkrate_model::measurement::{
     AdapterEvidence, CpuUse, Effective, Evidence, InterfaceCounts, LinkEvidence, PartMeasured,
     SenderTimes, ThreadTime, Traffic,
 };
-use linkrate_terms::mix::MixPart;
-use linkrate_terms::peer_report::{PeerDatagrams, PeerReport};
-use linkrate_terms::{CpuSet, Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
+use linkrate_model::mix::MixPart;
+use linkrate_model::peer_report::{PeerDatagrams, PeerReport};
+use linkrate_model::{CpuSet, Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
+use linkrate_protocol::{FlowFacts, MeasurementReport};
 
 use crate::executor::event::Seen;
 use crate::failure;
@@ -129,7 +129,11 @@ pub fn of_reports(
             protocol: reports.sut.protocol,
             senders: reports.sut.senders.plus(client_senders),
             client_senders: known.iter().all(Option::is_some).then_some(client_senders),
-            client_gathers: known.iter().flatten().map(|report| report.gathers).sum(),
+            client_receive_batches: known
+                .iter()
+                .flatten()
+                .map(|report| report.receive_batches)
+                .sum(),
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
             adapter: reports.adapter.map(Box::new),
             links: reports.links,
@@ -337,7 +341,7 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
-    use linkrate_terms::measurement::{CpuTime, IdleSource};
+    use linkrate_model::measurement::{CpuTime, IdleSource};
 
     use super::*;
 
@@ -357,7 +361,7 @@ pub(crate) mod tests {
                     name: "flow".to_owned(),
                     cpu_ns: 1,
                     user_ns: 1,
-                    affinity: linkrate_terms::CpuSet::default(),
+                    affinity: linkrate_model::CpuSet::default(),
                 }],
                 source: IdleSource::TimerList,
                 shared: false,
@@ -369,7 +373,7 @@ pub(crate) mod tests {
             protocol: BTreeMap::new(),
             senders: SenderTimes { sockets: 1, ..SenderTimes::default() },
             receive_packets_by_cpu: BTreeMap::new(),
-            gathers: 0,
+            receive_batches: 0,
             zerocopy_copied: 0,
             zerocopy_completed: 0,
             disciplines: Default::default(),

@@ -5,6 +5,9 @@
 
 use std::net::IpAddr;
 
+use linkrate_model::measurement::{LinkEvidence, ThreadTime};
+use linkrate_model::stack::Stack;
+use linkrate_model::{InterfaceKnobs, RunSpec, discipline};
 use linkrate_protocol::{AGENT_THREAD, MeasurementReport, Reply, Request};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::validity::stack::{StackChanged, StackSeen};
@@ -13,9 +16,6 @@ use linkrate_study::validity::{
 };
 use linkrate_sys::tree::Tree;
 use linkrate_sys::{host_settings, stack};
-use linkrate_terms::measurement::{LinkEvidence, ThreadTime};
-use linkrate_terms::stack::Stack;
-use linkrate_terms::{InterfaceKnobs, RunSpec, discipline};
 
 use crate::connection::TIMEOUT;
 use crate::executor::{ends, failure, participants};

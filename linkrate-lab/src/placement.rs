@@ -1,10 +1,10 @@
 //! CPUs by role: those of the system under test, and those of all other processes.
 
+use linkrate_model::measurement::ThreadTime;
+use linkrate_model::{CpuSet, TestbedSpec};
 use linkrate_study::validity::Strayed;
 use linkrate_sys::cpus;
 use linkrate_sys::sched;
-use linkrate_terms::measurement::ThreadTime;
-use linkrate_terms::{CpuSet, TestbedSpec};
 
 use crate::error::LabError;
 
@@ -171,8 +171,8 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::Interfaces;
-    use linkrate_terms::spec::Adapter;
+    use linkrate_model::Interfaces;
+    use linkrate_model::spec::Adapter;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use linkrate_model::profile::{Owner, Profile, TaskSamples};
 use linkrate_protocol::Request;
-use linkrate_terms::profile::{Owner, Profile, TaskSamples};
 
 use crate::backend::Threads;
 use crate::connection::AgentError;

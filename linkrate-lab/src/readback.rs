@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::InterfaceKnobs;
+use linkrate_model::InterfaceKnobs;
 
 use crate::error::LabError;
 
@@ -82,8 +82,8 @@ fn alike(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::Offload;
-    use linkrate_terms::knobs::PortRequest;
+    use linkrate_model::Offload;
+    use linkrate_model::knobs::PortRequest;
 
     use super::*;
 

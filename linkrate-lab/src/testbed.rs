@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::{CAPTURE_TIMEOUT, CaptureEnding};
+use linkrate_model::measurement::IdleSource;
+use linkrate_model::topology::{Segment, Topology};
+use linkrate_model::{Family, InterfaceKnobs, TestbedSpec};
 use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_sys::sched::Ahead;
-use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::topology::{Segment, Topology};
-use linkrate_terms::{Family, InterfaceKnobs, TestbedSpec};
 
 use crate::backend::{self, Adapters, Backend, Built};
 use crate::error::LabError;

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use linkrate_terms::backup::{FileSizes, MAX_DIRECTORY, MAX_FILES, MAX_LENGTH};
-use linkrate_terms::interfaces::is_interface_name;
-use linkrate_terms::intervals::MAX_INTERVALS;
-use linkrate_terms::mix::MAX_PARTS;
-use linkrate_terms::model::{MAX_MTU, MIN_MTU};
-use linkrate_terms::profile::Profile;
-use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY, MAX_REQUEST_RATE};
-use linkrate_terms::{SocketKnobs, Workload};
+use linkrate_model::backup::{FileSizes, MAX_DIRECTORY, MAX_FILES, MAX_LENGTH};
+use linkrate_model::interfaces::is_interface_name;
+use linkrate_model::intervals::MAX_INTERVALS;
+use linkrate_model::mix::MAX_PARTS;
+use linkrate_model::model::{MAX_MTU, MIN_MTU};
+use linkrate_model::profile::Profile;
+use linkrate_model::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY, MAX_REQUEST_RATE};
+use linkrate_model::{SocketKnobs, Workload};
 use serde::Deserialize;
 use serde_json::Value;
 

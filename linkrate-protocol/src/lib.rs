@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use linkrate_sys::error::SysError;
-use linkrate_terms::discipline::Discipline;
-use linkrate_terms::existing_aggregate::ExistingAggregate;
-use linkrate_terms::interfaces::InterfaceAddress;
-use linkrate_terms::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
-use linkrate_terms::profile::Profile;
-use linkrate_terms::stack::Stack;
-use linkrate_terms::{
+use linkrate_model::discipline::Discipline;
+use linkrate_model::existing_aggregate::ExistingAggregate;
+use linkrate_model::interfaces::InterfaceAddress;
+use linkrate_model::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
+use linkrate_model::profile::Profile;
+use linkrate_model::stack::Stack;
+use linkrate_model::{
     BitRate, CpuMeter, CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, Workload,
 };
+use linkrate_sys::error::SysError;
 use serde::{Deserialize, Serialize};
 
 use framing::write_frame;
@@ -591,7 +591,7 @@ pub struct FlowFacts {
     /// Sending maximum segment size, bytes; zero for UDP and while there is no connection.
     pub mss_bytes: u32,
     /// The ports of the flows of a client that has connected, in their order: so many as a run keeps
-    /// ([`MAX_REPORTED_FLOWS`](linkrate_terms::measurement::MAX_REPORTED_FLOWS)). Empty where each transaction is a
+    /// ([`MAX_REPORTED_FLOWS`](linkrate_model::measurement::MAX_REPORTED_FLOWS)). Empty where each transaction is a
     /// connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<FlowPorts>,
@@ -639,7 +639,7 @@ pub struct MeasurementReport {
     /// Packets handled by receive processing, by CPU.
     pub receive_packets_by_cpu: BTreeMap<u32, u64>,
     /// Short sleeps of receivers that let data gather.
-    pub gathers: u64,
+    pub receive_batches: u64,
     /// Sends for which MSG_ZEROCOPY fell back to a copy.
     pub zerocopy_copied: u64,
     /// Sends with MSG_ZEROCOPY that completed.

@@ -1,6 +1,6 @@
 //! What receiving flows got over time, for a run with an event.
 
-use linkrate_terms::failure::Resent;
+use linkrate_model::failure::Resent;
 use serde::{Deserialize, Serialize};
 
 /// The slots of a record.

@@ -1,7 +1,7 @@
 //! Text of the peer: bounded and cleaned once, where it is decoded. A long string could fill a
 //! results directory.
 
-use linkrate_terms::clean;
+use linkrate_model::clean;
 use serde_json::Value;
 
 /// The most characters of one string of the peer.

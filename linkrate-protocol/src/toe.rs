@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use linkrate_terms::lab::TcpReport;
+use linkrate_model::lab::TcpReport;
 use serde::{Deserialize, Serialize};
 
 /// A file that another agent of this machine has open.

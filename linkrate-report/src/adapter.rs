@@ -7,13 +7,13 @@ pub mod top;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linkrate_terms::lab::{
+use linkrate_model::lab::{
     AdapterReport, AtmArpEntry, AtmArpReport, ConnectionReport, LaneReport, LaneStationReport,
     PortReport, SettingsReport,
 };
-use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::{BitRate, InterfaceKnobs, Model};
+use linkrate_model::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_model::model::LinkKind;
+use linkrate_model::{BitRate, InterfaceKnobs, Model};
 use serde_json::json;
 
 use crate::limit::{bold, line_rate};
@@ -218,7 +218,7 @@ fn one_connection(connection: &ConnectionReport) -> String {
     let whom = match (address, atm_address) {
         (Some(address), Some(atm)) => format!("{address} ({atm})"),
         (Some(address), None) => address.to_string(),
-        (None, _) => "an end that has not told its address".to_owned(),
+        (None, _) => "an end with an unknown address".to_owned(),
     };
     let (sent, received) = (grouped(*tx_cells as f64), grouped(*rx_cells as f64));
     let whom = match (purpose, atm_address) {

@@ -4,18 +4,18 @@
 //! figures of a failed run, traffic of an idle run, transactions of a stream. An idle run has no
 //! cell and `idle` as its kind.
 
+use linkrate_model::discipline::{Discipline, DisciplineCounts};
+use linkrate_model::failure::Failure;
+use linkrate_model::knobs::{KNOBS, Knob, Unit, Value, Values};
+use linkrate_model::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
+use linkrate_model::workload::Item;
+use linkrate_model::{Measurement, RunSpec, Task, Workload};
 use linkrate_study::analysis::predicted::{self, RunPrediction};
 use linkrate_study::analysis::{adapter, limit, round_trip};
 use linkrate_study::keys::{direction_name, kind_name};
 use linkrate_study::results::{RoundTripParts, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::FlowDirection;
-use linkrate_terms::discipline::{Discipline, DisciplineCounts};
-use linkrate_terms::failure::Failure;
-use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
-use linkrate_terms::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
-use linkrate_terms::workload::Item;
-use linkrate_terms::{Measurement, RunSpec, Task, Workload};
 
 use crate::ReportError;
 
@@ -409,7 +409,7 @@ const SOCKETS: &[Column<Measurement>] = &[
     ("send_buffer_full_samples", |run| text(run.evidence.senders.buffer_full_samples)),
     ("data_segments", |run| text(run.evidence.senders.data_segments)),
     ("acknowledgements", |run| text(run.evidence.senders.acknowledgements)),
-    ("client_gathers", |run| text(run.evidence.client_gathers)),
+    ("client_receive_batches", |run| text(run.evidence.client_receive_batches)),
     ("retransmitted_segments", |run| text(run.evidence.senders.retransmits)),
 ];
 

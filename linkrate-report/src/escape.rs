@@ -1,6 +1,6 @@
 //! Text of studies and hosts within Markdown.
 
-use linkrate_terms::clean::is_harmful;
+use linkrate_model::clean::is_harmful;
 
 /// Text without a meaning in Markdown, in a table's cell too: markup and HTML are escaped, line
 /// breaks become blanks.

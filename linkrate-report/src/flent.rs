@@ -9,13 +9,13 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use linkrate_model::date::civil_from_days;
+use linkrate_model::intervals::{Interval, rates};
+use linkrate_model::workload::Loop;
+use linkrate_model::{Measurement, Protocol, Task, Workload};
 use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredRun;
-use linkrate_terms::date::civil_from_days;
-use linkrate_terms::intervals::{Interval, rates};
-use linkrate_terms::workload::Loop;
-use linkrate_terms::{Measurement, Protocol, Task, Workload};
 use serde_json::{Map, Value, json};
 
 use crate::ReportError;

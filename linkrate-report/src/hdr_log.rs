@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use linkrate_model::Task;
+use linkrate_model::measurement::PartMeasured;
+use linkrate_model::mix::MixPart;
 use linkrate_study::labels;
 use linkrate_study::latencies::decoded;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredRun;
-use linkrate_terms::Task;
-use linkrate_terms::measurement::PartMeasured;
-use linkrate_terms::mix::MixPart;
 
 use crate::ReportError;
 

@@ -4,8 +4,8 @@
 //! [`crate::paper`]. Charts whose rows have names are drawn twice, for wide and for narrow screens,
 //! and the style sheet shows one: a chart that is only scaled down is not legible on a phone.
 
+use linkrate_model::clean::is_harmful;
 use linkrate_study::results::StudyResults;
-use linkrate_terms::clean::is_harmful;
 use serde::Serialize;
 
 use crate::ReportError;

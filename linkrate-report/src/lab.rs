@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linkrate_terms::lab::LabReport;
+use linkrate_model::lab::LabReport;
 use serde_json::json;
 
 use crate::limit::lay_out;

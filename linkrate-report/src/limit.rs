@@ -8,7 +8,7 @@ mod aggregate;
 pub use aggregate::{AggregateCase, aggregate_document, aggregate_text};
 
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle};
-use linkrate_terms::{BitRate, ByteSize};
+use linkrate_model::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, Limit, LimitError, Traffic, Transport};
 use linkrate_wire::link::{Framing, Link};
 use serde::Serialize;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use linkrate_model::units::format_duration;
 use linkrate_study::labels;
 use linkrate_study::progress::{CellProgress, FigureProgress, StudyProgress, TimeLeft};
 use linkrate_study::quantity::Unit;
-use linkrate_terms::units::format_duration;
 
 use crate::number::{ABSENT, margin, mean, percent};
 use crate::terminal::Style;

@@ -1,8 +1,8 @@
 //! The workloads of a mix, as rows that the terminal and the white paper share.
 
+use linkrate_model::latency::Percentile;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, MixFigures, StudyResults};
-use linkrate_terms::latency::Percentile;
 
 use crate::{number, words};
 

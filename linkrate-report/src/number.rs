@@ -5,8 +5,8 @@
 //! rates and costs (`13.2 Gb/s ±1.8 %`), in percentage points for percentages (`98.7 % ±0.4 pp`),
 //! since a per cent of a per cent would be misread.
 
+use linkrate_model::latency::{LatencyFigures, Percentile};
 use linkrate_study::quantity::{Interval, Quantity, Unit};
-use linkrate_terms::latency::{LatencyFigures, Percentile};
 
 /// The mark for a figure that does not exist.
 pub const ABSENT: &str = "–";

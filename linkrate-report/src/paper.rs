@@ -285,7 +285,7 @@ fn header(results: &StudyResults, testbed: Testbed) -> Vec<(&'static str, String
 fn facts(results: &StudyResults) -> Vec<(&str, String)> {
     let all = results.facts.facts.iter().chain(&results.facts.measured);
     let shown = all.map(|(name, value)| match name.ends_with(COMMAND_LINE) {
-        true => (name.as_str(), linkrate_terms::boot::of_performance(value)),
+        true => (name.as_str(), linkrate_model::boot::of_performance(value)),
         false => (name.as_str(), value.clone()),
     });
     shown.filter(|(_, value)| !value.is_empty()).collect()

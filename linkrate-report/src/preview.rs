@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use linkrate_model::spec::Adapter;
+use linkrate_model::units::format_duration;
+use linkrate_model::{Direction, Task, TestbedSpec};
 use linkrate_study::schedule::Estimate;
 use linkrate_study::study::{Factor, PART, Study};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::units::format_duration;
-use linkrate_terms::{Direction, Task, TestbedSpec};
 use serde_json::json;
 
 use crate::layout::filled;

@@ -7,9 +7,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
+use linkrate_model::interfaces::Peer;
+use linkrate_model::spec::Adapter;
 use linkrate_study::store::{StoredPlan, StoredStudy};
-use linkrate_terms::interfaces::Peer;
-use linkrate_terms::spec::Adapter;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -5,11 +5,11 @@
 //! colour the text has no escape sequence; sequences in study files are always removed.
 
 use comfy_table::{LineStyle, TableStyle};
+use linkrate_model::latency::Percentile;
 use linkrate_study::analysis::warnings::EVERY_RUN_FAILED;
 use linkrate_study::labels;
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
-use linkrate_terms::latency::Percentile;
 
 use crate::answer::testbed::Testbed;
 use crate::layout::{GAP, Paper, RULED, clean, filled, shape, trimmed};

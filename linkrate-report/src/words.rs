@@ -5,6 +5,7 @@ pub mod fleet;
 pub mod marks;
 pub mod payback;
 
+use linkrate_model::workload::Loop;
 use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
@@ -13,7 +14,6 @@ use linkrate_study::results::{
     CellResult, Effect, FailedRun, PublishedKind, PublishedResult, StudyResults,
 };
 use linkrate_study::study::Method;
-use linkrate_terms::workload::Loop;
 
 use crate::number;
 
@@ -43,7 +43,7 @@ pub fn order(method: &Method) -> String {
 /// What percentiles of latency are, and the loops that the head of their column names.
 pub fn latency_note(cells: &[&CellResult]) -> String {
     let mut note = "Percentiles are of all runs together, with intervals by bootstrap over runs; one with fewer than ten \
-                    observations beyond it is not told."
+                    observations beyond it is not printed."
         .to_owned();
     let loops = [
         (

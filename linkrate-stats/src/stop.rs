@@ -14,7 +14,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use linkrate_terms::units::format_duration;
+use linkrate_model::units::format_duration;
 use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;

@@ -1,7 +1,7 @@
 //! What joins the hosts, as a user names it: a word, or the file of a model.
 
-use linkrate_terms::model::{self, Model};
-use linkrate_terms::spec::Adapter;
+use linkrate_model::model::{self, Model};
+use linkrate_model::spec::Adapter;
 
 use crate::keys::{nearest_name, shortened};
 

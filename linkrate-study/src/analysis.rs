@@ -25,8 +25,8 @@
 
 use std::time::Duration;
 
-use linkrate_terms::workload::Item;
-use linkrate_terms::{Imported, Task};
+use linkrate_model::workload::Item;
+use linkrate_model::{Imported, Task};
 
 use crate::attribution;
 use crate::fleet::{self, missing_nodes};

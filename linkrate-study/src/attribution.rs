@@ -9,8 +9,8 @@ pub mod table;
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::Measurement;
-use linkrate_terms::profile::{Owner, Profile};
+use linkrate_model::Measurement;
+use linkrate_model::profile::{Owner, Profile};
 
 use crate::results::{Attribution, CategoryShare};
 use table::Table;
@@ -109,7 +109,7 @@ fn missing(run: &Measurement, profile: &Profile) -> u64 {
         return 0;
     }
     let taken = |cpu: u32| profile.cpus.iter().find(|(number, _)| *number == cpu).map(|(_, n)| *n);
-    let of_cpu = |cpu: &linkrate_terms::measurement::CpuTime| {
+    let of_cpu = |cpu: &linkrate_model::measurement::CpuTime| {
         let due = cpu.interval_ns.saturating_sub(cpu.steal_ns) / profile.period_ns;
         // they cannot exceed the idle time of the meter
         let idle = cpu.interval_ns.saturating_sub(cpu.busy_ns) / profile.period_ns;
@@ -225,7 +225,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::profile::TaskSamples;
+    use linkrate_model::profile::TaskSamples;
 
     use super::*;
     use crate::fixture;

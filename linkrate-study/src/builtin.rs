@@ -87,7 +87,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use linkrate_terms::{ByteSize, MessageSize, Protocol, Task};
+    use linkrate_model::{ByteSize, MessageSize, Protocol, Task};
 
     use super::*;
     use crate::file::parse;
@@ -162,7 +162,7 @@ mod tests {
         let files = files.unwrap();
         for cell in &files.cells {
             let Task::Workload(workload) = &cell.spec.task else { panic!("idle cell") };
-            assert_eq!(workload.send_path, linkrate_terms::workload::SendPath::Sendfile);
+            assert_eq!(workload.send_path, linkrate_model::workload::SendPath::Sendfile);
             assert_eq!(Some(cell.spec.clients), cell.spec.ports.map(|ports| ports * 2));
         }
         // more than 50 % of no workload in particular
@@ -171,7 +171,7 @@ mod tests {
         let store = store.unwrap();
         let stores =
             store.cells.iter().map(|cell| match &store.testbed.of_run(&cell.spec).adapter {
-                linkrate_terms::spec::Adapter::Model(model) => model.stores_superframes,
+                linkrate_model::spec::Adapter::Model(model) => model.stores_superframes,
                 other => panic!("{other:?}"),
             });
         assert_eq!(stores.filter(|stores| *stores).count(), 2, "one of two models");
@@ -258,7 +258,7 @@ mod tests {
 
         let tax = read("cell-tax");
         let rates = tax.cells.iter().map(|cell| match &tax.testbed.of_run(&cell.spec).adapter {
-            linkrate_terms::spec::Adapter::Model(model) => (model.name.clone(), model.rate),
+            linkrate_model::spec::Adapter::Model(model) => (model.name.clone(), model.rate),
             other => panic!("{other:?}"),
         });
         let rates: std::collections::BTreeMap<_, _> = rates.collect();

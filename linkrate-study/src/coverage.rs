@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::{Measurement, RunSpec, Task, Workload};
+use linkrate_model::{Measurement, RunSpec, Task, Workload};
 
 use crate::analysis::analyse;
 use crate::executor::{Executor, Facts, RunFailure};

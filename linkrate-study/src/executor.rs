@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use linkrate_terms::{Measurement, RunSpec, clean};
+use linkrate_model::{Measurement, RunSpec, clean};
 use serde::{Deserialize, Serialize};
 
 /// Carries out runs. The lab implements it on real hosts; tests implement it on simulated ones.

@@ -39,8 +39,8 @@ use crate::fleet::Given;
 use crate::keys::shortened;
 use crate::study::Study;
 use crate::study::check::MAX_TITLE;
+use linkrate_model::{Interfaces, TestbedSpec};
 use linkrate_stats::order::Order;
-use linkrate_terms::{Interfaces, TestbedSpec};
 use reader::Reader;
 
 pub use set::with_setting;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use linkrate_terms::failure::{Failure, Timeline};
-use linkrate_terms::measurement::{
+use linkrate_model::failure::{Failure, Timeline};
+use linkrate_model::measurement::{
     AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts,
     OtherProgram, PortEvidence, SenderTimes, ThreadTime, Traffic,
 };
-use linkrate_terms::spec::Task;
-use linkrate_terms::{
+use linkrate_model::spec::Task;
+use linkrate_model::{
     CpuSet, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, TestbedSpec,
     Workload,
 };
@@ -188,7 +188,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 1_900_000, ..SenderTimes::default() },
             client_senders: None,
-            client_gathers: 0,
+            client_receive_batches: 0,
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: None,
             links: Vec::new(),

@@ -17,8 +17,8 @@
 
 use std::collections::HashSet;
 
-use linkrate_terms::interfaces::{InterfacesError, PEER_SERVER};
-use linkrate_terms::{Interfaces, Peer};
+use linkrate_model::interfaces::{InterfacesError, PEER_SERVER};
+use linkrate_model::{Interfaces, Peer};
 use serde::{Deserialize, Serialize};
 
 pub mod hosts;
@@ -266,7 +266,7 @@ impl Node {
                 return Err(format!("{word:?} is not {}", hosts::WORD_EXPECTED));
             }
         }
-        if !linkrate_terms::interfaces::is_interface_name(&self.interface) {
+        if !linkrate_model::interfaces::is_interface_name(&self.interface) {
             return Err(format!("{:?} is not an interface name", self.interface));
         }
         if !self.end.is_agent_elsewhere() {

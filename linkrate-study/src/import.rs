@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use linkrate_terms::spec::{Adapter, Task};
-use linkrate_terms::{
+use linkrate_model::spec::{Adapter, Task};
+use linkrate_model::{
     ByteSize, Imported, InterfaceKnobs, MessageSize, RunSpec, SendPath, SocketKnobs, TestbedSpec,
     Workload,
 };
@@ -22,8 +22,8 @@ use crate::levels::{Level, Levels};
 use crate::store::{Outcome, StoredRun};
 use crate::study::check::{MAX_BLOCKS, MAX_RUN};
 use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
+use linkrate_model::units::format_duration;
 use linkrate_stats::order::Order;
-use linkrate_terms::units::format_duration;
 
 /// Name of the study that imported runs seem to be of.
 pub const NAME: &str = "import";
@@ -149,7 +149,7 @@ const SETTINGS: &[Setting] = &[
     ("rate", |run| {
         let rate = run.asked.rate.map(|rate| match rate {
             0 => text("no rate limit"),
-            rate => Level::Text(linkrate_terms::BitRate(rate as f64).to_string()),
+            rate => Level::Text(linkrate_model::BitRate(rate as f64).to_string()),
         });
         is_stream(run).then(|| or_unknown("rate", rate))
     }),
@@ -329,7 +329,7 @@ fn title(runs: &[StoredRun]) -> String {
     let more = names.len().saturating_sub(LISTED);
     names.truncate(LISTED);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    linkrate_terms::clean::short_line(&format!("Imported: {}{rest}", names.join(", ")), 200)
+    linkrate_model::clean::short_line(&format!("Imported: {}{rest}", names.join(", ")), 200)
         .into_owned()
 }
 
@@ -414,7 +414,7 @@ fn facts(runs: &[Imported]) -> Facts {
                 let of = if reported == runs.len() {
                     String::new()
                 } else {
-                    format!(" (told by {reported} of {} runs)", runs.len())
+                    format!(" (reported by {reported} of {} runs)", runs.len())
                 };
                 facts.facts.insert(name.clone(), format!("{only}{of}"));
             }

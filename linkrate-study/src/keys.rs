@@ -15,13 +15,13 @@ mod table;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use linkrate_terms::backup::{FileSizes, MAX_DIRECTORY};
-use linkrate_terms::clean::is_harmful;
-use linkrate_terms::knobs::{self, Knob, Merge, Unit};
-use linkrate_terms::mix::{MAX_PARTS, MAX_SHARE};
-use linkrate_terms::nearest::nearest;
-use linkrate_terms::units::{UnitError, format_duration, parse_duration, parse_percent};
-use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
+use linkrate_model::backup::{FileSizes, MAX_DIRECTORY};
+use linkrate_model::clean::is_harmful;
+use linkrate_model::knobs::{self, Knob, Merge, Unit};
+use linkrate_model::mix::{MAX_PARTS, MAX_SHARE};
+use linkrate_model::nearest::nearest;
+use linkrate_model::units::{UnitError, format_duration, parse_duration, parse_percent};
+use linkrate_model::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
 
 use crate::adapter;
 use crate::levels::Level;
@@ -447,7 +447,7 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
         Values::Model(set) => {
             let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
             let models: Vec<String> =
-                linkrate_terms::model::with_emulated().map(|model| model.name).collect();
+                linkrate_model::model::with_emulated().map(|model| model.name).collect();
             if !models.contains(name) {
                 return Err(KeyError::UnknownWord {
                     given: shortened(name),

@@ -3,8 +3,8 @@
 //! Study files say `offload = "tso"`; a paper says TSO. The names of knobs come from their
 //! declaration. A key without a name here keeps its name in the study file.
 
-use linkrate_terms::knobs::{self, Merge, Values, Word};
-use linkrate_terms::{ByteSize, MessageSize};
+use linkrate_model::knobs::{self, Merge, Values, Word};
+use linkrate_model::{ByteSize, MessageSize};
 
 use crate::levels::{Level, Levels};
 use crate::study::PART;
@@ -49,7 +49,7 @@ pub fn factor(name: &str) -> String {
         "send-path" => "send path",
         "receive-path" => "receive path",
         "working-set" => "working set",
-        "gathering" => "gathering at clients",
+        "receive-batching" => "receive batching at clients",
         "merge" => "merging of received segments",
         other => knobs::find(other).map_or(other, |knob| knob.name),
     }

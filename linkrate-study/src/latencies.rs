@@ -5,8 +5,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use linkrate_model::latency::{Latency, Percentile};
 use linkrate_stats::pool::Pool;
-use linkrate_terms::latency::{Latency, Percentile};
 
 /// The figures of a histogram of nanoseconds; `None` where it is empty.
 pub fn figures(histogram: &Histogram<u64>) -> Option<Latency> {

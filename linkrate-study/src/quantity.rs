@@ -1,7 +1,7 @@
 //! Figures: what is measured, its unit, and its interval.
 
+use linkrate_model::workload::Item;
 pub use linkrate_stats::interval::Interval;
-use linkrate_terms::workload::Item;
 use serde::{Deserialize, Serialize};
 
 /// What is measured of a cell, and compared between cells.

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use linkrate_terms::Event;
-use linkrate_terms::units::format_duration;
+use linkrate_model::Event;
+use linkrate_model::units::format_duration;
 use serde::{Deserialize, Serialize};
 
 use crate::levels::Level;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::latency::LatencyFigures;
-use linkrate_terms::workload::Loop;
+use linkrate_model::latency::LatencyFigures;
+use linkrate_model::workload::Loop;
 use serde::Serialize;
 
 use crate::analysis::claims::Probabilities;
@@ -421,7 +421,7 @@ pub struct CellEvidence {
     /// Short sleeps of the clients' receivers that let data gather, per run; absent where there were
     /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_gathers: Option<f64>,
+    pub client_receive_batches: Option<f64>,
     /// Datagrams sent but not received, in per cent of those sent; absent for TCP.
     pub lost_percent: Option<f64>,
     /// Packets dropped by the SUT's interface per run.
@@ -434,9 +434,9 @@ pub struct CellEvidence {
     pub mss_bytes: Option<u32>,
     /// The address family of the sockets, as read back; absent where the SUT has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub family: Option<linkrate_terms::Family>,
+    pub family: Option<linkrate_model::Family>,
     /// Where the CPU figure came from.
-    pub idle_source: Option<linkrate_terms::measurement::IdleSource>,
+    pub idle_source: Option<linkrate_model::measurement::IdleSource>,
     /// What the SUT's virtual adapters counted; absent on other adapters.
     pub adapter: Option<AdapterFigures>,
     /// The shares of the members of bonds and teams of the host; empty without one.

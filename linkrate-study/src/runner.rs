@@ -13,8 +13,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use linkrate_terms::spec::Task;
-use linkrate_terms::{InterfaceKnobs, RunSpec, SocketKnobs};
+use linkrate_model::spec::Task;
+use linkrate_model::{InterfaceKnobs, RunSpec, SocketKnobs};
 
 use crate::analysis::effects::{Comparison, comparisons};
 use crate::analysis::measures::{RunsByCell, fallen_blocks};

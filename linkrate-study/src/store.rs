@@ -30,7 +30,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use linkrate_terms::{Imported, Measurement, RunSpec};
+use linkrate_model::{Imported, Measurement, RunSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::executor::{Facts, RunFailure};

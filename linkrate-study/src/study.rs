@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use linkrate_terms::{Model, RunSpec, TestbedSpec};
+use linkrate_model::{Model, RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;

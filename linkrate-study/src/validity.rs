@@ -22,7 +22,7 @@
 
 use std::str::FromStr;
 
-use linkrate_terms::{Measurement, RunSpec, Task, TestbedSpec};
+use linkrate_model::{Measurement, RunSpec, Task, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::executor::{RunFailure, Stage};

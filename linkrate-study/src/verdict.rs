@@ -9,7 +9,7 @@
 //! Everything here is a pure function of [`Shares`]; `analysis::shares` takes them from runs. The
 //! sentences are in [`phrases`].
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 

@@ -2,13 +2,13 @@
 
 mod book;
 
-use linkrate_study::file;
-use linkrate_study::keys::{KEYS, Key, Setup, Values, direction_name, kind_name};
-use linkrate_terms::knobs::{
+use linkrate_model::knobs::{
     AggregateRequest, AtmRequest, Knob, Owner, Unit, Values as KnobValues,
 };
-use linkrate_terms::units::format_duration;
-use linkrate_terms::{AggregateKnobs, AtmKnobs, ByteSize, InterfaceKnobs, PortKnobs};
+use linkrate_model::units::format_duration;
+use linkrate_model::{AggregateKnobs, AtmKnobs, ByteSize, InterfaceKnobs, PortKnobs};
+use linkrate_study::file;
+use linkrate_study::keys::{KEYS, Key, Setup, Values, direction_name, kind_name};
 
 /// The tables, each with the keys that are no knobs, or with the owners of its knobs.
 const TABLES: [(&str, &[&str], &[Owner]); 8] = [
@@ -25,7 +25,7 @@ const TABLES: [(&str, &[&str], &[Owner]); 8] = [
             "send-path",
             "receive-path",
             "working-set",
-            "gathering",
+            "receive-batching",
             "transfer",
             "request",
             "response",
@@ -142,10 +142,10 @@ fn default(key: &Key) -> String {
         "drive-rate" => format!("{} MB", workload.backup.drive_rate.0 / 1_000_000),
         "burst" => workload.burst.to_string(),
         "request-rate" => absent(workload.request_rate_per_s.map(|rate| rate.to_string()), "off"),
-        "send-path" => plain(workload.send_path == linkrate_terms::SendPath::Plain),
-        "receive-path" => plain(workload.receive_path == linkrate_terms::ReceivePath::Plain),
+        "send-path" => plain(workload.send_path == linkrate_model::SendPath::Plain),
+        "receive-path" => plain(workload.receive_path == linkrate_model::ReceivePath::Plain),
         "working-set" => absent(workload.working_set.map(|size| size.to_string()), "auto"),
-        "gathering" => switch(workload.gathering),
+        "receive-batching" => switch(workload.receive_batching),
         "udp-segment" => absent(workload.udp_segment.map(|size| size.to_string()), "off"),
         "udp-gro" => switch(workload.udp_gro),
         "cpu-binding" => switch(workload.cpu_binding),

@@ -6,9 +6,9 @@
 //! (bond_procfs.c), for root only. The files of a team tell its members only; [`team`](crate::team) reads
 //! the rest.
 
-use linkrate_terms::existing_aggregate::{ExistingAggregate, ExistingMember};
-use linkrate_terms::measurement::InterfaceCounts;
-use linkrate_terms::{BitRate, interfaces};
+use linkrate_model::existing_aggregate::{ExistingAggregate, ExistingMember};
+use linkrate_model::measurement::InterfaceCounts;
+use linkrate_model::{BitRate, interfaces};
 
 use crate::tree::Tree;
 

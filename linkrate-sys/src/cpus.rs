@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 
 use crate::error::SysError;
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 
 use crate::error::{SysError, SysResult};
 use crate::tree::Tree;

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use linkrate_terms::Family;
+use linkrate_model::Family;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use crate::error::{SysError, SysResult};

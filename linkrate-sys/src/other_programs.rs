@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use linkrate_terms::CpuSet;
-use linkrate_terms::measurement::OtherProgram;
+use linkrate_model::CpuSet;
+use linkrate_model::measurement::OtherProgram;
 
 use crate::clock::monotonic_ns;
 use crate::processes::{self, numbers, parse_processor, stat_field, thread_cpu_ns};

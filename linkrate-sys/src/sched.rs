@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::num::NonZeroU64;
 
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 use rustix::thread::{Pid, sched_getaffinity, sched_setaffinity};
 
 use crate::error::SysError;

@@ -8,8 +8,8 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-use linkrate_terms::discipline::Discipline;
-use linkrate_terms::stack::Stack;
+use linkrate_model::discipline::Discipline;
+use linkrate_model::stack::Stack;
 
 use crate::bpf::loaded;
 use crate::ethtool::Ethtool;

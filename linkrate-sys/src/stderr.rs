@@ -5,7 +5,7 @@
 //! long as nobody reads. So no crate of linkrate calls it; all call [`line()`]:
 //!
 //! [`line()`] adds the line break. Untrusted text may be part of the line: it is cleaned
-//! ([`linkrate_terms::clean`]).
+//! ([`linkrate_model::clean`]).
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use linkrate_terms::clean;
+use linkrate_model::clean;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 

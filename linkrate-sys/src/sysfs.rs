@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 
 use crate::error::{SysError, SysResult};
 

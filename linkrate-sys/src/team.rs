@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::BitRate;
-use linkrate_terms::existing_aggregate::ExistingAggregate;
+use linkrate_model::BitRate;
+use linkrate_model::existing_aggregate::ExistingAggregate;
 use netlink_packet_core::{DecodeError, parse_string, parse_u8, parse_u32};
 
 use crate::error::SysResult;
@@ -206,7 +206,7 @@ fn request(command: u8, index: u32) -> Request<TeamFamily> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::existing_aggregate::ExistingMember;
+    use linkrate_model::existing_aggregate::ExistingMember;
     use netlink_packet_core::Emitable;
     use netlink_packet_generic::GenlFamily;
 

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 
 use crate::sysfs::parse_mask;
 

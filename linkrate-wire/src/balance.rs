@@ -38,7 +38,7 @@ mod sharing;
 mod table;
 
 pub use key::FlowHash;
-pub use linkrate_terms::Balance;
+pub use linkrate_model::Balance;
 pub use proposal::RebalanceProposal;
 
 use crate::frame::{Cast, link};

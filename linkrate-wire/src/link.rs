@@ -28,8 +28,8 @@ mod pace;
 pub use framing::{Framing, Link};
 pub use pace::Pace;
 
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::{BitRate, Model};
+use linkrate_model::model::LinkKind;
+use linkrate_model::{BitRate, Model};
 
 /// What a line makes of the units that a device hands to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,12 +10,12 @@ mod open_vswitch;
 use std::process::{Child, Command};
 
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_terms::knobs::PortRequest;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::knobs::PortRequest;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     ByteSize, CpuSet, InterfaceKnobs, MessageSize, Model, Offload, TestbedSpec, Workload, model,
 };
+use linkrate_study::executor::Executor;
 
 use common::{Failed, Iperf3, iperf3, print_row};
 use open_vswitch::{OpenVSwitch, output};

@@ -8,13 +8,13 @@ mod common;
 use std::time::Duration;
 
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_terms::knobs::{AggregateMode, AggregateRequest, PortRequest};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::knobs::{AggregateMode, AggregateRequest, PortRequest};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     Balance, ByteSize, CpuSet, Direction, Event, Fault, InterfaceKnobs, MessageSize, Model,
     Offload, RunSpec, TestbedSpec, Workload, model,
 };
+use linkrate_study::executor::Executor;
 
 use common::{Failed, print_row, print_row_of_least};
 

@@ -5,9 +5,9 @@ mod common;
 
 use linkrate_adapter::pacing::Line;
 use linkrate_adapter::{LinkLaw, atm_line};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{BitRate, Direction, InterfaceKnobs, TestbedSpec, Workload, model};
 use linkrate_study::executor::Executor;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{BitRate, Direction, InterfaceKnobs, TestbedSpec, Workload, model};
 
 use common::{Failed, print_row};
 

@@ -7,11 +7,11 @@
 mod common;
 
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_terms::{
+use linkrate_model::{
     ByteSize, CpuSet, InterfaceKnobs, Measurement, MessageSize, Protocol, ReceivePath, SendPath,
     TestbedSpec, Workload,
 };
+use linkrate_study::executor::Executor;
 
 use common::Failed;
 
@@ -64,7 +64,7 @@ fn stream(lab: &mut Lab, send_path: SendPath, receive_path: ReceivePath) -> Resu
         receive_path,
         // iperf3 has one buffer of a message at each end
         working_set: Some(MESSAGE),
-        gathering: true,
+        receive_batching: true,
         ..Workload::default()
     };
     Ok(measured(lab, workload)?.traffic.bits_per_second())

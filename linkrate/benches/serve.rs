@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use linkrate_lab::Lab;
+use linkrate_model::{CpuSet, TestbedSpec};
 use linkrate_stats::paired;
 use linkrate_study::quantity::Interval;
-use linkrate_terms::{CpuSet, TestbedSpec};
 
 use common::{Failed, inside, print_row};
 

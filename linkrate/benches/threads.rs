@@ -9,17 +9,17 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
+use linkrate_model::knobs::PortRequest;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
+    ByteSize, CpuSet, Direction, InterfaceKnobs, Measurement, MessageSize, Offload, TestbedSpec,
+    Workload, model,
+};
 use linkrate_study::executor::Executor;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::doorbell::Doorbell;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::sched;
-use linkrate_terms::knobs::PortRequest;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
-    ByteSize, CpuSet, Direction, InterfaceKnobs, Measurement, MessageSize, Offload, TestbedSpec,
-    Workload, model,
-};
 
 use common::{Failed, print_row};
 

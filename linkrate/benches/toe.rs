@@ -5,13 +5,13 @@
 mod common;
 
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_terms::knobs::{PortRequest, Toe};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::knobs::{PortRequest, Toe};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     ByteSize, Direction, InterfaceKnobs, Measurement, MessageSize, Model, TestbedSpec, Workload,
     model,
 };
+use linkrate_study::executor::Executor;
 
 use common::{Failed, print_row, print_row_of_least};
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use linkrate_terms::shell;
+use linkrate_model::shell;
 
 use crate::args::verbosity::ColorWhen;
 use crate::exit::{Exit, Failure};

@@ -6,12 +6,12 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use linkrate_model::units::format_duration;
 use linkrate_report::number;
 use linkrate_stats::stop::{Decision, StopInput, Wanting};
 use linkrate_study::labels;
 use linkrate_study::runner::{Event, Observer, Remaining};
 use linkrate_sys::stderr;
-use linkrate_terms::units::format_duration;
 
 use crate::args::verbosity::VerbosityArgs;
 use crate::wrap::wrap;

@@ -143,7 +143,7 @@ fn seeds(name: &str) -> Vec<PathBuf> {
     // the best study files and models there are
     match name {
         "study_file" => directories.push(root().join("studies")),
-        "model" => directories.push(root().join("linkrate-terms").join("models")),
+        "model" => directories.push(root().join("linkrate-model").join("models")),
         _ => {}
     }
     directories.retain(|path: &PathBuf| Path::is_dir(path));

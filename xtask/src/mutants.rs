@@ -16,10 +16,10 @@ use crate::process;
 use crate::summary::Outcome;
 use crate::tools::CARGO_MUTANTS;
 
-/// The code that is changed: formats and machines, terms, statistics, verdicts.
+/// The code that is changed: formats and machines, the model, statistics, verdicts.
 const FILES: [&str; 4] = [
     "linkrate-wire/src/**",
-    "linkrate-terms/src/**",
+    "linkrate-model/src/**",
     "linkrate-stats/src/**",
     "linkrate-study/src/verdict{.rs,/**}",
 ];

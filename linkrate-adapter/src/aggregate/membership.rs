@@ -11,8 +11,8 @@ mod status;
 
 use std::time::Duration;
 
-use linkrate_terms::BitRate;
-use linkrate_terms::knobs::{AggregateKnobs, AggregateMode, LacpRate};
+use linkrate_model::BitRate;
+use linkrate_model::knobs::{AggregateKnobs, AggregateMode, LacpRate};
 use linkrate_wire::balance::PortIndex;
 use linkrate_wire::control::Control;
 use linkrate_wire::control::lacp::{Lacpdu, SystemId};
@@ -342,7 +342,7 @@ impl Membership {
     /// Sets the priority of the system, and how many of its ports are active at most. Both are the
     /// host's to choose.
     fn set_system(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        let (priority, most_active) = match (self.role, self.knobs.most_active) {
+        let (priority, max_active) = match (self.role, self.knobs.max_active) {
             (Role::Host, 0) => (self.knobs.system_priority, u16::MAX),
             (Role::Host, most) => (self.knobs.system_priority, most as u16),
             (Role::Switch, _) => (PRIORITY, u16::MAX),
@@ -350,7 +350,7 @@ impl Membership {
         if self.lacp.id().priority != priority {
             self.lacp.handle(now, Event::SetSystemPriority { priority }, actions);
         }
-        let settings = GroupSettings { wait_to_restore: WAIT_TO_RESTORE, most_active };
+        let settings = GroupSettings { wait_to_restore: WAIT_TO_RESTORE, max_active };
         if self.lacp.group(KEY).is_none_or(|group| group.settings != settings) {
             self.lacp.handle(now, Event::SetGroup { key: KEY, settings }, actions);
         }

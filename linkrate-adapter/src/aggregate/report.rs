@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use linkrate_terms::aggregate::{
+use linkrate_model::aggregate::{
     AggregateReport, BfdReport, FailoverReport, LacpReport, MemberReport,
 };
 use linkrate_wire::control::lacp::Information;

@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linkrate_terms::{AtmKnobs, BitRate, Model, PortKnobs};
+use linkrate_model::{AtmKnobs, BitRate, Model, PortKnobs};
 use linkrate_wire::atm::cell::Headers;
 use linkrate_wire::atm::{AtmAddress, Connection, hec, snap};
 

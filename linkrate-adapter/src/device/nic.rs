@@ -8,9 +8,9 @@ mod transmit;
 
 use std::sync::Arc;
 
-use linkrate_terms::knobs::Toe;
-use linkrate_terms::model::MAX_SUPERFRAME;
-use linkrate_terms::{Model, PortKnobs};
+use linkrate_model::knobs::Toe;
+use linkrate_model::model::MAX_SUPERFRAME;
+use linkrate_model::{Model, PortKnobs};
 use linkrate_wire::lro::Coalescer;
 
 use super::tx_prefetch::{self, Activity};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use linkrate_model::model::{self, LinkKind};
+use linkrate_model::topology::Fabric;
+use linkrate_model::{BitRate, CpuSet, Model, PortKnobs};
 use linkrate_sys::sched::{affinity, current_thread};
-use linkrate_terms::model::{self, LinkKind};
-use linkrate_terms::topology::Fabric;
-use linkrate_terms::{BitRate, CpuSet, Model, PortKnobs};
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::{Delivery, Reason};
 use linkrate_wire::vnet::VnetHeader;

@@ -12,7 +12,7 @@ pub(crate) mod servers;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::atm::cell::{self, Cell, Header, Headers};
 use linkrate_wire::atm::hec::{self, Found};
 use linkrate_wire::atm::{CELL, Connection, HEADER};

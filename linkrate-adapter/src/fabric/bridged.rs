@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::atm::cell::{self, Header, Headers};
 use linkrate_wire::atm::{CELL, Connection};
 use linkrate_wire::frame::link::Addresses;

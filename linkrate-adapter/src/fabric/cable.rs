@@ -1,6 +1,6 @@
 //! A cable between two ports, back to back.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 use super::{Fabric, InFlight};
 use crate::link::LinkSpec;

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use linkrate_terms::BitRate;
-use linkrate_terms::topology::Gateways;
+use linkrate_model::BitRate;
+use linkrate_model::topology::Gateways;
 use linkrate_wire::link::LinkLaw;
 
 use super::router::Router;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use linkrate_terms::topology::Gateways;
+use linkrate_model::topology::Gateways;
 use linkrate_wire::control::arp::{self, Arp, Station};
 use linkrate_wire::control::{Control, frame};
 use linkrate_wire::frame::hop::{final_destination, hop};

@@ -6,7 +6,7 @@ pub(crate) mod groups;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::control::is_of_the_link;
 use linkrate_wire::frame::link::{Addresses, TagControl, retagged};
 use linkrate_wire::frame::{Cast, MacAddress};

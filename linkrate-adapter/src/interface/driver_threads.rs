@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::Duration;
 
+use linkrate_model::CpuSet;
+use linkrate_model::driver_counts::DriverCounts;
+use linkrate_model::measurement::ThreadTime;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::sched::{self, ThreadId};
-use linkrate_terms::CpuSet;
-use linkrate_terms::driver_counts::DriverCounts;
-use linkrate_terms::measurement::ThreadTime;
 
 use super::doorbell::ThreadDoorbell;
 use super::driver::{Driver, TxSink};

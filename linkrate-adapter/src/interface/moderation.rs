@@ -9,7 +9,7 @@ mod adaptive;
 
 use std::sync::atomic::Ordering;
 
-use linkrate_terms::PortKnobs;
+use linkrate_model::PortKnobs;
 
 use super::{Ends, Interface, Queue, Waiting};
 use crate::clock::{PS_PER_NS, PS_PER_US};

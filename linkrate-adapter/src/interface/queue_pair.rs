@@ -7,8 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use linkrate_model::Steering;
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::Steering;
 use linkrate_wire::frame::{Headers, tcp};
 use rtrb::{Consumer, Producer};
 
@@ -388,7 +388,7 @@ pub(crate) fn learns(steering: Steering, queues: usize) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use linkrate_terms::{BitRate, PortKnobs};
+    use linkrate_model::{BitRate, PortKnobs};
     use rtrb::RingBuffer;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! What a driver thread counts of its own work.
 
-use linkrate_terms::driver_counts::DriverCounts;
+use linkrate_model::driver_counts::DriverCounts;
 
 use crate::counters::Counter;
 

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use linkrate_model::BitRate;
 use linkrate_sys::error::SysResult;
-use linkrate_terms::BitRate;
 
 use super::Port;
 use crate::AdapterError;

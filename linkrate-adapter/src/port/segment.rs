@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use linkrate_terms::topology::Fabric;
-use linkrate_terms::{AggregateKnobs, PortKnobs};
+use linkrate_model::topology::Fabric;
+use linkrate_model::{AggregateKnobs, PortKnobs};
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::machine::call::Circuits;
 use rtrb::RingBuffer;

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use linkrate_model::CpuSet;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Ethtool, Features};
 use linkrate_sys::irq_affinity;
 use linkrate_sys::netlink::{Addressing, Disciplines, Link, Neighbours, RouteSocket};
 use linkrate_sys::sysfs::{self, Napi};
 use linkrate_sys::tree::Tree;
-use linkrate_terms::CpuSet;
 use serde::{Deserialize, Serialize};
 
 /// The sysctls of an interface: these directories below `/proc/sys/net`.

@@ -158,7 +158,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpStream};
     use std::sync::mpsc::channel;
 
-    use linkrate_terms::SocketKnobs;
+    use linkrate_model::SocketKnobs;
 
     use super::super::preamble::ClientRole;
     use super::*;

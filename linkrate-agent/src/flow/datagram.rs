@@ -293,7 +293,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
     use std::sync::Arc;
 
-    use linkrate_terms::{ByteSize, MessageSize, Protocol, SocketKnobs, Workload};
+    use linkrate_model::{ByteSize, MessageSize, Protocol, SocketKnobs, Workload};
 
     use super::super::Flow;
     use super::super::preamble::ClientRole;

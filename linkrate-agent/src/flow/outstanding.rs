@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use linkrate_terms::Workload;
+use linkrate_model::Workload;
 
 /// Most requests that an open loop has outstanding on a connection. Further ones that are due wait at the client, and
 /// their latency counts from the time that they were due.

@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use linkrate_model::{SendPath, Workload};
 use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
 use linkrate_sys::splice::PagePipes;
-use linkrate_terms::{SendPath, Workload};
 
 use super::ring::Ring;
 use super::{Counters, FlowContext};
@@ -148,7 +148,7 @@ mod tests {
     fn plain_payload_is_sent_out_of_the_working_set() {
         let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
         let near = Arc::new(OwnedFd::from(near));
-        for working_set in [None, Some(linkrate_terms::ByteSize(1 << 20))] {
+        for working_set in [None, Some(linkrate_model::ByteSize(1 << 20))] {
             let workload = Workload { working_set, ..Workload::default() };
             let sender = Sender::new(near.clone(), &workload).unwrap();
             let Means::Plain(ring) = sender.means else { panic!("another path") };

@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use linkrate_model::SocketKnobs;
 use linkrate_sys::socket;
-use linkrate_terms::SocketKnobs;
 
 use super::send_path::payload;
 use super::sizes::ConnectionSizes;
@@ -337,7 +337,7 @@ mod tests {
     use std::net::TcpStream;
     use std::sync::Arc;
 
-    use linkrate_terms::{ByteSize, MessageSize};
+    use linkrate_model::{ByteSize, MessageSize};
 
     use super::super::{Control, Flow};
     use super::*;

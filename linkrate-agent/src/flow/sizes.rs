@@ -1,6 +1,6 @@
 //! Message sizes: fixed, or drawn from a range in a sequence both ends can repeat.
 
-use linkrate_terms::MessageSize;
+use linkrate_model::MessageSize;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -87,7 +87,7 @@ fn drawn(size: MessageSize, bits: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::ByteSize;
+    use linkrate_model::ByteSize;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use linkrate_model::{ReceivePath, SendPath, Workload};
 use linkrate_sys::{sched, socket};
-use linkrate_terms::{ReceivePath, SendPath, Workload};
 
 use super::ring::Ring;
 use super::send_path::Sender;
@@ -22,8 +22,8 @@ const GATHERED_BYTES: usize = 768 << 10;
 /// How long a gathering receiver waits for more data, without the delay of the timer.
 const GATHERING: Duration = Duration::from_micros(10);
 
-/// The least bytes of one call that justify a timer for gathering: two superframes. Slower traffic,
-/// which gathering would only delay, never has so much available.
+/// The least bytes of one call that justify a timer for batching: two superframes. Slower traffic,
+/// which batching would only delay, never has so much available.
 const WORTH_GATHERING_BYTES: usize = 128 << 10;
 
 /// The most bytes discarded in one call. Discarding touches no memory, so more bytes mean fewer
@@ -102,8 +102,8 @@ pub enum Taking {
 impl Taking {
     /// How a receiver of this role takes data. The system under test takes it as most programs do, and
     /// so do clients unless the workload has them gather.
-    pub fn of(client: bool, shares_cpus: bool, gathering: bool) -> Self {
-        match (shares_cpus, client && gathering) {
+    pub fn of(client: bool, shares_cpus: bool, batches: bool) -> Self {
+        match (shares_cpus, client && batches) {
             (true, _) => Self::InTurn,
             (false, true) => Self::Gathered,
             (false, false) => Self::AtOnce,
@@ -194,7 +194,7 @@ impl Receiver {
     pub fn gather(&self, received: usize, counters: &Counters) {
         // discarding ends before the next segment arrives
         if self.ring.is_some() && self.taking.sleeps_after(received) {
-            counters.add_gathers(1);
+            counters.add_receive_batches(1);
             std::thread::sleep(GATHERING);
         }
     }

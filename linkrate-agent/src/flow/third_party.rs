@@ -179,7 +179,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
     use std::sync::Arc;
 
-    use linkrate_terms::{ByteSize, MessageSize, SocketKnobs, Workload};
+    use linkrate_model::{ByteSize, MessageSize, SocketKnobs, Workload};
 
     use super::super::{Control, Flow};
     use super::*;

@@ -170,7 +170,7 @@ mod tests {
     use std::time::Instant;
 
     use hdrhistogram::Histogram;
-    use linkrate_terms::{ByteSize, MessageSize, Workload};
+    use linkrate_model::{ByteSize, MessageSize, Workload};
 
     use super::super::{Control, Flow};
     use super::*;

@@ -110,8 +110,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-    use linkrate_terms::units::ByteSize;
-    use linkrate_terms::{MessageSize, Workload};
+    use linkrate_model::units::ByteSize;
+    use linkrate_model::{MessageSize, Workload};
 
     use super::super::stream::Taking;
     use super::super::{Control, Flow};

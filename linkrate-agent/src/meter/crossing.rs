@@ -25,8 +25,8 @@
 //! Payload that does not arrive at a steady rate has other counts in these milliseconds. They scatter alike
 //! at both edges, and by less than the payload of these milliseconds.
 
+use linkrate_model::measurement::MAX_FLOWS_READ;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
-use linkrate_terms::measurement::MAX_FLOWS_READ;
 
 use crate::flow::Flow;
 

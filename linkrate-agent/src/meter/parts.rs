@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_model::cpu_parts::CpuParts;
+use linkrate_model::measurement::{ENDED, OtherProgram};
 use linkrate_sys::on_cpu::{ThreadOnCpu, Worked};
 use linkrate_sys::other_programs::{busiest, kind_of};
-use linkrate_terms::cpu_parts::CpuParts;
-use linkrate_terms::measurement::{ENDED, OtherProgram};
 
 /// Which threads and processes are linkrate's.
 #[derive(Debug, Default)]

@@ -47,7 +47,7 @@ struct Count {
     acknowledged: Option<u64>,
     zerocopy_completed: u64,
     zerocopy_copied: u64,
-    gathers: u64,
+    receive_batches: u64,
 }
 
 /// What was moved between two edges.
@@ -62,7 +62,7 @@ pub struct Moved {
     /// Those that the kernel copied.
     pub zerocopy_copied: u64,
     /// Short sleeps of receivers that let data gather.
-    pub gathers: u64,
+    pub receive_batches: u64,
 }
 
 impl Payload {
@@ -115,7 +115,7 @@ impl Payload {
                 *part = part.plus(count);
             }
             moved.zerocopy_completed += after.zerocopy_completed - before.zerocopy_completed;
-            moved.gathers += after.gathers - before.gathers;
+            moved.receive_batches += after.receive_batches - before.receive_batches;
             moved.zerocopy_copied += after.zerocopy_copied - before.zerocopy_copied;
         }
         moved
@@ -146,7 +146,7 @@ impl Count {
             acknowledged,
             zerocopy_completed: counters.completed(),
             zerocopy_copied: counters.copied(),
-            gathers: counters.gathers(),
+            receive_batches: counters.receive_batches(),
         }
     }
 

@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use linkrate_model::Protocol;
 use linkrate_sys::send_queue::send_queue;
 use linkrate_sys::socket;
-use linkrate_terms::Protocol;
 
 use super::{ARRIVAL, Connection, Run, Session, client_roles, connection_sizes, exchange};
 use crate::flow::preamble::{ClientRole, Preamble};

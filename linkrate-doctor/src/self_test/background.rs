@@ -100,7 +100,7 @@ impl Background {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linkrate_terms::CpuSet;
+    use linkrate_model::CpuSet;
     use std::process::Command;
     use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! Judges a reading of a meter: its difference from the known load, and whether other work
 //! disturbed the interval.
 
+use linkrate_model::measurement::CpuTime;
 use linkrate_sys::idle_trace::IdleTimes;
-use linkrate_terms::measurement::CpuTime;
 use serde::Serialize;
 
 use super::background::BackgroundUse;

@@ -2,11 +2,11 @@
 
 use linkrate_agent::cpu_meter::{CpuMeter, choose};
 use linkrate_lab::Placement;
+use linkrate_model::CpuSet;
+use linkrate_model::measurement::IdleSource;
 use linkrate_sys::error::SysResult;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::ThreadId;
-use linkrate_terms::CpuSet;
-use linkrate_terms::measurement::IdleSource;
 use serde::Serialize;
 
 use super::judge::Asked;
@@ -113,7 +113,7 @@ impl Meter for CpuMeter {
 /// counter. Also the names of meters that cannot run, with the reason.
 pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
     let (mut meters, mut left_out) = (Vec::new(), Vec::new());
-    let source = choose(linkrate_terms::CpuMeter::IdleTime);
+    let source = choose(linkrate_model::CpuMeter::IdleTime);
     let used = [(source, true), (source, false), (IdleSource::IdleCounter, false)];
     for (source, traces) in used {
         let kind = MeterKind::of(source, traces);
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn the_meter_of_testbeds_is_tested_as_they_use_it() {
-        let placement = Placement::choose(&linkrate_terms::TestbedSpec::default()).unwrap();
+        let placement = Placement::choose(&linkrate_model::TestbedSpec::default()).unwrap();
         let (meters, left_out) = meters(&placement);
-        let source = choose(linkrate_terms::CpuMeter::IdleTime);
+        let source = choose(linkrate_model::CpuMeter::IdleTime);
         let kinds: Vec<MeterKind> = meters.iter().map(Meter::kind).collect();
         let may_trace = left_out.is_empty() && source == IdleSource::TimerList;
         assert_eq!(kinds.first(), Some(&MeterKind::of(source, may_trace)), "{left_out:?}");

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use linkrate_lab::Placement;
 use linkrate_lab::testbed::{LabOptions, Testbed};
+use linkrate_model::{CpuSet, TestbedSpec};
 use linkrate_protocol::{Reply, Request};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::{SysError, SysResult};
@@ -22,7 +23,6 @@ use linkrate_sys::host::join::Namespaces;
 use linkrate_sys::netstat::receive_packets_by_cpu;
 use linkrate_sys::sched;
 use linkrate_sys::softirq_spin::{MAX_NS, SoftirqSpin, Spin, Spun};
-use linkrate_terms::{CpuSet, TestbedSpec};
 
 use super::load::{Load, LoadReading, Pace};
 

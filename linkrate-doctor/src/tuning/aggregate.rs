@@ -1,8 +1,8 @@
 //! Bonds and teams: members that are down, partners that are missing or differ, shares that are
 //! uneven, and rates that differ.
 
-use linkrate_terms::existing_aggregate::ExistingAggregate;
-use linkrate_terms::shell;
+use linkrate_model::existing_aggregate::ExistingAggregate;
+use linkrate_model::shell;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;

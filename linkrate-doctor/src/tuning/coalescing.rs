@@ -1,6 +1,6 @@
 //! Interrupt coalescing: one interrupt for each packet, or interrupts so late that answers wait.
 
-use linkrate_terms::shell;
+use linkrate_model::shell;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;

@@ -1,6 +1,6 @@
 //! Congestion control, and the queueing discipline that it needs.
 
-use linkrate_terms::shell;
+use linkrate_model::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use linkrate_model::existing_aggregate::ExistingAggregate;
+use linkrate_model::{BitRate, CpuSet};
 use linkrate_sys::ethtool::{Channels, Coalescing, Features, LinkModes, Pause, Rings};
 use linkrate_sys::netlink::RouteEntry;
 use linkrate_sys::sock_diag::Connection;
-use linkrate_terms::existing_aggregate::ExistingAggregate;
-use linkrate_terms::{BitRate, CpuSet};
 use linkrate_wire::limits::PcieLink;
 
 /// A host, and everything on it that affects the speed of its network.

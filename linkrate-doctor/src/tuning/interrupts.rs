@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Device, Host, Interface, Interrupt};

@@ -1,6 +1,6 @@
 //! The link: negotiated rate and duplex compared with the modes of both ends, and damaged frames.
 
-use linkrate_terms::shell;
+use linkrate_model::shell;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;

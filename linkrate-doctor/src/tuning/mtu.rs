@@ -1,8 +1,8 @@
 //! MTUs: interfaces that exchange packets and have different MTUs, paths with a smaller MTU than
 //! their link, and links that allow a larger one.
 
-use linkrate_terms::BitRate;
-use linkrate_terms::shell;
+use linkrate_model::BitRate;
+use linkrate_model::shell;
 use linkrate_wire::limits::Traffic;
 use linkrate_wire::link::Link;
 

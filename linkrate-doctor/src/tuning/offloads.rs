@@ -1,7 +1,7 @@
 //! Offloads that are off and could be on.
 
+use linkrate_model::shell;
 use linkrate_sys::ethtool::{Feature, Features};
-use linkrate_terms::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};

@@ -1,6 +1,6 @@
 //! Pause frames: the peer waits instead of overflowing the ring.
 
-use linkrate_terms::shell;
+use linkrate_model::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::Interface;

@@ -1,6 +1,6 @@
 //! The PCI Express link of an adapter: slower than the card, or than its network links.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::limits::PcieLink;
 
 use super::advice::{Advice, Basis, Cost};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 
 use super::advice::Advice;
 use super::facts::{Host, Interface, Process};

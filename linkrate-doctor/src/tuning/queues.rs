@@ -1,7 +1,7 @@
 //! How many CPUs receive: queues of the adapter, and steering if it has only one.
 
-use linkrate_terms::CpuSet;
-use linkrate_terms::shell;
+use linkrate_model::CpuSet;
+use linkrate_model::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Device, Host, Interface};

@@ -1,6 +1,6 @@
 //! Descriptor rings, and packets that were missed because a ring was too short.
 
-use linkrate_terms::shell;
+use linkrate_model::shell;
 use linkrate_wire::limits::Traffic;
 use linkrate_wire::limits::path::loss_rate;
 use linkrate_wire::link::Link;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use linkrate_terms::units::format_duration;
-use linkrate_terms::{BitRate, ByteSize};
+use linkrate_model::units::format_duration;
+use linkrate_model::{BitRate, ByteSize};
 use linkrate_wire::limits::path::{bandwidth_delay, window_rate};
 
 use super::advice::{Advice, Basis, Cost};

@@ -34,14 +34,14 @@ impl Control {
         server: impl Into<SocketAddr>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, ClientError> {
-        Self::dial(server.into(), &connect::Options::default(), TIMEOUT, stop)
+        Self::connect_with(server.into(), &connect::Options::default(), TIMEOUT, stop)
     }
 
     /// Connects within `timeout`, from an address and with options.
     ///
     /// # Errors
     /// [`ClientError::Unreachable`].
-    pub fn dial(
+    pub fn connect_with(
         server: SocketAddr,
         options: &connect::Options,
         timeout: Duration,

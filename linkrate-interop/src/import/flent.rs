@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
-use linkrate_terms::latency::LatencyFigures;
-use linkrate_terms::{Direction, Imported, Protocol, SendPath};
+use linkrate_model::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
+use linkrate_model::latency::LatencyFigures;
+use linkrate_model::{Direction, Imported, Protocol, SendPath};
 use serde_json::Value;
 
 use super::{ImportError, MAX_TEXT};
@@ -66,7 +66,7 @@ pub fn read(file: &str, document: &Fields) -> Result<Vec<Imported>, ImportError>
             .map_or("flent".to_owned(), |version| format!("flent {version}")),
         test: match title.filter(|title| !title.is_empty()) {
             Some(title) => {
-                linkrate_terms::clean::short_line(&format!("{name} ({title})"), MAX_TEXT)
+                linkrate_model::clean::short_line(&format!("{name} ({title})"), MAX_TEXT)
                     .into_owned()
             }
             None => name,
@@ -259,7 +259,7 @@ fn unit_of(kind: Kind, name: &str) -> &'static str {
         Kind::Sends | Kind::Receives => "Mbits/s",
         Kind::Transactions => "ms",
         Kind::Other if name.contains("(ms)") => "ms",
-        Kind::Other => "unit not told",
+        Kind::Other => "unit unknown",
     }
 }
 

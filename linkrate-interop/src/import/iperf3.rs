@@ -6,8 +6,8 @@
 
 use std::net::IpAddr;
 
-use linkrate_terms::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
-use linkrate_terms::{Direction, Family, Imported, Protocol};
+use linkrate_model::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
+use linkrate_model::{Direction, Family, Imported, Protocol};
 use serde_json::{Map, Value};
 
 use super::{ImportError, MAX_RUNS, MAX_TEXT};

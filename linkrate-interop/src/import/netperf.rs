@@ -2,8 +2,8 @@
 //!
 //! Facts: the output of netperf 2.7. Local is where netperf ran, which is the system under test.
 
-use linkrate_terms::imported::{Asked, Found};
-use linkrate_terms::{Direction, Family, Imported, Protocol, SendPath};
+use linkrate_model::imported::{Asked, Found};
+use linkrate_model::{Direction, Family, Imported, Protocol, SendPath};
 
 use super::{ImportError, MAX_RUNS, omni};
 

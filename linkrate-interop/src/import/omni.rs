@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::imported::{Asked, Found};
-use linkrate_terms::latency::LatencyFigures;
-use linkrate_terms::{Direction, Imported, Protocol};
+use linkrate_model::imported::{Asked, Found};
+use linkrate_model::latency::LatencyFigures;
+use linkrate_model::{Direction, Imported, Protocol};
 
 use super::ImportError;
 use super::netperf::{Lines, TESTS, asked_by, bits_per_unit, place, title};

@@ -4,10 +4,10 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
+use linkrate_model::BitRate;
 use linkrate_sys::connect::is_of_this_host;
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::{LinkEntry, RouteSocket};
-use linkrate_terms::BitRate;
 use linkrate_wire::limits::{Cut, IpVersion, Traffic, Transport as Layer};
 use linkrate_wire::link::Link;
 use serde::Serialize;

@@ -24,15 +24,15 @@ use linkrate_adapter::{
     AdapterError, Bus, CaptureEnding, DeviceSpec, DeviceThreads, DriverThreads, HostSide, LinkLaw,
     Port, PortLink, PortSpec, Priority, Snapshot, since,
 };
+use linkrate_model::driver_counts::DriverCounts;
+use linkrate_model::knobs::{AtmRequest, Owner};
+use linkrate_model::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_model::model::LinkKind;
+use linkrate_model::topology;
+use linkrate_model::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 use linkrate_protocol::{Carries, Reply, Request};
 use linkrate_study::validity::{RateSeen, Rescheduled, Strayed};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::driver_counts::DriverCounts;
-use linkrate_terms::knobs::{AtmRequest, Owner};
-use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::topology;
-use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
 use self::napi::Napi;
 use super::namespaces::Join;

@@ -11,11 +11,11 @@ mod steer;
 
 use std::time::Duration;
 
+use linkrate_model::measurement::LinkEvidence;
+use linkrate_model::topology::Topology;
+use linkrate_model::{CpuSet, Interfaces, Peer, TestbedSpec};
 use linkrate_protocol::{InterfaceFacts, Request};
 use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate};
-use linkrate_terms::measurement::LinkEvidence;
-use linkrate_terms::topology::Topology;
-use linkrate_terms::{CpuSet, Interfaces, Peer, TestbedSpec};
 
 use super::{Backend, Built};
 use crate::connection::AgentError;
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn an_aggregate_that_limps_is_a_warning() {
-        use linkrate_terms::existing_aggregate::{ExistingAggregate, ExistingMember};
+        use linkrate_model::existing_aggregate::{ExistingAggregate, ExistingMember};
 
         let member = |name: &str, up, aggregator| ExistingMember {
             name: name.to_owned(),

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
+use linkrate_model::CpuSet;
+use linkrate_model::topology::{Segment, Topology};
 use linkrate_protocol::Request;
-use linkrate_terms::CpuSet;
-use linkrate_terms::topology::{Segment, Topology};
 
 use super::{Backend, Built, ReceiveSteering};
 use crate::connection::AgentError;

@@ -2,8 +2,8 @@
 //!
 //! A veth pair has no rate and no rings. Superframes pass whole.
 
+use linkrate_model::topology::Segment;
 use linkrate_protocol::Request;
-use linkrate_terms::topology::Segment;
 
 use super::ReceiveSteering;
 use super::namespaces::Join;

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use linkrate_adapter::CAPTURE_TIMEOUT;
-use linkrate_terms::InterfaceKnobs;
-use linkrate_terms::topology::RegroupError;
+use linkrate_model::InterfaceKnobs;
+use linkrate_model::topology::RegroupError;
 
 use super::messages::{Refused, Reply};
 use super::server::{Answer, OpenLab};
@@ -30,7 +30,7 @@ impl OpenLab {
         self.regroup(wanted)
     }
 
-    fn regroup(&mut self, wanted: linkrate_terms::topology::Segment) -> Result<Answer, Refused> {
+    fn regroup(&mut self, wanted: linkrate_model::topology::Segment) -> Result<Answer, Refused> {
         let ports: Vec<String> = wanted.ports.iter().map(|port| port.interface.clone()).collect();
         let interfaces: Vec<String> = match &wanted.aggregate {
             Some(aggregate) => vec![aggregate.clone()],

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-use linkrate_sys::clock::monotonic_ns;
-use linkrate_sys::stderr;
-use linkrate_terms::lab::{
+use linkrate_model::lab::{
     AdapterReport, HostReport, InterfaceReport, LabReport, PortReport, SettingsReport,
 };
-use linkrate_terms::nearest::did_you_mean;
-use linkrate_terms::topology::ipv6_address;
-use linkrate_terms::{BitRate, CpuSet};
+use linkrate_model::nearest::did_you_mean;
+use linkrate_model::topology::ipv6_address;
+use linkrate_model::{BitRate, CpuSet};
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::stderr;
 
 use super::messages::{Refused, Reply, Request, Setting};
 use super::server::{Answer, OpenLab};

@@ -6,11 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use linkrate_model::nearest::did_you_mean;
 use linkrate_protocol::framing::{read_frame, write_frame};
 use linkrate_sys::error::SysError;
 use linkrate_sys::host::join::user;
 use linkrate_sys::local_socket;
-use linkrate_terms::nearest::did_you_mean;
 
 use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request, decode_reply};
 use super::{LabName, socket};

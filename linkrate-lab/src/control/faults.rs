@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linkrate_terms::units::{parse_duration, parse_percent};
+use linkrate_model::units::{parse_duration, parse_percent};
 
 use super::messages::{Refused, Setting};
 use crate::backend::adapters::Faults;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::lab::{AdapterReport, LabReport, SettingsReport, ToeReport};
-use linkrate_terms::nearest::did_you_mean;
+use linkrate_model::lab::{AdapterReport, LabReport, SettingsReport, ToeReport};
+use linkrate_model::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 
 /// Changes with the meaning of any message.

@@ -1,9 +1,9 @@
 //! Adding and removing ports while others carry traffic.
 
 use linkrate_adapter::CAPTURE_TIMEOUT;
+use linkrate_model::InterfaceKnobs;
+use linkrate_model::topology::Segment;
 use linkrate_study::keys::MAX_CLIENTS;
-use linkrate_terms::InterfaceKnobs;
-use linkrate_terms::topology::Segment;
 
 use super::messages::{Refused, Reply};
 use super::server::{Answer, FAREWELL, OpenLab};

@@ -14,10 +14,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use linkrate_model::{CpuSet, InterfaceKnobs, TestbedSpec};
 use linkrate_sys::host::end_programs;
 use linkrate_sys::host::join::Guest;
 use linkrate_sys::seccomp::Listener as Calls;
-use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
 use linkrate_toe::supervisor::Supervisor;
 
 use super::LabName;

@@ -1,12 +1,12 @@
 //! Knobs of a port as people write them (`lro=on`), applied to the knobs that are set.
 
+use linkrate_model::knobs::{self, Change, Ends, KNOBS, Owner};
+use linkrate_model::model::LinkKind;
+use linkrate_model::nearest::{did_you_mean, nearest};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{InterfaceKnobs, Model, Offload, TestbedSpec};
 use linkrate_study::keys::{self, KEYS, Setup};
 use linkrate_study::levels::Level;
-use linkrate_terms::knobs::{self, Change, Ends, KNOBS, Owner};
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::nearest::{did_you_mean, nearest};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{InterfaceKnobs, Model, Offload, TestbedSpec};
 
 use super::messages::{Refused, Setting};
 
@@ -81,7 +81,7 @@ fn not_changeable(key: &str) -> Refused {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::model;
+    use linkrate_model::model;
     use proptest::prelude::*;
 
     use super::*;

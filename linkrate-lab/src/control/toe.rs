@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use linkrate_model::lab::{ConnectionPlace, ToeConnection, ToeReport};
 use linkrate_sys::{descriptors, processes};
-use linkrate_terms::lab::{ConnectionPlace, ToeConnection, ToeReport};
 use linkrate_toe::supervisor::Unmoved;
 
 use super::messages::{Refused, Reply};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::{CpuSet, RunSpec, Task};
+use linkrate_model::{CpuSet, RunSpec, Task};
 
 use crate::error::LabError;
 use crate::testbed::Testbed;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use linkrate_model::CpuSet;
 use linkrate_study::executor::Contention;
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
-use linkrate_terms::CpuSet;
 use linkrate_wire::checksum::Sum;
 
 use crate::error::LabError;

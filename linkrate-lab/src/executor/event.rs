@@ -5,12 +5,12 @@
 //! steps.
 
 use linkrate_adapter::Decision;
+use linkrate_model::failure::PortTimeline;
+use linkrate_model::measurement::AdapterEvidence;
+use linkrate_model::{Event, Fault, RunSpec};
 use linkrate_protocol::bounds;
 use linkrate_protocol::record::RecordSpec;
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::failure::PortTimeline;
-use linkrate_terms::measurement::AdapterEvidence;
-use linkrate_terms::{Event, Fault, RunSpec};
 
 use crate::backend::Adapters;
 use crate::backend::adapters::FailedPort;
@@ -199,7 +199,7 @@ fn nothing_failed(fault: Fault) -> LabError {
 mod tests {
     use std::time::Duration;
 
-    use linkrate_terms::{InterfaceKnobs, SocketKnobs, Task};
+    use linkrate_model::{InterfaceKnobs, SocketKnobs, Task};
 
     use super::*;
 

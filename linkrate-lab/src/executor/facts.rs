@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use linkrate_model::TestbedSpec;
 use linkrate_protocol::Hello;
 use linkrate_study::executor::Facts;
 use linkrate_sys::cgroup::cpu_quota;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
-use linkrate_terms::TestbedSpec;
 
 use super::calibration::Calibration;
 use crate::testbed::{ReceiveSteering, Testbed};

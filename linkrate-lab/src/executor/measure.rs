@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use linkrate_agent::absence::Absences;
+use linkrate_model::measurement::AdapterEvidence;
+use linkrate_model::{CpuSet, RunSpec, Task};
 use linkrate_protocol::{MeasureSpec, MeasurementReport, Reply, Request};
 use linkrate_study::validity::MeasurementSeen;
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::measurement::AdapterEvidence;
-use linkrate_terms::{CpuSet, RunSpec, Task};
 
 use super::event::{self, Missed};
 use super::{participants, programs, warm_up};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_model::peer_report::PeerReport;
+use linkrate_model::{CpuSet, RunSpec, Workload};
 use linkrate_protocol::{FlowFacts, Reply, Request};
-use linkrate_terms::peer_report::PeerReport;
-use linkrate_terms::{CpuSet, RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;

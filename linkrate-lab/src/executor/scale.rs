@@ -11,6 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use linkrate_model::interfaces::InterfaceAddress;
+use linkrate_model::measurement::IdleSource;
+use linkrate_model::topology::Topology;
+use linkrate_model::{
+    BitRate, CpuSet, InterfaceKnobs, Interfaces, Peer, Protocol, RunSpec, SocketKnobs, Task,
+    TestbedSpec, Workload,
+};
 use linkrate_protocol::framing::FrameBuffer;
 use linkrate_protocol::{
     FlowFacts, Hello, InterfaceFacts, MeasurementReport, PROTOCOL_VERSION, Reply, Request,
@@ -21,13 +28,6 @@ use linkrate_study::validity::stack::FirstStacks;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::open_file_limit;
-use linkrate_terms::interfaces::InterfaceAddress;
-use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::topology::Topology;
-use linkrate_terms::{
-    BitRate, CpuSet, InterfaceKnobs, Interfaces, Peer, Protocol, RunSpec, SocketKnobs, Task,
-    TestbedSpec, Workload,
-};
 
 use super::validated;
 use crate::backend::existing;
@@ -179,7 +179,7 @@ fn interval(started_ns: u64, ended_ns: u64) -> MeasurementReport {
             "sockets": 1, "busy_us": 5, "rwnd_limited_us": 0, "sndbuf_limited_us": 0,
             "retransmits": 0, "buffer_samples": 6, "buffer_full_samples": 0
         },
-        "receive-packets-by-cpu": {}, "gathers": 0, "disciplines": [[], []], "forks": 0, "zerocopy-copied": 0, "zerocopy-completed": 0, "broken": null
+        "receive-packets-by-cpu": {}, "receive-batches": 0, "disciplines": [[], []], "forks": 0, "zerocopy-copied": 0, "zerocopy-completed": 0, "broken": null
     });
     serde_json::from_value(text).expect("a report of the protocol")
 }
@@ -215,7 +215,7 @@ fn testbed(streams: Vec<UnixStream>, spec: &TestbedSpec) -> (Testbed, Vec<PipeWr
         controller: cpus.clone(),
         apart: true,
     };
-    let linkrate_terms::spec::Adapter::Interfaces(on) = &spec.adapter else {
+    let linkrate_model::spec::Adapter::Interfaces(on) = &spec.adapter else {
         panic!("existing interfaces")
     };
     let names = ["eth1".to_owned()];

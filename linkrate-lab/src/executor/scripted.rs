@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use linkrate_model::topology::Topology;
+use linkrate_model::{
+    CpuSet, InterfaceKnobs, Interfaces, Measurement, Peer, Protocol, RunSpec, SocketKnobs, Task,
+    TestbedSpec, Workload,
+};
 use linkrate_protocol::HELLO_NUMBER;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::validity::Purpose;
 use linkrate_study::validity::stack::FirstStacks;
-use linkrate_terms::topology::Topology;
-use linkrate_terms::{
-    CpuSet, InterfaceKnobs, Interfaces, Measurement, Peer, Protocol, RunSpec, SocketKnobs, Task,
-    TestbedSpec, Workload,
-};
 
 use super::calibration::Calibration;
 use super::{facts, validated};

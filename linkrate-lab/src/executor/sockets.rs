@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
+use linkrate_model::flow::FlowEnds;
+use linkrate_model::measurement::MAX_REPORTED_FLOWS;
+use linkrate_model::topology::ipv6_address;
+use linkrate_model::{CpuSet, Family, RunSpec, Workload};
 use linkrate_protocol::{ConnectSpec, Ends, FlowFacts, FlowPorts, ListenSpec, Reply, Request};
-use linkrate_terms::flow::FlowEnds;
-use linkrate_terms::measurement::MAX_REPORTED_FLOWS;
-use linkrate_terms::topology::ipv6_address;
-use linkrate_terms::{CpuSet, Family, RunSpec, Workload};
 
 use super::event;
 use crate::connection::{AgentError, expect_reply};
@@ -138,7 +138,7 @@ pub(crate) fn ends(client: &Client, family: Family) -> Ends {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::mix::MixPart;
+    use linkrate_model::mix::MixPart;
 
     use super::*;
 

@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use linkrate_model::{Protocol, Workload};
 use linkrate_protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::{Protocol, Workload};
 
 use super::measure::tend_until;
 use crate::connection::{AgentError, expect_reply};
@@ -136,8 +136,8 @@ fn total(sample: &[u64]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::MessageSize;
-    use linkrate_terms::units::ByteSize;
+    use linkrate_model::MessageSize;
+    use linkrate_model::units::ByteSize;
 
     use super::*;
 

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use linkrate_model::shell;
 use linkrate_protocol::cleaned;
 use linkrate_sys::socket::wait_ready;
-use linkrate_terms::shell;
 
 use super::elf::{Elf, HEAD_BYTES};
 

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use linkrate_model::CpuSet;
 use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate, spawn_for};
-use linkrate_terms::CpuSet;
 
 use super::Reach;
 use crate::error::LabError;

@@ -16,11 +16,11 @@ use linkrate_interop::iperf3::{
     Directions, GREETING, Parameters, Results, Role, StreamResult, Transport, stream_id,
 };
 use linkrate_interop::netperf::{Dialect, OmniRequest, Shape, cpu_method};
+use linkrate_model::interfaces::{Program, ProgramUser};
+use linkrate_model::peer_report::{PeerDatagrams, PeerDirection, PeerReport};
+use linkrate_model::{CpuSet, Direction, Family, MessageSize, Peer, Protocol, RunSpec, Workload};
 use linkrate_protocol::{DatagramHabit, DialSpec, Ends, FlowFacts, Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::interfaces::{Program, ProgramUser};
-use linkrate_terms::peer_report::{PeerDatagrams, PeerDirection, PeerReport};
-use linkrate_terms::{CpuSet, Direction, Family, MessageSize, Peer, Protocol, RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use linkrate_model::CpuSet;
+use linkrate_model::interfaces::PEER_SERVER;
+use linkrate_model::shell;
 use linkrate_protocol::{PROTOCOL_VERSION, Refusal};
 use linkrate_sys::host::{HostProcess, Isolation, Life, spawn_heard};
 use linkrate_sys::stderr;
-use linkrate_terms::CpuSet;
-use linkrate_terms::interfaces::PEER_SERVER;
-use linkrate_terms::shell;
 
 use super::deploy::{DeployError, Program};
 use super::{Reach, StderrLines};

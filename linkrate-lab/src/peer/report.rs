@@ -1,7 +1,7 @@
 //! What a peer reports of a measurement.
 
+use linkrate_model::peer_report::{PeerDatagrams, PeerDirection, PeerReport};
 use linkrate_protocol::MeasurementReport;
-use linkrate_terms::peer_report::{PeerDatagrams, PeerDirection, PeerReport};
 
 /// The report of a peer.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use linkrate_terms::shell;
+use linkrate_model::shell;
 
 use super::remote::Transport;
 use crate::error::LabError;

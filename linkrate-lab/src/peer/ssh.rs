@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use linkrate_terms::interfaces::PEER_SERVER;
-use linkrate_terms::shell;
+use linkrate_model::interfaces::PEER_SERVER;
+use linkrate_model::shell;
 
 use super::remote::Transport;
 use crate::connection;

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use linkrate_terms::interfaces::InterfaceAddress;
-use linkrate_terms::{BitRate, ByteSize, CpuSet, InterfaceKnobs, MessageSize};
+use linkrate_model::interfaces::InterfaceAddress;
+use linkrate_model::{BitRate, ByteSize, CpuSet, InterfaceKnobs, MessageSize};
 
 use super::super::{Ends, Finished, ListenSpec, MeasureSpec, UnexpectedPeers, write_message};
 use super::*;

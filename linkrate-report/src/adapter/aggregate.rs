@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use linkrate_terms::aggregate::{AggregateReport, MemberReport};
-use linkrate_terms::lab::AdapterReport;
-use linkrate_terms::{InterfaceKnobs, knobs};
+use linkrate_model::aggregate::{AggregateReport, MemberReport};
+use linkrate_model::lab::AdapterReport;
+use linkrate_model::{InterfaceKnobs, knobs};
 
 use super::{NAMES, settings, wrapped};
 use crate::limit::bold;

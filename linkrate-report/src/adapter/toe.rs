@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linkrate_terms::lab::{ConnectionPlace, ToeConnection, ToeReport};
+use linkrate_model::lab::{ConnectionPlace, ToeConnection, ToeReport};
 
 use super::{bold, count, done_document};
 use crate::limit::lay_out;
@@ -55,7 +55,7 @@ fn row(of: &ToeConnection) -> Vec<String> {
         (ConnectionPlace::Adapter, true) => "adapter, ended",
         (ConnectionPlace::Host, _) => "host",
     };
-    let tcp = |text: &dyn Fn(&linkrate_terms::lab::TcpReport) -> String| {
+    let tcp = |text: &dyn Fn(&linkrate_model::lab::TcpReport) -> String| {
         of.tcp.as_ref().map_or_else(absent, text)
     };
     vec![
@@ -94,7 +94,7 @@ pub fn document(report: &ToeReport) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use linkrate_terms::lab::TcpReport;
+    use linkrate_model::lab::TcpReport;
 
     use super::*;
 

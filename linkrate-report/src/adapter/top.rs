@@ -3,8 +3,8 @@
 use linkrate_study::quantity::Unit;
 use std::collections::BTreeMap;
 
-use linkrate_terms::lab::{AdapterReport, PortReport};
-use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_model::lab::{AdapterReport, PortReport};
+use linkrate_model::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use serde::Serialize;
 
 use crate::number::{ABSENT, Scale, grouped, significant};
@@ -247,8 +247,8 @@ fn line(fields: [String; COLUMNS.len()], shares: Option<[String; SHARES.len()]>)
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::aggregate::{AggregateReport, MemberReport};
-    use linkrate_terms::{BitRate, model};
+    use linkrate_model::aggregate::{AggregateReport, MemberReport};
+    use linkrate_model::{BitRate, model};
 
     use super::*;
 

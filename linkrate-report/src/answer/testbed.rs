@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use linkrate_model::CpuSet;
+use linkrate_model::spec::Adapter;
+use linkrate_model::units::format_duration;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredRun;
-use linkrate_terms::CpuSet;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::units::format_duration;
 
 use crate::words;
 

@@ -1,7 +1,7 @@
 //! The columns that imported runs fill: those that mean the same for them. All others stay empty.
 
+use linkrate_model::Imported;
 use linkrate_study::keys::{direction_name, kind_name};
-use linkrate_terms::Imported;
 
 use super::{Field, figure, text};
 

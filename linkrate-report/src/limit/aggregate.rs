@@ -1,6 +1,6 @@
 //! The limit of an aggregate: a table of cases with random flows, or the place of each named flow.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::limits::aggregate::{
     Aggregate, AggregateError, Distribution, Flow, Named, Random,
 };
@@ -263,7 +263,7 @@ fn json_case(case: &AggregateCase) -> JsonAggregate {
     JsonAggregate {
         balance: balance.to_string(),
         ports,
-        queues: (balance == linkrate_terms::Balance::Cpu).then_some(queues),
+        queues: (balance == linkrate_model::Balance::Cpu).then_some(queues),
         flows,
         line_rate_bits_per_second: case.limit.line_rate.0,
         mtu_bytes: case.traffic.mtu,

@@ -5,13 +5,13 @@
 //! the host (the size of a request, the direction, the adapter) is given, and gets no advice. Advice of
 //! several parts (system, application, network design) has a heading for each.
 
+use linkrate_model::knobs::{self, Owner};
+use linkrate_model::model::Encapsulation;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::Verdict;
-use linkrate_terms::knobs::{self, Owner};
-use linkrate_terms::model::Encapsulation;
 use serde::Serialize;
 
 use super::steps::{self, Step};

@@ -4,12 +4,12 @@
 //! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
 //! series, and each combination of the rest has a row of its own. A level has one colour in all figures.
 
+use linkrate_model::latency::Percentile;
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::study::PART;
-use linkrate_terms::latency::Percentile;
 
 use super::figure::{Figure, Picture};
 use super::steps::{self, is_scale};

@@ -1,8 +1,8 @@
 //! What the counters of kernel and adapter prove, by subject.
 
+use linkrate_model::BitRate;
 use linkrate_study::labels;
 use linkrate_study::results::{AdapterFigures, CellResult, DisciplineFigures};
-use linkrate_terms::BitRate;
 use linkrate_wire::limits::IpVersion;
 use serde::Serialize;
 
@@ -69,7 +69,9 @@ pub fn of(cells: &[CellResult]) -> Evidence {
         ("acknowledgements a segment", |cell| {
             cell.evidence.acknowledgements_per_segment.map(plain)
         }),
-        ("gathers at clients a run", |cell| cell.evidence.client_gathers.map(plain)),
+        ("receive batches at clients a run", |cell| {
+            cell.evidence.client_receive_batches.map(plain)
+        }),
         ("datagrams lost", |cell| {
             cell.evidence.lost_percent.map(|lost| number::percent(lost / 100.0))
         }),
@@ -179,5 +181,5 @@ fn bytes(value: f64) -> String {
 }
 
 fn size(value: u64) -> String {
-    linkrate_terms::ByteSize(value).to_string()
+    linkrate_model::ByteSize(value).to_string()
 }

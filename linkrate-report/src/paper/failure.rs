@@ -1,10 +1,10 @@
 //! What a failure cost: the tables, and the rates over time with the event drawn in.
 
+use linkrate_model::failure::Failure;
 use linkrate_study::analysis::failure::typical;
 use linkrate_study::labels;
 use linkrate_study::quantity::Unit;
 use linkrate_study::results::StudyResults;
-use linkrate_terms::failure::Failure;
 
 use super::figure::{Figure, both};
 use super::tables::{Field, Table, TableRow, column};
@@ -108,7 +108,7 @@ fn curves(run: &Failure) -> Vec<Curve> {
     let rates = |bytes: &[u64]| bytes.iter().map(|bytes| *bytes as f64 * per_second).collect();
     let mut curves =
         vec![Curve { name: "payload".to_owned(), values: rates(&run.timeline.received) }];
-    let failed = |port: &&linkrate_terms::failure::PortTimeline| port.port == run.port;
+    let failed = |port: &&linkrate_model::failure::PortTimeline| port.port == run.port;
     let others: Vec<_> = run.timeline.ports.iter().filter(|port| !failed(port)).collect();
     for port in run.timeline.ports.iter().filter(failed) {
         let name = format!("{} (fails)", port.port);

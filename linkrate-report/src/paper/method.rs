@@ -1,5 +1,9 @@
 //! How it was measured, in half a page with the values of this study.
 
+use linkrate_model::measurement::IdleSource;
+use linkrate_model::mix::MixPart;
+use linkrate_model::units::format_duration;
+use linkrate_model::{ByteSize, MessageSize, Protocol, SendPath, Task, Workload};
 use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::keys::kind_name;
 use linkrate_study::labels;
@@ -8,10 +12,6 @@ use linkrate_study::store::StoredPlan;
 use linkrate_study::store::directory::minute_stamp;
 use linkrate_study::study::{Family, OnFailure, PART};
 use linkrate_study::validity::Purpose;
-use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::mix::MixPart;
-use linkrate_terms::units::format_duration;
-use linkrate_terms::{ByteSize, MessageSize, Protocol, SendPath, Task, Workload};
 use serde::Serialize;
 
 use crate::{number, words};
@@ -164,7 +164,7 @@ fn work(plan: &StoredPlan) -> Option<String> {
             (None, more) => format!("{more} requests outstanding (closed loop)"),
         }));
     }
-    let sockets = |get: &dyn Fn(&linkrate_terms::RunSpec) -> String| {
+    let sockets = |get: &dyn Fn(&linkrate_model::RunSpec) -> String| {
         let of_first = get(specs.first()?);
         specs.iter().all(|spec| get(spec) == of_first).then_some(of_first)
     };

@@ -1,12 +1,12 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
+use linkrate_model::Task;
+use linkrate_model::latency::{LatencyFigures, Percentile};
 use linkrate_study::analysis::measures;
 use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{Attribution, CellResult, Effect, PublishedResult, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_terms::Task;
-use linkrate_terms::latency::{LatencyFigures, Percentile};
 use serde::Serialize;
 
 use super::change_figures;

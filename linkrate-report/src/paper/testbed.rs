@@ -3,9 +3,9 @@
 //! The layout is computed here; `templates/testbed.svg` has the drawing. Ports that are
 //! alike beyond the first eight are one row.
 
+use linkrate_model::spec::Adapter;
 use linkrate_study::quantity::Unit;
 use linkrate_study::results::StudyResults;
-use linkrate_terms::spec::Adapter;
 use serde::Serialize;
 
 use super::figure::{Figure, Picture, Svg};

@@ -3,12 +3,12 @@
 //! Title and testbed; at most three sentences; one table in which the compared levels stand side by side; at most four
 //! lines on how far to trust it; where the rest is. [`super::details`] has the rest.
 
+use linkrate_model::shell;
 use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Measure, Quantity};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
-use linkrate_terms::shell;
 
 use super::{Column, GAP, Page, Style, clean, total};
 use crate::answer::checks;
@@ -158,7 +158,7 @@ impl Page<'_> {
         }
         if grid.cells().any(|cell| cell.latency.is_some()) {
             let p99 = |cell: &CellResult| {
-                number::percentile(cell.latency.as_ref()?, linkrate_terms::latency::Percentile::P99)
+                number::percentile(cell.latency.as_ref()?, linkrate_model::latency::Percentile::P99)
             };
             columns.push(column("p99", true, &|_, _, cell| {
                 p99(cell).unwrap_or_else(|| NONE.to_owned())

@@ -1,11 +1,11 @@
 //! Figures of the pairs of a fleet, and what stands out, in words.
 
+use linkrate_model::clean;
 use linkrate_stats::trend::median;
 use linkrate_study::fleet::Hub;
 use linkrate_study::fleet::hubs::HubResult;
 use linkrate_study::fleet::results::{FleetCell, FleetResults, PairResult};
 use linkrate_study::labels;
-use linkrate_terms::clean;
 
 use crate::number::{self, Scale};
 

@@ -1,11 +1,11 @@
 //! Marks of figures: the basis of published ones, and whether the adapter was what limited a cell.
 
+use linkrate_model::spec::Adapter;
 use linkrate_study::analysis::payback;
 use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, Effect, PublishedResult, StudyResults};
-use linkrate_terms::spec::Adapter;
 
 /// The words behind the name of a published figure: its basis unless the paper prints it, and a mark if something other
 /// than the adapter limited what it is about, or a part that is left out.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use insta::assert_snapshot;
-use linkrate_report::adapter::{settings_text, show, show_document};
-use linkrate_report::lab;
-use linkrate_report::terminal::Style;
-use linkrate_terms::lab::{
+use linkrate_model::lab::{
     AdapterReport, ConnectionReport, HostReport, InterfaceReport, LabReport, LaneReport,
     LaneStationReport, PortReport, SettingsReport,
 };
-use linkrate_terms::measurement::ThreadTime;
-use linkrate_terms::{BitRate, InterfaceKnobs, Offload, model};
+use linkrate_model::measurement::ThreadTime;
+use linkrate_model::{BitRate, InterfaceKnobs, Offload, model};
+use linkrate_report::adapter::{settings_text, show, show_document};
+use linkrate_report::lab;
+use linkrate_report::terminal::Style;
 
 fn hosts() -> LabReport {
     let interface = |name: &str, last: [u8; 2]| InterfaceReport {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_model::BitRate;
+use linkrate_model::discipline::{Discipline, DisciplineCounts};
+use linkrate_model::measurement::{AdapterEvidence, PortEvidence};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::levels::Level;
 use linkrate_study::store::Outcome;
-use linkrate_terms::BitRate;
-use linkrate_terms::discipline::{Discipline, DisciplineCounts};
-use linkrate_terms::measurement::{AdapterEvidence, PortEvidence};
 
 use linkrate_report::csv::{SETTINGS, groups, runs};
 use linkrate_study::results::StudyResults;

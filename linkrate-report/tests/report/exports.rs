@@ -8,13 +8,13 @@ use flate2::read::GzDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use linkrate_model::intervals::Interval;
+use linkrate_model::measurement::PartMeasured;
+use linkrate_model::mix::MixPart;
+use linkrate_model::{Measurement, Protocol, Task};
 use linkrate_report::{ReportError, flent, hdr_log};
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Outcome;
-use linkrate_terms::intervals::Interval;
-use linkrate_terms::measurement::PartMeasured;
-use linkrate_terms::mix::MixPart;
-use linkrate_terms::{Measurement, Protocol, Task};
 use serde_json::Value;
 
 use crate::fixture;

@@ -13,6 +13,17 @@ mod requests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use linkrate_model::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
+use linkrate_model::latency::{LatencyFigures, LatencyIntervals};
+use linkrate_model::measurement::{
+    CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
+    Traffic,
+};
+use linkrate_model::workload::Loop;
+use linkrate_model::{
+    Direction, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task,
+    Workload,
+};
 use linkrate_study::analysis::claims::Probabilities;
 use linkrate_study::analysis::failure::{FailureFigures, Moment};
 use linkrate_study::executor::{Contention, Facts, RunFailure, Stage};
@@ -27,17 +38,6 @@ use linkrate_study::results::{
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
 use linkrate_study::verdict::{Bottleneck, CpuShare, FlowDirection, Judged, Verdict};
-use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
-use linkrate_terms::latency::{LatencyFigures, LatencyIntervals};
-use linkrate_terms::measurement::{
-    CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
-    Traffic,
-};
-use linkrate_terms::workload::Loop;
-use linkrate_terms::{
-    Direction, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task,
-    Workload,
-};
 
 pub use self::fleet::{fleet, incast};
 pub use self::hostile::hostile;
@@ -98,7 +98,7 @@ pub fn verdict(bounds: &[(Option<FlowDirection>, Bottleneck)]) -> Verdict {
 fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
     CellEvidence {
         acknowledgements_per_segment: Some(0.06),
-        client_gathers: Some(12.0),
+        client_receive_batches: Some(12.0),
         stack_packet_bytes: Some(packet),
         frames_per_received_packet: Some(1.0),
         driver_packet_bytes: Some(driver),
@@ -114,7 +114,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         granted_send_buffer_bytes: Some(262_144),
         granted_receive_buffer_bytes: Some(262_144),
         mss_bytes: Some(1448),
-        family: Some(linkrate_terms::Family::Ipv4),
+        family: Some(linkrate_model::Family::Ipv4),
         idle_source: Some(IdleSource::TimerList),
         adapter: None,
         members: Vec::new(),
@@ -195,7 +195,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             mss_bytes: 1448,
         },
         evidence: Evidence {
-            client_gathers: 0,
+            client_receive_batches: 0,
             interface: InterfaceCounts {
                 tx_packets: 100_000,
                 tx_bytes: 4_500_000_000,

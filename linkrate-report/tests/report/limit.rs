@@ -1,8 +1,8 @@
 //! Limits as people and scripts see them.
 
+use linkrate_model::{BitRate, ByteSize};
 use linkrate_report::limit::{Case, Formula, document, formula_document, formula_text, text};
 use linkrate_report::terminal::Style;
-use linkrate_terms::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, IpVersion, Traffic};
 use linkrate_wire::link::atm::{OC3C, OC12C};
 use linkrate_wire::link::{Framing, Link};

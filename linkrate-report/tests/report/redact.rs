@@ -1,13 +1,13 @@
 //! What leaves the house names neither hosts nor people.
 
+use linkrate_model::interfaces::Interfaces;
+use linkrate_model::measurement::OtherProgram;
+use linkrate_model::spec::Adapter;
 use linkrate_report::redact::redacted;
 use linkrate_report::{csv, html, json, markdown, terminal};
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::store::{Outcome, StoredStudy};
-use linkrate_terms::interfaces::Interfaces;
-use linkrate_terms::measurement::OtherProgram;
-use linkrate_terms::spec::Adapter;
 
 use crate::simulated;
 

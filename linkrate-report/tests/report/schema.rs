@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use boon::{Compiler, Schemas};
+use linkrate_model::latency::LatencyFigures;
+use linkrate_model::workload::Loop;
 use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, TREND_SCHEMA, document};
 use linkrate_study::analysis::knee::Knee;
 use linkrate_study::levels::{Level, Levels};
@@ -13,8 +15,6 @@ use linkrate_study::results::{
     Aa, AaRatio, Attribution, CategoryShare, DirectionRate, ImportedRun, MixFigures, StudyResults,
 };
 use linkrate_study::verdict::{FlowDirection, Shortfall};
-use linkrate_terms::latency::LatencyFigures;
-use linkrate_terms::workload::Loop;
 use serde_json::{Value, json};
 
 use crate::book;
@@ -200,7 +200,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "acknowledgements_per_segment",
                     "attribution",
                     "client_disciplines",
-                    "client_gathers",
+                    "client_receive_batches",
                     "completed",
                     "contention",
                     "counters",

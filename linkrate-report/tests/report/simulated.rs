@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hdrhistogram::Histogram;
+use linkrate_model::measurement::Traffic;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Direction, MessageSize, Offload, Task};
 use linkrate_stats::stop::StopReason;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Facts;
@@ -12,9 +15,6 @@ use linkrate_study::latencies;
 use linkrate_study::results::{Attribution, CategoryShare, StudyResults};
 use linkrate_study::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Study};
-use linkrate_terms::measurement::Traffic;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Direction, MessageSize, Offload, Task};
 
 use crate::fixture;
 
@@ -138,7 +138,7 @@ fn scattered(sequence: u32) -> f64 {
 }
 
 /// A run of a cell: rates grow with ports and message size, costs fall with offloads.
-fn measure(cell: &Cell, link: f64, wobble: f64) -> linkrate_terms::Measurement {
+fn measure(cell: &Cell, link: f64, wobble: f64) -> linkrate_model::Measurement {
     let Task::Workload(workload) = &cell.spec.task else { panic!("a cell without work") };
     let knobs = &cell.spec.interface;
     let ports = f64::from(cell.spec.ports.unwrap_or(1));

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::measurement::{AdapterEvidence, PortEvidence};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Measurement, TestbedSpec};
+use linkrate_model::measurement::{AdapterEvidence, PortEvidence};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Measurement, TestbedSpec};
 
 use crate::results::{AdapterFigures, PortFigures};
 use crate::store::StoredRun;
@@ -77,7 +77,7 @@ pub fn device_shares_cpus(run: &Measurement) -> bool {
     let Some(adapter) = evidence(run) else { return false };
     let clients = &run.client_cpu.cpus;
     let on_clients =
-        |affinity: &linkrate_terms::CpuSet| clients.iter().any(|cpu| affinity.contains(cpu.cpu));
+        |affinity: &linkrate_model::CpuSet| clients.iter().any(|cpu| affinity.contains(cpu.cpu));
     adapter.device_threads.iter().any(|thread| on_clients(&thread.affinity))
 }
 

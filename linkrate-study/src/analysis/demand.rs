@@ -1,6 +1,6 @@
 //! The parts of a service demand: what ran on the CPUs of the system under test.
 //!
-//! A [trace](linkrate_terms::cpu_parts) has the time on the CPU of each part. What is busy by the CPU meter and in no part is
+//! A [trace](linkrate_model::cpu_parts) has the time on the CPU of each part. What is busy by the CPU meter and in no part is
 //! *not attributed*. It may belong to any of them, so it widens the interval of each. Where the parts are more than the busy time, as
 //! by time that a hypervisor took from them, each is taken as less by the same share, and may be off by that share.
 //!
@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::Measurement;
+use linkrate_model::Measurement;
 
 use super::effects::Comparison;
 use super::measures::RunsByCell;
@@ -25,7 +25,7 @@ use linkrate_stats::sample::mean;
 /// Parts of the service demand of one run, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Parts {
-    /// In the order of [`CpuParts::own`](linkrate_terms::cpu_parts::CpuParts::own).
+    /// In the order of [`CpuParts::own`](linkrate_model::cpu_parts::CpuParts::own).
     known: [f64; 7],
     not_attributed: f64,
     /// The share by which the parts were more than all.
@@ -149,8 +149,8 @@ pub fn without_driver(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::cpu_parts::CpuParts;
-    use linkrate_terms::measurement::ThreadTime;
+    use linkrate_model::cpu_parts::CpuParts;
+    use linkrate_model::measurement::ThreadTime;
 
     use super::*;
     use crate::fixture;

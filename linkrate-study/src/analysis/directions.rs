@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::measurement::Traffic;
-use linkrate_terms::{Direction, Measurement, RunSpec, Task};
+use linkrate_model::measurement::Traffic;
+use linkrate_model::{Direction, Measurement, RunSpec, Task};
 
 use crate::analysis::demand;
 use crate::analysis::effects::{self, Comparison};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use linkrate_terms::Measurement;
-use linkrate_terms::discipline::Discipline;
+use linkrate_model::Measurement;
+use linkrate_model::discipline::Discipline;
 
 use crate::results::DisciplineFigures;
 use crate::verdict::{DISCIPLINE_BOUND_PERCENT, DisciplineShare, FlowDirection};
@@ -145,8 +145,8 @@ fn in_run(all: &[Discipline]) -> Vec<&Discipline> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::BitRate;
-    use linkrate_terms::discipline::{self, DisciplineCounts};
+    use linkrate_model::BitRate;
+    use linkrate_model::discipline::{self, DisciplineCounts};
 
     use super::*;
 

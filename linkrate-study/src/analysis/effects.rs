@@ -10,9 +10,9 @@ use crate::levels::{Level, Levels};
 use crate::quantity::Measure;
 use crate::results::Effect;
 use crate::study::{Factor, PART, Study};
+use linkrate_model::workload::Item;
+use linkrate_model::{RunSpec, Task};
 use linkrate_stats::paired;
-use linkrate_terms::workload::Item;
-use linkrate_terms::{RunSpec, Task};
 
 /// Two cells that differ in one factor only.
 #[derive(Debug, Clone, PartialEq)]

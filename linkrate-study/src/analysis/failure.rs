@@ -1,8 +1,8 @@
 //! What the event of a cell cost: detection, gaps, losses, and the way back, over its runs.
 
-use linkrate_terms::failure::{Failure, Resent};
-use linkrate_terms::knobs::AggregateMode;
-use linkrate_terms::{Fault, Measurement, RunSpec};
+use linkrate_model::failure::{Failure, Resent};
+use linkrate_model::knobs::AggregateMode;
+use linkrate_model::{Fault, Measurement, RunSpec};
 use serde::Serialize;
 
 use crate::quantity::{Quantity, Unit};
@@ -127,7 +127,7 @@ pub fn typical<'r>(runs: impl Iterator<Item = &'r Measurement>) -> Option<&'r Fa
 mod tests {
     use std::time::Duration;
 
-    use linkrate_terms::failure::FlowGap;
+    use linkrate_model::failure::FlowGap;
 
     use super::*;
     use crate::fixture;

@@ -1,6 +1,6 @@
 //! Where imported runs come from, and what they lack.
 
-use linkrate_terms::Imported;
+use linkrate_model::Imported;
 
 use crate::levels::Levels;
 use crate::results::ImportedRun;
@@ -83,7 +83,7 @@ pub fn warnings(stored: &StoredStudy) -> Vec<String> {
     )];
     let (none, some) = (listed(true), listed(false));
     if !none.is_empty() {
-        found.push(format!("No imported run tells: {none}."));
+        found.push(format!("No imported run has: {none}."));
     }
     if !some.is_empty() {
         found.push(format!("Some imported runs do not tell: {some}."));

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::limits::path;
 use serde::{Serialize, Serializer};
 

@@ -1,7 +1,7 @@
 //! The limit of a cell's links and buses.
 
-use linkrate_terms::spec::{Adapter, Task};
-use linkrate_terms::{
+use linkrate_model::spec::{Adapter, Task};
+use linkrate_model::{
     AtmKnobs, Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec,
 };
 use linkrate_wire::limits::{Cut, Limit, Traffic, Transport};
@@ -269,8 +269,8 @@ mod tests {
     }
 
     /// Mb/s of a cell on an ATM adapter, with two decimals.
-    fn atm_limit(oc: linkrate_terms::BitRate, change: impl Fn(&mut RunSpec)) -> Option<f64> {
-        use linkrate_terms::model::{LinkKind, find};
+    fn atm_limit(oc: linkrate_model::BitRate, change: impl Fn(&mut RunSpec)) -> Option<f64> {
+        use linkrate_model::model::{LinkKind, find};
 
         let gigabit = find("gigabit").unwrap();
         let (ports, max_mtu) = (1, 65_527);
@@ -284,7 +284,7 @@ mod tests {
         of_cell(&spec, &testbed, &[]).map(|rate| (rate / 1e4).round() / 100.0)
     }
 
-    fn workload(spec: &mut RunSpec) -> &mut linkrate_terms::Workload {
+    fn workload(spec: &mut RunSpec) -> &mut linkrate_model::Workload {
         match &mut spec.task {
             Task::Workload(workload) => workload,
             Task::Idle => panic!("a workload"),
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(requests(Protocol::UdpRequestResponse), None);
         let datagrams = atm_limit(OC3C, |spec| {
             workload(spec).kind = Protocol::UdpStream;
-            workload(spec).message = MessageSize::Fixed(linkrate_terms::ByteSize(1024));
+            workload(spec).message = MessageSize::Fixed(linkrate_model::ByteSize(1024));
         });
         // 1024 + 28 + 8 + 8 octets are 23 cells
         assert_eq!(datagrams, Some(125.80));
@@ -395,8 +395,8 @@ mod tests {
 
     #[test]
     fn existing_links_are_as_fast_as_their_runs_found_them() {
-        use linkrate_terms::BitRate;
-        use linkrate_terms::measurement::LinkEvidence;
+        use linkrate_model::BitRate;
+        use linkrate_model::measurement::LinkEvidence;
 
         let text = "title = \"t\"\n[testbed]\ninterface = [\"e1\", \"e2\"]\n\
                     clients = [\"ssh:a\", \"ssh:b\"]\n[factors]\ngro = [true]\n";

@@ -3,7 +3,7 @@
 //! Counters say how much was on the line, and the [law of the link](linkrate_wire::link) for what. The
 //! account is of all ports that took part, together, and of each direction that a stream loaded.
 
-use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
+use linkrate_model::{Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
 use linkrate_wire::limits::IpVersion;
 use linkrate_wire::limits::packets::{TCP_HEADER, TCP_TIMESTAMPS, UDP_HEADER};
 use linkrate_wire::limits::tax::{Carried, Part};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkrate_terms::latency::LatencyFigures;
-use linkrate_terms::measurement::{IdleSource, SenderTimes};
-use linkrate_terms::{Imported, Measurement};
+use linkrate_model::latency::LatencyFigures;
+use linkrate_model::measurement::{IdleSource, SenderTimes};
+use linkrate_model::{Imported, Measurement};
 
 use crate::analysis::{adapter, directions, disciplines, members, pooled, shares};
 use crate::quantity::{Interval, Measure};
@@ -260,7 +260,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         acknowledgements_per_segment: mean_of(|run| {
             run.evidence.sut_senders()?.acknowledgements_per_segment()
         }),
-        client_gathers: mean_of(|run| Some(run.evidence.client_gathers as f64))
+        client_receive_batches: mean_of(|run| Some(run.evidence.client_receive_batches as f64))
             .filter(|gathers| *gathers > 0.0),
         lost_percent: mean_of(lost_percent).map(|percent| percent.max(0.0)),
         drops: mean_of(|run| Some(drops(run) as f64)),

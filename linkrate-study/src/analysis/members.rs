@@ -1,7 +1,7 @@
 //! The shares of the members of bonds and teams of the host: figures of a cell, and a warning when
 //! one member carries far more than the others.
 
-use linkrate_terms::Measurement;
+use linkrate_model::Measurement;
 
 use crate::results::MemberFigures;
 use crate::store::StoredRun;
@@ -72,8 +72,8 @@ pub fn uneven(name: &str, runs: &[&StoredRun]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::existing_aggregate::{ExistingAggregate, ExistingMember};
-    use linkrate_terms::measurement::{InterfaceCounts, LinkEvidence};
+    use linkrate_model::existing_aggregate::{ExistingAggregate, ExistingMember};
+    use linkrate_model::measurement::{InterfaceCounts, LinkEvidence};
 
     use super::*;
     use crate::fixture;

@@ -1,9 +1,9 @@
 //! The figures of each workload of a mix. The CPU time of the SUT is that of all together.
 
-use linkrate_terms::latency::LatencyFigures;
-use linkrate_terms::measurement::PartMeasured;
-use linkrate_terms::mix::MixPart;
-use linkrate_terms::{RunSpec, Task};
+use linkrate_model::latency::LatencyFigures;
+use linkrate_model::measurement::PartMeasured;
+use linkrate_model::mix::MixPart;
+use linkrate_model::{RunSpec, Task};
 
 use super::pooled;
 use crate::quantity::{Quantity, Unit};

@@ -11,9 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkrate_terms::knobs::Toe;
-use linkrate_terms::measurement::{BYTES_PER_KB, PortEvidence};
-use linkrate_terms::{Protocol, Task};
+use linkrate_model::knobs::Toe;
+use linkrate_model::measurement::{BYTES_PER_KB, PortEvidence};
+use linkrate_model::{Protocol, Task};
 use serde::Serialize;
 
 use crate::analysis::measures::RunsByCell;

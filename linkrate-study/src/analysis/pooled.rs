@@ -1,8 +1,8 @@
 //! The latency of the runs of a cell: percentiles of all their transactions together.
 
+use linkrate_model::latency::{LatencyFigures, LatencyIntervals, Percentile};
 use linkrate_stats::pool::Pool;
 use linkrate_stats::sample::mean;
-use linkrate_terms::latency::{LatencyFigures, LatencyIntervals, Percentile};
 
 use crate::latencies::{decoded, steps};
 use crate::study::Study;

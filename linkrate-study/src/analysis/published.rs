@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkrate_terms::TestbedSpec;
-use linkrate_terms::spec::Adapter;
+use linkrate_model::TestbedSpec;
+use linkrate_model::spec::Adapter;
 
 use crate::analysis::limit;
 use crate::analysis::measures::RunsByCell;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::measurement::{AdapterEvidence, CpuUse};
-use linkrate_terms::{Measurement, RunSpec, Task};
+use linkrate_model::measurement::{AdapterEvidence, CpuUse};
+use linkrate_model::{Measurement, RunSpec, Task};
 
 use super::adapter;
 use crate::results::RoundTripParts;
@@ -107,8 +107,8 @@ fn count(counters: &BTreeMap<String, u64>, name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::measurement::Latency;
-    use linkrate_terms::{Protocol, Workload};
+    use linkrate_model::measurement::Latency;
+    use linkrate_model::{Protocol, Workload};
 
     use super::*;
     use crate::fixture;

@@ -1,8 +1,8 @@
 //! The shares of links, CPUs and sending time that a cell's verdict rests on, taken from its runs.
 
-use linkrate_terms::measurement::{AdapterEvidence, CpuUse, SenderPath, SenderTimes};
-use linkrate_terms::workload::Item;
-use linkrate_terms::{Direction, Measurement, RunSpec, Task};
+use linkrate_model::measurement::{AdapterEvidence, CpuUse, SenderPath, SenderTimes};
+use linkrate_model::workload::Item;
+use linkrate_model::{Direction, Measurement, RunSpec, Task};
 
 use crate::analysis::{adapter, disciplines, limit, round_trip};
 use crate::store::StoredRun;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use linkrate_terms::measurement::{IdleSource, Latency, OtherProgram};
-use linkrate_terms::spec::Task;
-use linkrate_terms::{Family, Protocol, Workload};
+use linkrate_model::measurement::{IdleSource, Latency, OtherProgram};
+use linkrate_model::spec::Task;
+use linkrate_model::{Family, Protocol, Workload};
 
 use super::*;
 use crate::executor::{Contention, Facts, RunFailure, Stage};
@@ -59,7 +59,7 @@ fn ladder_of(blocks: u32) -> StoredStudy {
 fn change(
     stored: &mut StoredStudy,
     cell: Option<u32>,
-    change: impl Fn(&mut linkrate_terms::Measurement),
+    change: impl Fn(&mut linkrate_model::Measurement),
 ) {
     for run in stored.runs.iter_mut().filter(|run| run.cell == cell) {
         if let crate::store::Outcome::Measured(measurement) = &mut run.outcome {
@@ -631,7 +631,7 @@ fn only_bulk_transmission_can_contradict_tso() {
     let mut stored = ladder();
     change(&mut stored, Some(2), |run| run.evidence.interface.tx_bytes = 66_000);
     for run in stored.runs.iter_mut().filter(|run| run.cell == Some(2)) {
-        let direction = linkrate_terms::Direction::Receive;
+        let direction = linkrate_model::Direction::Receive;
         run.spec.task = Task::Workload(Workload { direction, ..Workload::default() });
     }
     assert_eq!(analyse(&stored).warnings, Vec::<String>::new());

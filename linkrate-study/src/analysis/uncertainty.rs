@@ -14,9 +14,9 @@
 use crate::analysis::measures::{RunsByCell, figure};
 use crate::quantity::{Interval, Measure};
 use crate::store::StoredRun;
+use linkrate_model::measurement::CpuUse;
 use linkrate_stats::mean_test::MeanTest;
 use linkrate_stats::sample::mean;
-use linkrate_terms::measurement::CpuUse;
 
 /// How far a figure may lie from what was measured, as factors.
 #[derive(Debug, Clone, Copy, PartialEq)]

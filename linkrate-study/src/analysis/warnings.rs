@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::units::format_duration;
-use linkrate_terms::{CpuSet, Measurement};
+use linkrate_model::measurement::IdleSource;
+use linkrate_model::spec::Adapter;
+use linkrate_model::units::format_duration;
+use linkrate_model::{CpuSet, Measurement};
 use linkrate_wire::link::LinkLaw;
 
 use crate::analysis::measures::{RunsByCell, drops, lost_percent};

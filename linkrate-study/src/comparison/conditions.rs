@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use linkrate_terms::backup::Backup;
-use linkrate_terms::discipline::Discipline;
-use linkrate_terms::knobs::{InterfaceKnobs, SocketKnobs};
-use linkrate_terms::mix::MixPart;
-use linkrate_terms::model::Model;
-use linkrate_terms::nearest::nearest;
-use linkrate_terms::spec::{Adapter, Task};
-use linkrate_terms::units::format_duration;
-use linkrate_terms::{ByteSize, Protocol, RunSpec, TestbedSpec, Workload};
+use linkrate_model::backup::Backup;
+use linkrate_model::discipline::Discipline;
+use linkrate_model::knobs::{InterfaceKnobs, SocketKnobs};
+use linkrate_model::mix::MixPart;
+use linkrate_model::model::Model;
+use linkrate_model::nearest::nearest;
+use linkrate_model::spec::{Adapter, Task};
+use linkrate_model::units::format_duration;
+use linkrate_model::{ByteSize, Protocol, RunSpec, TestbedSpec, Workload};
 use serde::Serialize;
 
 use crate::analysis::disciplines::{self, Of};
@@ -515,7 +515,7 @@ fn run(spec: &RunSpec) -> Values {
                 udp_segment,
                 udp_gro,
                 working_set,
-                gathering,
+                receive_batching,
                 cpu_binding,
                 backup,
                 mix,
@@ -538,7 +538,7 @@ fn run(spec: &RunSpec) -> Values {
             set("udp-segment", udp_segment.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
             set("udp-gro", udp_gro.to_string());
             set("working-set", working_set.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
-            set("gathering", gathering.to_string());
+            set("receive-batching", receive_batching.to_string());
             set("cpu-binding", cpu_binding.to_string());
             // older results know of no backup
             if *kind == Protocol::Backup {
@@ -648,7 +648,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
             hand_through,
             defaults,
         } = model.as_ref();
-        let rate_text = |rate: &Option<linkrate_terms::BitRate>| {
+        let rate_text = |rate: &Option<linkrate_model::BitRate>| {
             rate.map_or_else(|| UNSET.to_owned(), |rate| rate.to_string())
         };
         for (name, value) in [

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use linkrate_terms::discipline::{self, Discipline};
-use linkrate_terms::measurement::Latency;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Protocol, Task};
+use linkrate_model::discipline::{self, Discipline};
+use linkrate_model::measurement::Latency;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Protocol, Task};
 
 use super::*;
 use crate::fixture::{self, SAME, set, stored};
@@ -302,7 +302,7 @@ fn a_cell_with_failed_runs_is_not_judged_among_others_that_are() {
 fn transactions_are_compared_by_rate_cost_and_latency() {
     let of = |seed: u64, p99_ns: u64| {
         let mut set = set(seed, 5, SAME, 0.01, 0.0);
-        let transactional = |spec: &mut linkrate_terms::RunSpec| {
+        let transactional = |spec: &mut linkrate_model::RunSpec| {
             if let Task::Workload(workload) = &mut spec.task {
                 workload.kind = Protocol::RequestResponse;
             }
@@ -372,7 +372,7 @@ fn refuses_cells_of_another_meaning_with_both_values() {
     assert_eq!(scale, one("scale", "1", "0.1"));
     let adapter = with(&|plan| {
         plan.study.testbed.adapter =
-            Adapter::Model(Box::new(linkrate_terms::model::find("gigabit").unwrap()));
+            Adapter::Model(Box::new(linkrate_model::model::find("gigabit").unwrap()));
     });
     assert_eq!(adapter, one("adapter", "veth", "gigabit"));
     let level = with(&|plan| {
@@ -399,7 +399,7 @@ fn refuses_cells_of_another_meaning_with_both_values() {
 #[test]
 fn parts_of_a_model_are_named() {
     let with = |superframe: u32| {
-        let mut model = linkrate_terms::model::find("gigabit").unwrap();
+        let mut model = linkrate_model::model::find("gigabit").unwrap();
         model.superframe = superframe;
         model.title = format!("a title of {superframe}");
         let mut one = set(u64::from(superframe), 3, SAME, 0.01, 0.0);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::{Protocol, RunSpec, Task, TestbedSpec};
+use linkrate_model::{Protocol, RunSpec, Task, TestbedSpec};
 
 use super::mix::{self, Mixed};
 use super::question::{self, Choice, Question, Setting};

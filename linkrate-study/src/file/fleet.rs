@@ -1,6 +1,6 @@
 //! `[fleet]`.
 
-use linkrate_terms::{Direction, Task};
+use linkrate_model::{Direction, Task};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
@@ -224,7 +224,7 @@ mod tests {
             (study.method.order, study.most_turns()),
             (Order::Independent, 3 * study.method.max_blocks)
         );
-        let linkrate_terms::spec::Adapter::Interfaces(on) = &study.testbed.adapter else {
+        let linkrate_model::spec::Adapter::Interfaces(on) = &study.testbed.adapter else {
             panic!()
         };
         assert_eq!((on.names[0].as_str(), on.program.as_str()), ("eth2", "/opt/linkrate"));

@@ -1,6 +1,6 @@
 //! `interface`, `clients` and `agent` of `[testbed]`: interfaces that exist already.
 
-use linkrate_terms::{Interfaces, Peer, TestbedSpec};
+use linkrate_model::{Interfaces, Peer, TestbedSpec};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::units::{format_duration, parse_percent};
+use linkrate_model::units::{format_duration, parse_percent};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};

@@ -3,8 +3,8 @@
 //! Each is what `[workload]` and the factors say, with its own settings in their place. In cells with `load = "idle"`
 //! the transactions of the mix are alone, on as many connections as beside the streams.
 
-use linkrate_terms::mix::{MAX_PARTS, MAX_SHARE, MixPart};
-use linkrate_terms::{TestbedSpec, Workload};
+use linkrate_model::mix::{MAX_PARTS, MAX_SHARE, MixPart};
+use linkrate_model::{TestbedSpec, Workload};
 
 use super::cells::used;
 use super::question::{self, Choice, Question, Setting};

@@ -1,8 +1,8 @@
 //! `[[published]]`: a paper's figures for these cells.
 
-use linkrate_terms::BitRate;
-use linkrate_terms::spec::Task;
-use linkrate_terms::units::parse_percent;
+use linkrate_model::BitRate;
+use linkrate_model::spec::Task;
+use linkrate_model::units::parse_percent;
 use toml::de::DeValue;
 
 use super::cells::Cells;

@@ -1,6 +1,6 @@
 //! `[factors]`, `[workload]` and `[[part]]`: the questions and their common settings.
 
-use linkrate_terms::TestbedSpec;
+use linkrate_model::TestbedSpec;
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};

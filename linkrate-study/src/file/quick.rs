@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::units::format_duration;
+use linkrate_model::units::format_duration;
 use toml::de::DeValue;
 
 use super::cells::Cells;

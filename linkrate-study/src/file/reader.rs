@@ -4,8 +4,8 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use linkrate_terms::clean::is_harmful;
-use linkrate_terms::units::{UnitError, format_duration, parse_duration};
+use linkrate_model::clean::is_harmful;
+use linkrate_model::units::{UnitError, format_duration, parse_duration};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

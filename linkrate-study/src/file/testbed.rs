@@ -1,7 +1,7 @@
 //! `[testbed]`.
 
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{BitRate, CpuMeter, CpuSet, Interfaces, TestbedSpec};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{BitRate, CpuMeter, CpuSet, Interfaces, TestbedSpec};
 use toml::de::DeValue;
 
 use super::interfaces;
@@ -117,7 +117,7 @@ fn adapter_and_clients(
     let on_model = matches!(testbed.adapter, Adapter::Model(_));
     if on_model {
         // the study keeps those that its cells ask for
-        testbed.others = linkrate_terms::model::with_emulated().collect();
+        testbed.others = linkrate_model::model::with_emulated().collect();
     }
     if let Some(entry) = table.take("line-rate") {
         if known && !on_model {

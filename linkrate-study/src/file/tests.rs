@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::{ByteSize, Direction, MessageSize, Offload, Task};
+use linkrate_model::{ByteSize, Direction, MessageSize, Offload, Task};
 use proptest::prelude::*;
 
 use super::*;

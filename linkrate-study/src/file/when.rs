@@ -3,7 +3,7 @@
 //! What a cell is, its factors and `[workload]` say; a `[[when]]` looks at nothing else. So it
 //! does not matter in which order they stand, and no condition can depend on another.
 
-use linkrate_terms::TestbedSpec;
+use linkrate_model::TestbedSpec;
 
 use super::cells::{kinds, used};
 use super::question::{self, Choice, Question, Setting, same};

@@ -6,8 +6,8 @@
 //! n2      ssh:root@n2,10.0.0.2  eth1  rack=a switch=s1
 //! ```
 
-use linkrate_terms::interfaces::is_interface_name;
-use linkrate_terms::{Peer, clean};
+use linkrate_model::interfaces::is_interface_name;
+use linkrate_model::{Peer, clean};
 
 use super::{MAX_NODES, Node};
 

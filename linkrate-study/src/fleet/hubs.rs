@@ -1,6 +1,6 @@
 //! Figures of patterns with a node in the middle: all others send to it, or receive from it, at the same time.
 
-use linkrate_terms::client_part::ClientPart;
+use linkrate_model::client_part::ClientPart;
 use serde::Serialize;
 
 use super::results::{PairResult, measure_of, pair_result};
@@ -162,7 +162,7 @@ pub(super) fn subject(fleet: &Fleet, found: Subject) -> Subject {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::measurement::Traffic;
+    use linkrate_model::measurement::Traffic;
 
     use super::*;
     use crate::executor::Facts;

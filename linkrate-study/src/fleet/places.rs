@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use linkrate_terms::Peer;
+use linkrate_model::Peer;
 use serde::{Deserialize, Serialize};
 
 use super::{Fleet, Node, Pair};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::measurement::InterfaceCounts;
+use linkrate_model::measurement::InterfaceCounts;
 
 use super::Fleet;
 use super::results::NodeResult;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use linkrate_terms::clean;
+use linkrate_model::clean;
 use serde::Serialize;
 
 use super::hubs::{self, HubResult};

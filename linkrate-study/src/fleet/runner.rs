@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use linkrate_terms::RunSpec;
+use linkrate_model::RunSpec;
 
 use super::rounds::{Turn, block_rounds, rounds};
 use super::{ASKED_AT_ONCE, Fleet, Pair, places, results};

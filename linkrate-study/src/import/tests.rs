@@ -1,5 +1,5 @@
-use linkrate_terms::imported::{Asked, Found};
-use linkrate_terms::{Direction, Protocol};
+use linkrate_model::imported::{Asked, Found};
+use linkrate_model::{Direction, Protocol};
 
 use super::*;
 use crate::analysis::analyse;
@@ -105,7 +105,7 @@ fn tests_over_ipv4_and_over_ipv6_are_two_cells() {
         run.asked.family = Some(family);
         run
     };
-    let runs = vec![over(linkrate_terms::Family::Ipv4), over(linkrate_terms::Family::Ipv6)];
+    let runs = vec![over(linkrate_model::Family::Ipv4), over(linkrate_model::Family::Ipv6)];
     let results = analyse(&stored(runs, 1));
     let levels: Vec<String> = results.cells.iter().map(|cell| cell.levels.to_string()).collect();
     assert_eq!(levels, ["ipv4", "ipv6"]);

@@ -1,8 +1,8 @@
 //! Settings that an ATM adapter lacks, and those that only an ATM adapter has.
 
-use linkrate_terms::knobs::{self, Owner};
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::{InterfaceKnobs, Model, Offload, Steering, TestbedSpec};
+use linkrate_model::knobs::{self, Owner};
+use linkrate_model::model::LinkKind;
+use linkrate_model::{InterfaceKnobs, Model, Offload, Steering, TestbedSpec};
 
 use super::combination::{Combination, refuse};
 
@@ -60,9 +60,9 @@ pub(super) fn check(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::knobs::{AtmRequest, PortRequest};
-    use linkrate_terms::model;
-    use linkrate_terms::spec::Adapter;
+    use linkrate_model::knobs::{AtmRequest, PortRequest};
+    use linkrate_model::model;
+    use linkrate_model::spec::Adapter;
 
     use super::*;
     use crate::keys::{self, Setup, misplaced};

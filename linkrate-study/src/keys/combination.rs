@@ -1,9 +1,9 @@
 //! Settings that cannot be combined.
 
-use linkrate_terms::backup::MAX_FILES;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
-use linkrate_terms::{
+use linkrate_model::backup::MAX_FILES;
+use linkrate_model::spec::Adapter;
+use linkrate_model::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
+use linkrate_model::{
     ByteSize, Direction, MessageSize, Offload, Protocol, ReceivePath, SendPath, TestbedSpec,
     Workload,
 };
@@ -46,7 +46,7 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
         "burst" | "request-rate" => {
             matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse)
         }
-        "send-path" | "receive-path" | "working-set" | "gathering" => {
+        "send-path" | "receive-path" | "working-set" | "receive-batching" => {
             matches!(kind, Protocol::Stream | Protocol::Transfer)
         }
         "transfer" => kind == Protocol::Transfer,
@@ -80,7 +80,7 @@ pub fn is_of_one_workload(key: &str) -> bool {
         "send-path",
         "receive-path",
         "working-set",
-        "gathering",
+        "receive-batching",
         "udp-segment",
         "udp-gro",
     ];
@@ -262,8 +262,8 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
     {
         return refuse("working-set", &size.to_string(), "it needs kind stream or transfer");
     }
-    if unused("gathering") && workload.gathering {
-        return refuse("gathering", "on", "it needs kind stream or transfer");
+    if unused("receive-batching") && workload.receive_batching {
+        return refuse("receive-batching", "on", "it needs kind stream or transfer");
     }
     if unused("udp-segment")
         && let Some(size) = workload.udp_segment

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use linkrate_terms::event::{Event, Fault};
-use linkrate_terms::knobs::AggregateMode;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Family, ReceivePath, SendPath, TestbedSpec};
+use linkrate_model::event::{Event, Fault};
+use linkrate_model::knobs::AggregateMode;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Family, ReceivePath, SendPath, TestbedSpec};
 
 use super::Setup;
 use super::combination::{Combination, refuse};
@@ -134,7 +134,7 @@ pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combinat
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::Protocol;
+    use linkrate_model::Protocol;
     use proptest::prelude::*;
 
     use super::*;
@@ -142,7 +142,7 @@ mod tests {
     use crate::levels::Level;
 
     fn on_model(aggregate: u32) -> TestbedSpec {
-        let model = linkrate_terms::model::find("gigabit").unwrap();
+        let model = linkrate_model::model::find("gigabit").unwrap();
         TestbedSpec {
             adapter: Adapter::Model(Box::new(model)),
             aggregate,

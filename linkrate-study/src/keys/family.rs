@@ -1,8 +1,8 @@
 //! Settings that cannot be combined with IPv6.
 
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Family, TestbedSpec};
+use linkrate_model::model::LinkKind;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Family, TestbedSpec};
 
 use super::Setup;
 use super::combination::{Combination, refuse};

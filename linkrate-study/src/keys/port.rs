@@ -1,9 +1,9 @@
 //! Settings against the adapter: the keys that it has, and the values that its model allows.
 
-use linkrate_terms::knobs::{self, Owner};
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Interfaces, Model, Offload, TestbedSpec};
+use linkrate_model::knobs::{self, Owner};
+use linkrate_model::model::LinkKind;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Interfaces, Model, Offload, TestbedSpec};
 
 use super::combination::{Combination, DEFAULT_MTU, refuse};
 use super::{Setup, atm};

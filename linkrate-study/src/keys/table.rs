@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use linkrate_terms::backup::FileSizes;
-use linkrate_terms::event::MIN_PART;
-use linkrate_terms::knobs::{KNOBS, Merge};
-use linkrate_terms::workload::MAX_REQUEST_RATE;
-use linkrate_terms::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
+use linkrate_model::backup::FileSizes;
+use linkrate_model::event::MIN_PART;
+use linkrate_model::knobs::{KNOBS, Merge};
+use linkrate_model::workload::MAX_REQUEST_RATE;
+use linkrate_model::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
 
 use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
 
@@ -212,9 +212,9 @@ const WORKLOAD: &[Key] = &[
         },
     },
     Key {
-        name: "gathering",
+        name: "receive-batching",
         help: "Clients batch receives (10 \u{b5}s sleep under load)",
-        values: Values::Switch(|s, on| s.workload.gathering = on),
+        values: Values::Switch(|s, on| s.workload.receive_batching = on),
     },
     Key {
         name: "udp-segment",

@@ -1,7 +1,7 @@
 //! Tests of the key table and of the combinations.
 
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     Direction, Offload, Protocol, ReceivePath, SendPath, Steering, TestbedSpec, model,
 };
 
@@ -47,7 +47,7 @@ fn each_word_sets_its_value() {
         ("send-path", "sendfile"),
         ("receive-path", "truncate"),
         ("working-set", "1 MiB"),
-        ("gathering", "on"),
+        ("receive-batching", "on"),
         ("congestion", "reno"),
     ]);
     assert_eq!(setup.workload.direction, Direction::Bidirectional);
@@ -56,7 +56,7 @@ fn each_word_sets_its_value() {
     assert_eq!(setup.workload.receive_path, ReceivePath::Truncate);
     assert_eq!(setup.socket.congestion, "reno");
     assert_eq!(
-        (setup.workload.working_set, setup.workload.gathering),
+        (setup.workload.working_set, setup.workload.receive_batching),
         (Some(ByteSize(1 << 20)), true)
     );
 }
@@ -177,7 +177,7 @@ fn impossible_combinations_name_both_keys() {
         &[("receive-path", "truncate"), ("kind", "udp-stream"), ("message", "1 KiB")],
         &[("receive-path", "truncate"), ("kind", "request-response")],
         &[("working-set", "1 MiB"), ("kind", "request-response")],
-        &[("gathering", "on"), ("kind", "connect-request-response")],
+        &[("receive-batching", "on"), ("kind", "connect-request-response")],
         &[("direction", "receive"), ("kind", "request-response")],
         &[("direction", "bidirectional"), ("kind", "udp-request-response")],
         &[("burst", "2"), ("kind", "stream")],

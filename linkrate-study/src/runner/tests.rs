@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 
-use linkrate_terms::Measurement;
+use linkrate_model::Measurement;
 
 use super::*;
 use crate::executor::Facts;
@@ -283,7 +283,7 @@ fn repeats_an_interrupted_run() {
 #[test]
 fn runs_a_failing_cell_once_per_block() {
     let (ended, runs) = fresh(&fixture::ladder(), |spec| match spec.interface.offload {
-        Some(linkrate_terms::Offload::Tso) => Err(fixture::failed("tso reads off")),
+        Some(linkrate_model::Offload::Tso) => Err(fixture::failed("tso reads off")),
         _ => noisy(0.001)(spec),
     });
     assert!(matches!(ended, Ended::Rule(StopReason::Precision { blocks: 5, .. })), "{ended}");
@@ -328,7 +328,7 @@ fn a_cell_that_is_always_disturbed_lets_no_block_fall() {
     let mut study = fixture::ladder();
     (study.method.min_blocks, study.method.max_blocks) = (3, 3);
     let (ended, runs) = fresh(&study, |spec| match spec.interface.offload {
-        Some(linkrate_terms::Offload::Tso) => Err(disturbed()),
+        Some(linkrate_model::Offload::Tso) => Err(disturbed()),
         _ => noisy(0.001)(spec),
     });
     assert_eq!(ended, Ended::Rule(StopReason::MaxBlocks { blocks: 3 }));

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linkrate_terms::date::civil_from_days;
+use linkrate_model::date::civil_from_days;
 
 use crate::store::error::{IoContext, StoreError};
 

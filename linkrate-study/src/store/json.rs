@@ -1,11 +1,11 @@
 //! Sanitises untrusted JSON before parsing.
 //!
 //! A results directory may come from anywhere, and what it holds reaches terminals, pages and
-//! tables. So every text is cleaned here ([`linkrate_terms::clean`]), whichever type it is read into
+//! tables. So every text is cleaned here ([`linkrate_model::clean`]), whichever type it is read into
 //! later. Counts are bounded, so that no sum of them overflows. What linkrate wrote itself stays as
 //! it is.
 
-use linkrate_terms::clean::{REPLACEMENT, is_harmful};
+use linkrate_model::clean::{REPLACEMENT, is_harmful};
 
 /// Largest whole number that is read: the largest that a float holds with all its digits
 /// (IEEE 754, 53 bits). A sum of two thousand such counts fits 64 bits.
@@ -124,8 +124,8 @@ fn check_number(number: &str, key: &str) -> Result<(), String> {
     // a number that does not fit is above it too
     let fits = digits.parse::<u64>().is_ok_and(|number| number <= MAX_COUNT);
     if whole && !fits && key != SEED {
-        let key = linkrate_terms::clean::short_line(key, 64);
-        let number = linkrate_terms::clean::short_line(number, 64);
+        let key = linkrate_model::clean::short_line(key, 64);
+        let number = linkrate_model::clean::short_line(number, 64);
         return Err(format!("{key} is {number}, expected at most {MAX_COUNT}"));
     }
     Ok(())

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use linkrate_terms::clean;
-use linkrate_terms::spec::Adapter;
+use linkrate_model::clean;
+use linkrate_model::spec::Adapter;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

@@ -7,10 +7,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use linkrate_terms::clean;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::units::format_duration;
-use linkrate_terms::{Interfaces, RunSpec, Task, TestbedSpec};
+use linkrate_model::clean;
+use linkrate_model::spec::Adapter;
+use linkrate_model::units::format_duration;
+use linkrate_model::{Interfaces, RunSpec, Task, TestbedSpec};
 
 use super::{Factor, Method, Study};
 use crate::file::{MAX_CELLS, MAX_FILE_BYTES, MAX_LEVELS, PAPERS, SCALES};
@@ -216,7 +216,7 @@ impl CheckPlan for TestbedSpec {
             Adapter::Veth | Adapter::Unknown => {}
             Adapter::Model(model) => model.check().map_err(|error| format!("model: {error}"))?,
             Adapter::Interfaces(on) => {
-                let agents = on.clients.iter().any(linkrate_terms::Peer::is_agent_elsewhere);
+                let agents = on.clients.iter().any(linkrate_model::Peer::is_agent_elsewhere);
                 let program = agents.then(|| on.program.clone());
                 let checked = Interfaces::new(on.names.clone(), on.clients.clone(), program)
                     .map_err(|error| error.to_string())?;

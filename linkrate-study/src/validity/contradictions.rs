@@ -1,8 +1,8 @@
 //! Counters of a cell's runs that deny what was asked of it, too weak to refuse a run for.
 
-use linkrate_terms::knobs::Offload;
-use linkrate_terms::measurement::AdapterEvidence;
-use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, Task, Workload};
+use linkrate_model::knobs::Offload;
+use linkrate_model::measurement::AdapterEvidence;
+use linkrate_model::{Direction, Measurement, Protocol, RunSpec, Task, Workload};
 use linkrate_wire::link::LinkLaw;
 
 use super::merging;

@@ -1,8 +1,8 @@
 //! The counters of a run against each other: payload against octets, octets against time.
 
-use linkrate_terms::measurement::PortEvidence;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{BitRate, ByteSize, Measurement, TestbedSpec};
+use linkrate_model::measurement::PortEvidence;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{BitRate, ByteSize, Measurement, TestbedSpec};
 use linkrate_wire::link::LinkLaw;
 
 use super::Rejection;

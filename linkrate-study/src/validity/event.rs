@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use linkrate_terms::units::format_duration;
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_model::units::format_duration;
+use linkrate_model::{Measurement, RunSpec};
 
 use super::Rejection;
 use crate::executor::Stage;
@@ -68,7 +68,7 @@ pub(super) fn check(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::failure::Failure;
+    use linkrate_model::failure::Failure;
 
     use super::*;
     use crate::fixture;

@@ -1,8 +1,8 @@
 //! No run moves more payload than its links and buses can carry.
 
-use linkrate_terms::knobs::Toe;
-use linkrate_terms::measurement::MAX_FLOWS_READ;
-use linkrate_terms::{BitRate, Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
+use linkrate_model::knobs::Toe;
+use linkrate_model::measurement::MAX_FLOWS_READ;
+use linkrate_model::{BitRate, Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
 
 use super::Rejection;
 use crate::analysis::{limit, shares};

@@ -1,6 +1,6 @@
 //! Loss that was asked for and did not happen.
 
-use linkrate_terms::{Measurement, RunSpec, Task};
+use linkrate_model::{Measurement, RunSpec, Task};
 
 use super::Rejection;
 use crate::executor::Stage;

@@ -6,9 +6,9 @@
 //! must have lain in one batch, and were neither pushed nor short. Elsewhere
 //! [`super::contradictions`] tells it.
 
-use linkrate_terms::measurement::PortEvidence;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
+use linkrate_model::measurement::PortEvidence;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Direction, Measurement, Protocol, RunSpec, Task, TestbedSpec};
 
 use super::Rejection;
 use crate::executor::Stage;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use linkrate_terms::discipline::Discipline;
-use linkrate_terms::{BitRate, CpuSet, InterfaceKnobs, Measurement};
+use linkrate_model::discipline::Discipline;
+use linkrate_model::{BitRate, CpuSet, InterfaceKnobs, Measurement};
 
 use super::Rejection;
 use super::stack::StackChanged;

@@ -1,8 +1,8 @@
 //! With a TCP offload engine, the connections of a run are at the adapter, and the host sends nothing
 //! for them.
 
-use linkrate_terms::Measurement;
-use linkrate_terms::knobs::Toe;
+use linkrate_model::Measurement;
+use linkrate_model::knobs::Toe;
 
 use super::Rejection;
 use crate::executor::Stage;

@@ -1,6 +1,6 @@
 //! The parts of the busy time beside the busy time: two independent meters of the same CPUs.
 
-use linkrate_terms::Task;
+use linkrate_model::Task;
 
 use super::{Purpose, Rejection, Run};
 use crate::executor::Stage;

@@ -1,7 +1,7 @@
 //! The payload that a third-party program counted, beside the payload that the system under test
 //! counted.
 
-use linkrate_terms::Measurement;
+use linkrate_model::Measurement;
 
 use super::Rejection;
 use crate::executor::Stage;

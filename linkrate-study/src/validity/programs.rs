@@ -1,7 +1,7 @@
 //! Other programs on the CPUs of a run.
 
-use linkrate_terms::Task;
-use linkrate_terms::measurement::{CpuUse, ENDED};
+use linkrate_model::Task;
+use linkrate_model::measurement::{CpuUse, ENDED};
 
 use super::{Purpose, Rejection, Run};
 use crate::executor::Stage;
@@ -124,7 +124,7 @@ pub(crate) fn listed(cpu: &CpuUse) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::TestbedSpec;
+    use linkrate_model::TestbedSpec;
 
     use super::super::{Observed, Validity, judge};
     use super::*;

@@ -1,6 +1,6 @@
 //! Socket options: those in effect must be those that the run asked for.
 
-use linkrate_terms::{Measurement, RunSpec, Task};
+use linkrate_model::{Measurement, RunSpec, Task};
 
 use super::Rejection;
 use crate::executor::Stage;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::RunSpec;
-use linkrate_terms::stack::Stack;
+use linkrate_model::RunSpec;
+use linkrate_model::stack::Stack;
 
 use super::Rejection;
 use crate::executor::Stage;
@@ -138,7 +138,7 @@ fn between(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::InterfaceKnobs;
+    use linkrate_model::InterfaceKnobs;
 
     use super::*;
     use crate::fixture;

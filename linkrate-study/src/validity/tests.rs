@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use linkrate_terms::cpu_parts::CpuParts;
-use linkrate_terms::discipline::Discipline;
-use linkrate_terms::knobs::PortRequest;
-use linkrate_terms::measurement::OtherProgram;
-use linkrate_terms::out_of_order::OutOfOrder;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::cpu_parts::CpuParts;
+use linkrate_model::discipline::Discipline;
+use linkrate_model::knobs::PortRequest;
+use linkrate_model::measurement::OtherProgram;
+use linkrate_model::out_of_order::OutOfOrder;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     BitRate, ByteSize, CpuSet, Direction, InterfaceKnobs, MessageSize, Offload, Protocol, Workload,
     model,
 };
@@ -228,7 +228,7 @@ fn an_atm_link_shows_the_rate_of_its_cells() {
 /// The model says which law its counters are held against.
 #[test]
 fn a_run_on_an_atm_model_is_judged_by_the_law_of_cells() {
-    use linkrate_terms::model::LinkKind;
+    use linkrate_model::model::LinkKind;
     use linkrate_wire::link::atm::OC3C;
 
     let testbed = |link| {
@@ -275,7 +275,7 @@ fn an_idle_link_has_no_observed_rate() {
 #[test]
 fn refuses_payload_that_the_interface_did_not_carry() {
     let ends = vec!["ssh:lab2".parse().unwrap()];
-    let on = linkrate_terms::Interfaces::new(vec!["eth1".to_owned()], ends, None).unwrap();
+    let on = linkrate_model::Interfaces::new(vec!["eth1".to_owned()], ends, None).unwrap();
     let testbed = TestbedSpec::default().on_interfaces(on);
     let mut run = fixture::stream(9.4e8, 0.5);
     let sent = run.traffic.transmit_bytes;
@@ -652,7 +652,7 @@ fn lro_may_merge_nothing_where_nothing_can_be_merged() {
 /// With TOE on, every connection is at the adapter, and the host sends nothing for one.
 #[test]
 fn a_run_with_connections_at_the_host_is_no_run_with_toe() {
-    use linkrate_terms::knobs::Toe;
+    use linkrate_model::knobs::Toe;
 
     let mut run = sent_at(1e9);
     run.effective.interface.port.toe = Some(Toe::On);

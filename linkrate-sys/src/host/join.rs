@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use linkrate_terms::CpuSet;
+use linkrate_model::CpuSet;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, kill_process, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 

@@ -1,6 +1,6 @@
 //! State of one interface.
 
-use linkrate_terms::measurement::InterfaceCounts;
+use linkrate_model::measurement::InterfaceCounts;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Stats64};
 
 /// State of one interface (`RTM_NEWLINK`, linux/if_link.h).

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
 
-use linkrate_terms::Family;
+use linkrate_model::Family;
 
 use crate::socket;
 

@@ -46,10 +46,10 @@ mod inside {
     use std::thread;
     use std::time::{Duration, Instant};
 
+    use linkrate_model::CpuSet;
     use linkrate_sys::ethtool::{Channels, Ethtool};
     use linkrate_sys::netlink::RouteSocket;
     use linkrate_sys::sysfs;
-    use linkrate_terms::CpuSet;
     use rustix::net::sockopt::tcp_congestion;
 
     use crate::common::{in_a_host, leave_network, queue_directories};

@@ -5,10 +5,10 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::privileges;
+use linkrate_model::CpuSet;
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
 use linkrate_sys::host::{self, HostProcess, end_programs};
 use linkrate_sys::sched;
-use linkrate_terms::CpuSet;
 
 /// A host that does nothing until its input ends.
 fn idle(privilege: host::Privilege) -> HostProcess {

@@ -29,6 +29,7 @@ mod inside {
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::time::Duration;
 
+    use linkrate_model::CpuSet;
     use linkrate_sys::clock::monotonic_ns;
     use linkrate_sys::netlink::RouteSocket;
     use linkrate_sys::on_cpu::{OnCpuTrace, Worked};
@@ -36,7 +37,6 @@ mod inside {
     use linkrate_sys::softirq_spin::{SoftirqSpin, Spin};
     use linkrate_sys::tap::{self, Kind, Tap, VNET_HEADER_BYTES};
     use linkrate_sys::{procstat, sched};
-    use linkrate_terms::CpuSet;
 
     use crate::common::in_a_host;
 

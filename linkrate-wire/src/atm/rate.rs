@@ -1,6 +1,6 @@
 //! The peak rate of a connection: the generic cell rate algorithm (ITU-T I.371, annex A) as a shaper.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 use super::CELL;
 

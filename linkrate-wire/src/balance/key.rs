@@ -1,6 +1,6 @@
 //! The entry of a frame.
 
-use linkrate_terms::Balance;
+use linkrate_model::Balance;
 
 use super::ENTRIES;
 use crate::frame::link::Addresses;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use linkrate_terms::clean::short_line;
+use linkrate_model::clean::short_line;
 
 /// An address of a station or of a group of stations (IEEE 802, 8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

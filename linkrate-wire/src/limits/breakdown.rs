@@ -1,6 +1,6 @@
 //! The account of a link: every byte of a unit of traffic.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 /// Bytes that one layer adds to a unit of traffic.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,7 @@
 //! to whole cells. [`Link::published_formula`] is that. A real packet is bounded by the MTU, and
 //! Linux adds TCP timestamps. [`Link::limit`] is that, and a measurement can be compared with it.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 use super::packets::{IpVersion, TCP_HEADER, Traffic};
 use super::{Limit, LimitError};

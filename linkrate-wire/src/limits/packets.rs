@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use linkrate_terms::{ByteSize, Family};
+use linkrate_model::{ByteSize, Family};
 
 use super::LimitError;
 use super::breakdown::Layers;

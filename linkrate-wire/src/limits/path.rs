@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 /// The constant of the response function for a receiver that acknowledges every segment,
 /// sqrt(3/2); Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion

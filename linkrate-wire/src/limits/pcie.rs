@@ -1,6 +1,6 @@
 //! The limit of a PCI Express slot, which carries an adapter's data in packets of its own.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 /// Bytes that each packet has besides its data: framing 4, sequence number 2, header 16 (64-bit
 /// addresses), link CRC 4; PCI Express Base Specification 3.0, sections 2.2, 3.6 and 4.2.2.

@@ -115,7 +115,7 @@ pub fn is_of_cells(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::BitRate;
+    use linkrate_model::BitRate;
     use proptest::prelude::*;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! The octets of ATM: AAL5 in cells of 53, cells in SONET frames.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 /// OC-3c and STM-1, ITU-T G.707.
 pub const OC3C: BitRate = BitRate(155_520_000.0);

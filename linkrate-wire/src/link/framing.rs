@@ -1,6 +1,6 @@
 //! How an IP packet becomes a unit of its link.
 
-use linkrate_terms::{BitRate, Model, PortKnobs};
+use linkrate_model::{BitRate, Model, PortKnobs};
 
 use super::{LinkLaw, atm, ethernet};
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_model_says_what_its_links_carry() {
-        use linkrate_terms::model::{self, LinkKind};
+        use linkrate_model::model::{self, LinkKind};
 
         let model = model::find("gigabit").unwrap();
         let tagged = PortKnobs { vlan: 5, snap: true, ..model.defaults.clone() };

@@ -1,6 +1,6 @@
 //! How long octets take.
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 /// Binary places of a fraction of a picosecond: enough for every frame length.
 const PLACES: u32 = 32;

@@ -139,7 +139,7 @@ impl Watched {
             self.watch_rest(now);
         }
         for group in self.system.groups() {
-            assert!(group.collecting.len() <= usize::from(group.settings.most_active), "{group:?}");
+            assert!(group.collecting.len() <= usize::from(group.settings.max_active), "{group:?}");
         }
     }
 }
@@ -198,15 +198,15 @@ impl End for Watched {
 pub type Joined = Pair<Watched, Watched>;
 
 /// Two systems, the first with the better identifier, joined by `ports` links, all up.
-pub fn joined(ports: u16, most_active: [u16; 2], wire: Wire, seed: u64) -> Joined {
+pub fn joined(ports: u16, max_active: [u16; 2], wire: Wire, seed: u64) -> Joined {
     let [a, b] = [id(100, 1), id(200, 2)].map(|id| Watched::new(System::new(id)));
     let mut pair = Pair::new(a, b, wire, seed);
-    let group = |most_active| Event::SetGroup {
+    let group = |max_active| Event::SetGroup {
         key: KEY,
-        settings: GroupSettings { most_active, ..GroupSettings::default() },
+        settings: GroupSettings { max_active, ..GroupSettings::default() },
     };
-    pair.handle_a(group(most_active[0]));
-    pair.handle_b(group(most_active[1]));
+    pair.handle_a(group(max_active[0]));
+    pair.handle_b(group(max_active[1]));
     for port in 1..=ports {
         pair.handle_a(Event::SetPort { port, settings: settings(1, port) });
         pair.handle_b(Event::SetPort { port, settings: settings(2, port) });
@@ -245,7 +245,7 @@ pub fn assert_agreed(pair: &Joined, ports: impl IntoIterator<Item = u16>) {
 #[derive(Debug, Clone)]
 pub struct History {
     pub ports: u16,
-    pub most_active: [u16; 2],
+    pub max_active: [u16; 2],
     /// How long a port that failed is to be in order, in seconds.
     pub wait_to_restore: [u64; 2],
     pub priorities: [u16; 2],
@@ -303,9 +303,9 @@ impl History {
     }
 
     fn events(&self, end: u8) -> Vec<Event> {
-        let most_active = self.most_active[usize::from(end) - 1];
+        let max_active = self.max_active[usize::from(end) - 1];
         let wait_to_restore = seconds(self.wait_to_restore[usize::from(end) - 1]);
-        let settings = GroupSettings { most_active, wait_to_restore };
+        let settings = GroupSettings { max_active, wait_to_restore };
         let group = |key| Event::SetGroup { key, settings };
         let mut events = vec![group(KEY), group(KEY + 1)];
         for port in 1..=self.ports {
@@ -366,7 +366,7 @@ impl History {
     /// The sets of ports of which one is to be active in the end.
     pub fn expected(&self) -> Vec<BTreeSet<u16>> {
         let senior = usize::from(id(self.priorities[1], 2) < id(self.priorities[0], 1));
-        let most = self.most_active.into_iter().min().map_or(0, usize::from);
+        let most = self.max_active.into_iter().min().map_or(0, usize::from);
         let mut sets: BTreeMap<_, Vec<(u16, u16)>> = BTreeMap::new();
         for (port, [a, b]) in (1..).zip(&self.port_settings) {
             // two passive ends never speak

@@ -97,11 +97,11 @@ fn history(alike: bool) -> impl Strategy<Value = History> {
     );
     let ports = prop::collection::vec([port_setting(alike), port_setting(alike)], 1..9);
     (ports, whole).prop_map(|(port_settings, whole)| {
-        let (most_active, wait_to_restore, priorities, wire, seed, happenings) = whole;
+        let (max_active, wait_to_restore, priorities, wire, seed, happenings) = whole;
         let ports = port_settings.len() as u16;
         History {
             ports,
-            most_active,
+            max_active,
             wait_to_restore,
             priorities,
             port_settings,

@@ -17,8 +17,8 @@ fn group() -> GroupSettings {
     GroupSettings::default()
 }
 
-fn at_most(most_active: u16) -> GroupSettings {
-    GroupSettings { most_active, ..group() }
+fn at_most(max_active: u16) -> GroupSettings {
+    GroupSettings { max_active, ..group() }
 }
 
 fn restored_after(seconds: u64) -> GroupSettings {

@@ -1,6 +1,6 @@
 //! The limits against published values, each with the rounding that reproduces it.
 
-use linkrate_terms::{BitRate, ByteSize};
+use linkrate_model::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, IpVersion, Limit, Traffic, Transport};
 use linkrate_wire::link::atm::{OC3C, OC12C};
 use linkrate_wire::link::{Framing, Link};

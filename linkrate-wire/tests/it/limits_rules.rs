@@ -1,6 +1,6 @@
 //! What must hold of every limit, and what is refused.
 
-use linkrate_terms::{BitRate, ByteSize};
+use linkrate_model::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, IpVersion, Limit, LimitError, Traffic, Transport};
 use linkrate_wire::link::atm::{OC3C, OC12C};
 use linkrate_wire::link::{Framing, Link};

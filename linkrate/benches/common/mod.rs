@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_lab::{Lab, LabOptions};
-use linkrate_terms::{
+use linkrate_model::{
     ByteSize, CpuSet, InterfaceKnobs, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
 };
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use linkrate_lab::control::messages::Setting;
-use linkrate_terms::BitRate;
-use linkrate_terms::knobs::{Change, Ends, KNOBS, Knob, Owner};
-use linkrate_terms::units::parse_duration;
+use linkrate_model::BitRate;
+use linkrate_model::knobs::{Change, Ends, KNOBS, Knob, Owner};
+use linkrate_model::units::parse_duration;
 
 use super::lab::Which;
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use linkrate_terms::{CpuMeter, CpuSet, TestbedSpec};
+use linkrate_model::{CpuMeter, CpuSet, TestbedSpec};
 
 use crate::exit::{Exit, Failure};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use linkrate_lab::{Deploy, LabOptions};
-use linkrate_terms::{Interfaces, Peer};
+use linkrate_model::{Interfaces, Peer};
 
 use crate::exit::{Exit, Failure};
 

@@ -1,7 +1,7 @@
 //! What is between the ports of the system under test and its clients.
 
 use clap::Args;
-use linkrate_terms::TestbedSpec;
+use linkrate_model::TestbedSpec;
 
 use crate::exit::{Exit, Failure};
 

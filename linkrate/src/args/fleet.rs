@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use linkrate_model::Peer;
+use linkrate_model::interfaces::is_interface_name;
 use linkrate_study::fleet::{Given, Node, Pattern, hosts};
-use linkrate_terms::Peer;
-use linkrate_terms::interfaces::is_interface_name;
 
 use crate::exit::{Exit, Failure};
 use crate::input::read;

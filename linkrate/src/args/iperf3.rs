@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use linkrate_dropin::iperf3::Format;
-use linkrate_dropin::iperf3::quantity::{Base, quantity, rate};
+use linkrate_compat::iperf3::Format;
+use linkrate_compat::iperf3::quantity::{Base, quantity, rate};
 use linkrate_interop::iperf3::MAX_CPU;
 
 /// `linkrate iperf3`

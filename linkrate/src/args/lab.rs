@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use linkrate_lab::control::LabName;
 use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_lab::control::messages::Setting;
+use linkrate_model::lab::LAB_VARIABLE;
 use linkrate_study::adapter;
-use linkrate_terms::lab::LAB_VARIABLE;
 
 use super::fabric::FabricArgs;
 

@@ -3,8 +3,8 @@
 pub mod aggregate;
 
 use clap::{Args, Subcommand};
-use linkrate_terms::nearest::did_you_mean;
-use linkrate_terms::{BitRate, ByteSize};
+use linkrate_model::nearest::did_you_mean;
+use linkrate_model::{BitRate, ByteSize};
 use linkrate_wire::link::atm::{OC3C, OC12C};
 
 /// The words for ATM rates.
@@ -123,7 +123,7 @@ fn ethernet_rate(given: &str) -> Result<BitRate, String> {
         // B is a byte, which is eight bits
         return Err("a rate is in bits per second, for example 10G or 10Gb/s".to_owned());
     }
-    given.parse().map_err(|error: linkrate_terms::units::UnitError| error.to_string())
+    given.parse().map_err(|error: linkrate_model::units::UnitError| error.to_string())
 }
 
 fn atm_rate(given: &str) -> Result<BitRate, String> {
@@ -141,6 +141,6 @@ fn atm_rate(given: &str) -> Result<BitRate, String> {
 /// Reads an MTU. The limit checks its range, which depends on the IP version and the link.
 fn mtu(given: &str) -> Result<u32, String> {
     let size: ByteSize =
-        given.parse().map_err(|error: linkrate_terms::units::UnitError| error.to_string())?;
+        given.parse().map_err(|error: linkrate_model::units::UnitError| error.to_string())?;
     u32::try_from(size.0).map_err(|_| "expected a number of bytes such as 1500 or 9000".to_owned())
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use linkrate_interop::serve::Network;
-use linkrate_terms::ByteSize;
-use linkrate_terms::units::parse_duration;
+use linkrate_model::ByteSize;
+use linkrate_model::units::parse_duration;
 
 /// A program whose clients can be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -50,7 +50,7 @@ const HEADINGS: [(&str, &[&str]); 8] = [
             "send-path",
             "receive-path",
             "working-set",
-            "gathering",
+            "receive-batching",
             "udp-segment",
             "udp-gro",
             "cpu-binding",
@@ -100,7 +100,7 @@ const HEADINGS: [(&str, &[&str]); 8] = [
             "lacp-rate",
             "marker",
             "system-priority",
-            "most-active",
+            "max-active",
             "preferred-port",
             "revert",
             "poll-interval",
@@ -112,7 +112,7 @@ const HEADINGS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("ATM", &["peak-rate", "early-discard", "partial-discard"]),
-    ("TCP offload engine", &["toe", "toe-after", "toe-age", "toe-most", "toe-idle"]),
+    ("TCP offload engine", &["toe", "toe-after", "toe-age", "toe-max", "toe-idle"]),
 ];
 
 /// The letters of iperf3 and netperf.

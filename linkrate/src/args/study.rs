@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use linkrate_model::units::{parse_duration, parse_percent};
 use linkrate_report::terminal::Detail;
 use linkrate_study::adjusted::Adjusted;
 use linkrate_study::study::Study;
-use linkrate_terms::units::{parse_duration, parse_percent};
 
 use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};

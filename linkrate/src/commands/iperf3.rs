@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use linkrate_dropin::cpu::HostCpu;
-use linkrate_dropin::iperf3::json::{Document, event};
-use linkrate_dropin::iperf3::notes::Notes;
-use linkrate_dropin::iperf3::{self, Event, Options, Text};
+use linkrate_compat::cpu::HostCpu;
+use linkrate_compat::iperf3::json::{Document, event};
+use linkrate_compat::iperf3::notes::Notes;
+use linkrate_compat::iperf3::{self, Event, Options, Text};
 use linkrate_interop::iperf3::{Directions, Transport};
 use linkrate_interop::serve::{self, Limits, SessionReport};
 use linkrate_sys::{connect, stderr};

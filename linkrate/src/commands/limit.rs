@@ -4,9 +4,9 @@ mod aggregate;
 
 use std::io::{IsTerminal, stderr, stdout};
 
+use linkrate_model::{BitRate, ByteSize};
 use linkrate_report::limit::{Case, Formula, document, formula_document, formula_text, text};
 use linkrate_sys::stderr;
-use linkrate_terms::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, IpVersion, LimitError, Traffic, Transport};
 use linkrate_wire::link::atm::{OC3C, OC12C};
 use linkrate_wire::link::{Framing, Link};

@@ -4,6 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use linkrate_lab::{Lab, LabOptions};
+use linkrate_model::spec::Adapter;
+use linkrate_model::units::{format_duration, parse_duration};
+use linkrate_model::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
 use linkrate_report::words;
 use linkrate_stats::order::Order;
 use linkrate_study::adapter;
@@ -16,9 +19,6 @@ use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, MemoryStore};
 use linkrate_study::study::{Cell, Family, Method, OnFailure, Study};
 use linkrate_sys::stderr;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::units::{format_duration, parse_duration};
-use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
 
 use super::testbed::testbed_of;
 use crate::args::measure::MeasureArgs;

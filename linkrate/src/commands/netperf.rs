@@ -1,6 +1,6 @@
 //! `linkrate netperf`: a client of netserver with netperf's options.
 
-use linkrate_dropin::netperf::{self, NetperfError, Options};
+use linkrate_compat::netperf::{self, NetperfError, Options};
 use linkrate_sys::stderr;
 
 use crate::exit::{Exit, Failure};

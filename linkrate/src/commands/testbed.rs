@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use linkrate_model::TestbedSpec;
+use linkrate_model::spec::Adapter;
 use linkrate_study::adapter;
 use linkrate_study::file::{SCALE_EXPECTED, SCALES};
-use linkrate_terms::TestbedSpec;
-use linkrate_terms::spec::Adapter;
 
 use crate::exit::{Exit, Failure};
 use crate::input::load_model;

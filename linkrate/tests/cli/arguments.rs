@@ -9,11 +9,11 @@ use crate::common;
 use crate::common::agent::Agent;
 use crate::common::{LINKRATE, Running, command, has_or_skips, linkrate, linkrate_with, printed};
 use insta::assert_snapshot;
+use linkrate_model::InterfaceKnobs;
 use linkrate_protocol::framing::MAX_FRAME_BYTES;
 use linkrate_protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request};
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
-use linkrate_terms::InterfaceKnobs;
 use serde_json::json;
 
 /// What `linkrate WORDS` says when it refuses.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::simulated::Set;
 use crate::common::{Finished, LINKRATE, Running};
-use linkrate_terms::clean;
+use linkrate_model::clean;
 
 /// No command on a directory of this size takes a tenth of it.
 const LIMIT: Duration = Duration::from_secs(10);

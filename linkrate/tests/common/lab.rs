@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_lab::{Lab, LabOptions};
-use linkrate_study::executor::Executor;
-use linkrate_study::validity::Purpose;
-use linkrate_terms::{
+use linkrate_model::{
     InterfaceKnobs, Measurement, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
 };
+use linkrate_study::executor::Executor;
+use linkrate_study::validity::Purpose;
 
 use super::LINKRATE;
 

@@ -6,10 +6,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use linkrate_model::CpuSet;
 use linkrate_sys::host::join::{Lifetime, Namespaces};
 use linkrate_sys::host::{HostProcess, Isolation, spawn};
 use linkrate_sys::sched;
-use linkrate_terms::CpuSet;
 
 use super::ends::{connected_ports, listening_ports};
 use super::processes::readable_by_all;

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use linkrate_model::intervals::Interval;
+use linkrate_model::measurement::{
+    AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency,
+    PortEvidence, SenderTimes, ThreadTime, Traffic,
+};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{CpuSet, Measurement, RunSpec, Task};
 use linkrate_stats::stop::StopReason;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::Levels;
 use linkrate_study::schedule::block_order;
 use linkrate_study::store::{Ended, Outcome, RunStore, Store, StoredRun};
 use linkrate_study::study::Study;
-use linkrate_terms::intervals::Interval;
-use linkrate_terms::measurement::{
-    AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency,
-    PortEvidence, SenderTimes, ThreadTime, Traffic,
-};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{CpuSet, Measurement, RunSpec, Task};
 
 /// Two rungs in two directions, on a virtual adapter.
 pub const STREAMS: &str = r#"title = "Simulated streams"
@@ -272,17 +272,17 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         sut_cpu: cpu(0, busy),
         client_cpu: cpu(1, 0.6),
         effective: Effective {
-            interface: linkrate_terms::InterfaceKnobs {
+            interface: linkrate_model::InterfaceKnobs {
                 mtu: Some(1500),
-                ..linkrate_terms::InterfaceKnobs::default()
+                ..linkrate_model::InterfaceKnobs::default()
             },
-            socket: linkrate_terms::SocketKnobs::default(),
+            socket: linkrate_model::SocketKnobs::default(),
             granted_send_buffer_bytes: 262_144,
             granted_receive_buffer_bytes: 262_144,
             mss_bytes: 1448,
         },
         evidence: Evidence {
-            client_gathers: 0,
+            client_receive_batches: 0,
             interface: InterfaceCounts {
                 tx_packets: 78_000,
                 tx_bytes: 118_000_000,

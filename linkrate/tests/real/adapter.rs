@@ -11,15 +11,15 @@ use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
 use linkrate_lab::testbed::Testbed;
-use linkrate_study::executor::Executor;
-use linkrate_study::validity::Purpose;
-use linkrate_terms::knobs::PortRequest;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::topology::{Fabric, PortEnd, Segment, Topology};
-use linkrate_terms::{
+use linkrate_model::knobs::PortRequest;
+use linkrate_model::spec::Adapter;
+use linkrate_model::topology::{Fabric, PortEnd, Segment, Topology};
+use linkrate_model::{
     Direction, InterfaceKnobs, Measurement, Model, Offload, Protocol, RunSpec, Steering, Task,
     TestbedSpec, Workload, model,
 };
+use linkrate_study::executor::Executor;
+use linkrate_study::validity::Purpose;
 
 /// A lab on adapters of `model`, a segment for each port.
 #[track_caller]
@@ -296,7 +296,7 @@ fn every_byte_is_right_when_everything_happens() {
 }
 
 #[track_caller]
-fn evidence(measurement: &Measurement) -> &linkrate_terms::measurement::AdapterEvidence {
+fn evidence(measurement: &Measurement) -> &linkrate_model::measurement::AdapterEvidence {
     measurement.evidence.adapter.as_deref().expect("evidence of the adapter")
 }
 
@@ -323,7 +323,7 @@ fn the_testbed_follows_the_model_that_a_run_names() {
     }
     let at = |name: &str, rate: f64| Model {
         name: name.to_owned(),
-        rate: Some(linkrate_terms::BitRate(rate)),
+        rate: Some(linkrate_model::BitRate(rate)),
         ..find("gigabit")
     };
     let spec = TestbedSpec {
@@ -556,7 +556,7 @@ fn two_clients_share_a_port_through_a_switch() {
     assert!(measurement.traffic.transmit_bytes > 0 && measurement.traffic.receive_bytes > 0);
     let idle = measured(
         &mut lab,
-        Workload { kind: linkrate_terms::Protocol::RequestResponse, ..Workload::default() },
+        Workload { kind: linkrate_model::Protocol::RequestResponse, ..Workload::default() },
         InterfaceKnobs::default(),
         Duration::from_millis(300),
     );

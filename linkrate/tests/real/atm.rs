@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_terms::knobs::AtmRequest;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::knobs::AtmRequest;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     CpuSet, Direction, InterfaceKnobs, Measurement, Task, TestbedSpec, Workload, model,
 };
+use linkrate_study::executor::Executor;
 
 /// TCP payload that the paper's formula gives with an MTU of 9180, 192 cells a packet: Mb/s.
 const LIMIT_155: f64 = 149.76 * 9128.0 * 8.0 / (192.0 * 424.0);

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 
 use crate::common::processes::OwnCopy;
 use crate::common::{Finished, Running, command, is_root_or_skips, schema};
+use linkrate_model::CpuSet;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
-use linkrate_terms::CpuSet;
 use rustix::thread::{CpuSet as Mask, sched_setaffinity};
 use serde_json::Value;
 

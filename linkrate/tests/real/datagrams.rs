@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::common::lab::{lab_of, run_spec};
 use crate::common::{enter_namespace, is_root_or_skips};
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     ByteSize, InterfaceKnobs, Measurement, MessageSize, Protocol, RunSpec, Task, TestbedSpec,
     Workload, model,
 };
+use linkrate_study::executor::Executor;
+use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
 
 /// The port of the lab.
 const SUT_INTERFACE: &str = "eth0";

@@ -144,10 +144,10 @@ fn standby_ports_and_other_speeds_say_why_they_carry_nothing() {
         return;
     }
     let lab = Up::start("--aggregate 3");
-    lab.linkrate("adapter set agg0 mode=lacp most-active=1 preferred-port=1");
+    lab.linkrate("adapter set agg0 mode=lacp max-active=1 preferred-port=1");
     comes(&lab, &[false, true, false]);
     assert_eq!(members(&lab)[0]["lacp"]["selection"], "standby");
-    lab.linkrate("adapter set agg0 most-active=0");
+    lab.linkrate("adapter set agg0 max-active=0");
     comes(&lab, &[true; 3]);
     lab.linkrate("adapter link eth2 100M");
     comes(&lab, &[true, true, false]);

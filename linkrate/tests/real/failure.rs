@@ -9,10 +9,10 @@ use crate::common::lab::{lab_of, run_spec};
 use crate::common::{LINKRATE, Running, command, is_root_or_skips};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
+use linkrate_model::failure::Failure;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Event, Fault, InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload, model};
 use linkrate_study::executor::Executor;
-use linkrate_terms::failure::Failure;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Event, Fault, InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload, model};
 use serde_json::Value;
 
 /// Runs of two seconds over two ports, of which the busier one fails after half a second.

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::common::lab::{lab_of, run_spec};
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_terms::knobs::{PortRequest, Toe};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::knobs::{PortRequest, Toe};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     Direction, Family, InterfaceKnobs, Measurement, MessageSize, Offload, Protocol, RunSpec,
     SocketKnobs, Task, TestbedSpec, Workload, model,
 };
+use linkrate_study::executor::Executor;
 
 const WINDOW: Duration = Duration::from_millis(300);
 
@@ -86,7 +86,7 @@ fn the_adapter_cuts_and_merges() {
 fn datagrams_and_transactions_pass() {
     let mut lab = lab(of_model("gigabit"));
     let socket = SocketKnobs { family: Family::Ipv6, ..SocketKnobs::default() };
-    let fits = MessageSize::Fixed(linkrate_terms::ByteSize(1452));
+    let fits = MessageSize::Fixed(linkrate_model::ByteSize(1452));
     for (kind, message) in [
         (Protocol::RequestResponse, fits),
         (Protocol::ConnectRequestResponse, fits),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::common::lab::{lab, lab_of, measured};
 use crate::common::{READ_IN_TURN, is_root_or_skips};
+use linkrate_model::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
 use linkrate_study::executor::Executor;
 use linkrate_study::file;
-use linkrate_terms::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
 
 /// Ethernet's header, which a device counts and IP does not.
 const HEADER: f64 = 14.0;

@@ -8,8 +8,8 @@ use crate::common::ssh::{Ssh, has_ssh_or_skips};
 use crate::common::up::{CLIENT, SUT, Up, rates, ready};
 use crate::common::web::Web;
 use crate::common::{has_or_skips, is_root_or_skips, linkrate, tshark};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Direction, InterfaceKnobs, TestbedSpec, Workload, model};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Direction, InterfaceKnobs, TestbedSpec, Workload, model};
 
 /// TCP payload of a full packet, and the cells that it takes with the 16 octets of LAN Emulation and the
 /// 8 of AAL5: units of 1516 and of 9234 octets.

@@ -14,12 +14,12 @@ use linkrate_adapter::{
     Aggregate, AggregateSpec, DeviceSpec, DeviceThreads, DriverThreads, Faults, HostSide, LinkLaw,
     Port, PortSpec, Segment,
 };
+use linkrate_model::aggregate::MemberReport;
+use linkrate_model::knobs::{AggregateMode, LacpRate};
+use linkrate_model::topology::Fabric;
+use linkrate_model::{AggregateKnobs, Balance, CpuSet, Model, PortKnobs, model};
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tap::Tap;
-use linkrate_terms::aggregate::MemberReport;
-use linkrate_terms::knobs::{AggregateMode, LacpRate};
-use linkrate_terms::topology::Fabric;
-use linkrate_terms::{AggregateKnobs, Balance, CpuSet, Model, PortKnobs, model};
 use linkrate_wire::frame::MacAddress;
 
 /// The address of the aggregate, and that of the bridge behind the bond.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::common::lab::{CLIENT_INTERFACE, SUT_INTERFACE, inside, lab, measured, run_spec};
 use crate::common::{Running, has_or_skips, is_root_or_skips, kill, wait_until};
 use linkrate_lab::Lab;
+use linkrate_model::{InterfaceKnobs, Measurement, Offload, Protocol, Task, Workload};
 use linkrate_study::executor::Executor;
-use linkrate_terms::{InterfaceKnobs, Measurement, Offload, Protocol, Task, Workload};
 use rustix::process::Signal;
 use serde_json::Value;
 

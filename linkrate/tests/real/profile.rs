@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::common::lab::{lab, run_spec};
 use crate::common::{linkrate, skip};
 use linkrate_lab::Lab;
+use linkrate_model::{
+    InterfaceKnobs, Measurement, Offload, ReceivePath, RunSpec, SendPath, Task, Workload,
+};
 use linkrate_study::attribution::of_runs;
 use linkrate_study::executor::Executor;
 use linkrate_study::results::Attribution;
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::perf::CpuSampler;
-use linkrate_terms::{
-    InterfaceKnobs, Measurement, Offload, ReceivePath, RunSpec, SendPath, Task, Workload,
-};
 
 /// Whether this host allows sampling; says so if not.
 fn can_profile_or_skips(test: &str) -> bool {

@@ -11,15 +11,15 @@ use crate::common::small::SmallStudy;
 use crate::common::{LINKRATE, Running, has_or_skips, is_root_or_skips, kill, wait_until};
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
+use linkrate_model::knobs::PortRequest;
+use linkrate_model::measurement::{ENDED, OtherProgram};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
+    BitRate, InterfaceKnobs, Measurement, Offload, RunSpec, Task, TestbedSpec, Workload, model,
+};
 use linkrate_study::executor::{Executor, RunFailure, Stage};
 use linkrate_study::validity::{Purpose, programs};
 use linkrate_sys::processes;
-use linkrate_terms::knobs::PortRequest;
-use linkrate_terms::measurement::{ENDED, OtherProgram};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
-    BitRate, InterfaceKnobs, Measurement, Offload, RunSpec, Task, TestbedSpec, Workload, model,
-};
 use rustix::process::Signal;
 
 const WINDOW: Duration = Duration::from_secs(1);

@@ -16,14 +16,14 @@ use linkrate_doctor::self_test::{
     self, Asked, LoadKind, Meter, MeterKind, Pace, SelfTest, Verdict,
 };
 use linkrate_lab::Placement;
+use linkrate_model::measurement::IdleSource;
+use linkrate_model::{CpuSet, TestbedSpec};
 use linkrate_sys::cpus;
 use linkrate_sys::error::SysResult;
 use linkrate_sys::idle_trace::IdleTrace;
 use linkrate_sys::interrupts::InterruptCounts;
 use linkrate_sys::procstat::{self, CpuTimes};
 use linkrate_sys::sched::ThreadId;
-use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::{CpuSet, TestbedSpec};
 use rustix::process::geteuid;
 use serde_json::Value;
 
@@ -306,7 +306,7 @@ fn test_of(meters: &[&dyn Meter], placement: &Placement) -> SelfTest {
 #[test]
 fn detects_a_meter_that_forgets_idle_time() {
     let placement = Placement::choose(&TestbedSpec::default()).expect("CPUs");
-    for source in [choose(linkrate_terms::CpuMeter::IdleTime), IdleSource::IdleCounter] {
+    for source in [choose(linkrate_model::CpuMeter::IdleTime), IdleSource::IdleCounter] {
         let meter = CpuMeter::new(source, &placement.sut).expect("a meter").tracing();
         let outcome = test_of(&[&Faulty { meter, fault: Fault::Remembers(0.97) }], &placement);
         // little load leaves most idle time to forget, almost no idle time leaves nothing
@@ -330,7 +330,7 @@ fn detects_a_meter_that_forgets_idle_time() {
 #[test]
 fn detects_a_meter_that_misses_a_part_of_each_wake_up() {
     let test = "detects_a_meter_that_misses_a_part_of_each_wake_up";
-    let source = choose(linkrate_terms::CpuMeter::IdleTime);
+    let source = choose(linkrate_model::CpuMeter::IdleTime);
     if source != IdleSource::TimerList || IdleTrace::start(&[]).is_err() {
         skip(test, "only root may read idle times in nanoseconds and trace them");
         return;

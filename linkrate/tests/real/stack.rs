@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::common::lab::{SUT_INTERFACE, inside, lab_for, run_spec};
 use crate::common::{has_or_skips, is_root_or_skips, kill};
 use linkrate_lab::Lab;
+use linkrate_model::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload};
 use linkrate_study::executor::{Executor, Stage};
 use linkrate_study::validity::Purpose;
-use linkrate_terms::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload};
 use rustix::process::Signal;
 
 const WINDOW: Duration = Duration::from_millis(800);

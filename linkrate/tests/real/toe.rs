@@ -7,14 +7,14 @@ use crate::common::lab::{lab_of, run_spec};
 use crate::common::up::{CLIENT, Up, ready};
 use crate::common::{Running, wait_until};
 use linkrate_lab::Lab;
-use linkrate_stats::trend::median;
-use linkrate_study::executor::Executor;
-use linkrate_terms::knobs::{PortRequest, Toe};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::knobs::{PortRequest, Toe};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     Direction, InterfaceKnobs, Measurement, MessageSize, Model, Protocol, RunSpec, Task,
     TestbedSpec, Workload, model,
 };
+use linkrate_stats::trend::median;
+use linkrate_study::executor::Executor;
 use serde_json::Value;
 
 /// A lab on two ports of the model `toe`, with a client each.
@@ -104,8 +104,8 @@ fn transactions_are_answered_at_the_adapter() {
     let mut lab = lab(model::find("toe").unwrap(), 1);
     let workload = Workload {
         kind: Protocol::RequestResponse,
-        request: MessageSize::Fixed(linkrate_terms::ByteSize(1)),
-        response: MessageSize::Fixed(linkrate_terms::ByteSize(1)),
+        request: MessageSize::Fixed(linkrate_model::ByteSize(1)),
+        response: MessageSize::Fixed(linkrate_model::ByteSize(1)),
         ..Workload::default()
     };
     let on = run(&mut lab, 1, workload, Toe::On);
@@ -140,7 +140,7 @@ fn auto_moves_connections_that_have_carried_enough_or_are_old_enough() {
         assert_eq!(counter(&run, "toeHostSegments"), 0);
     }
     // one place, which neither of two connections alike can take from the other
-    let bound = auto(PortRequest { toe_most: Some(1), ..PortRequest::default() });
+    let bound = auto(PortRequest { toe_max: Some(1), ..PortRequest::default() });
     assert_eq!(counter(&bound, "toeConnections"), 1);
     assert!(counter(&bound, "toeStayed.table-full") > 0, "{:?}", bound.evidence.adapter);
 }

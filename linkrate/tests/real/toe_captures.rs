@@ -23,7 +23,7 @@ const BAD: &str = "tcp.analysis.flags && !tcp.analysis.window_update && !tcp.ana
 fn lab() -> Up {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let file = directory.path().join("slow.toml");
-    let model = include_str!("../../../linkrate-terms/models/toe.toml");
+    let model = include_str!("../../../linkrate-model/models/toe.toml");
     let slow = model.replace("rate = \"1 Gbit/s\"", "rate = \"30 Mbit/s\"");
     assert_ne!(slow, model);
     fs::write(&file, slow.replace("name = \"toe\"", "name = \"slow\"")).expect("write a file");

@@ -11,16 +11,16 @@ use crate::common::wait_until;
 use linkrate_lab::Lab;
 use linkrate_lab::backend::adapters::Faults;
 use linkrate_lab::testbed::{Host, Testbed};
+use linkrate_model::knobs::{AggregateMode, AggregateRequest, PortRequest, Toe};
+use linkrate_model::spec::Adapter;
+use linkrate_model::topology::ipv6_address;
+use linkrate_model::{
+    Balance, CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
+};
 use linkrate_protocol::record::RecordSpec;
 use linkrate_protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::{socket_swap, tcp_repair};
-use linkrate_terms::knobs::{AggregateMode, AggregateRequest, PortRequest, Toe};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::topology::ipv6_address;
-use linkrate_terms::{
-    Balance, CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
-};
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 /// How long a connection may take to move, or to carry its next megabyte.
@@ -695,7 +695,7 @@ fn a_connection_with_urgent_data_returns_so_that_the_program_can_read_it() {
 fn a_livelier_connection_takes_the_place_in_a_full_table() {
     let mut lab = lab();
     let testbed = lab.testbed().expect("up");
-    set(testbed, with(PortRequest { toe_most: Some(1), ..toe(Toe::Auto) }));
+    set(testbed, with(PortRequest { toe_max: Some(1), ..toe(Toe::Auto) }));
     let direction = Direction::Transmit;
     let workload = Workload { direction, connections: 2, ..Workload::default() };
     connect_as(testbed, workload, Family::Ipv4);

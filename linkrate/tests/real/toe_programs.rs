@@ -374,7 +374,7 @@ fn what_cannot_move_says_why_and_continues() {
 fn lab_with_table(most: u32) -> Up {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let file = directory.path().join("table.toml");
-    let model = include_str!("../../../linkrate-terms/models/toe.toml");
+    let model = include_str!("../../../linkrate-model/models/toe.toml");
     let other = model.replace("toe-connections = 1024", &format!("toe-connections = {most}"));
     assert_ne!(other, model);
     fs::write(&file, other.replace("name = \"toe\"", "name = \"table\"")).expect("write a file");

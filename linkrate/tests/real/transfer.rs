@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::common::lab::{lab_of, run_spec};
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_terms::backup::{Backup, FileSizes};
-use linkrate_terms::mix::MixPart;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::backup::{Backup, FileSizes};
+use linkrate_model::mix::MixPart;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     ByteSize, Direction, InterfaceKnobs, Measurement, MessageSize, Protocol, RunSpec, Task,
     TestbedSpec, Workload, model,
 };
+use linkrate_study::executor::Executor;
 
 /// The most payload of one direction of the link, with some room for the ends of windows.
 const LINK: f64 = 1.02 * 941.5e6;

@@ -6,12 +6,12 @@ use crate::common::lab::{lab_for, lab_of, run_spec};
 use crate::common::processes::OwnCopy;
 use crate::common::{Running, command, is_root_or_skips, skip};
 use linkrate_lab::Lab;
-use linkrate_study::executor::Executor;
-use linkrate_study::validity::Purpose;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
     Direction, InterfaceKnobs, MessageSize, RunSpec, Task, TestbedSpec, Workload, model,
 };
+use linkrate_study::executor::Executor;
+use linkrate_study::validity::Purpose;
 use serde_json::Value;
 
 /// Sixteen pairs of cells that differ in name only, and the ladder's ends as a difference that is
@@ -123,7 +123,7 @@ fn a_full_link_shows_no_more_than_its_limit() {
     // full frames with timestamps, and what Ethernet adds to each; cells of 26 of 27 columns
     let ethernet = 1e8 * 1448.0 / 1538.0;
     let cells = 14.976e6 * 9128.0 / (192.0 * 53.0);
-    let message = MessageSize::Fixed(linkrate_terms::ByteSize(128 << 10));
+    let message = MessageSize::Fixed(linkrate_model::ByteSize(128 << 10));
     for (model, direction, limit) in [
         ("gigabit", Direction::Transmit, ethernet),
         ("gigabit", Direction::Receive, ethernet),

@@ -6,15 +6,15 @@ use crate::common::lab::{SUT_INTERFACE, inside, lab_of, run_spec};
 use crate::common::{has_or_skips, is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{
+    ByteSize, Direction, InterfaceKnobs, MessageSize, Model, Offload, Protocol, ReceivePath,
+    RunSpec, Task, TestbedSpec, Workload,
+};
 use linkrate_study::analysis::shares;
 use linkrate_study::executor::Executor;
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::{Bottleneck, Unexplained, judge};
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{
-    ByteSize, Direction, InterfaceKnobs, MessageSize, Model, Offload, Protocol, ReceivePath,
-    RunSpec, Task, TestbedSpec, Workload,
-};
 
 /// An adapter no limit, but for what is added.
 fn model(more: &str) -> TestbedSpec {
@@ -130,7 +130,7 @@ fn a_cpu_that_both_ends_share_is_the_verdict() {
     if !is_root_or_skips(test) {
         return;
     }
-    let one: linkrate_terms::CpuSet = [0].into_iter().collect();
+    let one: linkrate_model::CpuSet = [0].into_iter().collect();
     let spec = TestbedSpec {
         sut_cpus: Some(one.clone()),
         client_cpus: Some(one),

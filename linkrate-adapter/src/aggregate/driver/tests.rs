@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use linkrate_terms::{AggregateKnobs, Balance, BitRate, PortKnobs};
+use linkrate_model::{AggregateKnobs, Balance, BitRate, PortKnobs};
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::Reason;

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use linkrate_terms::AggregateKnobs;
+use linkrate_model::AggregateKnobs;
 use linkrate_wire::control::Bfd;
 use linkrate_wire::control::bfd::{LOWEST_SOURCE_PORT, State};
 use linkrate_wire::frame::{IpEnds, MacAddress};

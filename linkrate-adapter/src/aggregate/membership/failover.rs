@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::knobs::AggregateKnobs;
+use linkrate_model::knobs::AggregateKnobs;
 use linkrate_wire::balance::PortIndex;
 use linkrate_wire::control::Poll;
 use linkrate_wire::frame::MacAddress;

@@ -2,7 +2,7 @@
 
 mod lossy;
 
-use linkrate_terms::Balance;
+use linkrate_model::Balance;
 use linkrate_wire::control::lan_monitor;
 
 use super::*;
@@ -165,7 +165,7 @@ fn lacp(change: impl FnOnce(&mut AggregateKnobs)) -> Ends {
 
 #[test]
 fn of_most_active_ports_the_preferred_one_is_active_and_others_stand_by() {
-    let mut ends = lacp(|knobs| (knobs.most_active, knobs.preferred_port) = (1, 2));
+    let mut ends = lacp(|knobs| (knobs.max_active, knobs.preferred_port) = (1, 2));
     assert_eq!(ends.distributing(), [&[2]; 2]);
     let selection = |ends: &Ends, at| {
         ends.ends[0].state(ends.now, at).lacp.map(|lacp| lacp.selection.to_string())
@@ -178,7 +178,7 @@ fn of_most_active_ports_the_preferred_one_is_active_and_others_stand_by() {
     ends.run(Duration::from_secs(8));
     assert_eq!(ends.distributing(), [&[2]; 2], "the preferred port takes its place again");
     // and all of them with the knob lifted
-    let knobs = AggregateKnobs { most_active: 0, ..ends.ends[0].knobs().clone() };
+    let knobs = AggregateKnobs { max_active: 0, ..ends.ends[0].knobs().clone() };
     let mut messages = Vec::new();
     ends.ends[0].set_knobs(ends.now, knobs, &mut messages);
     ends.deliver(0, messages);

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linkrate_terms::BitRate;
-use linkrate_terms::lab::ConnectionReport;
+use linkrate_model::BitRate;
+use linkrate_model::lab::ConnectionReport;
 use linkrate_wire::atm::cell::Headers;
 use linkrate_wire::atm::{AtmAddress, Connection};
 use linkrate_wire::control::atmarp::Station;

@@ -78,7 +78,7 @@ impl Clients {
                 | Signal::NotRegistered(party)
                 | Signal::Asked { party, .. }
                 | Signal::Opened { party, .. }
-                | Signal::Told { party, .. } => of == Some(*party),
+                | Signal::Event { party, .. } => of == Some(*party),
                 Signal::Closed(connection) => {
                     let mut channels = client.channels.iter();
                     channels.any(|channel| channel.headers.connection() == *connection)

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use linkrate_terms::lab::{LaneReport, LaneStationReport};
-use linkrate_terms::model::Encapsulation;
+use linkrate_model::lab::{LaneReport, LaneStationReport};
+use linkrate_model::model::Encapsulation;
 use linkrate_wire::atm::{AtmAddress, Connection};
 use linkrate_wire::control::lan_emulation::{FrameSize, Name};
 use linkrate_wire::frame::MacAddress;
@@ -217,7 +217,7 @@ impl Lane {
                 self.open.retain(|_, open| *open != connection);
                 return Change::Closed(connection);
             }
-            Signal::Told { event, .. } => {
+            Signal::Event { event, .. } => {
                 match event {
                     PartyEvent::Offered { call, from, purpose } => {
                         self.calls.insert(call, (purpose, from));

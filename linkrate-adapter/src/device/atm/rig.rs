@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use linkrate_terms::PortKnobs;
+use linkrate_model::PortKnobs;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::clients::Clients;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::atm::CELL;
 use linkrate_wire::atm::rate::Shaper;
 

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use linkrate_terms::lab::AtmArpEntry;
+use linkrate_model::lab::AtmArpEntry;
 use linkrate_wire::atm::{AtmAddress, Connection, snap};
 use linkrate_wire::control::arp;
 use linkrate_wire::control::atmarp::{AtmArp, Operation};
@@ -271,7 +271,7 @@ impl Atm {
                 self.add_channel(connection, Purpose::ClassicalIp, peer);
             }
             Signal::Closed(connection) => self.remove_channel(connection),
-            Signal::Told { event, .. } => match event {
+            Signal::Event { event, .. } => match event {
                 PartyEvent::Offered { call, from, purpose: Purpose::ClassicalIp } => {
                     switched.calls.insert(call, from);
                     switched.ask(PartyAction::Accept(call));

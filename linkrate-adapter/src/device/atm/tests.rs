@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use linkrate_model::model::{self, LinkKind};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::model::{self, LinkKind};
 use linkrate_wire::atm::{CELL, HEADER, PAYLOAD, aal5};
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::vnet::{Checksum, Form, VnetHeader};

@@ -5,7 +5,7 @@
 //! which it also goes out. A flow changes its queue only when none of its frames waits in the old
 //! queue, whatever has changed.
 
-use linkrate_terms::Steering;
+use linkrate_model::Steering;
 use linkrate_wire::frame::Headers;
 use linkrate_wire::lro::Parts;
 use linkrate_wire::steering::{BUCKETS, Indirection, PortTable, Progress};

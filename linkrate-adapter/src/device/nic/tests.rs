@@ -6,8 +6,8 @@ mod offload;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use linkrate_model::{BitRate, PortKnobs};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::{BitRate, PortKnobs};
 use linkrate_wire::checksum::{Sum, pseudo_v4};
 use linkrate_wire::frame::{Headers, Verification, link};
 use linkrate_wire::link::LinkLaw;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use linkrate_model::PortKnobs;
 use linkrate_sys::prefetch::prefetch;
-use linkrate_terms::PortKnobs;
 use linkrate_wire::checksum::Sum;
 use linkrate_wire::control::is_of_the_link;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};

@@ -12,7 +12,7 @@ use linkrate_wire::machine::atmarp::{Circuit, Server, ServerAction, ServerEvent 
 use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
 use linkrate_wire::machine::lane::ServerEvent;
 
-use super::servers::Wish;
+use super::servers::ServerRequest;
 use crate::cells::Unit;
 use crate::device::atm::switched::{ArpShared, message_unit};
 use crate::lane_unit::LaneUnit;
@@ -43,17 +43,21 @@ impl ArpServer {
         Self { server: Server::new(own), shared, fresh: Vec::new(), now: Duration::ZERO }
     }
 
-    pub(super) fn handle(&mut self, now: Duration, event: ServerEvent<LaneUnit>) -> Vec<Wish> {
+    pub(super) fn handle(
+        &mut self,
+        now: Duration,
+        event: ServerEvent<LaneUnit>,
+    ) -> Vec<ServerRequest> {
         self.now = now;
         let circuit = |call: Call| Circuit(call.number);
         match event {
             ServerEvent::Call(PartyEvent::Offered { call, purpose, .. }) => {
                 if purpose != Purpose::ClassicalIp {
                     let cause = Cause::Rejected;
-                    return vec![Wish::Call(PartyAction::Release { call, cause })];
+                    return vec![ServerRequest::Call(PartyAction::Release { call, cause })];
                 }
                 self.fresh.push(circuit(call));
-                vec![Wish::Call(PartyAction::Accept(call))]
+                vec![ServerRequest::Call(PartyAction::Accept(call))]
             }
             ServerEvent::Call(PartyEvent::Released { call, .. }) => {
                 self.fresh.retain(|fresh| *fresh != circuit(call));
@@ -85,24 +89,24 @@ impl ArpServer {
         if self.fresh.is_empty() { self.server.due() } else { Some(self.now) }
     }
 
-    pub(super) fn poll(&mut self, now: Duration) -> Vec<Wish> {
+    pub(super) fn poll(&mut self, now: Duration) -> Vec<ServerRequest> {
         self.now = now;
         let fresh = std::mem::take(&mut self.fresh);
-        let mut wishes: Vec<Wish> =
+        let mut requests: Vec<ServerRequest> =
             fresh.into_iter().flat_map(|circuit| self.with(Event::Opened(circuit))).collect();
         let mut actions = Vec::new();
         self.server.poll(now, &mut actions);
-        wishes.extend(self.wishes(actions));
-        wishes
+        requests.extend(self.requests(actions));
+        requests
     }
 
-    fn with(&mut self, event: Event) -> Vec<Wish> {
+    fn with(&mut self, event: Event) -> Vec<ServerRequest> {
         let mut actions = Vec::new();
         self.server.handle(self.now, event, &mut actions);
-        self.wishes(actions)
+        self.requests(actions)
     }
 
-    fn wishes(&self, actions: Vec<ServerAction>) -> Vec<Wish> {
+    fn requests(&self, actions: Vec<ServerAction>) -> Vec<ServerRequest> {
         let counters = &self.shared.counters;
         self.shared.show(self.server.known());
         let wish = |action| match action {
@@ -115,7 +119,7 @@ impl ArpServer {
                 }
                 .add(1);
                 let unit: Unit = message_unit(&message)?;
-                Some(Wish::Send(Call::incoming(call), Arc::new(unit)))
+                Some(ServerRequest::Send(Call::incoming(call), Arc::new(unit)))
             }
             ServerAction::Conflict { .. } => {
                 counters.server_duplicates.add(1);

@@ -18,7 +18,7 @@ use linkrate_wire::machine::call::{
 use linkrate_wire::machine::lane::ServerEvent;
 
 use super::atmarp::{self, ArpServer};
-use super::servers::{self, ElanSpec, Server, Wish};
+use super::servers::{self, ElanSpec, Server, ServerRequest};
 use super::{AtmSwitch, HIGHEST, UnitState};
 use crate::cells::Run;
 use crate::counters::ElanCounters;
@@ -287,14 +287,14 @@ impl AtWork<'_> {
                     self.events.push_back(ExchangeEvent::Asked { party, action });
                 } else if let PartyAction::SetUp { call, .. } = action {
                     let event = PartyEvent::Released { call, cause: Cause::OutOfOrder };
-                    self.tell(from, Signal::Told { party, event });
+                    self.tell(from, Signal::Event { party, event });
                 }
             }
             // a device sends no others
             Signal::NotRegistered(_)
             | Signal::Opened { .. }
             | Signal::Closed(_)
-            | Signal::Told { .. }
+            | Signal::Event { .. }
             | Signal::Restarted => {}
         }
     }
@@ -315,10 +315,10 @@ impl AtWork<'_> {
             ExchangeAction::Tell { party, event } => {
                 let now = self.calls.now();
                 if let Some(server) = self.calls.servers.get_mut(&party) {
-                    let wishes = server.handle(now, ServerEvent::Call(event));
-                    self.grant(party, wishes);
+                    let requests = server.handle(now, ServerEvent::Call(event));
+                    self.grant(party, requests);
                 } else if let Some(port) = self.port_of(party) {
-                    self.tell(port, Signal::Told { party, event });
+                    self.tell(port, Signal::Event { party, event });
                 }
             }
             ExchangeAction::Open { caller, called } => self.open([caller, called]),
@@ -379,21 +379,21 @@ impl AtWork<'_> {
             Some(Ok(received)) => {
                 let (now, unit) = (self.calls.now(), LaneUnit::of(received));
                 if let Some(server) = self.calls.servers.get_mut(&party) {
-                    let wishes = server.handle(now, ServerEvent::Received { call, unit });
-                    self.grant(party, wishes);
+                    let requests = server.handle(now, ServerEvent::Received { call, unit });
+                    self.grant(party, requests);
                 }
             }
         }
     }
 
     /// Does what a server wants.
-    fn grant(&mut self, party: AtmAddress, wishes: Vec<Wish>) {
-        for wish in wishes {
-            match wish {
-                Wish::Call(action) => {
+    fn grant(&mut self, party: AtmAddress, requests: Vec<ServerRequest>) {
+        for request in requests {
+            match request {
+                ServerRequest::Call(action) => {
                     self.events.push_back(ExchangeEvent::Asked { party, action });
                 }
-                Wish::Send(call, unit) => {
+                ServerRequest::Send(call, unit) => {
                     let at_ps = self.calls.now_ps;
                     if let Some(back) = self.calls.backs.get_mut(&(party, call)) {
                         let Back { port, headers, unit: state } = back;
@@ -409,8 +409,8 @@ impl AtWork<'_> {
         let parties: Vec<AtmAddress> = self.calls.servers.keys().copied().collect();
         for party in parties {
             let Some(server) = self.calls.servers.get_mut(&party) else { continue };
-            let wishes = server.poll(now);
-            self.grant(party, wishes);
+            let requests = server.poll(now);
+            self.grant(party, requests);
         }
         let mut actions = Vec::new();
         self.calls.exchange.poll(now, &mut actions);

@@ -43,7 +43,7 @@ pub(super) enum Server {
 
 /// What a server wants done.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum ServerRequest {
     Call(PartyAction),
     Send(Call, Arc<Unit>),
 }
@@ -88,35 +88,40 @@ impl Server {
     }
 
     /// Something happens to it.
-    pub(super) fn handle(&mut self, now: Duration, event: ServerEvent<LaneUnit>) -> Vec<Wish> {
+    pub(super) fn handle(
+        &mut self,
+        now: Duration,
+        event: ServerEvent<LaneUnit>,
+    ) -> Vec<ServerRequest> {
         match self {
             Self::Lecs(lecs) => {
                 let mut actions = Vec::new();
                 lecs.handle(now, octets(event), &mut actions);
-                wishes(actions)
+                requests(actions)
             }
             Self::Atmarp(server) => server.handle(now, event),
             Self::Les(les) => {
                 let mut actions = Vec::new();
                 les.handle(now, octets(event), &mut actions);
-                wishes(actions)
+                requests(actions)
             }
             Self::Bus(bus) => {
                 let mut actions = Vec::new();
                 bus.handle(now, event, &mut actions);
                 let forwards: Vec<Call> = bus.forwards().collect();
-                let mut wishes = Vec::new();
+                let mut requests = Vec::new();
                 for action in actions {
                     match action {
-                        BusAction::Call(action) => wishes.push(Wish::Call(action)),
+                        BusAction::Call(action) => requests.push(ServerRequest::Call(action)),
                         BusAction::Forward(unit) => {
                             let Ok(unit) = unit.again() else { continue };
                             let each = forwards.iter().map(|call| (*call, Arc::clone(&unit)));
-                            wishes.extend(each.map(|(call, unit)| Wish::Send(call, unit)));
+                            requests
+                                .extend(each.map(|(call, unit)| ServerRequest::Send(call, unit)));
                         }
                     }
                 }
-                wishes
+                requests
             }
         }
     }
@@ -131,7 +136,7 @@ impl Server {
         }
     }
 
-    pub(super) fn poll(&mut self, now: Duration) -> Vec<Wish> {
+    pub(super) fn poll(&mut self, now: Duration) -> Vec<ServerRequest> {
         let mut actions = Vec::new();
         match self {
             Self::Lecs(lecs) => lecs.poll(now, &mut actions),
@@ -140,7 +145,7 @@ impl Server {
             Self::Bus(_) => {}
             Self::Atmarp(server) => return server.poll(now),
         }
-        wishes(actions)
+        requests(actions)
     }
 }
 
@@ -190,12 +195,12 @@ fn octets(event: ServerEvent<LaneUnit>) -> ServerEvent<Vec<u8>> {
     }
 }
 
-fn wishes(actions: Vec<ServerAction>) -> Vec<Wish> {
+fn requests(actions: Vec<ServerAction>) -> Vec<ServerRequest> {
     let wish = |action| match action {
-        ServerAction::Call(action) => Some(Wish::Call(action)),
+        ServerAction::Call(action) => Some(ServerRequest::Call(action)),
         ServerAction::Send { call, frame } => {
             let unit = Unit::new(&[], WireFrame::copied(frame.emit())).ok()?;
-            Some(Wish::Send(call, Arc::new(unit)))
+            Some(ServerRequest::Send(call, Arc::new(unit)))
         }
         // the answer tells the client, and the counters tell it of all
         ServerAction::Refused { .. } => None,

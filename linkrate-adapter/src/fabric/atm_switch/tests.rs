@@ -217,23 +217,23 @@ fn calls_get_circuits_that_are_free_and_are_cleared_with_their_port() {
     for party in [one, stranger] {
         send(&mut switch, 2, set_up(party));
         let event = PartyEvent::Released { call, cause: Cause::OutOfOrder };
-        assert_eq!(signals(&mut switch, 2), [Signal::Told { party, event }]);
+        assert_eq!(signals(&mut switch, 2), [Signal::Event { party, event }]);
     }
     send(&mut switch, 0, set_up(one));
     let offered = signals(&mut switch, 1);
-    let [Signal::Told { event: PartyEvent::Offered { call: incoming, .. }, .. }] = offered[..]
+    let [Signal::Event { event: PartyEvent::Offered { call: incoming, .. }, .. }] = offered[..]
     else {
         panic!("{offered:?}")
     };
     send(&mut switch, 1, Signal::Asked { party: other, action: PartyAction::Accept(incoming) });
     let opened = Signal::Opened { party: one, call, connection: vci(33) };
-    let connected = Signal::Told { party: one, event: PartyEvent::Connected(call) };
+    let connected = Signal::Event { party: one, event: PartyEvent::Connected(call) };
     assert_eq!(signals(&mut switch, 0), [opened, connected]);
     assert_eq!((switch.legs.len(), switch.legs[&(0, vci(33))].to), (4, 1));
     // the port of the other end is gone
     switch.set_link(1, Some(RATE), false);
     let event = PartyEvent::Released { call, cause: Cause::OutOfOrder };
-    let reported = Signal::Told { party: one, event };
+    let reported = Signal::Event { party: one, event };
     assert_eq!(signals(&mut switch, 0), [Signal::Closed(vci(33)), reported]);
     assert_eq!(switch.legs.len(), 2);
     // its permanent connection still has its circuits when it comes back

@@ -1,6 +1,6 @@
 //! A bridge in virtual time: ATM ports and Ethernet ports on one fabric.
 
-use linkrate_terms::lab::LaneReport;
+use linkrate_model::lab::LaneReport;
 use linkrate_wire::atm::AtmAddress;
 use linkrate_wire::control::lan_emulation::FrameSize;
 

@@ -1,8 +1,8 @@
 //! Tests of two switches.
 
+use linkrate_model::AggregateKnobs;
+use linkrate_model::knobs::AggregateMode;
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::AggregateKnobs;
-use linkrate_terms::knobs::AggregateMode;
 use linkrate_wire::control::{Control, Lacpdu};
 use linkrate_wire::frame::Headers;
 use linkrate_wire::lro::Parts;

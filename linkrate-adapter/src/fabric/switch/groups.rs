@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use linkrate_terms::AggregateKnobs;
-use linkrate_terms::knobs::AggregateMode;
+use linkrate_model::AggregateKnobs;
+use linkrate_model::knobs::AggregateMode;
 use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::lro::{Parts, Row};

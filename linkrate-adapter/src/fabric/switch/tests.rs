@@ -2,8 +2,8 @@
 
 mod order;
 
-use linkrate_terms::knobs::AggregateMode;
-use linkrate_terms::{AggregateKnobs, Balance};
+use linkrate_model::knobs::AggregateMode;
+use linkrate_model::{AggregateKnobs, Balance};
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::segment::Cut;
 
@@ -315,7 +315,7 @@ fn frames_about_the_link_are_not_forwarded() {
 /// The switch with ports 0 and 1 to a failover group, with BFD.
 fn failover() -> Switch {
     let mut switch = switch(5, Some(BitRate(1e9)));
-    let mode = linkrate_terms::knobs::AggregateMode::Failover;
+    let mode = linkrate_model::knobs::AggregateMode::Failover;
     let knobs = AggregateKnobs { aggregate: 2, mode, bfd: true, ..AggregateKnobs::default() };
     switch.set_group(0, GroupSpec::of([0, 1], knobs));
     switch
@@ -396,7 +396,7 @@ fn a_dead_switch_is_silent_and_begins_anew() {
     let (mut switch, mut now) = (grouped(), 1_000_000);
     let knobs = AggregateKnobs {
         aggregate: 2,
-        mode: linkrate_terms::knobs::AggregateMode::Lacp,
+        mode: linkrate_model::knobs::AggregateMode::Lacp,
         ..AggregateKnobs::default()
     };
     switch.set_group(0, GroupSpec::of([0, 1], knobs));

@@ -1,6 +1,6 @@
 //! What stands before each file of a backup.
 
-use linkrate_terms::backup::MAX_LENGTH;
+use linkrate_model::backup::MAX_LENGTH;
 use std::io;
 
 use crc_fast::{CrcAlgorithm, Digest};

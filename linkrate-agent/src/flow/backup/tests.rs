@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
-use linkrate_terms::backup::{Backup, FileSizes};
-use linkrate_terms::{ByteSize, MessageSize};
+use linkrate_model::backup::{Backup, FileSizes};
+use linkrate_model::{ByteSize, MessageSize};
 
 use super::super::{Control, Flow};
 use super::header::FilePath;

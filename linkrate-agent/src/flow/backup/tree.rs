@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use linkrate_model::backup::Backup;
 use linkrate_sys::{open_file_limit, tmpfile};
-use linkrate_terms::backup::Backup;
 
 use super::header::{FilePath, checksum_of};
 use crate::flow::send_path::payload;
@@ -116,8 +116,8 @@ fn made(directory: &Path, pattern: &[u8], length: u64, from: usize) -> io::Resul
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::ByteSize;
-    use linkrate_terms::backup::FileSizes;
+    use linkrate_model::ByteSize;
+    use linkrate_model::backup::FileSizes;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use linkrate_model::clean;
 use linkrate_sys::sock_diag;
 use linkrate_sys::tree::Tree;
-use linkrate_terms::clean;
 
 use crate::tuning::facts::{Host, Process};
 

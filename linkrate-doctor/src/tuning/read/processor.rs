@@ -1,7 +1,7 @@
 //! CPUs: cores, caches, nodes, clock rates and idle states, from `/sys/devices/system/cpu`.
 
+use linkrate_model::CpuSet;
 use linkrate_sys::tree::Tree;
-use linkrate_terms::CpuSet;
 
 use crate::tuning::facts::{Cpu, IdleState};
 

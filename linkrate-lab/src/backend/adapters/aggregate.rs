@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads, MacAddress, ReorderingCount};
-use linkrate_terms::aggregate::AggregateReport;
-use linkrate_terms::knobs::AggregateRequest;
-use linkrate_terms::topology::Gateways;
-use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Model, Offload, topology};
+use linkrate_model::aggregate::AggregateReport;
+use linkrate_model::knobs::AggregateRequest;
+use linkrate_model::topology::Gateways;
+use linkrate_model::{AggregateKnobs, InterfaceKnobs, Model, Offload, topology};
 
 use super::napi::Napi;
 use super::{Adapters, Segment, address};
@@ -157,9 +157,9 @@ pub(super) fn with_aggregate(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::spec::Adapter;
-    use linkrate_terms::topology::Topology;
-    use linkrate_terms::{TestbedSpec, model};
+    use linkrate_model::spec::Adapter;
+    use linkrate_model::topology::Topology;
+    use linkrate_model::{TestbedSpec, model};
 
     use super::*;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use linkrate_adapter::{
     Aggregate, Bus, DeviceSpec, DriverThreads, HostSide, PortSpec, Segment as Joined,
 };
-use linkrate_terms::topology::{self, PortEnd};
-use linkrate_terms::{BitRate, Model};
+use linkrate_model::topology::{self, PortEnd};
+use linkrate_model::{BitRate, Model};
 
 use super::datagrams::Datagrams;
 use super::napi::Napi;

@@ -9,8 +9,8 @@
 use linkrate_adapter::{
     AtmAddress, AtmLimits, Connection, DeviceSpec, ElanSpec, LaneStation, MacAddress, Segment,
 };
-use linkrate_terms::topology::{self, Fabric};
-use linkrate_terms::{Model, model};
+use linkrate_model::topology::{self, Fabric};
+use linkrate_model::{Model, model};
 
 use crate::error::LabError;
 
@@ -116,9 +116,9 @@ pub(super) fn make(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::spec::Adapter;
-    use linkrate_terms::topology::Topology;
-    use linkrate_terms::{TestbedSpec, model};
+    use linkrate_model::spec::Adapter;
+    use linkrate_model::topology::Topology;
+    use linkrate_model::{TestbedSpec, model};
 
     use super::*;
 

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use linkrate_adapter::{LinkLaw, atm_line as atm};
+use linkrate_model::{BitRate, Model};
 use linkrate_protocol::Request;
-use linkrate_terms::{BitRate, Model};
 
 use crate::connection::AgentError;
 use crate::error::LabError;
@@ -107,7 +107,7 @@ fn request(interface: &str, model: &Model, rate: BitRate) -> Request {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::model;
+    use linkrate_model::model;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use linkrate_adapter::{Decision, FirstPathChanges, FrameDirection, Port, ReorderingCount};
-use linkrate_terms::{AggregateKnobs, Fault};
+use linkrate_model::{AggregateKnobs, Fault};
 
 use super::{Adapters, Segment};
 use crate::error::LabError;

@@ -2,9 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
+use linkrate_model::{CpuSet, Model};
 use linkrate_study::validity::{Rescheduled, Strayed};
 use linkrate_sys::sched::{self, Schedule, ThreadId};
-use linkrate_terms::{CpuSet, Model};
 
 use super::tap_with;
 use crate::error::LabError;

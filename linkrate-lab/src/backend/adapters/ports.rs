@@ -4,8 +4,8 @@ use std::fs::File;
 
 use linkrate_adapter::link::LinkShared;
 use linkrate_adapter::{AdapterError, CaptureEnding, Port};
-use linkrate_terms::lab::PortReport;
-use linkrate_terms::{BitRate, InterfaceKnobs};
+use linkrate_model::lab::PortReport;
+use linkrate_model::{BitRate, InterfaceKnobs};
 
 use super::{Adapters, Faults, LinkLaw, Segment, SutPort, Vlans, effective_knobs, with_port};
 use crate::error::LabError;

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use linkrate_adapter::{CaptureEnding, HostSide, Port};
-use linkrate_terms::topology::{self, PortEnd, RegroupError};
-use linkrate_terms::{AggregateKnobs, BitRate};
+use linkrate_model::topology::{self, PortEnd, RegroupError};
+use linkrate_model::{AggregateKnobs, BitRate};
 
 use super::attach::Making;
 use super::{Adapters, SutPort, aggregate, attach};

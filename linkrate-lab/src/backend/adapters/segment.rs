@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linkrate_adapter::{Aggregate, Discard, Port};
-use linkrate_terms::model::LinkKind;
-use linkrate_terms::topology::{self, Fabric};
-use linkrate_terms::{AtmKnobs, BitRate, InterfaceKnobs, Model};
+use linkrate_model::model::LinkKind;
+use linkrate_model::topology::{self, Fabric};
+use linkrate_model::{AtmKnobs, BitRate, InterfaceKnobs, Model};
 
 use super::aggregate::with_aggregate;
 use super::{Vlans, client_knobs, effective_knobs, with_port};

@@ -3,9 +3,9 @@
 
 use std::net::Ipv4Addr;
 
+use linkrate_model::Peer;
+use linkrate_model::interfaces::InterfaceAddress;
 use linkrate_protocol::{InterfaceFacts, Reply, Request};
-use linkrate_terms::Peer;
-use linkrate_terms::interfaces::InterfaceAddress;
 
 use crate::connection::expect_reply;
 use crate::error::LabError;

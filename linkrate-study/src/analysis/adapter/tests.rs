@@ -1,6 +1,6 @@
 //! Tests on runs with chosen counts.
 
-use linkrate_terms::RunSpec;
+use linkrate_model::RunSpec;
 
 use crate::analysis::analyse;
 use crate::executor::Facts;

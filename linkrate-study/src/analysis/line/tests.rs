@@ -1,7 +1,7 @@
-use linkrate_terms::BitRate;
-use linkrate_terms::measurement::PortEvidence;
-use linkrate_terms::model::{LinkKind, Model, find};
-use linkrate_terms::spec::Adapter;
+use linkrate_model::BitRate;
+use linkrate_model::measurement::PortEvidence;
+use linkrate_model::model::{LinkKind, Model, find};
+use linkrate_model::spec::Adapter;
 use linkrate_wire::limits::Traffic;
 use linkrate_wire::link::atm::OC12C;
 

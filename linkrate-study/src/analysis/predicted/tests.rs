@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use linkrate_terms::knobs::AggregateRequest;
+use linkrate_model::knobs::AggregateRequest;
 
 use crate::fixture;
 use crate::store::Outcome;

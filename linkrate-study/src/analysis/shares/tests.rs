@@ -1,7 +1,7 @@
 //! Tests of the evidence behind verdicts.
 
-use linkrate_terms::Workload;
-use linkrate_terms::measurement::{CpuTime, OtherProgram, ThreadTime};
+use linkrate_model::Workload;
+use linkrate_model::measurement::{CpuTime, OtherProgram, ThreadTime};
 
 use super::*;
 use crate::fixture;
@@ -98,7 +98,7 @@ fn senders_of_transfers_wait_while_nothing_is_under_way() {
     run.spec.duration = std::time::Duration::from_secs(1);
     assert_eq!(only(&of_runs([&run], 1.0)).word_percent, None, "streams wait for no word");
     run.spec.task = Task::Workload(Workload {
-        kind: linkrate_terms::Protocol::Transfer,
+        kind: linkrate_model::Protocol::Transfer,
         ..Workload::default()
     });
     assert_eq!(only(&of_runs([&run], 1.0)).word_percent, Some(75.0));
@@ -130,7 +130,7 @@ fn transactions_are_judged_by_the_busier_direction() {
     run.evidence.adapter = Some(fixture::counted(3.0, 7.0));
     let mut run = run_of(run);
     run.spec.task = Task::Workload(Workload {
-        kind: linkrate_terms::Protocol::RequestResponse,
+        kind: linkrate_model::Protocol::RequestResponse,
         ..Workload::default()
     });
     let shares = of_runs([&run], 1.0);

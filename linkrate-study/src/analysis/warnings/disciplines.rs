@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkrate_terms::discipline::Discipline;
+use linkrate_model::discipline::Discipline;
 
 use crate::analysis::disciplines::{of_clients, of_sut};
 use crate::store::StoredRun;
@@ -60,7 +60,7 @@ fn words(one: &Discipline) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::BitRate;
+    use linkrate_model::BitRate;
 
     use super::*;
     use crate::fixture;

@@ -1,7 +1,7 @@
 //! Disturbances on the hosts that were too small to refuse a run for.
 
-use linkrate_terms::measurement::CpuUse;
-use linkrate_terms::{Measurement, Task};
+use linkrate_model::measurement::CpuUse;
+use linkrate_model::{Measurement, Task};
 
 use crate::store::StoredRun;
 use crate::validity::programs;
@@ -77,7 +77,7 @@ fn uncertain_cost<'a>(runs: impl Iterator<Item = &'a StoredRun>) -> Option<Strin
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::measurement::OtherProgram;
+    use linkrate_model::measurement::OtherProgram;
 
     use super::*;
     use crate::fixture;

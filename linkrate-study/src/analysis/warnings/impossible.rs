@@ -1,6 +1,6 @@
 //! Figures above what theory allows are errors of the instrument.
 
-use linkrate_terms::{Measurement, TestbedSpec};
+use linkrate_model::{Measurement, TestbedSpec};
 
 use crate::analysis::limit;
 use crate::store::StoredRun;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 
 use crate::analysis::measures::RunsByCell;
 use crate::labels;

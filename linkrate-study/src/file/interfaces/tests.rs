@@ -1,7 +1,7 @@
 //! Tests of testbeds on existing interfaces.
 
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{CpuMeter, Interfaces, TestbedSpec};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{CpuMeter, Interfaces, TestbedSpec};
 
 use crate::file::tests::errors;
 use crate::file::{parse, parse_on};

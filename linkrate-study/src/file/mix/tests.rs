@@ -1,7 +1,7 @@
 //! Tests of mixes in study files.
 
-use linkrate_terms::backup::{Backup, FileSizes};
-use linkrate_terms::{ByteSize, Direction, MessageSize, Protocol, Task, Workload};
+use linkrate_model::backup::{Backup, FileSizes};
+use linkrate_model::{ByteSize, Direction, MessageSize, Protocol, Task, Workload};
 
 use crate::file::parse;
 use crate::file::tests::errors;
@@ -94,7 +94,7 @@ fn without_load_the_transactions_of_a_mix_are_alone() {
     };
     assert_eq!(idle, &expected);
     assert_eq!(loaded.mix[1].workload, Workload { connections: 4, ..expected });
-    assert_eq!(loaded.loop_of_items(), Some(linkrate_terms::workload::Loop::Open));
+    assert_eq!(loaded.loop_of_items(), Some(linkrate_model::workload::Loop::Open));
     study.check().unwrap();
 }
 

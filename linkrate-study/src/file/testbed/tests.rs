@@ -1,5 +1,5 @@
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::{BitRate, TestbedSpec};
+use linkrate_model::spec::Adapter;
+use linkrate_model::{BitRate, TestbedSpec};
 
 use crate::file::parse;
 use crate::study::Study;

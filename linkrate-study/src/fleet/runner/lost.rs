@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicU32;
 
-use linkrate_terms::client_part::ClientPart;
-use linkrate_terms::spec::Task;
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_model::client_part::ClientPart;
+use linkrate_model::spec::Task;
+use linkrate_model::{Measurement, RunSpec};
 
 use super::moved::{Silent, Standing};
 use super::*;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use linkrate_terms::spec::Task;
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_model::spec::Task;
+use linkrate_model::{Measurement, RunSpec};
 
 use super::*;
 use crate::comparison::{Criteria, compare};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use linkrate_terms::BitRate;
-use linkrate_terms::discipline::{Discipline, DisciplineCounts, gathered};
+use linkrate_model::BitRate;
+use linkrate_model::discipline::{Discipline, DisciplineCounts, gathered};
 
 use super::configured::{HANDLE, HEADER, INGRESS, PARENT, ROOT, TCA_KIND, TCA_OPTIONS};
 use super::datagrams::{HTB, TCA_HTB_INIT, TICK_NS};

@@ -94,7 +94,7 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupSettings {
     /// Ports that may be active; more are standby. Not 0.
-    pub most_active: u16,
+    pub max_active: u16,
     /// How long a port that failed must have been in order before it is used again, while the
     /// aggregate has other ports. Zero uses it at once.
     pub wait_to_restore: Duration,
@@ -103,7 +103,7 @@ pub struct GroupSettings {
 /// All ports, and no wait after a failure.
 impl Default for GroupSettings {
     fn default() -> Self {
-        Self { most_active: u16::MAX, wait_to_restore: Duration::ZERO }
+        Self { max_active: u16::MAX, wait_to_restore: Duration::ZERO }
     }
 }
 

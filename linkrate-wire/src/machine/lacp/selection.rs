@@ -242,7 +242,7 @@ impl Group {
                 // once it is out, this is why it stays out
                 Some(_) if !candidate.is_current => Selection::Unselected(Reason::PartnerSilent),
                 Some(reason) => Selection::Unselected(reason),
-                None if active < self.settings.most_active => {
+                None if active < self.settings.max_active => {
                     active += 1;
                     Selection::Selected
                 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use clap::Args;
-use linkrate_terms::{Balance, BitRate};
+use linkrate_model::{Balance, BitRate};
 use linkrate_wire::limits::aggregate::Flow;
 
 use super::{EthernetFramingArgs, TrafficArgs, ethernet_rate, mtu};

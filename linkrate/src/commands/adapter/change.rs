@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_lab::control::messages::{Reply, Request, Setting};
+use linkrate_model::units::format_duration;
 use linkrate_report::adapter::{done_document, settings_text};
 use linkrate_sys::stderr;
-use linkrate_terms::units::format_duration;
 use serde_json::json;
 
 use crate::args::adapter::{CaptureArgs, Common, LinkState};

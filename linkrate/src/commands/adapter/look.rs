@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use linkrate_lab::control::client::LabClient;
 use linkrate_lab::control::messages::{Reply, Request};
+use linkrate_model::aggregate::AggregateReport;
+use linkrate_model::lab::{AdapterReport, PortReport};
+use linkrate_model::model;
+use linkrate_model::nearest::did_you_mean;
+use linkrate_model::spec::Adapter;
+use linkrate_model::units::{format_duration, parse_duration};
 use linkrate_report::adapter::{self as tables, aggregate as aggregates, toe as offloaded, top};
 use linkrate_study::adapter;
-use linkrate_terms::aggregate::AggregateReport;
-use linkrate_terms::lab::{AdapterReport, PortReport};
-use linkrate_terms::model;
-use linkrate_terms::nearest::did_you_mean;
-use linkrate_terms::spec::Adapter;
-use linkrate_terms::units::{format_duration, parse_duration};
 
 use crate::args::adapter::{Common, TopArgs};
 use crate::exit::{Exit, Failure};

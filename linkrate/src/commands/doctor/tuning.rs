@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use linkrate_doctor::tuning::{Advice, Basis, Cost, Question, Tuning, advise, this_host};
-use linkrate_terms::units::parse_duration;
+use linkrate_model::units::parse_duration;
 
 use crate::args::doctor::TuneArgs;
 use crate::exit::{Exit, Failure};

@@ -2,7 +2,7 @@
 
 use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_lab::control::messages::{Reply, Request};
-use linkrate_terms::lab::LabReport;
+use linkrate_model::lab::LabReport;
 
 /// The report of a lab about its hosts.
 pub fn report(lab: &LabClient) -> Result<LabReport, ControlError> {

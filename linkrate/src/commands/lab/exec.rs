@@ -3,9 +3,9 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use linkrate_model::lab::LAB_VARIABLE;
+use linkrate_model::nearest::did_you_mean;
 use linkrate_sys::host::join::{Lifetime, Namespaces};
-use linkrate_terms::lab::LAB_VARIABLE;
-use linkrate_terms::nearest::did_you_mean;
 
 use super::ask::report;
 use super::supervised::supervise;

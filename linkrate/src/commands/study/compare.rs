@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use linkrate_model::units::parse_percent;
 use linkrate_report::comparison;
 use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::comparison::conditions::IMPORTED;
 use linkrate_study::comparison::rows::MIN_SETS;
 use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
 use linkrate_study::store::{Store, StoredStudy};
-use linkrate_terms::units::parse_percent;
 
 use super::output;
 use crate::args::study::{CompareFormat, StudyCompareArgs};

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use linkrate_interop::import;
+use linkrate_model::Imported;
 use linkrate_study::analysis::analyse;
 use linkrate_study::import::{NAME, assemble};
 use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::store::files::read_named;
 use linkrate_study::store::{Store, directory, write_imported};
-use linkrate_terms::Imported;
 
 use super::files;
 use super::output::{self, Wanted};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use linkrate_lab::{Lab, LabFleet, LabOptions};
+use linkrate_model::shell;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{Executor, Facts};
 use linkrate_study::fleet::runner::{FleetExecutor, run_fleet};
@@ -12,7 +13,6 @@ use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
 use linkrate_sys::stderr;
-use linkrate_terms::shell;
 
 use super::output::{self, Wanted};
 use super::{files, nodes, source};

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use linkrate_model::Interfaces;
+use linkrate_model::nearest::nearest;
 use linkrate_study::fleet::Given;
 use linkrate_study::study::Study;
 use linkrate_study::{builtin, file, quick};
-use linkrate_terms::Interfaces;
-use linkrate_terms::nearest::nearest;
 
 use crate::args::existing::ExistingArgs;
 use crate::args::fleet::FleetArgs;

@@ -175,7 +175,7 @@ fn read_all(good: &Path, bad: &Path) {
         texts.push(linkrate_report::comparison::table(&found, None, style));
     }
     for text in texts {
-        let harmful = |c: char| linkrate_terms::clean::is_harmful(c) && c != '\n';
+        let harmful = |c: char| linkrate_model::clean::is_harmful(c) && c != '\n';
         if let Some(at) = text.find(harmful) {
             let from = text[..at].char_indices().rev().nth(40).map_or(0, |(index, _)| index);
             panic!("{:?} has {:?}", &text[from..], text[at..].chars().next());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::atm::AtmAddress;
 use linkrate_wire::control::lan_emulation::FrameSize;
 use linkrate_wire::frame::MacAddress;

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::atm::cell::Headers;
 use linkrate_wire::link::LinkLaw;
 
@@ -320,7 +320,7 @@ fn units_that_lie_are_counted_and_change_nothing() {
     let vci = {
         let channels = world.hosts[0].shared.channels();
         let reports = channels.iter().map(|channel| channel.report());
-        let of = |report: &linkrate_terms::lab::ConnectionReport| {
+        let of = |report: &linkrate_model::lab::ConnectionReport| {
             report.purpose.as_deref() == Some("control direct")
         };
         reports.into_iter().find(of).unwrap().vci

@@ -3,7 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use linkrate_terms::BitRate;
+use linkrate_model::BitRate;
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::vnet::{Form, VnetHeader};
 

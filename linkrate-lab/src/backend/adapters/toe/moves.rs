@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::{Asks, ConnectionEnds};
+use linkrate_model::InterfaceKnobs;
+use linkrate_model::knobs::Toe;
 use linkrate_protocol::toe::{
     Asked, ConnectionStatus, FileOf, FlowConnection, Stays, ToeReply, ToeRequest,
 };
 use linkrate_protocol::{Ipv6Setup, Reply, Request};
-use linkrate_terms::InterfaceKnobs;
-use linkrate_terms::knobs::Toe;
 
 use super::rules::{self, Back, Reason, Use};
 use super::{Away, Engine, OffloadPort, Place, Prepared, State, done, is_of, toe};

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use linkrate_adapter::interface::tx_revoke::last_piece;
 use linkrate_adapter::{AdapterError, Aggregate, Asks, ConnectionEnds, Notify, Port};
-use linkrate_terms::PortKnobs;
+use linkrate_model::PortKnobs;
 
 use super::rules;
 use crate::backend::adapters::{Segment, SutPort};

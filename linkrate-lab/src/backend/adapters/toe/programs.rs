@@ -11,13 +11,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::{AdapterError, ConnectionEnds, Notify};
+use linkrate_model::InterfaceKnobs;
+use linkrate_model::knobs::Toe;
 use linkrate_protocol::toe::{
     Asked, ConnectionStatus, FlowConnection, HostConnection, ToeReply, ToeRequest,
 };
 use linkrate_sys::error::SysError;
 use linkrate_sys::socket_swap;
-use linkrate_terms::InterfaceKnobs;
-use linkrate_terms::knobs::Toe;
 use linkrate_toe::program::rest_of;
 use linkrate_toe::{Connection, Refusal as Obstacle, migrate};
 

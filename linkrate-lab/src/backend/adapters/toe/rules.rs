@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::Asks;
+use linkrate_model::PortKnobs;
+use linkrate_model::knobs::Toe;
 use linkrate_protocol::toe::FlowConnection;
-use linkrate_terms::PortKnobs;
-use linkrate_terms::knobs::Toe;
 
 /// Retransmission time-outs in sequence after which a connection returns to the host: R1 of RFC 1122,
 /// 4.2.3.5, after which IP is to look for another way.
@@ -198,7 +198,7 @@ pub(super) fn victim<'a>(
 
 /// Connections that may be at the adapter of a port whose table holds `holds`.
 pub(super) fn most(knobs: &PortKnobs, holds: usize) -> usize {
-    match knobs.toe_most as usize {
+    match knobs.toe_max as usize {
         0 => holds,
         most => most.min(holds),
     }
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_that_of_the_knob_within_the_table() {
-        let of = |toe_most| most(&PortKnobs { toe_most, ..PortKnobs::default() }, 8);
+        let of = |toe_max| most(&PortKnobs { toe_max, ..PortKnobs::default() }, 8);
         assert_eq!([0, 3, 9].map(of), [8, 3, 8]);
     }
 }

@@ -1,7 +1,7 @@
 //! Tests on runs with chosen rates.
 
-use linkrate_terms::knobs::Toe;
-use linkrate_terms::out_of_order::OutOfOrder;
+use linkrate_model::knobs::Toe;
+use linkrate_model::out_of_order::OutOfOrder;
 
 use crate::file::parse;
 use crate::fixture;
@@ -174,7 +174,7 @@ fn more_may_be_on_its_way_while_a_connection_moves() {
 #[test]
 fn more_may_be_on_its_way_where_no_readings_tell() {
     let mut study = study("transmit");
-    let linkrate_terms::Task::Workload(workload) = &mut study.cells[0].spec.task else {
+    let linkrate_model::Task::Workload(workload) = &mut study.cells[0].spec.task else {
         panic!("a workload");
     };
     workload.connections = 65;

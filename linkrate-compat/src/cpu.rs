@@ -5,12 +5,12 @@
 //! threads that serve a connection are in no process's account.
 
 use linkrate_agent::cpu_meter::{self, CpuMeter};
+use linkrate_model::CpuSet;
+use linkrate_model::measurement::IdleSource;
+use linkrate_model::spec::CpuMeter as Choice;
 use linkrate_sys::cpus;
 use linkrate_sys::error::SysError;
 use linkrate_sys::procstat::CpuTimes;
-use linkrate_terms::CpuSet;
-use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::spec::CpuMeter as Choice;
 
 /// A meter that has begun.
 #[derive(Debug)]

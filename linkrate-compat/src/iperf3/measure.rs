@@ -13,9 +13,9 @@ use linkrate_interop::iperf3::{
 };
 use linkrate_interop::payload::{Phase, Socket, Stream, Work};
 use linkrate_interop::serve::InterfaceReport;
+use linkrate_model::CpuSet;
 use linkrate_sys::sched::{current_thread, own_cpu_seconds, set_affinity};
 use linkrate_sys::{connect, socket};
-use linkrate_terms::CpuSet;
 
 use super::open;
 use super::options::{Options, Wrong};
@@ -123,7 +123,7 @@ pub fn run(
         let with =
             |mss| Parameters { authentication: user.map(User::token), ..options.parameters(mss) };
         Iperf3Test::ask_over(
-            &mut || Control::dial(server, &of_control, options.timeout(), stop),
+            &mut || Control::connect_with(server, &of_control, options.timeout(), stop),
             &mut |mss| asked.insert(with(mss)).clone(),
             BUSY,
         )

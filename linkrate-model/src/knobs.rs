@@ -169,7 +169,7 @@ knobs! {
         Port, milliseconds(0, MAX_TOE_TIME), Live, One, "age before TOE";
 
         /// Maximum offloaded connections; 0 = table size
-        "toe-most" toe_most: u32 = 0;
+        "toe-max" toe_max: u32 = 0;
         Port, number(0, MAX_TOE_CONNECTIONS), Live, One, "most connections at the adapter";
 
         /// Idle time after which a connection returns to the host; 0 = never
@@ -222,10 +222,10 @@ knobs! {
         Aggregate, number(0, 65_535), Live, One, "system priority";
 
         /// Maximum active ports with LACP, others are standby; 0 = all
-        "most-active" most_active: u32 = 0;
+        "max-active" max_active: u32 = 0;
         Aggregate, number(0, MAX_PORTS), Live, One, "most active ports";
 
-        /// Number of the port that LACP (with most-active) and failover prefer
+        /// Number of the port that LACP (with max-active) and failover prefer
         "preferred-port" preferred_port: u32 = 0;
         Aggregate, number(0, MAX_PORTS - 1), Live, One, "preferred port";
 

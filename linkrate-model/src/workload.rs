@@ -208,7 +208,7 @@ pub struct Workload {
     pub working_set: Option<ByteSize>,
     /// Receivers of bulk data at clients sleep shortly while much data arrives, so that it gathers.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub gathering: bool,
+    pub receive_batching: bool,
     /// Each flow of the system under test is bound to the CPU that takes the interrupts of its interface.
     /// Otherwise the scheduler chooses among the CPUs of the host.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -369,7 +369,7 @@ impl Default for Workload {
             udp_segment: None,
             udp_gro: false,
             working_set: None,
-            gathering: false,
+            receive_batching: false,
             cpu_binding: false,
             backup: Backup::default(),
             mix: Vec::new(),

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use linkrate_model::Family;
 use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
-use linkrate_terms::Family;
 
 use linkrate_interop::netperf::{OmniResponse, Ring, Shape};
 use linkrate_interop::payload::{guarded, is_passing};

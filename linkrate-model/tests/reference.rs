@@ -1,6 +1,6 @@
 //! The book's page about models against the models.
 
-use linkrate_terms::model;
+use linkrate_model::model;
 
 #[test]
 fn the_page_of_models_has_their_moderation_and_rings() {

@@ -1,6 +1,6 @@
 //! Models of adapters: the properties of a virtual adapter, as data.
 //!
-//! A model is a TOML file. The built-in models are in `linkrate-terms/models/`; anyone can write
+//! A model is a TOML file. The built-in models are in `linkrate-model/models/`; anyone can write
 //! another. A testbed keeps the whole model, so that results say what they were measured on even
 //! after the file has changed.
 

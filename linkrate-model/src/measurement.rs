@@ -177,7 +177,7 @@ pub struct Evidence {
     pub client_senders: Option<SenderTimes>,
     /// Short sleeps of the clients' receivers that let data gather.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub client_gathers: u64,
+    pub client_receive_batches: u64,
     /// Packets that receive processing handled, by CPU, over the measurement (`/proc/net/softnet_stat`).
     pub receive_packets_by_cpu: BTreeMap<u32, u64>,
     /// What the SUT's virtual adapters counted; absent on other adapters.

@@ -1,7 +1,7 @@
 //! The documents that iperf3 prints, with its keys. Each is valid JSON: a number that is none is left at zero.
 
 use linkrate_interop::iperf3::Directions;
-use linkrate_terms::date::{civil_from_days, weekday};
+use linkrate_model::date::{civil_from_days, weekday};
 use serde_json::{Map, Value, json};
 
 use super::measure::Event;
