@@ -235,10 +235,15 @@ mod tests {
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut receiver, _) = listener.accept().unwrap();
         let mut buffer = vec![1; 8 << 20];
-        // the receiver does not read, so its window fills and the sender has to wait; the kernel
-        // counts these times in jiffies
+        // the receiver does not read, so its window fills and the sender has to wait, until the kernel has counted that
+        let waiting = sender.try_clone().unwrap();
         let reader = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            while tcp_info(&waiting).unwrap().rwnd_limited_us == 0
+                && std::time::Instant::now() < deadline
+            {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
             receiver.read_exact(&mut buffer).unwrap();
         });
         sender.write_all(&vec![1; 8 << 20]).unwrap();

@@ -228,12 +228,12 @@ fn published(results: &StudyResults) -> Option<Check> {
     let (all, same) = (judged.len(), shown.iter().copied().filter(|one| same_sign(&one)).count());
     let inside = shown.iter().copied().filter(|one| within(&one)).count();
     let mut text = match judged[..] {
-        [only] => alone(only, same == 1, inside == 1),
+        [only] => alone(only, open.is_empty().then_some((same == 1, inside == 1))),
         _ => format!(
             "{same} of {all} published changes have the same sign here, {inside} the same size"
         ),
     };
-    if !open.is_empty() {
+    if !open.is_empty() && all > 1 {
         text.push_str(&format!("; {} inconclusive", open.len()));
     }
     if !unjudged.is_empty() {
@@ -242,8 +242,9 @@ fn published(results: &StudyResults) -> Option<Check> {
     Some(Check { name: PUBLISHED, text, is_bad: same + open.len() < all })
 }
 
-/// `service demand −47 % in the paper, −67 % here: same sign, larger`.
-fn alone(only: &PublishedResult, same_sign: bool, same_size: bool) -> String {
+/// `Service demand −47 % in the paper, −67 % here: same sign, larger`. `same` is whether sign and size are those of the
+/// paper, where the interval tells.
+fn alone(only: &PublishedResult, same: Option<(bool, bool)>) -> String {
     let [published, measured, _] = words::beside(only);
     let measure = words::capitalised(only.measure.word());
     let none = if only.kind == PublishedKind::Effect { 1.0 } else { 0.0 };
@@ -252,13 +253,14 @@ fn alone(only: &PublishedResult, same_sign: bool, same_size: bool) -> String {
         _ => (value - none).abs(),
     };
     let larger = only.measured.is_some_and(|of| far(of.mean) > far(only.published));
-    let size = match (same_size, larger) {
-        (true, _) => "same size",
-        (_, true) => "larger",
-        _ => "smaller",
+    let verdict = match same {
+        None => "inconclusive",
+        Some((false, _)) => "the other sign",
+        Some((true, true)) => "same sign, same size",
+        Some((true, false)) if larger => "same sign, larger",
+        Some((true, false)) => "same sign, smaller",
     };
-    let sign = if same_sign { "same sign" } else { "not the same sign" };
-    format!("{measure} {published} in the paper, {measured} here: {sign}, {size}")
+    format!("{measure} {published} in the paper, {measured} here: {verdict}")
 }
 
 /// Warnings and failed runs in a few words; `None` without any.

@@ -177,7 +177,7 @@ fn clients_reach_each_other_in_the_same_vlan_only() {
     }
     assert!(ping("sut", CLIENT) && ping("client-0", OTHER), "all of them tag with VLAN 7");
     for (words, said) in [
-        ("vlan eth0 access=0", "access: \"0\" invalid VLAN list"),
+        ("vlan eth0 access=0", "access: invalid VLAN list \"0\""),
         ("vlan eth0 native=1", "native without trunk"),
         ("vlan eth0 all access=1", "all cannot be combined with VLANs"),
     ] {
