@@ -90,9 +90,9 @@ fn requests_at_a_rate_are_answered_at_that_rate() {
     for options in ["--kind request-response --nodelay on", "--kind udp-request-response"] {
         let cell = transactions(&format!("{options} --request-rate 500 --connections 2"));
         assert_eq!(cell["loop"], "open", "{options}");
-        // not more than were due, with those that the opening edge cuts, and on a busy machine a little less
+        // as many as were due; on a busy machine a little less, or more by those that waited at the opening edge
         let answered = mean(&cell, "transactions") / 1000.0;
-        assert!((0.8..1.02).contains(&answered), "{options}: {cell}");
+        assert!((0.8..1.1).contains(&answered), "{options}: {cell}");
         let is_bound = cell["bottlenecks"][0]["resource"] == "request_rate";
         assert_eq!(is_bound, answered >= 0.99, "{options}: {cell}");
         assert_eq!(transactions(options)["loop"], "closed", "{options}");
