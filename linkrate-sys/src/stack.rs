@@ -166,14 +166,19 @@ fn of_interfaces(tree: &Tree, interfaces: &[String]) -> BTreeMap<String, String>
 /// `tbf, 500.0 Mb/s, parameters 1f3a5c77`: a number that changes with them. The kernel chooses handles
 /// again.
 fn discipline(one: &Discipline) -> String {
-    let mut hasher = DefaultHasher::new();
-    one.parameters.hash(&mut hasher);
     let rate = one.rate.map_or_else(String::new, |rate| format!(", {rate}"));
     let parameters = match one.parameters.is_empty() {
         true => String::new(),
-        false => format!(", parameters {:08x}", hasher.finish() as u32),
+        false => format!(", parameters {:08x}", digest(&one.parameters)),
     };
     format!("{}{rate}{parameters}", one.kind)
+}
+
+/// A number that changes with a value that is too long to print, or a secret.
+fn digest(of: &impl Hash) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish() as u32
 }
 
 /// The steering of each queue, as `rps_cpus, queue rx-0`.
@@ -213,7 +218,8 @@ fn of_driver(interface: &str) -> Vec<(&'static str, String)> {
         format!("receive {rx}, transmit {tx}, negotiated {autoneg}")
     });
     let rss = ethtool.rss(interface).ok().map(|rss| {
-        format!("functions {}, table {:08x}, key {:08x}", rss.functions, rss.table, rss.key)
+        let [table, key] = [digest(&rss.table), digest(&rss.key)];
+        format!("functions {}, table {table:08x}, key {key:08x}", rss.functions)
     });
     let known = [
         ("features", features),

@@ -98,7 +98,7 @@ impl StudyProgress {
         if (spent - last) * 10 >= all && !remaining.likely.is_zero() {
             self.last_line = Some(spent);
             let left = left(remaining);
-            stderr::line(format_args!("note: {}, {left}{}", whole_seconds(spent), self.effect));
+            stderr::note(format_args!("{}, {left}{}", whole_seconds(spent), self.effect));
         }
     }
 
@@ -141,7 +141,7 @@ impl Observer for StudyProgress {
                 if self.last_line.is_some() {
                     let cells = linkrate_report::words::count(study.cells.len(), "cell");
                     let time = whole_seconds(remaining.likely);
-                    stderr::line(format_args!("note: {}: {cells}, about {time}", study.name));
+                    stderr::note(format_args!("{}: {cells}, about {time}", study.name));
                 }
                 for fact in changed_facts {
                     self.say(&format!("warning: {fact}"));

@@ -155,18 +155,24 @@ fn with_it(effects: &[&Effect], plural: bool) -> Option<Clause> {
     if falls != 0 && falls != some.len() {
         return None;
     }
-    let action = match (falls > 0, plural) {
+    let (action, word) = (action(falls > 0, plural), first.measure.word());
+    let (sizes, cases) = (range(&some), cases(some.len(), effects.iter().filter(is_rate).count()));
+    Some(Clause::Changed(format!("with it {action} {word} by {sizes}{cases}")))
+}
+
+/// What a subject does to a measure.
+fn action(falls: bool, plural: bool) -> &'static str {
+    match (falls, plural) {
         (true, false) => "reduces",
         (true, true) => "reduce",
         (false, false) => "raises",
         (false, true) => "raise",
-    };
-    let (sizes, word) = (range(&some), first.measure.word());
-    let cases = match effects.iter().filter(is_rate).count() {
-        all if all == some.len() => String::new(),
-        all => format!(" in {} of {all} cases", some.len()),
-    };
-    Some(Clause::Changed(format!("with it {action} {word} by {sizes}{cases}")))
+    }
+}
+
+/// ` in 2 of 3 cases`; empty where it is so in all.
+fn cases(some: usize, all: usize) -> String {
+    if some == all { String::new() } else { format!(" in {some} of {all} cases") }
 }
 
 /// `59 to 60 %`: what the effects are, without their signs.
@@ -208,24 +214,17 @@ fn clause(
             }
         });
     }
-    let cases = match (claimed.len(), effects.len()) {
-        (some, all) if some == all => String::new(),
-        (some, all) => format!(" in {some} of {all} cases"),
-    };
     let falls = claimed.iter().filter(|effect| effect.ratio.mean < 1.0).count();
     let rises = claimed.len() - falls;
     if falls > 0 && rises > 0 {
         return Some(Clause::Changed(format!(
             "{} {word} in {falls} and {} it in {rises} of {} cases",
-            verb("reduces", "reduce"),
-            verb("raises", "raise"),
+            action(true, plural),
+            action(false, plural),
             effects.len()
         )));
     }
-    let action = match falls > 0 {
-        true => verb("reduces", "reduce"),
-        false => verb("raises", "raise"),
-    };
+    let (action, cases) = (action(falls > 0, plural), cases(claimed.len(), effects.len()));
     let sizes = |some: &[&Effect]| match some {
         [only] => of_one(&only.ratio),
         all => range(all),

@@ -362,10 +362,9 @@ impl Page<'_> {
     fn checks(&self) -> String {
         let mut checks = checks::all(self.results);
         checks.truncate(MAX_CHECKS);
-        let wide = NAMES;
         let lines = checks.iter().flat_map(|check| {
             let flag = if check.is_bad { '!' } else { ' ' };
-            let first = format!("{INDENT}{flag} {:wide$}", check.name);
+            let first = format!("{INDENT}{flag} {:NAMES$}", check.name);
             let next = " ".repeat(first.chars().count() + 2);
             let mut lines = self.filled(&clean(&check.text), &format!("{first}  "), &next);
             if check.is_bad && self.paper.style.color {

@@ -1,7 +1,5 @@
 //! Receive side scaling: how a driver spreads flows over its receive queues.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use netlink_packet_core::{DecodeError, parse_u32};
 
 use super::Ethtool;
@@ -13,33 +11,27 @@ const ETHTOOL_A_RSS_HFUNC: u16 = 3;
 const ETHTOOL_A_RSS_INDIR: u16 = 4;
 const ETHTOOL_A_RSS_HKEY: u16 = 5;
 
-/// What decides the receive queue of a flow. Table and key as numbers that change with them: the key is a secret of its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What decides the receive queue of a flow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rss {
     /// The hash functions, `ETH_RSS_HASH_*` of linux/ethtool.h.
     pub functions: u32,
-    /// Stands for the indirection table; 0 without one.
-    pub table: u32,
-    /// Stands for the key; 0 without one.
-    pub key: u32,
+    /// The indirection table as the driver has it; empty without one.
+    pub table: Vec<u8>,
+    /// The key, a secret of its host; empty without one.
+    pub key: Vec<u8>,
 }
 
 impl Rss {
     fn take(&mut self, kind: u16, value: &[u8]) -> Result<(), DecodeError> {
         match kind {
             ETHTOOL_A_RSS_HFUNC => self.functions = parse_u32(value)?,
-            ETHTOOL_A_RSS_INDIR => self.table = digest(value),
-            ETHTOOL_A_RSS_HKEY => self.key = digest(value),
+            ETHTOOL_A_RSS_INDIR => self.table = value.to_vec(),
+            ETHTOOL_A_RSS_HKEY => self.key = value.to_vec(),
             _ => {}
         }
         Ok(())
     }
-}
-
-fn digest(bytes: &[u8]) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish() as u32
 }
 
 impl Ethtool {
@@ -61,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_table_and_another_key_are_other_numbers() {
+    fn another_table_and_another_key_are_told_apart() {
         let of = |kind: u16, value: &[u8]| {
             let mut rss = Rss::default();
             rss.take(kind, value).unwrap();

@@ -1,12 +1,11 @@
 //! Rule sets of the iptables before nf_tables, by getsockopt(2).
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::mem::size_of;
 use std::os::fd::AsRawFd;
 
 use linkrate_model::Family;
 
+use super::digest;
 use crate::socket;
 
 /// `IPT_SO_GET_INFO`, and `IP6T_SO_GET_INFO`: linux/netfilter_ipv4/ip_tables.h, linux/netfilter_ipv6/ip6_tables.h.
@@ -21,17 +20,13 @@ const HEADER: usize = 40;
 /// The most octets of rules that are read; a larger table is known by its extent.
 const MAX_BYTES: u32 = 4 << 20;
 
-/// `struct ipt_getinfo`, and `struct ip6t_getinfo`.
-#[repr(C)]
-#[derive(Default)]
-struct Info {
-    name: [u8; 32],
-    valid_hooks: u32,
-    hook_entry: [u32; 5],
-    underflow: [u32; 5],
-    entries: u32,
-    bytes: u32,
-}
+/// Octets of the name with which `struct ipt_getinfo` and `struct ipt_get_entries` begin.
+const NAME: usize = 32;
+
+/// `struct ipt_getinfo`, and `struct ip6t_getinfo`: its octets, and where the number of entries and their octets are.
+const INFO: usize = 84;
+const ENTRIES_AT: usize = 76;
+const BYTES_AT: usize = 80;
 
 /// The tables that are in use in the network namespace of the calling thread, with the extent of their rules. Asking for
 /// another one would load it.
@@ -44,11 +39,13 @@ pub(super) fn tables() -> Vec<(String, String)> {
         let names = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
         let names: Vec<String> = names.lines().map(str::to_owned).collect();
         names.into_iter().filter_map(move |name| {
-            let info = info(family, level, &name)?;
-            let rules = format!("{} entries, {} bytes", info.entries, info.bytes);
-            let rules = match entries(family, level, &name, info.bytes) {
-                Some(entries) => format!("{rules}, {:08x}", digest(&entries, family)),
-                None => rules,
+            let (entries, bytes) = extent(family, level, &name)?;
+            let extent = format!("{entries} entries, {bytes} bytes");
+            let rules = match rules(family, level, &name, bytes) {
+                Some(rules) => {
+                    format!("{extent}, {:08x}", digest(&without_counters(&rules, family)))
+                }
+                None => extent,
             };
             Some((format!("{name}{suffix}"), rules))
         })
@@ -56,70 +53,68 @@ pub(super) fn tables() -> Vec<(String, String)> {
     tables.collect()
 }
 
+/// The number of entries of a table, and their octets; `None` for a user who may not ask.
+fn extent(family: Family, level: libc::c_int, table: &str) -> Option<(u32, u32)> {
+    let mut info = [0; INFO];
+    ask(family, level, GET_INFO, table, &mut info)?;
+    let number = |at: usize| Some(u32::from_ne_bytes(*info.get(at..)?.first_chunk()?));
+    Some((number(ENTRIES_AT)?, number(BYTES_AT)?))
+}
+
 /// The rules, as the kernel has them; `None` for a user who may not ask.
-fn entries(family: Family, level: libc::c_int, table: &str, bytes: u32) -> Option<Vec<u8>> {
+fn rules(family: Family, level: libc::c_int, table: &str, bytes: u32) -> Option<Vec<u8>> {
     if bytes > MAX_BYTES {
         return None;
     }
-    let socket = socket::ip_socket(family, true).ok()?;
     let mut asked = vec![0; HEADER + bytes as usize];
-    asked.get_mut(..table.len()).filter(|_| table.len() < 32)?.copy_from_slice(table.as_bytes());
-    asked[32..36].copy_from_slice(&bytes.to_ne_bytes());
-    let mut length = asked.len() as libc::socklen_t;
+    asked[NAME..NAME + 4].copy_from_slice(&bytes.to_ne_bytes());
+    ask(family, level, GET_ENTRIES, table, &mut asked)?;
+    Some(asked.split_off(HEADER))
+}
+
+/// Reads an option of a table into `value`, which begins with the table's name.
+fn ask(
+    family: Family,
+    level: libc::c_int,
+    option: libc::c_int,
+    table: &str,
+    value: &mut [u8],
+) -> Option<()> {
+    let socket = socket::ip_socket(family, true).ok()?;
+    value.get_mut(..NAME)?.get_mut(..table.len())?.copy_from_slice(table.as_bytes());
+    let mut length = value.len() as libc::socklen_t;
     // SAFETY: the option value is a live buffer of the length that `length` holds.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
             level,
-            GET_ENTRIES,
-            asked.as_mut_ptr().cast(),
+            option,
+            value.as_mut_ptr().cast(),
             &raw mut length,
         )
     };
-    (result == 0).then(|| asked.split_off(HEADER))
+    (result == 0).then_some(())
 }
 
-/// A number that changes with the rules, and not with their counters. `struct ipt_entry` and `struct ip6t_entry`:
-/// linux/netfilter_ipv4/ip_tables.h, linux/netfilter_ipv6/ip6_tables.h.
-fn digest(entries: &[u8], family: Family) -> u32 {
+/// The parts of rules that are not counters. `struct ipt_entry` and `struct ip6t_entry`: linux/netfilter_ipv4/ip_tables.h,
+/// linux/netfilter_ipv6/ip6_tables.h.
+fn without_counters(rules: &[u8], family: Family) -> Vec<&[u8]> {
     // where an entry has the offset of the next one, and its counters
     let (next_at, counters) = match family {
         Family::Ipv4 => (90, 96..112),
         Family::Ipv6 => (142, 152..168),
     };
-    let mut hasher = DefaultHasher::new();
-    let mut rest = entries;
+    let (mut parts, mut rest) = (Vec::new(), rules);
     while let Some(next) = rest.get(next_at..next_at + 2) {
         let length = usize::from(u16::from_ne_bytes([next[0], next[1]]));
         let Some((entry, after)) = rest.split_at_checked(length) else { break };
         if length < counters.end {
             break;
         }
-        entry[..counters.start].hash(&mut hasher);
-        entry[counters.end..].hash(&mut hasher);
+        parts.extend([&entry[..counters.start], &entry[counters.end..]]);
         rest = after;
     }
-    hasher.finish() as u32
-}
-
-/// `None` for a user who may not ask.
-fn info(family: Family, level: libc::c_int, table: &str) -> Option<Info> {
-    let socket = socket::ip_socket(family, true).ok()?;
-    let mut info = Info::default();
-    let name = table.as_bytes();
-    info.name.get_mut(..name.len())?.copy_from_slice(name);
-    let mut length = size_of::<Info>() as libc::socklen_t;
-    // SAFETY: the option value is a live `Info` of the length that `length` holds.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            GET_INFO,
-            (&raw mut info).cast(),
-            &raw mut length,
-        )
-    };
-    (result == 0).then_some(info)
+    parts
 }
 
 #[cfg(test)]
@@ -137,7 +132,7 @@ mod tests {
                 entry
             };
             let rules = |target, packets| [entry(target, packets), entry(target, 0)].concat();
-            let digest = |rules: Vec<u8>| super::digest(&rules, family);
+            let digest = |rules: Vec<u8>| digest(&without_counters(&rules, family));
             assert_eq!(digest(rules(1, 5)), digest(rules(1, 9)));
             assert_ne!(digest(rules(1, 5)), digest(rules(2, 5)));
             // an entry that leads nowhere ends the walk
