@@ -48,8 +48,6 @@ fn disturbance(results: &StudyResults) -> Option<String> {
     let reason = &disturbed.first()?.reason;
     is_disturbed(results).then(|| {
         let (count, all) = (disturbed.len(), results.runs.len());
-        // the step of the run says nothing here
-        let reason = reason.split_once(": ").map_or(reason.as_str(), |(_, reason)| reason);
         let are = if count == 1 { "does" } else { "do" };
         format!("This machine was busy: {count} of {all} runs {are} not count; {reason}.")
     })

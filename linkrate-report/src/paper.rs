@@ -54,13 +54,13 @@ use tables::Table;
 
 /// A run without figures.
 #[derive(Debug, Serialize)]
-pub struct Failure<'a> {
+pub struct Failure {
     /// Block, from 1.
     pub block: u32,
     /// Which cell.
     pub cell: String,
     /// Why.
-    pub reason: &'a str,
+    pub reason: String,
 }
 
 /// A table with its number; 0 until it has its place.
@@ -137,7 +137,7 @@ pub struct Paper<'a> {
     /// What a reader must know.
     pub warnings: Vec<&'a str>,
     /// Failed runs.
-    pub failures: Vec<Failure<'a>>,
+    pub failures: Vec<Failure>,
     /// The runs that count, by level.
     pub refusals: Option<Numbered>,
     /// Facts about the testbed.
@@ -294,14 +294,14 @@ fn facts(results: &StudyResults) -> Vec<(&str, String)> {
 /// The fact with the command line of the kernel; of a node of a fleet behind its name.
 pub(crate) const COMMAND_LINE: &str = "kernel-command-line";
 
-fn failures(results: &StudyResults) -> Vec<Failure<'_>> {
+fn failures(results: &StudyResults) -> Vec<Failure> {
     results
         .failures
         .iter()
         .map(|failed| Failure {
             block: failed.block + 1,
             cell: words::failed_run(failed),
-            reason: &failed.reason,
+            reason: words::reason(failed),
         })
         .collect()
 }

@@ -482,17 +482,18 @@ impl Page<'_> {
 
 /// A line for each reason for which runs of a cell failed, with their blocks.
 fn failed_runs(results: &StudyResults) -> Vec<String> {
-    let mut found: Vec<(String, &str, Vec<String>)> = Vec::new();
+    let mut found: Vec<(String, String, Vec<String>)> = Vec::new();
     for failed in &results.failures {
         let (who, block) = (clean(&words::failed_run(failed)), (failed.block + 1).to_string());
-        match found.iter_mut().find(|(of, why, _)| *of == who && *why == failed.reason) {
+        let reason = clean(&words::reason(failed));
+        match found.iter_mut().find(|(of, why, _)| *of == who && *why == reason) {
             Some((.., blocks)) => blocks.push(block),
-            None => found.push((who, &failed.reason, vec![block])),
+            None => found.push((who, reason, vec![block])),
         }
     }
-    let line = |(who, reason, blocks): (String, &str, Vec<String>)| {
+    let line = |(who, reason, blocks): (String, String, Vec<String>)| {
         let named = if blocks.len() == 1 { "block" } else { "blocks" };
-        format!("{named} {}, {who}: {}", blocks.join(", "), clean(reason))
+        format!("{named} {}, {who}: {reason}", blocks.join(", "))
     };
     found.into_iter().map(line).collect()
 }

@@ -314,6 +314,11 @@ pub fn failed_run(failed: &FailedRun) -> String {
     if failed.idle { "idle run".to_owned() } else { labels::cell(&failed.levels) }
 }
 
+/// Why it has failed, with the step.
+pub fn reason(failed: &FailedRun) -> String {
+    format!("{}: {}", failed.stage, failed.reason)
+}
+
 #[cfg(test)]
 mod tests {
     use linkrate_stats::order::Order;

@@ -297,7 +297,8 @@ fn failures(stored: &StoredStudy) -> Vec<FailedRun> {
                     .cell
                     .and_then(|cell| stored.plan.study.cell(cell))
                     .map_or_else(Levels::default, |cell| cell.levels.clone()),
-                reason: failure.to_string(),
+                stage: failure.stage,
+                reason: failure.reason.clone(),
                 disturbed: failure.disturbed,
             })
         })

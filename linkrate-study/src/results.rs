@@ -11,7 +11,7 @@ use crate::analysis::claims::Probabilities;
 use crate::analysis::failure::FailureFigures;
 use crate::analysis::knee::Knee;
 use crate::analysis::payback::Paybacks;
-use crate::executor::Facts;
+use crate::executor::{Facts, Stage};
 use crate::fleet::results::FleetResults;
 use crate::levels::{Level, Levels};
 use crate::published::Basis;
@@ -713,6 +713,8 @@ pub struct FailedRun {
     pub idle: bool,
     /// The cell's levels; empty for the idle run, and in a study without factors.
     pub levels: Levels,
+    /// The step at which it failed.
+    pub stage: Stage,
     /// The reason.
     pub reason: String,
     /// Whether something from outside spoiled the run, such as another program.

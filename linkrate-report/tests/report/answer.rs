@@ -2,6 +2,7 @@
 
 use linkrate_report::answer::{checks, is_disturbed, sentences};
 use linkrate_report::terminal::{Style, answer};
+use linkrate_study::executor::Stage;
 use linkrate_study::quantity::{Interval, Measure};
 use linkrate_study::results::{Effect, FailedRun, StudyResults};
 
@@ -29,8 +30,8 @@ fn what_kept_the_machine_busy_comes_first() {
         block: 0,
         idle: false,
         levels: results.cells[0].levels.clone(),
-        reason: "measure: other programs used 48.1 % of the CPUs: \"cc1\" (process 5) 45 %"
-            .to_owned(),
+        stage: Stage::Measure,
+        reason: "other programs used 48.1 % of the CPUs: \"cc1\" (process 5) 45 %".to_owned(),
         disturbed: true,
     };
     results.failures = vec![failure.clone(), failure];

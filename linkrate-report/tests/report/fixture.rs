@@ -378,7 +378,8 @@ pub fn stream() -> StudyResults {
             block: 3,
             idle: false,
             levels: levels(&[("offload", text("tso")), ("direction", text("bidirectional"))]),
-            reason: format!("knob: {failure}"),
+            stage: Stage::Knob,
+            reason: failure.to_owned(),
             disturbed: false,
         }],
         warnings: vec![
