@@ -16,7 +16,7 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
-pub use declare::{Change, Ends, Knob, Owner};
+pub use declare::{Ends, Knob, Owner};
 pub use socket::{Family, SocketKnobs};
 pub use value::{Unit, Value, Values};
 pub use words::{AggregateMode, Balance, LacpRate, Merge, Offload, Steering, Toe, Word};
@@ -58,67 +58,67 @@ const fn frames(low: u32, high: u32) -> Values {
     Values::Number { low, high, unit: Unit::Frames }
 }
 
-// A row: help, key, field with type and default; owner, values, when it may change, which ends of
-// a link have it, name in sentences. serde derives the key from the field: a test compares both.
+// A row: help, key, field with type and default; owner, values, which ends of a link
+// have it, name in sentences. serde derives the key from the field: a test compares both.
 knobs! {
     /// Knobs of an interface of the system under test.
     InterfaceKnobs {
         /// Transmit offload: none, GSO (the kernel segments) or TSO (the adapter segments)
         "offload" offload: Offload;
-        Kernel, Values::Words(Offload::WORDS), Live, One, "offload";
+        Kernel, Values::Words(Offload::WORDS), One, "offload";
 
         /// Generic receive offload: the kernel merges received segments
         "gro" gro: bool;
-        Kernel, Values::Switch, Live, One, "GRO";
+        Kernel, Values::Switch, One, "GRO";
 
         // Documentation/networking/segmentation-offloads.rst, net/ipv4/tcp_offload.c
         /// GRO keeps packets to be forwarded as a list
         "gro-list" gro_list: bool;
-        Kernel, Values::Switch, Live, One, "GRO by fraglist";
+        Kernel, Values::Switch, One, "GRO by fraglist";
 
         /// GRO merges forwarded UDP datagrams, too
         "udp-gro-forwarding" udp_gro_forwarding: bool;
-        Kernel, Values::Switch, Live, One, "GRO of forwarded UDP";
+        Kernel, Values::Switch, One, "GRO of forwarded UDP";
 
         // Documentation/networking/napi.rst, as the next two
         /// Kernel threads poll the interface instead of softirqs (threaded NAPI)
         "threaded" threaded: bool;
-        Kernel, Values::Switch, Live, One, "threaded NAPI";
+        Kernel, Values::Switch, One, "threaded NAPI";
 
         /// Empty polls before interrupts are enabled again
         "napi-defer-hard-irqs" napi_defer_hard_irqs: u32;
-        Kernel, number(0, i32::MAX.unsigned_abs()), Live, One, "napi-defer-hard-irqs";
+        Kernel, number(0, i32::MAX.unsigned_abs()), One, "napi-defer-hard-irqs";
 
         /// Delay of a deferred poll and of the GRO flush; 0 = off
         "gro-flush-timeout" gro_flush_timeout: u32;
-        Kernel, nanoseconds(0, 1_000_000_000), Live, One, "gro-flush-timeout";
+        Kernel, nanoseconds(0, 1_000_000_000), One, "gro-flush-timeout";
 
         /// Transmit checksum offload
         "tx-checksum" tx_checksum: bool;
-        Kernel, Values::Switch, Live, One, "transmit checksum offload";
+        Kernel, Values::Switch, One, "transmit checksum offload";
 
         /// Receive checksum offload
         "rx-checksum" rx_checksum: bool;
-        Driver, Values::Switch, Live, One, "receive checksum offload";
+        Driver, Values::Switch, One, "receive checksum offload";
 
         // RFC 791 lets no link have less; the total length field ends at 65535
         /// Largest IP packet, at both ends of the link
         "mtu" mtu: u32;
-        Kernel, bytes(MIN_MTU, MAX_MTU), Live, Both, "MTU";
+        Kernel, bytes(MIN_MTU, MAX_MTU), Both, "MTU";
 
         // GSO_MAX_SIZE, include/linux/netdevice.h: 8 * 65535
         /// Largest GSO/TSO packet (virtual MTU)
         "gso-max-size" gso_max_size: u32;
-        Kernel, bytes(1500, 524_280), Live, One, "largest superframe";
+        Kernel, bytes(1500, 524_280), One, "largest superframe";
 
         // on a TAP it is also the length of the queue to its reader
         /// Maximum packets in a transmit queue; a GSO/TSO packet is one
         "txqueuelen" txqueuelen: u32;
-        Kernel, number(1, 1_000_000), Live, One, "transmit queue length";
+        Kernel, number(1, 1_000_000), One, "transmit queue length";
 
         /// Receive and transmit queue pairs
         "queues" queues: u32;
-        Driver, number(1, 64), Live, One, "queues";
+        Driver, number(1, 64), One, "queues";
     }
 
     /// Knobs of a virtual adapter's port, which the kernel does not know.
@@ -130,60 +130,60 @@ knobs! {
     PortKnobs with rx_checksum: bool = true {
         /// Large receive offload: the adapter merges received segments
         "lro" lro: bool = false;
-        Port, Values::Switch, Live, One, "LRO";
+        Port, Values::Switch, One, "LRO";
 
         /// How the adapter distributes received frames to queues
         "steering" steering: Steering = Steering::Rss;
-        Port, Values::Words(Steering::WORDS), Live, One, "steering";
+        Port, Values::Words(Steering::WORDS), One, "steering";
 
         /// Receive interrupt timer; 0 = at once
         "rx-usecs" rx_usecs: u32 = 20;
-        Port, microseconds(0, MAX_USECS), Live, One, "rx-usecs";
+        Port, microseconds(0, MAX_USECS), One, "rx-usecs";
 
         /// Frames that raise a receive interrupt before the timer; 0 = timer only
         "rx-frames" rx_frames: u32 = 64;
-        Port, frames(0, 16_384), Live, One, "rx-frames";
+        Port, frames(0, 16_384), One, "rx-frames";
 
         /// Delay of the transmit completion interrupt
         "tx-usecs" tx_usecs: u32 = 50;
-        Port, microseconds(0, MAX_USECS), Live, One, "tx-usecs";
+        Port, microseconds(0, MAX_USECS), One, "tx-usecs";
 
         /// 802.1Q VLAN on the link; 0 = untagged
         "vlan" vlan: u16 = 0;
-        Port, number(0, 4094), Live, Both, "VLAN";
+        Port, number(0, 4094), Both, "VLAN";
 
         /// 802.3 frames with LLC/SNAP instead of Ethernet II
         "snap" snap: bool = false;
-        Port, Values::Switch, Live, Both, "SNAP framing";
+        Port, Values::Switch, Both, "SNAP framing";
 
         /// Where TCP runs: host stack or adapter (TOE)
         "toe" toe: Toe = Toe::Off;
-        Port, Values::Words(Toe::WORDS), Live, One, "TOE";
+        Port, Values::Words(Toe::WORDS), One, "TOE";
 
         /// With toe auto: bytes after which a connection is offloaded
         "toe-after" toe_after: u32 = 65_536;
-        Port, bytes(0, 1 << 30), Live, One, "bytes before TOE";
+        Port, bytes(0, 1 << 30), One, "bytes before TOE";
 
         /// With toe auto: age at which a connection is offloaded; 0 = never
         "toe-age" toe_age: u32 = 1000;
-        Port, milliseconds(0, MAX_TOE_TIME), Live, One, "age before TOE";
+        Port, milliseconds(0, MAX_TOE_TIME), One, "age before TOE";
 
         /// Maximum offloaded connections; 0 = table size
         "toe-max" toe_max: u32 = 0;
-        Port, number(0, MAX_TOE_CONNECTIONS), Live, One, "most connections at the adapter";
+        Port, number(0, MAX_TOE_CONNECTIONS), One, "most connections at the adapter";
 
         /// Idle time after which a connection returns to the host; 0 = never
         "toe-idle" toe_idle: u32 = 0;
-        Port, milliseconds(0, MAX_TOE_TIME), Live, One, "idle time at the adapter";
+        Port, milliseconds(0, MAX_TOE_TIME), One, "idle time at the adapter";
 
         /// Adaptive interrupt moderation: rx-usecs applies to bulk traffic only
         "adaptive-rx" adaptive_rx: bool = false;
-        Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
+        Port, Values::Switch, Both, "adaptive interrupt moderation";
 
         // Linux merges what it receives by itself since 2.6.29 (GRO), and so does a typical peer
         /// LRO at the clients' ports; without it they acknowledge every second segment
         "client-lro" client_lro: bool = true;
-        Port, Values::Switch, Live, One, "LRO at the clients";
+        Port, Values::Switch, One, "LRO at the clients";
     }
 
     /// Knobs of an aggregate, which single ports do not have.
@@ -194,72 +194,72 @@ knobs! {
     AggregateKnobs {
         /// Ports that act as one interface, from the first
         "aggregate" aggregate: u32 = 1;
-        Aggregate, number(1, MAX_PORTS), Live, One, "ports of the aggregate";
+        Aggregate, number(1, MAX_PORTS), One, "ports of the aggregate";
 
         /// Active ports: all with link (manual), those agreed by LACP, or one (failover)
         "mode" mode: AggregateMode = AggregateMode::Manual;
-        Aggregate, Values::Words(AggregateMode::WORDS), Live, One, "mode";
+        Aggregate, Values::Words(AggregateMode::WORDS), One, "mode";
 
         /// How the host chooses the port for a packet
         "balance" balance: Balance = Balance::Port;
-        Aggregate, Values::Words(Balance::WORDS), Live, One, "balancing";
+        Aggregate, Values::Words(Balance::WORDS), One, "balancing";
 
         /// How the switch chooses the port for a packet
         "switch-balance" switch_balance: Balance = Balance::Port;
-        Aggregate, Values::Words(Balance::WORDS), Live, One, "balancing at the switch";
+        Aggregate, Values::Words(Balance::WORDS), One, "balancing at the switch";
 
         /// LACPDU interval of the partner: 1 s (fast) or 30 s (slow)
         "lacp-rate" lacp_rate: LacpRate = LacpRate::Fast;
-        Aggregate, Values::Words(LacpRate::WORDS), Live, One, "LACP rate";
+        Aggregate, Values::Words(LacpRate::WORDS), One, "LACP rate";
 
         /// With LACP: flows change port only after a Marker response
         "marker" marker: bool = false;
-        Aggregate, Values::Switch, Live, One, "Marker";
+        Aggregate, Values::Switch, One, "Marker";
 
         // 802.1AX-2020, 6.3.2: the lower value has the higher priority
         /// LACP priority of the host; the end with the lower value chooses the active ports
         "system-priority" system_priority: u16 = 0x8000;
-        Aggregate, number(0, 65_535), Live, One, "system priority";
+        Aggregate, number(0, 65_535), One, "system priority";
 
         /// Maximum active ports with LACP, others are standby; 0 = all
         "max-active" max_active: u32 = 0;
-        Aggregate, number(0, MAX_PORTS), Live, One, "most active ports";
+        Aggregate, number(0, MAX_PORTS), One, "most active ports";
 
         /// Number of the port that LACP (with max-active) and failover prefer
         "preferred-port" preferred_port: u32 = 0;
-        Aggregate, number(0, MAX_PORTS - 1), Live, One, "preferred port";
+        Aggregate, number(0, MAX_PORTS - 1), One, "preferred port";
 
         /// Failover returns to the preferred port when it works again
         "revert" revert: bool = false;
-        Aggregate, Values::Switch, Live, One, "return to the preferred port";
+        Aggregate, Values::Switch, One, "return to the preferred port";
 
         // HP Auto Port Aggregation: a poll each 10 s, dead count 3
         /// Poll interval of a failover group
         "poll-interval" poll_interval: u32 = 10_000;
-        Aggregate, milliseconds(10, 60_000), Live, One, "poll interval";
+        Aggregate, milliseconds(10, 60_000), One, "poll interval";
 
         /// Missed polls before a port of a failover group is replaced
         "dead-count" dead_count: u32 = 3;
-        Aggregate, number(1, 100), Live, One, "dead count";
+        Aggregate, number(1, 100), One, "dead count";
 
         /// BFD on each link (RFC 7130): detects silent failures
         "bfd" bfd: bool = false;
-        Aggregate, Values::Switch, Live, One, "BFD";
+        Aggregate, Values::Switch, One, "BFD";
 
         // three packets in 40 ms each: a failure is found after 120 ms, and within 150 ms with the
         // turns of the threads
         /// Interval of BFD packets, both ends
         "bfd-interval" bfd_interval: u32 = 40;
-        Aggregate, milliseconds(5, 10_000), Live, One, "BFD interval";
+        Aggregate, milliseconds(5, 10_000), One, "BFD interval";
 
         // RFC 5880, 4.1: one octet, and not 0
         /// Missed BFD packets before a link counts as failed
         "bfd-multiplier" bfd_multiplier: u32 = 3;
-        Aggregate, number(1, 255), Live, One, "BFD multiplier";
+        Aggregate, number(1, 255), One, "BFD multiplier";
 
         /// TSO on the aggregate, which is off otherwise
         "aggregate-tso" aggregate_tso: bool = false;
-        Aggregate, Values::Switch, Live, One, "TSO on the aggregate";
+        Aggregate, Values::Switch, One, "TSO on the aggregate";
     }
 
     /// Knobs of an ATM port and of the switch before it, which other ports do not have.
@@ -271,15 +271,15 @@ knobs! {
         // ITU-T I.371, GCRA(T, 0)
         /// Peak rate of a connection, kbit/s of cells; 0 = line rate
         "peak-rate" peak_rate: u32 = 0;
-        Atm, number(0, 10_000_000), Live, One, "peak rate of a connection";
+        Atm, number(0, 10_000_000), One, "peak rate of a connection";
 
         /// Early packet discard: no new packets while the switch's queue is 75 % full
         "early-discard" early_discard: bool = false;
-        Atm, Values::Switch, Live, One, "early packet discard";
+        Atm, Values::Switch, One, "early packet discard";
 
         /// Partial packet discard: drop the remaining cells of a packet after one was dropped
         "partial-discard" partial_discard: bool = false;
-        Atm, Values::Switch, Live, One, "partial packet discard";
+        Atm, Values::Switch, One, "partial packet discard";
     }
 }
 

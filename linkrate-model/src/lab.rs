@@ -156,7 +156,7 @@ pub struct AdapterReport {
     pub at_ns: u64,
     /// The model of the adapters, at the lab's scale.
     pub model: Model,
-    /// Nanoseconds each adapter's bus was busy; empty where it no limit.
+    /// Nanoseconds each adapter's bus was busy; empty where it has no limit.
     pub buses_busy_ns: Vec<u64>,
     /// CPU time of the driver threads, one for each CPU of the system under test.
     pub drivers: Vec<ThreadTime>,

@@ -99,7 +99,7 @@ pub enum Event<'a> {
         cell: Option<u32>,
         /// The cell's levels; empty for the idle run.
         levels: &'a Levels,
-        /// The requested memory.
+        /// What is asked of it.
         spec: &'a RunSpec,
         /// Names of the nodes of a fleet between which it is.
         pair: Option<(&'a str, &'a str)>,

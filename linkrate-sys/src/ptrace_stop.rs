@@ -37,7 +37,7 @@ pub struct PtraceStop {
 /// A call that a stopped thread makes.
 #[derive(Debug)]
 pub struct Injected<'a> {
-    still: &'a PtraceStop,
+    _still: &'a PtraceStop,
     thread: libc::pid_t,
     before: Registers,
 }
@@ -114,7 +114,7 @@ impl PtraceStop {
         let entered = trace(libc::PTRACE_SYSCALL, thread, 0, 0)
             .and_then(|()| await_stop(thread, Instant::now() + TIMEOUT))
             .and_then(|_| trace(libc::PTRACE_SYSCALL, thread, 0, 0));
-        let injected = Injected { still: self, thread, before };
+        let injected = Injected { _still: self, thread, before };
         entered.map(|()| injected)
     }
 }
@@ -154,7 +154,6 @@ impl Injected<'_> {
         // the signal that ended the call has done so
         after.forget_call();
         after.write(self.thread)?;
-        let _ = self.still;
         Ok(())
     }
 }

@@ -41,9 +41,6 @@ const GRACE: Duration = Duration::from_millis(20);
 /// Most sockets that are kept for a program whose accept(2) was ended by a signal.
 const MAX_KEPT: usize = 64;
 
-/// The number of the doorbell among watched descriptors.
-const BELL: u64 = 0;
-
 /// The errors that calls of programs fail with, include/uapi/asm-generic/errno.h.
 mod errno {
     pub(super) const BAD_DESCRIPTOR: i32 = 9;
@@ -108,7 +105,7 @@ impl Supervisor {
     pub fn start(mover: impl Mover, table: Arc<Table>) -> SysResult<Self> {
         let worker = Worker::start("supervisor", |ordered| {
             let epoll = Epoll::new()?;
-            epoll.add(&ordered, BELL, Watch::Always)?;
+            epoll.add(&ordered, 0, Watch::Always)?;
             let served = SupervisorLoop {
                 mover,
                 table,
@@ -117,7 +114,6 @@ impl Supervisor {
                 groups: Vec::new(),
                 put_off: Vec::new(),
                 pending: Vec::new(),
-                last_watch: BELL,
             };
             Ok(move || served.run())
         });
@@ -173,8 +169,6 @@ struct Pending {
     group: Arc<Listener>,
     call: Waiting,
     socket: OwnedFd,
-    /// Its number among watched descriptors.
-    watch: u64,
     wants: Wants,
     deadline: Option<Instant>,
 }
@@ -195,7 +189,6 @@ struct SupervisorLoop<M> {
     /// Calls that came while another one was awaited.
     put_off: Vec<(Arc<Listener>, Waiting)>,
     pending: Vec<Pending>,
-    last_watch: u64,
 }
 
 impl<M: Mover> SupervisorLoop<M> {
@@ -221,15 +214,9 @@ impl<M: Mover> SupervisorLoop<M> {
         }
     }
 
-    fn watch(&mut self, descriptor: impl AsFd, how: Watch) -> SysResult<u64> {
-        self.last_watch += 1;
-        self.epoll.add(descriptor, self.last_watch, how)?;
-        Ok(self.last_watch)
-    }
-
     fn admit(&mut self, listener: Listener) {
         // one that cannot be watched is dropped, and the program's calls fail
-        if self.watch(&listener, Watch::Always).is_ok() {
+        if self.epoll.add(&listener, 0, Watch::Always).is_ok() {
             self.groups.push(Group::new(listener));
         }
     }
@@ -390,10 +377,10 @@ impl<M: Mover> SupervisorLoop<M> {
             Wants::Connection { .. } => Watch::Writable,
             Wants::Accept { .. } => Watch::Always,
         };
-        let watch = self.watch(&socket, how).ok()?;
+        self.epoll.add(&socket, 0, how).ok()?;
         let deadline = limit.map(|limit| Instant::now() + limit);
         let group = Arc::clone(listener);
-        self.pending.push(Pending { group, call, socket, watch, wants, deadline });
+        self.pending.push(Pending { group, call, socket, wants, deadline });
         Some(Answer::Later)
     }
 
@@ -417,8 +404,9 @@ impl<M: Mover> SupervisorLoop<M> {
                     },
                     Some(Err(errno)) => Some(Answer::Now(Err(errno))),
                     None if late => {
-                        let cookie = socket_calls::cookie(socket);
-                        self.groups[group].late.extend(cookie);
+                        if let Ok(cookie) = socket_calls::cookie(socket) {
+                            keep(&mut self.groups[group].late, cookie);
+                        }
                         Some(Answer::Now(Err(errno::IN_PROGRESS)))
                     }
                     None => None,
@@ -450,13 +438,10 @@ impl<M: Mover> SupervisorLoop<M> {
     /// A signal has ended the call, or its program has died.
     fn forget_interrupted(&mut self, group: usize, pending: &Pending) {
         let _ = self.epoll.remove(&pending.socket);
-        let _ = pending.watch;
         if let Wants::Connection { .. } = pending.wants
             && let Ok(cookie) = socket_calls::cookie(&pending.socket)
         {
-            let connected = &mut self.groups[group].connected;
-            connected.truncate(MAX_KEPT);
-            connected.push(cookie);
+            keep(&mut self.groups[group].connected, cookie);
         }
     }
 
@@ -473,9 +458,7 @@ impl<M: Mover> SupervisorLoop<M> {
             && self.offload_under(group, listener, call, socket, descriptor).is_err()
         {
             // the call is made again when the signal was handled
-            let connected = &mut self.groups[group].connected;
-            connected.truncate(MAX_KEPT);
-            connected.push(cookie);
+            keep(&mut self.groups[group].connected, cookie);
         }
         Answer::Now(Ok(0))
     }
@@ -621,6 +604,14 @@ fn candidate(thread: u32, socket: OwnedFd, descriptor: Option<i32>) -> io::Resul
     let process = processes::process_of(thread)?;
     let program = processes::program_of(process)?;
     Ok(Candidate { socket, process, program, descriptor, ordered: false })
+}
+
+/// Keeps a cookie. A program that never comes back to its sockets leaves the newest.
+fn keep(cookies: &mut Vec<u64>, cookie: u64) {
+    if cookies.len() >= MAX_KEPT {
+        cookies.remove(0);
+    }
+    cookies.push(cookie);
 }
 
 /// Whether a socket that connects is connected, or has failed with an error number; `None` while it

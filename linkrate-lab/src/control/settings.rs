@@ -1,6 +1,6 @@
 //! Knobs of a port as people write them (`lro=on`), applied to the knobs that are set.
 
-use linkrate_model::knobs::{self, Change, Ends, KNOBS, Owner};
+use linkrate_model::knobs::{self, Ends, KNOBS, Owner};
 use linkrate_model::model::LinkKind;
 use linkrate_model::nearest::{did_you_mean, nearest};
 use linkrate_model::spec::Adapter;
@@ -13,11 +13,6 @@ use super::messages::{Refused, Setting};
 /// Keys of the knobs that the ports at both ends of a link must share.
 pub(super) fn shared() -> impl Iterator<Item = &'static str> {
     KNOBS.iter().filter(|knob| knob.ends == Ends::Both).map(|knob| knob.key)
-}
-
-/// Keys of the knobs that may change while traffic flows.
-fn changeable() -> impl Iterator<Item = &'static str> {
-    KNOBS.iter().filter(|knob| knob.change == Change::Live).map(|knob| knob.key)
 }
 
 /// The knobs of a port of `model` after `settings`, where `now` are the knobs before. The port is an
@@ -34,9 +29,7 @@ pub fn over(
     let mut setup = Setup { interface: now.clone(), ..Setup::default() };
     let named = |key: &str| settings.iter().any(|setting| setting.key == key);
     for Setting { key, value } in settings {
-        let Some(knob) = knobs::find(key).filter(|knob| knob.change == Change::Live) else {
-            return Err(not_changeable(key));
-        };
+        let knob = knobs::find(key).ok_or_else(|| unknown(key))?;
         if aggregate == 0 && knob.owner == Owner::Aggregate {
             let reason = format!("{key} is a knob of an aggregate, and this is a single port");
             return Err(Refused::wrong(reason).with_hint("linkrate lab up --aggregate 2"));
@@ -62,18 +55,15 @@ pub fn over(
     Ok(setup.interface)
 }
 
-fn not_changeable(key: &str) -> Refused {
-    let all = || format!("expected one of {}", changeable().collect::<Vec<_>>().join(", "));
-    if knobs::find(key).is_some() {
-        return Refused::wrong(format!("{key} cannot change while traffic flows")).with_hint(all());
-    }
+fn unknown(key: &str) -> Refused {
+    let keys = || KNOBS.iter().map(|knob| knob.key);
+    let all = || format!("expected one of {}", keys().collect::<Vec<_>>().join(", "));
     if KEYS.iter().any(|known| known.name == key) {
         return Refused::wrong(format!("{key} is a setting of a workload, not of a port"))
             .with_hint(all());
     }
-    let refused =
-        Refused::wrong(format!("unknown knob {key:?}{}", did_you_mean(key, changeable())));
-    match nearest(key, changeable()).and_then(knobs::find) {
+    let refused = Refused::wrong(format!("unknown knob {key:?}{}", did_you_mean(key, keys())));
+    match nearest(key, keys()).and_then(knobs::find) {
         Some(knob) => refused.with_hint(knob.hint()),
         None => refused.with_hint(all()),
     }
@@ -106,8 +96,6 @@ mod tests {
 
     #[test]
     fn what_both_ends_share_can_be_changed() {
-        let changeable: Vec<&str> = changeable().collect();
-        assert!(shared().all(|key| changeable.contains(&key)));
         assert_eq!(shared().collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx"]);
     }
 
@@ -115,7 +103,7 @@ mod tests {
         #[test]
         fn any_words_are_settings_or_refused(key in "[a-z-]{0,12}", value in ".{0,20}") {
             let model = model::find("ten-gigabit").unwrap();
-            for key in changeable().map(str::to_owned).chain([key]) {
+            for key in KNOBS.iter().map(|knob| knob.key.to_owned()).chain([key]) {
                 let setting = Setting { key, value: value.clone() };
                 if let Ok(knobs) = over(&InterfaceKnobs::default(), &[setting], &model, 0) {
                     prop_assert!(knobs.mtu.is_none_or(|mtu| mtu <= model.max_mtu));
@@ -194,6 +182,6 @@ mod tests {
         let refused = over(&InterfaceKnobs::default(), &[setting], &model, 0).unwrap_err();
         assert_eq!(refused.reason, "unknown knob \"colour\"");
         let hint = refused.hint.unwrap();
-        assert!(changeable().all(|key| hint.contains(key)), "{hint}");
+        assert!(KNOBS.iter().all(|knob| hint.contains(knob.key)), "{hint}");
     }
 }

@@ -37,15 +37,6 @@ impl Owner {
     }
 }
 
-/// When a knob may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// At any time, while traffic flows (`linkrate adapter set`).
-    Live,
-    /// Only between runs.
-    BetweenRuns,
-}
-
 /// Which ends of a link have the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
@@ -67,8 +58,6 @@ pub struct Knob {
     pub values: Values,
     /// The part of the system that obeys it.
     pub owner: Owner,
-    /// When it may change.
-    pub change: Change,
     /// Which ends of a link have the value.
     pub ends: Ends,
     /// The name in sentences (`transmit checksum offload`).
@@ -128,7 +117,7 @@ macro_rules! knobs {
         $Interface:ident {
             $($(#[doc = $help:literal])+
             $key:literal $field:ident: $type:ty;
-            $owner:ident, $values:expr, $change:ident, $ends:ident, $name:literal;)+
+            $owner:ident, $values:expr, $ends:ident, $name:literal;)+
         }
         $(
             $(#[$part_doc:meta])*
@@ -137,7 +126,7 @@ macro_rules! knobs {
             $(with $also:ident: $also_type:ty = $also_default:literal)* {
                 $($(#[doc = $p_help:literal])+
                 $p_key:literal $p_field:ident: $p_type:ty = $p_default:expr;
-                $p_owner:ident, $p_values:expr, $p_change:ident, $p_ends:ident, $p_name:literal;)+
+                $p_owner:ident, $p_values:expr, $p_ends:ident, $p_name:literal;)+
             }
         )*
     ) => {
@@ -148,7 +137,6 @@ macro_rules! knobs {
                 help: concat!($($help),+).trim_ascii(),
                 values: $values,
                 owner: Owner::$owner,
-                change: Change::$change,
                 ends: Ends::$ends,
                 name: $name,
                 get: |knobs| knobs.$field.map(KnobType::value),
@@ -159,7 +147,6 @@ macro_rules! knobs {
                 help: concat!($($p_help),+).trim_ascii(),
                 values: $p_values,
                 owner: Owner::$p_owner,
-                change: Change::$p_change,
                 ends: Ends::$p_ends,
                 name: $p_name,
                 get: |knobs| knobs.$part.$p_field.map(KnobType::value),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use linkrate_lab::control::messages::Setting;
 use linkrate_model::BitRate;
-use linkrate_model::knobs::{Change, Ends, KNOBS, Knob, Owner};
+use linkrate_model::knobs::{Ends, KNOBS, Knob, Owner};
 use linkrate_model::units::parse_duration;
 
 use super::lab::Which;
@@ -259,12 +259,10 @@ fn set_help() -> String {
         "Change knobs of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
          host obeys {}. An aggregate of ports obeys {} as well, and an ATM port {}. Each takes the same values as in a study file. The ports at the peer \
          of the link get the same {}. Every knob is read back after it was set, and printed.",
-        keys(|knob| {
-            knob.change == Change::Live && matches!(knob.owner, Owner::Driver | Owner::Port)
-        }),
-        keys(|knob| knob.change == Change::Live && knob.owner == Owner::Kernel),
-        keys(|knob| knob.change == Change::Live && knob.owner == Owner::Aggregate),
-        keys(|knob| knob.change == Change::Live && knob.owner == Owner::Atm),
+        keys(|knob| { matches!(knob.owner, Owner::Driver | Owner::Port) }),
+        keys(|knob| knob.owner == Owner::Kernel),
+        keys(|knob| knob.owner == Owner::Aggregate),
+        keys(|knob| knob.owner == Owner::Atm),
         keys(|knob| knob.ends == Ends::Both),
     )
 }

@@ -454,7 +454,7 @@ impl Adapters {
                     state.stays(flow, "refused");
                     return Ok(offload_port.to_host(ends)?);
                 }
-                Ok(_) => return Err(state.unexpected("lower").into()),
+                Ok(_) => return Err(state.unexpected("offload").into()),
                 Err(error) => return Err(error.into()),
             };
         let file = |descriptor| FileOf { pid, descriptor };
