@@ -10,7 +10,7 @@ use linkrate_lab::{Lab, LabOptions};
 use linkrate_model::{
     InterfaceKnobs, Measurement, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
 };
-use linkrate_study::executor::Executor;
+use linkrate_study::executor::{Executor, RunFailure};
 use linkrate_study::validity::Purpose;
 
 use super::LINKRATE;
@@ -45,6 +45,24 @@ pub fn options_for(purpose: Purpose, congestion: Option<&str>) -> LabOptions {
         purpose,
         ..LabOptions::new(PathBuf::from(LINKRATE), Arc::new(AtomicBool::new(false)))
     }
+}
+
+/// A run that nothing from outside has spoiled: what other programs disturb is measured again, ten times at most.
+pub fn undisturbed(lab: &mut Lab, spec: &RunSpec) -> Result<Measurement, RunFailure> {
+    let mut left = 10;
+    loop {
+        left -= 1;
+        match lab.run(spec) {
+            Err(failure) if failure.disturbed && left > 0 => {}
+            ended => return ended,
+        }
+    }
+}
+
+/// The same, and a failure ends the test.
+#[track_caller]
+pub fn run_undisturbed(lab: &mut Lab, spec: &RunSpec) -> Measurement {
+    undisturbed(lab, spec).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 /// A run of `task` with everything else as it comes.

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use crate::common::lab::{lab_for, measured, options_for, run_spec};
+use crate::common::lab::{lab_for, measured, options_for, run_spec, run_undisturbed};
 use crate::common::{enter_namespace, is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
@@ -202,7 +202,7 @@ fn ports_of_one_segment_serve_their_own_clients() {
 #[track_caller]
 fn set(lab: &mut Lab, interface: InterfaceKnobs) {
     let spec = run_spec(Task::Idle, interface, Duration::from_millis(20));
-    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    run_undisturbed(lab, &spec);
 }
 
 fn counter(lab: &mut Lab, name: &str) -> u64 {
@@ -313,7 +313,7 @@ fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs)
         warm_up: Duration::from_millis(200),
         ..run_spec(Task::Workload(workload), interface, Duration::from_millis(500))
     };
-    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+    run_undisturbed(lab, &spec)
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn the_testbed_follows_the_model_that_a_run_names() {
                 Duration::from_millis(500),
             )
         };
-        let measured = lab.run(&run).unwrap_or_else(|failure| panic!("{failure}"));
+        let measured = run_undisturbed(&mut lab, &run);
         eprintln!("{adapter:?}: {:?}", begun.elapsed());
         let rate = measured.traffic.bits_per_second();
         // a fifth or five times as much would be the other model

@@ -1,7 +1,7 @@
 //! ATM adapters on real hosts: Classical IP in cells, over a cable and through a switch.
 
 use crate::common::capture::Capture;
-use crate::common::lab::{lab_of, measured, run_spec};
+use crate::common::lab::{lab_of, measured, run_spec, run_undisturbed};
 use crate::common::machines::two_cpus;
 use crate::common::ssh::{Ssh, has_ssh_or_skips};
 use crate::common::up::{CLIENT, SUT, Up, ready};
@@ -85,7 +85,7 @@ fn cells_of_several_clients_share_a_line_through_a_switch() {
     let task = Task::Workload(stream(Direction::Receive));
     let mut spec = run_spec(task, InterfaceKnobs::default(), Duration::from_secs(1));
     spec.clients = 2;
-    let both = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    let both = run_undisturbed(&mut lab, &spec);
     // a packet of which the full queue drops a cell has used the line for its other cells
     let share = rates(&both)[1] / LIMIT_155;
     assert!((0.9..1.002).contains(&share), "{share:.4} of the limit");

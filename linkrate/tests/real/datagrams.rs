@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::lab::{lab_of, run_spec};
+use crate::common::lab::{lab_of, run_spec, run_undisturbed};
 use crate::common::{enter_namespace, is_root_or_skips};
 use linkrate_lab::Lab;
 use linkrate_model::spec::Adapter;
@@ -10,7 +10,6 @@ use linkrate_model::{
     ByteSize, InterfaceKnobs, Measurement, MessageSize, Protocol, RunSpec, Task, TestbedSpec,
     Workload, model,
 };
-use linkrate_study::executor::Executor;
 use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
 
 /// The port of the lab.
@@ -53,7 +52,7 @@ fn run(lab: &mut Lab, message: u64) -> Measurement {
         warm_up: Duration::from_millis(300),
         ..run_spec(Task::Workload(workload), InterfaceKnobs::default(), Duration::from_millis(700))
     };
-    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+    run_undisturbed(lab, &spec)
 }
 
 /// Transactions over UDP with `burst` outstanding, in a second; `loss_ppm` of the frames are lost.
@@ -65,7 +64,7 @@ fn exchange(lab: &mut Lab, burst: u32, loss_ppm: u32) -> Measurement {
         loss_ppm,
         ..run_spec(task, InterfaceKnobs::default(), Duration::from_secs(1))
     };
-    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+    run_undisturbed(lab, &spec)
 }
 
 /// Each frame is lost with 1 %, requests and responses alike. Responses name their request, so a loss delays its

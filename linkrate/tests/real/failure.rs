@@ -5,14 +5,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common;
-use crate::common::lab::{lab_of, run_spec};
+use crate::common::lab::{lab_of, run_spec, run_undisturbed};
 use crate::common::{LINKRATE, Running, command, is_root_or_skips};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_model::failure::Failure;
 use linkrate_model::spec::Adapter;
 use linkrate_model::{Event, Fault, InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload, model};
-use linkrate_study::executor::Executor;
 use serde_json::Value;
 
 /// Runs of two seconds over two ports, of which the busier one fails after half a second.
@@ -161,7 +160,7 @@ fn cable(lab: &mut Lab) -> Failure {
         event: Some(event),
         ..run_spec(workload, InterfaceKnobs::default(), Duration::from_millis(1500))
     };
-    let run = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    let run = run_undisturbed(lab, &spec);
     *run.failure.expect("a run with an event")
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::lab::{lab_of, run_spec};
+use crate::common::lab::{lab_of, run_spec, run_undisturbed};
 use linkrate_lab::Lab;
 use linkrate_model::knobs::{PortRequest, Toe};
 use linkrate_model::spec::Adapter;
@@ -10,7 +10,6 @@ use linkrate_model::{
     Direction, Family, InterfaceKnobs, Measurement, MessageSize, Offload, Protocol, RunSpec,
     SocketKnobs, Task, TestbedSpec, Workload, model,
 };
-use linkrate_study::executor::Executor;
 
 const WINDOW: Duration = Duration::from_millis(300);
 
@@ -30,11 +29,6 @@ fn streams(interface: InterfaceKnobs, family: Family) -> RunSpec {
     RunSpec { socket, ..run_spec(Task::Workload(workload), interface, WINDOW) }
 }
 
-#[track_caller]
-fn measured(lab: &mut Lab, spec: &RunSpec) -> Measurement {
-    lab.run(spec).unwrap_or_else(|failure| panic!("{failure:?}"))
-}
-
 /// Counter `name` of the system under test's port in the window.
 fn counter(run: &Measurement, name: &str) -> u64 {
     let ports = &run.evidence.adapter.as_ref().expect("an adapter").ports;
@@ -47,7 +41,7 @@ fn streams_have_the_segments_of_their_family() {
         let mut lab = lab(adapter);
         let offloads = InterfaceKnobs::default();
         for (family, mss) in [(Family::Ipv4, 1448), (Family::Ipv6, 1428), (Family::Ipv4, 1448)] {
-            let run = measured(&mut lab, &streams(offloads.clone(), family));
+            let run = run_undisturbed(&mut lab, &streams(offloads.clone(), family));
             assert_eq!(run.effective.mss_bytes, mss, "{family}");
             assert_eq!(run.effective.socket.family, family);
             assert!(run.traffic.transmit_bytes > 0 && run.traffic.receive_bytes > 0, "{family}");
@@ -61,7 +55,7 @@ fn a_small_mtu_before_a_run_does_no_harm() {
     let mut lab = lab(of_model("gigabit"));
     for (mtu, family) in [(9000, Family::Ipv6), (576, Family::Ipv4), (1500, Family::Ipv6)] {
         let knobs = InterfaceKnobs { mtu: Some(mtu), ..InterfaceKnobs::default() };
-        let run = measured(&mut lab, &streams(knobs, family));
+        let run = run_undisturbed(&mut lab, &streams(knobs, family));
         assert!(run.traffic.transmit_bytes > 0 && run.traffic.receive_bytes > 0, "{mtu} {family}");
     }
 }
@@ -74,7 +68,7 @@ fn the_adapter_cuts_and_merges() {
         let port = PortRequest { lro: Some(lro), ..PortRequest::default() };
         let offload = Some(offload);
         let knobs = InterfaceKnobs { offload, port, ..InterfaceKnobs::default() };
-        let run = measured(&mut lab, &streams(knobs, Family::Ipv6));
+        let run = run_undisturbed(&mut lab, &streams(knobs, Family::Ipv6));
         for name in ["txSuperframes", "rxSuperframes"] {
             assert_eq!(counter(&run, name) > 0, lro, "{name} with LRO {lro}");
         }
@@ -95,7 +89,7 @@ fn datagrams_and_transactions_pass() {
     ] {
         let workload = Workload { kind, message, ..Workload::default() };
         let spec = run_spec(Task::Workload(workload), InterfaceKnobs::default(), WINDOW);
-        let run = measured(&mut lab, &RunSpec { socket: socket.clone(), ..spec });
+        let run = run_undisturbed(&mut lab, &RunSpec { socket: socket.clone(), ..spec });
         let done = run.traffic.transactions.max(run.traffic.transmit_bytes);
         assert!(done > 0, "{kind:?}: {:?}", run.traffic);
     }
@@ -125,7 +119,7 @@ fn connections_are_at_the_adapter() {
     let mut lab = lab(of_model("toe"));
     let port = PortRequest { toe: Some(Toe::On), ..PortRequest::default() };
     let knobs = InterfaceKnobs { port, ..InterfaceKnobs::default() };
-    let run = measured(&mut lab, &streams(knobs, Family::Ipv6));
+    let run = run_undisturbed(&mut lab, &streams(knobs, Family::Ipv6));
     assert_eq!(counter(&run, "toeConnections"), 2);
     assert_eq!(counter(&run, "toeHostSegments"), 0);
     assert!(counter(&run, "toeTxBytes") > 0 && counter(&run, "toeRxBytes") > 0);

@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use crate::common::lab::{lab, lab_of, measured};
+use crate::common::lab::{lab, lab_of, measured, run_undisturbed};
 use crate::common::{READ_IN_TURN, is_root_or_skips};
 use linkrate_model::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
-use linkrate_study::executor::Executor;
 use linkrate_study::file;
 
 /// Ethernet's header, which a device counts and IP does not.
@@ -26,7 +25,7 @@ fn study(factors: &str, workload: &str) -> Vec<Vec<Measurement>> {
     let mut measured = vec![Vec::new(); study.cells.len()];
     for _ in 0..2 {
         for (runs, cell) in measured.iter_mut().zip(&study.cells) {
-            runs.push(lab.run(&cell.spec).unwrap_or_else(|failure| panic!("{failure}")));
+            runs.push(run_undisturbed(&mut lab, &cell.spec));
         }
     }
     measured

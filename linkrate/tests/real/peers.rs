@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::common::lab::{CLIENT_INTERFACE, SUT_INTERFACE, inside, lab, measured, run_spec};
+use crate::common::lab::{
+    CLIENT_INTERFACE, SUT_INTERFACE, inside, lab, measured, run_spec, run_undisturbed,
+};
 use crate::common::{Running, has_or_skips, is_root_or_skips, kill, wait_until};
 use linkrate_lab::Lab;
 use linkrate_model::{InterfaceKnobs, Measurement, Offload, Protocol, Task, Workload};
-use linkrate_study::executor::Executor;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -316,7 +317,7 @@ fn watched_iperf3(lab: &mut Lab, offload: Offload, bytes: u64) -> (Measurement, 
     });
     let interface = InterfaceKnobs { offload: Some(offload), ..InterfaceKnobs::default() };
     let spec = run_spec(Task::Idle, interface, Duration::from_secs(4));
-    let measurement = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    let measurement = run_undisturbed(lab, &spec);
     assert!(sending.is_finished(), "iperf3 took longer than the window");
     let document = sending.join().expect("iperf3 ran").expect_code(0).json();
     server.wait();

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use crate::common::lab::{lab, run_spec};
+use crate::common::lab::{lab, run_spec, run_undisturbed};
 use crate::common::{linkrate, skip};
 use linkrate_lab::Lab;
 use linkrate_model::{
     InterfaceKnobs, Measurement, Offload, ReceivePath, RunSpec, SendPath, Task, Workload,
 };
 use linkrate_study::attribution::of_runs;
-use linkrate_study::executor::Executor;
 use linkrate_study::results::Attribution;
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::perf::CpuSampler;
@@ -36,7 +35,7 @@ fn profiled(lab: &mut Lab, workload: Workload, offload: Offload) -> Measurement 
         profile: true,
         ..run_spec(Task::Workload(workload), interface, Duration::from_secs(1))
     };
-    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+    run_undisturbed(lab, &spec)
 }
 
 #[track_caller]

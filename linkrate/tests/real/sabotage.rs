@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::lab::{SUT_INTERFACE, inside, lab, lab_for, lab_of, run_spec};
+use crate::common::lab::{
+    SUT_INTERFACE, inside, lab, lab_for, lab_of, run_spec, run_undisturbed, undisturbed,
+};
 use crate::common::small::SmallStudy;
 use crate::common::{LINKRATE, Running, has_or_skips, is_root_or_skips, kill, wait_until};
 use linkrate_lab::Lab;
@@ -40,9 +42,7 @@ fn refused(lab: &mut Lab, spec: &RunSpec) -> RunFailure {
 
 #[track_caller]
 fn validated(lab: &mut Lab, spec: &RunSpec) {
-    if let Err(failure) = lab.run(spec) {
-        panic!("a sound run was refused: {failure}");
-    }
+    run_undisturbed(lab, spec);
 }
 
 /// A shell that spins on one CPU.
@@ -101,7 +101,7 @@ fn a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic() {
                 }
             };
             scope.spawn(pulse);
-            let measured = lab.run(&spec);
+            let measured = undisturbed(&mut lab, &spec);
             stop.store(true, Ordering::Relaxed);
             measured
         });
@@ -141,7 +141,7 @@ fn seen_and_refused_or_as_cheap(
     let mut lab = lab_for(Purpose::Functions, &gigabit(), None);
     let placement = lab.testbed().expect("a testbed").placement.clone();
     let spec = run_of(Some(Offload::Tso));
-    let mut measured = || lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    let mut measured = || run_undisturbed(&mut lab, &spec);
     let demand = |run: &Measurement| run.service_demand_us_per_kb().expect("traffic");
     // other work on the machine only adds to a cost
     let [mut calm, mut beside] = [f64::INFINITY; 2];

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::lab::{SUT_INTERFACE, inside, lab_for, run_spec};
+use crate::common::lab::{SUT_INTERFACE, inside, lab_for, run_spec, run_undisturbed};
 use crate::common::{has_or_skips, is_root_or_skips, kill};
 use linkrate_lab::Lab;
 use linkrate_model::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload};
@@ -43,9 +43,7 @@ fn pid_of_sut(lab: &mut Lab) -> u32 {
 
 #[track_caller]
 fn validated(lab: &mut Lab) {
-    if let Err(failure) = lab.run(&spec()) {
-        panic!("a sound run was refused: {failure}");
-    }
+    run_undisturbed(lab, &spec());
 }
 
 /// The reason why a run is refused in whose window `sabotage` is called.

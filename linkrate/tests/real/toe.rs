@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::lab::{lab_of, run_spec};
+use crate::common::lab::{lab_of, run_spec, run_undisturbed};
 use crate::common::up::{CLIENT, Up, ready};
 use crate::common::{Running, wait_until};
 use linkrate_lab::Lab;
@@ -42,7 +42,7 @@ fn run(lab: &mut Lab, clients: u32, workload: Workload, toe: Toe) -> Measurement
         warm_up: Duration::from_millis(200),
         ..run_spec(Task::Workload(workload), with(toe), Duration::from_millis(500))
     };
-    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+    run_undisturbed(lab, &spec)
 }
 
 /// A counter, of all ports together.
@@ -124,7 +124,7 @@ fn auto_moves_connections_that_have_carried_enough_or_are_old_enough() {
             warm_up: Duration::from_millis(200),
             ..run_spec(Task::Workload(workload()), interface, Duration::from_millis(600))
         };
-        lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+        run_undisturbed(&mut lab, &spec)
     };
     const FAR: Option<u32> = Some(1 << 30);
     for (port, expected) in [
@@ -183,7 +183,7 @@ fn connections_on_a_vlan_are_at_the_adapter() {
     let interface = InterfaceKnobs { port, ..InterfaceKnobs::default() };
     let workload = Workload { direction: Direction::Bidirectional, ..Workload::default() };
     let spec = run_spec(Task::Workload(workload), interface, Duration::from_millis(500));
-    let on = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    let on = run_undisturbed(&mut lab, &spec);
     assert_eq!((counter(&on, "toeConnections"), counter(&on, "toeHostSegments")), (2, 0));
     assert!(megabits(&on) > 100.0, "{:.0} Mb/s", megabits(&on));
 }
@@ -209,7 +209,7 @@ fn links_lose_what_a_run_asks_for_and_a_offload_has_its_cost() {
             loss_ppm,
             ..run_spec(Task::Workload(workload), with(toe), Duration::from_millis(500))
         };
-        lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+        run_undisturbed(&mut lab, &spec)
     };
     for toe in [Toe::Off, Toe::On] {
         for loss_ppm in [20_000, 0, 3000] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::lab::{lab_of, run_spec};
+use crate::common::lab::{lab_of, run_spec, run_undisturbed};
 use linkrate_lab::Lab;
 use linkrate_model::backup::{Backup, FileSizes};
 use linkrate_model::mix::MixPart;
@@ -11,7 +11,6 @@ use linkrate_model::{
     ByteSize, Direction, InterfaceKnobs, Measurement, MessageSize, Protocol, RunSpec, Task,
     TestbedSpec, Workload, model,
 };
-use linkrate_study::executor::Executor;
 
 /// The most payload of one direction of the link, with some room for the ends of windows.
 const LINK: f64 = 1.02 * 941.5e6;
@@ -34,7 +33,7 @@ fn run(lab: &mut Lab, clients: u32, workload: Workload) -> Measurement {
         Duration::from_millis(400),
     );
     let spec = RunSpec { warm_up: Duration::from_millis(200), clients, ports: Some(1), ..spec };
-    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+    run_undisturbed(lab, &spec)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::lab::{lab_for, lab_of, run_spec};
+use crate::common::lab::{lab_for, lab_of, run_spec, run_undisturbed};
 use crate::common::processes::OwnCopy;
 use crate::common::{Running, command, is_root_or_skips, skip};
 use linkrate_lab::Lab;
@@ -195,7 +195,7 @@ fn a_testbed_that_is_given_up_is_built_anew() {
     let spec = run_spec(Task::Idle, InterfaceKnobs::default(), Duration::from_millis(100));
     let mut hosts = Vec::new();
     for _ in 0..2 {
-        lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+        run_undisturbed(&mut lab, &spec);
         hosts.push(lab.testbed().expect("the testbed is up").sut.pid());
         lab.rebuild();
         assert!(lab.testbed().is_none(), "its hosts have ended");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::lab::{SUT_INTERFACE, inside, lab_of, run_spec};
+use crate::common::lab::{SUT_INTERFACE, inside, lab_of, run_spec, run_undisturbed};
 use crate::common::{has_or_skips, is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
@@ -44,7 +44,7 @@ const STOLEN_PERCENT: f64 = 1.0;
 /// the hypervisor took part of the machine away meanwhile.
 #[track_caller]
 fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bottleneck, String)> {
-    let measured = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    let measured = run_undisturbed(lab, &spec);
     let cpus = measured.sut_cpu.cpus.iter().chain(&measured.client_cpu.cpus);
     let stolen = cpus.map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.interval_ns.max(1) as f64);
     let stolen = stolen.fold(0.0, f64::max);
