@@ -122,9 +122,10 @@ fn everything(summary: &mut Summary, extent: Extent, install: bool) {
         docs(summary);
     });
     run_fuzz(summary, extent);
-    // measures, and what runs beside it would disturb it
-    summary.step("tests", || runs::run(Selection::Everything, extent));
-    summary.step("package", package::test);
+    // tests that judge a figure come last, when the package has long been made
+    summary.beside(vec![("package", Box::new(package::test))], |summary| {
+        summary.step("tests", || runs::run(Selection::Everything, extent));
+    });
     if extent == Extent::Exhaustive {
         summary.step("tools", || tools::provide(&[CARGO_MUTANTS], install));
         summary.step("mutants", mutants::run);
