@@ -42,12 +42,11 @@ pub fn sentences(results: &StudyResults) -> Vec<String> {
     }
 }
 
-/// Why a cell has too few runs to claim anything: what ran beside those that do not count.
+/// Why a cell has too few runs to claim anything: what ran beside one that does not count, with which its block falls.
 fn disturbance(results: &StudyResults) -> Option<String> {
-    let disturbed: Vec<_> = results.failures.iter().filter(|run| run.disturbed).collect();
-    let reason = &disturbed.first()?.reason;
+    let reason = &results.failures.iter().find(|run| run.disturbed)?.reason;
     is_disturbed(results).then(|| {
-        let (count, all) = (disturbed.len(), results.runs.len());
+        let (count, all) = (results.failures.len() + results.left_out(), results.runs.len());
         let are = if count == 1 { "does" } else { "do" };
         format!("This machine was busy: {count} of {all} runs {are} not count; {reason}.")
     })

@@ -5,6 +5,7 @@ use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::verdict::FlowDirection;
 
 use crate::number;
+use crate::words::marks;
 
 /// The titles beside the cell's.
 pub const TITLES: [&str; 3] = ["transmit", "receive", "share of transmit"];
@@ -26,12 +27,12 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
 }
 
 /// The fields beside the cell's name.
-pub fn fields(cell: &CellResult) -> [String; 3] {
+pub fn fields(results: &StudyResults, cell: &CellResult) -> [String; 3] {
     let rate = |direction| cell.directions.iter().find(|way| way.direction == direction);
     let text = |direction| {
         let Some(way) = rate(direction) else { return number::ABSENT.to_owned() };
-        let margin = number::margin(&way.rate).map(|margin| format!(" {margin}"));
-        format!("{}{}", number::brief_mean(&way.rate), margin.unwrap_or_default())
+        let mark = marks::of_direction(results, cell, direction);
+        format!("{}{mark}", number::brief_with_margin(&way.rate))
     };
     let mean = |direction| rate(direction).map_or(0.0, |way| way.rate.interval.mean);
     let (transmit, receive) = (mean(FlowDirection::Transmit), mean(FlowDirection::Receive));
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn each_direction_has_its_rate_and_share() {
         let results = results();
-        let fields: Vec<_> = all(&results).map(fields).collect();
+        let fields: Vec<_> = all(&results).map(|cell| fields(&results, cell)).collect();
         assert_eq!(fields[0], ["460 Mb/s", "540 Mb/s", "46.0 %"]);
         assert_eq!(fields[1], ["520 Mb/s", "480 Mb/s", "52.0 %"]);
         let text = terminal::table(&results, None, Style::default());

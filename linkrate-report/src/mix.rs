@@ -4,6 +4,7 @@ use linkrate_model::latency::Percentile;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, MixFigures, StudyResults};
 
+use crate::words::marks;
 use crate::{number, words};
 
 /// The titles beside the cell's.
@@ -21,11 +22,11 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &MixFig
 }
 
 /// The fields beside the cell's name.
-pub fn fields(figures: &MixFigures) -> [String; 8] {
+pub fn fields(results: &StudyResults, cell: &CellResult, figures: &MixFigures) -> [String; 8] {
+    let mark = marks::of_cell(results, cell);
     let with_margin = |quantity: Option<Quantity>| {
-        let Some(quantity) = quantity else { return number::ABSENT.to_owned() };
-        let margin = number::margin(&quantity).map(|margin| format!(" {margin}"));
-        format!("{}{}", number::brief_mean(&quantity), margin.unwrap_or_default())
+        let text = quantity.as_ref().map(number::brief_with_margin);
+        text.map_or_else(|| number::ABSENT.to_owned(), |text| format!("{text}{mark}"))
     };
     let percentile = |percentile| {
         let text = figures.latency.as_ref().and_then(|of| number::percentile(of, percentile));

@@ -182,10 +182,16 @@ pub fn margin(quantity: &Quantity) -> Option<String> {
 
 /// The mean with its unit and the half-width, where there is one: `13.2 Gb/s ±1.8 %`.
 pub fn with_margin(quantity: &Quantity) -> String {
-    match margin(quantity) {
-        Some(margin) => format!("{} {margin}", mean(quantity)),
-        None => mean(quantity),
-    }
+    behind(mean(quantity), margin(quantity))
+}
+
+/// The same with the short unit of a table.
+pub fn brief_with_margin(quantity: &Quantity) -> String {
+    behind(brief_mean(quantity), margin(quantity))
+}
+
+fn behind(mean: String, margin: Option<String>) -> String {
+    margin.map_or_else(|| mean.clone(), |margin| format!("{mean} {margin}"))
 }
 
 /// A half-width: one decimal below 10, two below 0.1, and no bare zero when there is some width.
@@ -335,6 +341,15 @@ pub fn brief_change(ratio: &Interval) -> (String, String) {
     let ends = ratio.low.zip(ratio.high);
     let ends = ends.map(|(low, high)| format!(" ({} to {})", end(low), end(high)));
     (format!("{} %", with_sign(points(ratio.mean), places)), ends.unwrap_or_default())
+}
+
+/// Changes from the least ratio to the largest: `−39 to −21 %`, or one where they read the same.
+pub fn changes(low: f64, high: f64) -> String {
+    let of = |mean| brief_change(&Interval { mean, low: None, high: None }).0;
+    match (of(low), of(high)) {
+        (low, high) if low == high => low,
+        (low, high) => format!("{} to {high}", low.trim_end_matches(" %")),
+    }
 }
 
 /// The change in per cent above which the upper end of an interval is not printed; `None` where it

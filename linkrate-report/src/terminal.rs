@@ -8,7 +8,7 @@ use comfy_table::{LineStyle, TableStyle};
 use linkrate_model::latency::Percentile;
 use linkrate_study::analysis::warnings::EVERY_RUN_FAILED;
 use linkrate_study::labels;
-use linkrate_study::quantity::{Quantity, Unit};
+use linkrate_study::quantity::{Measure, Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::answer::testbed::Testbed;
@@ -295,7 +295,7 @@ impl Page<'_> {
             // a cell is named once
             let shown = if last.as_ref() == Some(&name) { String::new() } else { name.clone() };
             last = Some(name);
-            let fields = mix::fields(figures).map(|field| clean(&field));
+            let fields = mix::fields(self.results, cell, figures).map(|field| clean(&field));
             table.add_row([shown].into_iter().chain(fields));
         }
         for column in 0..=mix::TITLES.len() {
@@ -338,7 +338,7 @@ impl Page<'_> {
         table.set_header(["each direction"].into_iter().chain(directions::TITLES));
         for cell in directions::all(self.results) {
             let name = clean(&labels::cell(&cell.levels));
-            table.add_row([name].into_iter().chain(directions::fields(cell)));
+            table.add_row([name].into_iter().chain(directions::fields(self.results, cell)));
         }
         for column in 0..=directions::TITLES.len() {
             shape(&mut table, column, column > 0, column > 0);
@@ -453,7 +453,7 @@ impl Page<'_> {
         if !results.directory.is_empty() {
             table.add_row(["results".to_owned(), clean(&results.directory)]);
         }
-        let left_out: u32 = results.cells.iter().map(|cell| cell.left_out).sum();
+        let left_out = results.left_out();
         if left_out > 0 {
             let why = "good runs of blocks in which something from outside spoiled another run";
             table.add_row(["left out".to_owned(), format!("{left_out} {why}")]);
@@ -505,16 +505,16 @@ fn columns(
     transactional: bool,
     separator: &str,
 ) -> Vec<Column> {
-    let figure = |header, value: fn(&CellResult) -> Option<Quantity>| {
-        Column::figures(header, cells, |cell| figure(value(cell), separator))
+    let figure = |header, measure, value: fn(&CellResult) -> Option<Quantity>| {
+        Column::figures(header, cells, |cell| figure(cell, measure, value(cell), separator))
     };
     let mut columns = Vec::new();
     if cells.iter().any(|cell| !cell.levels.0.is_empty()) {
         columns.push(Column::sentences("cell", cells, |cell| labels::cell(&cell.levels)));
     }
     let mut rate = match transactional {
-        true => figure("transactions", |cell| cell.transactions),
-        false => figure("throughput", |cell| cell.throughput),
+        true => figure("transactions", Measure::Transactions, |cell| cell.transactions),
+        false => figure("throughput", Measure::Throughput, |cell| cell.throughput),
     };
     for (field, cell) in rate.fields.iter_mut().zip(cells) {
         let end = field.find('\n').unwrap_or(field.len());
@@ -525,7 +525,7 @@ fn columns(
         cell.completed.is_some_and(|completed| completed.unit == Unit::FilesPerSecond)
     };
     if cells.iter().any(of_files) {
-        columns.push(figure("files", |cell| cell.completed));
+        columns.push(figure("files", Measure::Transactions, |cell| cell.completed));
     }
     if cells.iter().any(|cell| cell.latency.is_some()) {
         let header = words::time_of_items(cells);
@@ -534,9 +534,9 @@ fn columns(
         columns.push(Column::figures(&header, cells, |cell| latency(cell, separator)));
     }
     let shared = cells.iter().any(|cell| cell.has_shared_cpus());
-    columns.push(figure(if shared { "CPU †" } else { "CPU" }, |cell| cell.cpu));
+    columns.push(figure(if shared { "CPU †" } else { "CPU" }, Measure::Cpu, |cell| cell.cpu));
     let demand = if shared { "service demand †" } else { "service demand" };
-    columns.push(figure(demand, |cell| cell.service_demand));
+    columns.push(figure(demand, Measure::ServiceDemand, |cell| cell.service_demand));
     // a column of one and the same number is a note
     let first = cells.first().map(|cell| cell.runs);
     if cells.iter().any(|cell| cell.failed > 0 || Some(cell.runs) != first) {
@@ -546,10 +546,15 @@ fn columns(
 }
 
 /// A figure and its interval.
-fn figure(quantity: Option<Quantity>, separator: &str) -> String {
+fn figure(
+    cell: &CellResult,
+    measure: Measure,
+    quantity: Option<Quantity>,
+    separator: &str,
+) -> String {
     let Some(quantity) = quantity else { return number::ABSENT.to_owned() };
     let text = number::brief_mean(&quantity);
-    match number::margin(&quantity) {
+    match words::margin(cell, measure, &quantity) {
         Some(margin) => format!("{text}{separator}{margin}"),
         None => text,
     }

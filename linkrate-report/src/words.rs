@@ -6,6 +6,7 @@ pub mod marks;
 pub mod payback;
 
 use linkrate_model::workload::Loop;
+use linkrate_stats::interval::excludes;
 use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
@@ -193,6 +194,15 @@ pub fn too_few() -> String {
     format!("fewer than {MIN_TO_CLAIM} blocks")
 }
 
+/// What stands behind a figure of a cell: the half-width of its interval, or that its runs are in two groups, so that the
+/// mean is that of neither.
+pub fn margin(cell: &CellResult, measure: Measure, quantity: &Quantity) -> Option<String> {
+    match cell.two_groups.contains(&measure) {
+        true => Some("(two groups)".to_owned()),
+        false => number::margin(quantity),
+    }
+}
+
 /// Why an effect is not claimed, and whether it is excluded or open; `None` when it is claimed.
 pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     if effect.significant {
@@ -208,10 +218,18 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
         (Some(_), Some(_)) if effect.same_as.is_some() => {
             "the same fact as the service demand: the CPU is full".to_owned()
         }
-        (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => "inconclusive".to_owned(),
-        (Some(_), Some(_)) => "not significant".to_owned(),
+        (Some(_), Some(_)) => open(effect).to_owned(),
         _ => "too few runs for an interval".to_owned(),
     })
+}
+
+/// What is said of an effect of enough runs of which nothing is shown.
+pub fn open(effect: &Effect) -> &'static str {
+    match (excludes(&effect.ratio, 1.0), effect.holds_at_equal_mix()) {
+        (false, _) => "inconclusive",
+        (true, true) => "not significant",
+        (true, false) => "not at equal mix",
+    }
 }
 
 /// What is said of a difference that is shown, and may be smaller than the minimum.

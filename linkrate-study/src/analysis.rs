@@ -228,6 +228,15 @@ fn cell_result(
         runs: count(good),
         failed: count(of_cell.len() - good),
         left_out: runs.left_out(index),
+        two_groups: warnings::scatter::two_groups(
+            runs,
+            index,
+            study.method.precision,
+            match transactional {
+                true => &[Measure::Transactions, Measure::ServiceDemand],
+                false => &[Measure::Throughput, Measure::ServiceDemand],
+            },
+        ),
         shared_cpus: (!stored.plan.is_imported())
             .then(|| measured.iter().any(|measurement| measurement.sut_cpu.shared)),
         throughput: quantity(Measure::Throughput).map(|rate| within(rate, limit)),

@@ -106,8 +106,9 @@ impl Measure {
             Self::Cpu => "CPU use",
             Self::Transmit => "throughput of transmit",
             Self::Receive => "throughput of receive",
-            Self::LatencyP50 => "median latency",
-            Self::LatencyP99 => "latency at the 99th percentile",
+            // tables of cells have percentiles of all runs together, which are others
+            Self::LatencyP50 => "median latency of a run",
+            Self::LatencyP99 => "latency at the 99th percentile of a run",
         }
     }
 

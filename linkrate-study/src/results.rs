@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::analysis::claims::Probabilities;
 use crate::analysis::failure::FailureFigures;
 use crate::analysis::knee::Knee;
+use crate::analysis::measures::{self, fallen_blocks};
 use crate::analysis::payback::Paybacks;
 use crate::executor::{Facts, Stage};
 use crate::fleet::results::FleetResults;
@@ -19,6 +20,7 @@ use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::store::{StoredPlan, StoredRun};
 use crate::study::Family;
 use crate::verdict::{FlowDirection, Verdict};
+use linkrate_stats::interval::excludes;
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;
@@ -117,6 +119,12 @@ impl StudyResults {
         self.cells.get(if self.is_aa(run) { 0 } else { number as usize })
     }
 
+    /// Good runs that are behind no figure, because something from outside spoiled another run of their block.
+    pub fn left_out(&self) -> usize {
+        let fallen = self.plan.as_ref().map(|plan| fallen_blocks(&plan.study, &self.runs));
+        measures::left_out(&self.runs, &fallen.unwrap_or_default())
+    }
+
     /// Whether a run is the second one of an A/A test, which is behind no figure of its cell.
     pub fn is_aa(&self, run: &StoredRun) -> bool {
         let of_plan = self.plan.as_ref().and_then(|plan| plan.study.aa_cell());
@@ -174,6 +182,9 @@ pub struct CellResult {
     pub failed: u32,
     /// Good runs that are left out, because something from outside spoiled another run of their block.
     pub left_out: u32,
+    /// Figures of which the runs are in two groups with nothing between them, so that the mean is that of neither.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub two_groups: Vec<Measure>,
     /// Whether the SUT and its clients ran on the same CPUs, so that `cpu` and `service_demand`
     /// are of both together. Not known of imported runs.
     pub shared_cpus: Option<bool>,
@@ -634,20 +645,39 @@ impl Effect {
             same_as: None,
         }
     }
+
+    /// Whether the same effect under another condition is shown to go the same way.
+    pub fn agrees_with(&self, other: &Interval) -> bool {
+        excludes(other, 1.0) && (other.mean < 1.0) == (self.ratio.mean < 1.0)
+    }
+
+    /// Whether it is more than a shift between the directions of a bidirectional cell, of which one costs less.
+    pub fn holds_at_equal_mix(&self) -> bool {
+        self.mix_adjusted.is_none_or(|other| self.agrees_with(&other))
+    }
+
+    /// Whether another effect is of the same two cells.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        (&self.factor, &self.from, &self.to, &self.at)
+            == (&other.factor, &other.from, &other.to, &other.at)
+    }
 }
 
 impl StudyResults {
+    /// The effect that is judged in place of another one, because it is the same fact.
+    pub fn fact_behind(&self, effect: &Effect) -> Option<&Effect> {
+        let measure = effect.same_as?;
+        self.effects.iter().find(|one| one.measure == measure && one.is_beside(effect))
+    }
+
     /// Whether an effect is more than a part of another one: that of a single direction is where the sum of both
     /// directions does not go the same way.
     pub fn says_more(&self, effect: &Effect) -> bool {
         if effect.measure.is_whole() {
             return true;
         }
-        let is_sum = |other: &&Effect| {
-            other.measure == Measure::Throughput
-                && (&other.factor, &other.from, &other.to, &other.at)
-                    == (&effect.factor, &effect.from, &effect.to, &effect.at)
-        };
+        let is_sum =
+            |other: &&Effect| other.measure == Measure::Throughput && other.is_beside(effect);
         let goes_up = |effect: &Effect| effect.ratio.mean > 1.0;
         let sum = self.effects.iter().find(is_sum).filter(|sum| sum.significant);
         effect.significant && sum.is_none_or(|sum| goes_up(sum) != goes_up(effect))

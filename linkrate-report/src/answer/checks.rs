@@ -1,7 +1,8 @@
 //! How far to trust an answer: precision, what carries over to hardware, published figures. One line each.
 
+use linkrate_stats::interval::relative_half_width;
+use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::analysis::payback;
-use linkrate_study::analysis::warnings::scatter::TWO_GROUPS;
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
@@ -10,6 +11,7 @@ use linkrate_study::results::{CellResult, Effect, PublishedKind, PublishedResult
 use serde::Serialize;
 
 use crate::number;
+use crate::paper::change_figures;
 use crate::words::{self, marks};
 
 /// One line.
@@ -40,7 +42,7 @@ pub fn all(results: &StudyResults) -> Vec<Check> {
 
 /// Figures that are the mean of two groups of runs, and so of none.
 fn two_groups(results: &StudyResults) -> Option<Check> {
-    let found = results.warnings.iter().filter(|text| text.contains(TWO_GROUPS)).count();
+    let found = results.cells.iter().map(|cell| cell.two_groups.len()).sum();
     let (has, its) =
         if found == 1 { ("has", "its mean describes") } else { ("have", "means describe") };
     let text = format!(
@@ -59,10 +61,7 @@ enum Subject<'r> {
 /// The half-width of the widest interval that the stop rule looks at, as a fraction of its mean, and what it is of;
 /// empty where there is a single cell.
 fn widest(results: &StudyResults) -> Option<(f64, String)> {
-    let half = |interval: &Interval| {
-        let half = number::half_width(interval)?;
-        (interval.mean.abs() > 0.0).then(|| half / interval.mean.abs())
-    };
+    let half = relative_half_width;
     let of_cells = results.cells.iter().flat_map(|cell| {
         let figures = [cell.service_demand, cell.rate()].into_iter().flatten();
         figures.filter_map(move |figure| Some((half(&figure.interval)?, Subject::Cell(cell))))
@@ -99,7 +98,8 @@ fn precision(results: &StudyResults) -> Option<Check> {
         true => {
             let size = match worst > 10.0 {
                 true => ">1000 %".to_owned(),
-                false => number::percent((worst * 1000.0).round() / 1000.0),
+                // rounded up: it is more than the goal
+                false => number::percent((worst * 1000.0 - 1e-6).ceil() / 1000.0),
             };
             let of = if of.is_empty() { of } else { format!(" ({of})") };
             // another line says why a study is not complete
@@ -131,16 +131,19 @@ fn hardware(results: &StudyResults) -> Option<Check> {
         .filter(|effect| effect.significant)
         .filter_map(|effect| Some((effect, effect.without_driver?)))
         .collect();
-    let holds = |(effect, without): &&(&Effect, Interval)| match effect.ratio.mean < 1.0 {
-        true => without.high.is_some_and(|high| high < 1.0),
-        false => without.low.is_some_and(|low| low > 1.0),
-    };
-    let kept = claimed.iter().filter(holds).count();
+    let kept = claimed.iter().filter(|(effect, without)| effect.agrees_with(without)).count();
+    // what this host limits is no figure of the adapter
+    let (of_host, of_adapter): (Vec<_>, Vec<_>) = claimed
+        .iter()
+        .copied()
+        .partition(|(effect, _)| !marks::of_effect(results, effect).is_empty());
     match claimed.len() {
         0 => {}
+        all if kept == all && of_adapter.is_empty() => {
+            text.push_str(&format!("; without it, on this host, {}", without_driver(&of_host)));
+        }
         all if kept == all => {
-            text.push_str("; without it ");
-            text.push_str(&without_driver(&claimed));
+            text.push_str(&format!("; without it {}", without_driver(&of_adapter)));
         }
         all => text.push_str(&format!(
             "; without it {kept} of {all} changes keep their sign: expect only those on hardware"
@@ -193,15 +196,38 @@ fn published(results: &StudyResults) -> Option<Check> {
     let is_change = |one: &&PublishedResult| {
         one.kind != PublishedKind::Value && one.basis != Basis::Parameter && one.measured.is_some()
     };
+    let changes: Vec<&PublishedResult> = results.published.iter().filter(is_change).collect();
+    // a mean beside those that it is made of would count them twice
+    let changes = changes.iter().copied().filter(|one| !change_figures::has_members(one, &changes));
     // what other things than the adapter limited, and what has an emulated driver on one side, agrees with nothing
+    let (mut one_side, mut of_host, mut too_few) = (0, 0, 0);
     let is_judged = |one: &&PublishedResult| {
-        one.factor.as_deref() != Some(payback::FACTOR) && !marks::is_host_limited(results, one)
+        let doubts = [
+            (one.factor.as_deref() == Some(payback::FACTOR), &mut one_side),
+            (marks::is_host_limited(results, one), &mut of_host),
+            (marks::runs_behind(results, one) < MIN_TO_CLAIM, &mut too_few),
+        ];
+        let found = doubts.into_iter().filter(|(holds, _)| *holds);
+        found.map(|(_, count)| *count += 1).count() == 0
     };
     let (judged, unjudged): (Vec<&PublishedResult>, Vec<&PublishedResult>) =
-        results.published.iter().filter(is_change).partition(is_judged);
+        changes.partition(is_judged);
+    let reasons = [
+        (one_side, "with the driver on one side"),
+        (of_host, "host-limited"),
+        (too_few, "of fewer than 5 blocks"),
+    ];
+    let reasons: Vec<(usize, &str)> = reasons.into_iter().filter(|(count, _)| *count > 0).collect();
+    let reasons = match reasons[..] {
+        [(_, only)] => only.to_owned(),
+        _ => {
+            let each = reasons.iter().map(|(count, reason)| format!("{count} {reason}"));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
     if judged.is_empty() && !unjudged.is_empty() {
         let changes = words::count(unjudged.len(), "change");
-        let text = format!("{changes} not judged: host-limited");
+        let text = format!("{changes} not judged: {reasons}");
         return Some(Check { name: PUBLISHED, text, is_bad: false });
     }
     if judged.is_empty() {
@@ -237,7 +263,7 @@ fn published(results: &StudyResults) -> Option<Check> {
         text.push_str(&format!("; {} inconclusive", open.len()));
     }
     if !unjudged.is_empty() {
-        text.push_str(&format!("; {} not judged: host-limited", unjudged.len()));
+        text.push_str(&format!("; {} not judged: {reasons}", unjudged.len()));
     }
     Some(Check { name: PUBLISHED, text, is_bad: same + open.len() < all })
 }

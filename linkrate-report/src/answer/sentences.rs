@@ -1,6 +1,7 @@
 //! What a study found, in a sentence for each level that is compared: over all combinations of the other factors.
 
 use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_study::analysis::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Interval, Measure};
@@ -8,11 +9,17 @@ use linkrate_study::results::{Effect, StudyResults};
 use linkrate_study::study::PART;
 
 use super::findings;
+use crate::number;
 use crate::words::{self, marks};
 
 /// Measures that a sentence reports, in this order.
-const REPORTED: [Measure; 4] =
-    [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions, Measure::LatencyP99];
+const REPORTED: [Measure; 5] = [
+    Measure::ServiceDemand,
+    Measure::Throughput,
+    Measure::Transactions,
+    Measure::LatencyP50,
+    Measure::LatencyP99,
+];
 
 /// The factor whose levels each add to the one before.
 const LADDER: &str = "offload";
@@ -67,8 +74,12 @@ fn steps(results: &StudyResults) -> Vec<String> {
             pairs = vec![(first, last), (below, last)];
         }
         let sentences = pairs.into_iter().filter_map(|(from, to)| {
-            let between = |effect: &&&Effect| effect.from == *from && effect.to == *to;
-            let some: Vec<&Effect> = effects.iter().filter(between).copied().collect();
+            // those of too few runs are cases too
+            let between = |effect: &&Effect| {
+                (effect.factor.as_str(), &effect.from, &effect.to) == (*factor, from, to)
+                    && effect.at.get(PART) == *part
+            };
+            let some: Vec<&Effect> = results.effects.iter().filter(between).collect();
             sentence(results, factor, (from, to), &some, place.as_deref())
         });
         by_part.push(sentences.collect());
@@ -87,66 +98,82 @@ fn sentence(
     place: Option<&str>,
 ) -> Option<String> {
     let subject = labels::subject(factor, from, to);
-    let clauses = REPORTED.into_iter().filter_map(|measure| {
-        // a percentile scatters too much to say that it does not change
-        let is_said = |effect: &Effect| measure != Measure::LatencyP99 || effect.significant;
-        let of = |effect: &&&Effect| {
-            effect.measure == measure && effect.same_as.is_none() && is_said(effect)
-        };
-        let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
-        clause(results, measure, &some, subject.plural)
-    });
-    let directions = [Measure::Transmit, Measure::Receive].into_iter().filter_map(|measure| {
-        let of = |effect: &&&Effect| effect.measure == measure && effect.significant;
-        let some: Vec<&Effect> = effects.iter().filter(of).copied().collect();
-        clause(results, measure, &some, subject.plural)
-    });
+    let of = |measure: Measure| -> Vec<&Effect> {
+        effects.iter().filter(|effect| effect.measure == measure).copied().collect()
+    };
+    let clause = |measure| clause(results, measure, &of(measure), subject.plural);
     // where the sum of both directions hides what each of them does
-    let hides = effects.iter().any(|effect| effect.measure == Measure::Throughput)
-        && !effects
-            .iter()
-            .any(|effect| effect.measure == Measure::Throughput && effect.significant);
-    let clauses = clauses.chain(with_it(effects, subject.plural));
-    let clauses: Vec<Clause> = clauses.chain(directions.filter(|_| hides)).collect();
+    let sums = of(Measure::Throughput);
+    let hides = !sums.is_empty() && !sums.iter().any(|effect| effect.significant);
+    let ways = [Measure::Transmit, Measure::Receive].into_iter().filter(|_| hides);
+    let clauses = REPORTED.into_iter().filter_map(clause);
+    let clauses = clauses.chain(with_it(results, effects, subject.plural));
+    let clauses: Vec<Clause> = clauses.chain(ways.filter_map(clause)).collect();
+    let all_of_host = clauses.iter().all(|clause| clause.of_host);
     let (does_not, changes) = match subject.plural {
         true => ("do not change", "change"),
         false => ("does not change", "changes"),
     };
     let clauses = match clauses.as_slice() {
-        [Clause::Unchanged(one), Clause::Unchanged(other)] => {
+        [
+            Clause { says: Says::Unchanged(one), of_host },
+            Clause { says: Says::Unchanged(other), of_host: of_host_too },
+        ] if of_host == of_host_too => {
             format!("{changes} neither {one} nor {other}")
         }
         all => {
-            let texts = all.iter().map(|clause| match clause {
-                Clause::Unchanged(measure) => format!("{does_not} {measure}"),
-                Clause::Changed(text) => text.clone(),
+            let texts = all.iter().map(|clause| {
+                let text = match &clause.says {
+                    Says::Unchanged(measure) => format!("{does_not} {measure}"),
+                    Says::Changed(text) => text.clone(),
+                };
+                // of one clause among others
+                match (clause.of_host && !all_of_host, text.strip_suffix(')')) {
+                    (false, _) => text,
+                    (true, Some(noted)) => format!("{noted}; {OF_THIS_HOST})"),
+                    (true, None) => format!("{text} ({OF_THIS_HOST})"),
+                }
             });
             labels::listed(&texts.collect::<Vec<_>>())
         }
     };
-    let is_of_host = |effect: &&Effect| !marks::of_effect(results, effect).is_empty();
-    let host = if effects.iter().all(is_of_host) { ", on this host" } else { "" };
+    let host = if all_of_host { ", on this host" } else { "" };
     let name = words::capitalised(&subject.text);
     let place = place.map_or_else(String::new, |place| format!("{}: ", words::capitalised(place)));
     (!clauses.is_empty()).then(|| format!("{place}{name} {clauses}{host}."))
 }
 
+/// Behind a figure of this host among others that are not.
+const OF_THIS_HOST: &str = "limited by this host";
+
 /// What a sentence says of a measure.
-enum Clause {
+struct Clause {
+    says: Says,
+    /// Whether something other than the adapter limited all effects behind it.
+    of_host: bool,
+}
+
+impl Clause {
+    fn of(results: &StudyResults, effects: &[&Effect], says: Says) -> Self {
+        Self { says, of_host: effects.iter().all(|effect| is_of_host(results, effect)) }
+    }
+}
+
+enum Says {
     /// No effect on it matters.
     Unchanged(&'static str),
     /// What its subject does.
     Changed(String),
 }
 
+fn is_of_host(results: &StudyResults, effect: &Effect) -> bool {
+    !marks::of_effect(results, effect).is_empty()
+}
+
 /// `with it raises throughput by 66 %`, where the full CPU makes it the same fact as the service demand.
-fn with_it(effects: &[&Effect], plural: bool) -> Option<Clause> {
+fn with_it(results: &StudyResults, effects: &[&Effect], plural: bool) -> Option<Clause> {
     // the fact itself must be shown
-    let is_shown = |rate: &&&Effect| {
-        let fact =
-            effects.iter().find(|one| Some(one.measure) == rate.same_as && one.at == rate.at);
-        fact.is_some_and(|fact| fact.significant)
-    };
+    let is_shown = |rate: &&&Effect| results.fact_behind(rate).is_some_and(|fact| fact.significant);
     let is_rate = |effect: &&&Effect| effect.measure.is_rate() && effect.measure.is_whole();
     let some: Vec<&Effect> = effects.iter().filter(is_rate).filter(is_shown).copied().collect();
     let first = some.first()?;
@@ -157,7 +184,8 @@ fn with_it(effects: &[&Effect], plural: bool) -> Option<Clause> {
     }
     let (action, word) = (action(falls > 0, plural), first.measure.word());
     let (sizes, cases) = (range(&some), cases(some.len(), effects.iter().filter(is_rate).count()));
-    Some(Clause::Changed(format!("with it {action} {word} by {sizes}{cases}")))
+    let text = format!("with it {action} {word} by {sizes}{cases}");
+    Some(Clause::of(results, &some, Says::Changed(text)))
 }
 
 /// What a subject does to a measure.
@@ -190,7 +218,7 @@ fn size(ratio: f64) -> f64 {
     ((ratio - 1.0) * 100.0).abs()
 }
 
-/// `reduces service demand by 59 to 60 %`.
+/// `reduces service demand by 59 to 60 %`, of all effects of a step on a measure.
 fn clause(
     results: &StudyResults,
     measure: Measure,
@@ -199,53 +227,92 @@ fn clause(
 ) -> Option<Clause> {
     let verb = |one: &'static str, many: &'static str| if plural { many } else { one };
     let word = measure.word();
-    let claimed: Vec<&Effect> =
-        effects.iter().filter(|effect| effect.significant).copied().collect();
-    if claimed.is_empty() {
-        return Some(match effects {
-            [] => return None,
-            all if all.iter().all(|effect| effect.equivalent) => Clause::Unchanged(word),
-            all if all.iter().any(|effect| effect.different) => Clause::Changed(format!(
-                "{} {word}, perhaps by too little to matter",
-                verb("changes", "change")
-            )),
-            _ => {
-                Clause::Changed(format!("{} no significant effect on {word}", verb("has", "have")))
-            }
-        });
+    let of = |holds: &dyn Fn(&Effect) -> bool| -> Vec<&Effect> {
+        effects.iter().filter(|effect| holds(effect)).copied().collect()
+    };
+    let in_cases = |some: &[&Effect]| cases(some.len(), effects.len());
+    // a full CPU makes the others the same fact as another measure
+    let own = of(&|effect| effect.same_as.is_none());
+    let judged = own.iter().filter(|effect| effect.pairs >= MIN_TO_CLAIM).count();
+    if judged == 0 {
+        return None;
     }
+    let claimed = of(&|effect| effect.significant);
+    if claimed.is_empty() {
+        // what scatters too much to say that it does not change, and what is a part of another measure
+        if !measure.is_stop_input() {
+            return None;
+        }
+        let (equal, different) = (of(&|effect| effect.equivalent), of(&|effect| effect.different));
+        let (some, says) = if equal.len() == judged {
+            let says = match in_cases(&equal) {
+                all if all.is_empty() => Says::Unchanged(word),
+                cases => {
+                    let does_not = verb("does not change", "do not change");
+                    Says::Changed(format!("{does_not} {word}{cases}"))
+                }
+            };
+            (equal, says)
+        } else if !different.is_empty() {
+            let (changes, cases) = (verb("changes", "change"), in_cases(&different));
+            let text = format!("{changes} {word}{cases}, perhaps by too little to matter");
+            (different, Says::Changed(text))
+        } else {
+            let (has, cases) = (verb("has", "have"), in_cases(&own));
+            (own, Says::Changed(format!("{has} no significant effect on {word}{cases}")))
+        };
+        return Some(Clause::of(results, &some, says));
+    }
+    let (host, adapter): (Vec<&Effect>, Vec<&Effect>) =
+        claimed.iter().copied().partition(|effect| is_of_host(results, effect));
+    let is_mixed = !host.is_empty() && !adapter.is_empty();
     let falls = claimed.iter().filter(|effect| effect.ratio.mean < 1.0).count();
     let rises = claimed.len() - falls;
-    if falls > 0 && rises > 0 {
-        return Some(Clause::Changed(format!(
-            "{} {word} in {falls} and {} it in {rises} of {} cases",
+    let text = if falls > 0 && rises > 0 {
+        let host = match is_mixed {
+            true => format!(" ({} of these {OF_THIS_HOST})", host.len()),
+            false => String::new(),
+        };
+        format!(
+            "{} {word} in {falls} and {} it in {rises} of {} cases{host}",
             action(true, plural),
             action(false, plural),
             effects.len()
-        )));
-    }
-    let (action, cases) = (action(falls > 0, plural), cases(claimed.len(), effects.len()));
-    let sizes = |some: &[&Effect]| match some {
-        [only] => of_one(&only.ratio),
-        all => range(all),
+        )
+    } else {
+        // what this host limits is no figure of the adapter
+        let (size, ends) = match (&adapter[..], &claimed[..]) {
+            (_, [only]) => of_one(&only.ratio),
+            ([], all) => (range(all), None),
+            (adapter, _) => (range(adapter), None),
+        };
+        let of_host = is_mixed.then(|| format!("{OF_THIS_HOST}: {}", range(&host)));
+        let notes: Vec<String> =
+            [ends, of_host, without_driver(&claimed)].into_iter().flatten().collect();
+        let notes = match notes.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", notes.join("; ")),
+        };
+        format!("{} {word} by {size}{notes}{}", action(falls > 0, plural), in_cases(&claimed))
     };
-    // what this host limits is no figure of the adapter
-    let is_of_host = |effect: &&Effect| !marks::of_effect(results, effect).is_empty();
-    let (of_host, of_adapter): (Vec<&Effect>, Vec<&Effect>) =
-        claimed.iter().copied().partition(is_of_host);
-    let text = match (&of_adapter[..], &of_host[..]) {
-        ([], all) | (all, []) => sizes(all),
-        (adapter, host) => format!("{} (limited by this host: {})", range(adapter), range(host)),
-    };
-    Some(Clause::Changed(format!("{action} {word} by {text}{cases}")))
+    Some(Clause::of(results, &claimed, Says::Changed(text)))
 }
 
-/// `65 % (63 to 67 %)`.
-fn of_one(ratio: &Interval) -> String {
+/// `without the emulated driver −39 to −21 %`, where the driver is in one of the two cells alone.
+fn without_driver(effects: &[&Effect]) -> Option<String> {
+    let of_engine = effects.iter().filter(|effect| effect.factor == payback::FACTOR);
+    let changes = of_engine.filter_map(|effect| Some(effect.without_driver?.mean));
+    let low = changes.clone().reduce(f64::min)?;
+    let high = changes.reduce(f64::max)?;
+    Some(format!("without the emulated driver {}", number::changes(low, high)))
+}
+
+/// `65 %`, and `63 to 67 %`.
+fn of_one(ratio: &Interval) -> (String, Option<String>) {
     let places = if size(ratio.mean) < 9.95 { 1 } else { 0 };
     let ends = ratio.low.zip(ratio.high).map(|(low, high)| {
         let (one, other) = (size(low), size(high));
-        format!(" ({:.places$} to {:.places$} %)", one.min(other), one.max(other))
+        format!("{:.places$} to {:.places$} %", one.min(other), one.max(other))
     });
-    format!("{:.places$} %{}", size(ratio.mean), ends.unwrap_or_default())
+    (format!("{:.places$} %", size(ratio.mean)), ends)
 }

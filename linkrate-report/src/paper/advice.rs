@@ -7,10 +7,12 @@
 
 use linkrate_model::knobs::{self, Owner};
 use linkrate_model::model::Encapsulation;
+use linkrate_stats::interval::excludes;
+use linkrate_study::analysis::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::Measure;
-use linkrate_study::results::{CellResult, StudyResults};
+use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::verdict::Verdict;
 use serde::Serialize;
 
@@ -140,7 +142,13 @@ fn one(
     let verb = lower_case(&prefix, verb);
     let best_level = labels::at_least(factor, best, or_more);
     let here = if is_of_this_machine(results, &of_step) { " on this machine" } else { "" };
-    let say = format!("{prefix}{verb} {best_level}{here}.");
+    let reversed = reversed(results, &of_step);
+    let say = match &reversed {
+        Some(_) if factor == payback::FACTOR => {
+            format!("{prefix}{} {best_level}.", lower_case(&prefix, "No advice on"))
+        }
+        _ => format!("{prefix}{verb} {best_level}{here}."),
+    };
     let losses = of_step.iter().map(|step| step.reported(&step.claimed_for(false)));
     let losses: Vec<String> = losses.filter(|text| !text.is_empty()).collect();
     let doubtful: Vec<String> = of_step
@@ -148,7 +156,6 @@ fn one(
         .filter(|step| step.has_adverse_difference())
         .map(|step| step.measured().to_owned())
         .collect();
-    let reversed = reversed(results, &of_step);
     let mut cost = if losses.is_empty() && doubtful.is_empty() && reversed.is_some() {
         String::new()
     } else if losses.is_empty() && doubtful.is_empty() {
@@ -269,19 +276,22 @@ fn not_compared(steps: &[&Step<'_>]) -> &'static str {
     }
 }
 
-/// In how many cases the gain is one of the emulated driver alone: without it, it is a loss.
+/// In how many cases the gain is one of the emulated driver alone: without it, it is a loss. A TCP offload engine has the
+/// driver in one of both cells alone, so that any other sign speaks against a gain.
 fn reversed(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
-    let gains: Vec<usize> = steps.iter().flat_map(|step| step.claimed_for(true)).collect();
-    let is_lost = |index: &&usize| {
-        let effect = &results.effects[**index];
-        effect.without_driver.is_some_and(|without| match effect.ratio.mean < 1.0 {
-            true => without.low.is_some_and(|low| low > 1.0),
-            false => without.high.is_some_and(|high| high < 1.0),
+    let is_engine = steps.first().is_some_and(|step| step.factor == payback::FACTOR);
+    let gains = steps.iter().flat_map(|step| step.claimed_for(true));
+    let gains: Vec<&Effect> = gains.map(|index| &results.effects[index]).collect();
+    let is_lost = |effect: &&&Effect| {
+        effect.without_driver.is_some_and(|without| {
+            (effect.ratio.mean < 1.0) != (without.mean < 1.0)
+                && (is_engine || excludes(&without, 1.0))
         })
     };
     let lost = gains.iter().filter(is_lost).count();
+    let are = if is_engine { "have the other sign" } else { "are losses" };
     (lost > 0)
-        .then(|| format!("Without the emulated driver {lost} of {} gains are losses.", gains.len()))
+        .then(|| format!("Without the emulated driver {lost} of {} gains {are}.", gains.len()))
 }
 
 /// What bounds advice: whose CPU was the limit in the cells behind it.

@@ -1,6 +1,7 @@
 //! The figures of published changes beside measured ones, and of where the CPU time went.
 
 use linkrate_study::labels;
+use linkrate_study::levels::Level;
 use linkrate_study::results::{PublishedKind, PublishedResult, StudyResults};
 
 use super::figure::{Figure, both};
@@ -23,6 +24,19 @@ fn drawn(results: &StudyResults) -> Vec<&PublishedResult> {
     let (singles, means): (Vec<_>, Vec<_>) = changes.partition(|one| one.combinations == 1);
     let enough = !singles.is_empty() && (singles.len() <= MAX_ROWS || means.is_empty());
     (if enough { singles } else { means }).into_iter().take(MAX_ROWS).collect()
+}
+
+/// Whether a published figure is the mean of others among `all`.
+pub fn has_members(mean: &PublishedResult, all: &[&PublishedResult]) -> bool {
+    let is_step = |one: &PublishedResult| {
+        (one.measure, one.kind, &one.factor, &one.from, &one.to)
+            == (mean.measure, mean.kind, &mean.factor, &mean.from, &mean.to)
+    };
+    let is_member = |one: &&PublishedResult| {
+        let is_at = |(name, level): &(String, Level)| one.at.get(name) == Some(level);
+        one.combinations == 1 && is_step(one) && mean.at.0.iter().all(is_at)
+    };
+    mean.combinations > 1 && all.iter().any(is_member)
 }
 
 /// The published figures that are in the table alone.

@@ -244,6 +244,7 @@ fn adjusted(results: &StudyResults) -> String {
         results.effects.iter().filter(|effect| effect.probabilities.adjusted_p.is_some()).count();
     let error = number::percent(1.0 - results.confidence);
     match results.family {
+        _ if judged == 0 => "No effect here has as many blocks.".to_owned(),
         Family::Study => format!(
             "Holm's method keeps the probability of any false one among all {judged} effects below {error}."
         ),
@@ -397,6 +398,10 @@ mod tests {
         let (at, measure) = (Levels::default(), Measure::ServiceDemand);
         results.effects = vec![Effect::of("offload", ends, at, measure, ratio, 4)];
         assert!(warned(&results));
+        // of no effects chance is not kept out
+        assert!(
+            statistics(&results).contains("shown. No effect here has as many blocks. No relevant")
+        );
         results.blocks = 5;
         assert!(!warned(&results));
     }

@@ -69,10 +69,10 @@ impl Field {
         Self::of(text.unwrap_or_else(|| ABSENT.to_owned()))
     }
 
-    /// A figure over the half-width of its interval.
-    fn figure(quantity: Option<Quantity>) -> Self {
+    /// A figure of a cell over the half-width of its interval.
+    fn figure(cell: &CellResult, measure: Measure, quantity: Option<Quantity>) -> Self {
         let Some(quantity) = quantity else { return Self::of(ABSENT) };
-        let small = number::margin(&quantity).unwrap_or_default();
+        let small = words::margin(cell, measure, &quantity).unwrap_or_default();
         Self { text: number::brief_mean(&quantity), small }
     }
 }
@@ -83,6 +83,13 @@ pub(super) fn column(title: &str, kind: &'static str) -> Column {
 
 pub(super) fn columns(titles: &[(&str, &'static str)]) -> Vec<Column> {
     titles.iter().map(|(title, kind)| column(title, kind)).collect()
+}
+
+/// What the mark of figures of this host means, where one of the rows has it.
+pub(super) fn mark_of(rows: &[TableRow]) -> Option<String> {
+    let mut fields = rows.iter().flat_map(|row| &row.fields);
+    let marked = fields.any(|field| field.text.contains(marks::HOST_LIMITED));
+    marked.then(|| format!("{} {}.", marks::HOST_LIMITED.trim(), marks::OF_THE_HOST))
 }
 
 /// What limited each cell, with the shares of the resources.
@@ -155,12 +162,14 @@ fn of_cells(
         if named {
             fields.push(Field::of(labels::cell(&cell.levels)));
         }
-        let rate = if transactional { cell.transactions } else { cell.throughput };
-        let mut rate = Field::figure(rate);
+        let mut rate = match transactional {
+            true => Field::figure(cell, Measure::Transactions, cell.transactions),
+            false => Field::figure(cell, Measure::Throughput, cell.throughput),
+        };
         rate.text.push_str(marks::of_cell(results, cell));
         fields.push(rate);
         if completed {
-            fields.push(Field::figure(cell.completed));
+            fields.push(Field::figure(cell, Measure::Transactions, cell.completed));
         }
         if timed {
             let latency = |percentile: Percentile| {
@@ -181,8 +190,8 @@ fn of_cells(
             });
             fields.push(share.unwrap_or_else(|| Field::of(ABSENT)));
         }
-        fields.push(Field::figure(cell.cpu));
-        fields.push(Field::figure(cell.service_demand));
+        fields.push(Field::figure(cell, Measure::Cpu, cell.cpu));
+        fields.push(Field::figure(cell, Measure::ServiceDemand, cell.service_demand));
         let failed = match cell.failed {
             0 => String::new(),
             failed => format!("{failed} failed"),
@@ -191,10 +200,12 @@ fn of_cells(
         fields.push(Field::of(cell.verdict.limited_by()));
         TableRow::of(fields)
     };
+    let rows: Vec<TableRow> = cells.iter().map(row).collect();
     let mut notes = Vec::new();
-    if cells.iter().any(|cell| !marks::of_cell(results, cell).is_empty()) {
-        let mark = marks::HOST_LIMITED.trim();
-        notes.push(format!("{mark} {}.", marks::OF_THE_HOST));
+    notes.extend(mark_of(&rows));
+    if cells.iter().any(|cell| !cell.two_groups.is_empty()) {
+        let text = "Two groups: the runs are in two groups, and the mean is that of neither.";
+        notes.push(text.to_owned());
     }
     if words::has_intervals(results) {
         notes.push(format!(
@@ -210,12 +221,7 @@ fn of_cells(
             "†: the system under test and its clients together, which share their CPUs.".to_owned(),
         );
     }
-    Table {
-        title: title.to_owned(),
-        columns: titles,
-        rows: cells.iter().map(row).collect(),
-        note: notes.join(" "),
-    }
+    Table { title: title.to_owned(), columns: titles, rows, note: notes.join(" ") }
 }
 
 /// An effect under another condition.
@@ -412,18 +418,21 @@ fn sentences(sentences: &[&str]) -> String {
 /// The directions of bidirectional cells; `None` without one.
 pub fn ways(results: &StudyResults) -> Option<Table> {
     let row = |cell: &CellResult| {
-        let fields = [labels::cell(&cell.levels)].into_iter().chain(directions::fields(cell));
+        let fields =
+            [labels::cell(&cell.levels)].into_iter().chain(directions::fields(results, cell));
         TableRow::of(fields.map(Field::of))
     };
     let rows: Vec<TableRow> = directions::all(results).map(row).collect();
     let titles = directions::TITLES.map(|title| column(&words::capitalised(title), "number"));
     let notes = directions::notes(results).into_iter();
+    let mark = mark_of(&rows);
     (!rows.is_empty()).then(|| Table {
         title: "Each direction of bidirectional cells".to_owned(),
         columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
         rows,
         note: notes
             .map(|sentence| format!("{}.", words::capitalised(sentence)))
+            .chain(mark)
             .collect::<Vec<_>>()
             .join(" "),
     })
@@ -432,7 +441,8 @@ pub fn ways(results: &StudyResults) -> Option<Table> {
 /// The workloads of mixes; `None` without a mix.
 pub fn mix(results: &StudyResults) -> Option<Table> {
     let row = |(cell, figures): (&CellResult, &linkrate_study::results::MixFigures)| {
-        let fields = [labels::cell(&cell.levels)].into_iter().chain(mix::fields(figures));
+        let name = labels::cell(&cell.levels);
+        let fields = [name].into_iter().chain(mix::fields(results, cell, figures));
         TableRow::of(fields.map(Field::of))
     };
     let rows: Vec<TableRow> = mix::all(results).map(row).collect();
@@ -443,8 +453,12 @@ pub fn mix(results: &StudyResults) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "The workloads of the mix".to_owned(),
         columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
+        note: [format!("{}.", mix::NOTE)]
+            .into_iter()
+            .chain(mark_of(&rows))
+            .collect::<Vec<_>>()
+            .join(" "),
         rows,
-        note: format!("{}.", mix::NOTE),
     })
 }
 

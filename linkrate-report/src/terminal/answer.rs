@@ -160,7 +160,8 @@ impl Page<'_> {
             let p99 = |cell: &CellResult| {
                 number::percentile(cell.latency.as_ref()?, linkrate_model::latency::Percentile::P99)
             };
-            columns.push(column("p99", true, &|_, _, cell| {
+            let header = words::in_loop("p99 of\nall runs", grid.cells().map(|cell| cell.of_loop));
+            columns.push(column(&header.replacen(", ", ",\n", 1), true, &|_, _, cell| {
                 p99(cell).unwrap_or_else(|| NONE.to_owned())
             }));
         }
@@ -171,7 +172,8 @@ impl Page<'_> {
             cell.service_demand.as_ref().map_or_else(
                 || NONE.to_owned(),
                 |demand| {
-                    let margin = number::margin(demand).unwrap_or_default();
+                    let margin = words::margin(cell, Measure::ServiceDemand, demand);
+                    let margin = margin.unwrap_or_default();
                     format!("{} {margin}", number::brief_mean(demand)).trim_end().to_owned()
                 },
             )
@@ -219,12 +221,20 @@ impl Page<'_> {
                 .as_ref()
                 .map_or_else(|| NONE.to_owned(), |of| format!("{}{mark}", rate(of)))
         });
+        // one of each level where levels change it
         let limits = grid.rows.iter().map(|row| {
-            let limit = row.cells.iter().flatten().find_map(|cell| cell.limit);
-            limit.as_ref().map_or_else(|| NONE.to_owned(), rate)
+            let of = |cell: &Option<&CellResult>| {
+                let limit = cell.and_then(|cell| cell.limit);
+                limit.as_ref().map_or_else(|| NONE.to_owned(), rate)
+            };
+            let mut limits: Vec<String> = row.cells.iter().map(of).collect();
+            if limits.windows(2).all(|pair| pair[0] == pair[1]) {
+                limits.truncate(1);
+            }
+            limits.join("/")
         });
         let limits: Vec<String> = limits.collect();
-        if limits.iter().any(|limit| limit != NONE) {
+        if limits.iter().any(|limit| limit.chars().any(char::is_numeric)) {
             columns.push(Column { header: "\nmax.".to_owned(), right: true, fields: limits });
         }
         let last = grid.levels.len().checked_sub(1).filter(|last| *last > 0)?;
@@ -347,13 +357,14 @@ impl Page<'_> {
         let Some(effect) = self.results.effects.iter().find(is_it) else { return NONE.to_owned() };
         let mark = marks::of_effect(self.results, effect).trim_start();
         let (change, ends) = number::brief_change(&effect.ratio);
-        let text = match (effect.significant, effect.equivalent) {
+        // what is shown of an effect that is the same fact as another is what is shown of that
+        let judged = self.results.fact_behind(effect).unwrap_or(effect);
+        let text = match (judged.significant, judged.equivalent) {
             (true, _) => format!("{change}{ends}"),
-            _ if effect.different => format!("{change}{ends}, may be small"),
+            _ if judged.different => format!("{change}{ends}, may be small"),
             (_, true) => format!("within ±{}", number::percent(self.results.minimum_effect)),
-            _ if effect.same_as.is_some() => change,
-            _ if effect.pairs < MIN_TO_CLAIM => format!("too few runs{ends}"),
-            _ => format!("inconclusive{ends}"),
+            _ if judged.pairs < MIN_TO_CLAIM => format!("too few runs{ends}"),
+            _ => format!("{}{ends}", words::open(judged)),
         };
         format!("{text}{mark}")
     }

@@ -6,6 +6,7 @@ use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, Effect, PublishedResult, StudyResults};
+use linkrate_study::verdict::{FlowDirection, Judged};
 
 /// The words behind the name of a published figure: its basis unless the paper prints it, and a mark if something other
 /// than the adapter limited what it is about, or a part that is left out.
@@ -121,24 +122,48 @@ pub fn of_cell(results: &StudyResults, cell: &CellResult) -> &'static str {
     if is_marked { HOST_LIMITED } else { "" }
 }
 
+/// The mark behind the figures of one direction of a cell; empty where the adapter limited it.
+pub fn of_direction(
+    results: &StudyResults,
+    cell: &CellResult,
+    direction: FlowDirection,
+) -> &'static str {
+    let of_adapter =
+        |way: &Judged| way.direction == Some(direction) && way.bottleneck.is_of_the_adapter();
+    if cell.verdict.directions.iter().any(of_adapter) { "" } else { of_cell(results, cell) }
+}
+
 /// The mark behind an effect; empty where the adapter limited both cells.
 pub fn of_effect(results: &StudyResults, effect: &Effect) -> &'static str {
     if has_adapter(results) && effect.host_limited { HOST_LIMITED } else { "" }
 }
 
-/// Whether something other than the adapter limited a cell behind the measured figure, which leaves none out.
-pub fn is_host_limited(results: &StudyResults, published: &PublishedResult) -> bool {
+/// The cells behind a published figure.
+fn cells_behind<'r>(
+    results: &'r StudyResults,
+    published: &'r PublishedResult,
+) -> impl Iterator<Item = &'r CellResult> {
     let has =
         |cell: &CellResult, factor: &str, level: &Level| cell.levels.get(factor) == Some(level);
-    let of_it = |cell: &&CellResult| {
+    let of_it = move |cell: &&CellResult| {
         let step = published.factor.as_ref().is_none_or(|factor| {
             let ends = [&published.from, &published.to];
             ends.into_iter().flatten().any(|end| has(cell, factor, end))
         });
         step && published.at.0.iter().all(|(factor, level)| has(cell, factor, level))
     };
+    results.cells.iter().filter(of_it)
+}
+
+/// Whether something other than the adapter limited a cell behind the measured figure, which leaves none out.
+pub fn is_host_limited(results: &StudyResults, published: &PublishedResult) -> bool {
     let whole = published.measured.is_some() && published.left_out == 0;
-    whole && results.cells.iter().filter(of_it).any(|cell| !of_cell(results, cell).is_empty())
+    whole && cells_behind(results, published).any(|cell| !of_cell(results, cell).is_empty())
+}
+
+/// The runs of the cell behind a published figure that has the fewest.
+pub fn runs_behind(results: &StudyResults, published: &PublishedResult) -> u32 {
+    cells_behind(results, published).map(|cell| cell.runs).min().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -146,7 +171,7 @@ mod tests {
     use linkrate_study::levels::Levels;
     use linkrate_study::quantity::{Interval, Measure, Unit};
     use linkrate_study::results::PublishedKind;
-    use linkrate_study::verdict::{Bottleneck, CpuShare, Judged};
+    use linkrate_study::verdict::{Bottleneck, CpuShare};
 
     use super::*;
     use crate::unmeasured::without_runs;

@@ -6,11 +6,12 @@ use linkrate_study::labels;
 use linkrate_study::quantity::Quantity;
 
 use super::count;
+use super::marks::HOST_LIMITED;
 use crate::number::{self, ABSENT};
 
 /// Titles beside the cells', of what becomes of the cost of a connection offload.
-pub const TITLES: [&str; 5] =
-    ["offloaded", "saved", "pays after", "interval", "without the driver"];
+pub const TITLES: [&str; 6] =
+    ["offloaded", "saved", "without the driver", "pays after", "interval", "without the driver"];
 
 /// Titles beside the cell's, of what a connection offload costs.
 pub const COSTS: [&str; 5] =
@@ -28,13 +29,6 @@ fn when(busy: bool) -> &'static str {
     if busy { "under traffic" } else { "before traffic" }
 }
 
-fn margin(quantity: &Quantity) -> String {
-    match number::margin(quantity) {
-        Some(margin) => format!("{} {margin}", number::brief_mean(quantity)),
-        None => number::brief_mean(quantity),
-    }
-}
-
 /// A time with its interval in brackets, in the unit that suits each.
 fn time(quantity: &Quantity) -> String {
     let mean = number::duration(quantity.interval.mean);
@@ -50,16 +44,21 @@ fn times(quantity: &Quantity) -> Option<String> {
 }
 
 /// The fields beside the cells' name.
-pub fn fields(payback: &Payback) -> [String; 5] {
+pub fn fields(payback: &Payback) -> [String; 6] {
     let after = match (payback.outcome, &payback.bytes) {
         (Outcome::Pays, Some(bytes)) => number::mean(bytes),
         (Outcome::Never, _) => "never".to_owned(),
         _ => "open".to_owned(),
     };
     let ends = payback.bytes.as_ref().and_then(number::ends);
+    let mark = if payback.host_limited { HOST_LIMITED } else { "" };
     [
         when(payback.busy).to_owned(),
-        margin(&payback.saved),
+        format!("{}{mark}", number::with_margin(&payback.saved)),
+        payback
+            .saved_without_driver
+            .as_ref()
+            .map_or_else(|| ABSENT.to_owned(), number::with_margin),
         after,
         ends.unwrap_or_else(|| ABSENT.to_owned()),
         payback.bytes_without_driver.as_ref().map_or_else(|| ABSENT.to_owned(), with_ends),
@@ -100,21 +99,30 @@ fn conclusion(worth: &Paybacks) -> String {
     let of = |outcome: Outcome| -> Vec<&Payback> {
         worth.paybacks.iter().filter(|of| of.outcome == outcome).collect()
     };
-    let (mut pays, never, open) = (of(Outcome::Pays), of(Outcome::Never), of(Outcome::Open));
-    let after = |of: &&Payback| of.bytes.map_or(f64::NAN, |bytes| bytes.interval.mean);
-    pays.sort_by(|one, other| after(one).total_cmp(&after(other)));
+    let (pays, never, open) = (of(Outcome::Pays), of(Outcome::Never), of(Outcome::Open));
     let cases = match (pays.len(), all) {
         (some, all) if some == all => format!("in {}", every(all)),
         (0, all) => format!("in none of {}", count(all, "comparison")),
         (some, all) => format!("in {some} of {}", count(all, "comparison")),
     };
     let mut text = format!("Handing a connection to the adapter pays {cases}");
+    let of_host = pays.iter().filter(|of| of.host_limited).count();
+    if of_host > 0 {
+        text = format!("{text} ({of_host} limited by this host)");
+    }
     match &pays[..] {
         [] => {}
         [only] => text = format!("{text}, after {}", point(only)),
-        [soonest, .., latest] => {
-            text =
-                format!("{text}, soonest after {}, latest after {}", point(soonest), point(latest));
+        _ => {
+            let with = range(pays.iter().map(|of| of.bytes));
+            let without = range(pays.iter().map(|of| of.bytes_without_driver));
+            text = match (with, without) {
+                (Some(with), Some(without)) => format!(
+                    "{text}, after {with} with the emulated driver and after {without} without it"
+                ),
+                (Some(with), None) => format!("{text}, after {with}"),
+                (None, _) => text,
+            };
         }
     }
     text.push('.');
@@ -127,6 +135,14 @@ fn conclusion(worth: &Paybacks) -> String {
         text = format!("{text} It is open in {}, where {why}: {}.", open.len(), named(&open));
     }
     text
+}
+
+/// From the least bytes to the most.
+fn range(bytes: impl Iterator<Item = Option<Quantity>>) -> Option<String> {
+    let mut bytes: Vec<Quantity> = bytes.flatten().collect();
+    bytes.sort_by(|one, other| one.interval.mean.total_cmp(&other.interval.mean));
+    let (least, most) = (bytes.first()?, bytes.last()?);
+    Some(format!("{} to {}", number::mean(least), number::mean(most)))
 }
 
 fn every(all: usize) -> String {
@@ -216,10 +232,12 @@ mod tests {
             at: Levels(vec![("direction".to_owned(), Level::Text(direction.to_owned()))]),
             busy: false,
             saved: quantity(0.5, Unit::MicrosecondsPerKb),
+            saved_without_driver: Some(quantity(0.1, Unit::MicrosecondsPerKb)),
             outcome,
             bytes: bytes.map(|bytes| quantity(bytes, Unit::Bytes)),
             bytes_without_driver: bytes.map(|bytes| quantity(3.0 * bytes, Unit::Bytes)),
             pairs: 5,
+            host_limited: false,
         }
     }
 
@@ -238,10 +256,14 @@ mod tests {
         };
         assert_eq!(
             of(&[&late, &soon]),
-            "Handing a connection to the adapter pays in all 2 comparisons, soonest after 97.7 KiB to 293 KiB \
-             without the emulated driver (transmit, before traffic), latest after 1.91 MiB to 5.72 MiB without \
-             the emulated driver (receive, before traffic)."
+            "Handing a connection to the adapter pays in all 2 comparisons, after 97.7 KiB to 1.91 MiB with the \
+             emulated driver and after 293 KiB to 5.72 MiB without it."
         );
+        // the order without the driver is another one
+        let mut soon_with_it = soon.clone();
+        soon_with_it.bytes_without_driver = Some(quantity(9e6, Unit::Bytes));
+        let text = of(&[&late, &soon_with_it]);
+        assert!(text.ends_with("and after 5.72 MiB to 8.58 MiB without it."), "{text}");
         let text = of(&[&soon, &never, &open]);
         assert!(text.contains("pays in 1 of 3 comparisons, after 97.7 KiB to 293 KiB"), "{text}");
         assert!(text.contains("It never pays in 1, where each KB costs the host more"), "{text}");
@@ -251,6 +273,16 @@ mod tests {
             text.starts_with("Handing a connection to the adapter pays in none of 1 comparison.")
         );
         assert!(of(&[&open, &open, &open, &open, &open]).ends_with("; 2 more."));
+    }
+
+    #[test]
+    fn what_this_host_limits_has_its_mark() {
+        let pays = payback("transmit", Some(1e5), Outcome::Pays);
+        let of_host = Payback { host_limited: true, ..pays.clone() };
+        assert_eq!(fields(&pays)[1..3], ["0.500 µs/KB ±10 %", "0.100 µs/KB ±10 %"]);
+        assert_eq!(fields(&of_host)[1], "0.500 µs/KB ±10 % ‡");
+        let text = sentences(&worth(vec![pays, of_host])).remove(0);
+        assert!(text.contains("in all 2 comparisons (1 limited by this host), after"), "{text}");
     }
 
     #[test]

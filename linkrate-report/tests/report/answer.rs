@@ -1,12 +1,16 @@
 //! What the answer of a study says, and what it does not say.
 
 use linkrate_report::answer::{checks, is_disturbed, sentences};
-use linkrate_report::terminal::{Style, answer};
-use linkrate_study::executor::Stage;
+use linkrate_report::markdown;
+use linkrate_report::terminal::{Style, answer, table};
+use linkrate_study::analysis::analyse;
+use linkrate_study::executor::{RunFailure, Stage};
+use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Interval, Measure};
 use linkrate_study::results::{Effect, FailedRun, StudyResults};
+use linkrate_study::store::Outcome;
 
-use crate::simulated;
+use crate::{fixture, simulated};
 
 /// The quick form of `tso`, of which the adapter limited every cell.
 fn of_the_adapter() -> StudyResults {
@@ -51,6 +55,29 @@ fn what_kept_the_machine_busy_comes_first() {
 }
 
 #[test]
+fn runs_that_fall_with_their_blocks_do_not_count_either() {
+    let mut stored = simulated::runs_of("tso");
+    let all = stored.runs.len();
+    stored.runs[0].outcome = Outcome::Failed(RunFailure {
+        stage: Stage::Measure,
+        reason: "other programs used 48.1 % of the CPUs".to_owned(),
+        fatal: false,
+        disturbed: true,
+    });
+    let results = analyse(&stored);
+    let of_block = all / 5;
+    let expected = format!("This machine was busy: {of_block} of {all} runs do not count; other");
+    assert!(sentences(&results)[0].starts_with(&expected), "{:?}", sentences(&results));
+    let warning = format!(
+        "1 of {all} runs has failed, and {} more were left out with their blocks: they are not in the results.",
+        of_block - 1
+    );
+    assert!(results.warnings.contains(&warning), "{:?}", results.warnings);
+    let details = table(&results, None, Style { color: false });
+    assert!(details.contains(&format!("{} good runs of blocks", of_block - 1)), "{details}");
+}
+
+#[test]
 fn a_rate_that_follows_from_the_cost_is_told_with_it_and_only_then() {
     let mut results = of_the_adapter();
     let told =
@@ -90,12 +117,212 @@ fn what_this_host_limits_is_told_apart() {
         results.effects.iter().filter(|e| e.measure == Measure::ServiceDemand).cloned().collect();
     for effect in &mut of_host {
         (effect.host_limited, effect.ratio) = (true, ratio(0.9));
-        effect.at =
-            effect.at.with("direction", &linkrate_study::levels::Level::Text("receive".to_owned()));
+        effect.at = effect.at.with("direction", &Level::Text("receive".to_owned()));
     }
     results.effects.extend(of_host);
     let first = &sentences(&results)[0];
     assert!(first.contains("60 % (limited by this host: 10 %)"), "{first}");
+}
+
+#[test]
+fn each_clause_says_whether_this_host_limits_it() {
+    let mut results = of_the_adapter();
+    set(&mut results, Measure::Throughput, |effect| {
+        (effect.significant, effect.host_limited, effect.ratio) = (true, true, ratio(1.05));
+    });
+    let first = |results: &StudyResults| sentences(results).remove(0);
+    let text = first(&results);
+    assert!(
+        text.ends_with("raises throughput by 5.0 % (4.0 to 6.0 %; limited by this host)."),
+        "{text}"
+    );
+    // the same fact as the service demand
+    set(&mut results, Measure::Throughput, |effect| {
+        (effect.significant, effect.same_as) = (false, Some(Measure::ServiceDemand));
+    });
+    let text = first(&results);
+    assert!(text.ends_with("with it raises throughput by 5 % (limited by this host)."), "{text}");
+    // either way, in one case each
+    let mut other: Vec<Effect> =
+        results.effects.iter().filter(|e| e.measure == Measure::ServiceDemand).cloned().collect();
+    for effect in &mut other {
+        (effect.host_limited, effect.ratio) = (true, ratio(1.2));
+        effect.at = effect.at.with("direction", &Level::Text("receive".to_owned()));
+    }
+    results.effects.extend(other);
+    let text = first(&results);
+    let either = "reduces service demand in 1 and raises it in 1 of 2 cases (1 of these limited by this host)";
+    assert!(text.contains(either), "{text}");
+    results.effects.iter_mut().for_each(|effect| effect.host_limited = true);
+    assert!(first(&results).ends_with(", on this host."), "{}", first(&results));
+}
+
+#[test]
+fn cases_are_all_of_which_the_tables_have_an_effect() {
+    let mut results = of_the_adapter();
+    let at = |effect: &Effect, way: &str| Effect {
+        at: effect.at.with("direction", &Level::Text(way.to_owned())),
+        ..effect.clone()
+    };
+    let more = results.effects.iter().flat_map(|effect| {
+        let few =
+            Effect { pairs: 4, significant: false, equivalent: false, ..at(effect, "receive") };
+        let same = Effect {
+            same_as: (effect.measure == Measure::Throughput).then_some(Measure::ServiceDemand),
+            equivalent: false,
+            ratio: ratio(1.3),
+            ..at(effect, "bidirectional")
+        };
+        [few, same]
+    });
+    let more: Vec<Effect> = more.collect();
+    results.effects.extend(more);
+    let first = sentences(&results).remove(0);
+    assert_eq!(
+        first,
+        "TSO reduces service demand in 1 and raises it in 1 of 3 cases, does not change throughput in 1 of 3 cases and with \
+         it raises throughput by 30 % in 1 of 3 cases."
+    );
+}
+
+#[test]
+fn percentiles_are_of_runs_and_counted_among_all_cases() {
+    let mut results = simulated::study("request-response");
+    let transactions: Vec<Effect> =
+        results.effects.iter().filter(|e| e.measure == Measure::Transactions).cloned().collect();
+    let said = |results: &StudyResults| sentences(results).remove(0);
+    assert!(!said(&results).contains("latency"), "{}", said(&results));
+    results.effects.retain(|effect| effect.measure != Measure::LatencyP99);
+    for (index, effect) in transactions.iter().enumerate() {
+        let (measure, significant) = (Measure::LatencyP99, index == 0);
+        results.effects.push(Effect {
+            measure,
+            significant,
+            ratio: ratio(18.46),
+            ..effect.clone()
+        });
+    }
+    set(&mut results, Measure::LatencyP50, |effect| {
+        (effect.significant, effect.ratio) = (true, ratio(9.0));
+    });
+    let text = said(&results);
+    let expected = "raise median latency of a run by 800 % and raise latency at the 99th percentile of a run by 1746 % \
+                    (1728 to 1764 %) in 1 of 3 cases.";
+    assert!(text.ends_with(expected), "{text}");
+    let table = answer(&results, None, Some(100), Style { color: false });
+    assert!(table.contains("closed loop"), "{table}");
+}
+
+#[test]
+fn a_rate_of_a_full_cpu_is_judged_as_its_cost() {
+    let mut results = simulated::study("message-size");
+    set(&mut results, Measure::Throughput, |effect| {
+        effect.significant = false;
+        (effect.same_as, effect.ratio) = (Some(Measure::ServiceDemand), ratio(1.14));
+    });
+    let text = |results: &StudyResults| answer(results, None, Some(100), Style { color: false });
+    assert!(text(&results).contains("+14 % (+13 to +15)"), "{}", text(&results));
+    let wide = Interval { mean: 0.9, low: Some(0.7), high: Some(1.1) };
+    set(&mut results, Measure::ServiceDemand, |effect| {
+        (effect.significant, effect.ratio) = (false, wide);
+    });
+    let open = text(&results);
+    assert!(open.contains("inconclusive (+13 to +15)") && !open.contains("+14 %"), "{open}");
+    set(&mut results, Measure::ServiceDemand, |effect| effect.ratio.high = Some(0.99));
+    assert!(text(&results).contains("not significant (−30 to −1)"), "{}", text(&results));
+    set(&mut results, Measure::ServiceDemand, |effect| effect.pairs = 4);
+    assert!(text(&results).contains("too few runs (+13 to +15)"), "{}", text(&results));
+}
+
+#[test]
+fn the_maximum_is_that_of_each_level_that_changes_it() {
+    let text = answer(&simulated::study("ten-gigabit"), None, Some(100), Style { color: false });
+    let row = text.lines().find(|line| line.contains("  transmit ")).expect("a row");
+    assert!(row.ends_with("  9.41/9.90"), "{text}");
+}
+
+#[test]
+fn precision_is_that_of_the_stop_rule() {
+    let mut results = of_the_adapter();
+    let precision = |results: &StudyResults| {
+        let check = checks::all(results).into_iter().find(|check| check.name == "Precision");
+        check.expect("a check").text
+    };
+    set(&mut results, Measure::Throughput, |effect| {
+        effect.ratio = Interval { mean: 1.0, low: Some(0.991), high: Some(1.04) };
+    });
+    assert_eq!(precision(&results), "±2.5 % reached", "the longer side alone is wider");
+    set(&mut results, Measure::Throughput, |effect| effect.ratio.high = Some(1.0411));
+    assert!(precision(&results).starts_with("worst ±2.6 % ("), "{}", precision(&results));
+}
+
+#[test]
+fn what_this_host_limits_is_not_in_the_range_without_the_driver() {
+    let mut results = of_the_adapter();
+    let hardware = |results: &StudyResults| {
+        let check = checks::all(results).into_iter().find(|check| check.name == "Hardware");
+        check.expect("a check").text
+    };
+    results.cells.iter_mut().for_each(|cell| {
+        cell.service_demand_parts = cell.service_demand.map(fixture::parts::of);
+    });
+    set(&mut results, Measure::ServiceDemand, |effect| {
+        let is_tso = effect.to == Level::Text("tso".to_owned());
+        effect.without_driver = Some(ratio(if is_tso { 0.5 } else { 0.9 }));
+    });
+    let mut of_host: Vec<Effect> =
+        results.effects.iter().filter(|e| e.measure == Measure::ServiceDemand).cloned().collect();
+    of_host.retain(|effect| effect.to == Level::Text("tso".to_owned()));
+    for effect in &mut of_host {
+        (effect.host_limited, effect.without_driver) = (true, Some(ratio(0.2)));
+        effect.at = effect.at.with("direction", &Level::Text("receive".to_owned()));
+    }
+    results.effects.extend(of_host);
+    let text = hardware(&results);
+    assert!(text.ends_with("; without it TSO: −50 % (−50 to −50)"), "{text}");
+    results.effects.iter_mut().for_each(|effect| effect.host_limited = true);
+    let text = hardware(&results);
+    assert!(text.ends_with("; without it, on this host, TSO: −80 % to −50 %"), "{text}");
+}
+
+/// The quick form of `tso` with the levels of TOE in place of those of the offload.
+fn of_engine() -> StudyResults {
+    let mut results = of_the_adapter();
+    let level = |level: &Level| {
+        let toe = match level.to_string().as_str() {
+            "none" => "off",
+            "tso" => "on",
+            _ => "auto",
+        };
+        Level::Text(toe.to_owned())
+    };
+    for cell in &mut results.cells {
+        for (name, of) in cell.levels.0.iter_mut().filter(|(name, _)| name == "offload") {
+            (*name, *of) = ("toe".to_owned(), level(of));
+        }
+    }
+    for effect in &mut results.effects {
+        effect.factor = "toe".to_owned();
+        (effect.from, effect.to) = (level(&effect.from), level(&effect.to));
+    }
+    results
+}
+
+#[test]
+fn an_engine_saves_by_both_signs_or_there_is_no_advice() {
+    let mut results = of_engine();
+    set(&mut results, Measure::ServiceDemand, |effect| effect.without_driver = Some(ratio(0.8)));
+    let page = |results: &StudyResults| markdown::document(results).unwrap().text;
+    let text = page(&results);
+    assert!(text.contains("%; without the emulated driver −20 %)"), "{text}");
+    assert!(text.contains("**Run with TCP on the adapter.**"), "{text}");
+    set(&mut results, Measure::ServiceDemand, |effect| effect.without_driver = Some(ratio(1.001)));
+    let text = page(&results);
+    assert!(text.contains("**No advice on TCP on the adapter.**"), "{text}");
+    assert!(
+        text.contains("Without the emulated driver 1 of 1 gains have the other sign."),
+        "{text}"
+    );
 }
 
 #[test]
@@ -114,10 +341,10 @@ fn a_difference_that_may_be_small_is_not_inconclusive() {
 }
 
 #[test]
-fn figures_of_two_groups_are_a_check() {
+fn figures_of_two_groups_are_a_check_and_have_no_interval() {
     let mut results = of_the_adapter();
     assert!(checks::all(&results).iter().all(|check| check.name != "Groups"));
-    results.warnings.push("tso: throughput is in two groups, 1 and 2".to_owned());
+    results.cells[2].two_groups = vec![Measure::ServiceDemand];
     let groups = checks::all(&results).into_iter().find(|check| check.name == "Groups");
     let groups = groups.expect("a check");
     assert!(groups.is_bad);
@@ -125,6 +352,11 @@ fn figures_of_two_groups_are_a_check() {
         groups.text,
         "1 result has two groups of runs; its mean describes neither (--details warnings)"
     );
+    let plain = Style { color: false };
+    let page = markdown::document(&results).unwrap().text;
+    for text in [answer(&results, None, Some(100), plain), table(&results, None, plain), page] {
+        assert_eq!(text.matches("(two groups)").count(), 1, "{text}");
+    }
 }
 
 #[test]
@@ -133,6 +365,14 @@ fn published_changes_of_this_host_agree_with_nothing() {
         let checks = checks::all(results).into_iter();
         checks.filter(|check| check.name == checks::PUBLISHED).map(|check| check.text).next()
     };
-    let text = published(&simulated::study("tso")).expect("a check");
-    assert_eq!(text, "14 changes not judged: host-limited");
+    let mut results = simulated::study("tso");
+    // their means are not counted beside them
+    assert_eq!(published(&results).unwrap(), "12 changes not judged: host-limited");
+    let engine = results.published.iter_mut().filter(|one| one.measure == Measure::ServiceDemand);
+    engine.for_each(|one| one.factor = Some("toe".to_owned()));
+    results.cells.iter_mut().for_each(|cell| cell.runs = 3);
+    assert_eq!(
+        published(&results).unwrap(),
+        "12 changes not judged: 6 with the driver on one side, 6 host-limited, 12 of fewer than 5 blocks"
+    );
 }

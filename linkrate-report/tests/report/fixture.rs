@@ -6,7 +6,7 @@ mod fleet;
 #[path = "fixture/hostile.rs"]
 mod hostile;
 #[path = "fixture/parts.rs"]
-mod parts;
+pub mod parts;
 #[path = "fixture/requests.rs"]
 mod requests;
 
@@ -274,6 +274,7 @@ pub fn stream() -> StudyResults {
             runs: if index == 5 { 4 } else { 5 },
             failed: u32::from(index == 5),
             left_out: 0,
+            two_groups: Vec::new(),
             throughput: Some(relative(gigabits * 1e9, wobble, Unit::BitsPerSecond)),
             limit: None,
             directions: Vec::new(),

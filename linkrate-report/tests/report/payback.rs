@@ -32,10 +32,12 @@ pub fn figures() -> Paybacks {
         at: at("direction", direction),
         busy: false,
         saved: quantity(saved, 0.02, Unit::MicrosecondsPerKb),
+        saved_without_driver: Some(quantity(saved / 3.0, 0.02, Unit::MicrosecondsPerKb)),
         outcome,
         bytes: bytes.map(|bytes| quantity(bytes, bytes / 10.0, Unit::Bytes)),
         bytes_without_driver: bytes.map(|bytes| quantity(bytes * 3.0, bytes / 2.0, Unit::Bytes)),
         pairs: 6,
+        host_limited: direction == "transmit",
     };
     Paybacks {
         costs: vec![offload(false, 120.0), offload(true, 480.0)],
@@ -55,8 +57,7 @@ fn results() -> StudyResults {
     StudyResults { payback: Some(figures()), ..fixture::stream() }
 }
 
-const CONCLUSION: &str =
-    "Handing a connection to the adapter pays in 1 of 2 comparisons, after 200 KiB";
+const CONCLUSION: &str = "Handing a connection to the adapter pays in 1 of 2 comparisons (1 limited by this host), after 200 KiB";
 
 #[test]
 fn the_terminal_has_the_tables_and_the_conclusion() {

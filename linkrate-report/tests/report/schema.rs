@@ -233,6 +233,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "windows",
                     "without_driver",
                     "payback",
+                    "two_groups",
                 ]
                 .contains(&key.as_str());
                 assert!(required.contains(key.as_str()) || optional, "{key}");

@@ -107,8 +107,9 @@ pub fn claim(effects: &mut [Effect], family: Family, minimum: f64, level: f64) {
         Probabilities::adjust(&mut all, 1.0);
         for effect in of_family {
             let shown = effect.probabilities.shown(&effect.ratio, level, minimum);
-            effect.significant = shown == Shown::Beyond;
-            effect.different = shown == Shown::Different;
+            let holds = effect.holds_at_equal_mix();
+            effect.significant = shown == Shown::Beyond && holds;
+            effect.different = shown == Shown::Different && holds;
             effect.equivalent = shown == Shown::Within;
         }
     }
@@ -207,6 +208,20 @@ mod tests {
         assert!(effects[35].significant);
         let found = effects[35].probabilities;
         assert!(found.adjusted_p > found.p && found.p_beyond > found.p, "{found:?}");
+    }
+
+    #[test]
+    fn a_change_of_the_mix_of_directions_is_no_claim() {
+        let claimed = |low, high| {
+            let pairs = [0.8, 0.81, 0.79, 0.8, 0.805].map(|to| (1.0, to));
+            let mut effects = [effect(pairs, "a", MINIMUM)];
+            let mix = Interval { mean: (low + high) / 2.0, low: Some(low), high: Some(high) };
+            effects[0].mix_adjusted = Some(mix);
+            claim(&mut effects, Family::Study, MINIMUM, 0.95);
+            effects[0].significant
+        };
+        assert!(claimed(0.8, 0.9));
+        assert!(!claimed(0.9, 1.1) && !claimed(1.1, 1.2));
     }
 
     #[test]

@@ -44,6 +44,11 @@ pub fn fallen_blocks(study: &Study, runs: &[StoredRun]) -> BTreeSet<u32> {
     fallen.map(|run| run.block).collect()
 }
 
+/// Good runs that are behind no figure, because their blocks fell: idle ones and the second ones of an A/A test too.
+pub fn left_out(runs: &[StoredRun], fallen: &BTreeSet<u32>) -> usize {
+    runs.iter().filter(|run| run.is_good() && fallen.contains(&run.block)).count()
+}
+
 impl<'a> RunsByCell<'a> {
     /// Sorts `runs`. Runs of cells that `study` does not have are left out; a store has none.
     pub fn of(study: &Study, runs: &'a [StoredRun]) -> Self {

@@ -17,6 +17,7 @@ use linkrate_model::{Protocol, Task};
 use serde::Serialize;
 
 use crate::analysis::measures::RunsByCell;
+use crate::analysis::uncertainty::Reach;
 use crate::analysis::{demand, uncertainty};
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Quantity, Unit};
@@ -80,6 +81,8 @@ pub struct Payback {
     pub busy: bool,
     /// CPU time that the adapter saves the host for each KB; negative where each costs more.
     pub saved: Quantity,
+    /// The same beside the emulated driver; absent where the parts of the service demands are not known.
+    pub saved_without_driver: Option<Quantity>,
     /// What becomes of the cost.
     pub outcome: Outcome,
     /// The bytes that a connection must carry after its connection offload; absent unless it pays.
@@ -89,6 +92,8 @@ pub struct Payback {
     pub bytes_without_driver: Option<Quantity>,
     /// Blocks with all runs.
     pub pairs: u32,
+    /// Whether something other than the adapter limited one of both cells, so that the saving is one of this machine.
+    pub host_limited: bool,
 }
 
 /// A cell whose connections carry one request each, at the host.
@@ -236,15 +241,24 @@ fn paybacks(
         (saved([1.0; 2]), uncertainty::corners(reaches).map(saved).collect::<Vec<_>>())
     };
     let (measured, corners) = saved(&at_host, &at_adapter, uncertainty);
-    let without_driver = demand::beside_the_driver(runs, off)
-        .zip(demand::beside_the_driver(runs, on))
-        .map(|((before, of_host), (after, of_adapter))| {
-            saved(&before, &after, [of_adapter, of_host])
-        });
-    let mean_of = |values: &BTreeMap<u32, f64>| {
-        mean(&values.values().copied().collect::<Vec<_>>()).unwrap_or(0.0)
+    let beside = demand::beside_the_driver(runs, off).zip(demand::beside_the_driver(runs, on));
+    let without_driver = beside.as_ref().map(|((before, of_host), (after, of_adapter))| {
+        saved(before, after, [*of_adapter, *of_host])
+    });
+    let values = |of: &BTreeMap<u32, f64>| of.values().copied().collect::<Vec<_>>();
+    // what each KB saves, by the costs of both ends and how far each may be off
+    let saved_per_kb = |saved: &BTreeMap<u32, f64>, ends: [(&BTreeMap<u32, f64>, Reach); 2]| {
+        let at_most = ends.map(|(costs, reach)| (mean(&values(costs)).unwrap_or(0.0), reach));
+        let interval = uncertainty::of_difference(of_mean(&values(saved), level)?, at_most);
+        Some(Quantity { interval, unit: Unit::MicrosecondsPerKb })
     };
-    let at_most = [(mean_of(&at_adapter), uncertainty[0]), (mean_of(&at_host), uncertainty[1])];
+    let saved_whole =
+        saved_per_kb(&measured, [(&at_adapter, uncertainty[0]), (&at_host, uncertainty[1])]);
+    let saved_beside = beside.as_ref().zip(without_driver.as_ref()).and_then(
+        |(((before, of_host), (after, of_adapter)), (saved, _))| {
+            saved_per_kb(saved, [(after, *of_adapter), (before, *of_host)])
+        },
+    );
     let one = |(cell, busy): (usize, bool)| {
         let paid_after = |saved: &BTreeMap<u32, f64>| {
             // bytes of a KB for each µs that they save
@@ -273,12 +287,11 @@ fn paybacks(
             _ => Outcome::Open,
         };
         let pays = outcome == Outcome::Pays;
-        let interval = of_mean(&measured.values().copied().collect::<Vec<_>>(), level)?;
-        let interval = uncertainty::of_difference(interval, at_most);
         Some(Payback {
             at: effect.at.clone(),
             busy,
-            saved: Quantity { interval, unit: Unit::MicrosecondsPerKb },
+            saved: saved_whole?,
+            saved_without_driver: saved_beside,
             outcome,
             bytes: pays.then_some(Quantity { interval: bytes, unit: Unit::Bytes }),
             bytes_without_driver: beside
@@ -286,6 +299,7 @@ fn paybacks(
                 .filter(|_| pays)
                 .map(|interval| Quantity { interval, unit: Unit::Bytes }),
             pairs: found.pairs,
+            host_limited: effect.host_limited,
         })
     };
     let with = [Some((on, false)), find(Toe::Auto).map(|cell| (cell, true))];

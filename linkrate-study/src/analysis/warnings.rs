@@ -15,7 +15,7 @@ use linkrate_model::units::format_duration;
 use linkrate_model::{CpuSet, Measurement};
 use linkrate_wire::link::LinkLaw;
 
-use crate::analysis::measures::{RunsByCell, drops, lost_percent};
+use crate::analysis::measures::{RunsByCell, drops, left_out, lost_percent};
 use crate::analysis::{adapter, imported, members, shares};
 use crate::attribution;
 use crate::labels;
@@ -198,7 +198,16 @@ fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
     if count > 0 {
         let (have, are) = if count == 1 { ("has", "is") } else { ("have", "are") };
         let all = stored.runs.len();
-        found.push(format!("{count} of {all} runs {have} failed and {are} not in the results."));
+        found.push(match left_out(&stored.runs, runs.fallen()) {
+            0 => format!("{count} of {all} runs {have} failed and {are} not in the results."),
+            others => {
+                let were = if others == 1 { "was" } else { "were" };
+                format!(
+                    "{count} of {all} runs {have} failed, and {others} more {were} left out with their blocks: they are \
+                     not in the results."
+                )
+            }
+        });
     }
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let of_cell = runs.cell(index);

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Bottleneck, CpuShare, DisciplineShare, FlowDirection, Judged, PortShares, Shortfall,
-    Unexplained, Verdict,
+    Bottleneck, CpuShare, DEVICE_BOUND_PERCENT, DisciplineShare, FlowDirection, Judged, PortShares,
+    Shortfall, Unexplained, Verdict,
 };
 use crate::results::RoundTripParts;
 
@@ -163,6 +163,10 @@ impl Verdict {
             Bottleneck::SharedCpu { both } => {
                 ("the CPU that the SUT and the clients share", cpu(*both, form))
             }
+            // the clients have the rest
+            Bottleneck::DeviceCpu { percent } if *percent < DEVICE_BOUND_PERCENT => {
+                ("the CPU of device and clients", format!("full, {percent:.1} % by the device"))
+            }
             Bottleneck::DeviceCpu { percent } => ("the device's CPU", share_of(None, *percent)),
             Bottleneck::ReceiverWindow { .. } => {
                 ("the receiver's window", by_direction(Bottleneck::percent, false))
@@ -198,6 +202,7 @@ impl Verdict {
             }
         };
         let unit = match bound {
+            Bottleneck::DeviceCpu { percent } if *percent < DEVICE_BOUND_PERCENT => "",
             Bottleneck::Link { .. } | Bottleneck::OnePort { .. } | Bottleneck::Bus { .. } => {
                 " occupied"
             }

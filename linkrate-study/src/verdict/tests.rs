@@ -664,7 +664,7 @@ fn device_threads_are_reported_from_the_clients_on_their_cpu() {
     let most = Shares { device_percent: Some(71.2), device_shares_cpus: true, ..busy.clone() };
     assert_eq!(
         said(&most)[1],
-        "limited by the device's CPU (71.2 % busy); device and clients share CPUs"
+        "limited by the CPU of device and clients (full, 71.2 % by the device); device and clients share CPUs"
     );
     let less = Shares { device_percent: Some(49.9), ..most.clone() };
     assert!(matches!(only(&less), Bottleneck::ClientCpu { .. }));

@@ -56,7 +56,7 @@ pub(super) fn warnings(study: &Study, runs: &RunsByCell<'_>) -> Vec<String> {
             let spread = cell.spread.max(common.unwrap_or(0.0));
             let precision = study.method.precision;
             found.extend(far(cell, spread, precision, measure, transactional));
-            found.extend(two_groups(cell, precision, measure, transactional));
+            found.extend(of_two_groups(cell, precision, measure, transactional));
         }
         let medians = block_medians(&cells);
         // a drift makes neighbours alike too
@@ -127,21 +127,24 @@ fn far(
     ))
 }
 
-/// What a warning of a figure whose runs are in two groups says.
-pub const TWO_GROUPS: &str = "is in two groups";
-
 /// Fewest runs of a group, and how many times as wide as either group the gap between them is.
 const GROUP: usize = 2;
 const GAP: f64 = 3.0;
 
-/// Whether the runs of a cell are in two groups with nothing between them: its mean is then the figure of none.
-fn two_groups(
-    cell: &CellRuns,
+/// The measures of which the runs of a cell are in two groups with nothing between them: their means are figures of none.
+pub fn two_groups(
+    runs: &RunsByCell<'_>,
+    cell: usize,
     precision: f64,
-    measure: Measure,
-    transactional: bool,
-) -> Option<String> {
-    let mut values: Vec<f64> = cell.values.values().copied().filter(|value| *value > 0.0).collect();
+    measures: &[Measure],
+) -> Vec<Measure> {
+    let is_split = |measure: &Measure| groups(&runs.by_block(cell, *measure), precision).is_some();
+    measures.iter().copied().filter(is_split).collect()
+}
+
+/// Two groups of values, each in order, if there are two.
+fn groups(values: &BTreeMap<u32, f64>, precision: f64) -> Option<[Vec<f64>; 2]> {
+    let mut values: Vec<f64> = values.values().copied().filter(|value| *value > 0.0).collect();
     if values.len() < MIN_RUNS {
         return None;
     }
@@ -154,17 +157,24 @@ fn two_groups(
         gap > precision && gap > GAP * width(low).max(width(high))
     };
     let cut = (GROUP..=values.len() - GROUP).find(is_gap)?;
-    let show = |value: f64| figure(value, measure, transactional);
-    let group = |group: &[f64]| {
-        format!("{} to {} ({} runs)", show(group[0]), show(group[group.len() - 1]), group.len())
-    };
     let (low, high) = values.split_at(cut);
+    Some([low, high].map(<[f64]>::to_vec))
+}
+
+fn of_two_groups(
+    cell: &CellRuns,
+    precision: f64,
+    measure: Measure,
+    transactional: bool,
+) -> Option<String> {
+    let show = |value: f64| figure(value, measure, transactional);
+    let [low, high] = groups(&cell.values, precision)?.map(|group| {
+        format!("{} to {} ({} runs)", show(group[0]), show(group[group.len() - 1]), group.len())
+    });
     Some(format!(
-        "{}: {} {TWO_GROUPS}, {} and {}, and the mean is that of none (median {}).",
+        "{}: {} is in two groups, {low} and {high}, and the mean is that of none (median {}).",
         cell.name,
         measure.word(),
-        group(low),
-        group(high),
         show(cell.middle),
     ))
 }
@@ -295,9 +305,14 @@ mod tests {
     fn runs_in_two_groups_are_reported_with_both() {
         let stored =
             ladder(8, 9, |block, cell| if cell == 1 && block % 2 == 0 { 0.75 } else { 1.0 });
-        let warnings = analyse(&stored).warnings;
+        let results = analyse(&stored);
+        let warnings = &results.warnings;
         let reported = warnings.iter().find(|text| text.contains("throughput is in two groups"));
         let reported = reported.unwrap_or_else(|| panic!("{warnings:?}"));
+        let groups: Vec<Vec<Measure>> =
+            results.cells.iter().map(|cell| cell.two_groups.clone()).collect();
+        let both = vec![Measure::Throughput, Measure::ServiceDemand];
+        assert_eq!(groups, [vec![], both, vec![]]);
         assert!(reported.starts_with("GSO: ") && reported.contains("(4 runs) and "), "{reported}");
     }
 
