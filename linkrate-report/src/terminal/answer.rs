@@ -181,7 +181,7 @@ impl Page<'_> {
         let first = grid.levels.first().map(|level| name(level)).unwrap_or_default();
         columns.push(column(&format!("vs {first}"), false, &|row, index, _| match index {
             0 => String::new(),
-            _ => self.change(grid, row, index, Measure::ServiceDemand),
+            _ => self.change(grid, row, index, Measure::ServiceDemand, true),
         }));
         columns.push(column("limited by", false, &|_, _, cell| cell.verdict.limited_by()));
         self.fitted(columns, &["CPU", "of max.", "limited by"])
@@ -240,18 +240,22 @@ impl Page<'_> {
         let last = grid.levels.len().checked_sub(1).filter(|last| *last > 0)?;
         let [from, to] =
             [0, last].map(|index| labels::short_level(grid.factor, grid.levels[index]));
-        let changes =
-            grid.rows.iter().map(|row| self.change(grid, row, last, Measure::ServiceDemand));
-        let changes = Column {
-            header: format!("{to} vs {from}\nµs/KB"),
-            right: false,
-            fields: changes.collect(),
+        let changes = |with_open_ends: bool| {
+            let change = |row| self.change(grid, row, last, Measure::ServiceDemand, with_open_ends);
+            Column {
+                header: format!("{to} vs {from}\nµs/KB"),
+                right: false,
+                fields: grid.rows.iter().map(change).collect(),
+            }
         };
-        let at = grid.varied().len() + grid.levels.len();
-        columns.insert(at.min(columns.len()), changes);
+        let at = (grid.varied().len() + grid.levels.len()).min(columns.len());
+        columns.insert(at, changes(true));
         let fits = |columns: &[Column]| total(columns) <= usize::from(self.paper.width) + GAP;
         if !fits(&columns) {
             columns.retain(|column| column.header != "\nmax.");
+        }
+        if !fits(&columns) {
+            columns[at] = changes(false);
         }
         fits(&columns).then(|| self.lay_out(columns, false))
     }
@@ -281,14 +285,15 @@ impl Page<'_> {
             labels::short_level(grid.factor, grid.levels[index])
         }));
         columns.push(column("service demand", false, &|row, index| {
-            self.change(grid, row, index, Measure::ServiceDemand)
+            self.change(grid, row, index, Measure::ServiceDemand, true)
         }));
         let is_transactional = grid.cells().any(CellResult::is_transactional);
         let (title, measure) = match is_transactional {
             true => ("transactions", Measure::Transactions),
             false => ("throughput", Measure::Throughput),
         };
-        columns.push(column(title, false, &|row, index| self.change(grid, row, index, measure)));
+        columns
+            .push(column(title, false, &|row, index| self.change(grid, row, index, measure, true)));
         columns.push(column("limited by", false, &|row, index| {
             row.cells[index].map(|cell| cell.verdict.limited_by()).unwrap_or_default()
         }));
@@ -347,8 +352,16 @@ impl Page<'_> {
             .map_or_else(|| NONE.to_owned(), |rate| format!("{}{mark}", number::brief_mean(rate)))
     }
 
-    /// The change from the first level: `−62 % (−66 to −58)`, or that there is none that matters.
-    fn change(&self, grid: &Grid<'_>, row: &Row<'_>, to: usize, measure: Measure) -> String {
+    /// The change from the first level: `−62 % (−66 to −58)`, or that there is none that matters. Of one that is open the
+    /// ends may be left to the details.
+    fn change(
+        &self,
+        grid: &Grid<'_>,
+        row: &Row<'_>,
+        to: usize,
+        measure: Measure,
+        with_open_ends: bool,
+    ) -> String {
         let is_it = |effect: &&Effect| {
             (effect.measure, effect.factor.as_str(), &effect.from, &effect.to)
                 == (measure, grid.factor, grid.levels[0], grid.levels[to])
@@ -363,8 +376,11 @@ impl Page<'_> {
             (true, _) => format!("{change}{ends}"),
             _ if judged.different => format!("{change}{ends}, may be small"),
             (_, true) => format!("within ±{}", number::percent(self.results.minimum_effect)),
-            _ if judged.pairs < MIN_TO_CLAIM => format!("too few runs{ends}"),
-            _ => format!("{}{ends}", words::open(judged)),
+            _ => {
+                let few = judged.pairs < MIN_TO_CLAIM;
+                let word = if few { "too few runs" } else { words::open(judged) };
+                format!("{word}{}", if with_open_ends { ends.as_str() } else { "" })
+            }
         };
         format!("{text}{mark}")
     }

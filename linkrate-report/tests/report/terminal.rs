@@ -151,6 +151,20 @@ fn the_answer_of_tso_has_25_lines() {
     insta::assert_snapshot!(answered(&simulated::study("tso"), 120, 25));
 }
 
+/// Wide intervals of what is open are in the details.
+#[test]
+fn the_table_of_tso_stays_side_by_side_where_much_is_open() {
+    let mut results = simulated::study("tso");
+    for (index, effect) in results.effects.iter_mut().enumerate() {
+        if index % 2 == 0 {
+            (effect.significant, effect.equivalent) = (false, false);
+            (effect.ratio.low, effect.ratio.high) = (Some(0.5211), Some(0.9911));
+        }
+    }
+    let text = answered(&results, 120, 26);
+    assert!(text.contains("  not significant‡"), "{text}");
+}
+
 #[test]
 fn the_answer_of_a_quick_run_is_short() {
     // 15 lines, a long name of a CPU that breaks two of them, and what ‡ means
