@@ -256,7 +256,7 @@ fn published(results: &StudyResults) -> Option<Check> {
     let mut text = match judged[..] {
         [only] => alone(only, open.is_empty().then_some((same == 1, inside == 1))),
         _ => format!(
-            "{same} of {all} published changes have the same sign here, {inside} the same size"
+            "{same} of {all} changes have the published sign, {inside} the published size"
         ),
     };
     if !open.is_empty() && all > 1 {
