@@ -108,7 +108,7 @@ impl Measure {
             Self::Receive => "throughput of receive",
             // tables of cells have percentiles of all runs together, which are others
             Self::LatencyP50 => "median latency of a run",
-            Self::LatencyP99 => "latency at the 99th percentile of a run",
+            Self::LatencyP99 => "p99 latency of a run",
         }
     }
 

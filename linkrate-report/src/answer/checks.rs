@@ -255,9 +255,9 @@ fn published(results: &StudyResults) -> Option<Check> {
     let inside = shown.iter().copied().filter(|one| within(&one)).count();
     let mut text = match judged[..] {
         [only] => alone(only, open.is_empty().then_some((same == 1, inside == 1))),
-        _ => format!(
-            "{same} of {all} changes have the published sign, {inside} the published size"
-        ),
+        _ => {
+            format!("{same} of {all} changes have the published sign, {inside} the published size")
+        }
     };
     if !open.is_empty() && all > 1 {
         text.push_str(&format!("; {} inconclusive", open.len()));

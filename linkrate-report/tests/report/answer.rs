@@ -206,7 +206,7 @@ fn percentiles_are_of_runs_and_counted_among_all_cases() {
         (effect.significant, effect.ratio) = (true, ratio(9.0));
     });
     let text = said(&results);
-    let expected = "raise median latency of a run by 800 % and raise latency at the 99th percentile of a run by 1746 % \
+    let expected = "raise median latency of a run by 800 % and raise p99 latency of a run by 1746 % \
                     (1728 to 1764 %) in 1 of 3 cases.";
     assert!(text.ends_with(expected), "{text}");
     let table = answer(&results, None, Some(100), Style { color: false });
