@@ -2,6 +2,10 @@
 
 use serde::Serialize;
 
+use crate::sample::Sample;
+use crate::student_t::critical_value;
+use crate::trend::median;
+
 /// A mean with its confidence interval. With a single run there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
@@ -12,9 +16,20 @@ pub struct Interval {
     /// Upper end.
     pub high: Option<f64>,
 }
-use crate::sample::Sample;
-use crate::student_t::critical_value;
-use crate::trend::median;
+
+impl Interval {
+    /// That of an amount, which is not negative and at most `limit`: an end beyond lies there, or at the mean where that
+    /// is beyond too.
+    #[must_use]
+    pub fn within(self, limit: Option<f64>) -> Self {
+        let (least, most) = (self.mean.min(0.0), self.mean.max(limit.unwrap_or(f64::INFINITY)));
+        Self {
+            low: self.low.map(|low| low.max(least)),
+            high: self.high.map(|high| high.min(most)),
+            ..self
+        }
+    }
+}
 
 /// The mean of `values` with its two-sided t interval (mean ± t · s / √n), in the unit of the
 /// values. `None` without values; with one value the mean alone, for one run says nothing about
@@ -79,6 +94,17 @@ pub fn excludes(interval: &Interval, value: f64) -> bool {
 mod tests {
     use super::*;
     use crate::simulate::{Simulator, share};
+
+    #[test]
+    fn an_amount_is_neither_negative_nor_beyond_its_limit() {
+        let of = |low, mean, high| Interval { mean, low: Some(low), high: Some(high) };
+        assert_eq!(of(-1.0, 2.0, 5.0).within(Some(4.0)), of(0.0, 2.0, 4.0));
+        assert_eq!(of(-1.0, 2.0, 5.0).within(None), of(0.0, 2.0, 5.0));
+        assert_eq!(of(3.0, 4.5, 6.0).within(Some(4.0)), of(3.0, 4.5, 4.5));
+        assert_eq!(of(-2.0, -1.0, 0.5).within(None), of(-1.0, -1.0, 0.5));
+        let one = Interval { mean: 1.0, low: None, high: None };
+        assert_eq!(one.within(Some(0.5)), one);
+    }
 
     #[test]
     fn the_interval_of_a_median_is_between_order_statistics() {

@@ -33,7 +33,7 @@ use crate::fleet::{self, missing_nodes};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{
-    CellEvidence, CellResult, DirectionRate, Effect, FailedRun, RESULTS_FORMAT, StudyResults,
+    CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults,
 };
 use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict;
@@ -153,18 +153,6 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     }
 }
 
-/// A quantity that is not negative, whose interval does not reach beyond its limit, unless its mean does.
-fn within(quantity: Quantity, limit: Option<f64>) -> Quantity {
-    let Quantity { mut interval, unit } = quantity;
-    let most = limit.map_or(f64::INFINITY, |limit| limit.max(interval.mean));
-    interval.high = interval.high.map(|high| high.min(most));
-    interval.low = interval.low.map(|low| low.max(interval.mean.min(0.0)));
-    Quantity { interval, unit }
-}
-
-/// The most that all CPUs can be busy, in per cent.
-const ALL_BUSY: f64 = 100.0;
-
 /// Says of the effects of a comparison whether they are of this machine, and which of them are the same fact.
 fn of_the_machine(comparison: &Comparison, cells: &[CellResult], effects: &mut [Effect]) {
     let ends = [comparison.from_cell, comparison.to_cell];
@@ -216,12 +204,11 @@ fn cell_result(
         let values: Vec<f64> =
             of_cell.iter().filter_map(|run| measures::figure(measure, run)).collect();
         let interval: Option<Interval> = of_mean(&values, level);
-        let uncertainty = uncertainty::of_runs(of_cell, measure);
-        let interval = interval.map(|interval| uncertainty.widen_mean(interval));
-        interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
+        let interval = uncertainty::of_runs(of_cell, measure).widen_mean(interval?);
+        let limit = limit::of_figure(measure, &cell.spec, &study.testbed, of_cell);
+        Some(Quantity { interval: interval.within(limit), unit: measure.unit(transactional) })
     };
     let measured: Vec<_> = of_cell.iter().filter_map(|run| run.measurement()).collect();
-    let directions = directions::of_cell(&cell.spec, of_cell, level).into_iter();
     let limit = limit::of_cell(&cell.spec, &study.testbed, of_cell);
     CellResult {
         levels: cell.levels.clone(),
@@ -239,30 +226,22 @@ fn cell_result(
         ),
         shared_cpus: (!stored.plan.is_imported())
             .then(|| measured.iter().any(|measurement| measurement.sut_cpu.shared)),
-        throughput: quantity(Measure::Throughput).map(|rate| within(rate, limit)),
-        // a link has the same limit in each direction
-        directions: directions
-            .map(|way| DirectionRate {
-                rate: within(way.rate, limit.map(|limit| limit / 2.0)),
-                ..way
-            })
-            .collect(),
+        throughput: quantity(Measure::Throughput),
+        directions: directions::of_cell(&cell.spec, &study.testbed, of_cell, level),
         predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },
             unit: Unit::BitsPerSecond,
         }),
-        transactions: quantity(Measure::Transactions)
-            .filter(|_| transactional)
-            .map(|rate| within(rate, None)),
+        transactions: quantity(Measure::Transactions).filter(|_| transactional),
         completed: cell.spec.item().filter(|item| *item != Item::Transaction).and_then(|item| {
             let rate = quantity(Measure::Transactions)?;
             Some(Quantity { unit: Unit::rate_of(item), ..rate })
         }),
-        mix: mix::of_cell(&cell.spec, of_cell, pooled::Method::of(study, level)),
-        service_demand: quantity(Measure::ServiceDemand).map(|demand| within(demand, None)),
+        mix: mix::of_cell(&cell.spec, of_cell, limit, pooled::Method::of(study, level)),
+        service_demand: quantity(Measure::ServiceDemand),
         service_demand_parts: demand::of_cell(of_cell, level),
-        cpu: quantity(Measure::Cpu).map(|share| within(share, Some(ALL_BUSY))),
+        cpu: quantity(Measure::Cpu),
         latency: measures::latency(of_cell, pooled::Method::of(study, level)),
         of_loop: match &cell.spec.task {
             Task::Workload(workload) => workload.loop_of_items(),

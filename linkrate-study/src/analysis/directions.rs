@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 
 use linkrate_model::measurement::Traffic;
-use linkrate_model::{Direction, Measurement, RunSpec, Task};
+use linkrate_model::{Direction, Measurement, RunSpec, Task, TestbedSpec};
 
-use crate::analysis::demand;
 use crate::analysis::effects::{self, Comparison};
 use crate::analysis::measures::RunsByCell;
 use crate::analysis::uncertainty::{self, Reach};
+use crate::analysis::{demand, limit};
 use crate::levels::Level;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{DirectionRate, Effect};
@@ -49,11 +49,16 @@ fn bits_per_second(traffic: &Traffic, direction: FlowDirection) -> f64 {
 }
 
 /// The rate of each direction; empty unless the cell is bidirectional and has a good run.
-pub fn of_cell(spec: &RunSpec, runs: &[&StoredRun], level: f64) -> Vec<DirectionRate> {
+pub fn of_cell(
+    spec: &RunSpec,
+    testbed: &TestbedSpec,
+    runs: &[&StoredRun],
+    level: f64,
+) -> Vec<DirectionRate> {
     if !is_bidirectional(spec) {
         return Vec::new();
     }
-    let rate = |direction| {
+    let rate = |(direction, measure)| {
         let rates: Vec<f64> = runs
             .iter()
             .filter_map(|run| match (run.imported(), direction) {
@@ -62,10 +67,15 @@ pub fn of_cell(spec: &RunSpec, runs: &[&StoredRun], level: f64) -> Vec<Direction
                 (Some(run), FlowDirection::Receive) => run.found.receive_bits_per_second,
             })
             .collect();
-        let interval = of_mean(&rates, level)?;
+        let limit = limit::of_figure(measure, spec, testbed, runs);
+        let interval = of_mean(&rates, level)?.within(limit);
         Some(DirectionRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } })
     };
-    [FlowDirection::Transmit, FlowDirection::Receive].into_iter().filter_map(rate).collect()
+    let ways = [
+        (FlowDirection::Transmit, Measure::Transmit),
+        (FlowDirection::Receive, Measure::Receive),
+    ];
+    ways.into_iter().filter_map(rate).collect()
 }
 
 /// The share of transmit in the payload, by block.
@@ -197,10 +207,13 @@ mod tests {
             assert_eq!(at_equal_mix(other, &study, &runs, 0.95), None);
         }
         let cell = comparison.from_cell;
-        let rates = of_cell(&study.cells[cell].spec, runs.cell(cell), 0.95);
+        let of = |cell: usize| {
+            of_cell(&study.cells[cell].spec, &study.testbed, runs.cell(cell), 0.95)
+        };
+        let rates = of(cell);
         let shares: Vec<f64> = rates.iter().map(|rate| rate.rate.interval.mean).collect();
         assert!((shares[0] / (shares[0] + shares[1]) - 0.4).abs() < 1e-6, "{rates:?}");
-        assert_eq!(of_cell(&study.cells[0].spec, runs.cell(0), 0.95), []);
+        assert_eq!(of(0), []);
     }
 
     /// Where other programs may have had 40 ms of each run of these directions with `tso`, so much is open at equal

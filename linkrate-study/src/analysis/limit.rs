@@ -7,8 +7,12 @@ use linkrate_model::{
 use linkrate_wire::limits::{Cut, Limit, Traffic, Transport};
 use linkrate_wire::link::{Framing, Link, LinkLaw};
 
+use crate::quantity::Measure;
 use crate::store::StoredRun;
 use crate::verdict::FlowDirection;
+
+/// The most that all CPUs can be busy, in per cent.
+pub(crate) const ALL_BUSY: f64 = 100.0;
 
 /// Payload in bit/s that a cell's links can carry at most, all ports and directions together, or
 /// its buses, whichever is less. `None` where there is no rate, for transactions, and for
@@ -30,6 +34,26 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Op
         Adapter::Interfaces(_) => {
             good.filter_map(|run| Some(one_way(spec, run)? * ways(spec))).reduce(f64::max)
         }
+    }
+}
+
+/// The most that a figure of a cell can be, in its unit; `None` where nothing is known to bound it.
+pub fn of_figure(
+    measure: Measure,
+    spec: &RunSpec,
+    testbed: &TestbedSpec,
+    runs: &[&StoredRun],
+) -> Option<f64> {
+    let of_way = |direction| {
+        let good = runs.iter().filter_map(|run| run.measurement());
+        good.filter_map(|run| of_direction(spec, testbed, run, direction)).reduce(f64::max)
+    };
+    match measure {
+        Measure::Throughput => of_cell(spec, testbed, runs),
+        Measure::Transmit => of_way(FlowDirection::Transmit),
+        Measure::Receive => of_way(FlowDirection::Receive),
+        Measure::Cpu => Some(ALL_BUSY),
+        _ => None,
     }
 }
 

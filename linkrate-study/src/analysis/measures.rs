@@ -6,6 +6,7 @@ use linkrate_model::latency::LatencyFigures;
 use linkrate_model::measurement::{IdleSource, SenderTimes};
 use linkrate_model::{Imported, Measurement};
 
+use crate::analysis::limit::ALL_BUSY;
 use crate::analysis::{adapter, directions, disciplines, members, pooled, shares};
 use crate::quantity::{Interval, Measure};
 use crate::results::CellEvidence;
@@ -200,7 +201,7 @@ pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval
     let values: Vec<f64> =
         runs.idle().iter().filter_map(|run| sut_cpu_percent(run.measurement()?)).collect();
     let uncertainty = super::uncertainty::of_runs(runs.idle(), Measure::Cpu);
-    Some(uncertainty.widen_mean(of_mean(&values, confidence)?))
+    Some(uncertainty.widen_mean(of_mean(&values, confidence)?).within(Some(ALL_BUSY)))
 }
 
 /// Latency over the runs of a cell, as [`pooled::latency`]. `None` when no run has one.

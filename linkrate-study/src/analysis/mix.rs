@@ -11,27 +11,34 @@ use crate::results::MixFigures;
 use crate::store::StoredRun;
 use linkrate_stats::interval::of_mean;
 
-/// Each workload, in the order of the study file; empty without a mix.
-pub fn of_cell(spec: &RunSpec, runs: &[&StoredRun], method: pooled::Method) -> Vec<MixFigures> {
+/// Each workload, in the order of the study file; empty without a mix. `limit` is that of all together, in bit/s.
+pub fn of_cell(
+    spec: &RunSpec,
+    runs: &[&StoredRun],
+    limit: Option<f64>,
+    method: pooled::Method,
+) -> Vec<MixFigures> {
     let Task::Workload(workload) = &spec.task else { return Vec::new() };
     let parts = workload.mix.iter().enumerate();
-    parts.map(|(number, part)| of_part(part, number, runs, method)).collect()
+    parts.map(|(number, part)| of_part(part, number, runs, limit, method)).collect()
 }
 
 fn of_part(
     part: &MixPart,
     number: usize,
     runs: &[&StoredRun],
+    limit: Option<f64>,
     method: pooled::Method,
 ) -> MixFigures {
     let good: Vec<&PartMeasured> =
         runs.iter().filter_map(|run| run.measurement()?.parts.get(number)).collect();
-    let quantity = |unit, figure: fn(&PartMeasured) -> f64| {
+    let quantity = |unit, limit, figure: fn(&PartMeasured) -> f64| {
         let values: Vec<f64> = good.iter().map(|part| figure(part)).collect();
-        of_mean(&values, method.confidence).map(|interval| Quantity { interval, unit })
+        let interval = of_mean(&values, method.confidence)?.within(limit);
+        Some(Quantity { interval, unit })
     };
     let completed = part.workload.kind.item().and_then(|item| {
-        quantity(Unit::rate_of(item), |part| part.traffic.transactions_per_second())
+        quantity(Unit::rate_of(item), None, |part| part.traffic.transactions_per_second())
     });
     let reported = good.iter().filter_map(|part| {
         let figures = part.latency.as_ref().map(LatencyFigures::from)?;
@@ -40,7 +47,7 @@ fn of_part(
     MixFigures {
         name: part.name.clone(),
         share: part.share,
-        throughput: quantity(Unit::BitsPerSecond, |part| part.traffic.bits_per_second()),
+        throughput: quantity(Unit::BitsPerSecond, limit, |part| part.traffic.bits_per_second()),
         completed,
         latency: pooled::latency(&reported.collect::<Vec<_>>(), method),
         of_loop: part.workload.loop_of_items(),

@@ -181,7 +181,7 @@ fn cost_ns(run: &StoredRun) -> Option<f64> {
 }
 
 fn nanoseconds(interval: Interval) -> Quantity {
-    Quantity { interval, unit: Unit::Nanoseconds }
+    Quantity { interval: interval.within(None), unit: Unit::Nanoseconds }
 }
 
 fn offload_cost(

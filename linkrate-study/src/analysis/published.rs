@@ -62,7 +62,13 @@ fn one(
             let measured = cells.first().and_then(|cell| {
                 let values: Vec<f64> = runs.by_block(*cell, measure).into_values().collect();
                 let uncertainty = uncertainty::of_cell(runs, *cell, measure);
-                Some(uncertainty.widen_mean(of_mean(&values, level)?))
+                let limit = limit::of_figure(
+                    measure,
+                    &study.cells.get(*cell)?.spec,
+                    &study.testbed,
+                    runs.cell(*cell),
+                );
+                Some(uncertainty.widen_mean(of_mean(&values, level)?).within(limit))
             });
             (PublishedKind::Value, *value, measured, unit)
         }

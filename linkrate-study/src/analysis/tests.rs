@@ -16,6 +16,8 @@ use crate::store::{StoredPlan, StoredRun};
 use crate::study::{Factor, Study};
 use linkrate_stats::stop::StopReason;
 
+mod bounds;
+
 fn stored(study: Study, runs: Vec<StoredRun>) -> StoredStudy {
     StoredStudy {
         directory: PathBuf::from("results/ladder"),

@@ -83,15 +83,16 @@ impl Reach {
         }
     }
 
-    /// The interval of the mean.
+    /// The interval of the mean of amounts.
     #[must_use]
     pub fn widen_mean(self, mean: Interval) -> Interval {
         let size = mean.mean.abs();
-        Interval {
+        let widened = Interval {
             low: mean.low.map(|low| low - size * (1.0 - self.low)),
             high: mean.high.map(|high| high + size * (self.high - 1.0)),
             ..mean
-        }
+        };
+        widened.within(None)
     }
 
     /// The probability of a measured ratio as far from no change, if in truth it differed from that by no more than
