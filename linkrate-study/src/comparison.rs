@@ -90,14 +90,14 @@ impl StudyComparison {
         of_cells.chain(self.pairs.iter().map(|pair| &pair.row))
     }
 
-    /// Rows of `overall`, `cells` and `pairs` that are not judged, because a set has fewer than five blocks.
+    /// Rows of `overall`, `cells` and `pairs` that are not judged.
     pub fn unjudged(&self) -> usize {
-        self.rows().filter(|row| row.verdict == Finding::TooFew).count()
+        self.rows().filter(|row| !row.verdict.is_judged()).count()
     }
 
     /// Whether any row is judged. Otherwise the comparison answers nothing.
     pub fn is_judged(&self) -> bool {
-        self.rows().any(|row| row.verdict != Finding::TooFew)
+        self.rows().any(|row| row.verdict.is_judged())
     }
 }
 
@@ -196,6 +196,8 @@ pub enum Finding {
     NotShown,
     /// A set has a figure in fewer than five blocks, so the row is not judged.
     TooFew,
+    /// Runs of a set have too few transactions for the percentile, so the row is not judged.
+    TooFewTransactions,
     /// The candidate has no figure where the baseline has one.
     Lost,
     /// The baseline has no figure where the candidate has one.
@@ -203,6 +205,11 @@ pub enum Finding {
 }
 
 impl Finding {
+    /// Whether the row is judged.
+    pub fn is_judged(self) -> bool {
+        !matches!(self, Self::TooFew | Self::TooFewTransactions)
+    }
+
     /// Whether it makes a candidate worse than its baseline.
     pub fn is_regression(self) -> bool {
         matches!(self, Self::Worse | Self::Lost)
@@ -402,5 +409,7 @@ pub fn compare(
 
 #[cfg(test)]
 mod fleets;
+#[cfg(test)]
+mod latencies;
 #[cfg(test)]
 mod tests;

@@ -81,6 +81,11 @@ impl Measure {
         matches!(self, Self::Throughput | Self::Transactions | Self::Transmit | Self::Receive)
     }
 
+    /// Whether it is a percentile, which a run with few transactions does not have.
+    pub fn is_percentile(self) -> bool {
+        matches!(self, Self::LatencyP50 | Self::LatencyP99)
+    }
+
     /// Whether it is about all traffic of a cell, and not about one direction of it.
     pub fn is_whole(self) -> bool {
         !matches!(self, Self::Transmit | Self::Receive)

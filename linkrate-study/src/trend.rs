@@ -285,18 +285,18 @@ struct OfSet {
 fn cell_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
     let mut found = Vec::new();
     for cell in &newest.plan.study.cells {
-        for (measure, unit) in measures(cell.spec.is_transactional()) {
+        for (measure, unit) in measures(&cell.spec) {
             let by_set = sets.iter().map(|set| {
                 let index = find(&set.stored.plan.study, &cell.levels);
                 index.map_or_else(OfSet::default, |index| OfSet {
-                    by_block: set.by_block(index, *measure).into_values().collect(),
-                    uncertainty: set.uncertainty(index, *measure),
+                    by_block: set.by_block(index, measure).into_values().collect(),
+                    uncertainty: set.uncertainty(index, measure),
                 })
             });
             found.push(Figures {
                 subject: Subject::Cell { levels: cell.levels.clone() },
-                measure: *measure,
-                unit: *unit,
+                measure,
+                unit,
                 by_set: by_set.collect(),
             });
         }

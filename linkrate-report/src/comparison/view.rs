@@ -195,6 +195,9 @@ fn change(ratio: Option<&Interval>) -> (String, String) {
     )
 }
 
+/// Why a percentile is not judged that a set does not have.
+const TOO_FEW_TRANSACTIONS: &str = "too few transactions";
+
 /// A row's verdict in words. A row that would be significant by itself says why it is not.
 fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
     let alpha = 1.0 - comparison.confidence;
@@ -207,6 +210,7 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
         Finding::NotShown if by_chance => ("not significant", Mark::None),
         Finding::NotShown => ("inconclusive", Mark::None),
         Finding::TooFew => return (words::too_few(), Mark::None),
+        Finding::TooFewTransactions => (TOO_FEW_TRANSACTIONS, Mark::None),
         Finding::Lost => ("result lost", Mark::Worse),
         Finding::Gained => ("new result", Mark::None),
     };
@@ -314,8 +318,14 @@ fn result(comparison: &StudyComparison) -> String {
         (worse, 0) => format!("regression: {worse} of {judged} worse"),
         (worse, better) => format!("regression: {worse} of {judged} worse, {better} better"),
     };
-    match unjudged {
-        0 => found,
-        some => format!("{found}; {} not judged: {}", words::count(some, "row"), words::too_few()),
-    }
+    let reasons = [
+        (Finding::TooFew, words::too_few()),
+        (Finding::TooFewTransactions, TOO_FEW_TRANSACTIONS.to_owned()),
+    ];
+    reasons.into_iter().fold(found, |found, (verdict, reason)| {
+        match comparison.rows().filter(|row| row.verdict == verdict).count() {
+            0 => found,
+            some => format!("{found}; {} not judged: {reason}", words::count(some, "row")),
+        }
+    })
 }

@@ -103,7 +103,7 @@ pub(crate) fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
 }
 
 /// Whether there are transactions, alone or in a mix.
-fn has_transactions(spec: &RunSpec) -> bool {
+pub(crate) fn has_transactions(spec: &RunSpec) -> bool {
     let Task::Workload(workload) = &spec.task else { return false };
     workload.timed_item() == Some(Item::Transaction)
 }

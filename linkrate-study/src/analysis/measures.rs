@@ -125,8 +125,17 @@ impl<'a> RunsByCell<'a> {
 
     /// A cell's figure by block; blocks without one are absent.
     pub fn by_block(&self, cell: usize, measure: Measure) -> BTreeMap<u32, f64> {
-        self.cell(cell).iter().filter_map(|run| Some((run.block, figure(measure, run)?))).collect()
+        figures(measure, self.cell(cell)).into_iter().map(|(run, value)| (run.block, value)).collect()
     }
+}
+
+/// Figures of the runs that have one. Where a good run has too few transactions for a percentile, no run has it: those
+/// that do would be the fast ones.
+pub fn figures<'a>(measure: Measure, runs: &[&'a StoredRun]) -> Vec<(&'a StoredRun, f64)> {
+    let with = runs.iter().filter_map(|run| Some((*run, figure(measure, run)?)));
+    let with: Vec<_> = with.collect();
+    let lacks_it = || with.len() < runs.iter().filter(|run| run.is_good()).count();
+    if measure.is_percentile() && lacks_it() { Vec::new() } else { with }
 }
 
 /// One figure of a run; `None` without figures, or when they do not allow this one.
@@ -346,6 +355,31 @@ pub fn drops(run: &Measurement) -> u64 {
 mod tests {
     use super::*;
     use crate::fixture;
+
+    #[test]
+    fn the_percentile_of_a_cell_is_not_that_of_its_fast_runs() {
+        let run = |block, p99_ns| {
+            let mut measured = fixture::transactions(500.0, 0.5);
+            measured.latency = Some(linkrate_model::measurement::Latency {
+                count: 1000,
+                mean_ns: 1e6,
+                min_ns: 1,
+                p50_ns: Some(1_000_000),
+                p90_ns: None,
+                p99_ns,
+                p99_9_ns: None,
+                p99_99_ns: None,
+                max_ns: 9_000_000,
+            });
+            fixture::run(block, block, Some(0), measured)
+        };
+        let of = |measure, slow: Option<u64>| {
+            let runs = [run(0, Some(2_000_000)), run(1, slow)];
+            figures(measure, &runs.iter().collect::<Vec<_>>()).len()
+        };
+        assert_eq!(of(Measure::LatencyP99, Some(3_000_000)), 2);
+        assert_eq!([Measure::LatencyP99, Measure::LatencyP50].map(|one| of(one, None)), [0, 2]);
+    }
 
     #[test]
     fn acknowledgements_per_segment_are_those_of_what_the_sut_sends() {

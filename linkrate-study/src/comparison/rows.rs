@@ -75,10 +75,10 @@ impl<'a> Rows<'a> {
     pub fn cells(&mut self) -> Vec<CellComparison> {
         let cells = &self.baseline.first().stored.plan.study.cells;
         let compared = self.pairs().map(|(a, b)| {
-            let measures = measures(cells[a].spec.is_transactional()).iter();
+            let measures = measures(&cells[a].spec).into_iter();
             let rows = measures.filter_map(|(measure, unit)| {
-                let first: Vec<f64> = self.baseline.by_unit(a, *measure).into_values().collect();
-                let second: Vec<f64> = self.candidate.by_unit(b, *measure).into_values().collect();
+                let first: Vec<f64> = self.baseline.by_unit(a, measure).into_values().collect();
+                let second: Vec<f64> = self.candidate.by_unit(b, measure).into_values().collect();
                 // what another program does not report is not lost
                 let untold = |side: &Side, figures: &[f64]| {
                     figures.is_empty() && side.first().stored.plan.is_imported()
@@ -86,7 +86,14 @@ impl<'a> Rows<'a> {
                 if untold(&self.baseline, &first) || untold(&self.candidate, &second) {
                     return None;
                 }
-                self.row((*measure, *unit), [&first, &second], self.doubt((a, b), *measure))
+                let doubt = self.doubt((a, b), measure);
+                let mut row = self.row((measure, unit), [&first, &second], doubt)?;
+                let lack = self.baseline.lacks_transactions(a, measure)
+                    || self.candidate.lacks_transactions(b, measure);
+                if lack && row.probabilities.p.is_none() {
+                    row.verdict = Finding::TooFewTransactions;
+                }
+                Some(row)
             });
             CellComparison {
                 levels: cells[a].levels.clone(),
@@ -103,7 +110,7 @@ impl<'a> Rows<'a> {
         let cells = &self.baseline.first().stored.plan.study.cells;
         let of_cell = |(a, b): (usize, usize)| {
             // the rate is the first
-            let (measure, unit) = measures(cells[a].spec.is_transactional())[0];
+            let (measure, unit) = measures(&cells[a].spec)[0];
             let mut first = self.baseline.by_pair(a, measure);
             let mut second = self.candidate.by_pair(b, measure);
             let ends: BTreeSet<Ends> = first.keys().chain(second.keys()).cloned().collect();
@@ -179,20 +186,23 @@ impl<'a> Rows<'a> {
             return Vec::new();
         }
         let cells = &self.baseline.first().stored.plan.study.cells;
-        let all = [true, false].into_iter().flat_map(measures);
+        let mut all: Vec<(Measure, Unit)> = Vec::new();
+        for of_cell in cells.iter().flat_map(|cell| measures(&cell.spec)) {
+            if !all.contains(&of_cell) {
+                all.push(of_cell);
+            }
+        }
         let mut rows = Vec::new();
         for (measure, unit) in all {
             // service demand per KB and per transaction are two measures
-            let of_unit = |a: &usize| {
-                measures(cells[*a].spec.is_transactional()).contains(&(*measure, *unit))
-            };
+            let of_unit = |a: &usize| measures(&cells[*a].spec).contains(&(measure, unit));
             let (figures, doubts): (Vec<(ByBlock, ByBlock)>, Vec<Doubt>) = self
                 .pairs()
                 .filter(|(a, _)| of_unit(a))
                 .map(|(a, b)| {
                     let figures =
-                        (self.baseline.by_unit(a, *measure), self.candidate.by_unit(b, *measure));
-                    (figures, self.doubt((a, b), *measure))
+                        (self.baseline.by_unit(a, measure), self.candidate.by_unit(b, measure));
+                    (figures, self.doubt((a, b), measure))
                 })
                 .filter(|((a, b), _)| !a.is_empty() && !b.is_empty())
                 .unzip();
@@ -202,13 +212,13 @@ impl<'a> Rows<'a> {
             let uncertainty =
                 [0, 1].map(|set| Reach::of_mean(doubts.iter().map(|of| of.uncertainty[set])));
             let scatters_as = [0, 1].map(|side| {
-                let other = doubts.iter().map(|of| of.scatters_as[side]).find(|of| of != measure);
-                other.unwrap_or(*measure)
+                let other = doubts.iter().map(|of| of.scatters_as[side]).find(|of| *of != measure);
+                other.unwrap_or(measure)
             });
             let doubt = Doubt { uncertainty, scatters_as };
             let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
             let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
-            let row = self.row((*measure, *unit), [&first, &second], doubt);
+            let row = self.row((measure, unit), [&first, &second], doubt);
             rows.extend(row.map(|row| MeasureRow { baseline: None, candidate: None, ..row }));
         }
         rows

@@ -5,6 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linkrate_model::RunSpec;
+
+use crate::analysis::effects::has_transactions;
 use crate::analysis::measures::{self, RunsByCell};
 use crate::analysis::uncertainty::Reach;
 use crate::analysis::{shares, uncertainty};
@@ -114,11 +117,17 @@ impl<'a> Set<'a> {
         &self,
         cell: usize,
         measure: Measure,
-    ) -> impl Iterator<Item = (&'a StoredRun, f64)> + '_ {
-        let usable = |value: &f64| value.is_finite() && *value > 0.0;
+    ) -> impl Iterator<Item = (&'a StoredRun, f64)> + use<'a> {
         // the others share the link of a node that is absent
         let runs = self.runs.cell(cell).iter().filter(|run| run.missing_nodes.is_empty());
-        runs.filter_map(move |run| Some((*run, measures::figure(measure, run).filter(usable)?)))
+        let figures = measures::figures(measure, &runs.copied().collect::<Vec<_>>());
+        figures.into_iter().filter(|(_, value)| value.is_finite() && *value > 0.0)
+    }
+
+    /// Whether a good run of a cell has too few transactions for a percentile.
+    fn lacks_transactions(&self, cell: usize, measure: Measure) -> bool {
+        let lacks = |run: &&StoredRun| run.is_good() && measures::figure(measure, run).is_none();
+        measure.is_percentile() && self.runs.cell(cell).iter().any(lacks)
     }
 
     /// The ratios of two cells by block; of a fleet, the geometric mean over its pairs, each with itself.
@@ -173,21 +182,15 @@ pub fn align(sets: &mut [Set<'_>], study: &Study) {
     }
 }
 
-/// The measures that are compared for a cell, with their units.
-pub fn measures(transactional: bool) -> &'static [(Measure, Unit)] {
-    if transactional {
-        &[
-            (Measure::Transactions, Unit::TransactionsPerSecond),
-            (Measure::ServiceDemand, Unit::MicrosecondsPerTransaction),
-            (Measure::LatencyP50, Unit::Nanoseconds),
-            (Measure::LatencyP99, Unit::Nanoseconds),
-        ]
-    } else {
-        &[
-            (Measure::Throughput, Unit::BitsPerSecond),
-            (Measure::ServiceDemand, Unit::MicrosecondsPerKb),
-        ]
+/// The measures that are compared for a cell, with their units; the rate is the first.
+pub fn measures(spec: &RunSpec) -> Vec<(Measure, Unit)> {
+    let transactional = spec.is_transactional();
+    let rate = if transactional { Measure::Transactions } else { Measure::Throughput };
+    let mut found = vec![rate, Measure::ServiceDemand];
+    if has_transactions(spec) {
+        found.extend([Measure::LatencyP50, Measure::LatencyP99]);
     }
+    found.into_iter().map(|measure| (measure, measure.unit(transactional))).collect()
 }
 
 /// The sets of one side of a comparison, of which the first decides on the cells and their order.
@@ -272,6 +275,11 @@ impl<'a> Side<'a> {
     /// Whether the adapter is what limited a cell in all sets.
     pub fn is_limited_by_the_adapter(&self, cell: usize) -> bool {
         self.with_cell(cell).all(|(set, cell)| set.is_limited_by_the_adapter(cell))
+    }
+
+    /// Whether a good run of a cell has too few transactions for a percentile, in any set.
+    pub fn lacks_transactions(&self, cell: usize, measure: Measure) -> bool {
+        self.with_cell(cell).any(|(set, cell)| set.lacks_transactions(cell, measure))
     }
 
     /// Runs of a cell without figures, in all sets.

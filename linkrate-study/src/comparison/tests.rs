@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use linkrate_model::discipline::{self, Discipline};
-use linkrate_model::measurement::Latency;
 use linkrate_model::spec::Adapter;
 use linkrate_model::{Protocol, Task};
 
@@ -296,54 +295,6 @@ fn a_cell_with_failed_runs_is_not_judged_among_others_that_are() {
     assert!(found.is_judged());
     // the cell's two rows, and both rows of all cells, which lack this block
     assert_eq!(found.unjudged(), 4);
-}
-
-#[test]
-fn transactions_are_compared_by_rate_cost_and_latency() {
-    let of = |seed: u64, p99_ns: u64| {
-        let mut set = set(seed, 5, SAME, 0.01, 0.0);
-        let transactional = |spec: &mut linkrate_model::RunSpec| {
-            if let Task::Workload(workload) = &mut spec.task {
-                workload.kind = Protocol::RequestResponse;
-            }
-        };
-        set.plan.study.cells.truncate(1);
-        transactional(&mut set.plan.study.cells[0].spec);
-        set.plan.study.factors.clear();
-        set.runs.retain(|run| run.cell == Some(0));
-        for run in &mut set.runs {
-            transactional(&mut run.spec);
-            let wobble = u64::from(run.block) * 10;
-            let mut measured = fixture::transactions(20_000.0 + wobble as f64, 0.5);
-            measured.latency = Some(Latency {
-                count: 40_000,
-                mean_ns: 42e3,
-                min_ns: 20_000,
-                p50_ns: Some(40_000 + wobble),
-                p90_ns: Some(50_000),
-                p99_ns: Some(p99_ns + wobble),
-                p99_9_ns: Some(200_000),
-                p99_99_ns: Some(300_000),
-                max_ns: 400_000,
-            });
-            run.outcome = measured.into();
-        }
-        set
-    };
-    let found = compared(&of(1, 60_000), &of(2, 90_000));
-    let rows: Vec<(Measure, Finding)> =
-        found.cells[0].rows.iter().map(|row| (row.measure, row.verdict)).collect();
-    assert_eq!(
-        rows,
-        [
-            (Measure::Transactions, Finding::BelowMinimum),
-            (Measure::ServiceDemand, Finding::BelowMinimum),
-            (Measure::LatencyP50, Finding::BelowMinimum),
-            (Measure::LatencyP99, Finding::Worse),
-        ]
-    );
-    // one cell is all cells
-    assert_eq!(found.overall, []);
 }
 
 #[test]
