@@ -92,23 +92,27 @@ fn shown(text: &str) -> String {
     short_line(text, 3 * SHOWN).into_owned()
 }
 
-/// The runs of a file. `file` is its name without directories. A test that moved nothing has failed, and is no run.
+/// The runs of a file. `file` is its name without directories. A test that moved nothing has failed, and is no run; no
+/// more is one that took no time.
 ///
 /// # Errors
 /// [`ImportError`] for the first thing that does not fit.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
     let runs = all(file, bytes)?;
-    let is_zero = |run: &&Imported| {
+    let zero = |run: &Imported| {
         let found = &run.found;
         let rates = [found.transmit_bits_per_second, found.receive_bits_per_second];
-        rates.contains(&Some(0.0)) || found.transactions_per_second == Some(0.0)
+        if rates.contains(&Some(0.0)) || found.transactions_per_second == Some(0.0) {
+            return Some(("a rate of 0", "a test that moved something"));
+        }
+        (found.seconds == Some(0.0)).then_some(("a time of 0 s", "a test that took some time"))
     };
-    match runs.iter().find(is_zero) {
+    match runs.iter().find_map(|run| Some((run, zero(run)?))) {
         None => Ok(runs),
-        Some(run) => Err(ImportError {
+        Some((run, (found, expected))) => Err(ImportError {
             place: run.place.clone(),
-            found: "a rate of 0".to_owned(),
-            expected: "a test that moved something".to_owned(),
+            found: found.to_owned(),
+            expected: expected.to_owned(),
         }),
     }
 }

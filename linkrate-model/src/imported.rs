@@ -50,6 +50,14 @@ pub struct Imported {
     pub remarks: Vec<String>,
 }
 
+impl Imported {
+    /// The same without the file that it is in: copies of an output are equal.
+    #[must_use]
+    pub fn without_file(&self) -> Self {
+        Self { file: String::new(), place: None, ..self.clone() }
+    }
+}
+
 /// What was asked of the program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {

@@ -312,6 +312,15 @@ mod tests {
     }
 
     #[test]
+    fn a_test_that_took_no_time_is_no_run() {
+        let text = recorded!("tcp_stream.txt").replace(" 1.00 ", " 0.00 ");
+        let both = [recorded!("tcp_rr.txt"), &text].concat();
+        let error = super::super::read("f", both.as_bytes()).unwrap_err().to_string();
+        assert!(error.ends_with("a time of 0 s, expected a test that took some time"), "{error}");
+        assert!(error.starts_with("line "), "{error}");
+    }
+
+    #[test]
     fn what_does_not_fit_names_its_line() {
         let whole = recorded!("tcp_stream.txt");
         for (text, error) in [

@@ -89,6 +89,18 @@ pub fn warnings(stored: &StoredStudy) -> Vec<String> {
         found.push(format!("Some imported runs do not tell: {some}."));
     }
     found.push(NOT_PAIRED.to_owned());
+    let alike: Vec<Imported> = all.iter().map(|run| run.without_file()).collect();
+    let copies = (1..alike.len()).filter(|index| alike[..*index].contains(&alike[*index])).count();
+    if copies > 0 {
+        found.push(format!(
+            "{} another in all that the output has. With copies, intervals are too narrow.",
+            if copies == 1 {
+                "1 imported run equals".to_owned()
+            } else {
+                format!("{copies} imported runs equal")
+            }
+        ));
+    }
     let mut remarks: Vec<&str> = Vec::new();
     for remark in all.iter().flat_map(|run| &run.remarks) {
         if !remarks.contains(&remark.as_str()) {

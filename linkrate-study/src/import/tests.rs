@@ -99,6 +99,17 @@ fn one_test_is_no_two_runs() {
 }
 
 #[test]
+fn runs_that_equal_others_may_be_copies() {
+    let copies = |rates_of_runs| {
+        let results = analyse(&stored(rates(rates_of_runs), 1));
+        results.warnings.into_iter().find(|warning| warning.contains("another in all"))
+    };
+    assert_eq!(copies([9.0, 9.1, 9.05, 9.02, 9.07, 9.03]), None);
+    let warning = copies([9.0, 9.1, 9.0, 9.02, 9.07, 9.07]).unwrap();
+    assert!(warning.starts_with("2 imported runs equal another"), "{warning}");
+}
+
+#[test]
 fn tests_over_ipv4_and_over_ipv6_are_two_cells() {
     let over = |family| {
         let mut run = run("a.json", Direction::Transmit, 1e9);

@@ -11,8 +11,8 @@ use crate::executor::Stage;
 pub const REFUSED_PERCENT: f64 = 10.0;
 
 /// CPU time that they must have used besides: a daemon that wakes for a moment would be a large part
-/// of a short measurement.
-const REFUSED_NS: u64 = 100_000_000;
+/// of a very short measurement. On one CPU, from 0.2 s on, the share alone decides.
+const REFUSED_NS: u64 = 20_000_000;
 
 /// Time that may be of other programs, or not, in per cent of the measurement's time on the system under test's CPUs, from which
 /// a run is unbelievable. It is the same time for each cell of a study: measured by the busy time, runs of cheap cells
@@ -24,9 +24,6 @@ const UNCERTAINTY_NS: u64 = 10_000_000;
 
 /// CPU time of a process that starts a program and ends, ns: a half or twice of it, by the machine and the program.
 const PROCESS_NS: u64 = 1_000_000;
-
-/// So many processes may begin beside a run, however short it is.
-const FEW: u64 = 20;
 
 /// Refuses a run whose system under test worked for others, or whose clients did: where the CPUs of clients and devices
 /// are short, the traffic is slower.
@@ -77,7 +74,7 @@ fn short_lived(run: &Run<'_>) -> Option<String> {
     let (begun, cpu) = (run.observed.untraced_forks?, &run.measured.sut_cpu);
     let used_ns = begun.saturating_mul(PROCESS_NS);
     let percent = cpu.percent_of(used_ns);
-    (percent >= REFUSED_PERCENT && begun >= FEW).then(|| {
+    (percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS).then(|| {
         format!(
             "{begun} processes or threads began during the measurement, which may have used {percent:.0} % of the CPUs of the \
              system under test, expected less than {REFUSED_PERCENT} %: without a trace, which needs root, their CPU time \

@@ -107,10 +107,13 @@ fn names_a_program_on_the_cpus_with_its_share() {
     run.sut_cpu.background = vec![other("\u{1b}[2J", 30.0)];
     let reason = refused(&TestbedSpec::default(), &run);
     assert!(!reason.contains('\u{1b}'), "{reason}");
-    // the same share of a measurement of 0.2 s is a daemon that woke up
-    run.sut_cpu.cpus[0].interval_ns = 200_000_000;
-    run.sut_cpu.background = vec![OtherProgram { bound_ns: 60_000_000, ..other("sh", 3.0) }];
-    assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
+    // 44 ms of 0.4 s, and 19 ms of 0.1 s, which is a daemon that woke up
+    for (interval_ns, percent_of_2_s) in [(400_000_000, 2.2), (100_000_000, 0.95)] {
+        run.sut_cpu.cpus[0].interval_ns = interval_ns;
+        let used = other("sh", percent_of_2_s);
+        run.sut_cpu.background = vec![OtherProgram { bound_ns: used.cpu_ns, ..used }];
+        assert_eq!(check(&TestbedSpec::default(), &run).is_err(), interval_ns > 100_000_000);
+    }
 }
 
 #[test]

@@ -480,10 +480,13 @@ fn output_of_other_programs_becomes_a_result_set_that_names_what_it_lacks() {
 fn a_file_that_does_not_fit_is_named_and_nothing_is_imported() {
     let sets = Sets::new();
     let good = recorded("tcp_stream.txt");
+    let copy = sets.path("copy.txt").display().to_string();
+    fs::write(&copy, format!("{}\n", fs::read_to_string(&good).unwrap())).unwrap();
     for (bad, said) in [
         (recorded("iperf3_refused.json"), "field \"error\" is"),
         (recorded("omni_recv_default.csv"), "line 1: no PROTOCOL"),
         (good.clone(), "the same content as"),
+        (copy, "the same content as"),
     ] {
         let refused = sets.linkrate(&format!("import {good} {bad} --dir new"));
         let refused = refused.expect_code(2);
