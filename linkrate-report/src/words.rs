@@ -43,7 +43,7 @@ pub fn order(method: &Method) -> String {
 
 /// What percentiles of latency are, and the loops that the head of their column names.
 pub fn latency_note(cells: &[&CellResult]) -> String {
-    let mut note = "Percentiles are of all runs together, with intervals by bootstrap over runs; one with fewer than ten \
+    let mut note = "Percentiles are of all runs together, with intervals by bootstrap over five runs or more; one with fewer than ten \
                     observations beyond it is not printed."
         .to_owned();
     let loops = [

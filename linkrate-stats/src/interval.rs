@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::paired::MIN_TO_CLAIM;
 use crate::sample::Sample;
 use crate::student_t::critical_value;
 use crate::trend::median;
@@ -50,13 +51,13 @@ pub fn of_mean(values: &[f64], confidence: f64) -> Option<Interval> {
 
 /// The median of `values` with the interval between order statistics, which assumes no distribution (David and Nagaraja,
 /// Order Statistics, section 7.1): the narrowest one that holds the true median with at least this confidence, or the
-/// whole range where that is less (five values: 93.75 %). `None` without values.
+/// whole range of five values (93.75 %). Fewer have no interval. `None` without values.
 pub fn of_median(values: &[f64], confidence: f64) -> Option<Interval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let mean = median(&mut sorted)?;
     let n = sorted.len();
-    if n < 2 {
+    if n < MIN_TO_CLAIM as usize {
         return Some(Interval { mean, low: None, high: None });
     }
     // the chance that so few of the values are below the true median
@@ -118,7 +119,9 @@ mod tests {
         // 97.9 %, where the second and the ninth of ten have 97.9 and the third and the eighth 89.1 %
         assert_eq!(ends(10), (2.0, 5.5, 9.0));
         assert_eq!(ends(20), (6.0, 10.5, 15.0));
-        assert_eq!(of_median(&[7.0], 0.95), Some(Interval { mean: 7.0, low: None, high: None }));
+        // the range of four has 87.5 %
+        let alone = |mean| Some(Interval { mean, low: None, high: None });
+        assert_eq!([of_median(&to(4), 0.95), of_median(&[7.0], 0.95)], [alone(2.5), alone(7.0)]);
         assert_eq!(of_median(&[], 0.95), None);
     }
 

@@ -5,6 +5,7 @@
 
 use rand_chacha::ChaCha8Rng;
 
+use crate::paired::MIN_TO_CLAIM;
 use crate::random::{below, generator};
 use crate::{normal, student_t};
 
@@ -54,8 +55,8 @@ impl Pool {
         self.quantile_of(&vec![1; self.cumulative.len()], quantile)
     }
 
-    /// The two-sided interval of each of `quantiles` at `confidence`, low and high end; `None` of fewer than two runs.
-    /// The same seed gives the same interval.
+    /// The two-sided interval of each of `quantiles` at `confidence`, low and high end; `None` of fewer than
+    /// [`MIN_TO_CLAIM`] runs, of which there are too few samples. The same seed gives the same interval.
     ///
     /// It is the bootstrap percentile interval, at a level that makes up for few runs: plain percentiles cover too
     /// little, by the factor √((n − 1) / n) and by the normal distribution in place of t (Hesterberg, "What Teachers
@@ -67,7 +68,7 @@ impl Pool {
         seed: u64,
     ) -> Vec<Option<[u64; 2]>> {
         let runs = self.cumulative.len();
-        if runs < 2 || self.count() == 0 {
+        if runs < MIN_TO_CLAIM as usize || self.count() == 0 {
             return vec![None; quantiles.len()];
         }
         let degrees = (runs - 1) as f64;
@@ -184,12 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_the_same_for_the_same_seed_and_needs_two_runs() {
+    fn an_interval_is_the_same_for_the_same_seed_and_needs_five_runs() {
         let runs: Vec<Vec<(u64, u64)>> =
             (0..8).map(|run| vec![(100 + run, 50), (200 + 3 * run, 50)]).collect();
         let of = |runs: &[Vec<(u64, u64)>], seed| Pool::of(runs).intervals(&[0.5, 0.9], 0.95, seed);
         assert_eq!(of(&runs, 7), of(&runs, 7));
-        assert_eq!(of(&runs[..1], 7), [None, None]);
+        assert_eq!(of(&runs[..4], 7), [None, None]);
+        assert_ne!(of(&runs[..5], 7), [None, None]);
         let [Some([low, high]), _] = of(&runs, 7)[..] else { panic!("no interval") };
         assert!(low < high && (100..108).contains(&low), "{low} to {high}");
     }

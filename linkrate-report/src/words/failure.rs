@@ -72,7 +72,7 @@ pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
         false => format!("Frames that were overtaken, per run: {}.", overtaken.join("; ")),
     };
     format!(
-        "{} Figures are medians over the runs, with the range in which the median lies. Times are from the fault. A gap is a time without a received byte: the longest one of all \
+        "{} Figures are medians over the runs, from five runs on with the confidence interval of the median (of five runs, that of 94 %). Times are from the fault. A gap is a time without a received byte: the longest one of all \
          flows together, of the flow that was hit worst, and of a flow before the fault. Every byte \
          arrived once and in its place: {} were compared. {order}",
         moments(cells),

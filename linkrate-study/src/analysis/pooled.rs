@@ -143,12 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn few_transactions_have_no_high_percentiles_and_one_run_no_interval() {
+    fn few_transactions_have_no_high_percentiles_and_few_runs_no_interval() {
         let one = of(&[run(&[(1000, 100)])]);
         assert_eq!((one.p90_ns.is_some(), one.p99_ns, one.intervals), (true, None, None));
-        let two = of(&[run(&[(1000, 600)]), run(&[(2000, 600)])]);
-        let intervals = two.intervals.unwrap();
-        assert!(two.p99_ns.is_some() && two.p99_9_ns.is_none());
+        let runs = |count: u64| (0..count).map(|at| run(&[(1000 + 100 * at, 300)])).collect::<Vec<_>>();
+        let four = of(&runs(4));
+        assert!(four.p99_ns.is_some() && four.intervals.is_none(), "{four:?}");
+        let five = of(&runs(5));
+        let intervals = five.intervals.unwrap();
+        assert!(five.p99_ns.is_some() && five.p99_9_ns.is_none());
         assert!(intervals.p99_ns.is_some() && intervals.p99_9_ns.is_none());
     }
 
