@@ -5,6 +5,8 @@ pub mod fleet;
 pub mod marks;
 pub mod payback;
 
+use std::collections::BTreeSet;
+
 use linkrate_model::workload::Loop;
 use linkrate_stats::interval::excludes;
 use linkrate_stats::paired::MIN_TO_CLAIM;
@@ -18,11 +20,14 @@ use linkrate_study::study::Method;
 
 use crate::number;
 
-/// The order of a block's runs: `in random order`, and which blocks reverse that of another. Blocks
-/// are counted from 1 for people.
-pub fn order(method: &Method) -> String {
-    let reversed = (0..method.max_blocks)
-        .filter_map(|block| Some((method.order.reversed(block)? + 1, block + 1)));
+/// The order of a block's runs: `in random order`, and which blocks reverse that of another. Blocks are counted from 1
+/// for people. Those that fell, counted from 0, are repeated in orders of their own.
+pub fn order(method: &Method, fallen: &BTreeSet<u32>) -> String {
+    let blocks = method.max_blocks.saturating_add(fallen.len() as u32);
+    let reversed = (0..blocks)
+        .filter_map(|block| Some([method.order.reversed(block)?, block]))
+        .filter(|pair| !pair.iter().any(|block| fallen.contains(block)))
+        .map(|[first, mirror]| (first + 1, mirror + 1));
     let (firsts, mirrors): (Vec<u32>, Vec<u32>) = reversed.unzip();
     let blocks = |numbers: &[u32]| {
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
@@ -370,13 +375,20 @@ mod tests {
         let study = linkrate_study::file::parse("t", "t.toml", text);
         let mut method = study.unwrap_or_else(|errors| panic!("{errors}")).method;
         let both = "in random order, blocks 2 and 5 in the reverse order of blocks 1 and 3";
-        assert_eq!(order(&method), both);
+        let of = |method: &Method| order(method, &BTreeSet::new());
+        assert_eq!(of(&method), both);
         method.max_blocks = 4;
-        assert_eq!(order(&method), "in random order, block 2 in the reverse order of block 1");
+        let one = "in random order, block 2 in the reverse order of block 1";
+        assert_eq!(of(&method), one);
+        // the fourth block that counts is the fifth
+        assert_eq!(order(&method, &BTreeSet::from([3])), both);
+        // a block or its mirror fell
+        assert_eq!(order(&method, &BTreeSet::from([2])), one);
+        assert_eq!(order(&method, &BTreeSet::from([1, 2])), "in random order");
         method.max_blocks = 1;
-        assert_eq!(order(&method), "in random order");
+        assert_eq!(of(&method), "in random order");
         (method.max_blocks, method.order) = (30, Order::Independent);
-        assert_eq!(order(&method), "in random order");
+        assert_eq!(of(&method), "in random order");
     }
 
     #[test]

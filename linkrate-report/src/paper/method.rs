@@ -5,6 +5,7 @@ use linkrate_model::mix::MixPart;
 use linkrate_model::units::format_duration;
 use linkrate_model::{ByteSize, MessageSize, Protocol, SendPath, Task, Workload};
 use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_study::analysis::measures::fallen_blocks;
 use linkrate_study::keys::kind_name;
 use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
@@ -69,7 +70,7 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> [(&'static str, String);
          back. A block is one run of every cell{twice} {} (seed {}){idle}: drift affects all cells alike.",
         format_duration(method.warm_up),
         format_duration(method.run),
-        words::order(method),
+        words::order(method, &fallen_blocks(&plan.study, &results.runs)),
         method.seed(),
     );
     if method.purpose != Purpose::Costs {

@@ -218,7 +218,8 @@ fn notes(trend: &StudyTrend) -> Vec<Note> {
             "change",
             format!(
                 "larger than {}, with its {confidence} interval from the scatter of the sets; a study without a \
-                 change has one shown with a probability of at most {chance}, however many rows it has",
+                 change has one shown of its cells with a probability of at most {chance}, and one of its effects \
+                 too, however many rows it has",
                 number::percent(trend.minimum_effect)
             ),
         ),
