@@ -196,6 +196,8 @@ pub enum Finding {
     NotShown,
     /// A set has a figure in fewer than five blocks, so the row is not judged.
     TooFew,
+    /// How far sessions scatter in this measure is not known, and each side is one set, so the row is not judged.
+    UnknownScatter,
     /// Runs of a set have too few transactions for the percentile, so the row is not judged.
     TooFewTransactions,
     /// The candidate has no figure where the baseline has one.
@@ -207,7 +209,7 @@ pub enum Finding {
 impl Finding {
     /// Whether the row is judged.
     pub fn is_judged(self) -> bool {
-        !matches!(self, Self::TooFew | Self::TooFewTransactions)
+        !matches!(self, Self::TooFew | Self::UnknownScatter | Self::TooFewTransactions)
     }
 
     /// Whether it makes a candidate worse than its baseline.
@@ -263,6 +265,8 @@ pub enum EffectVerdict {
     NotShown,
     /// A set has both runs in fewer than five blocks, so the row is not judged.
     TooFew,
+    /// How far sessions scatter in this measure is not known, and each side is one set, so the row is not judged.
+    UnknownScatter,
 }
 
 /// Why two sets are not compared.

@@ -195,6 +195,9 @@ fn change(ratio: Option<&Interval>) -> (String, String) {
     )
 }
 
+/// Why latency is not judged.
+const UNKNOWN_SCATTER: &str = "one set each";
+
 /// Why a percentile is not judged that a set does not have.
 const TOO_FEW_TRANSACTIONS: &str = "too few transactions";
 
@@ -210,6 +213,7 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
         Finding::NotShown if by_chance => ("not significant", Mark::None),
         Finding::NotShown => ("inconclusive", Mark::None),
         Finding::TooFew => return (words::too_few(), Mark::None),
+        Finding::UnknownScatter => (UNKNOWN_SCATTER, Mark::None),
         Finding::TooFewTransactions => (TOO_FEW_TRANSACTIONS, Mark::None),
         Finding::Lost => ("result lost", Mark::Worse),
         Finding::Gained => ("new result", Mark::None),
@@ -260,6 +264,7 @@ fn effect_verdict(row: &EffectRow, comparison: &StudyComparison) -> (String, Mar
         EffectVerdict::Different => (words::DIFFERENT, Mark::None),
         EffectVerdict::NotShown => ("inconclusive", Mark::None),
         EffectVerdict::TooFew => return (words::too_few(), Mark::None),
+        EffectVerdict::UnknownScatter => (UNKNOWN_SCATTER, Mark::None),
     };
     (text.to_owned(), mark)
 }
@@ -320,6 +325,7 @@ fn result(comparison: &StudyComparison) -> String {
     };
     let reasons = [
         (Finding::TooFew, words::too_few()),
+        (Finding::UnknownScatter, format!("{UNKNOWN_SCATTER}, and how far sessions scatter is not known")),
         (Finding::TooFewTransactions, TOO_FEW_TRANSACTIONS.to_owned()),
     ];
     reasons.into_iter().fold(found, |found, (verdict, reason)| {

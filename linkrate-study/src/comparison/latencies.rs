@@ -87,6 +87,24 @@ fn requests_beside_a_stream_are_compared_by_latency() {
 }
 
 #[test]
+fn latency_of_one_set_each_is_judged_where_the_scatter_of_sessions_is_known() {
+    let of = |seed, p99_ns| latencies(seed, &requests(), [Some(p99_ns); 5]);
+    let (before, after) = (of(1, 60_000), of(2, 90_000));
+    let found = compare(&[&before], &[&after], &Criteria::default()).unwrap();
+    let last = &rows(&found)[2..];
+    assert_eq!(last, [Measure::LatencyP50, Measure::LatencyP99].map(|one| (one, Finding::UnknownScatter)));
+    assert_eq!((found.regressions, found.unjudged()), (0, 2));
+    let ratio = found.cells[0].rows[3].ratio.unwrap();
+    assert!(ratio.mean > 1.4 && ratio.low.is_none(), "an interval without sessions: {ratio:?}");
+    // three of each side show it
+    let sets: Vec<StoredStudy> =
+        (0..6).map(|set| of(10 + set, if set < 3 { 60_000 } else { 90_000 + 100 * set })).collect();
+    let sets: Vec<&StoredStudy> = sets.iter().collect();
+    let found = compare(&sets[..3], &sets[3..], &Criteria::default()).unwrap();
+    assert_eq!(rows(&found)[3], (Measure::LatencyP99, Finding::Worse));
+}
+
+#[test]
 fn a_percentile_for_which_runs_have_too_few_transactions_is_not_lost() {
     let all = [Some(60_000); 5];
     let of = |seed, p99_ns| latencies(seed, &requests(), p99_ns);

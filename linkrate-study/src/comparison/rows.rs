@@ -157,6 +157,9 @@ impl<'a> Rows<'a> {
             (None, None) => return None,
             (Some(_), None) => Finding::Lost,
             (None, Some(_)) => Finding::Gained,
+            (Some(_), Some(_)) if self.enough(first, second) && !self.knows_scatter(measure) => {
+                Finding::UnknownScatter
+            }
             (Some(_), Some(_)) => Finding::TooFew,
         };
         let found = independent::ratio(first, second, self.confidence);
@@ -231,7 +234,13 @@ impl<'a> Rows<'a> {
         number(first.len().min(second.len())) >= fewest
     }
 
-    /// A ratio of two sets, each of which is one session: as uncertain as sessions scatter.
+    /// Whether it is known how far sessions scatter in a measure, or in the intervals.
+    fn knows_scatter(&self, measure: Measure) -> bool {
+        self.sessions.is_none_or(|sessions| sessions.of(measure, false).is_some())
+    }
+
+    /// A ratio of two sets, each of which is one session: as uncertain as sessions scatter. Without a test where that is not
+    /// known.
     fn between_sessions(
         &self,
         found: IndependentRatio,
@@ -240,7 +249,11 @@ impl<'a> Rows<'a> {
         confidence: f64,
     ) -> IndependentRatio {
         let Some((test, sessions)) = found.test.zip(self.sessions) else { return found };
-        let scatter = measures.map(|measure| sessions.of(measure, of_effects));
+        let scatter = measures.iter().map(|measure| sessions.of(*measure, of_effects));
+        let Some(scatter) = scatter.collect::<Option<Vec<f64>>>() else {
+            let ratio = Interval { low: None, high: None, ..found.ratio };
+            return IndependentRatio { ratio, test: None };
+        };
         let variance = scatter.iter().map(|scatter| scatter * scatter).sum();
         let test = test.beside(variance, sessions.degrees);
         let log = test.interval(confidence);
@@ -291,7 +304,8 @@ impl<'a> Rows<'a> {
                     scatters_as(&self.candidate, &[from, to], measure),
                 ];
                 let found = self.between_sessions(found, scatters_as, true, level);
-                let test = found.test.filter(|_| self.enough(&first, &second));
+                let enough = self.enough(&first, &second);
+                let test = found.test.filter(|_| enough);
                 let reach = Reach::of_ratio([before, after]);
                 rows.push(EffectRow {
                     factor: comparison.factor.clone(),
@@ -303,7 +317,10 @@ impl<'a> Rows<'a> {
                     candidate,
                     ratio: reach.widen(found.ratio),
                     probabilities: Probabilities::of(test, reach, self.minimum_effect),
-                    verdict: EffectVerdict::TooFew,
+                    verdict: match enough && !self.knows_scatter(measure) {
+                        true => EffectVerdict::UnknownScatter,
+                        false => EffectVerdict::TooFew,
+                    },
                 });
             }
         }
@@ -333,7 +350,7 @@ impl<'a> Rows<'a> {
 /// The measure whose scatter between sessions is that of this one in some cells of a side: a rate that something other than
 /// the adapter limited is as uncertain as a cost.
 fn scatters_as(side: &Side<'_>, cells: &[usize], measure: Measure) -> Measure {
-    match cells.iter().all(|cell| side.is_limited_by_the_adapter(*cell)) {
+    match !measure.is_rate() || cells.iter().all(|cell| side.is_limited_by_the_adapter(*cell)) {
         true => measure,
         false => Measure::ServiceDemand,
     }

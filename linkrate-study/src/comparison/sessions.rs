@@ -12,10 +12,12 @@ use crate::quantity::Measure;
 pub struct SessionScatter {
     /// Of throughput.
     pub throughput: f64,
-    /// Of service demand, transactions and latency.
+    /// Of service demand and transactions.
     pub cost: f64,
     /// Of effects on these.
     pub effect: f64,
+    /// Of latency, and of effects on it; `None` where it is not known.
+    pub latency: Option<f64>,
     /// Degrees of freedom with which they are known.
     pub degrees: f64,
 }
@@ -23,22 +25,29 @@ pub struct SessionScatter {
 impl Default for SessionScatter {
     /// What was measured: service demands 3.3 %, effects on them 2.4 %, throughput at most 0.2 %.
     fn default() -> Self {
-        Self { throughput: 0.002, cost: 0.033, effect: 0.024, degrees: 9.0 }
+        Self { throughput: 0.002, cost: 0.033, effect: 0.024, latency: None, degrees: 9.0 }
     }
 }
 
 impl SessionScatter {
     /// One for all measures, as a user knows it of a machine.
     pub fn of_all(scatter: f64) -> Self {
-        Self { throughput: scatter, cost: scatter, effect: scatter, ..Self::default() }
+        Self {
+            throughput: scatter,
+            cost: scatter,
+            effect: scatter,
+            latency: Some(scatter),
+            ..Self::default()
+        }
     }
 
-    /// That of a measure of cells, or of effects on it.
-    pub fn of(self, measure: Measure, of_effects: bool) -> f64 {
+    /// That of a measure of cells, or of effects on it; `None` where it is not known.
+    pub fn of(self, measure: Measure, of_effects: bool) -> Option<f64> {
         match measure {
-            Measure::Throughput | Measure::Transmit | Measure::Receive => self.throughput,
-            _ if of_effects => self.effect,
-            _ => self.cost,
+            Measure::Throughput | Measure::Transmit | Measure::Receive => Some(self.throughput),
+            Measure::LatencyP50 | Measure::LatencyP99 => self.latency,
+            _ if of_effects => Some(self.effect),
+            _ => Some(self.cost),
         }
     }
 }
