@@ -66,7 +66,8 @@ pub struct StudyComparison {
     pub minimum_effect: f64,
     /// Conditions that differ between the sets and were allowed to.
     pub differences: Vec<Difference>,
-    /// All cells together, a row for each measure; empty in a study of one cell.
+    /// All cells together, a row for each measure; empty where one cell alone has it. Cells that something other than the
+    /// adapter limited are left out, unless that is so of all.
     pub overall: Vec<MeasureRow>,
     /// Each cell by itself, in the order of the baseline.
     pub cells: Vec<CellComparison>,
@@ -163,6 +164,9 @@ pub struct CellComparison {
     pub baseline_failed: u32,
     /// Runs of the candidate that failed.
     pub candidate_failed: u32,
+    /// Whether something other than the adapter limited it in a set. Beside cells that the adapter limited, `overall` leaves
+    /// it out.
+    pub host_limited: bool,
     /// Its measures; those that neither set has are left out.
     pub rows: Vec<MeasureRow>,
 }

@@ -1,8 +1,8 @@
 //! A comparison as strings, for table and Markdown alike.
 
 use linkrate_study::comparison::{
-    EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure, SetSummary,
-    StudyComparison,
+    CellComparison, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure,
+    SetSummary, StudyComparison,
 };
 use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
@@ -119,8 +119,19 @@ fn named(set: &SetSummary) -> String {
 
 /// Measure by measure: all cells together, then each by itself.
 fn cells(comparison: &StudyComparison) -> Vec<Group> {
-    let alone = |row: &MeasureRow| ("all cells".to_owned(), row.clone());
-    let mut rows: Vec<(String, MeasureRow)> = comparison.overall.iter().map(alone).collect();
+    let together = |row: &MeasureRow| {
+        let has_it = |cell: &&CellComparison| {
+            cell.rows.iter().any(|of| (of.measure, of.unit) == (row.measure, row.unit))
+        };
+        let (hosts, adapters): (Vec<_>, Vec<_>) =
+            comparison.cells.iter().filter(has_it).partition(|cell| cell.host_limited);
+        let name = match hosts.is_empty() || adapters.is_empty() {
+            true => "all cells",
+            false => "cells that the adapter limits",
+        };
+        (name.to_owned(), row.clone())
+    };
+    let mut rows: Vec<(String, MeasureRow)> = comparison.overall.iter().map(together).collect();
     for cell in &comparison.cells {
         let name = labels::cell(&cell.levels);
         rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));

@@ -99,10 +99,16 @@ impl<'a> Rows<'a> {
                 levels: cells[a].levels.clone(),
                 baseline_failed: self.baseline.failed(a),
                 candidate_failed: self.candidate.failed(b),
+                host_limited: !self.is_limited_by_the_adapter((a, b)),
                 rows: rows.collect(),
             }
         });
         compared.collect()
+    }
+
+    /// Whether the adapter limited a pair of cells in both sets.
+    fn is_limited_by_the_adapter(&self, (a, b): (usize, usize)) -> bool {
+        self.baseline.is_limited_by_the_adapter(a) && self.candidate.is_limited_by_the_adapter(b)
     }
 
     /// The rate of each pair of a fleet in each cell, not judged yet; empty in studies of one pair.
@@ -180,7 +186,8 @@ impl<'a> Rows<'a> {
 
     /// All cells together: in each block the geometric mean over the cells, so that what the runs
     /// of a block share is one observation and not one for each cell. Cells that lack a figure in
-    /// either set altogether are left out of both, and so are blocks that lack one of the others.
+    /// either set altogether are left out of both, and so are blocks that lack one of the others. Beside cells that the
+    /// adapter limited, those that something else did are left out: they are of this machine.
     /// Imported runs are in no blocks, so that there is nothing of this kind.
     pub fn overall(&self) -> Vec<MeasureRow> {
         if self.baseline.first().stored.plan.is_imported()
@@ -199,9 +206,12 @@ impl<'a> Rows<'a> {
         for (measure, unit) in all {
             // service demand per KB and per transaction are two measures
             let of_unit = |a: &usize| measures(&cells[*a].spec).contains(&(measure, unit));
-            let (figures, doubts): (Vec<(ByBlock, ByBlock)>, Vec<Doubt>) = self
-                .pairs()
-                .filter(|(a, _)| of_unit(a))
+            let mut pairs: Vec<_> = self.pairs().filter(|(a, _)| of_unit(a)).collect();
+            if pairs.iter().any(|pair| self.is_limited_by_the_adapter(*pair)) {
+                pairs.retain(|pair| self.is_limited_by_the_adapter(*pair));
+            }
+            let (figures, doubts): (Vec<(ByBlock, ByBlock)>, Vec<Doubt>) = pairs
+                .into_iter()
                 .map(|(a, b)| {
                     let figures =
                         (self.baseline.by_unit(a, measure), self.candidate.by_unit(b, measure));

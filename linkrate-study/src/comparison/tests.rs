@@ -298,6 +298,33 @@ fn a_cell_with_failed_runs_is_not_judged_among_others_that_are() {
 }
 
 #[test]
+fn what_this_machine_limits_is_not_in_all_cells() {
+    // links that are full in the first two cells, or in none
+    let of = |seed, truth, full: u32| {
+        let mut set = set(seed, 5, truth, 0.001, 0.0);
+        for run in &mut set.runs {
+            let Outcome::Measured(measured) = &mut run.outcome else { panic!("figures") };
+            if run.cell < Some(full) {
+                measured.evidence.adapter = Some(fixture::counted(99.9, 1.0));
+            }
+        }
+        set
+    };
+    let slower = [(1.0, 1.0), (1.0, 1.0), (0.8, 1.0)];
+    let throughput = |full| {
+        let found = compared(&of(1, SAME, full), &of(2, slower, full));
+        let hosts: Vec<bool> = found.cells.iter().map(|cell| cell.host_limited).collect();
+        (hosts, found.overall[0].ratio.unwrap().mean)
+    };
+    let (hosts, ratio) = throughput(2);
+    assert_eq!(hosts, [false, false, true]);
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+    let (hosts, ratio) = throughput(0);
+    assert_eq!(hosts, [true; 3]);
+    assert!((ratio - 0.8_f64.powf(1.0 / 3.0)).abs() < 0.01, "{ratio}");
+}
+
+#[test]
 fn refuses_to_compare_the_same_runs() {
     let a = set(1, 5, SAME, 0.01, 0.0);
     let copy = StoredStudy { directory: PathBuf::from("elsewhere"), ..a.clone() };
