@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
+use hdrhistogram::Histogram;
 use linkrate_interop::netperf::Shape;
+use linkrate_model::latency::Percentile;
 use linkrate_sys::connect::is_of_this_host;
 
 use super::options::{Options, Output};
@@ -312,19 +314,28 @@ fn transactions(options: &Options, report: &Report) -> String {
     let there = &report.response;
     let _ = write!(text, "\n{:<6} {:<6}\n", there.send_buffer, there.receive_buffer);
     if let Some(latencies) = tally.latencies.as_ref().filter(|_| options.latencies) {
-        let us = |ns: u64| ns as f64 / 1e3;
-        let _ = writeln!(
-            text,
-            "Latency, microseconds: minimum {:.2}, mean {:.2}, 50% {:.2}, 90% {:.2}, 99% {:.2}, maximum {:.2}",
-            us(latencies.min()),
-            latencies.mean() / 1e3,
-            us(latencies.value_at_quantile(0.5)),
-            us(latencies.value_at_quantile(0.9)),
-            us(latencies.value_at_quantile(0.99)),
-            us(latencies.max()),
-        );
+        text += &latency(latencies);
     }
     text
+}
+
+/// Latency on a line. A percentile with too few transactions beyond it is left out.
+fn latency(latencies: &Histogram<u64>) -> String {
+    let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
+    let mut text = format!(
+        "Latency, microseconds: minimum {}, mean {:.2}",
+        us(latencies.min()),
+        latencies.mean() / 1e3
+    );
+    for (name, percentile) in
+        [("50%", Percentile::P50), ("90%", Percentile::P90), ("99%", Percentile::P99)]
+    {
+        if percentile.is_reported(latencies.len()) {
+            let value = us(latencies.value_at_quantile(percentile.quantile()));
+            let _ = write!(text, ", {name} {value}");
+        }
+    }
+    text + &format!(", maximum {}\n", us(latencies.max()))
 }
 
 fn datagrams(options: &Options, report: &Report) -> String {
@@ -415,4 +426,25 @@ pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
         notes.push(format!("without effect here: {}", letters.join(" ")));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_of_few_transactions_is_not_printed() {
+        let of = |count| {
+            let mut latencies = Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+            latencies.record_n(50_000, count).unwrap();
+            latency(&latencies)
+        };
+        let printed =
+            |count| ["50%", "90%", "99%"].map(|name| of(count).contains(&format!(", {name} 5")));
+        assert_eq!(printed(999), [true, true, false]);
+        assert_eq!(printed(1000), [true; 3]);
+        assert_eq!(printed(19), [false; 3]);
+        assert!(of(19).starts_with("Latency, microseconds: minimum 5"), "{}", of(19));
+        assert!(of(19).ends_with("\n") && of(19).contains(", maximum 5"), "{}", of(19));
+    }
 }

@@ -215,6 +215,29 @@ fn shown_where_sets_depend(correlation: f64, sets: usize, families: u32) -> f64 
     })
 }
 
+/// Sets whose level wanders from one to the next, as on a machine that is slower for some weeks.
+#[test]
+fn where_each_set_resembles_the_one_before_no_change_is_shown() {
+    let mut one = Simulator::new(41);
+    let mut level = 0.0;
+    let truths: Vec<Truth> = (0..30)
+        .map(|_| {
+            level = 0.9 * level + 0.05 * one.normal();
+            [(f64::exp(level), 1.0); 3]
+        })
+        .collect();
+    let trend = found(&sets(8, &truths));
+    let series = of_cell(&trend, 0, Measure::Throughput);
+    let logarithms: Vec<Option<f64>> =
+        series.points.iter().map(|point| Some(point.as_ref()?.interval.mean.ln())).collect();
+    // chance alone would not explain the levels
+    assert!(!changes(&[logarithms], 0.05, |_, _, _| true)[0].is_empty());
+    assert!(trend.cells.iter().all(|series| series.changes.is_empty()), "{:?}", trend.cells);
+    assert!(trend.warnings[0].starts_with("No change of cells is shown"), "{:?}", trend.warnings);
+    // the ratios within sets do not wander
+    assert!(!trend.warnings.iter().any(|one| one.contains("effects")), "{:?}", trend.warnings);
+}
+
 #[test]
 #[ignore = "exhaustive: 200 families of each kind"]
 fn sets_that_depend_on_the_one_before_show_a_change_as_often_as_the_manual_says() {
