@@ -83,7 +83,7 @@ impl Preview<'_> {
             format!(
                 "{} {}{}, {} in all",
                 count(estimate.runs_per_block as usize, "run"),
-                order(method),
+                order(method, &Default::default()),
                 method.seed.map(|seed| format!(" (seed {seed})")).unwrap_or_default(),
                 format_duration(estimate.block)
             ),
