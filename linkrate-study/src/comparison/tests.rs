@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use linkrate_model::discipline::{self, Discipline};
 use linkrate_model::spec::Adapter;
-use linkrate_model::{Protocol, Task};
 
 use super::*;
 use crate::fixture::{self, SAME, set, stored};
