@@ -216,6 +216,21 @@ pub fn latency_histogram() -> Histogram<u64> {
         .unwrap_or_else(|_| unreachable!("constant histogram bounds"))
 }
 
+/// Latencies of a flow inside the measurement.
+#[derive(Debug)]
+pub struct Recorded {
+    /// All of them.
+    pub all: Histogram<u64>,
+    /// Those that had not ended when the measurement closed, as (age in ns, count).
+    pub open: Vec<(u64, u64)>,
+}
+
+impl Default for Recorded {
+    fn default() -> Self {
+        Self { all: latency_histogram(), open: Vec::new() }
+    }
+}
+
 /// Context of the thread of a flow.
 #[derive(Debug)]
 pub struct FlowContext {
@@ -223,8 +238,8 @@ pub struct FlowContext {
     pub control: Arc<Control>,
     /// The flow's counters.
     pub counters: Arc<Counters>,
-    /// Latencies recorded inside the measurement.
-    pub latency: Histogram<u64>,
+    /// Latencies inside the measurement.
+    recorded: Recorded,
     /// The shortest that ended inside the measurement, ns.
     shortest_ns: u64,
     /// What has begun and not ended.
@@ -287,7 +302,7 @@ impl FlowContext {
             Phase::Open => {
                 let latency_ns = monotonic_ns().saturating_sub(begun_ns).max(1);
                 self.shortest_ns = self.shortest_ns.min(latency_ns);
-                self.latency.saturating_record(latency_ns);
+                self.recorded.all.saturating_record(latency_ns);
             }
             Phase::Closed(closed_ns) => self.open_at_close(begun_ns, closed_ns, 1),
         }
@@ -299,7 +314,8 @@ impl FlowContext {
         // one that is younger than all that ended tells nothing, in Kaplan and Meier's estimate either
         let tells = self.shortest_ns == u64::MAX || age_ns >= self.shortest_ns;
         if age_ns > 0 && tells {
-            self.latency.saturating_record_n(age_ns, count);
+            self.recorded.all.saturating_record_n(age_ns, count);
+            self.recorded.open.push((age_ns, count));
         }
     }
 
@@ -342,7 +358,7 @@ pub struct Flow {
     pub part: u8,
     /// What it receives over time, in a run with an event.
     pub record: Option<Arc<record::Record>>,
-    thread: JoinHandle<(io::Result<()>, Histogram<u64>)>,
+    thread: JoinHandle<(io::Result<()>, Recorded)>,
 }
 
 impl Flow {
@@ -378,7 +394,7 @@ impl Flow {
         let mut context = FlowContext {
             control: Arc::clone(control),
             counters: Arc::clone(&counters),
-            latency: latency_histogram(),
+            recorded: Recorded::default(),
             shortest_ns: u64::MAX,
             outstanding: Outstanding::default(),
             pace: Pace::default(),
@@ -398,7 +414,7 @@ impl Flow {
             let has_closed = matches!(context.control.phase(), Phase::Closed(_));
             let expected = context.control.stopped() || has_closed;
             let ended = if expected { Ok(()) } else { ended };
-            (ended, context.latency)
+            (ended, context.recorded)
         })?;
         let thread_id = id_receiver.recv().map_err(io::Error::other)?;
         Ok(Self {
@@ -441,20 +457,20 @@ impl Flow {
 
     /// Waits for the end of the flow until `deadline`. Returns the reason if it broke, and its
     /// latencies.
-    pub fn join(self, deadline: Instant) -> (Option<String>, Histogram<u64>) {
+    pub fn join(self, deadline: Instant) -> (Option<String>, Recorded) {
         while !self.thread.is_finished() {
             if Instant::now() >= deadline {
                 let reason = format!("flow \"{}\" did not end", self.name);
-                return (Some(reason), latency_histogram());
+                return (Some(reason), Recorded::default());
             }
             std::thread::sleep(END_POLL_INTERVAL);
         }
         match self.thread.join() {
-            Ok((Ok(()), latency)) => (None, latency),
-            Ok((Err(error), latency)) => {
-                (Some(format!("flow \"{}\": {error}", self.name)), latency)
+            Ok((Ok(()), recorded)) => (None, recorded),
+            Ok((Err(error), recorded)) => {
+                (Some(format!("flow \"{}\": {error}", self.name)), recorded)
             }
-            Err(_) => (Some(format!("flow \"{}\" panicked", self.name)), latency_histogram()),
+            Err(_) => (Some(format!("flow \"{}\" panicked", self.name)), Recorded::default()),
         }
     }
 }

@@ -28,12 +28,12 @@ use crate::flow::transact::Exchange;
 use crate::flow::unexpected_peers::Guard;
 use crate::flow::verified::{self, Pattern};
 use crate::flow::{
-    Control, Flow, FlowContext, POLL_INTERVAL, backup, datagram, latency_histogram, send_path,
-    single, stream, transact, transfer,
+    Control, Flow, FlowContext, POLL_INTERVAL, Recorded, backup, datagram, latency_histogram,
+    send_path, single, stream, transact, transfer,
 };
 use crate::sockets;
 use linkrate_protocol::record::{RecordReport, RecordSpec};
-use linkrate_protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, ListenSpec};
+use linkrate_protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, Latencies, ListenSpec};
 
 /// How long flows may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
@@ -555,20 +555,19 @@ impl Session {
             socket::shut_down(socket);
         }
         let deadline = Instant::now() + END;
-        let mut latency = latency_histogram();
-        let mut parts = vec![latency_histogram(); parts_of(&self.flows)];
+        let mut all = Timed::default();
+        let mut parts = vec![Timed::default(); parts_of(&self.flows)];
         let mut broken = None;
         for flow in self.flows {
             let part = flow.part;
             let (failure, recorded) = flow.join(deadline);
             broken = broken.or(failure);
-            // all histograms have the same bounds
-            let _ = latency.add(&recorded);
-            let _ = parts.get_mut(usize::from(part)).map(|part| part.add(recorded));
+            all.add(&recorded);
+            parts.get_mut(usize::from(part)).into_iter().for_each(|part| part.add(&recorded));
         }
         let unexpected_peers = self.guard.unexpected_peers.report();
-        let parts = parts.iter().map(steps).collect();
-        Finished { latency: steps(&latency), parts, broken, unexpected_peers }
+        let parts = parts.iter().map(Timed::report).collect();
+        Finished { latency: all.report(), parts, broken, unexpected_peers }
     }
 }
 
@@ -584,6 +583,33 @@ pub fn parts_of(flows: &[Flow]) -> usize {
     match flows.iter().map(|flow| usize::from(flow.part)).max() {
         None | Some(0) => 0,
         Some(last) => last + 1,
+    }
+}
+
+/// Latencies of several flows.
+#[derive(Clone)]
+struct Timed {
+    all: Histogram<u64>,
+    open: Histogram<u64>,
+}
+
+impl Default for Timed {
+    fn default() -> Self {
+        Self { all: latency_histogram(), open: latency_histogram() }
+    }
+}
+
+impl Timed {
+    fn add(&mut self, flow: &Recorded) {
+        // all histograms have the same bounds
+        let _ = self.all.add(&flow.all);
+        for (age_ns, count) in &flow.open {
+            self.open.saturating_record_n(*age_ns, *count);
+        }
+    }
+
+    fn report(&self) -> Latencies {
+        Latencies { all: steps(&self.all), open: steps(&self.open) }
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use linkrate_model::knobs::Toe;
 use linkrate_model::measurement::AdapterEvidence;
 use linkrate_model::{Family, Measurement, RunSpec, Task, TestbedSpec};
-use linkrate_protocol::{Reply, Request, UnexpectedPeers};
+use linkrate_protocol::{Latencies, Reply, Request, UnexpectedPeers};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_study::validity::stack::{FirstStacks, StackChanged};
 use linkrate_study::validity::{self, Observed, Purpose, Rejection, Validity};
@@ -315,8 +315,8 @@ fn run_on(
         frames_overtaken: of.frames_overtaken.filter(|_| order_known),
         ..of
     });
-    let (mut latency, mut unexpected_peers) = (Latencies::new(), UnexpectedPeers::default());
-    let mut parts = vec![Latencies::new(); workload.map_or(0, |workload| workload.mix.len())];
+    let (mut latency, mut unexpected_peers) = (Timed::default(), UnexpectedPeers::default());
+    let mut parts = vec![Timed::default(); workload.map_or(0, |workload| workload.mix.len())];
     let mut broken = agents(&sut, &peers).find_map(|report| report.broken.clone());
     if let Some(workload) = workload.filter(|_| broken.is_none()) {
         programs::wind_up(testbed, workload, clients)
@@ -331,9 +331,9 @@ fn run_on(
             // an agent whose flows all run the first workload does not tell workloads apart
             let first = finished.parts.is_empty().then_some(&finished.latency);
             for (part, of_host) in parts.iter_mut().zip(first.into_iter().chain(&finished.parts)) {
-                add(part, of_host);
+                part.add(of_host);
             }
-            add(&mut latency, &finished.latency);
+            latency.add(&finished.latency);
             unexpected_peers.refused =
                 unexpected_peers.refused.saturating_add(finished.unexpected_peers.refused);
             unexpected_peers.addresses.extend(finished.unexpected_peers.addresses);
@@ -370,8 +370,8 @@ fn run_on(
     let reports = Reports {
         sut,
         clients: peers,
-        latency: latency.into_iter().collect(),
-        parts: parts.into_iter().map(|part| part.into_iter().collect()).collect(),
+        latency: latency.together(),
+        parts: parts.into_iter().map(Timed::together).collect(),
         flows,
         by_address,
         interface: baseline.knobs,
@@ -393,14 +393,26 @@ fn run_on(
     Ok((measurement, observed))
 }
 
-/// How often each latency in ns occurred. The number of hosts does not change its size: all of them count
-/// in the same steps.
-type Latencies = BTreeMap<u64, u64>;
+/// The latencies of several hosts: how often each occurred. The number of hosts does not change its size: all of them
+/// count in the same steps.
+#[derive(Debug, Clone, Default)]
+struct Timed {
+    all: BTreeMap<u64, u64>,
+    open: BTreeMap<u64, u64>,
+}
 
-fn add(all: &mut Latencies, of_host: &[(u64, u64)]) {
-    for (ns, count) in of_host {
-        let counted = all.entry(*ns).or_default();
-        *counted = counted.saturating_add(*count);
+impl Timed {
+    fn add(&mut self, of_host: &Latencies) {
+        for (sum, steps) in [(&mut self.all, &of_host.all), (&mut self.open, &of_host.open)] {
+            for (ns, count) in steps {
+                let counted = sum.entry(*ns).or_default();
+                *counted = counted.saturating_add(*count);
+            }
+        }
+    }
+
+    fn together(self) -> Latencies {
+        Latencies { all: self.all.into_iter().collect(), open: self.open.into_iter().collect() }
     }
 }
 

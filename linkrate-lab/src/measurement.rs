@@ -10,7 +10,7 @@ use linkrate_model::measurement::{
 use linkrate_model::mix::MixPart;
 use linkrate_model::peer_report::{PeerDatagrams, PeerReport};
 use linkrate_model::{CpuSet, Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
-use linkrate_protocol::{FlowFacts, MeasurementReport};
+use linkrate_protocol::{FlowFacts, Latencies, MeasurementReport};
 
 use crate::executor::event::Seen;
 use crate::failure;
@@ -25,10 +25,10 @@ pub struct Reports {
     pub sut: MeasurementReport,
     /// The clients that took part.
     pub clients: Vec<PeerMeasurement>,
-    /// Latencies as (nanoseconds, count), all clients.
-    pub latency: Vec<(u64, u64)>,
+    /// Latencies of all clients.
+    pub latency: Latencies,
     /// The same of each workload of a mix; empty without one.
-    pub parts: Vec<Vec<(u64, u64)>>,
+    pub parts: Vec<Latencies>,
     /// Sockets of the system under test; `None` in an idle run.
     pub flows: Option<FlowFacts>,
     /// The flows by their addresses; empty unless the run was on an aggregate.
@@ -100,7 +100,7 @@ pub fn of_reports(
     let client_senders =
         known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
     let (latency, histogram) = match timed {
-        true => latencies::of_steps(&reports.latency),
+        true => latencies::of_reports(&reports.latency),
         false => (None, None),
     };
     Measurement {
@@ -248,8 +248,8 @@ fn parts(workload: &Workload, reports: &Reports) -> Vec<PartMeasured> {
         let clients = reports.clients.iter().filter_map(PeerMeasurement::everything);
         let clients: Vec<_> =
             clients.map(|report| TrafficReport::of_part(report, number)).collect();
-        let steps = reports.parts.get(number).map_or(&[][..], Vec::as_slice);
-        let (latency, histogram) = latencies::of_steps(steps);
+        let timed = reports.parts.get(number).map(latencies::of_reports);
+        let (latency, histogram) = timed.unwrap_or_default();
         let traffic = traffic_between(&part.workload, &sut, &clients);
         PartMeasured { traffic, latency, histogram }
     };
@@ -422,7 +422,7 @@ pub(crate) mod tests {
         let reports = Reports {
             sut: interval(4_000, 500),
             clients: vec![interval(600, 1_000).into(), PeerMeasurement::Traffic(foreign)],
-            latency: Vec::new(),
+            latency: Latencies::default(),
             parts: Vec::new(),
             flows: None,
             by_address: Vec::new(),

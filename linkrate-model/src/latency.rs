@@ -82,6 +82,32 @@ pub struct Latency {
     pub p99_99_ns: Option<u64>,
     /// Largest.
     pub max_ns: u64,
+    /// The share of what began, 0 to 1, that took longer than anything that ended: what was open when the measurement
+    /// closed counts with its age. Percentiles in it are absent.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub open_share: f64,
+}
+
+/// Whether all that began has ended.
+fn is_none(share: &f64) -> bool {
+    *share == 0.0
+}
+
+impl Latency {
+    /// The same where this share took longer than anything that ended.
+    #[must_use]
+    pub fn with_open_share(self, open_share: f64) -> Self {
+        let known = LatencyFigures::from(&self).with_open_share(open_share);
+        Self {
+            p50_ns: known.p50_ns,
+            p90_ns: known.p90_ns,
+            p99_ns: known.p99_ns,
+            p99_9_ns: known.p99_9_ns,
+            p99_99_ns: known.p99_99_ns,
+            open_share,
+            ..self
+        }
+    }
 }
 
 /// Latency of transactions in nanoseconds, as far as it is known: other programs tell fewer percentiles.
@@ -105,6 +131,13 @@ pub struct LatencyFigures {
     pub p99_99_ns: Option<u64>,
     /// Largest.
     pub max_ns: Option<u64>,
+    /// The share of what began, 0 to 1, that took longer than anything that ended. Percentiles in it are absent, and so is
+    /// the mean where the median is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_share: Option<f64>,
+    /// What these percentiles are at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least_ns: Option<u64>,
     /// Confidence intervals of the percentiles; absent for one run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<LatencyIntervals>,
@@ -170,6 +203,22 @@ impl LatencyFigures {
         }
     }
 
+    /// The same where this share took longer than anything that ended.
+    #[must_use]
+    pub fn with_open_share(self, share: f64) -> Self {
+        let is_open = |percentile: Percentile| share > 1.0 - percentile.quantile() + 1e-9;
+        let mut open = Percentile::ALL.into_iter().filter(|percentile| is_open(*percentile));
+        let at_least_ns = open.find_map(|percentile| percentile.of(&self));
+        let known = self
+            .with_percentiles(|percentile| percentile.of(&self).filter(|_| !is_open(percentile)));
+        Self {
+            mean_ns: self.mean_ns.filter(|_| !is_open(Percentile::P50)),
+            open_share: Some(share).filter(|share| *share > 0.0),
+            at_least_ns,
+            ..known
+        }
+    }
+
     /// The same without percentiles that too few observations are beyond; all of them where the number of
     /// observations is not known.
     #[must_use]
@@ -194,8 +243,9 @@ impl From<&Latency> for LatencyFigures {
             p99_9_ns: latency.p99_9_ns,
             p99_99_ns: latency.p99_99_ns,
             max_ns: Some(latency.max_ns),
-            intervals: None,
+            ..Self::default()
         }
+        .with_open_share(latency.open_share)
     }
 }
 
@@ -215,6 +265,24 @@ mod tests {
         assert_eq!(reported(99_999), [true, true, true, true, false]);
         assert_eq!(reported(100_000), [true; 5]);
         assert_eq!(reported(u64::MAX), [true; 5]);
+    }
+
+    #[test]
+    fn a_percentile_among_those_that_never_ended_is_a_bound() {
+        let figures = LatencyFigures {
+            p50_ns: Some(1),
+            p90_ns: Some(2),
+            p99_ns: Some(9),
+            mean_ns: Some(1.5),
+            ..LatencyFigures::default()
+        };
+        let of = |share| {
+            let of = figures.with_open_share(share);
+            ([of.p50_ns, of.p90_ns, of.p99_ns], of.at_least_ns, of.mean_ns)
+        };
+        assert_eq!(of(0.01), ([Some(1), Some(2), Some(9)], None, Some(1.5)));
+        assert_eq!(of(0.05), ([Some(1), Some(2), None], Some(9), Some(1.5)));
+        assert_eq!(of(1.0), ([None; 3], Some(1), None));
     }
 
     #[test]

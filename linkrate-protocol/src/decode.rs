@@ -171,7 +171,9 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
         Reply::Finished(finished) => {
             at_most("parts", finished.parts.len() as u64, MAX_PARTS as u64)?;
             for latency in finished.parts.iter().chain([&finished.latency]) {
-                at_most("latencies", latency.len() as u64, bounds::LATENCIES as u64)?;
+                for steps in [&latency.all, &latency.open] {
+                    at_most("latencies", steps.len() as u64, bounds::LATENCIES as u64)?;
+                }
             }
             let unexpected_peers = finished.unexpected_peers.addresses.len();
             at_most(

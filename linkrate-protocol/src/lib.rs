@@ -712,15 +712,25 @@ impl PartReport {
     }
 }
 
+/// Latencies as (nanoseconds, count), ascending.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Latencies {
+    /// All of them.
+    pub all: Vec<(u64, u64)>,
+    /// Those that had not ended when the measurement closed, with their ages.
+    pub open: Vec<(u64, u64)>,
+}
+
 /// The report after all flows have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Finished {
-    /// Latencies inside the measurement as (nanoseconds, count), ascending.
-    pub latency: Vec<(u64, u64)>,
+    /// Latencies inside the measurement.
+    pub latency: Latencies,
     /// The same of each workload of a mix; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Vec<(u64, u64)>>,
+    pub parts: Vec<Latencies>,
     /// Why a flow broke, if one did before the measurement ended.
     pub broken: Option<String>,
     /// Connections and datagrams that did not belong to the run.

@@ -135,6 +135,9 @@ pub fn mean(quantity: &Quantity) -> String {
 pub fn brief_mean(quantity: &Quantity) -> String {
     let value = mean_without_unit(quantity);
     match quantity.unit {
+        Unit::TransfersPerSecond | Unit::FilesPerSecond if quantity.interval.mean == 0.0 => {
+            "none ended".to_owned()
+        }
         Unit::TransactionsPerSecond | Unit::TransfersPerSecond => format!("{value}/s"),
         Unit::MicrosecondsPerTransaction => format!("{value} µs each"),
         _ => mean(quantity),
@@ -245,9 +248,14 @@ pub fn duration(nanoseconds: f64) -> String {
     format!("{} {unit}", significant(nanoseconds / divisor, 3))
 }
 
-/// A percentile of latency in the unit that suits it; `None` where it is not told.
+/// A percentile of latency in the unit that suits it, or a bound where it is among what did not end: `> 1.31 s`; `None`
+/// where it is not told.
 pub fn percentile(latency: &LatencyFigures, percentile: Percentile) -> Option<String> {
-    percentile.of(latency).map(|ns| duration(ns as f64))
+    if let Some(ns) = percentile.of(latency) {
+        return Some(duration(ns as f64));
+    }
+    latency.count.filter(|count| percentile.is_reported(*count))?;
+    Some(format!("> {}", duration(latency.at_least_ns? as f64)))
 }
 
 /// Half of the interval of a percentile, relative to it: `±1.2 %`; `None` without an interval.

@@ -32,9 +32,7 @@ use crate::attribution;
 use crate::fleet::{self, missing_nodes};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
-use crate::results::{
-    CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults,
-};
+use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
 use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict;
 use linkrate_stats::interval::of_mean;
@@ -200,16 +198,16 @@ fn cell_result(
     let of_cell = runs.cell(index);
     let good = of_cell.iter().filter(|run| run.is_good()).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let limit_of = |measure| limit::of_figure(measure, &cell.spec, &study.testbed, of_cell);
     let quantity = |measure: Measure| {
         let values: Vec<f64> =
             of_cell.iter().filter_map(|run| measures::figure(measure, run)).collect();
         let interval: Option<Interval> = of_mean(&values, level);
         let interval = uncertainty::of_runs(of_cell, measure).widen_mean(interval?);
-        let limit = limit::of_figure(measure, &cell.spec, &study.testbed, of_cell);
-        Some(Quantity { interval: interval.within(limit), unit: measure.unit(transactional) })
+        let interval = interval.within(limit_of(measure));
+        Some(Quantity { interval, unit: measure.unit(transactional) })
     };
     let measured: Vec<_> = of_cell.iter().filter_map(|run| run.measurement()).collect();
-    let limit = limit::of_cell(&cell.spec, &study.testbed, of_cell);
     CellResult {
         levels: cell.levels.clone(),
         runs: count(good),
@@ -229,7 +227,7 @@ fn cell_result(
         throughput: quantity(Measure::Throughput),
         directions: directions::of_cell(&cell.spec, &study.testbed, of_cell, level),
         predicted: predicted::of_cell(of_cell, &study.testbed),
-        limit: limit.map(|mean| Quantity {
+        limit: limit_of(Measure::Throughput).map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },
             unit: Unit::BitsPerSecond,
         }),
@@ -238,7 +236,7 @@ fn cell_result(
             let rate = quantity(Measure::Transactions)?;
             Some(Quantity { unit: Unit::rate_of(item), ..rate })
         }),
-        mix: mix::of_cell(&cell.spec, of_cell, limit, pooled::Method::of(study, level)),
+        mix: mix::of_cell(&cell.spec, of_cell, &limit_of, pooled::Method::of(study, level)),
         service_demand: quantity(Measure::ServiceDemand),
         service_demand_parts: demand::of_cell(of_cell, level),
         cpu: quantity(Measure::Cpu),

@@ -67,7 +67,7 @@ pub struct StudyComparison {
     /// Conditions that differ between the sets and were allowed to.
     pub differences: Vec<Difference>,
     /// All cells together, a row for each measure; empty where one cell alone has it. Cells that something other than the
-    /// adapter limited are left out, unless that is so of all.
+    /// adapter limited in the baseline are left out, unless that is so of all.
     pub overall: Vec<MeasureRow>,
     /// Each cell by itself, in the order of the baseline.
     pub cells: Vec<CellComparison>,
@@ -164,8 +164,8 @@ pub struct CellComparison {
     pub baseline_failed: u32,
     /// Runs of the candidate that failed.
     pub candidate_failed: u32,
-    /// Whether something other than the adapter limited it in a set. Beside cells that the adapter limited, `overall` leaves
-    /// it out.
+    /// Whether something other than the adapter limited it in the baseline. Beside cells that the adapter limited, `overall`
+    /// leaves it out.
     pub host_limited: bool,
     /// Its measures; those that neither set has are left out.
     pub rows: Vec<MeasureRow>,

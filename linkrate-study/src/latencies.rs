@@ -25,7 +25,25 @@ pub fn figures(histogram: &Histogram<u64>) -> Option<Latency> {
         p99_9_ns: reported(Percentile::P99_9),
         p99_99_ns: reported(Percentile::P99_99),
         max_ns: histogram.max(),
+        open_share: 0.0,
     })
+}
+
+/// The share of what began, 0 to 1, that took longer than anything that ended: the end of Kaplan and Meier's estimate.
+/// `all` are latencies and the ages of what was `open`, both ascending as (ns, count).
+pub fn open_share(all: &[(u64, u64)], open: &[(u64, u64)]) -> f64 {
+    let mut left = all.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+    let mut share = 1.0;
+    let mut ages = open.iter().peekable();
+    for (ns, count) in all {
+        let mut open = 0_u64;
+        while let Some((_, more)) = ages.next_if(|(age_ns, _)| age_ns <= ns) {
+            open = open.saturating_add(*more);
+        }
+        share *= 1.0 - count.saturating_sub(open) as f64 / left.max(1) as f64;
+        left = left.saturating_sub(*count);
+    }
+    if all.is_empty() { 0.0 } else { share }
 }
 
 /// How often each value occurred, ascending. A value is the largest of those that the histogram takes for equal.
@@ -77,6 +95,24 @@ mod tests {
         assert_eq!((latency.p99_9_ns, latency.p99_99_ns), (None, None));
         let latency = figures(&histogram(&[(150_000, 19)])).unwrap();
         assert_eq!((latency.p50_ns, latency.max_ns.abs_diff(150_000) < 150), (None, true));
+    }
+
+    #[test]
+    fn what_outlived_all_that_ended_is_a_share() {
+        let near = |all: &[(u64, u64)], open: &[(u64, u64)], expected: f64| {
+            let share = open_share(all, open);
+            assert!((share - expected).abs() < 1e-12, "{share} {expected}");
+        };
+        near(&[], &[], 0.0);
+        near(&[(5, 90), (9, 10)], &[], 0.0);
+        // files of a backup that never ended
+        near(&[(5, 20), (9, 4)], &[(5, 20), (9, 4)], 1.0);
+        // a stall over the closing edge
+        near(&[(5, 95), (900, 5)], &[(900, 5)], 0.05);
+        // what began just before the close is as all the others
+        near(&[(4, 10), (5, 90)], &[(4, 10)], 0.0);
+        // 10 of 100 leave 90, of which one is left
+        near(&[(4, 10), (5, 89), (9, 1)], &[(4, 10), (9, 1)], 1.0 / 90.0);
     }
 
     #[test]

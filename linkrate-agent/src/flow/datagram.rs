@@ -441,7 +441,8 @@ mod tests {
         }
         control.close_measurement();
         control.stop();
-        let (reason, latency) = flow.join(Instant::now() + Duration::from_secs(10));
+        let (reason, recorded) = flow.join(Instant::now() + Duration::from_secs(10));
+        let latency = recorded.all;
         assert_eq!(reason, None);
         let late = latency.count_between(30_000_000, latency.high());
         assert!(late >= 25, "{late} of {}", latency.len());

@@ -172,7 +172,7 @@ mod tests {
     use hdrhistogram::Histogram;
     use linkrate_model::{ByteSize, MessageSize, Workload};
 
-    use super::super::{Control, Flow};
+    use super::super::{Control, Flow, Recorded};
     use super::*;
 
     const STALL: Duration = Duration::from_millis(100);
@@ -206,12 +206,16 @@ mod tests {
         }
     }
 
-    fn latencies(control: &Control, flow: Flow) -> Histogram<u64> {
+    fn recorded(control: &Control, flow: Flow) -> Recorded {
         control.stop();
         socket::shut_down(flow.socket.as_ref().unwrap());
-        let (reason, latency) = flow.join(Instant::now() + Duration::from_secs(10));
+        let (reason, recorded) = flow.join(Instant::now() + Duration::from_secs(10));
         assert_eq!(reason, None);
-        latency
+        recorded
+    }
+
+    fn latencies(control: &Control, flow: Flow) -> Histogram<u64> {
+        recorded(control, flow).all
     }
 
     /// How many took at least half of the stall.
@@ -239,8 +243,13 @@ mod tests {
             answer(&mut far, 50);
             sleep(STALL);
             control.close_measurement();
-            let latency = latencies(&control, flow);
-            assert!(long(&latency) >= least, "{workload:?}: {}", long(&latency));
+            let recorded = recorded(&control, flow);
+            let latency = &recorded.all;
+            assert!(long(latency) >= least, "{workload:?}: {}", long(latency));
+            // none of those of the stall has ended
+            let half = STALL.as_nanos() as u64 / 2;
+            let long_ages = recorded.open.iter().filter(|(age_ns, _)| *age_ns > half);
+            assert!(long_ages.map(|(_, count)| count).sum::<u64>() >= least, "{recorded:?}");
         }
     }
 

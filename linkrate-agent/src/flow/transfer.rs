@@ -155,7 +155,7 @@ mod tests {
         }
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
         let ended = flows.into_iter().map(|flow| flow.join(deadline));
-        ended.map(|(reason, latency)| (reason, latency.len())).collect()
+        ended.map(|(reason, latency)| (reason, latency.all.len())).collect()
     }
 
     #[test]

@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(printed(999), [true, true, false]);
         assert_eq!(printed(1000), [true; 3]);
         assert_eq!(printed(19), [false; 3]);
-        assert!(of(19).starts_with("Latency, microseconds: minimum 5"), "{}", of(19));
+        assert!(of(19).starts_with("Latency, microseconds: minimum 4"), "{}", of(19));
         assert!(of(19).ends_with("\n") && of(19).contains(", maximum 5"), "{}", of(19));
     }
 }

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use linkrate_model::interfaces::InterfaceAddress;
 use linkrate_model::{BitRate, ByteSize, CpuSet, InterfaceKnobs, MessageSize};
 
-use super::super::{Ends, Finished, ListenSpec, MeasureSpec, UnexpectedPeers, write_message};
+use super::super::{
+    Ends, Finished, Latencies, ListenSpec, MeasureSpec, UnexpectedPeers, write_message,
+};
 use super::*;
 use crate::Carries;
 
@@ -228,8 +230,8 @@ fn what_flows_are_said_to_have_seen_is_bounded() {
     let answer = |steps, unexpected_peers| {
         let addresses = vec![HERE; unexpected_peers];
         let unexpected_peers = UnexpectedPeers { refused: 9, addresses };
-        let finished =
-            Finished { latency: vec![(1, 1); steps], unexpected_peers, ..Finished::default() };
+        let latency = Latencies { open: vec![(1, 1); steps], ..Latencies::default() };
+        let finished = Finished { latency, unexpected_peers, ..Finished::default() };
         let decoded = decode_reply(&sent(&Reply::Finished(finished)));
         decoded.map(|_| ()).map_err(|error| error.to_string())
     };

@@ -336,7 +336,10 @@ fn result(comparison: &StudyComparison) -> String {
     };
     let reasons = [
         (Finding::TooFew, words::too_few()),
-        (Finding::UnknownScatter, format!("{UNKNOWN_SCATTER}, and how far sessions scatter is not known")),
+        (
+            Finding::UnknownScatter,
+            format!("{UNKNOWN_SCATTER}, and how far sessions scatter is not known"),
+        ),
         (Finding::TooFewTransactions, TOO_FEW_TRANSACTIONS.to_owned()),
     ];
     reasons.into_iter().fold(found, |found, (verdict, reason)| {

@@ -218,6 +218,8 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "members",
                     "mix",
                     "node",
+                    "open_share",
+                    "at_least_ns",
                     "background_cpu_percent",
                     "background_uncertainty_cpu_percent",
                     "pairs",

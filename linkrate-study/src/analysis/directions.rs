@@ -71,10 +71,8 @@ pub fn of_cell(
         let interval = of_mean(&rates, level)?.within(limit);
         Some(DirectionRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } })
     };
-    let ways = [
-        (FlowDirection::Transmit, Measure::Transmit),
-        (FlowDirection::Receive, Measure::Receive),
-    ];
+    let ways =
+        [(FlowDirection::Transmit, Measure::Transmit), (FlowDirection::Receive, Measure::Receive)];
     ways.into_iter().filter_map(rate).collect()
 }
 
@@ -207,9 +205,8 @@ mod tests {
             assert_eq!(at_equal_mix(other, &study, &runs, 0.95), None);
         }
         let cell = comparison.from_cell;
-        let of = |cell: usize| {
-            of_cell(&study.cells[cell].spec, &study.testbed, runs.cell(cell), 0.95)
-        };
+        let of =
+            |cell: usize| of_cell(&study.cells[cell].spec, &study.testbed, runs.cell(cell), 0.95);
         let rates = of(cell);
         let shares: Vec<f64> = rates.iter().map(|rate| rate.rate.interval.mean).collect();
         assert!((shares[0] / (shares[0] + shares[1]) - 0.4).abs() < 1e-6, "{rates:?}");

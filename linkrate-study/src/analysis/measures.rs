@@ -125,7 +125,10 @@ impl<'a> RunsByCell<'a> {
 
     /// A cell's figure by block; blocks without one are absent.
     pub fn by_block(&self, cell: usize, measure: Measure) -> BTreeMap<u32, f64> {
-        figures(measure, self.cell(cell)).into_iter().map(|(run, value)| (run.block, value)).collect()
+        figures(measure, self.cell(cell))
+            .into_iter()
+            .map(|(run, value)| (run.block, value))
+            .collect()
     }
 }
 
@@ -370,6 +373,7 @@ mod tests {
                 p99_9_ns: None,
                 p99_99_ns: None,
                 max_ns: 9_000_000,
+                open_share: 0.0,
             });
             fixture::run(block, block, Some(0), measured)
         };

@@ -3,19 +3,20 @@
 use linkrate_model::latency::LatencyFigures;
 use linkrate_model::measurement::PartMeasured;
 use linkrate_model::mix::MixPart;
-use linkrate_model::{RunSpec, Task};
+use linkrate_model::{Direction, RunSpec, Task};
 
 use super::pooled;
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::{Measure, Quantity, Unit};
 use crate::results::MixFigures;
 use crate::store::StoredRun;
 use linkrate_stats::interval::of_mean;
 
-/// Each workload, in the order of the study file; empty without a mix. `limit` is that of all together, in bit/s.
+/// Each workload, in the order of the study file; empty without a mix. `limit` is that of a rate of all together, in
+/// bit/s.
 pub fn of_cell(
     spec: &RunSpec,
     runs: &[&StoredRun],
-    limit: Option<f64>,
+    limit: &dyn Fn(Measure) -> Option<f64>,
     method: pooled::Method,
 ) -> Vec<MixFigures> {
     let Task::Workload(workload) = &spec.task else { return Vec::new() };
@@ -27,9 +28,14 @@ fn of_part(
     part: &MixPart,
     number: usize,
     runs: &[&StoredRun],
-    limit: Option<f64>,
+    limit: &dyn Fn(Measure) -> Option<f64>,
     method: pooled::Method,
 ) -> MixFigures {
+    let way = match (part.workload.kind.item(), part.workload.direction) {
+        (None, Direction::Transmit) => Measure::Transmit,
+        (None, Direction::Receive) => Measure::Receive,
+        _ => Measure::Throughput,
+    };
     let good: Vec<&PartMeasured> =
         runs.iter().filter_map(|run| run.measurement()?.parts.get(number)).collect();
     let quantity = |unit, limit, figure: fn(&PartMeasured) -> f64| {
@@ -47,7 +53,9 @@ fn of_part(
     MixFigures {
         name: part.name.clone(),
         share: part.share,
-        throughput: quantity(Unit::BitsPerSecond, limit, |part| part.traffic.bits_per_second()),
+        throughput: quantity(Unit::BitsPerSecond, limit(way), |part| {
+            part.traffic.bits_per_second()
+        }),
         completed,
         latency: pooled::latency(&reported.collect::<Vec<_>>(), method),
         of_loop: part.workload.loop_of_items(),

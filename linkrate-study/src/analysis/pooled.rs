@@ -46,15 +46,16 @@ pub fn latency(found: &[ReportedLatency<'_>], method: Method) -> Option<LatencyF
     let Some(runs) = runs else { return Some(figures.reported()) };
     let pool = Pool::of(&runs);
     let count = pool.count();
+    let pooled = figures.with_percentiles(|percentile| {
+        percentile.is_reported(count).then(|| pool.quantile(percentile.quantile())).flatten()
+    });
+    let pooled = pooled.with_open_share(figures.open_share.unwrap_or(0.0));
     let quantiles = Percentile::ALL.map(Percentile::quantile);
     let intervals = pool.intervals(&quantiles, method.confidence, method.seed);
     let interval = |percentile: Percentile| {
         let at = Percentile::ALL.iter().position(|other| *other == percentile)?;
-        percentile.is_reported(count).then(|| intervals.get(at).copied().flatten()).flatten()
+        intervals.get(at).copied().flatten().filter(|_| percentile.of(&pooled).is_some())
     };
-    let pooled = figures.with_percentiles(|percentile| {
-        percentile.is_reported(count).then(|| pool.quantile(percentile.quantile())).flatten()
-    });
     let intervals = Some(LatencyIntervals::each(interval));
     Some(LatencyFigures {
         intervals: intervals.filter(|intervals| *intervals != LatencyIntervals::default()),
@@ -79,8 +80,11 @@ fn together(found: &[LatencyFigures]) -> LatencyFigures {
         }
         _ => mean(&means),
     });
+    let open = found.iter().map(|of| of.open_share.unwrap_or(0.0) * of.count.unwrap_or(0) as f64);
+    let open_share = open.sum::<f64>() / count.unwrap_or(0).max(1) as f64;
     let known = LatencyFigures {
         count,
+        open_share: Some(open_share).filter(|share| *share > 0.0),
         mean_ns,
         min_ns: all(|latency| latency.min_ns).and_then(|all| all.into_iter().min()),
         max_ns: all(|latency| latency.max_ns).and_then(|all| all.into_iter().max()),
@@ -146,13 +150,33 @@ mod tests {
     fn few_transactions_have_no_high_percentiles_and_few_runs_no_interval() {
         let one = of(&[run(&[(1000, 100)])]);
         assert_eq!((one.p90_ns.is_some(), one.p99_ns, one.intervals), (true, None, None));
-        let runs = |count: u64| (0..count).map(|at| run(&[(1000 + 100 * at, 300)])).collect::<Vec<_>>();
+        let runs =
+            |count: u64| (0..count).map(|at| run(&[(1000 + 100 * at, 300)])).collect::<Vec<_>>();
         let four = of(&runs(4));
         assert!(four.p99_ns.is_some() && four.intervals.is_none(), "{four:?}");
         let five = of(&runs(5));
         let intervals = five.intervals.unwrap();
         assert!(five.p99_ns.is_some() && five.p99_9_ns.is_none());
         assert!(intervals.p99_ns.is_some() && intervals.p99_9_ns.is_none());
+    }
+
+    /// Files of a backup that are larger than the measurement: all are open at its end.
+    #[test]
+    fn what_never_ended_has_bounds_and_no_percentiles() {
+        let (mut figures, histogram) = run(&[(1_300_000_000, 30)]);
+        figures = figures.with_open_share(1.0);
+        let never = of(&[(figures, histogram.clone())]);
+        assert_eq!((never.p50_ns, never.mean_ns, never.intervals), (None, None, None));
+        assert!(never.at_least_ns.unwrap().abs_diff(1_300_000_000) < 2_000_000, "{never:?}");
+        // of five runs, one of which had a stall at its end, 4 % of all are open
+        let mut runs = vec![run(&[(1000, 300)]); 4];
+        let (stalled, histogram) = run(&[(1000, 240), (9000, 60)]);
+        runs.push((stalled.with_open_share(0.2), histogram));
+        let found = of(&runs);
+        assert!(found.p90_ns.is_some() && found.p99_ns.is_none(), "{found:?}");
+        assert!(found.at_least_ns.unwrap().abs_diff(9000) < 10, "{found:?}");
+        let intervals = found.intervals.unwrap();
+        assert!(intervals.p90_ns.is_some() && intervals.p99_ns.is_none(), "{found:?}");
     }
 
     #[test]

@@ -131,6 +131,7 @@ mod tests {
             p99_9_ns: Some(500_000),
             p99_99_ns: Some(500_000),
             max_ns: 500_000,
+            open_share: 0.0,
         });
         let mut counted = fixture::counted(1.0, 1.0);
         counted.ports.truncate(1);

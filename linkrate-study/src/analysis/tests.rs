@@ -422,6 +422,7 @@ fn transactions_have_their_own_figures() {
         p99_9_ns: Some(50_000),
         p99_99_ns: Some(60_000),
         max_ns: 70_000 + count,
+        open_share: 0.0,
     };
     let mut runs = Vec::new();
     for n in 0..6u32 {

@@ -41,6 +41,7 @@ fn latencies(seed: u64, workload: &Workload, p99_ns: [Option<u64>; 5]) -> Stored
             p99_9_ns: Some(200_000),
             p99_99_ns: Some(300_000),
             max_ns: 400_000,
+            open_share: 0.0,
         });
         run.outcome = measured.into();
     }
@@ -70,7 +71,8 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
 
 #[test]
 fn requests_beside_a_stream_are_compared_by_latency() {
-    let part = |name: &str, workload: Workload| MixPart { name: name.to_owned(), share: 1, workload };
+    let part =
+        |name: &str, workload: Workload| MixPart { name: name.to_owned(), share: 1, workload };
     let mix = vec![part("bulk", Workload::default()), part("requests", requests())];
     let loaded = Workload { mix, ..Workload::default() };
     let of = |seed, p99_ns| latencies(seed, &loaded, [Some(p99_ns); 5]);
@@ -92,7 +94,10 @@ fn latency_of_one_set_each_is_judged_where_the_scatter_of_sessions_is_known() {
     let (before, after) = (of(1, 60_000), of(2, 90_000));
     let found = compare(&[&before], &[&after], &Criteria::default()).unwrap();
     let last = &rows(&found)[2..];
-    assert_eq!(last, [Measure::LatencyP50, Measure::LatencyP99].map(|one| (one, Finding::UnknownScatter)));
+    assert_eq!(
+        last,
+        [Measure::LatencyP50, Measure::LatencyP99].map(|one| (one, Finding::UnknownScatter))
+    );
     assert_eq!((found.regressions, found.unjudged()), (0, 2));
     let ratio = found.cells[0].rows[3].ratio.unwrap();
     assert!(ratio.mean > 1.4 && ratio.low.is_none(), "an interval without sessions: {ratio:?}");

@@ -99,16 +99,11 @@ impl<'a> Rows<'a> {
                 levels: cells[a].levels.clone(),
                 baseline_failed: self.baseline.failed(a),
                 candidate_failed: self.candidate.failed(b),
-                host_limited: !self.is_limited_by_the_adapter((a, b)),
+                host_limited: !self.baseline.is_limited_by_the_adapter(a),
                 rows: rows.collect(),
             }
         });
         compared.collect()
-    }
-
-    /// Whether the adapter limited a pair of cells in both sets.
-    fn is_limited_by_the_adapter(&self, (a, b): (usize, usize)) -> bool {
-        self.baseline.is_limited_by_the_adapter(a) && self.candidate.is_limited_by_the_adapter(b)
     }
 
     /// The rate of each pair of a fleet in each cell, not judged yet; empty in studies of one pair.
@@ -187,7 +182,8 @@ impl<'a> Rows<'a> {
     /// All cells together: in each block the geometric mean over the cells, so that what the runs
     /// of a block share is one observation and not one for each cell. Cells that lack a figure in
     /// either set altogether are left out of both, and so are blocks that lack one of the others. Beside cells that the
-    /// adapter limited, those that something else did are left out: they are of this machine.
+    /// adapter limits in the baseline, those that something else does are left out: they are of this machine. What limits the
+    /// candidate does not count, or a cell that the host came to limit would be left out for its regression.
     /// Imported runs are in no blocks, so that there is nothing of this kind.
     pub fn overall(&self) -> Vec<MeasureRow> {
         if self.baseline.first().stored.plan.is_imported()
@@ -207,8 +203,8 @@ impl<'a> Rows<'a> {
             // service demand per KB and per transaction are two measures
             let of_unit = |a: &usize| measures(&cells[*a].spec).contains(&(measure, unit));
             let mut pairs: Vec<_> = self.pairs().filter(|(a, _)| of_unit(a)).collect();
-            if pairs.iter().any(|pair| self.is_limited_by_the_adapter(*pair)) {
-                pairs.retain(|pair| self.is_limited_by_the_adapter(*pair));
+            if pairs.iter().any(|(a, _)| self.baseline.is_limited_by_the_adapter(*a)) {
+                pairs.retain(|(a, _)| self.baseline.is_limited_by_the_adapter(*a));
             }
             let (figures, doubts): (Vec<(ByBlock, ByBlock)>, Vec<Doubt>) = pairs
                 .into_iter()

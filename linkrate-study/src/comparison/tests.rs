@@ -310,6 +310,10 @@ fn what_this_machine_limits_is_not_in_all_cells() {
         set
     };
     let slower = [(1.0, 1.0), (1.0, 1.0), (0.8, 1.0)];
+    // a cell that the host came to limit has not left them
+    let found = compared(&of(1, SAME, 2), &of(2, [(1.0, 1.0), (0.8, 1.0), (1.0, 1.0)], 1));
+    let ratio = found.overall[0].ratio.unwrap().mean;
+    assert!((ratio - 0.8_f64.sqrt()).abs() < 0.01, "{ratio}");
     let throughput = |full| {
         let found = compared(&of(1, SAME, full), &of(2, slower, full));
         let hosts: Vec<bool> = found.cells.iter().map(|cell| cell.host_limited).collect();

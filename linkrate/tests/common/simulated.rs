@@ -166,6 +166,7 @@ impl Set<'_> {
                 p99_9_ns: Some(ns(4.0, noise)),
                 p99_99_ns: Some(ns(9.0, noise)),
                 max_ns: ns(30.0, noise),
+                open_share: 0.0,
             });
             measured
         } else {

@@ -65,15 +65,17 @@ fn no_workload_of_a_mix_is_faster_than_the_link() {
     );
     let results = scattered(&text, |measured, percent| {
         let mut traffic = measured.traffic;
+        traffic.transmit_bytes *= 2;
         traffic.transactions = percent;
         traffic.transaction_seconds = 2.0;
         let part = PartMeasured { traffic, ..PartMeasured::default() };
         measured.parts = vec![part.clone(), part];
     });
     let cell = &results.cells[0];
+    // requests have payload both ways
     let limit = cell.limit.unwrap().interval.mean;
-    for part in &cell.mix {
-        assert_eq!(ends(part.throughput.unwrap().interval), [0.0, limit], "{}", part.name);
+    for (part, most) in cell.mix.iter().zip([limit / 2.0, limit]) {
+        assert_eq!(ends(part.throughput.unwrap().interval), [0.0, most], "{}", part.name);
     }
     assert_eq!(ends(cell.mix[1].completed.unwrap().interval)[0], 0.0);
 }
