@@ -164,8 +164,7 @@ impl Agent<'_> {
             }
             Request::CreateTap { name, carries, queues, address, mtu, tx_queue_length, napi } => {
                 let setup = Setup { carries, address, mtu, tx_queue_length, napi };
-                let (descriptors, napi_threads) = self.taps.create(&name, queues, setup)?;
-                Ok(Reply::Tap { descriptors, napi_threads })
+                Ok(self.taps.create(&name, queues, setup)?)
             }
             Request::LimitDatagrams { name, bytes_per_second, burst_us, overhead, in_cells } => {
                 let burst = Duration::from_micros(burst_us.into());

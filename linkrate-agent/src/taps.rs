@@ -13,7 +13,7 @@ use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tap::{Kind, Offloads, Tap, set_offloads};
 
 use crate::knobs::GRO;
-use linkrate_protocol::Carries;
+use linkrate_protocol::{Carries, Reply};
 
 /// An interface to be created.
 #[derive(Debug, Clone, Copy)]
@@ -35,25 +35,23 @@ pub struct Setup {
 pub struct Taps(BTreeMap<String, Tap>);
 
 impl Taps {
-    /// Creates the interface `name` and returns the numbers of its descriptors, one for each queue, and its NAPI threads.
+    /// Creates the interface `name`. The reply has the numbers of its descriptors, one for each queue, and its NAPI threads.
     ///
     /// # Errors
     /// When the kernel refuses a step; the TAP then does not exist.
-    pub fn create(
-        &mut self,
-        name: &str,
-        queues: u32,
-        setup: Setup,
-    ) -> SysResult<(Vec<i32>, Vec<u32>)> {
+    pub fn create(&mut self, name: &str, queues: u32, setup: Setup) -> SysResult<Reply> {
         let Setup { carries, address, mtu, tx_queue_length, napi } = setup;
         let kind = match carries {
             Carries::Frames | Carries::PlainFrames => Kind::Tap,
             Carries::Packets => Kind::Tun,
         };
-        let threaded = napi.then(|| Tap::with_napi_threads(kind, name, queues).ok()).flatten();
-        let (tap, threads) = match threaded {
-            Some(made) => made,
-            None => (Tap::of_kind(kind, name, queues)?, Vec::new()),
+        let threaded = napi.then(|| Tap::with_napi_threads(kind, name, queues)).transpose();
+        let ((tap, napi_threads), napi_refused) = match threaded {
+            Ok(Some(made)) => (made, None),
+            Ok(None) => ((Tap::of_kind(kind, name, queues)?, Vec::new()), None),
+            Err(error) => {
+                ((Tap::of_kind(kind, name, queues)?, Vec::new()), Some(error.to_string()))
+            }
         };
         // adapters of the others have no offloads
         if carries == Carries::Frames {
@@ -74,7 +72,7 @@ impl Taps {
         route.set_no_queue(name)?;
         let descriptors = tap.queues().iter().map(AsRawFd::as_raw_fd).collect();
         self.0.insert(name.to_owned(), tap);
-        Ok((descriptors, threads))
+        Ok(Reply::Tap { descriptors, napi_threads, napi_refused })
     }
 
     /// Closes this agent's descriptors of `name`. False if it has none.

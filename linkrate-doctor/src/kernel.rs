@@ -10,6 +10,7 @@ use linkrate_model::{ByteSize, SocketKnobs};
 use linkrate_sys::cpus;
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::kallsyms::KernelSymbols;
+use linkrate_sys::on_cpu::OnCpuTrace;
 use linkrate_sys::perf::CpuSampler;
 use linkrate_sys::tap::{self, Abilities, Offloads};
 
@@ -42,6 +43,7 @@ pub(super) fn findings() -> Vec<Finding> {
             &read("/proc/sys/kernel/version").unwrap_or_default(),
         ),
         perf(try_sampling(), KernelSymbols::read().map(|symbols| symbols.len())),
+        parts(OnCpuTrace::start().map(drop)),
         ssh(find_program("ssh")),
     ]
 }
@@ -144,6 +146,18 @@ fn tun(found: SysResult<Abilities>) -> Finding {
     let remedy = "use Linux 6.2 or later, which has checksum, tso4, tso6, tso-ecn, uso and several \
                   queues";
     Finding::limited(name, detail, remedy)
+}
+
+/// Whether service demand can be divided by what ran.
+fn parts(trace: SysResult<()>) -> Finding {
+    let name = "parts";
+    match trace {
+        Ok(()) => Finding::good(name, "service demand has parts, such as the driver and NAPI"),
+        Err(error) => {
+            let remedy = error.hint().unwrap_or("run as root, not in a container").to_owned();
+            Finding::limited(name, format!("service demand has no parts: {error}"), remedy)
+        }
+    }
 }
 
 /// Both are tried, since a security module or a container may forbid what sysctls and capabilities

@@ -26,6 +26,7 @@ use std::time::Instant;
 use linkrate_lab::testbed::{LabOptions, ReceiveSteering, Testbed};
 use linkrate_lab::{LabError, Placement};
 use linkrate_model::TestbedSpec;
+use linkrate_model::spec::Adapter;
 use linkrate_model::units::format_duration;
 use linkrate_sys::host::{Privilege, can_isolate};
 use serde::Serialize;
@@ -157,13 +158,35 @@ fn isolation() -> Finding {
 fn trial(program: &Path, stop: Arc<AtomicBool>, placement: &Placement) -> Vec<Finding> {
     let options = LabOptions::new(program.to_owned(), stop);
     let began = Instant::now();
-    match Testbed::build(&TestbedSpec::default(), placement, &options) {
-        Ok(testbed) => {
-            let took = format_duration(began.elapsed());
-            let detail = format!("built a system under test and a client on a veth pair in {took}");
-            vec![Finding::good(TESTBED, detail), steering(&testbed.receive_steering)]
-        }
-        Err(error) => vec![refused(&error)],
+    let steered = match Testbed::build(&TestbedSpec::default(), placement, &options) {
+        Ok(testbed) => testbed.receive_steering.clone(),
+        Err(error) => return vec![refused(&error)],
+    };
+    let took = format_duration(began.elapsed());
+    let detail = format!("built a system under test and a client on a veth pair in {took}");
+    let mut findings = vec![Finding::good(TESTBED, detail), steering(&steered)];
+    if let Ok(model) = linkrate_model::model::find("gigabit") {
+        let adapter = Adapter::Model(Box::new(model));
+        let emulated = TestbedSpec { adapter, ..TestbedSpec::default() };
+        // another finding says why there are no emulated adapters
+        let testbed = Testbed::build(&emulated, placement, &options).ok();
+        findings.extend(testbed.map(|testbed| napi(&testbed.receive_steering)));
+    }
+    findings
+}
+
+/// Whether emulated adapters receive as real ones do.
+fn napi(steering: &ReceiveSteering) -> Finding {
+    let name = "napi";
+    match steering {
+        ReceiveSteering::Drivers(why) => Finding::limited(
+            name,
+            format!(
+                "emulated adapters process what they receive in their drivers, without GRO: {why}"
+            ),
+            "run as root on Linux 5.12 or later, with two CPUs or more",
+        ),
+        _ => Finding::good(name, "emulated adapters receive in NAPI threads, and have GRO"),
     }
 }
 
@@ -188,7 +211,7 @@ fn steering(steering: &ReceiveSteering) -> Finding {
             Finding::good(name, "receive processing runs on the CPUs of the receiving host (RPS)")
         }
         ReceiveSteering::Napi
-        | ReceiveSteering::Drivers
+        | ReceiveSteering::Drivers(_)
         | ReceiveSteering::WholeMachines
         | ReceiveSteering::Interrupts => {
             Finding::good(name, "receive processing runs on the CPUs of the receiving host")
@@ -216,6 +239,14 @@ mod tests {
         assert!(can_measure(&[good, limited, missing.clone()]));
         assert!(!can_measure(&[missing]));
         assert!(!can_measure(&[Finding::missing(TESTBED, "", "run as root")]));
+    }
+
+    #[test]
+    fn emulated_adapters_without_napi_threads_are_limited() {
+        assert_eq!(napi(&ReceiveSteering::Napi).state, State::Good);
+        let without = napi(&ReceiveSteering::Drivers("no such file".to_owned()));
+        assert_eq!(without.state, State::Limited);
+        assert!(without.detail.ends_with(": no such file"), "{without:?}");
     }
 
     #[test]

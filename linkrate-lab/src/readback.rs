@@ -49,7 +49,7 @@ fn as_requested(
     let (wanted, now) = (values(asked), values(effective));
     let Some((knob, wanted)) = wanted.iter().find(|(knob, value)| now.get(*knob) != Some(*value))
     else {
-        return Ok(());
+        return with_gro(asked, interface, effective);
     };
     let is = now.get(knob).map_or("unknown", String::as_str);
     Err(LabError::Invalid {
@@ -57,6 +57,23 @@ fn as_requested(
         hint: "the device did not apply the knob; leave it out, or measure on another adapter"
             .to_owned(),
     })
+}
+
+/// Refuses kinds of GRO where there is none.
+fn with_gro(
+    asked: &InterfaceKnobs,
+    interface: &str,
+    effective: &InterfaceKnobs,
+) -> Result<(), LabError> {
+    let kinds = [("gro-list", asked.gro_list), ("udp-gro-forwarding", asked.udp_gro_forwarding)];
+    let asked = kinds.into_iter().find(|(_, on)| *on == Some(true));
+    match asked.filter(|_| effective.gro == Some(false)) {
+        None => Ok(()),
+        Some((knob, _)) => Err(LabError::Invalid {
+            what: format!("knob \"{knob}\" of {interface}: it has no effect, because gro is off"),
+            hint: "switch gro on, too".to_owned(),
+        }),
+    }
 }
 
 fn alike(
@@ -121,6 +138,21 @@ mod tests {
         let asked = InterfaceKnobs { port: lro, ..InterfaceKnobs::default() };
         let said = "knob \"lro\" of eth0: requested on, effective is unknown";
         assert_eq!(checked(&asked, &[("eth0", gro(true))]).unwrap_err(), said);
+    }
+
+    #[test]
+    fn a_kind_of_gro_without_gro_is_refused() {
+        let forwarding = |on: bool| InterfaceKnobs { udp_gro_forwarding: Some(true), ..gro(on) };
+        let list = |on: bool| InterfaceKnobs { gro_list: Some(true), ..gro(on) };
+        for (knob, of) in [
+            ("udp-gro-forwarding", &forwarding as &dyn Fn(bool) -> InterfaceKnobs),
+            ("gro-list", &list),
+        ] {
+            let asked = InterfaceKnobs { gro: None, mtu: None, ..of(true) };
+            assert_eq!(checked(&asked, &[("eth0", of(true))]), Ok(of(true)));
+            let said = format!("knob \"{knob}\" of eth0: it has no effect, because gro is off");
+            assert_eq!(checked(&asked, &[("eth0", of(false))]).unwrap_err(), said);
+        }
     }
 
     #[test]

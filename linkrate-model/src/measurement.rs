@@ -233,6 +233,9 @@ pub struct AdapterEvidence {
     pub driver_threads: Vec<ThreadTime>,
     /// What these threads counted.
     pub driver_counts: DriverCounts,
+    /// Whether what the SUT received was processed by these threads, in their writes, as without NAPI threads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub receives_in_drivers: bool,
     /// Counters of the clients' ports together, of what frames waited for (`rxWaitNs`, ..).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub clients: BTreeMap<String, u64>,

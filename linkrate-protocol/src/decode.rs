@@ -185,7 +185,7 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
         Reply::Steered(steered) => {
             at_most("interrupts", steered.stuck.len() as u64, bounds::INTERRUPTS as u64)
         }
-        Reply::Tap { descriptors, napi_threads } => {
+        Reply::Tap { descriptors, napi_threads, .. } => {
             at_most("napi-threads", napi_threads.len() as u64, u64::from(bounds::QUEUES))?;
             at_least("descriptors", descriptors.len() as u64, 1)?;
             at_most("descriptors", descriptors.len() as u64, u64::from(bounds::QUEUES))?;

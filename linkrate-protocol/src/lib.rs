@@ -451,6 +451,8 @@ pub enum Reply {
         descriptors: Vec<i32>,
         /// The NAPI thread of each queue; empty where the writer processes what it writes.
         napi_threads: Vec<u32>,
+        /// Why there are none, although they were asked for.
+        napi_refused: Option<String>,
     },
     /// To [`Request::Describe`].
     Interface(Box<InterfaceFacts>),

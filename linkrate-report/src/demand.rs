@@ -1,6 +1,6 @@
 //! The parts of service demands, as rows that the terminal and the white paper share.
 
-use linkrate_study::results::{CellResult, StudyResults};
+use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::number;
 
@@ -26,6 +26,15 @@ pub const WITHOUT_DRIVER: &str = "a real adapter has another driver: a change in
 /// The title of an effect without the driver, below the effect.
 pub const EFFECT: &str = "without the driver";
 
+/// A change without the driver, and its ends.
+pub fn without_driver(effect: &Effect) -> Option<(String, Option<String>)> {
+    let change = number::change(&effect.without_driver?);
+    Some(match effect.without_driver_unknown {
+        true => ("not known".to_owned(), change.ends),
+        false => (change.mean, change.ends),
+    })
+}
+
 /// Every cell with parts.
 pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
     results.cells.iter().filter(|cell| cell.service_demand_parts.is_some())
@@ -41,7 +50,10 @@ pub fn fields(cell: &CellResult) -> Option<[String; 6]> {
         number::brief_mean(&whole),
         field(parts.application.mean),
         parts.driver.map_or_else(|| number::ABSENT.to_owned(), |driver| field(driver.mean)),
-        field(parts.napi.mean),
+        match parts.receives_in_driver {
+            true => "in driver".to_owned(),
+            false => field(parts.napi.mean),
+        },
         field(between.iter().map(|part| part.mean).sum()),
         field(parts.not_attributed),
     ])
@@ -94,6 +106,7 @@ mod tests {
         DemandParts {
             application: part(0.7),
             driver: driver.map(part),
+            receives_in_driver: false,
             napi: part(0.5),
             softirqs: part(0.02),
             interrupts: part(0.01),
@@ -114,6 +127,13 @@ mod tests {
         assert!(text.contains(" 40 %") && text.contains("widens"), "{text}");
         let table = tables::demand(&results).unwrap();
         assert_eq!(table.rows[0].fields[3].text, fields[2]);
+    }
+
+    #[test]
+    fn receive_processing_in_the_driver_is_no_zero() {
+        let parts = DemandParts { receives_in_driver: true, ..parts(Some(0.8)) };
+        let fields = fields(&results(Some(parts)).cells[0]).unwrap();
+        assert_eq!(fields[2..4], ["40 %", "in driver"]);
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub fn fields(results: &StudyResults, cell: &CellResult) -> [String; 3] {
     [text(FlowDirection::Transmit), text(FlowDirection::Receive), share]
 }
 
+/// A change at equal mix, and its ends.
+pub fn at_equal_mix(effect: &Effect) -> Option<(String, Option<String>)> {
+    let change = number::change(&effect.mix_adjusted?);
+    Some((change.mean, change.ends))
+}
+
 /// What the table of directions says of the effects, as sentences without a full stop.
 pub fn notes(results: &StudyResults) -> Vec<&'static str> {
     if all(results).next().is_none() {
@@ -137,6 +143,11 @@ mod tests {
         assert!(line.contains("−50 %"), "{text}");
         assert!(beside(&results).contains(&field("Without driver", "−50 %")));
         assert!(crate::demand::notes(&results).contains(&crate::demand::WITHOUT_DRIVER));
+        results.effects[0].without_driver_unknown = true;
+        let text = terminal(&results);
+        let line = text.lines().find(|line| line.contains(&row)).expect("a row");
+        assert!(line.contains("not known") && !line.contains("−50 %"), "{text}");
+        assert!(beside(&results).contains(&field("Without driver", "not known")));
         // a study of one direction says nothing of mixes
         results.cells.iter_mut().for_each(|cell| cell.directions.clear());
         assert_eq!(notes(&results), [""; 0]);

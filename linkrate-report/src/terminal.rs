@@ -245,16 +245,16 @@ impl Page<'_> {
                     claimed,
                 ]);
                 // the report has the second one of all effects
-                let without_driver = effect.without_driver.filter(|_| effect.significant);
-                let below =
-                    [("at equal mix", effect.mix_adjusted), (demand::EFFECT, without_driver)];
-                for (title, ratio) in below {
-                    let Some(ratio) = ratio else { continue };
-                    let change = number::change(&ratio);
+                let without_driver = demand::without_driver(effect).filter(|_| effect.significant);
+                let equal_mix = directions::at_equal_mix(effect);
+                for (title, change) in
+                    [("at equal mix", equal_mix), (demand::EFFECT, without_driver)]
+                {
+                    let Some((mean, ends)) = change else { continue };
                     table.add_row([
                         format!("    {title}"),
-                        change.mean,
-                        change.ends.unwrap_or_else(|| number::ABSENT.to_owned()),
+                        mean,
+                        ends.unwrap_or_else(|| number::ABSENT.to_owned()),
                     ]);
                 }
             }

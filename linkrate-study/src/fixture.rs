@@ -238,6 +238,7 @@ pub(crate) fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
         device_threads: vec![thread.clone(), ThreadTime { cpu_ns: 200_000_000, ..thread }],
         driver_threads: Vec::new(),
         driver_counts: Default::default(),
+        receives_in_drivers: false,
         clients: BTreeMap::new(),
         frames_overtaken: None,
     })

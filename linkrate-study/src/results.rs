@@ -279,6 +279,9 @@ pub struct DemandParts {
     pub application: Interval,
     /// The driver threads of virtual adapters; absent without an emulated driver.
     pub driver: Option<Interval>,
+    /// Whether that part has the receive processing of the host too, as without NAPI threads.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub receives_in_driver: bool,
     /// The NAPI threads of the kernel.
     pub napi: Interval,
     /// Softirqs.
@@ -592,10 +595,14 @@ pub struct Effect {
     /// other; absent unless both are bidirectional and the study has the cells of one direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix_adjusted: Option<Interval>,
-    /// The same ratio of service demands without the driver threads in either; absent unless both cells had an emulated
-    /// driver and parts.
+    /// The same ratio of service demands without the driver threads in either; absent unless both cells had parts, and an
+    /// emulated driver without the receive processing of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_driver: Option<Interval>,
+    /// Whether that ratio is not known, because it and [`ratio`](Self::ratio) exclude each other's sign: then its ends are the
+    /// outermost of both.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_driver_unknown: bool,
     /// Blocks with both runs.
     pub pairs: u32,
     /// Those of the ratio. Only effects with at least five pairs that are no other effect's fact are of a
@@ -636,6 +643,7 @@ impl Effect {
             ratio,
             mix_adjusted: None,
             without_driver: None,
+            without_driver_unknown: false,
             pairs,
             probabilities: Probabilities::default(),
             significant: false,

@@ -18,6 +18,7 @@
 //! - `offloaded`: connections that are at the adapter, and not at the host
 //! - [`limits`]: payload beside what links and buses can carry
 //! - [`merging`]: LRO that was on and merged nothing
+//! - `unplaced`: NAPI threads that run where the kernel likes
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
 use std::str::FromStr;
@@ -40,6 +41,7 @@ mod peer_report;
 pub mod programs;
 mod sockets;
 pub mod stack;
+mod unplaced;
 
 pub use observed::{
     ClockSeen, DisciplinesSeen, KnobsSeen, MeasurementSeen, Observed, RateSeen, Rescheduled,
@@ -143,7 +145,11 @@ pub fn judge(run: &Run<'_>) -> Validity {
     match (disturbance(run), contradiction(run)) {
         (Err(rejection), _) => Validity::Disturbed(rejection),
         (_, Err(rejection)) => Validity::Rejected(rejection),
-        _ => Validity::Valid { remarks: run.observed.remarks(run.measured, run.spec.duration) },
+        _ => {
+            let mut remarks = run.observed.remarks(run.measured, run.spec.duration);
+            remarks.extend(unplaced::remark(run));
+            Validity::Valid { remarks }
+        }
     }
 }
 

@@ -24,7 +24,13 @@ pub fn current_thread() -> ThreadId {
 /// `EINVAL` when none of the CPUs is online or allowed.
 pub fn set_affinity(thread: ThreadId, cpus: &CpuSet) -> Result<(), SysError> {
     sched_setaffinity(Pid::from_raw(thread), &kernel_set(cpus)).map_err(|error| {
-        SysError::new(format!("bind to CPUs {cpus} thread"), thread.to_string(), error)
+        let error = SysError::new(format!("bind to CPUs {cpus} thread"), thread.to_string(), error);
+        match error.errno() {
+            Some(libc::EINVAL) => {
+                error.with_hint("they are not online, or a cpuset does not allow them any more")
+            }
+            _ => error,
+        }
     })
 }
 

@@ -150,6 +150,7 @@ impl Adapters {
         // connections that cannot return end with the port
         let _ = self.before_removal(interface);
         let Segment { topology, ports, clients, joined, aggregate } = self.segments.remove(at);
+        self.napi.forget(&topology);
         if let Some(engine) = &self.engine {
             engine.drop_interface_of_all(topology.number);
         }
@@ -176,15 +177,7 @@ impl Adapters {
                 hint: format!("a port of {} has {}", self.model.name, self.model.queues),
             });
         }
-        if asked.gro == Some(true) && !self.napi.has_threads() {
-            return Err(LabError::Invalid {
-                what: "knob \"gro\": nothing merges on these virtual adapters, which have no NAPI threads"
-                    .to_owned(),
-                hint: "as root, on Linux 5.12 or later, models without a TCP offload engine have them where the \
-                       system under test has CPUs of its own; or leave gro out"
-                    .to_owned(),
-            });
-        }
+        self.napi.check(asked)?;
         let of_the_kernel = InterfaceKnobs {
             // the virtual MTU is the model's
             gso_max_size: asked.gso_max_size.or(Some(self.model.superframe)),
@@ -315,6 +308,7 @@ impl Adapters {
             device_threads: times_since(&to.device, &from.device),
             driver_threads: times_since(&to.drivers, &from.drivers),
             driver_counts: to.driver_counts.since(from.driver_counts),
+            receives_in_drivers: self.napi.why_absent().is_some(),
             clients: since(&to.clients, &from.clients),
             frames_overtaken: None,
         }
@@ -349,7 +343,7 @@ impl Adapters {
     }
 
     /// Kernel ids of the system under test's NAPI threads.
-    pub(crate) fn napi_ids(&self) -> Vec<u32> {
+    pub fn napi_ids(&self) -> Vec<u32> {
         self.napi.ids()
     }
 
@@ -522,10 +516,10 @@ impl Join for Adapters {
     }
 
     fn receive_steering(&self, _placement: &Placement) -> ReceiveSteering {
-        match self.napi.has_threads() {
-            true => ReceiveSteering::Napi,
+        match self.napi.why_absent() {
+            None => ReceiveSteering::Napi,
             // a driver thread runs the receive processing of its host
-            false => ReceiveSteering::Drivers,
+            Some(why) => ReceiveSteering::Drivers(why.to_owned()),
         }
     }
 }
@@ -566,10 +560,18 @@ fn tap(
     queues: u32,
     address: [u8; 6],
 ) -> Result<Vec<OwnedFd>, LabError> {
-    Ok(tap_with(host, name, model, queues, address, false)?.0)
+    Ok(tap_with(host, name, model, queues, address, false)?.queues)
 }
 
-/// The same; with `napi`, NAPI threads process what it receives if they can be had. Returns these too.
+/// An interface of a port.
+#[derive(Debug)]
+struct Tap {
+    queues: Vec<OwnedFd>,
+    /// The NAPI thread of each queue, or why there are none.
+    napi: Result<Vec<u32>, String>,
+}
+
+/// The same; with `napi`, NAPI threads process what it receives if they can be had.
 fn tap_with(
     host: &mut Host,
     name: &str,
@@ -577,7 +579,7 @@ fn tap_with(
     queues: u32,
     address: [u8; 6],
     napi: bool,
-) -> Result<(Vec<OwnedFd>, Vec<u32>), LabError> {
+) -> Result<Tap, LabError> {
     let (carries, address, mtu) = match model.link {
         LinkKind::Ethernet => (Carries::Frames, Some(address), None),
         LinkKind::Atm if model.encapsulation.is_emulated() => {
@@ -597,20 +599,17 @@ fn tap_with(
     taken(host, name, create)
 }
 
-/// Makes an interface by `create` and takes its descriptors and NAPI threads.
-fn taken(
-    host: &mut Host,
-    name: &str,
-    create: Request,
-) -> Result<(Vec<OwnedFd>, Vec<u32>), LabError> {
-    let (descriptors, threads) = expect_reply!(host.connection, create,
-        Reply::Tap { descriptors, napi_threads } => (descriptors, napi_threads))?;
-    let mut taken = Vec::with_capacity(descriptors.len());
+/// Makes an interface by `create` and takes its descriptors.
+fn taken(host: &mut Host, name: &str, create: Request) -> Result<Tap, LabError> {
+    let (descriptors, napi) = expect_reply!(host.connection, create,
+        Reply::Tap { descriptors, napi_threads, napi_refused } =>
+            (descriptors, napi_refused.map_or(Ok(napi_threads), Err)))?;
+    let mut queues = Vec::with_capacity(descriptors.len());
     for descriptor in descriptors {
-        taken.push(host.take_descriptor(descriptor)?);
+        queues.push(host.take_descriptor(descriptor)?);
     }
     host.order(&Request::ReleaseTap { name: name.to_owned() })?;
-    Ok((taken, threads))
+    Ok(Tap { queues, napi })
 }
 
 impl From<AdapterError> for LabError {

@@ -39,7 +39,7 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Calibratio
                 }
                 .to_owned(),
             ),
-            ("receive-processing", testbed.receive_steering.fact().to_owned()),
+            ("receive-processing", testbed.receive_steering.fact()),
             ("idle-time", testbed.idle_source.name().to_owned()),
             ("default-congestion", read("/proc/sys/net/ipv4/tcp_congestion_control")),
         ]

@@ -219,7 +219,8 @@ fn a_tap_is_asked_for_within_bounds() {
 #[test]
 fn descriptors_that_cannot_be_are_refused() {
     let answer = |descriptors| {
-        decode_reply(&sent(&Reply::Tap { descriptors, napi_threads: Vec::new() })).is_ok()
+        let tap = Reply::Tap { descriptors, napi_threads: Vec::new(), napi_refused: None };
+        decode_reply(&sent(&tap)).is_ok()
     };
     assert!(answer(vec![5, 6]));
     assert!(!answer(vec![]) && !answer(vec![5, -1]) && !answer(vec![5; 257]));

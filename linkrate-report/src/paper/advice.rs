@@ -7,7 +7,6 @@
 
 use linkrate_model::knobs::{self, Owner};
 use linkrate_model::model::Encapsulation;
-use linkrate_stats::interval::excludes;
 use linkrate_study::analysis::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
@@ -276,22 +275,22 @@ fn not_compared(steps: &[&Step<'_>]) -> &'static str {
     }
 }
 
-/// In how many cases the gain is one of the emulated driver alone: without it, it is a loss. A TCP offload engine has the
-/// driver in one of both cells alone, so that any other sign speaks against a gain.
+/// In how many cases the gain may be one of the emulated driver alone. A TCP offload engine has the driver in one of both
+/// cells alone, so that any other sign speaks against a gain.
 fn reversed(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
     let is_engine = steps.first().is_some_and(|step| step.factor == payback::FACTOR);
     let gains = steps.iter().flat_map(|step| step.claimed_for(true));
     let gains: Vec<&Effect> = gains.map(|index| &results.effects[index]).collect();
-    let is_lost = |effect: &&&Effect| {
-        effect.without_driver.is_some_and(|without| {
-            (effect.ratio.mean < 1.0) != (without.mean < 1.0)
-                && (is_engine || excludes(&without, 1.0))
-        })
+    let is_open = |effect: &&&Effect| match is_engine {
+        true => effect
+            .without_driver
+            .is_some_and(|without| (effect.ratio.mean < 1.0) != (without.mean < 1.0)),
+        false => effect.without_driver_unknown,
     };
-    let lost = gains.iter().filter(is_lost).count();
-    let are = if is_engine { "have the other sign" } else { "are losses" };
-    (lost > 0)
-        .then(|| format!("Without the emulated driver {lost} of {} gains {are}.", gains.len()))
+    let open = gains.iter().filter(is_open).count();
+    let are = if is_engine { "have the other sign" } else { "are not known" };
+    (open > 0)
+        .then(|| format!("Without the emulated driver {open} of {} gains {are}.", gains.len()))
 }
 
 /// What bounds advice: whose CPU was the limit in the cells behind it.

@@ -4,7 +4,7 @@ use linkrate_model::Task;
 use linkrate_model::latency::{LatencyFigures, Percentile};
 use linkrate_study::analysis::measures;
 use linkrate_study::labels;
-use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
+use linkrate_study::quantity::{Measure, Quantity, Unit};
 use linkrate_study::results::{Attribution, CellResult, Effect, PublishedResult, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use serde::Serialize;
@@ -224,14 +224,12 @@ fn of_cells(
     Table { title: title.to_owned(), columns: titles, rows, note: notes.join(" ") }
 }
 
-/// An effect under another condition.
-type Other = (&'static str, fn(&Effect) -> Option<Interval>);
+/// An effect under another condition: the change, and its ends.
+type Other = (&'static str, fn(&Effect) -> Option<(String, Option<String>)>);
 
 /// The conditions, with the heads of their columns.
-const OTHERS: [Other; 2] = [
-    ("Without driver", |effect| effect.without_driver),
-    ("At equal mix", |effect| effect.mix_adjusted),
-];
+const OTHERS: [Other; 2] =
+    [("Without driver", demand::without_driver), ("At equal mix", directions::at_equal_mix)];
 
 /// All effects, by measure and step: the change, and the same under other conditions where that is known.
 pub fn effects(results: &StudyResults) -> Option<Table> {
@@ -250,9 +248,8 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
         let mean = format!("{}{}", change.mean, marks::of_effect(results, effect));
         let mut fields = vec![Field::of(at), Field::of(mean), Field::or_absent(change.ends)];
         fields.extend(others.iter().map(|(_, of)| {
-            let Some(other) = of(effect) else { return Field::of(ABSENT) };
-            let change = number::change(&other);
-            Field { text: change.mean, small: change.ends.unwrap_or_default() }
+            let Some((text, ends)) = of(effect) else { return Field::of(ABSENT) };
+            Field { text, small: ends.unwrap_or_default() }
         }));
         let reason = words::not_claimed(effect, results.minimum_effect);
         fields.push(Field::of(reason.unwrap_or_else(|| "significant".to_owned())));

@@ -340,6 +340,22 @@ fn a_difference_that_may_be_small_is_not_inconclusive() {
     );
 }
 
+/// What runs in the driver's writes is no driver, and nothing is said of a cost without it.
+#[test]
+fn a_driver_with_receive_processing_is_named_so() {
+    let mut results = fixture::adapter();
+    let hardware = |results: &StudyResults| {
+        let found = checks::all(results).into_iter().find(|check| check.name == "Hardware");
+        found.expect("a check").text
+    };
+    assert_eq!(hardware(&results), "50 % of CPU time is the emulated driver");
+    results.cells[0].service_demand_parts.as_mut().unwrap().receives_in_driver = true;
+    assert_eq!(
+        hardware(&results),
+        "50 % of CPU time is the emulated driver with receive processing"
+    );
+}
+
 #[test]
 fn figures_of_two_groups_are_a_check_and_have_no_interval() {
     let mut results = of_the_adapter();

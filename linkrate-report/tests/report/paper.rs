@@ -209,8 +209,8 @@ fn a_gain_that_turns_without_the_driver_is_told() {
     let gains = results.effects.iter_mut().filter(|e| e.significant && e.ratio.mean < 1.0);
     for effect in gains {
         let turned =
-            linkrate_study::quantity::Interval { mean: 1.4, low: Some(1.2), high: Some(1.6) };
-        effect.without_driver = Some(turned);
+            linkrate_study::quantity::Interval { mean: 1.4, low: Some(0.6), high: Some(1.6) };
+        (effect.without_driver, effect.without_driver_unknown) = (Some(turned), true);
     }
     let paper = Paper::new(&results).unwrap();
     let advice = &paper.advice[0];

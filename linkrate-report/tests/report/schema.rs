@@ -35,6 +35,7 @@ fn every_fixture() -> Vec<StudyResults> {
     profiled.cells[0].verdict.directions[0].shortfall =
         vec![Shortfall::Resent(0.3), Shortfall::Unknown];
     profiled.effects[0].without_driver = Some(Interval { mean: 0.6, low: None, high: None });
+    profiled.effects[0].without_driver_unknown = true;
     profiled.effects[0].mix_adjusted =
         Some(Interval { mean: 0.8, low: Some(0.79), high: Some(0.81) });
     profiled.cells[0].attribution = Some(Attribution {
@@ -96,13 +97,16 @@ fn every_fixture() -> Vec<StudyResults> {
         started_unix_ms: None,
         lacks: vec!["service demand".to_owned()],
     }];
+    let mut adapter = fixture::adapter();
+    let parts = adapter.cells[0].service_demand_parts.as_mut();
+    parts.expect("parts").receives_in_driver = true;
     vec![
         imported,
         transfers,
         fixture::stream(),
         fixture::request_response(),
         fixture::single(),
-        fixture::adapter(),
+        adapter,
         fixture::failed(),
         fixture::hostile(),
         fixture::fleet(),
@@ -234,6 +238,8 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "directions",
                     "windows",
                     "without_driver",
+                    "without_driver_unknown",
+                    "receives_in_driver",
                     "payback",
                     "two_groups",
                 ]

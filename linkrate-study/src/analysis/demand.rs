@@ -14,7 +14,7 @@ use linkrate_model::Measurement;
 use super::effects::Comparison;
 use super::measures::RunsByCell;
 use super::uncertainty::{self, Reach};
-use super::{adapter, measures};
+use super::{adapter, measures, payback};
 use crate::quantity::{Interval, Measure};
 use crate::results::DemandParts;
 use crate::store::StoredRun;
@@ -32,7 +32,28 @@ struct Parts {
     excess: f64,
     /// The share of what a hypervisor may have taken from each.
     stolen: f64,
-    has_driver: bool,
+    driver_is: Driver,
+}
+
+/// What the part of the driver contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Driver {
+    /// There is no emulated driver.
+    Absent,
+    /// The driver.
+    Alone,
+    /// The driver, and the receive processing of the host in its writes.
+    Receiving,
+}
+
+impl Driver {
+    fn of(run: &Measurement) -> Self {
+        match adapter::evidence(run).filter(|counted| !counted.driver_threads.is_empty()) {
+            None => Self::Absent,
+            Some(counted) if counted.receives_in_drivers => Self::Receiving,
+            Some(_) => Self::Alone,
+        }
+    }
 }
 
 /// Where the driver's part is.
@@ -72,8 +93,7 @@ fn parts(run: &Measurement, demand: f64) -> Option<Parts> {
         not_attributed: share(not_attributed_ns.max(0.0)),
         excess,
         stolen: (run.sut_cpu.uncertainty_ns() as f64 / own_ns as f64).min(1.0),
-        has_driver: adapter::evidence(run)
-            .is_some_and(|counted| !counted.driver_threads.is_empty()),
+        driver_is: Driver::of(run),
     })
 }
 
@@ -99,10 +119,11 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
         let interval = of_mean(&values(&|parts| parts.known[part]), level)?;
         Some(widened(interval, not_attributed, off))
     };
-    let has_driver = parts.iter().all(|parts| parts.has_driver);
+    let has_driver = parts.iter().all(|parts| parts.driver_is != Driver::Absent);
     Some(DemandParts {
         application: of(0)?,
         driver: of(DRIVER).filter(|_| has_driver),
+        receives_in_driver: parts.iter().any(|parts| parts.driver_is == Driver::Receiving),
         napi: of(2)?,
         softirqs: of(3)?,
         interrupts: of(4)?,
@@ -113,14 +134,14 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
 }
 
 /// The service demand of a cell's runs beside the part of the driver, by block, and how far they may lie from it; `None`
-/// unless all runs had an emulated driver and parts.
+/// unless all runs had an emulated driver and parts. What the host received in the driver is taken out with it.
 pub fn beside_the_driver(
     runs: &RunsByCell<'_>,
     cell: usize,
 ) -> Option<(BTreeMap<u32, f64>, Reach)> {
     let good = runs.cell(cell).iter().filter(|run| run.is_good());
     let of_block = |run: &&StoredRun| {
-        let parts = of_run(run).filter(|parts| parts.has_driver)?;
+        let parts = of_run(run).filter(|parts| parts.driver_is != Driver::Absent)?;
         Some((run.block, parts))
     };
     let parts: BTreeMap<u32, Parts> = good.map(of_block).collect::<Option<_>>()?;
@@ -135,17 +156,36 @@ pub fn beside_the_driver(
 }
 
 /// The change in service demand of a comparison without the driver's part in either cell; `None` unless both have
-/// an emulated driver and parts.
+/// parts, and an emulated driver that has one of its own. Hosts of a TCP offload engine receive in the driver: what
+/// the engine saves beside all of that is the least.
 pub fn without_driver(
     comparison: &Comparison,
     runs: &RunsByCell<'_>,
     level: f64,
 ) -> Option<Interval> {
+    let receives = |cell: usize| {
+        let parts = runs.cell(cell).iter().filter_map(|run| of_run(run));
+        parts.into_iter().any(|parts| parts.driver_is == Driver::Receiving)
+    };
+    if comparison.factor != payback::FACTOR
+        && (receives(comparison.from_cell) || receives(comparison.to_cell))
+    {
+        return None;
+    }
     let (from, of_from) = beside_the_driver(runs, comparison.from_cell)?;
     let (to, of_to) = beside_the_driver(runs, comparison.to_cell)?;
     let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));
     let ratio = paired::ratio(pairs, level)?.ratio;
     Some(Reach::of_ratio([of_from, of_to]).widen(ratio))
+}
+
+/// The bounds of a change without the driver that excludes the sign of the whole change, and is excluded by it: a driver that
+/// turns the sign is less likely than parts that are wrong. `None` where both may have one sign.
+pub fn bounds(whole: Interval, without: Interval) -> Option<Interval> {
+    let (lower, upper) =
+        if whole.mean < without.mean { (whole, without) } else { (without, whole) };
+    let exclude_each_other = lower.high? < 1.0 && upper.low? > 1.0;
+    exclude_each_other.then_some(Interval { mean: without.mean, low: lower.low, high: upper.high })
 }
 
 #[cfg(test)]
@@ -247,8 +287,7 @@ mod tests {
     #[test]
     fn what_was_not_traced_has_no_parts() {
         let traced = || run(0.6, 0.1, 0.0);
-        let not_traced = changed(traced(), |measured| measured.sut_cpu.parts = None);
-        assert_eq!(of(&[traced(), not_traced]), None);
+        assert_eq!(of(&[traced(), not_traced(traced())]), None);
         // the SUT's CPUs do the work of clients and devices too
         assert_eq!(of(&[changed(traced(), |measured| measured.sut_cpu.shared = true)]), None);
         assert_eq!(of(&[]), None);
@@ -257,17 +296,40 @@ mod tests {
         assert_eq!(of(&[bare]).unwrap().driver, None);
     }
 
-    fn change(from: [f64; 2], to: [f64; 2], traced: bool) -> Option<Interval> {
+    /// The drivers of the run process what it receives.
+    fn receiving_in_drivers(run: StoredRun) -> StoredRun {
+        changed(run, |measured| {
+            measured.evidence.adapter.as_mut().unwrap().receives_in_drivers = true;
+        })
+    }
+
+    #[test]
+    fn a_driver_with_receive_processing_is_named_and_not_taken_out() {
+        let [alone, with] = [run(0.6, 0.1, 0.0), receiving_in_drivers(run(0.6, 0.0, 0.0))]
+            .map(|run| of(&[run]).unwrap());
+        assert_eq!((alone.receives_in_driver, with.receives_in_driver), (false, true));
+        assert!(change([0.6, 0.0], [0.9, 0.0], |_, run| run).is_some());
+        let in_one = |cell, run| if cell == 0 { receiving_in_drivers(run) } else { run };
+        assert_eq!(change([0.6, 0.0], [0.9, 0.0], in_one), None);
+    }
+
+    fn not_traced(run: StoredRun) -> StoredRun {
+        changed(run, |measured| measured.sut_cpu.parts = None)
+    }
+
+    /// The change without the driver between two cells; `with` may change each run of a cell.
+    fn change(
+        from: [f64; 2],
+        to: [f64; 2],
+        with: impl Fn(usize, StoredRun) -> StoredRun,
+    ) -> Option<Interval> {
         let study = fixture::ladder();
         let comparison = &super::super::effects::comparisons(&study)[0];
         let mut stored = Vec::new();
         for block in 0..5 {
             let cells = [(comparison.from_cell, from), (comparison.to_cell, to)];
             for (cell, [driver, not_attributed]) in cells {
-                let mut run = run(driver, 0.0, not_attributed);
-                if !traced && block == 3 {
-                    run = changed(run, |measured| measured.sut_cpu.parts = None);
-                }
+                let mut run = with(cell, run(driver, 0.0, not_attributed));
                 run.block = block;
                 run.cell = Some(cell as u32);
                 stored.push(run);
@@ -283,11 +345,35 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_contradicts_the_whole_is_not_known() {
+        let of = |low: f64, high: f64| Interval {
+            mean: (low * high).sqrt(),
+            low: Some(low),
+            high: Some(high),
+        };
+        let (cheaper, dearer) = (of(0.6, 0.8), of(1.3, 1.8));
+        for (whole, without) in [(cheaper, dearer), (dearer, cheaper)] {
+            let bounds = bounds(whole, without).unwrap();
+            assert_eq!((bounds.low, bounds.high), (Some(0.6), Some(1.8)));
+        }
+        for (whole, without) in [
+            (cheaper, cheaper),
+            (dearer, dearer),
+            // one of them may have either sign, or any size
+            (cheaper, of(0.9, 1.4)),
+            (of(0.9, 1.05), dearer),
+            (cheaper, Interval { low: None, high: None, ..dearer }),
+        ] {
+            assert_eq!(bounds(whole, without), None);
+        }
+    }
+
+    #[test]
     fn a_change_without_the_driver_is_that_of_the_rest() {
-        let ratio = change([0.6, 0.0], [0.9, 0.0], true).unwrap();
+        let ratio = change([0.6, 0.0], [0.9, 0.0], |_, run| run).unwrap();
         assert!((ratio.mean - 0.1 / 0.4).abs() < 1e-6, "{ratio:?}");
         // a twentieth of 0.4, and a tenth of 0.1
-        let uncertainty = change([0.6, 0.02], [0.9, 0.01], true).unwrap();
+        let uncertainty = change([0.6, 0.02], [0.9, 0.01], |_, run| run).unwrap();
         assert!((uncertainty.mean - ratio.mean).abs() < 1e-9, "{uncertainty:?}");
         let (low, high) = (
             uncertainty.low.unwrap() / ratio.low.unwrap(),
@@ -297,6 +383,6 @@ mod tests {
             (low - 0.9 / 1.05).abs() < 0.01 && (high - 1.1 / 0.95).abs() < 0.02,
             "{low} {high}"
         );
-        assert_eq!(change([0.6, 0.0], [0.9, 0.0], false), None);
+        assert_eq!(change([0.6, 0.0], [0.9, 0.0], |_, run| not_traced(run)), None);
     }
 }

@@ -142,6 +142,10 @@ pub fn compare(
     if let Some(effect) = demand {
         effect.mix_adjusted = at_equal_mix(comparison, study, runs, level);
         effect.without_driver = demand::without_driver(comparison, runs, level);
+        let bounds =
+            effect.without_driver.and_then(|without| demand::bounds(effect.ratio, without));
+        effect.without_driver_unknown = bounds.is_some();
+        effect.without_driver = bounds.or(effect.without_driver);
     }
     effects
 }

@@ -7,7 +7,8 @@
 //! made of them; the cost of a connection offload is the time of linkrate's own threads.
 //!
 //! The driver that a connection at the adapter does without is an emulated one, whose system calls no host with a real
-//! adapter makes. So a payback is a range: with all that is saved, and without what the driver saves.
+//! adapter makes, but the TCP of the host receives in these calls. So a payback is a range: with all that is saved, and
+//! without the driver and all that ran in it, which is the least that is saved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,14 +82,15 @@ pub struct Payback {
     pub busy: bool,
     /// CPU time that the adapter saves the host for each KB; negative where each costs more.
     pub saved: Quantity,
-    /// The same beside the emulated driver; absent where the parts of the service demands are not known.
+    /// The same beside the emulated driver and what the host received in it: the least. Absent where the parts of the
+    /// service demands are not known.
     pub saved_without_driver: Option<Quantity>,
     /// What becomes of the cost.
     pub outcome: Outcome,
     /// The bytes that a connection must carry after its connection offload; absent unless it pays.
     pub bytes: Option<Quantity>,
-    /// The same by what is saved beside the emulated driver; absent unless it pays, and where the parts of the service
-    /// demands are not known.
+    /// The same by what is saved beside the emulated driver and what the host received in it: the most. Absent unless
+    /// it pays so, and where the parts of the service demands are not known.
     pub bytes_without_driver: Option<Quantity>,
     /// Blocks with all runs.
     pub pairs: u32,
@@ -275,14 +277,12 @@ fn paybacks(
         let found = paid_after(&measured)?;
         let bytes = with_corners(found.quotient, &corners);
         let is_bounded = |bytes: &Interval| bytes.low.is_some_and(|low| low > 0.0);
-        // what pays by the emulated driver alone may not pay on hardware
         let beside = without_driver
             .as_ref()
-            .map(|(saved, corners)| Some(with_corners(paid_after(saved)?.quotient, corners)));
-        let beside = beside.map(|bytes| bytes.filter(&is_bounded));
-        let bounded = is_bounded(&bytes) && beside != Some(None);
+            .and_then(|(saved, corners)| Some(with_corners(paid_after(saved)?.quotient, corners)))
+            .filter(&is_bounded);
         let outcome = match (effect.significant, effect.ratio.mean < 1.0) {
-            (true, true) if bounded => Outcome::Pays,
+            (true, true) if is_bounded(&bytes) => Outcome::Pays,
             (true, false) => Outcome::Never,
             _ => Outcome::Open,
         };
@@ -295,7 +295,6 @@ fn paybacks(
             outcome,
             bytes: pays.then_some(Quantity { interval: bytes, unit: Unit::Bytes }),
             bytes_without_driver: beside
-                .flatten()
                 .filter(|_| pays)
                 .map(|interval| Quantity { interval, unit: Unit::Bytes }),
             pairs: found.pairs,

@@ -259,6 +259,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         device_threads: vec![thread("dev wire0", 1, 310_000_000)],
         driver_threads: vec![thread("drv eth0.0", 0, 120_000_000)],
         driver_counts: Default::default(),
+        receives_in_drivers: false,
         clients: BTreeMap::new(),
         frames_overtaken: None,
     };

@@ -1,5 +1,7 @@
 //! Runs that somebody spoils: each is refused with the culprit's name, and the next one is sound.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +12,7 @@ use crate::common::lab::{
     SUT_INTERFACE, inside, lab, lab_for, lab_of, run_spec, run_undisturbed, undisturbed,
 };
 use crate::common::small::SmallStudy;
-use crate::common::{LINKRATE, Running, has_or_skips, is_root_or_skips, kill, wait_until};
+use crate::common::{LINKRATE, Running, has_or_skips, is_root_or_skips, kill, skip, wait_until};
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
 use linkrate_model::knobs::PortRequest;
@@ -224,6 +226,110 @@ fn a_program_on_the_cpu_of_the_devices_is_seen() {
     assert_eq!(of_hog.bound_ns, of_hog.cpu_ns.min(of_hog.bound_ns));
     let percent = cpu.percent_of(cpu.others_bound_ns());
     assert!(percent >= programs::REFUSED_PERCENT, "{percent} %: {cpu:?}");
+}
+
+/// Threads of the kernel that process what the system under test receives.
+#[test]
+fn a_napi_thread_that_is_moved_reniced_or_ended_is_named() {
+    let test = "a_napi_thread_that_is_moved_reniced_or_ended_is_named";
+    if !is_root_or_skips(test)
+        || !has_or_skips(test, "taskset", "util-linux")
+        || !has_or_skips(test, "renice", "bsdutils")
+    {
+        return;
+    }
+    let mut lab = lab_for(Purpose::Functions, &gigabit(), None);
+    let spec = run_of(None);
+    /// What is done to a thread, and what is said of it.
+    type Case = fn(u32, &Placement) -> (String, String);
+    let cases: [Case; 3] = [
+        |thread, Placement { sut, clients, .. }| {
+            let said = format!("may run on CPUs {clients}, expected {sut}");
+            (format!("taskset -pc {clients} {thread}"), said)
+        },
+        |thread, _| {
+            let said = "has SCHED_OTHER, nice 5, expected SCHED_OTHER, nice 0".to_owned();
+            (format!("renice -n 5 -p {thread}"), said)
+        },
+        |_, _| {
+            let said = "has ended, expected SCHED_OTHER, nice 0".to_owned();
+            (format!("echo 0 > /sys/class/net/{SUT_INTERFACE}/threaded"), said)
+        },
+    ];
+    for case in cases {
+        // a testbed that somebody changed is not used again
+        validated(&mut lab, &spec);
+        let testbed = lab.testbed().expect("a testbed");
+        let threads = testbed.backend.adapters().expect("adapters").napi_ids();
+        let [thread] = threads[..] else { return skip(test, "there are no NAPI threads") };
+        let (act, said) = case(thread, &testbed.placement);
+        // before, the thread goes on without work
+        if act.starts_with("echo") && kernel_is_before([6, 17]) {
+            continue;
+        }
+        let pid = testbed.sut.pid().to_string();
+        let sabotage = thread::spawn(move || {
+            thread::sleep(WINDOW / 2);
+            let inside = ["--target", &pid, "--net", "--mount", "sh", "-c", &act];
+            assert!(Command::new("nsenter").args(inside).status().expect("run nsenter").success());
+        });
+        let failure = refused(&mut lab, &spec);
+        sabotage.join().expect("the saboteur");
+        assert!(failure.disturbed && failure.stage == Stage::Measure, "{failure}");
+        let named = format!("placement: thread \"NAPI thread {thread} of {SUT_INTERFACE}\" {said}");
+        assert_eq!(failure.reason, named);
+    }
+    validated(&mut lab, &spec);
+}
+
+/// Whether this kernel is older.
+fn kernel_is_before(version: [u32; 2]) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let numbers = release.split(['.', '-']).map_while(|word| word.parse().ok());
+    numbers.take(2).collect::<Vec<u32>>() < version.to_vec()
+}
+
+/// A set of CPUs, which goes with its last process.
+struct Group(PathBuf);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        wait_until(Duration::from_secs(10), || fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+/// The machine takes the CPU of the system under test away: its threads continue on the other one.
+#[test]
+fn a_cpu_that_is_taken_away_is_named() {
+    let test = "a_cpu_that_is_taken_away_is_named";
+    const GROUPS: &str = "/sys/fs/cgroup/cpuset";
+    if !is_root_or_skips(test) {
+        return;
+    }
+    let group = Group(PathBuf::from(format!("{GROUPS}/linkrate-test-{}", std::process::id())));
+    if fs::create_dir(&group.0).is_err() {
+        return skip(test, &format!("no set of CPUs can be made in {GROUPS}"));
+    }
+    let mut lab = lab_for(Purpose::Functions, &gigabit(), None);
+    let spec = run_of(None);
+    validated(&mut lab, &spec);
+    let testbed = lab.testbed().expect("a testbed");
+    let (sut, clients) = (testbed.sut.pid(), testbed.placement.clients.clone());
+    let memory = fs::read_to_string(format!("{GROUPS}/cpuset.mems")).expect("its memory");
+    fs::write(group.0.join("cpuset.mems"), memory.trim()).expect("set the memory");
+    fs::write(group.0.join("cpuset.cpus"), clients.to_string()).expect("set the CPUs");
+    let procs = group.0.join("cgroup.procs");
+    let sabotage = thread::spawn(move || {
+        thread::sleep(WINDOW / 2);
+        fs::write(procs, sut.to_string()).expect("move the system under test");
+    });
+    let failure = refused(&mut lab, &spec);
+    sabotage.join().expect("the saboteur");
+    // a thread that begins meanwhile has no CPU, and those that run are on another one
+    let seen = [format!(" may run on CPUs {clients}, "), "a cpuset does not allow".to_owned()];
+    assert_eq!(failure.stage, Stage::Measure, "{failure}");
+    assert!(seen.iter().any(|seen| failure.reason.contains(seen)), "{failure}");
+    validated(&mut lab, &spec);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::fs::chown;
 use std::process::Command;
 
 use crate::common::small::{CELLS, SmallStudy, planned, slots, stored};
-use crate::common::{Running, command, skip};
+use crate::common::{LINKRATE, Running, command, is_root_or_skips, skip};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 
@@ -104,7 +104,44 @@ fn a_user_measures_over_a_virtual_adapter() {
     assert_eq!((&cell["runs"], &cell["failed"]), (&1.into(), &0.into()), "{document}");
     let adapter = &cell["evidence"]["adapter"];
     assert!(adapter["segments_per_superframe"].as_f64().is_some_and(|n| n > 5.0), "{adapter}");
+    let facts = &document["facts"]["facts"];
+    if facts["sut-cpus"] != facts["client-cpus"] {
+        let said = "in the driver threads, on the CPUs of the receiving host: threads of the kernel may not be placed \
+                    here, which takes root of the machine";
+        assert_eq!(facts["receive-processing"], said);
+    }
     study.own.expect_nothing_left();
+}
+
+/// Root of a machine whose kernel does not say which threads began, as an old one or that of a container.
+#[test]
+fn without_napi_threads_the_reason_is_a_fact() {
+    let test = "without_napi_threads_the_reason_is_a_fact";
+    if !is_root_or_skips(test) {
+        return;
+    }
+    let words = "measure --json --purpose functions --runs 1 --time 300ms --warm-up 100ms --adapter gigabit";
+    let with = |knobs: &str| {
+        let mut hidden = command("unshare", "--mount sh -c");
+        let run = format!(
+            "mount --bind /dev/null /proc/loadavg && exec {LINKRATE} {words} --ports 2 {knobs}"
+        );
+        Running::start(hidden.arg(run)).wait()
+    };
+    let document = with("").expect_code(0).json();
+    let facts = &document["facts"]["facts"];
+    if facts["sut-cpus"] == facts["client-cpus"] {
+        return skip(test, "the system under test shares its CPUs");
+    }
+    let fact = facts["receive-processing"].as_str().expect("a fact");
+    let said = "in the driver threads, on the CPUs of the receiving host: find NAPI threads of";
+    assert!(fact.starts_with(said) && fact.contains("/proc/loadavg"), "{fact}");
+    let cell = &document["cells"][0];
+    assert_eq!((&cell["runs"], &cell["failed"]), (&1.into(), &0.into()), "{document}");
+    for knob in ["--gro on", "--napi-defer-hard-irqs 2"] {
+        let refused = with(knob).expect_code(4).json().to_string();
+        assert!(refused.contains("it has no effect on these virtual adapters"), "{refused}");
+    }
 }
 
 #[test]

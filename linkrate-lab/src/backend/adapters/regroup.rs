@@ -59,6 +59,7 @@ impl Adapters {
         let captures = segment.ports.drain(..).filter_map(|end| Port::remove(end.port)).collect();
         segment.joined.set_group(aggregate::GROUP, [], AggregateKnobs::default())?;
         segment.aggregate = None;
+        self.napi.forget(&segment.topology);
         let engine = self.engine.as_ref();
         if let Some(engine) = engine {
             engine.drop_interface_of_all(wanted.number);

@@ -52,7 +52,7 @@ fn rank(steering: &ReceiveSteering) -> Steering {
     match steering {
         ReceiveSteering::NotNeeded
         | ReceiveSteering::Napi
-        | ReceiveSteering::Drivers
+        | ReceiveSteering::Drivers(_)
         | ReceiveSteering::WholeMachines => Steering::NotNeeded,
         ReceiveSteering::Interrupts => Steering::Interrupts,
         ReceiveSteering::Rps => Steering::Queues,

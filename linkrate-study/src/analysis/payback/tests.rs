@@ -1,5 +1,7 @@
 //! Connection offloads of known cost, to adapters that save a known amount.
 
+use linkrate_model::cpu_parts::CpuParts;
+
 use super::*;
 use crate::analysis::analyse;
 use crate::executor::Facts;
@@ -67,6 +69,15 @@ fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults
                 counters.insert("toeMovedUs".to_owned(), 1000);
                 counters.insert("toeStoodUs".to_owned(), 200);
             }
+            // the driver has TCP in its part, so that all is saved there
+            let busy_ns = run.sut_cpu.busy_ns();
+            let application_ns = busy_ns.min(20_000_000);
+            let driver_ns = busy_ns - application_ns;
+            let parts = CpuParts { application_ns, driver_ns, ..CpuParts::default() };
+            // with parts, the time of others is known
+            run.sut_cpu.parts = (of_host + of_adapter == 0.0).then_some(parts);
+            adapter.receives_in_drivers = true;
+            adapter.driver_threads = adapter.device_threads.clone();
             run.evidence.adapter = Some(adapter);
             let share = if toe == Toe::Off { of_host } else { of_adapter };
             let cpu_ns = (run.sut_cpu.busy_ns() as f64 * share) as u64;
