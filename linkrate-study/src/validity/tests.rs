@@ -136,10 +136,12 @@ fn parts_that_are_not_the_busy_time_refuse_a_run() {
         "{reason}"
     );
     assert!(refused(&testbed, &with(1200, 100)).contains("by 10.0 % of the measurement"));
-    // as much of a measurement with little traffic refuses it too, and no less
+    // as much of a measurement with little traffic refuses it too, and less where it is half of its cost
     let mut little = with(0, 0);
-    little.sut_cpu.cpus[0].busy_ns = 300_000_000;
-    for (application_ms, is_refused) in [(140, true), (160, false)] {
+    for (busy_ms, application_ms, is_refused) in
+        [(300, 140, true), (300, 160, false), (100, 40, true), (100, 60, false), (60, 20, false)]
+    {
+        little.sut_cpu.cpus[0].busy_ns = busy_ms * 1_000_000;
         let application_ns = application_ms * 1_000_000;
         little.sut_cpu.parts = Some(CpuParts { application_ns, ..CpuParts::default() });
         assert_eq!(check(&testbed, &little).is_err(), is_refused, "{application_ms}");
