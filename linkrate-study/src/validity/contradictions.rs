@@ -21,6 +21,7 @@ pub fn of_cell(law: LinkLaw, spec: &RunSpec, good: &[&Measurement]) -> Vec<Strin
     found.extend(mtu.into_iter().flat_map(|mtu| frames(law, mtu, good)));
     found.extend(lro(spec, good));
     found.extend(gro(spec, workload, good));
+    found.extend(gro_list(spec, workload, good));
     found
 }
 
@@ -126,5 +127,57 @@ fn gro(spec: &RunSpec, workload: &Workload, good: &[&Measurement]) -> Option<Str
             Some("gro was on, but the kernel merged no received segments".to_owned())
         }
         _ => None,
+    }
+}
+
+/// Datagrams that IP received one by one, although the kernel was to keep them as lists. Of TCP it does so only with what it
+/// forwards.
+fn gro_list(spec: &RunSpec, workload: &Workload, good: &[&Measurement]) -> Option<String> {
+    let receives = workload.kind == Protocol::UdpStream
+        && workload.mix.is_empty()
+        && workload.direction != Direction::Transmit;
+    if spec.interface.gro_list != Some(true) || !receives {
+        return None;
+    }
+    let frames = mean_of(good, |run| run.evidence.mean_frames_per_received_packet())?;
+    (frames <= MERGED)
+        .then(|| "gro-list was on, but the kernel merged no received datagrams".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_model::Task;
+
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn datagrams_that_no_list_keeps_are_told() {
+        let told = |kind: Protocol, gro_list, frames: u64| {
+            let mut spec = fixture::ladder().cells[0].spec.clone();
+            let direction = Direction::Receive;
+            spec.task = Task::Workload(Workload { kind, direction, ..Workload::default() });
+            spec.interface.gro_list = gro_list;
+            let mut run = fixture::stream(1e9, 0.5);
+            run.evidence.adapter = None;
+            run.evidence.interface.rx_packets = frames;
+            run.evidence.protocol.insert("Ip.InReceives".to_owned(), 1000);
+            gro_list_of(&spec, &run)
+        };
+        let said = "gro-list was on, but the kernel merged no received datagrams";
+        assert_eq!(told(Protocol::UdpStream, Some(true), 1000).as_deref(), Some(said));
+        for (kind, asked, frames) in [
+            (Protocol::UdpStream, Some(true), 4000),
+            (Protocol::UdpStream, Some(false), 1000),
+            (Protocol::UdpStream, None, 1000),
+            (Protocol::Stream, Some(true), 1000),
+        ] {
+            assert_eq!(told(kind, asked, frames), None, "{kind:?} {asked:?} {frames}");
+        }
+    }
+
+    fn gro_list_of(spec: &RunSpec, run: &Measurement) -> Option<String> {
+        let Task::Workload(workload) = &spec.task else { unreachable!() };
+        gro_list(spec, workload, &[run])
     }
 }

@@ -2,11 +2,11 @@
 //! evidence says what was on.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::common::lab::{lab_for, measured, options_for, run_spec, run_undisturbed};
-use crate::common::{enter_namespace, is_root_or_skips, skip};
+use crate::common::lab::{inside, lab_for, measured, options_for, run_spec, run_undisturbed};
+use crate::common::{enter_namespace, has_or_skips, is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
@@ -15,8 +15,8 @@ use linkrate_model::knobs::PortRequest;
 use linkrate_model::spec::Adapter;
 use linkrate_model::topology::{Fabric, PortEnd, Segment, Topology};
 use linkrate_model::{
-    Direction, InterfaceKnobs, Measurement, Model, Offload, Protocol, RunSpec, Steering, Task,
-    TestbedSpec, Workload, model,
+    ByteSize, Direction, InterfaceKnobs, Measurement, MessageSize, Model, Offload, Protocol,
+    RunSpec, Steering, Task, TestbedSpec, Workload, model,
 };
 use linkrate_study::executor::Executor;
 use linkrate_study::validity::Purpose;
@@ -203,6 +203,13 @@ fn ports_of_one_segment_serve_their_own_clients() {
 fn set(lab: &mut Lab, interface: InterfaceKnobs) {
     let spec = run_spec(Task::Idle, interface, Duration::from_millis(20));
     run_undisturbed(lab, &spec);
+}
+
+/// A counter of the first port of the system under test.
+fn port_counter(lab: &mut Lab, name: &str) -> u64 {
+    let testbed = lab.testbed().expect("the testbed is up");
+    let port = testbed.backend.adapters().expect("virtual adapters").sut_ports().next();
+    port.expect("a port").port.counters().get(name).copied().unwrap_or(0)
 }
 
 fn counter(lab: &mut Lab, name: &str) -> u64 {
@@ -414,7 +421,7 @@ fn what_is_received_is_processed_in_napi_threads() {
     }
     let mut lab = adapter_lab(find("gigabit"), 1, 2);
     let placed = &lab.facts().facts["receive-processing"];
-    if !placed.contains("NAPI") {
+    if !placed.contains("in NAPI") {
         return skip(test, &format!("receive processing {placed}"));
     }
     let on = on(Offload::Tso, PortRequest::default());
@@ -443,7 +450,7 @@ fn gro_merges_what_napi_threads_find() {
         return;
     }
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
-    if !lab.facts().facts["receive-processing"].contains("NAPI") {
+    if !lab.facts().facts["receive-processing"].contains("in NAPI") {
         return skip(test, "there are no NAPI threads");
     }
     for gro in [false, true] {
@@ -454,6 +461,87 @@ fn gro_merges_what_napi_threads_find() {
         let frames = measurement.evidence.mean_frames_per_received_packet().expect("packets");
         assert_eq!(frames > 2.0, gro, "gro {gro}: {frames} frames a packet");
         assert!(gro || frames > 0.9, "{frames} frames a packet");
+    }
+}
+
+/// With lists the kernel merges datagrams for a socket that did not ask for it.
+#[test]
+fn gro_by_lists_merges_datagrams() {
+    let test = "gro_by_lists_merges_datagrams";
+    if !is_root_or_skips(test) {
+        return;
+    }
+    let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
+    if !lab.facts().facts["receive-processing"].contains("in NAPI") {
+        return skip(test, "there are no NAPI threads");
+    }
+    let datagrams = || Workload {
+        kind: Protocol::UdpStream,
+        message: MessageSize::Fixed(ByteSize(1400)),
+        ..stream(Direction::Receive)
+    };
+    for list in [false, true] {
+        let gro = InterfaceKnobs { gro: Some(true), gro_list: Some(list), ..Default::default() };
+        let measurement = run(&mut lab, 1, datagrams(), gro);
+        assert_eq!(measurement.effective.interface.gro_list, Some(list));
+        let frames = measurement.evidence.mean_frames_per_received_packet().expect("packets");
+        assert_eq!(frames > 1.2, list, "gro-list {list}: {frames} frames a packet");
+    }
+}
+
+/// The system under test forwards datagrams from the client of one port to that of another. What its IP receives are fewer
+/// packets than the frames of the first port, if the kernel merges them.
+#[test]
+fn gro_of_forwarded_datagrams_merges_them() {
+    const DATAGRAMS: u64 = 20_000;
+    let test = "gro_of_forwarded_datagrams_merges_them";
+    if !is_root_or_skips(test) || !has_or_skips(test, "ip", "iproute2") {
+        return;
+    }
+    let mut lab = adapter_lab(find("ten-gigabit"), 2, 1);
+    if !lab.facts().facts["receive-processing"].contains("in NAPI") {
+        return skip(test, "there are no NAPI threads");
+    }
+    let testbed = lab.testbed().expect("up");
+    let sut = testbed.sut.pid();
+    let [from, to] = [0, 1].map(|at| &testbed.clients[at]);
+    let (pids, target) = ([from.host.pid(), to.host.pid()], to.address);
+    for (at, (other, gateway)) in
+        [(to.address, from.sut_address), (from.address, to.sut_address)].into_iter().enumerate()
+    {
+        let add = format!("route add {other}/32 via {gateway}");
+        let added = inside(pids[at], "ip").args(add.split(' ')).status();
+        assert!(added.expect("run ip").success());
+    }
+    let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+    in_namespace(sut, forward).join().expect("a thread").expect("forward");
+    let received = || -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{sut}/net/snmp")).expect("counters");
+        let mut ip = text.lines().filter_map(|line| line.strip_prefix("Ip: "));
+        let [names, values] = [(); 2].map(|()| ip.next().expect("a line").split(' '));
+        let found = names.zip(values).find(|(name, _)| *name == "InReceives").expect("a counter");
+        found.1.parse().expect("a number")
+    };
+    for merged in [false, true] {
+        let gro = InterfaceKnobs {
+            gro: Some(true),
+            udp_gro_forwarding: Some(merged),
+            ..InterfaceKnobs::default()
+        };
+        set(&mut lab, gro);
+        let mut frames = || port_counter(&mut lab, "ifHCInUcastPkts");
+        let before = (frames(), received());
+        let send = move || {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a socket");
+            let sent = (0..DATAGRAMS).filter(|_| socket.send_to(&[7; 1400], (target, 9)).is_ok());
+            sent.count()
+        };
+        let sent = in_namespace(pids[0], send).join().expect("a thread");
+        std::thread::sleep(Duration::from_millis(200));
+        let (frames, packets) = (frames() - before.0, received() - before.1);
+        assert!(sent as u64 > DATAGRAMS / 2 && packets > 0, "{sent} {packets}");
+        let each = frames as f64 / packets as f64;
+        assert_eq!(each > 1.2, merged, "forwarding {merged}: {frames} frames, {packets} packets");
     }
 }
 
