@@ -159,6 +159,7 @@ fn knobs_of_a_tap_read_back() {
         assert_eq!(fresh.offload, Some(Offload::Tso));
         assert_eq!((fresh.tx_checksum, fresh.rx_checksum), (Some(true), None));
         assert_eq!((fresh.mtu, fresh.queues), (Some(1500), Some(3)));
+        assert_eq!(fresh.gro, Some(false));
         for offload in [Offload::None, Offload::Gso, Offload::Tso] {
             let knobs = InterfaceKnobs { offload: Some(offload), ..Default::default() };
             assert_eq!(

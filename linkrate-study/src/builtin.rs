@@ -156,6 +156,27 @@ mod tests {
         }
     }
 
+    /// GRO is off on a fresh virtual adapter.
+    #[test]
+    fn the_hosts_of_papers_have_no_gro_unless_a_cell_asks_what_it_is_worth() {
+        for builtin in all() {
+            let study = parse(builtin.name, &builtin.path(), builtin.text).unwrap();
+            let gro = crate::levels::Level::Text("gro".to_owned());
+            for cell in study.cells.iter().filter(|_| study.paper.is_some()) {
+                let asks = cell.levels.get("merge") == Some(&gro);
+                assert_eq!(
+                    cell.spec.interface.gro == Some(true),
+                    asks,
+                    "{} {:?}",
+                    builtin.name,
+                    cell.levels
+                );
+                let kinds = [cell.spec.interface.gro_list, cell.spec.interface.udp_gro_forwarding];
+                assert_eq!(kinds, [None; 2], "{}", builtin.name);
+            }
+        }
+    }
+
     #[test]
     fn the_tso_studies_beside_it_have_the_traits_that_they_ask_about() {
         let files = parse("tso-files", "studies/tso-files.toml", find("tso-files").unwrap().text);

@@ -39,6 +39,8 @@ fn every_finding_that_is_not_good_has_a_remedy() {
         {
             assert!(state(name).is_some(), "{name}");
         }
+        assert!(state("parts").is_some());
+        assert!(state("napi").is_some() || state("tun").unwrap() == "missing");
     }
 }
 
