@@ -29,6 +29,12 @@ const SAMPLE_BYTES: u64 = 32;
 const CPU_MODE_MASK: u16 = 7;
 const CPU_MODE_KERNEL: u16 = 1;
 
+/// Addresses in the kernel have the top bit set.
+const KERNEL: u64 = 1 << 63;
+
+/// The least number in a call chain that is no address (PERF_CONTEXT_MAX, include/uapi/linux/perf_event.h).
+const CONTEXT: u64 = -4095i64 as u64;
+
 /// One sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
@@ -75,9 +81,20 @@ impl CpuSampler {
     /// `EACCES` if the kernel does not permit it (perf_event_paranoid), `ENOSYS` if it has no
     /// sampling.
     pub fn open(cpu: u32, period_ns: u64, length_ns: u64) -> SysResult<Self> {
+        Self::with_chains(cpu, period_ns, length_ns, 0)
+    }
+
+    /// The same, and each sample has its call chain, of at most `frames` functions.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), and `EOVERFLOW` for more frames than `perf_event_max_stack`.
+    pub fn with_chains(cpu: u32, period_ns: u64, length_ns: u64, frames: u16) -> SysResult<Self> {
         let period_ns = period_ns.max(1);
+        // the number of frames, and marks before those in the kernel and outside
+        let chain_bytes = if frames > 0 { 8 * (u64::from(frames) + 3) } else { 0 };
+        let sample_bytes = SAMPLE_BYTES + chain_bytes;
         // room for a quarter more samples than expected
-        let wanted = (length_ns / period_ns + 1).saturating_mul(SAMPLE_BYTES * 5 / 4);
+        let wanted = (length_ns / period_ns + 1).saturating_mul(sample_bytes * 5 / 4);
         let ring = wanted.min(MAX_RING).next_power_of_two();
         let mut builder = Builder::new(Software::CPU_CLOCK);
         builder
@@ -88,11 +105,15 @@ impl CpuSampler {
             .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME)
             // the clock of the meters
             .clockid(Clock::MONOTONIC);
+        if frames > 0 {
+            // with those outside of the kernel: the parser takes a chain without any for the end of the record
+            builder.sample(SampleFlag::CALLCHAIN).sample_max_stack(frames);
+        }
         let sampler = builder
             .build()
             .and_then(|counter| counter.sampled(ring as usize))
             .map_err(|error| refused(cpu, error))?;
-        let lasts_ns = ring / SAMPLE_BYTES * period_ns;
+        let lasts_ns = ring / sample_bytes * period_ns;
         Ok(Self { cpu, lasts_ns, sampler })
     }
 
@@ -127,7 +148,16 @@ impl CpuSampler {
     /// # Errors
     /// An unknown record.
     pub fn drain(&mut self, mut take: impl FnMut(Sample)) -> SysResult<Drained> {
+        self.drain_chains(|sample, _| take(sample))
+    }
+
+    /// The same, each sample with its call chain in the kernel: addresses, the interrupted function first.
+    ///
+    /// # Errors
+    /// As for [`drain`](Self::drain).
+    pub fn drain_chains(&mut self, mut take: impl FnMut(Sample, &[u64])) -> SysResult<Drained> {
         let mut drained = Drained::default();
+        let mut chain = Vec::new();
         while let Some(record) = self.sampler.next_record() {
             let in_kernel = record.misc() & CPU_MODE_MASK == CPU_MODE_KERNEL;
             let parsed = record.parse_record().map_err(|error| {
@@ -135,13 +165,19 @@ impl CpuSampler {
                 SysError::new("read samples of", format!("CPU {}", self.cpu), error)
             })?;
             match parsed {
-                Record::Sample(sample) => take(Sample {
-                    at_ns: sample.time().unwrap_or(0),
-                    address: sample.ip().unwrap_or(0),
-                    in_kernel,
-                    process: sample.pid().unwrap_or(0),
-                    thread: sample.tid().unwrap_or(0) as ThreadId,
-                }),
+                Record::Sample(sample) => {
+                    let frames = sample.callchain().unwrap_or_default().iter().copied();
+                    chain.clear();
+                    chain.extend(frames.filter(|frame| (KERNEL..CONTEXT).contains(frame)));
+                    let sample = Sample {
+                        at_ns: sample.time().unwrap_or(0),
+                        address: sample.ip().unwrap_or(0),
+                        in_kernel,
+                        process: sample.pid().unwrap_or(0),
+                        thread: sample.tid().unwrap_or(0) as ThreadId,
+                    };
+                    take(sample, &chain);
+                }
                 Record::Lost(record) => drained.lost = drained.lost.saturating_add(record.lost),
                 Record::Throttle(_) => drained.throttled = drained.throttled.saturating_add(1),
                 _ => {}
@@ -213,8 +249,7 @@ mod tests {
         let mine: Vec<&Sample> = samples.iter().filter(own).collect();
         assert!(mine.len() > 5, "{} of {}", mine.len(), samples.len());
         assert!(mine.iter().any(|sample| !sample.in_kernel));
-        // kernel addresses have the top bit set
-        assert!(mine.iter().all(|sample| (sample.address >> 63 == 1) == sample.in_kernel));
+        assert!(mine.iter().all(|sample| (sample.address >= KERNEL) == sample.in_kernel));
         let expected = (ended_ns - began_ns) / period_ns + 1;
         assert!(samples.len() as u64 <= expected, "{} of {expected}", samples.len());
         assert!(samples.iter().all(|s| (began_ns..=ended_ns).contains(&s.at_ns)));
