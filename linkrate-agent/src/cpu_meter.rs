@@ -17,6 +17,8 @@
 //! kernel/softirq.c, checks for the idle thread and for hardware interrupts only; Linux 6.18). If the softirq then wakes
 //! a thread, the rest of the softirq stays counted as idle time. A [trace](OnCpuTrace) of what ran shows it.
 
+use std::sync::Arc;
+
 use linkrate_model::CpuSet;
 use linkrate_model::measurement::{CpuTime, IdleSource};
 use linkrate_model::spec::CpuMeter as Choice;
@@ -36,7 +38,7 @@ pub struct CpuMeter {
     /// `Some` if they are the source.
     counters: Option<IdleCounters>,
     /// `Some` if idle time of the kernel is the source, it was asked for, and this process may trace.
-    trace: Option<OnCpuTrace>,
+    trace: Option<Arc<OnCpuTrace>>,
 }
 
 /// A reading of one CPU.
@@ -81,7 +83,7 @@ impl CpuMeter {
     #[must_use]
     pub fn tracing(self) -> Self {
         let trace = match self.source {
-            IdleSource::TimerList => OnCpuTrace::start().ok(),
+            IdleSource::TimerList => OnCpuTrace::start().ok().map(Arc::new),
             // /proc/stat is too coarse beside a trace, and the threads of the counter are always on their CPUs
             IdleSource::ProcStat | IdleSource::IdleCounter => None,
         };
@@ -102,6 +104,11 @@ impl CpuMeter {
     /// Whether it traces what ran on the CPUs.
     pub fn is_tracing(&self) -> bool {
         self.trace.is_some()
+    }
+
+    /// The trace of what ran, if there is one.
+    pub fn trace(&self) -> Option<Arc<OnCpuTrace>> {
+        self.trace.clone()
     }
 
     /// The threads that run while a CPU has nothing to do, beside the kernel's.
@@ -136,7 +143,7 @@ impl CpuMeter {
     pub fn read(&self, cpus: &CpuSet) -> Result<Vec<CpuReading>, SysError> {
         let without = |times| CpuReading { times, on_cpu: None };
         match (self.source, &self.counters) {
-            (IdleSource::TimerList, _) => visit(cpus, self.trace.as_ref()),
+            (IdleSource::TimerList, _) => visit(cpus, self.trace.as_deref()),
             (IdleSource::IdleCounter, Some(counters)) => {
                 cpus.iter().map(|cpu| self.read_counter(counters, cpu).map(without)).collect()
             }

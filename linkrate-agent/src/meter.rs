@@ -21,7 +21,8 @@ use linkrate_model::cpu_parts::CpuParts;
 use linkrate_model::discipline::Discipline;
 use linkrate_model::failure::Resent;
 use linkrate_model::measurement::{
-    CpuUse, InterfaceCounts, MAX_FLOWS_READ, OtherProgram, SenderPath, SenderTimes, ThreadTime,
+    CpuTime, CpuUse, InterfaceCounts, MAX_FLOWS_READ, OtherProgram, SenderPath, SenderTimes,
+    ThreadTime,
 };
 use linkrate_model::out_of_order::OutOfOrder;
 use linkrate_sys::clock::monotonic_ns;
@@ -276,17 +277,22 @@ impl<'a> Meters<'a> {
         let threads = closed.threads.iter().filter_map(|(id, cpu_ns, user_ns)| {
             let (_, cpu_before, user_before) = opened.threads.iter().find(|(old, ..)| old == id)?;
             let name = self.flows.iter().find(|flow| flow.thread_id == *id);
-            Some(ThreadTime {
+            let thread = ThreadTime {
                 name: name.map_or_else(|| AGENT_THREAD.to_owned(), |flow| flow.name.clone()),
                 affinity: sched::affinity(*id).unwrap_or_default(),
                 cpu_ns: cpu_ns.saturating_sub(*cpu_before),
                 user_ns: user_ns.saturating_sub(*user_before),
-            })
+            };
+            Some((*id, thread))
         });
-        let threads: Vec<ThreadTime> = threads.collect();
+        let (ids, mut threads): (Vec<ThreadId>, Vec<ThreadTime>) = threads.unzip();
         let source = self.cpu.source();
-        let (parts, others) = match self.parts(opened, closed) {
-            Some((parts, others)) => (Some(parts), others),
+        let worked = worked(opened, closed);
+        let (parts, others) = match &worked {
+            Some(worked) => {
+                let (parts, others) = self.parts(worked);
+                (Some(parts), others)
+            }
             None => (None, closed.others.clone()),
         };
         // threads are read before the measurement of the CPU opens and after it closes
@@ -297,27 +303,20 @@ impl<'a> Meters<'a> {
             || opened.cpus.iter().map(|r| &r.times).zip(closed.cpus.iter().map(|r| &r.times));
         let cpus = times()
             .map(|(a, b)| at_least(known_ns(&threads, a.cpu, beside_ns(a, b)), busy(source, a, b)));
+        let cpus: Vec<CpuTime> = cpus.collect();
         let own_threads_ns =
             of_threads_here(&threads, &self.spec.cpus, times().map(|(a, b)| beside_ns(a, b)).sum());
-        CpuUse {
-            cpus: cpus.collect(),
-            threads,
-            source,
-            shared: false,
-            background: others,
-            own_threads_ns,
-            parts,
+        if let Some(worked) = &worked {
+            for (id, thread) in ids.iter().zip(&mut threads) {
+                // its own clock runs while it waits for the CPU
+                thread.cpu_ns = traced_ns(*id, thread, &self.spec.cpus, worked);
+            }
         }
+        CpuUse { cpus, threads, source, shared: false, background: others, own_threads_ns, parts }
     }
 
-    /// The busy time of the accounted CPUs by what ran, and the third-party programs; `None` without a
-    /// trace.
-    fn parts(&self, opened: &Reading, closed: &Reading) -> Option<(CpuParts, Vec<OtherProgram>)> {
-        let worked =
-            opened.cpus.iter().zip(&closed.cpus).map(|(opened, closed)| {
-                Some(closed.on_cpu.as_ref()?.since(opened.on_cpu.as_ref()?))
-            });
-        let worked = worked.collect::<Option<Vec<Worked>>>().filter(|worked| !worked.is_empty())?;
+    /// The busy time of the accounted CPUs by what ran, and the third-party programs.
+    fn parts(&self, worked: &[Worked]) -> (CpuParts, Vec<OtherProgram>) {
         let own = parts::Own {
             flows: self.flows.iter().map(|flow| flow.thread_id as u32).collect(),
             drivers: &self.spec.drivers,
@@ -327,8 +326,16 @@ impl<'a> Meters<'a> {
                 .chain(self.spec.agents.iter().copied())
                 .collect(),
         };
-        Some(parts::divide(&worked, &own))
+        parts::divide(worked, &own)
     }
+}
+
+/// What the accounted CPUs worked for; `None` without a trace.
+fn worked(opened: &Reading, closed: &Reading) -> Option<Vec<Worked>> {
+    let cpus = opened.cpus.iter().zip(&closed.cpus);
+    let worked =
+        cpus.map(|(opened, closed)| Some(closed.on_cpu.as_ref()?.since(opened.on_cpu.as_ref()?)));
+    worked.collect::<Option<Vec<Worked>>>().filter(|worked| !worked.is_empty())
 }
 
 /// Certain CPU time of threads bound to `cpu` only, if each may have run for `beside_ns` outside of
@@ -342,11 +349,22 @@ fn known_ns(threads: &[ThreadTime], cpu: u32, beside_ns: u64) -> u64 {
 /// Certain CPU time of threads that may run on `cpus` only, if together they may have run for `beside_ns` outside of the
 /// measurement.
 fn of_threads_here(threads: &[ThreadTime], cpus: &CpuSet, beside_ns: u64) -> u64 {
-    let is_here = |thread: &&ThreadTime| {
-        !thread.affinity.is_empty() && thread.affinity.iter().all(|cpu| cpus.contains(cpu))
-    };
-    let here = threads.iter().filter(is_here);
+    let here = threads.iter().filter(|thread| is_here(thread, cpus));
     here.map(|thread| thread.cpu_ns).sum::<u64>().saturating_sub(beside_ns)
+}
+
+/// Whether a thread may run on `cpus` only.
+fn is_here(thread: &ThreadTime, cpus: &CpuSet) -> bool {
+    !thread.affinity.is_empty() && thread.affinity.iter().all(|cpu| cpus.contains(cpu))
+}
+
+/// The time of a thread by the trace of `cpus`; by its own clock if it may run elsewhere.
+fn traced_ns(id: ThreadId, thread: &ThreadTime, cpus: &CpuSet, worked: &[Worked]) -> u64 {
+    if !is_here(thread, cpus) {
+        return thread.cpu_ns;
+    }
+    let everywhere = worked.iter().flat_map(|cpu| &cpu.threads);
+    everywhere.filter(|one| one.thread == id as u32).map(|one| one.ns).sum()
 }
 
 /// The differences of counters, without those that are zero.
@@ -396,6 +414,8 @@ fn sender_times(before: &Senders, after: &Senders, between_us: u64) -> SenderTim
 
 #[cfg(test)]
 mod tests {
+    use linkrate_sys::on_cpu::ThreadOnCpu;
+
     use super::*;
 
     #[test]
@@ -410,6 +430,33 @@ mod tests {
         assert_eq!([0, 1, 2].map(|cpu| known_ns(&threads, cpu, 10)), [0, 790, 0]);
         let here = |cpus: &[u32]| of_threads_here(&threads, &cpus.iter().copied().collect(), 10);
         assert_eq!([here(&[1]), here(&[0, 1]), here(&[2])], [790, 887, 0]);
+    }
+
+    #[test]
+    fn a_trace_has_the_time_of_threads_that_run_where_it_is() {
+        let cpus: CpuSet = [0, 1].into_iter().collect();
+        let on = |thread, ns| {
+            let (process, name) = (7, "flow".to_owned());
+            let threads = vec![ThreadOnCpu { process, thread, name, ns }];
+            Worked { threads, ..Worked::default() }
+        };
+        let worked = [on(10, 300), on(11, 50), on(10, 20)];
+        for (id, affinity, expected) in [
+            (10, &[0, 1][..], 320),
+            (11, &[1], 50),
+            (12, &[1], 0),
+            (10, &[1, 2], 900),
+            (10, &[], 900),
+        ] {
+            let thread = ThreadTime {
+                name: "flow".to_owned(),
+                affinity: affinity.iter().copied().collect(),
+                // with its waits for the CPU
+                cpu_ns: 900,
+                user_ns: 0,
+            };
+            assert_eq!(traced_ns(id, &thread, &cpus, &worked), expected, "{id} on {affinity:?}");
+        }
     }
 
     #[test]

@@ -153,6 +153,7 @@ impl Agent<'_> {
                 self.cpu_meter = CpuMeter::unasked();
                 let meter = CpuMeter::new(cpu_meter::choose(meter), &cpus)?;
                 self.cpu_meter = if traces { meter.tracing() } else { meter };
+                toe::locked(&self.toe).trace = self.cpu_meter.trace();
                 Ok(Reply::Accounts { source: self.cpu_meter.source() })
             }
             Request::CreateWire { name, peer_name, peer_pid, queues } => {

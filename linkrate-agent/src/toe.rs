@@ -13,6 +13,7 @@ use std::time::Instant;
 use linkrate_model::lab::TcpReport;
 use linkrate_sys::memory_file::memory_file;
 use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::on_cpu::OnCpuTrace;
 use linkrate_sys::sched::{Ahead, ThreadId, current_thread, thread_cpu_ns};
 use linkrate_sys::socket_swap::{bound_unsent, descriptor_of, ends, unsent_bound};
 use linkrate_sys::{sock_diag, tcp_repair};
@@ -63,6 +64,8 @@ pub struct Offload {
     channel: Option<UnixStream>,
     /// The thread that moves connections to and from an engine is ahead of all others.
     ahead: Option<Ahead>,
+    /// For what moves cost this host; `None` where it does not trace.
+    pub(crate) trace: Option<Arc<OnCpuTrace>>,
 }
 
 /// A flow, as far as its connection can move.
@@ -141,10 +144,8 @@ fn serve(shared: &Shared, carrier: &UnixStream) {
     // a move must not wait for the flows whose connections it moves
     let _ahead = Ahead::now();
     let mut carrier = carrier;
-    let own = current_thread();
-    // the clock of the calling thread can always be read
-    let cpu_ns = || thread_cpu_ns(own).unwrap_or(0);
     while let Ok(Some(frame)) = read_frame(&mut carrier) {
+        let cpu_ns = own_time(locked(shared).trace.clone());
         let began_ns = cpu_ns();
         let (number, request) = decode_request(&frame);
         let mut offloaded = None;
@@ -167,6 +168,15 @@ fn serve(shared: &Shared, carrier: &UnixStream) {
         if let Some(flow) = offloaded {
             *locked(shared).spent.entry(flow).or_default() += cpu_ns().saturating_sub(began_ns);
         }
+    }
+}
+
+/// A reading of the CPU time of the calling thread, ns. Its own clock, which can always be read, also runs while it waits for
+/// the CPU whenever another thread has woken it.
+fn own_time(trace: Option<Arc<OnCpuTrace>>) -> impl Fn() -> u64 {
+    move || {
+        let traced = trace.as_ref().and_then(|trace| trace.of_caller().ok());
+        traced.or_else(|| thread_cpu_ns(current_thread()).ok()).unwrap_or(0)
     }
 }
 

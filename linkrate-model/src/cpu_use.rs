@@ -242,12 +242,13 @@ impl CpuUse {
         if interval_ns == 0 { 0.0 } else { time_ns as f64 * 100.0 / interval_ns as f64 }
     }
 
-    /// The busiest of linkrate's threads on these CPUs, in per cent of one CPU: a thread that moves
-    /// over several CPUs fills none of them, and still has no time left. `None` without threads or
-    /// CPUs.
+    /// The busiest of linkrate's threads that may run on several of these CPUs, in per cent of one CPU: such a
+    /// thread fills none of them, and still has no time left. One that is bound to a CPU has at most what is
+    /// busy there, whatever its own clock reads. `None` without such threads or CPUs.
     pub fn busiest_thread_percent(&self) -> Option<f64> {
         let interval_ns = self.cpus.iter().map(|cpu| cpu.interval_ns).max()?;
-        let cpu_ns = self.threads.iter().map(|thread| thread.cpu_ns).max()?;
+        let moves = |thread: &&ThreadTime| thread.affinity.len() != 1;
+        let cpu_ns = self.threads.iter().filter(moves).map(|thread| thread.cpu_ns).max()?;
         percent(cpu_ns, interval_ns)
     }
 
@@ -385,6 +386,12 @@ mod tests {
             parts: None,
         };
         assert_eq!((group.busiest_percent(), group.busiest_thread_percent()), (50.0, Some(97.0)));
+        // the clock of a thread that others wake runs while it waits for the CPU that it is bound to
+        let bound = ThreadTime { affinity: CpuSet::from_iter([1]), ..thread(990) };
+        let beside = CpuUse { threads: vec![thread(20), bound.clone()], ..group.clone() };
+        assert_eq!(beside.busiest_thread_percent(), Some(2.0));
+        let alone = CpuUse { threads: vec![bound], ..group.clone() };
+        assert_eq!(alone.busiest_thread_percent(), None);
         assert_eq!(CpuUse { cpus: Vec::new(), ..group }.busiest_thread_percent(), None);
     }
 }

@@ -296,11 +296,6 @@ impl AdapterEvidence {
         busiest_cpu_percent(&self.device_threads, self.interval_ns)
     }
 
-    /// CPU time of the SUT's busiest driver thread, in per cent of one CPU; `None` without threads.
-    pub fn busiest_driver_percent(&self) -> Option<f64> {
-        percent(self.driver_threads.iter().map(|thread| thread.cpu_ns).max()?, self.interval_ns)
-    }
-
     /// Mean bytes of a frame the ports sent, Ethernet header and FCS included: at most one
     /// MTU and its headers, however large the host's packets are.
     pub fn mean_wire_frame_bytes(&self) -> Option<f64> {

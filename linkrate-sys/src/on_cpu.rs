@@ -177,10 +177,45 @@ impl OnCpuTrace {
         self.threads.clear()
     }
 
+    fn field(&self, cpu: u32, offset: i16) -> io::Result<u64> {
+        self.fields.read(cpu, offset).ok_or(io::Error::from_raw_os_error(libc::ENOENT))
+    }
+
     /// For how long `cpu` was not idle until `at_ns` (CLOCK_MONOTONIC), ns, since an arbitrary moment. The caller must run
     /// on `cpu`. `None` for a CPU that is not traced.
     pub fn cpu_awake_ns(&self, cpu: u32, at_ns: u64) -> Option<u64> {
         at_ns.checked_sub(self.fields.read(cpu, IDLE_NS)?)
+    }
+
+    /// The time of the calling thread on all CPUs, ns, since it began or the last [`forget`](Self::forget).
+    ///
+    /// # Errors
+    /// As bpf(2).
+    pub fn of_caller(&self) -> io::Result<u64> {
+        let (process, thread) = caller();
+        let key = u64::from(process) << 32 | u64::from(thread);
+        loop {
+            let cpu = rustix::thread::sched_getcpu();
+            let (before_ns, since_ns, _) = self.present(cpu as u32, || self.threads.sum_of(key))?;
+            if rustix::thread::sched_getcpu() == cpu {
+                return Ok(before_ns + since_ns);
+            }
+        }
+    }
+
+    /// What `read` returns, the time since its last switch of the thread that runs on `cpu`, ns, and when that was.
+    fn present<T>(&self, cpu: u32, read: impl Fn() -> io::Result<T>) -> io::Result<(T, u64, u64)> {
+        let field = |offset| self.field(cpu, offset);
+        loop {
+            let since_ns = field(SINCE)?;
+            let own_ns = field(SUMS + 8 * THREAD as i16)?;
+            let read = read()?;
+            let at_ns = monotonic_ns();
+            // nothing has interrupted that
+            if field(SINCE)? == since_ns {
+                return Ok((read, own_ns + at_ns.saturating_sub(since_ns), at_ns));
+            }
+        }
     }
 
     /// The times of `cpu` until now. The caller must run on it.
@@ -188,18 +223,9 @@ impl OnCpuTrace {
     /// # Errors
     /// As bpf(2), and `ENOENT` for a CPU that is not traced.
     pub fn on(&self, cpu: u32) -> io::Result<OnCpu> {
-        let field = |offset| {
-            self.fields.read(cpu, offset).ok_or(io::Error::from_raw_os_error(libc::ENOENT))
-        };
+        let field = |offset| self.field(cpu, offset);
         let sum = |number: i32| field(SUMS + 8 * number as i16);
-        let (own_since_ns, at_ns) = loop {
-            let since_ns = field(SINCE)?;
-            let own_ns = sum(THREAD)?;
-            let at_ns = monotonic_ns();
-            if field(SINCE)? == since_ns {
-                break (own_ns + at_ns.saturating_sub(since_ns), at_ns);
-            }
-        };
+        let (_, own_since_ns, at_ns) = self.present(cpu, || Ok(()))?;
         let mut softirq_ns = [0; SOFTIRQS];
         for (number, ns) in (1..).zip(&mut softirq_ns) {
             *ns = sum(number)?;
@@ -212,8 +238,7 @@ impl OnCpuTrace {
         };
         let mut threads: HashMap<_, _> =
             self.threads.of_cpu(cpu)?.into_iter().map(of_thread).collect();
-        let caller = (std::process::id(), sched::current_thread() as u32);
-        threads.entry(caller).or_default().0 += own_since_ns;
+        threads.entry(caller()).or_default().0 += own_since_ns;
         Ok(OnCpu {
             at_ns,
             idle_ns: field(IDLE_NS)?,
@@ -223,6 +248,11 @@ impl OnCpuTrace {
             threads,
         })
     }
+}
+
+/// Process and number of the calling thread.
+fn caller() -> (u32, u32) {
+    (std::process::id(), sched::current_thread() as u32)
 }
 
 /// Adds the time since the last event to the sum of what runs. Then the fields of the CPU are at r7, that time is in r3,
@@ -492,6 +522,23 @@ mod tests {
                 let its = worked.threads.iter().find(|one| one.process == process);
                 assert!(its.is_some_and(|its| its.ns > 10_000), "{process}: {worked:?}");
             }
+        });
+    }
+
+    #[test]
+    fn a_thread_reads_its_own_time_without_its_sleeps() {
+        let test = "a_thread_reads_its_own_time_without_its_sleeps";
+        traced(test, last_cpu(), move |trace| {
+            let begun_ns = monotonic_ns();
+            let own_ns = trace.of_caller().unwrap();
+            for _ in 0..10 {
+                spin(1_000_000);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let own_ns = trace.of_caller().unwrap() - own_ns;
+            let passed_ns = monotonic_ns() - begun_ns;
+            // what others took of its 10 ms is not in its time
+            assert!(own_ns > 1_000_000 && own_ns < passed_ns - 20_000_000, "{own_ns} {passed_ns}");
         });
     }
 

@@ -64,12 +64,8 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
         device_percent: counted(AdapterEvidence::busiest_device_percent),
         device_shares_cpus: good.iter().any(|run| adapter::device_shares_cpus(run)),
         scale,
-        sut: busiest(
-            &good,
-            |run| &run.sut_cpu,
-            |run| adapter::evidence(run)?.busiest_driver_percent(),
-        ),
-        client: busiest(&good, |run| &run.client_cpu, |_| None),
+        sut: busiest(&good, |run| &run.sut_cpu),
+        client: busiest(&good, |run| &run.client_cpu),
         shared_cpus: good.iter().any(|run| run.sut_cpu.shared),
         transactional: good_runs.iter().any(|(spec, _)| spec.is_transactional()),
         request_rate_percent: mean_of(&|spec, run| request_rate_percent(spec, run)),
@@ -233,27 +229,18 @@ pub(super) fn send_buffer_percent(times: &[SenderTimes]) -> Option<f64> {
 }
 
 /// The busiest CPU of one end, or the busiest thread where that is busier: it moved over several
-/// CPUs. `driver` is the share of threads that are not among the end's own.
-fn busiest(
-    good: &[&Measurement],
-    end: fn(&Measurement) -> &CpuUse,
-    driver: fn(&Measurement) -> Option<f64>,
-) -> Option<CpuShare> {
+/// CPUs. Threads of drivers are bound to a CPU each.
+fn busiest(good: &[&Measurement], end: fn(&Measurement) -> &CpuUse) -> Option<CpuShare> {
     let metered: Vec<&Measurement> = good
         .iter()
         .copied()
         .filter(|run| end(run).cpus.iter().any(|cpu| cpu.interval_ns > 0))
         .collect();
     let cpus: Vec<f64> = metered.iter().map(|run| end(run).busiest_percent()).collect();
-    let threads: Vec<f64> = metered
-        .iter()
-        .filter_map(|run| {
-            let own = end(run).busiest_thread_percent();
-            [own, driver(run)].into_iter().flatten().reduce(f64::max)
-        })
-        .collect();
+    let threads: Vec<f64> =
+        metered.iter().filter_map(|run| end(run).busiest_thread_percent()).collect();
     let cpu = CpuShare { percent: mean(&cpus)?, of_thread: false };
-    // times of a thread and of its CPU are not read at one moment: a thread that is bound to a CPU
+    // times of a thread and of its CPU are not read at one moment: a thread that has stayed on a CPU
     // may seem a little busier than it
     let thread = mean(&threads).filter(|percent| *percent > cpu.percent * THREAD_BUSIER);
     Some(thread.map_or(cpu, |percent| CpuShare { percent: percent.min(100.0), of_thread: true }))

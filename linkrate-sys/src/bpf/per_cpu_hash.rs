@@ -4,7 +4,9 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::{Instruction, MAP_CREATE, MapCreate, bpf, code, owned, step};
+use super::{
+    Instruction, MAP_CREATE, MAP_LOOKUP_ELEM, MapCreate, MapLookup, bpf, code, owned, step,
+};
 use crate::cpus;
 
 const MAP_LOOKUP_BATCH: libc::c_long = 24;
@@ -84,6 +86,28 @@ impl<const WORDS: usize> PerCpuHash<WORDS> {
             found.push((key, value));
         })?;
         Ok(found)
+    }
+
+    /// The first words of a key's values of all CPUs together; 0 for a key that is not there.
+    ///
+    /// # Errors
+    /// As bpf(2).
+    pub(crate) fn sum_of(&self, key: u64) -> io::Result<u64> {
+        let mut values = vec![0u64; WORDS * self.cpus.len()];
+        let attributes = MapLookup {
+            map_fd: self.map.as_raw_fd() as u32,
+            key: &raw const key as u64,
+            value: values.as_mut_ptr() as u64,
+            ..MapLookup::default()
+        };
+        // SAFETY: the attributes are those of this command. The key has its 8 octets and the values have room for
+        // those of all possible CPUs; both outlive the call.
+        let result = unsafe { bpf(MAP_LOOKUP_ELEM, &attributes) };
+        if result != 0 {
+            let error = io::Error::last_os_error();
+            return if error.raw_os_error() == Some(libc::ENOENT) { Ok(0) } else { Err(error) };
+        }
+        Ok(values.iter().step_by(WORDS).sum())
     }
 
     /// Removes all keys.
