@@ -29,9 +29,10 @@ use crate::AdapterError;
 use crate::counters::Snapshot;
 use crate::interface::InterfaceShared;
 use crate::interface::doorbell::ThreadDoorbell;
-use crate::interface::driver::{Driver, TxSink};
+use crate::interface::driver::Driver;
 use crate::interface::driver_threads::{self, DriverThreads};
-use crate::interface::queue_pair::{MAX_BYTES, MAX_QUEUE, QueuePair};
+use crate::interface::queue_pair::QueuePair;
+use crate::interface::rings::{MAX_BYTES, MAX_QUEUE};
 use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
@@ -39,7 +40,7 @@ use counters::{AggregateCounters, Departed};
 use decisions::DecisionLog;
 use driver::AggregateDriver;
 use markers::Markers;
-use membership::{Address, Membership, PortState};
+use membership::{Address, Membership, PortState, bit, fresh_balancer};
 use messages::Messages;
 
 /// The longest frame of the models, with its header.
@@ -166,8 +167,8 @@ impl Aggregate {
         for (number, (tap, (thread, _))) in queues.into_iter().zip(places).enumerate() {
             let control = (number == 0).then(|| Box::new(Control::new(&shared)));
             let aggregate_driver = AggregateDriver::new(number, Arc::clone(&shared), control);
-            let sink = TxSink::Aggregate(Box::new(aggregate_driver));
-            let driver = Driver::new(tap, sink, Arc::clone(&shared.interface));
+            let driver =
+                Driver::new(tap, Box::new(aggregate_driver), Arc::clone(&shared.interface));
             drivers.push(threads.add(thread, driver));
         }
         Ok(Self { shared, drivers })
@@ -531,11 +532,6 @@ impl AggregateShared {
     }
 }
 
-/// A set of one port.
-pub(crate) fn bit(number: usize) -> u64 {
-    u32::try_from(number).ok().and_then(|number| 1_u64.checked_shl(number)).unwrap_or(0)
-}
-
 /// The offloads of an aggregate's interface. The paper's aggregate has no TSO: the ports of an
 /// aggregate need not have it all.
 fn offloads(knobs: &AggregateKnobs) -> Offloads {
@@ -543,9 +539,4 @@ fn offloads(knobs: &AggregateKnobs) -> Offloads {
         true => Offloads::ALL,
         false => Offloads { checksum: true, ..Offloads::NONE },
     }
-}
-
-/// A balancer for the most ports. Those of several queues begin at different ports.
-pub(crate) fn fresh_balancer(balance: Balance, quiet_ps: u64, queue: usize) -> Balancer {
-    Balancer::of_most(balance, quiet_ps).begun_at(queue)
 }

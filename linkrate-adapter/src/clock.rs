@@ -2,6 +2,8 @@
 //!
 //! A byte at 10 Gb/s takes 800 ps, so nanoseconds would not do. 64 bits last 213 days.
 
+use std::time::Duration;
+
 use linkrate_sys::clock::monotonic_ns;
 
 /// Picoseconds in a nanosecond.
@@ -47,4 +49,17 @@ impl DeviceClock {
     pub fn monotonic_ns(&self, at_ps: u64) -> u64 {
         self.epoch_ns + at_ps / PS_PER_NS
     }
+}
+
+/// The earlier of two times.
+pub(crate) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A time of the device, without the picoseconds.
+pub(crate) fn time(at_ps: u64) -> Duration {
+    Duration::from_nanos(at_ps / 1000)
 }

@@ -23,7 +23,7 @@ use crate::fabric::InFlight;
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
 use crate::pdu::Pdu;
-use crate::port::PortShared;
+use crate::port_shared::PortShared;
 use atm::{Atm, AtmLimits};
 use nic::{Nic, NicLimits};
 

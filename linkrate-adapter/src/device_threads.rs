@@ -7,17 +7,14 @@ use std::sync::mpsc::{Sender, channel};
 
 use linkrate_model::CpuSet;
 use linkrate_model::measurement::ThreadTime;
-use linkrate_model::topology::Fabric;
 use linkrate_sys::memory::keep_freed_memory;
 use linkrate_sys::sched::{self, ThreadId};
-use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
 use crate::clock::DeviceClock;
 use crate::engine::{Command, DOORBELL, Engine};
-use crate::fabric;
 use crate::interface::doorbell::ThreadDoorbell;
-use crate::port::Segment;
+use crate::segment::Segment;
 use crate::threads::Thread;
 
 /// The nice value of a device thread, where permitted: other programs of its CPU get a tenth of its
@@ -72,6 +69,18 @@ impl DeviceThread {
         Ok(())
     }
 
+    /// Gives the thread something to do with a segment.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub(crate) fn in_segment(
+        &self,
+        number: usize,
+        work: impl FnOnce(&mut Segment) + Send + 'static,
+    ) -> Result<(), AdapterError> {
+        self.send_command(Command::InSegment(number, Box::new(work)))
+    }
+
     /// A number for a TAP that the thread is to serve.
     pub(crate) fn next_tap(&self) -> u64 {
         self.taps.fetch_add(1, Ordering::Relaxed)
@@ -113,11 +122,11 @@ impl DeviceThreads {
         Self { cpus: cpus.iter().collect(), clock: DeviceClock::start(), threads: Vec::new() }
     }
 
-    /// A segment without ports, for links under `law`, on the thread that serves the fewest segments.
+    /// The thread that serves the fewest segments, and a number for one more.
     ///
     /// # Errors
-    /// A thread cannot be started or placed, or has ended.
-    pub fn segment(&mut self, fabric: Fabric, law: LinkLaw) -> Result<Segment, AdapterError> {
+    /// A thread cannot be started or placed.
+    pub(crate) fn next_segment(&mut self) -> Result<(Arc<DeviceThread>, usize), AdapterError> {
         let served = |thread: &Arc<DeviceThread>| thread.serves.load(Ordering::Relaxed);
         let idlest = self.threads.iter().min_by_key(|thread| served(thread));
         let thread = match idlest {
@@ -133,8 +142,7 @@ impl DeviceThreads {
         };
         thread.serves.fetch_add(1, Ordering::Relaxed);
         let number = thread.segments.fetch_add(1, Ordering::Relaxed);
-        thread.send_command(Command::AddSegment(number, fabric::build(fabric, law)))?;
-        Ok(Segment::new(fabric, number, thread))
+        Ok((thread, number))
     }
 
     /// CPU time of each thread so far.
@@ -158,7 +166,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::engine::Place;
-    use crate::fabric::InFlight;
+    use crate::fabric::{self, InFlight};
     use crate::link::LinkSpec;
     use crate::pdu::Pdu;
 

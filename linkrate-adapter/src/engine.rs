@@ -14,21 +14,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 
-use crate::clock::{DeviceClock, PS_PER_US};
-use crate::counters::{AtmSwitchCounters, ElanCounters, SwitchCounters};
+use crate::clock::{DeviceClock, PS_PER_US, earlier};
 use crate::device::Device;
-use crate::device::atm::lane::LaneStation;
-use crate::device::atm::switched::ArpShared;
-use crate::fabric::atm_switch::servers::ElanSpec;
-use crate::fabric::bridged::BridgeShared;
-use crate::fabric::faults::Faults;
-use crate::fabric::vlans::Vlans;
-use crate::fabric::{Discard, End, Fabric, GroupSpec};
+use crate::fabric::Fabric;
 use crate::interface::doorbell::ThreadDoorbell;
-use crate::link::LinkSpec;
-use crate::path_change::{FirstPathChanges, PathChangeWatch};
-use crate::reordering::ReorderingCount;
-use crate::segment::{LeadsTo, Segment, earlier};
+use crate::segment::{LeadsTo, Segment};
 
 /// A wait shorter than this is not worth a system call.
 const SPIN_NS: u64 = 3_000;
@@ -44,7 +34,6 @@ const SERVING_BYTES: usize = 700 << 10;
 pub(crate) const DOORBELL: u64 = 0;
 
 /// What a device thread is told.
-#[derive(Debug)]
 pub(crate) enum Command {
     /// A segment of that number, without devices.
     AddSegment(usize, Box<dyn Fabric>),
@@ -54,31 +43,8 @@ pub(crate) enum Command {
     Attach(Place, Box<dyn Device>, LeadsTo),
     /// The device is gone; the answer says that the thread holds nothing of it any more.
     Detach(Place, SyncSender<()>),
-    /// The faults of a segment from now on.
-    Faults(usize, Box<Faults>),
-    /// Where a segment counts frames that come after later ones from now on.
-    WatchReordering(usize, ReorderingCount),
-    /// Where a segment notes that connections change between these ports of the fabric.
-    WatchPathChanges(usize, FirstPathChanges, Vec<usize>),
-    /// The VLANs of a port of a segment's switch, and where it counts.
-    Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
-    /// A group of the ports of a segment's switch.
-    Group(usize, usize, Box<GroupSpec>),
-    /// A permanent connection between two ports of a segment's switch.
-    Connect(usize, End, End),
-    /// Emulated LANs in a segment's switch, and where their servers count.
-    Emulate(usize, Vec<ElanSpec>, Arc<ElanCounters>),
-    /// A bridge into an emulated LAN of a segment's switch: its client, the link that it is on, and what
-    /// others may know of it.
-    Bridge(usize, Box<(LaneStation, LinkSpec, Arc<BridgeShared>)>),
-    /// An ATMARP server in a segment's switch, and what others may know of it.
-    ServeAddresses(usize, Arc<ArpShared>),
-    /// How the queue before a port of a segment's switch drops cells.
-    Discard(usize, usize, Discard),
-    /// Where a port of a segment's switch counts cells.
-    CountCells(usize, usize, Arc<AtmSwitchCounters>),
-    /// Whether a switch of a segment's fabric is alive.
-    SwitchAlive(usize, usize, bool),
+    /// Something to be done with a segment.
+    InSegment(usize, Box<dyn FnOnce(&mut Segment) + Send>),
     /// The end.
     End,
 }
@@ -177,66 +143,9 @@ impl Engine {
                     // a port that no longer waits has given up
                     let _ = answer.try_send(());
                 }
-                Ok(Command::Faults(segment, faults)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.set_faults(*faults);
-                    }
-                }
-                Ok(Command::WatchReordering(segment, count)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.count_reordering(count);
-                    }
-                }
-                Ok(Command::WatchPathChanges(segment, moves, ports)) => {
-                    let watch = PathChangeWatch::new(&moves, ports, self.clock);
-                    if let Some(segment) = self.segment(segment) {
-                        segment.watch_path_changes(watch);
-                    }
-                }
-                Ok(Command::Vlans(segment, port, vlans, counters)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.set_vlans(port, vlans, counters);
-                    }
-                }
-                Ok(Command::Group(segment, number, group)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.set_group(number, *group);
-                    }
-                }
-                Ok(Command::Connect(segment, one, other)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.fabric().connect(one, other);
-                    }
-                }
-                Ok(Command::Emulate(segment, elans, counters)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.fabric().emulate(elans, counters);
-                    }
-                }
-                Ok(Command::Bridge(segment, bridge)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        let (station, link, shared) = *bridge;
-                        segment.fabric().bridge(station, link, shared);
-                    }
-                }
-                Ok(Command::ServeAddresses(segment, shared)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.fabric().serve_addresses(shared);
-                    }
-                }
-                Ok(Command::Discard(segment, port, discard)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.fabric().set_discard(port, discard);
-                    }
-                }
-                Ok(Command::CountCells(segment, port, counters)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.fabric().count_cells(port, counters);
-                    }
-                }
-                Ok(Command::SwitchAlive(segment, switch, alive)) => {
-                    if let Some(segment) = self.segment(segment) {
-                        segment.set_switch_alive(switch, alive);
+                Ok(Command::InSegment(number, work)) => {
+                    if let Some(segment) = self.segment(number) {
+                        work(segment);
                     }
                 }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return Ok(false),

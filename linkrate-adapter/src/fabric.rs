@@ -26,9 +26,9 @@ pub(crate) use joined::Joined;
 pub(crate) use switch::Switch;
 pub use switch::groups::{GroupPort, GroupSpec};
 
+use crate::atm::lane::LaneStation;
+use crate::atm::shared::ArpShared;
 use crate::counters::{AtmSwitchCounters, ElanCounters, SwitchCounters};
-use crate::device::atm::lane::LaneStation;
-use crate::device::atm::switched::ArpShared;
 use crate::link::LinkSpec;
 use crate::pdu::Pdu;
 use atm_switch::servers::ElanSpec;

@@ -6,12 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::interface::tx_revoke::Span;
+use crate::interface::tx_revoke::{ConnectionEnds, Span};
 use crate::settings::NotAcknowledged;
 
 /// How long a device may take to carry out an order.
@@ -19,15 +18,6 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time between two checks whether the thread of the device has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// A connection by its ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionEnds {
-    /// Address and port of the host.
-    pub own: SocketAddr,
-    /// Address and port of the peer.
-    pub far: SocketAddr,
-}
 
 /// An order for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,6 +192,7 @@ impl Orders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
 
     fn ends(port: u16) -> ConnectionEnds {
         let address = |port| SocketAddr::new([10, 0, 0, 1].into(), port);

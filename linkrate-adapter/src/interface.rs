@@ -10,6 +10,7 @@ pub mod doorbell;
 pub(crate) mod driver;
 pub(crate) mod driver_threads;
 pub(crate) mod flow_queue;
+pub(crate) mod host_end;
 pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod polled;

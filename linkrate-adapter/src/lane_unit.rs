@@ -9,8 +9,8 @@ use linkrate_wire::atm::aal5::Uncuttable;
 use linkrate_wire::control::{lan_emulation, lane_data};
 use linkrate_wire::segment::Cut;
 
+use crate::atm::assembly::Received;
 use crate::cells::Unit;
-use crate::device::atm::assembly::Received;
 use crate::frame::{Block, Burst, Train, VNET_BYTES, WireFrame};
 
 /// The shortest data frame: machines look at no more octets of one.

@@ -26,6 +26,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod aggregate;
+mod atm;
 pub mod bus;
 pub mod capture;
 mod cells;
@@ -46,6 +47,7 @@ mod path_change;
 mod pdu;
 pub mod pool;
 mod port;
+mod port_shared;
 mod reordering;
 mod segment;
 pub mod settings;
@@ -54,20 +56,21 @@ mod threads;
 
 pub use aggregate::decisions::{Decision, DecisionLog};
 pub use aggregate::{Aggregate, AggregateSpec};
+pub use atm::lane::{LECS, LaneStation};
 pub use bus::Bus;
 pub use capture::{CaptureEnding, CaptureTotal};
 pub use counters::{Snapshot, since};
 pub use device::DeviceSpec;
 pub use device::atm::AtmLimits;
-pub use device::atm::lane::LaneStation;
 pub use device::nic::NicLimits;
 pub use device_threads::DeviceThreads;
 pub use error::AdapterError;
-pub use fabric::atm_switch::servers::{ElanSpec, LECS};
+pub use fabric::atm_switch::servers::ElanSpec;
 pub use fabric::faults::Faults;
 pub use fabric::vlans::Vlans;
 pub use fabric::{Discard, End};
-pub use flow_steering::{Asks, ConnectionEnds, Notify};
+pub use flow_steering::{Asks, Notify};
+pub use interface::tx_revoke::ConnectionEnds;
 pub use interface::{DriverThreads, Priority, RingSizes};
 pub use link::LinkSpec;
 pub use linkrate_wire::atm::{AtmAddress, Connection};
@@ -76,5 +79,6 @@ pub use linkrate_wire::control::lan_emulation::FrameSize;
 pub use linkrate_wire::frame::MacAddress;
 pub use linkrate_wire::link::{LinkLaw, atm as atm_line};
 pub use path_change::{FirstPathChanges, FrameDirection};
-pub use port::{CAPTURE_TIMEOUT, HostSide, Port, PortLink, PortShared, PortSpec, Segment};
+pub use port::{CAPTURE_TIMEOUT, HostSide, Port, PortLink, PortSpec, Segment};
+pub use port_shared::PortShared;
 pub use reordering::ReorderingCount;

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::counters::SwitchCounters;
+use crate::clock::earlier;
 use crate::device::Device;
 use crate::fabric::faults::{FaultInjector, Faults};
-use crate::fabric::vlans::Vlans;
-use crate::fabric::{Fabric, GroupSpec, InFlight};
+use crate::fabric::{Fabric, InFlight};
 use crate::link::{Link, LinkShared};
 use crate::path_change::{FrameDirection, PathChangeWatch};
 use crate::pdu::Pdu;
@@ -94,18 +93,6 @@ impl Segment {
     /// What joins its devices.
     pub(crate) fn fabric(&mut self) -> &mut dyn Fabric {
         self.fabric.as_mut()
-    }
-
-    pub(crate) fn set_vlans(&mut self, port: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
-        self.fabric.set_vlans(port, vlans, counters);
-    }
-
-    pub(crate) fn set_group(&mut self, number: usize, group: GroupSpec) {
-        self.fabric.set_group(number, group);
-    }
-
-    pub(crate) fn set_switch_alive(&mut self, switch: usize, alive: bool) {
-        self.fabric.set_switch_alive(switch, alive);
     }
 
     /// The device of that number.
@@ -200,14 +187,6 @@ fn count_dropped(in_flight: &mut InFlight, link: &Link) {
     match in_flight.take_dropped() {
         0 => {}
         dropped => link.shared.counters.rx_drop_in_flight.add(dropped),
-    }
-}
-
-/// The earlier of two times.
-pub(crate) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 

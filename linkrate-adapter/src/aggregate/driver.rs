@@ -20,15 +20,16 @@ use linkrate_wire::frame::Cast;
 use linkrate_wire::frame::link::destination;
 use linkrate_wire::lro::{Delivery, Parts};
 
+use super::AggregateShared;
 use super::control::Control;
-use super::membership::GRACE;
-use super::{AggregateShared, bit};
+use super::membership::{GRACE, bit};
+use crate::clock::earlier;
 use crate::frame::VNET_BYTES;
-use crate::interface::driver::{HostEnd, WEIGHT};
+use crate::interface::driver::TxSink;
 use crate::interface::flow_queue::HEADERS;
+use crate::interface::host_end::{HostEnd, WEIGHT};
 use crate::interface::queue_pair::QueuePair;
 use crate::interface::rings::{RxDescriptor, TxDescriptor};
-use crate::segment::earlier;
 use rebalance::Change;
 
 /// A port of the aggregate, in one of its queues.
@@ -84,6 +85,66 @@ const POLL_INTERVAL_NS: u64 = 50_000;
 /// After this time flows that could not change their ports try it again.
 const AGAIN_NS: u64 = 500_000_000;
 
+impl TxSink for AggregateDriver {
+    fn add(&mut self, member: usize, queue_pair: QueuePair) {
+        if self.members.len() <= member {
+            self.members.resize_with(member + 1, || None);
+        }
+        self.members[member] = Some(Member { queue_pair, received: 0 });
+    }
+
+    fn remove(&mut self, member: usize) {
+        let Some(mut gone) = self.members.get_mut(member).and_then(Option::take) else { return };
+        let waited = gone.queue_pair.take_waiting().collect::<Vec<_>>();
+        waited.into_iter().chain(self.take_held()).for_each(|descriptor| self.send(descriptor));
+        self.end_batch();
+    }
+
+    fn is_drained(&self, member: usize) -> bool {
+        let port = self.members.get(member).and_then(Option::as_ref);
+        let is_left = self.change.as_ref().is_some_and(|change| change.leaves(member));
+        port.is_none_or(|port| port.queue_pair.is_drained()) && !is_left
+    }
+
+    fn poll(&mut self, host: &mut HostEnd) -> io::Result<usize> {
+        self.take_control();
+        let decided = self.decide(host);
+        let received = self.receive(host)?;
+        let sent = self.transmit(host)?;
+        Ok(decided + received + sent)
+    }
+
+    fn will_sleep(&mut self) -> bool {
+        for member in self.members.iter_mut().flatten() {
+            member.queue_pair.will_sleep();
+        }
+        true
+    }
+
+    fn budget_spent(&self) {
+        self.queue_pairs().for_each(QueuePair::budget_spent);
+    }
+
+    fn woken(&self) {
+        self.queue_pairs().for_each(QueuePair::woken);
+    }
+
+    fn is_idle(&self) -> bool {
+        let decides = self.control.is_some() && self.shared.has_news();
+        !decides && self.queue_pairs().all(QueuePair::is_idle)
+    }
+
+    fn due_ns(&self) -> Option<u64> {
+        let due = self.control.as_ref().and_then(|control| control.due());
+        let decision_ns = due.map(|due| u64::try_from(due.as_nanos()).unwrap_or(u64::MAX));
+        let waiting_ns = match &self.draining {
+            Some(draining) => Some(draining.look_ns),
+            None => self.change.as_ref().map(Change::until_ns),
+        };
+        earlier(decision_ns, earlier(waiting_ns, self.again_ns))
+    }
+}
+
 impl AggregateDriver {
     /// The ports in queue `queue`. With `control`, its driver decides which ports carry traffic.
     pub(crate) fn new(
@@ -107,29 +168,6 @@ impl AggregateDriver {
         }
     }
 
-    /// Adds a port.
-    pub(crate) fn add(&mut self, member: usize, queue_pair: QueuePair) {
-        if self.members.len() <= member {
-            self.members.resize_with(member + 1, || None);
-        }
-        self.members[member] = Some(Member { queue_pair, received: 0 });
-    }
-
-    /// Removes a port. Packets that wait for it go to the others.
-    pub(crate) fn remove(&mut self, member: usize) {
-        let Some(mut gone) = self.members.get_mut(member).and_then(Option::take) else { return };
-        let waited = gone.queue_pair.take_waiting().collect::<Vec<_>>();
-        waited.into_iter().chain(self.take_held()).for_each(|descriptor| self.send(descriptor));
-        self.end_batch();
-    }
-
-    /// Whether everything that was posted to a port has left, and nothing waits for it.
-    pub(crate) fn is_drained(&self, member: usize) -> bool {
-        let port = self.members.get(member).and_then(Option::as_ref);
-        let is_left = self.change.as_ref().is_some_and(|change| change.leaves(member));
-        port.is_none_or(|port| port.queue_pair.is_drained()) && !is_left
-    }
-
     /// Whether everything that was posted to a port has left.
     fn has_left(&self, member: usize) -> bool {
         let port = self.members.get(member).and_then(Option::as_ref);
@@ -137,42 +175,8 @@ impl AggregateDriver {
     }
 
     /// The queue pairs of the ports.
-    pub(crate) fn queue_pairs(&self) -> impl Iterator<Item = &QueuePair> {
+    fn queue_pairs(&self) -> impl Iterator<Item = &QueuePair> {
         self.members.iter().flatten().map(|member| &member.queue_pair)
-    }
-
-    /// Moves at most NAPI's weight of packets in each direction. Says how many.
-    pub(crate) fn poll(&mut self, host: &mut HostEnd) -> io::Result<usize> {
-        self.take_control();
-        let decided = self.decide(host);
-        let received = self.receive(host)?;
-        let sent = self.transmit(host)?;
-        Ok(decided + received + sent)
-    }
-
-    /// The driver thread is about to sleep. Says whether a packet of the host can be taken.
-    pub(crate) fn will_sleep(&mut self) -> bool {
-        for member in self.members.iter_mut().flatten() {
-            member.queue_pair.will_sleep();
-        }
-        true
-    }
-
-    /// Whether there is still nothing to do.
-    pub(crate) fn is_idle(&self) -> bool {
-        let decides = self.control.is_some() && self.shared.has_news();
-        !decides && self.queue_pairs().all(QueuePair::is_idle)
-    }
-
-    /// When the decisions about ports must be looked at, CLOCK_MONOTONIC ns.
-    pub(crate) fn due_ns(&self) -> Option<u64> {
-        let due = self.control.as_ref().and_then(|control| control.due());
-        let decision_ns = due.map(|due| u64::try_from(due.as_nanos()).unwrap_or(u64::MAX));
-        let waiting_ns = match &self.draining {
-            Some(draining) => Some(draining.look_ns),
-            None => self.change.as_ref().map(Change::until_ns),
-        };
-        earlier(decision_ns, earlier(waiting_ns, self.again_ns))
     }
 
     /// Takes the frames of the protocols, before any packet.

@@ -12,8 +12,8 @@ mod status;
 use std::time::Duration;
 
 use linkrate_model::BitRate;
-use linkrate_model::knobs::{AggregateKnobs, AggregateMode, LacpRate};
-use linkrate_wire::balance::PortIndex;
+use linkrate_model::knobs::{AggregateKnobs, AggregateMode, Balance, LacpRate};
+use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::control::Control;
 use linkrate_wire::control::lacp::{Lacpdu, SystemId};
 use linkrate_wire::control::slow::{Slow, Subtype};
@@ -46,6 +46,16 @@ const KEY: u16 = 1;
 const PRIORITY: u16 = 0x8000;
 /// The priority of the preferred port.
 const PREFERRED: u16 = 0x4000;
+
+/// A set of one port.
+pub(crate) fn bit(number: usize) -> u64 {
+    u32::try_from(number).ok().and_then(|number| 1_u64.checked_shl(number)).unwrap_or(0)
+}
+
+/// A balancer for the most ports. Those of several queues begin at different ports.
+pub(crate) fn fresh_balancer(balance: Balance, quiet_ps: u64, queue: usize) -> Balancer {
+    Balancer::of_most(balance, quiet_ps).begun_at(queue)
+}
 
 /// The two ends of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

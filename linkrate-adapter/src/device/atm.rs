@@ -7,10 +7,9 @@
 //!
 //! The adapter has no offloads: packets of its host are complete and as long as the MTU at most.
 
-pub(crate) mod assembly;
 pub(crate) mod channel;
 pub(crate) mod clients;
-pub(crate) mod lane;
+mod lane;
 mod receive;
 mod resolution;
 mod shaping;
@@ -19,7 +18,6 @@ mod transmit;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use linkrate_model::{AtmKnobs, BitRate, Model, PortKnobs};
 use linkrate_wire::atm::cell::Headers;
@@ -29,8 +27,11 @@ use super::host_bus::HostBus;
 use super::host_ring;
 use super::tx_prefetch::{self, Activity};
 use super::{Device, FrameSink, Mount};
+use crate::atm::assembly::Assembly;
+use crate::atm::lane::{Lane, LaneShared, LaneStation};
+use crate::atm::shared::{ArpShared, ChannelShared};
 use crate::cells::CellTrain;
-use crate::clock::DeviceClock;
+use crate::clock::{DeviceClock, earlier, time};
 use crate::fabric::InFlight;
 use crate::frame::Train;
 use crate::interface::moderation::{Adaptive, Moderation, follow};
@@ -38,13 +39,10 @@ use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
 use crate::pdu::Pdu;
 use crate::pool::Pool;
-use crate::port::PortShared;
-use crate::segment::earlier;
-use assembly::Assembly;
-use channel::{Channel, ChannelShared};
-use lane::{Lane, LaneShared, LaneStation};
+use crate::port_shared::PortShared;
+use channel::Channel;
 use resolution::Resolution;
-use switched::{ArpShared, Switched};
+use switched::Switched;
 
 /// Trains of packets kept for use again.
 const TRAINS: usize = 1024;
@@ -280,11 +278,6 @@ impl Atm {
         late.iter().for_each(|(channel, defect)| self.count_defect(*channel, *defect));
         !late.is_empty()
     }
-}
-
-/// A time of the device, without the picoseconds.
-fn time(at_ps: u64) -> Duration {
-    Duration::from_nanos(at_ps / 1000)
 }
 
 impl Device for Atm {

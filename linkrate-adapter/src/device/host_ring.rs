@@ -5,7 +5,7 @@ use crate::clock::{DeviceClock, PS_PER_NS};
 use crate::interface::Interface;
 use crate::interface::moderation::Moderation;
 use crate::interface::rings::{RxDescriptor, TxDescriptor};
-use crate::port::PortShared;
+use crate::port_shared::PortShared;
 
 /// Puts a packet, which came at `at_ps`, into the receive ring of a queue.
 pub(super) fn push(

@@ -26,7 +26,7 @@ use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
 use crate::pdu::Pdu;
 use crate::pool::Pool;
-use crate::port::PortShared;
+use crate::port_shared::PortShared;
 
 /// Flows that one queue merges at a time. A further flow takes the place of the flow that was held
 /// longest, which is handed up.

@@ -25,7 +25,8 @@ use crate::interface::rings::RxDescriptor;
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
 use crate::pdu::Pdu;
-use crate::port::{HostEnd, HostSide, Port, PortShared, PortSpec, Segment};
+use crate::port::{HostEnd, HostSide, Port, PortSpec, Segment};
+use crate::port_shared::PortShared;
 use crate::{AdapterError, segment};
 
 /// The time between two greetings.

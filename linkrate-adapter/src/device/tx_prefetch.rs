@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use crate::clock::earlier;
 use crate::interface::Interface;
 use crate::interface::moderation::Moderation;
-use crate::interface::queue_pair::MAX_BYTES;
+use crate::interface::rings::MAX_BYTES;
 use crate::link::Link;
-use crate::segment::earlier;
 
 /// The size of a port's transmit FIFO: the device fetches packets so far ahead of the link. It
 /// fetches whenever its thread is awake, and the thread wakes when only the second amount is left. On

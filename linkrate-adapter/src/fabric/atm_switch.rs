@@ -16,16 +16,17 @@ use linkrate_model::BitRate;
 use linkrate_wire::atm::cell::{self, Cell, Header, Headers};
 use linkrate_wire::atm::hec::{self, Found};
 use linkrate_wire::atm::{CELL, Connection, HEADER};
+use linkrate_wire::machine::call::{Call, PartyAction};
 
 use super::ports::{InFlightBoth, Ports, SwitchPort};
 use super::{Discard, End, Fabric, InFlight};
+use crate::atm::shared::ArpShared;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
+use crate::clock::earlier;
 use crate::counters::{AtmSwitchCounters, ElanCounters};
-use crate::device::atm::switched::ArpShared;
 use crate::link::LinkSpec;
 use crate::pacing::Line;
 use crate::pdu::Pdu;
-use crate::segment::earlier;
 use calls::Calls;
 use servers::ElanSpec;
 
@@ -46,6 +47,13 @@ struct Port {
     /// Checks the headers of the cells that come in.
     headers: hec::Receiver,
     counters: Arc<AtmSwitchCounters>,
+}
+
+/// What a server wants done.
+#[derive(Debug)]
+enum ServerRequest {
+    Call(PartyAction),
+    Send(Call, Arc<Unit>),
 }
 
 impl SwitchPort for Port {

@@ -28,17 +28,17 @@ use super::atm_switch::AtmSwitch;
 use super::atm_switch::servers::ElanSpec;
 use super::vlans::Vlans;
 use super::{Discard, End, Fabric, GroupSpec, InFlight, Switch};
+use crate::atm::assembly::{Assembly, Received};
+use crate::atm::lane::{Change, Lane, LaneShared, LaneStation, Outgoing};
+use crate::atm::shared::ArpShared;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
+use crate::clock::{earlier, time};
 use crate::counters::{AtmSwitchCounters, BridgeCounters, ElanCounters, SwitchCounters};
-use crate::device::atm::assembly::{Assembly, Received};
-use crate::device::atm::lane::{Change, Lane, LaneShared, LaneStation, Outgoing};
-use crate::device::atm::switched::ArpShared;
 use crate::frame::WireFrame;
 use crate::lane_unit::LaneUnit;
 use crate::link::LinkSpec;
 use crate::pacing::Line;
 use crate::pdu::Pdu;
-use crate::segment::earlier;
 use crate::signal::Signal;
 
 /// The port of both switches that leads to the bridge.
@@ -103,10 +103,6 @@ struct Channel {
 /// The number of a port of the fabric at its switch.
 fn at_switch(port: usize) -> usize {
     BRIDGE + 1 + port
-}
-
-fn time(at_ps: u64) -> Duration {
-    Duration::from_nanos(at_ps / 1000)
 }
 
 fn ps(time: Duration) -> u64 {

@@ -12,10 +12,10 @@ use linkrate_wire::link::LinkLaw;
 use super::router::Router;
 use super::vlans::Vlans;
 use super::{Fabric, GroupPort, GroupSpec, InFlight, Switch};
+use crate::clock::earlier;
 use crate::counters::SwitchCounters;
 use crate::link::LinkSpec;
 use crate::pdu::Pdu;
-use crate::segment::earlier;
 
 /// The port of both switches that leads to the other one.
 const BETWEEN: usize = 0;

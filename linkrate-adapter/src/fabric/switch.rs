@@ -16,13 +16,12 @@ use super::ports::{InFlightBoth, Ports, SwitchPort};
 use super::vlans::{Tagging, Vlans};
 use super::{Fabric, InFlight};
 use crate::aggregate::membership::{Message, PortLink};
-use crate::clock::PS_PER_NS;
+use crate::clock::{PS_PER_NS, earlier};
 use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
 use crate::link::LinkSpec;
 use crate::pacing::Line;
 use crate::pdu::Pdu;
-use crate::segment::earlier;
 use groups::{GroupSpec, Groups, Left};
 
 /// An address that was not seen for this time is forgotten (IEEE 802.1Q, 8.8.3).

@@ -21,7 +21,6 @@ use super::napi::{Napi, Priority, ReportedPriority};
 use super::queue_pair::QueuePair;
 use super::thread_counters::ThreadCounters;
 use crate::AdapterError;
-use crate::aggregate::driver::AggregateDriver;
 use crate::threads::Thread;
 
 /// The number of the interrupt in the wait; queues have others.
@@ -31,19 +30,13 @@ const INTERRUPT: u64 = 0;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a driver thread is told.
-#[derive(Debug)]
 enum Command {
     /// A queue to poll from now on, and its number.
     Add(u64, Box<Driver>),
     /// The queue of that number is gone; the answer says that the thread holds nothing of it.
     Remove(u64, SyncSender<()>),
-    /// The queue of that number, of an aggregate, gets this queue pair of its port of that number.
-    AddQueuePair(u64, usize, Box<QueuePair>),
-    /// Whether everything that the queue of that number, of an aggregate, posted to that port has left.
-    IsDrained(u64, usize, SyncSender<bool>),
-    /// The queue of that number, of an aggregate, loses the queue pair of that port; the answer as
-    /// above.
-    RemoveQueuePair(u64, usize, SyncSender<()>),
+    /// Something to be done with the ports of the queue of that number.
+    InSink(u64, Box<dyn FnOnce(&mut dyn TxSink) + Send>),
     /// The end.
     End,
 }
@@ -200,41 +193,43 @@ impl Polled {
 
     /// Gives the queue, of an aggregate, the queue pair of its port `member`.
     pub(crate) fn add_queue_pair(&self, member: usize, queue_pair: QueuePair) {
-        self.all.threads[self.thread].send_command(Command::AddQueuePair(
-            self.number,
-            member,
-            Box::new(queue_pair),
-        ));
+        self.in_sink(move |sink| sink.add(member, queue_pair));
     }
 
     /// Takes the queue pair of port `member` from the queue, of an aggregate.
     pub(crate) fn remove_queue_pair(&self, member: usize) {
-        self.send_and_wait(|answer| Command::RemoveQueuePair(self.number, member, answer));
+        let (answer, answered) = sync_channel(1);
+        let told = self.in_sink(move |sink| {
+            sink.remove(member);
+            // a port that no longer waits has given up
+            let _ = answer.try_send(());
+        });
+        if told {
+            let _ = answered.recv_timeout(TIMEOUT);
+        }
     }
 
     /// Whether everything that the queue, of an aggregate, posted to port `member` has left.
     pub(crate) fn is_drained(&self, member: usize) -> bool {
         let (answer, answered) = sync_channel(1);
-        let report = self.all.threads[self.thread].send_command(Command::IsDrained(
-            self.number,
-            member,
-            answer,
-        ));
+        let told = self.in_sink(move |sink| _ = answer.try_send(sink.is_drained(member)));
         // a thread that has ended posts nothing
-        !report || answered.recv_timeout(TIMEOUT).unwrap_or(true)
+        !told || answered.recv_timeout(TIMEOUT).unwrap_or(true)
     }
 
-    fn send_and_wait(&self, command: impl FnOnce(SyncSender<()>) -> Command) {
-        let (answer, answered) = sync_channel(1);
-        if self.all.threads[self.thread].send_command(command(answer)) {
-            let _ = answered.recv_timeout(TIMEOUT);
-        }
+    /// Lets the thread do something with the queue's ports. False when it has ended.
+    fn in_sink(&self, work: impl FnOnce(&mut dyn TxSink) + Send + 'static) -> bool {
+        self.all.threads[self.thread].send_command(Command::InSink(self.number, Box::new(work)))
     }
 }
 
 impl Drop for Polled {
     fn drop(&mut self) {
-        self.send_and_wait(|answer| Command::Remove(self.number, answer));
+        let (answer, answered) = sync_channel(1);
+        let thread = &self.all.threads[self.thread];
+        if thread.send_command(Command::Remove(self.number, answer)) {
+            let _ = answered.recv_timeout(TIMEOUT);
+        }
     }
 }
 
@@ -287,38 +282,16 @@ impl Poll {
                     // a port that no longer waits has given up
                     let _ = answer.try_send(());
                 }
-                Ok(Command::AddQueuePair(number, member, queue_pair)) => {
-                    if let Some(aggregate_driver) = self.aggregate_driver(number) {
-                        aggregate_driver.add(member, *queue_pair);
+                Ok(Command::InSink(number, work)) => {
+                    let mut drivers = self.drivers.iter_mut();
+                    if let Some((_, driver)) = drivers.find(|(other, _)| *other == number) {
+                        work(driver.sink.as_mut());
                     }
-                }
-                Ok(Command::IsDrained(number, member, answer)) => {
-                    let drained = self
-                        .aggregate_driver(number)
-                        .is_none_or(|aggregate_driver| aggregate_driver.is_drained(member));
-                    let _ = answer.try_send(drained);
-                }
-                Ok(Command::RemoveQueuePair(number, member, answer)) => {
-                    if let Some(aggregate_driver) = self.aggregate_driver(number) {
-                        aggregate_driver.remove(member);
-                    }
-                    // a port that no longer waits has given up
-                    let _ = answer.try_send(());
                 }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }
         }
-    }
-
-    /// The queue pairs of the queue of that number, of an aggregate.
-    fn aggregate_driver(&mut self, number: u64) -> Option<&mut AggregateDriver> {
-        self.drivers.iter_mut().filter(|(other, _)| *other == number).find_map(|(_, driver)| {
-            match &mut driver.sink {
-                TxSink::Aggregate(aggregate_driver) => Some(aggregate_driver.as_mut()),
-                TxSink::Port(_) => None,
-            }
-        })
     }
 
     /// Sleeps until the device interrupts, a TAP has a packet, or a driver is due.

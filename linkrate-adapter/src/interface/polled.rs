@@ -12,8 +12,7 @@ use linkrate_sys::epoll::{Epoll, Watch};
 use linkrate_sys::error::SysResult;
 
 use super::flow_queue::FlowQueue;
-use super::queue_pair::{MAX_BYTES, MAX_QUEUE};
-use super::rings::{RxDescriptor, TxDescriptor};
+use super::rings::{MAX_BYTES, MAX_QUEUE, RxDescriptor, TxDescriptor};
 use super::tap_io::{self, Packet};
 use super::tx_revoke::Revoked;
 use crate::counters::DriverCounters;

@@ -14,22 +14,15 @@ use rtrb::{Consumer, Producer};
 
 use super::InterfaceShared;
 use super::doorbell::ThreadDoorbell;
-use super::driver::HostEnd;
 use super::flow_queue::{FlowQueue, HEADERS};
-use super::rings::{QueueShared, RxDescriptor, TxDescriptor};
+use super::host_end::HostEnd;
+use super::rings::{MAX_BYTES, MAX_QUEUE, QueueShared, RxDescriptor, TxDescriptor};
 use super::tx_revoke::Revoked;
 use crate::frame::VNET_BYTES;
 
 /// The driver tells the adapter the queue of a flow at each SYN, and with every packet of this
 /// number on a queue.
 const STEERING_SAMPLE: u64 = 20;
-
-/// Packets that may wait before one port. More than the connections of a run have in flight.
-pub(crate) const MAX_QUEUE: usize = 2048;
-
-/// Bytes of packets that a driver or a device lets wait before a port. The others wait in the TAP, or are
-/// lost before a port of an aggregate, whose other ports must continue. Blocks are kept for all of them.
-pub(crate) const MAX_BYTES: usize = 16 << 20;
 
 /// Delay of a device thread that its driver makes up for. After more, the line was idle: what came at
 /// once after a machine stalled for long would be no rate of the line.
@@ -392,8 +385,8 @@ pub(crate) mod tests {
     use rtrb::RingBuffer;
 
     use super::*;
-    use crate::flow_steering::ConnectionEnds;
     use crate::interface::flow_queue::tests::packet;
+    use crate::interface::tx_revoke::ConnectionEnds;
 
     /// A queue pair whose port has a link of this rate, with the device's end of the transmit ring.
     pub(crate) fn queue_pair(rate: Option<BitRate>) -> (QueuePair, Consumer<TxDescriptor>) {

@@ -14,6 +14,13 @@ use super::doorbell::ThreadDoorbell;
 use crate::counters::DriverCounters;
 use crate::frame::{Block, Burst, VNET_BYTES};
 
+/// Bytes of packets that a driver or a device lets wait before a port. The others wait in the TAP, or are
+/// lost before a port of an aggregate, whose other ports must continue. Blocks are kept for all of them.
+pub(crate) const MAX_BYTES: usize = 16 << 20;
+
+/// Packets that may wait before one port. More than the connections of a run have in flight.
+pub(crate) const MAX_QUEUE: usize = 2048;
+
 /// A packet that the host transmits, behind its vnet header.
 #[derive(Debug)]
 pub struct TxDescriptor {

@@ -6,6 +6,7 @@
 //! Each driver revokes what waits before its ring. What is in the ring is the device's, and so is the queue of the
 //! adapter's own TCP.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,15 @@ use linkrate_wire::frame::tcp::Segment;
 
 use super::rings::TxDescriptor;
 use super::{Ends, Interface};
-use crate::flow_steering::ConnectionEnds;
+
+/// A connection by its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionEnds {
+    /// Address and port of the host.
+    pub own: SocketAddr,
+    /// Address and port of the peer.
+    pub far: SocketAddr,
+}
 
 /// Payload of a packet, by sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use super::Port;
 use crate::AdapterError;
-use crate::flow_steering::{Asks, ConnectionEnds, Notify, Order};
-use crate::interface::tx_revoke::Span;
+use crate::flow_steering::{Asks, Notify, Order};
+use crate::interface::tx_revoke::{ConnectionEnds, Span};
 
 impl Port {
     /// Connections that its TCP offload engine has, and how many it can have; 0 without an engine.

@@ -12,19 +12,19 @@ use linkrate_wire::link::LinkLaw;
 use linkrate_wire::machine::call::Circuits;
 use rtrb::RingBuffer;
 
+use super::Port;
 use super::link::SwitchEnd;
-use super::{Port, PortShared};
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
 use crate::aggregate::decisions::DecisionLog;
+use crate::atm::lane::LaneStation;
+use crate::atm::shared::ArpShared;
 use crate::bus::Bus;
 use crate::counters::{DriverCounters, ElanCounters};
 use crate::device::atm::clients::Clients;
-use crate::device::atm::lane::LaneStation;
-use crate::device::atm::switched::ArpShared;
 use crate::device::atm::{Atm, AtmLimits};
 use crate::device::{Device, DeviceSpec, Mount};
-use crate::device_threads::DeviceThread;
+use crate::device_threads::{DeviceThread, DeviceThreads};
 use crate::engine::{Command, Place};
 use crate::fabric::atm_switch::HIGHEST;
 use crate::fabric::atm_switch::servers::ElanSpec;
@@ -33,16 +33,17 @@ use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{self, Discard, End, GroupPort, GroupSpec};
 use crate::interface::doorbell::ThreadDoorbell;
-use crate::interface::driver::{Driver, TxSink};
+use crate::interface::driver::{Driver, PortSink};
 use crate::interface::driver_threads::DriverThreads;
 use crate::interface::polled::Polled;
 use crate::interface::queue_pair::{ControlRings, DriverRings, QueuePair};
 use crate::interface::rings::QueueShared;
 use crate::interface::{ControlEnds, Ends, Interface, Queue, RingSizes};
 use crate::link::LinkSpec;
-use crate::path_change::FirstPathChanges;
+use crate::path_change::{FirstPathChanges, PathChangeWatch};
+use crate::port_shared::PortShared;
 use crate::reordering::ReorderingCount;
-use crate::segment::LeadsTo;
+use crate::segment::{LeadsTo, Segment as Owned};
 
 /// Places for changes of the steering table between a driver and its device.
 const STEERING_UPDATES: usize = 256;
@@ -159,7 +160,7 @@ impl BothEnds {
             let (ends, queue_pair) = port.driven(number as u16, rings, interrupt, false);
             self.queues.push(Queue::new(ends));
             let interface = Arc::clone(&port.shared.interface);
-            let driver = Driver::new(tap, TxSink::Port(Box::new(queue_pair)), interface);
+            let driver = Driver::new(tap, Box::new(PortSink(queue_pair)), interface);
             self.drivers.push((thread, driver));
         }
     }
@@ -197,8 +198,20 @@ pub struct Segment {
     server: Option<Arc<ArpShared>>,
 }
 
+impl DeviceThreads {
+    /// A segment without ports, for links under `law`, on the thread that serves the fewest segments.
+    ///
+    /// # Errors
+    /// A thread cannot be started or placed, or has ended.
+    pub fn segment(&mut self, fabric: Fabric, law: LinkLaw) -> Result<Segment, AdapterError> {
+        let (thread, number) = self.next_segment()?;
+        thread.send_command(Command::AddSegment(number, fabric::build(fabric, law)))?;
+        Ok(Segment::new(fabric, number, thread))
+    }
+}
+
 impl Segment {
-    pub(crate) fn new(fabric: Fabric, number: usize, thread: Arc<DeviceThread>) -> Self {
+    fn new(fabric: Fabric, number: usize, thread: Arc<DeviceThread>) -> Self {
         Self {
             fabric,
             number,
@@ -368,16 +381,13 @@ impl Segment {
         self.ports += links;
         if let Some(counters) = &port.cells {
             let counters = Arc::clone(counters);
-            self.thread.send_command(Command::CountCells(self.number, first, counters))?;
+            self.with(move |segment| segment.fabric().count_cells(first, counters))?;
         }
         for end in &port.switch {
-            let counters = Arc::clone(&end.counters);
-            self.thread.send_command(Command::Vlans(
-                self.number,
-                end.number,
-                Vlans::default(),
-                counters,
-            ))?;
+            let (number, counters) = (end.number, Arc::clone(&end.counters));
+            self.with(move |segment| {
+                segment.fabric().set_vlans(number, Vlans::default(), counters);
+            })?;
         }
         Ok(())
     }
@@ -403,7 +413,7 @@ impl Segment {
             ports.extend(ends.map(|port| GroupPort { port, place, in_use }));
         }
         let spec = GroupSpec { ports, knobs, decisions: self.decisions.clone() };
-        self.thread.send_command(Command::Group(self.number, number, Box::new(spec)))
+        self.with(move |segment| segment.fabric().set_group(number, spec))
     }
 
     /// The decisions of its switch about the ports of its groups.
@@ -418,7 +428,8 @@ impl Segment {
     /// # Errors
     /// The device thread has ended.
     pub fn count_reordering(&self, count: &ReorderingCount) -> Result<(), AdapterError> {
-        self.thread.send_command(Command::WatchReordering(self.number, count.clone()))
+        let count = count.clone();
+        self.with(move |segment| segment.count_reordering(count))
     }
 
     /// Notes in `moves` when connections change between ports of an aggregate, in the order of `members`,
@@ -433,7 +444,8 @@ impl Segment {
     ) -> Result<(), AdapterError> {
         let ends = members.into_iter().flat_map(|port| &port.switch);
         let ports = ends.map(|end| end.number).collect();
-        self.thread.send_command(Command::WatchPathChanges(self.number, moves.clone(), ports))
+        let watch = PathChangeWatch::new(moves, ports, self.thread.clock);
+        self.with(move |segment| segment.watch_path_changes(watch))
     }
 
     /// Makes a permanent connection between two ports of the fabric, in both directions. Ports have
@@ -448,7 +460,7 @@ impl Segment {
             self.circuits.entry(one.0).and_modify(|circuits| _ = circuits.free(one.1));
             return Err(refused);
         }
-        self.thread.send_command(Command::Connect(self.number, one, other))
+        self.with(move |segment| segment.fabric().connect(one, other))
     }
 
     fn take_circuit(&mut self, (end, connection): End) -> Result<(), AdapterError> {
@@ -464,7 +476,7 @@ impl Segment {
     pub fn emulate(&mut self, elans: Vec<ElanSpec>) -> Result<(), AdapterError> {
         let counters = Arc::<ElanCounters>::default();
         self.elans = Some(Arc::clone(&counters));
-        self.thread.send_command(Command::Emulate(self.number, elans, counters))
+        self.with(move |segment| segment.fabric().emulate(elans, counters))
     }
 
     /// Makes a bridge between its Ethernet ports and an emulated LAN of its ATM switch: a proxy client
@@ -476,7 +488,7 @@ impl Segment {
     pub fn bridge(&mut self, station: LaneStation, link: LinkSpec) -> Result<(), AdapterError> {
         let shared = Arc::<BridgeShared>::default();
         self.bridge = Some(Arc::clone(&shared));
-        self.thread.send_command(Command::Bridge(self.number, Box::new((station, link, shared))))
+        self.with(move |segment| segment.fabric().bridge(station, link, shared))
     }
 
     /// Makes an ATMARP server (RFC 2225) in its ATM switch, which the ports with switched connections
@@ -487,7 +499,7 @@ impl Segment {
     pub fn serve_addresses(&mut self) -> Result<(), AdapterError> {
         let shared = Arc::<ArpShared>::default();
         self.server = Some(Arc::clone(&shared));
-        self.thread.send_command(Command::ServeAddresses(self.number, shared))
+        self.with(move |segment| segment.fabric().serve_addresses(shared))
     }
 
     /// Sets how the queues of its ATM switch drop cells.
@@ -496,7 +508,7 @@ impl Segment {
     /// The device thread has ended.
     pub fn set_discard(&self, discard: Discard) -> Result<(), AdapterError> {
         (0..self.ports).try_for_each(|port| {
-            self.thread.send_command(Command::Discard(self.number, port, discard))
+            self.with(move |segment| segment.fabric().set_discard(port, discard))
         })
     }
 
@@ -511,7 +523,7 @@ impl Segment {
         if switch >= switches {
             return Err(AdapterError::NoSuchSwitch { switch, switches });
         }
-        self.thread.send_command(Command::SwitchAlive(self.number, switch, alive))
+        self.with(move |segment| segment.fabric().set_switch_alive(switch, alive))
     }
 
     /// Sets the faults of the segment's links.
@@ -519,7 +531,12 @@ impl Segment {
     /// # Errors
     /// The device thread has ended.
     pub fn set_faults(&self, faults: Faults) -> Result<(), AdapterError> {
-        self.thread.send_command(Command::Faults(self.number, Box::new(faults)))
+        self.with(move |segment| segment.set_faults(faults))
+    }
+
+    /// Gives the device thread something to do with the segment.
+    fn with(&self, work: impl FnOnce(&mut Owned) + Send + 'static) -> Result<(), AdapterError> {
+        self.thread.in_segment(self.number, work)
     }
 }
 

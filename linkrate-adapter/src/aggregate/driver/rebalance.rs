@@ -10,8 +10,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_wire::balance::{PortIndex, RebalanceProposal};
 
 use super::{AggregateDriver, MAX_DRAINING_NS, packet};
-use crate::interface::queue_pair::{MAX_BYTES, MAX_QUEUE};
-use crate::interface::rings::TxDescriptor;
+use crate::interface::rings::{MAX_BYTES, MAX_QUEUE, TxDescriptor};
 
 /// A change of port under way.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use linkrate_wire::atm::hec::Found;
 
 use super::Atm;
 use crate::cells::CellTrain;
+use crate::clock::earlier;
 use crate::device::{Device, FrameSink};
 use crate::fabric::InFlight;
 use crate::interface::Interface;
 use crate::link::Link;
 use crate::pdu::Pdu;
-use crate::segment::earlier;
 use crate::signal::Signal;
 
 /// The clients of one port.

@@ -10,9 +10,10 @@ use linkrate_wire::frame::{ipv4, ipv6};
 use linkrate_wire::lro::{Delivery, Reason};
 use linkrate_wire::vnet::VnetHeader;
 
-use super::assembly::Received;
-use super::{Atm, time};
+use super::Atm;
+use crate::atm::assembly::Received;
 use crate::cells::CellTrain;
+use crate::clock::time;
 use crate::device::host_bus::ToHost;
 use crate::device::host_ring;
 use crate::frame::WireFrame;

@@ -16,7 +16,7 @@ use crate::frame::Block;
 use crate::interface::doorbell::ThreadDoorbell;
 use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
 use crate::interface::{Ends, Interface, Queue};
-use crate::port::PortShared;
+use crate::port_shared::PortShared;
 use crate::segment::{LeadsTo, Segment};
 
 pub(crate) const SECOND_PS: u64 = 1_000_000_000_000;

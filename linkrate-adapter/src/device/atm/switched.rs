@@ -6,22 +6,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use linkrate_model::lab::AtmArpEntry;
-use linkrate_wire::atm::{AtmAddress, Connection, snap};
-use linkrate_wire::control::arp;
+use linkrate_wire::atm::{AtmAddress, Connection};
 use linkrate_wire::control::atmarp::{AtmArp, Operation};
 use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::atmarp::{Circuit, Client, ClientAction, ClientEvent, Route};
 use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
 
-use super::{Atm, time};
+use super::Atm;
+use crate::atm::shared::server_address;
 use crate::cells::{CellTrain, Unit};
+use crate::clock::time;
 use crate::counters::ArpCounters;
-use crate::fabric::atm_switch::atmarp;
-use crate::frame::WireFrame;
 use crate::signal::Signal;
 
 /// Time to the next attempt to register the ATM address, or to reach the server.
@@ -35,49 +33,6 @@ const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Packets that wait for their connections at most.
 const MAX_HELD: usize = 64;
-
-/// An IP address, the ATM address behind it, and when a machine learnt that.
-pub(crate) type Learnt = (Ipv4Addr, AtmAddress, Duration);
-
-/// What others may know of a client or a server of ATMARP.
-#[derive(Debug, Default)]
-pub(crate) struct ArpShared {
-    pub(crate) counters: ArpCounters,
-    known: Mutex<Vec<Learnt>>,
-    trouble: Mutex<Option<String>>,
-}
-
-impl ArpShared {
-    /// Shows everything that is known.
-    pub(crate) fn show(&self, known: impl Iterator<Item = Learnt>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known.collect();
-    }
-
-    fn set_trouble(&self, trouble: Option<&str>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble.map(str::to_owned);
-    }
-
-    /// Why the client has no connection to its server; `None` if it has one.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What is known, with its age at `now`.
-    pub(crate) fn entries(&self, now: Duration) -> Vec<AtmArpEntry> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = |(address, atm, learnt): &Learnt| AtmArpEntry {
-            address: *address,
-            atm_address: atm.to_string(),
-            age_seconds: now.saturating_sub(*learnt).as_secs(),
-        };
-        known.iter().map(entry).collect()
-    }
-}
-
-/// The unit that carries a message of ATMARP.
-pub(crate) fn message_unit(message: &AtmArp) -> Option<Unit> {
-    Unit::new(&snap::header(arp::ETHER_TYPE), WireFrame::copied(message.emit())).ok()
-}
 
 /// A connection of a call.
 #[derive(Debug, Clone, Copy)]
@@ -190,7 +145,7 @@ impl Switched {
     /// A call is over. Its packets wait for the next one.
     fn over(&mut self, call: Call) {
         self.open.remove(&call);
-        if self.calls.remove(&call) == Some(atmarp::address()) {
+        if self.calls.remove(&call) == Some(server_address()) {
             self.call_server = Some(self.now + AGAIN);
         }
         self.handle(ClientEvent::Closed(circuit(call)));
@@ -264,7 +219,7 @@ impl Atm {
                 switched.open.insert(call, Open { connection, used });
                 switched.pending = true;
                 arp.counters.calls.add(1);
-                if peer == atmarp::address() {
+                if peer == server_address() {
                     arp.set_trouble(None);
                     switched.handle(ClientEvent::Server(circuit(call)));
                 }
@@ -286,7 +241,7 @@ impl Atm {
                         arp.counters.calls_failed.add(1);
                     }
                     let peer = switched.calls.get(&call).copied();
-                    if peer == Some(atmarp::address()) && arp.trouble().is_none() {
+                    if peer == Some(server_address()) && arp.trouble().is_none() {
                         arp.set_trouble(Some(&format!("no connection to the server: {cause}")));
                     }
                     switched.over(call);
@@ -343,7 +298,7 @@ impl Atm {
         }
         if is_up && switched.call_server.is_some_and(|at| at <= now) {
             switched.call_server = None;
-            switched.call(atmarp::address());
+            switched.call(server_address());
         }
         if switched.client.due().is_some_and(|due| due <= now) {
             switched.client.poll(now, &mut switched.actions);
@@ -376,7 +331,7 @@ impl Atm {
             }
         }
         for call in idle {
-            if switched.calls.get(&call) != Some(&atmarp::address()) {
+            if switched.calls.get(&call) != Some(&server_address()) {
                 switched.over(call);
                 switched.ask(PartyAction::Release { call, cause: Cause::Normal });
             }

@@ -11,10 +11,11 @@ use linkrate_wire::frame::packet;
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Form, VnetHeader};
 
-use super::switched::message_unit;
-use super::{Atm, time};
+use super::Atm;
+use crate::atm::shared::message_unit;
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
+use crate::clock::time;
 use crate::device::host_ring;
 use crate::device::tx_prefetch::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Burst, VNET_BYTES, WireFrame};

@@ -25,7 +25,7 @@ use crate::interface::doorbell::ThreadDoorbell;
 use crate::interface::queue_pair::ControlRings;
 use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
 use crate::interface::{ControlEnds, Ends, Interface, Queue};
-use crate::port::PortShared;
+use crate::port_shared::PortShared;
 
 const HEADERS: usize = 14 + 20 + 32;
 /// Long after anything that was sent.

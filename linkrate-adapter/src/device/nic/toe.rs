@@ -15,10 +15,10 @@ use super::Nic;
 use crate::clock::PS_PER_US;
 use crate::counters::DeviceCounters;
 use crate::device::host_ring;
-use crate::flow_steering::{Asks, ConnectionEnds, Order};
+use crate::flow_steering::{Asks, Order};
 use crate::frame::WireFrame;
 use crate::interface::rings::TxDescriptor;
-use crate::interface::tx_revoke::Dropped;
+use crate::interface::tx_revoke::{ConnectionEnds, Dropped};
 
 /// Frames that a connection that moves may have kept: a window of 4 MiB in frames of 1500 bytes. The
 /// peer sends further ones again.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use linkrate_wire::atm::{AtmAddress, snap};
+use linkrate_wire::atm::snap;
 use linkrate_wire::control::arp;
 use linkrate_wire::control::atmarp::{AtmArp, Operation, Station};
 use linkrate_wire::machine::Machine;
@@ -12,16 +12,10 @@ use linkrate_wire::machine::atmarp::{Circuit, Server, ServerAction, ServerEvent 
 use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
 use linkrate_wire::machine::lane::ServerEvent;
 
-use super::servers::ServerRequest;
+use super::ServerRequest;
+use crate::atm::shared::{ArpShared, message_unit, server_address};
 use crate::cells::Unit;
-use crate::device::atm::switched::{ArpShared, message_unit};
 use crate::lane_unit::LaneUnit;
-
-/// The address of the server: a local one of switch 0, where no host is.
-#[must_use]
-pub(crate) fn address() -> AtmAddress {
-    AtmAddress::local(0, [2, 0, 0, 0xa7, 0, 0], 0)
-}
 
 /// Octets of the longest unit that the server takes: a message behind LLC/SNAP.
 pub(super) const MAX_LENGTH: usize = 1024;
@@ -39,7 +33,7 @@ pub(super) struct ArpServer {
 
 impl ArpServer {
     pub(super) fn new(shared: Arc<ArpShared>) -> Self {
-        let own = Station { atm: Some(address()), ip: None };
+        let own = Station { atm: Some(server_address()), ip: None };
         Self { server: Server::new(own), shared, fresh: Vec::new(), now: Duration::ZERO }
     }
 

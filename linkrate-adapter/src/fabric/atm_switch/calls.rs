@@ -17,16 +17,16 @@ use linkrate_wire::machine::call::{
 };
 use linkrate_wire::machine::lane::ServerEvent;
 
-use super::atmarp::{self, ArpServer};
-use super::servers::{self, ElanSpec, Server, ServerRequest};
-use super::{AtmSwitch, HIGHEST, UnitState};
+use super::atmarp::ArpServer;
+use super::servers::{self, ElanSpec, Server};
+use super::{AtmSwitch, HIGHEST, ServerRequest, UnitState};
+use crate::atm::assembly::{Assembly, Received};
+use crate::atm::shared::{ArpShared, server_address};
 use crate::cells::Run;
+use crate::clock::earlier;
 use crate::counters::ElanCounters;
-use crate::device::atm::assembly::{Assembly, Received};
-use crate::device::atm::switched::ArpShared;
 use crate::fabric::End;
 use crate::lane_unit::LaneUnit;
-use crate::segment::earlier;
 use crate::signal::Signal;
 
 /// The port of the exchange that all servers are at: no link leads there.
@@ -112,7 +112,7 @@ impl Calls {
     /// Makes an ATMARP server.
     pub(super) fn serve_addresses(&mut self, shared: Arc<ArpShared>) {
         shared.show(std::iter::empty());
-        let (port, address) = (SERVERS, atmarp::address());
+        let (port, address) = (SERVERS, server_address());
         let server = ArpServer::new(Arc::clone(&shared));
         self.servers.insert(address, Server::Atmarp(Box::new(server)));
         self.atmarp = Some(shared);

@@ -7,20 +7,18 @@ use std::time::Duration;
 use linkrate_wire::atm::AtmAddress;
 use linkrate_wire::control::lan_emulation::{FrameSize, LENGTH, Name};
 use linkrate_wire::machine::Machine;
-use linkrate_wire::machine::call::{Call, PartyAction};
+use linkrate_wire::machine::call::Call;
 use linkrate_wire::machine::lane::{
     Bus, BusAction, BusConfig, Elan, Lecs, LecsConfig, Les, LesConfig, ServerAction, ServerEvent,
 };
 
+use super::ServerRequest;
 use super::atmarp::{self, ArpServer};
+use crate::atm::lane::LECS;
 use crate::cells::Unit;
 use crate::counters::{Counter, ElanCounters};
 use crate::frame::WireFrame;
 use crate::lane_unit::LaneUnit;
-
-/// The well-known address of the LECS (LANE 1.0, 5.2.1.2).
-pub const LECS: AtmAddress =
-    AtmAddress([0x47, 0, 0x79, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa0, 0x3e, 0, 0, 1, 0]);
 
 /// An emulated LAN to be made in a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,13 +37,6 @@ pub(super) enum Server {
     Bus(Bus<LaneUnit>),
     /// It resolves addresses of Classical IP, and has nothing to do with ELANs.
     Atmarp(Box<ArpServer>),
-}
-
-/// What a server wants done.
-#[derive(Debug)]
-pub(super) enum ServerRequest {
-    Call(PartyAction),
-    Send(Call, Arc<Unit>),
 }
 
 /// The servers of these ELANs, with their addresses. Those of ELAN `n` are `lane_server(n, ..)`. A name

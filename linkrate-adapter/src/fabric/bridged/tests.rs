@@ -249,11 +249,11 @@ fn a_station_may_move_to_an_atm_port_and_back() {
 #[test]
 fn a_bridge_comes_back_with_its_switch() {
     let mut world = World::acquainted();
-    world.ports.segment.set_switch_alive(0, false);
+    world.ports.segment.fabric().set_switch_alive(0, false);
     world.station_sends(2, ALL, 60);
     world.ports.run_for(10 * SECOND_PS);
     assert_eq!(world.behind(), [] as [&str; 0]);
-    world.ports.segment.set_switch_alive(0, true);
+    world.ports.segment.fabric().set_switch_alive(0, true);
     world.ports.run_for(10 * SECOND_PS);
     assert_eq!(world.bridge().state, "operational", "{:?}", world.bridge());
     world.got(0);

@@ -15,8 +15,8 @@ use linkrate_wire::lro::{Parts, Row};
 
 use super::QUEUE_BYTES;
 use crate::aggregate::decisions::DecisionLog;
-use crate::aggregate::fresh_balancer;
-use crate::aggregate::membership::{Membership, Message, PortLink, Role};
+use crate::aggregate::membership::{Membership, Message, PortLink, Role, fresh_balancer};
+use crate::clock::time;
 use crate::frame::Burst;
 
 /// A group to be made.
@@ -94,10 +94,6 @@ pub(super) struct Groups {
 /// The address of a switch in the group of that number.
 fn address(switch: u8, group: usize) -> MacAddress {
     MacAddress([0x02, 0, 0xff, 0xff, group as u8, switch])
-}
-
-fn time(at_ps: u64) -> Duration {
-    Duration::from_nanos(at_ps / 1000)
 }
 
 impl Groups {

@@ -9,8 +9,8 @@ use linkrate_wire::control::lan_emulation::FrameSize;
 use linkrate_wire::frame::MacAddress;
 use linkrate_wire::link::LinkLaw;
 
+use crate::atm::lane::LaneStation;
 use crate::device::atm::AtmLimits;
-use crate::device::atm::lane::LaneStation;
 use crate::device::atm::rig::{Ports, SECOND_PS};
 use crate::device::tx_prefetch::FIFO_BYTES;
 use crate::fabric::AtmSwitch;
@@ -146,9 +146,9 @@ fn clients_share_their_line_and_its_state() {
     world.run_for(10 * SECOND_PS);
     all_operational(&world);
     exchange(&mut world);
-    world.segment.set_switch_alive(0, false);
+    world.segment.fabric().set_switch_alive(0, false);
     world.run_for(SECOND_PS);
-    world.segment.set_switch_alive(0, true);
+    world.segment.fabric().set_switch_alive(0, true);
     world.run_for(10 * SECOND_PS);
     all_operational(&world);
     exchange(&mut world);

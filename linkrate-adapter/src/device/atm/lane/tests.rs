@@ -4,18 +4,23 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use linkrate_model::BitRate;
+use linkrate_model::lab::LaneReport;
+use linkrate_model::model::Encapsulation;
 use linkrate_wire::atm::cell::Headers;
+use linkrate_wire::atm::{AtmAddress, Connection};
+use linkrate_wire::control::lan_emulation::FrameSize;
+use linkrate_wire::frame::MacAddress;
 use linkrate_wire::link::LinkLaw;
 
-use super::*;
-use crate::cells::{CellTrain, Run};
+use crate::atm::lane::LaneStation;
+use crate::cells::{CellTrain, Run, Unit};
 use crate::counters::ElanCounters;
 use crate::device::atm::AtmLimits;
 use crate::device::atm::rig::{Ports, SECOND_PS};
 use crate::fabric::AtmSwitch;
 use crate::fabric::Fabric;
 use crate::fabric::atm_switch::servers::ElanSpec;
-use crate::frame::VNET_BYTES;
+use crate::frame::{VNET_BYTES, WireFrame};
 use crate::interface::RingSizes;
 use crate::link::LinkSpec;
 
@@ -278,9 +283,9 @@ fn an_elan_comes_back_after_link_and_switch() {
     world.run_for(10 * SECOND_PS);
     assert_eq!(world.report(0).state, "operational", "{:?}", world.report(0));
     exchange(&mut world);
-    world.segment.set_switch_alive(0, false);
+    world.segment.fabric().set_switch_alive(0, false);
     world.run_for(10 * SECOND_PS);
-    world.segment.set_switch_alive(0, true);
+    world.segment.fabric().set_switch_alive(0, true);
     world.run_for(10 * SECOND_PS);
     for host in 0..2 {
         assert_eq!(world.report(host).state, "operational", "{:?}", world.report(host));

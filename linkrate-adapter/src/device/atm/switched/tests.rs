@@ -4,10 +4,12 @@
 use std::ops::{Deref, DerefMut};
 
 use linkrate_model::BitRate;
+use linkrate_model::lab::AtmArpEntry;
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::vnet::{Form, VnetHeader};
 
 use super::*;
+use crate::atm::shared::ArpShared;
 use crate::device::atm::AtmLimits;
 use crate::device::atm::rig::{Ports, SECOND_PS};
 use crate::fabric::{AtmSwitch, Fabric};
@@ -204,9 +206,9 @@ fn who_comes_second_with_an_address_is_counted_and_changes_nothing() {
 fn a_switch_that_was_dead_and_a_link_that_was_down_cost_calls_alone() {
     let mut world = World::new(&[(1, 1), (2, 2)]);
     world.talks((0, 1), (1, 2));
-    world.segment.set_switch_alive(0, false);
+    world.segment.fabric().set_switch_alive(0, false);
     world.run_for(SECOND_PS);
-    world.segment.set_switch_alive(0, true);
+    world.segment.fabric().set_switch_alive(0, true);
     world.run_for(10 * SECOND_PS);
     world.talks((0, 1), (1, 2));
     world.hosts[1].shared.first_link().set_up(false);

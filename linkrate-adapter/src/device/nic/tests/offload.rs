@@ -7,10 +7,10 @@ use std::os::unix::net::UnixDatagram;
 use linkrate_wire::lro::Parts;
 
 use super::*;
-use crate::flow_steering::{ConnectionEnds, Order};
+use crate::flow_steering::Order;
 use crate::interface::flow_queue::FlowQueue;
 use crate::interface::polled::Polled;
-use crate::interface::tx_revoke::{Revoked, Span, last_piece};
+use crate::interface::tx_revoke::{ConnectionEnds, Revoked, Span, last_piece};
 
 const LENGTH: u32 = 1400;
 

@@ -11,8 +11,8 @@ use linkrate_wire::atm::cell::PayloadType;
 use linkrate_wire::atm::reassembly::Completed;
 use linkrate_wire::atm::{Defect, PAYLOAD, Reassembler, aal5};
 
-use super::time;
 use crate::cells::{Run, Unit};
+use crate::clock::time;
 
 /// How long after its first cell the last cell of a unit may come.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
