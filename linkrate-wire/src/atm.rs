@@ -21,9 +21,10 @@ pub mod reassembly;
 pub mod segmentation;
 pub mod snap;
 
+pub use aal5::Defect;
 pub use address::AtmAddress;
 pub use cell::{Connection, Header, PayloadType};
-pub use reassembly::{Defect, Reassembler};
+pub use reassembly::Reassembler;
 pub use segmentation::Segmenter;
 
 /// Octets of a cell.

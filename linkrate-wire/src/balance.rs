@@ -344,3 +344,6 @@ impl Balancer {
         self.table.entries()
     }
 }
+
+/// The port of an unused entry.
+const NONE: PortIndex = PortIndex(u8::MAX);

@@ -15,7 +15,7 @@ use crate::frame::link::{
     SNAP_PREFIX, TAG,
 };
 use crate::frame::{Headers, LinkLayer, be16, ipv4, ipv6};
-use crate::segment::{Header, narrow};
+use crate::header::{Header, narrow};
 
 /// Bytes of the longest link header: two tags and SNAP.
 pub const MAX_LINK_HEADER: usize = ETHERNET + MAX_TAGS as usize * TAG + SNAP;

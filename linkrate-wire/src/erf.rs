@@ -1,5 +1,5 @@
 //! Records of the Extensible Record Format (ERF) for ATM: the packets of a pcap or pcapng file with
-//! [`LINK_TYPE`].
+//! [`LINK_TYPE_ERF`](crate::link::LINK_TYPE_ERF).
 //!
 //! Wireshark checks the CRC of a record of an AAL5 unit, and reads what is in it. A record is:
 //!
@@ -19,9 +19,6 @@
 use crate::atm::aal5;
 use crate::atm::cell::{self, Cell, Header};
 use crate::atm::{Connection, PAYLOAD, PayloadType};
-
-/// `LINKTYPE_ERF`.
-pub const LINK_TYPE: u16 = 197;
 
 const HEAD: usize = 16;
 /// Octets of the header of a cell, without the header error control.

@@ -45,6 +45,7 @@ pub mod control;
 pub mod encapsulation;
 pub mod erf;
 pub mod frame;
+pub mod header;
 pub mod limits;
 pub mod link;
 pub mod lro;

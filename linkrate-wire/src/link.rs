@@ -28,6 +28,9 @@ mod pace;
 pub use framing::{Framing, Link};
 pub use pace::Pace;
 
+/// `LINKTYPE_ERF`: the link-layer type of a capture of ERF records ([`erf`](crate::erf)).
+pub const LINK_TYPE_ERF: u16 = 197;
+
 use linkrate_model::model::LinkKind;
 use linkrate_model::{BitRate, Model};
 
@@ -164,7 +167,7 @@ impl LinkLaw {
     pub const fn capture_type(self) -> u16 {
         match self {
             Self::Ethernet => 1,
-            Self::Atm => crate::erf::LINK_TYPE,
+            Self::Atm => LINK_TYPE_ERF,
         }
     }
 

@@ -5,7 +5,8 @@
 use crate::checksum::Sum;
 use crate::frame::udp::{CHECKSUM, HEADER, LENGTH, length};
 use crate::frame::{Headers, Transport, UDP, put16};
-use crate::segment::{self, Cut, Cutter, Part, Request, SegmentError, Template, narrow};
+use crate::header::narrow;
+use crate::segment::{self, Cut, Cutter, Part, Request, SegmentError, Template};
 
 /// Cuts `superframe`, a whole frame without FCS, into datagrams: appends the headers of all of them
 /// to

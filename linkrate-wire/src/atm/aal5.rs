@@ -15,7 +15,6 @@ use std::ops::Deref;
 use crc_fast::{CrcAlgorithm, Digest};
 
 use super::PAYLOAD;
-use super::reassembly::Defect;
 use crate::link::LinkLaw;
 
 /// Octets of the trailer.
@@ -34,6 +33,27 @@ const RESIDUE: u32 = 0x38fb_2284;
 #[must_use]
 pub fn cells(octets: usize) -> usize {
     LinkLaw::Atm.cells(octets as u64).unwrap_or_default() as usize
+}
+
+/// Why cells did not become a unit. RFC 2515 counts the first two as `aal5VccCrcErrors` and
+/// `aal5VccOverSizedSDUs`, and time-outs as `aal5VccSarTimeOuts`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Defect {
+    /// The CRC is wrong: cells were lost or inserted, or bits are wrong.
+    #[error("the CRC of the unit is wrong")]
+    Crc,
+    /// More octets came than the connection admits, or than AAL5 carries.
+    #[error("the unit is longer than the connection admits")]
+    TooLong,
+    /// The length in the trailer does not fit the number of cells.
+    #[error("the length in the trailer does not fit the number of cells")]
+    Length,
+    /// The length in the trailer is 0: the sender has given the unit up.
+    #[error("the sender has aborted the unit")]
+    Aborted,
+    /// The last cell did not come in time.
+    #[error("the last cell did not come in time")]
+    TimeOut,
 }
 
 /// A CRC-32 as AAL5 has it: polynomial 0x04C11DB7, the highest bit first, all ones before the first

@@ -3,29 +3,8 @@
 use std::time::Duration;
 
 use super::PAYLOAD;
-use super::aal5::{self, Crc, Trailer};
+use super::aal5::{self, Crc, Defect, Trailer};
 use super::cell::PayloadType;
-
-/// Why cells did not become a unit. RFC 2515 counts the first two as `aal5VccCrcErrors` and
-/// `aal5VccOverSizedSDUs`, and time-outs as `aal5VccSarTimeOuts`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Defect {
-    /// The CRC is wrong: cells were lost or inserted, or bits are wrong.
-    #[error("the CRC of the unit is wrong")]
-    Crc,
-    /// More octets came than the connection admits, or than AAL5 carries.
-    #[error("the unit is longer than the connection admits")]
-    TooLong,
-    /// The length in the trailer does not fit the number of cells.
-    #[error("the length in the trailer does not fit the number of cells")]
-    Length,
-    /// The length in the trailer is 0: the sender has given the unit up.
-    #[error("the sender has aborted the unit")]
-    Aborted,
-    /// The last cell did not come in time.
-    #[error("the last cell did not come in time")]
-    TimeOut,
-}
 
 /// What a cell has completed.
 #[derive(Debug, PartialEq, Eq)]

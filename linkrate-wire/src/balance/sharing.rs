@@ -5,8 +5,7 @@
 //! while another port is full. So what entries carried lately is spread evenly, and those that carried
 //! nothing are spread evenly by number.
 
-use super::table::NONE;
-use super::{ENTRIES, MAX_PORTS, PortIndex};
+use super::{ENTRIES, MAX_PORTS, NONE, PortIndex};
 
 /// An entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,14 +2,11 @@
 
 use super::active::Active;
 use super::loads::{Loads, Period};
-use super::sharing;
 use super::{AGE_PS, ENTRIES, EntryUse, MAX_PORTS, Moves, PortIndex, RebalanceProposal};
+use super::{NONE, sharing};
 
 /// An entry with a smaller load had a sign of life to carry lately at most: a full frame is more.
 const IDLE_BYTES: u64 = 1514;
-
-/// The port of an unused entry.
-pub(super) const NONE: PortIndex = PortIndex(u8::MAX);
 
 /// The entries of a balancer.
 #[derive(Debug, Clone)]

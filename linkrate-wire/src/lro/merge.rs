@@ -7,7 +7,7 @@ use crate::frame::tcp::{CHECKSUM, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{
     Headers, Network, TCP, Transport, be16, be32, ipv4, ipv6, link, put16, put32, tcp,
 };
-use crate::segment::{Header, MAX_HEADER, narrow};
+use crate::header::{Header, MAX_HEADER, narrow};
 use std::ops::Range;
 
 /// The largest IP packet that its length field can express.

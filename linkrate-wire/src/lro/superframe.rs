@@ -3,7 +3,7 @@
 use super::Parts;
 use crate::frame::slices;
 use crate::frame::tcp::CHECKSUM;
-use crate::segment::{Header, narrow};
+use crate::header::{Header, narrow};
 use crate::vnet::{Checksum, Gso, GsoKind, VnetHeader};
 use std::ops::Range;
 

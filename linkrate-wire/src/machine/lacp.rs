@@ -24,15 +24,10 @@
 //! Version 1 of the protocol. The modules name the clauses of IEEE 802.1AX-2014. Departures are said where
 //! they are made.
 
-pub mod churn;
 mod counters;
 mod event;
 mod limiter;
-mod marker;
-pub mod mux;
-pub mod periodic;
 mod port;
-pub mod receive;
 pub mod selection;
 mod status;
 mod transmit;
@@ -41,8 +36,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use counters::Counters;
-pub use event::{Action, End, Event, GroupSettings, Link, MarkerOutcome, Notice, PortSettings};
-pub use selection::{Reason, Selection};
+pub use event::{
+    Action, End, Event, GroupSettings, Link, MarkerOutcome, Notice, PortSettings, Reason, Selection,
+};
+pub use port::{churn, mux, periodic, receive};
 pub use status::{GroupStatus, PortStatus};
 
 use super::Machine;

@@ -38,7 +38,7 @@ fn unit(octets: &[u8]) -> Vec<u8> {
 fn capture(records: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     section_header("linkrate", &mut file);
-    let link_type = erf::LINK_TYPE;
+    let link_type = linkrate_wire::link::LINK_TYPE_ERF;
     let interface = Interface { name: "atm0", link_type, speed: None, snap_length: 0 };
     interface_description(&interface, &mut file);
     for record in records {

@@ -1,18 +1,23 @@
 //! A port: the variables that its machines share (IEEE 802.1AX-2014, 6.4.7 and 6.4.8).
 
+pub mod churn;
+mod marker;
+pub mod mux;
+pub mod periodic;
+pub mod receive;
+
 use std::time::Duration;
 
-use super::churn::Churn;
 use super::counters::Counters;
-use super::event::{Action, Link, Notice, PortSettings};
+use super::event::{Action, Link, Notice, PortSettings, Reason, Selection};
 use super::limiter::Limiter;
-use super::marker::Markers;
-use super::mux::Mux;
-use super::periodic::Periodic;
-use super::receive::{self, Receive};
-use super::selection::{Reason, Selection};
 use crate::control::lacp::{Information, PortId, State, SystemId};
 use crate::control::slow;
+use churn::Churn;
+use marker::Markers;
+use mux::Mux;
+use periodic::Periodic;
+use receive::Receive;
 
 /// Slow protocol frames a second that a port looks at: as many as the two protocols may send.
 const MAX_READ: usize = 2 * slow::MAX_PER_SECOND as usize;

@@ -13,105 +13,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
-use super::event::{GroupSettings, Link};
-use super::port::Port;
-use super::receive;
+use super::event::{GroupSettings, Link, Reason, Selection};
+use super::port::{Port, receive};
 use crate::control::lacp::{Information, PortId, SystemId};
-
-/// Whether a port is selected for the aggregator of its group (the variable Selected).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Selection {
-    /// It is, and may be attached.
-    Selected,
-    /// It could be, and enough others are.
-    Standby,
-    /// It is not.
-    Unselected(Reason),
-}
-
-/// Why a port is not selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// Its link is down.
-    LinkDown,
-    /// Its link is in half duplex.
-    HalfDuplex,
-    /// Its owner wants it to stay out.
-    Retired,
-    /// No group has its key.
-    NoGroup,
-    /// No partner was heard.
-    NoPartner,
-    /// The partner fell silent before the port was selected.
-    PartnerSilent,
-    /// The partner is this system, with the same key: the link is a loop.
-    Loop,
-    /// The partner, or its key, is not that of the aggregate.
-    OtherPartner {
-        /// The partner of the aggregate.
-        system: SystemId,
-        /// Its key.
-        key: u16,
-    },
-    /// The speed of the link is not that of the aggregate.
-    OtherSpeed {
-        /// The speed of the links of the aggregate.
-        bits_per_second: Option<u64>,
-    },
-    /// One end says that the link is individual, and the aggregate has other ports.
-    Individual,
-    /// The aggregate is an individual link, which stands alone.
-    BesideIndividual {
-        /// The port of that link.
-        port: u16,
-    },
-    /// The port failed, and is in order again for too short a time.
-    WaitToRestore {
-        /// Until when, since the origin of the caller.
-        until: Duration,
-    },
-}
-
-impl fmt::Display for Selection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Selected => f.write_str("selected"),
-            Self::Standby => f.write_str("standby"),
-            Self::Unselected(reason) => write!(f, "unselected: {reason}"),
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LinkDown => f.write_str("link down"),
-            Self::HalfDuplex => f.write_str("link in half duplex, expected full duplex"),
-            Self::Retired => f.write_str("retired"),
-            Self::NoGroup => f.write_str("no aggregate with its key"),
-            Self::NoPartner => f.write_str("no partner heard"),
-            Self::PartnerSilent => f.write_str("partner silent"),
-            Self::Loop => f.write_str("loop: the partner is this aggregate itself"),
-            Self::OtherPartner { system, key } => {
-                write!(f, "other partner, expected that of the aggregate: {system} key {key}")
-            }
-            Self::OtherSpeed { bits_per_second: Some(speed) } => {
-                write!(f, "other speed, expected that of the aggregate: {speed} b/s")
-            }
-            Self::OtherSpeed { bits_per_second: None } => {
-                f.write_str("link with a speed, expected links without one as in the aggregate")
-            }
-            Self::Individual => f.write_str("individual link"),
-            Self::BesideIndividual { port } => {
-                write!(f, "the aggregate is the individual link of port {port}")
-            }
-            Self::WaitToRestore { .. } => f.write_str("in order for too short a time"),
-        }
-    }
-}
 
 /// The ports that may be attached to an aggregator together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::counters::Counters;
-use super::event::{GroupSettings, Link, PortSettings};
-use super::port::Port;
-use super::selection::{Group, Selection};
-use super::{churn, mux, periodic, receive};
+use super::event::{GroupSettings, Link, PortSettings, Selection};
+use super::port::{Port, churn, mux, periodic, receive};
+use super::selection::Group;
 use crate::control::lacp::{Information, SystemId};
 
 /// A port.

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use super::event::Action;
-use super::periodic;
-use super::port::Port;
+use super::port::{Port, periodic};
 use crate::control::Lacpdu;
 use crate::control::lacp::VERSION;
 

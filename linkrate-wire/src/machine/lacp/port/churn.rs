@@ -1,14 +1,13 @@
 //! The Churn Detection machines, one for each end: a link that is up and does not come into
 //! operation (IEEE 802.1AX-2014, 6.4.17).
-
 use std::fmt;
 use std::time::Duration;
 
-use super::event::{Action, End, Notice};
-use super::port::Port;
+use super::Port;
+use crate::machine::lacp::event::{Action, End, Notice};
 
 /// Churn_Detection_Time (6.4.4).
-pub(super) const CHURN_TIME: Duration = Duration::from_secs(60);
+pub(crate) const CHURN_TIME: Duration = Duration::from_secs(60);
 
 /// A state of a Churn Detection machine, with the name that the one of the actor has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,19 +46,19 @@ impl fmt::Display for End {
 
 /// The machine of one end.
 #[derive(Debug, Clone)]
-pub(super) struct Churn {
-    pub(super) state: State,
-    pub(super) timer: Option<Duration>,
+pub(crate) struct Churn {
+    pub(crate) state: State,
+    pub(crate) timer: Option<Duration>,
 }
 
 impl Churn {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { state: State::Monitor, timer: None }
     }
 
     /// Goes to where the variables lead, also because the time is over. A notice if churn begins
     /// or ends.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         now: Duration,
         enabled: bool,
@@ -94,7 +93,7 @@ impl Churn {
 
 impl Port {
     /// Runs the machines of both ends.
-    pub(super) fn step_churn(&mut self, now: Duration, actions: &mut Vec<Action>) {
+    pub(crate) fn step_churn(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let (port, enabled) = (self.number(), self.lacp_enabled());
         let (actor, partner) =
             (self.actor.state.synchronization, self.partner.state.synchronization);

@@ -16,12 +16,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::event::Action;
-use super::port::Port;
-use super::selection::Selection;
+use super::Port;
+use crate::machine::lacp::event::{Action, Selection};
 
 /// Aggregate_Wait_Time (6.4.4).
-pub(super) const AGGREGATE_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const AGGREGATE_WAIT: Duration = Duration::from_secs(2);
 
 /// A state of the Mux machine with independent control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,34 +87,34 @@ impl fmt::Display for Cause {
 
 /// The machine's own variables.
 #[derive(Debug, Clone)]
-pub(super) struct Mux {
-    pub(super) state: State,
-    pub(super) cause: Cause,
+pub(crate) struct Mux {
+    pub(crate) state: State,
+    pub(crate) cause: Cause,
     /// When the wait in WAITING ends.
     wait_while: Duration,
 }
 
 impl Mux {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { state: State::Detached, cause: Cause::Begin, wait_while: Duration::ZERO }
     }
 
     /// Ready_N becomes true at this time.
-    pub(super) fn ready_at(&self) -> Option<Duration> {
+    pub(crate) fn ready_at(&self) -> Option<Duration> {
         (self.state == State::Waiting).then_some(self.wait_while)
     }
 
     /// How long a port that is ready waits for others: not longer than it waited for itself. A
     /// partner that changes all the time, and so begins to wait again and again on one port, does
     /// not keep the other ports out.
-    pub(super) fn patient_until(&self) -> Option<Duration> {
+    pub(crate) fn patient_until(&self) -> Option<Duration> {
         self.ready_at().map(|ready| ready.saturating_add(AGGREGATE_WAIT))
     }
 }
 
 impl Port {
     /// One transition, if there is one. `ready`: no port of the aggregator has to wait.
-    pub(super) fn step_mux(
+    pub(crate) fn step_mux(
         &mut self,
         now: Duration,
         ready: bool,

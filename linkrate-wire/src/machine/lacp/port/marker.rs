@@ -8,12 +8,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::event::{Action, MarkerOutcome};
-use super::limiter::Limiter;
-use super::port::Port;
+use super::Port;
 use crate::control::Marker;
 use crate::control::marker::{Kind, Requester};
 use crate::control::slow;
+use crate::machine::lacp::event::{Action, MarkerOutcome};
+use crate::machine::lacp::limiter::Limiter;
 
 /// Markers that may be sent in a second, and answers: together what a slow protocol may send.
 const MAX_SENT: usize = slow::MAX_PER_SECOND as usize / 2;
@@ -22,7 +22,7 @@ const MAX_REQUESTS: usize = 64;
 
 /// Responder and generator of a port.
 #[derive(Debug, Clone)]
-pub(super) struct Markers {
+pub(crate) struct Markers {
     /// Requests without an answer yet. Those that are sent come first.
     requests: VecDeque<Request>,
     sent: Limiter<MAX_SENT>,
@@ -47,12 +47,12 @@ struct Sent {
 }
 
 impl Markers {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { requests: VecDeque::new(), sent: Limiter::new(), answered: Limiter::new(), next: 1 }
     }
 
     /// When a marker may be sent, or patience for an answer ends.
-    pub(super) fn due(&self) -> Option<Duration> {
+    pub(crate) fn due(&self) -> Option<Duration> {
         let times = self.requests.iter().map(|request| match request.sent {
             Some(sent) => sent.end,
             None => self.sent.free(),
@@ -63,7 +63,7 @@ impl Markers {
 
 impl Port {
     /// Takes a request for a marker, which goes out at once if the limit permits.
-    pub(super) fn request_marker(
+    pub(crate) fn request_marker(
         &mut self,
         now: Duration,
         transaction: u32,
@@ -81,7 +81,7 @@ impl Port {
     }
 
     /// Ends requests whose patience is over, and sends those that may be sent.
-    pub(super) fn poll_markers(&mut self, now: Duration, actions: &mut Vec<Action>) {
+    pub(crate) fn poll_markers(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let over = |request: &Request| request.sent.is_some_and(|sent| sent.end <= now);
         self.end_markers(over, MarkerOutcome::TimedOut, actions);
         while let Some(next) = self.markers.requests.iter().position(|one| one.sent.is_none()) {
@@ -105,7 +105,7 @@ impl Port {
     }
 
     /// Takes a PDU.
-    pub(super) fn receive_marker(
+    pub(crate) fn receive_marker(
         &mut self,
         now: Duration,
         pdu: &Marker,
@@ -139,7 +139,7 @@ impl Port {
     }
 
     /// Ends all requests: the port goes away, or its link went down.
-    pub(super) fn lose_markers(&mut self, actions: &mut Vec<Action>) {
+    pub(crate) fn lose_markers(&mut self, actions: &mut Vec<Action>) {
         self.end_markers(|_| true, MarkerOutcome::PortLost, actions);
     }
 

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::port::Port;
+use super::Port;
 
 /// Fast_Periodic_Time (6.4.4).
-pub(super) const FAST: Duration = Duration::from_secs(1);
+pub(crate) const FAST: Duration = Duration::from_secs(1);
 /// Slow_Periodic_Time (6.4.4).
-pub(super) const SLOW: Duration = Duration::from_secs(30);
+pub(crate) const SLOW: Duration = Duration::from_secs(30);
 
 /// A state of the Periodic Transmission machine. PERIODIC_TX, which it leaves at once, is not seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,13 +34,13 @@ impl fmt::Display for State {
 
 /// The machine's own variables.
 #[derive(Debug, Clone)]
-pub(super) struct Periodic {
-    pub(super) state: State,
-    pub(super) timer: Option<Duration>,
+pub(crate) struct Periodic {
+    pub(crate) state: State,
+    pub(crate) timer: Option<Duration>,
 }
 
 impl Periodic {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { state: State::NoPeriodic, timer: None }
     }
 
@@ -56,7 +56,7 @@ impl Periodic {
 
 impl Port {
     /// The transitions that the variables cause.
-    pub(super) fn step_periodic(&mut self, now: Duration) {
+    pub(crate) fn step_periodic(&mut self, now: Duration) {
         let silent =
             !self.lacp_enabled() || !(self.actor.state.activity || self.partner.state.activity);
         let short = self.partner.state.short_timeout;
@@ -72,7 +72,7 @@ impl Port {
     }
 
     /// What is due at `now`.
-    pub(super) fn expire_periodic(&mut self, now: Duration) {
+    pub(crate) fn expire_periodic(&mut self, now: Duration) {
         if self.periodic.timer.is_some_and(|end| end <= now) {
             self.transmit_periodically(now);
         }

@@ -11,15 +11,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::port::Port;
-use super::selection::{Reason, Selection};
+use super::Port;
 use crate::control::Lacpdu;
 use crate::control::lacp::{Information, State as Bits};
+use crate::machine::lacp::event::{Reason, Selection};
 
 /// Short_Timeout_Time (6.4.4).
-pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const SHORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Long_Timeout_Time (6.4.4).
-pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(90);
+pub(crate) const LONG_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A state of the Receive machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,13 +53,13 @@ impl fmt::Display for State {
 
 /// The machine's own variables.
 #[derive(Debug, Clone)]
-pub(super) struct Receive {
-    pub(super) state: State,
-    pub(super) current_while: Option<Duration>,
+pub(crate) struct Receive {
+    pub(crate) state: State,
+    pub(crate) current_while: Option<Duration>,
 }
 
 impl Receive {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { state: State::Initialize, current_while: None }
     }
 }
@@ -71,7 +71,7 @@ const PARTNER_ADMIN: Information =
 
 impl Port {
     /// The transitions that the link causes.
-    pub(super) fn follow_link(&mut self, now: Duration) {
+    pub(crate) fn follow_link(&mut self, now: Duration) {
         let state = self.receive.state;
         if !self.enabled() {
             if state != State::PortDisabled {
@@ -93,7 +93,7 @@ impl Port {
     }
 
     /// What is due at `now`. Says whether something was.
-    pub(super) fn expire_receive(&mut self, now: Duration) -> bool {
+    pub(crate) fn expire_receive(&mut self, now: Duration) -> bool {
         if self.receive.current_while.is_none_or(|end| end > now) {
             return false;
         }
@@ -119,7 +119,7 @@ impl Port {
     }
 
     /// Takes a PDU: enters CURRENT.
-    pub(super) fn receive_lacpdu(&mut self, now: Duration, pdu: &Lacpdu) {
+    pub(crate) fn receive_lacpdu(&mut self, now: Duration, pdu: &Lacpdu) {
         if matches!(
             self.receive.state,
             State::Initialize | State::PortDisabled | State::LacpDisabled
@@ -137,7 +137,7 @@ impl Port {
     }
 
     /// Waits for the next PDU from now on, as long as the actor's time-out says.
-    pub(super) fn restart_current_while(&mut self, now: Duration) {
+    pub(crate) fn restart_current_while(&mut self, now: Duration) {
         if self.receive.state == State::Current {
             let short = self.actor.state.short_timeout;
             let timeout = if short { SHORT_TIMEOUT } else { LONG_TIMEOUT };
@@ -147,7 +147,7 @@ impl Port {
 
     /// PORT_DISABLED to INITIALIZE and back: the partner was heard on another port (port_moved).
     /// Says whether it is so.
-    pub(super) fn forget_moved_partner(&mut self) -> bool {
+    pub(crate) fn forget_moved_partner(&mut self) -> bool {
         let is_disabled = self.receive.state == State::PortDisabled;
         if is_disabled {
             self.record_default();
@@ -157,7 +157,7 @@ impl Port {
     }
 
     /// recordDefault.
-    pub(super) fn record_default(&mut self) {
+    pub(crate) fn record_default(&mut self) {
         self.partner = PARTNER_ADMIN;
         self.partner_version = None;
         self.seen_as = None;
@@ -189,7 +189,7 @@ impl Port {
     }
 
     /// Whether the partner knows this end.
-    pub(super) fn is_known_to_partner(&self) -> bool {
+    pub(crate) fn is_known_to_partner(&self) -> bool {
         self.seen_as.is_some_and(|partner| self.is_described_by(&partner))
     }
 
@@ -240,12 +240,12 @@ impl Port {
     }
 
     /// Selected := UNSELECTED.
-    pub(super) fn unselect(&mut self, reason: Reason) {
+    pub(crate) fn unselect(&mut self, reason: Reason) {
         self.selection = Selection::Unselected(reason);
     }
 
     /// The port fails: if it was of use, it has to prove itself before it is of use again.
-    pub(super) fn fail(&mut self) {
+    pub(crate) fn fail(&mut self) {
         self.failed |= self.actor.state.collecting;
         self.restored_at = None;
     }
