@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu_parts::CpuParts;
 use crate::cpus::CpuSet;
-use crate::measurement::{is_zero, percent};
+use crate::skip::is_zero;
 
 /// Where idle time comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -394,4 +394,9 @@ mod tests {
         assert_eq!(alone.busiest_thread_percent(), None);
         assert_eq!(CpuUse { cpus: Vec::new(), ..group }.busiest_thread_percent(), None);
     }
+}
+
+/// Per cent of an interval; `None` of an empty one.
+pub(crate) fn percent(part_ns: u64, interval_ns: u64) -> Option<f64> {
+    (interval_ns > 0).then(|| part_ns as f64 * 100.0 / interval_ns as f64)
 }

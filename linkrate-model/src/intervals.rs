@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::skip::is_zero;
+
 /// Most intervals of one measurement.
 pub const MAX_INTERVALS: usize = 1024;
 
@@ -21,11 +23,6 @@ pub struct Interval {
     /// Transactions that were completed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub transactions: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// The rate of a count in each interval, 1/s, with the end of the interval in seconds since the measurement opened.

@@ -18,12 +18,20 @@ use serde::{Deserialize, Serialize};
 
 pub use declare::{Ends, Knob, Owner};
 pub use socket::{Family, SocketKnobs};
-pub use value::{Unit, Value, Values};
-pub use words::{AggregateMode, Balance, LacpRate, Merge, Offload, Steering, Toe, Word};
+pub use value::{Unit, Value, Values, Word};
+pub use words::{AggregateMode, Balance, LacpRate, Merge, Offload, Steering, Toe};
 
-use crate::model::{MAX_MTU, MAX_TOE_CONNECTIONS, MIN_MTU};
 use declare::{is_unset, knobs, put};
 use value::KnobType;
+
+/// Most connections of the TCP offload engine of a port: each has three open files.
+pub const MAX_TOE_CONNECTIONS: u32 = 65_536;
+
+/// Largest MTU: an IP packet's length field holds no more.
+pub const MAX_MTU: u32 = 65_535;
+
+/// Smallest MTU an IPv4 host must accept (RFC 791).
+pub const MIN_MTU: u32 = 68;
 
 /// Most ports of an aggregate.
 pub const MAX_PORTS: u32 = 64;

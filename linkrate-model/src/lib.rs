@@ -66,6 +66,7 @@ pub mod out_of_order;
 pub mod peer_report;
 pub mod profile;
 pub mod shell;
+mod skip;
 pub mod spec;
 pub mod stack;
 pub mod topology;

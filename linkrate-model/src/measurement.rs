@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::client_part::ClientPart;
+use crate::cpu_use::percent;
 use crate::discipline::Discipline;
 use crate::driver_counts::DriverCounts;
 use crate::failure::Failure;
@@ -16,6 +17,7 @@ use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::out_of_order::OutOfOrder;
 use crate::peer_report::PeerReport;
 use crate::profile::Profile;
+use crate::skip::is_zero;
 
 pub use crate::cpu_use::{CpuTime, CpuUse, ENDED, IdleSource, OtherProgram, ThreadTime};
 pub use crate::interface_counts::InterfaceCounts;
@@ -121,11 +123,6 @@ impl Traffic {
             0.0
         }
     }
-}
-
-/// Whether a field may be left out: serde asks with a reference.
-pub(crate) fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
-    *number == N::default()
 }
 
 impl Measurement {
@@ -497,10 +494,6 @@ impl Evidence {
     pub fn mean_driver_packet_bytes(&self) -> Option<f64> {
         ratio(Some(&self.interface.tx_bytes), Some(&self.interface.tx_packets))
     }
-}
-
-pub(crate) fn percent(part_ns: u64, interval_ns: u64) -> Option<f64> {
-    (interval_ns > 0).then(|| part_ns as f64 * 100.0 / interval_ns as f64)
 }
 
 fn ratio(numerator: Option<&u64>, denominator: Option<&u64>) -> Option<f64> {

@@ -1,8 +1,7 @@
 //! Several workloads at once: which flows run which of them.
 
-use serde::{Deserialize, Serialize};
-
 use crate::units::ByteSize;
+pub use crate::workload::MixPart;
 use crate::workload::{Direction, MessageSize, Protocol, Workload};
 
 /// Most workloads of a mix.
@@ -10,18 +9,6 @@ pub const MAX_PARTS: usize = 16;
 
 /// Largest share of a workload.
 pub const MAX_SHARE: u32 = 1000;
-
-/// One workload of a mix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct MixPart {
-    /// Its name in results.
-    pub name: String,
-    /// Its share of the connections, beside those of the others.
-    pub share: u32,
-    /// What its flows do. The number of connections is that of the whole mix.
-    pub workload: Workload,
-}
 
 /// Who runs what: the part of each connection, dealt out in turn so that every part is spread evenly
 /// over clients and ports.

@@ -13,19 +13,15 @@ pub use connections::Connections;
 pub use encapsulation::Encapsulation;
 
 use crate::clean::{lines, short_line};
-use crate::knobs::{KNOBS, Knob, Owner, PortKnobs, Value, Values};
+use crate::knobs::{
+    KNOBS, Knob, MAX_MTU, MAX_TOE_CONNECTIONS, MIN_MTU, Owner, PortKnobs, Value, Values,
+};
 use crate::nearest::did_you_mean;
+use crate::skip::is_zero;
 use crate::units::BitRate;
 
-/// Smallest MTU an IPv4 host must accept (RFC 791).
-pub const MIN_MTU: u32 = 68;
-/// Largest MTU: an IP packet's length field holds no more.
-pub const MAX_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const MAX_SUPERFRAME: u32 = 65_535;
-
-/// Most connections of the TCP offload engine of a port: each has three open files.
-pub const MAX_TOE_CONNECTIONS: u32 = 65_536;
 
 /// The MTU of Ethernet (IEEE 802.3).
 const ETHERNET_MTU: u32 = 1500;
@@ -88,11 +84,6 @@ pub struct Model {
     /// The knobs of a fresh port.
     #[serde(default)]
     pub defaults: PortKnobs,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// What a link carries. The law of the link follows from it (`LinkLaw::of` in `linkrate-wire`).

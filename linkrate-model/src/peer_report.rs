@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::skip::is_zero;
+
 /// What a program reports on its whole test without the beginning that it left out, which is longer than the
 /// measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -120,11 +122,6 @@ impl PeerReport {
         let beyond = self.bytes.abs_diff(self.bytes_here).saturating_sub(self.edge_bytes);
         if most == 0 { 0.0 } else { beyond as f64 / most as f64 }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::interfaces::Interfaces;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::model::Model;
+use crate::skip::is_zero;
 use crate::workload::{Item, Workload};
 
 pub use emulated::{BridgeError, ElanError};
@@ -243,10 +244,6 @@ impl TestbedSpec {
 
 fn is_false(switch: &bool) -> bool {
     !switch
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 fn is_one(number: &u32) -> bool {

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backup::Backup;
-use crate::mix::MixPart;
 use crate::units::ByteSize;
 
 /// Which way the payload of a stream flows, seen from the system under test.
@@ -396,4 +395,16 @@ mod tests {
         let asked = Workload { working_set: Some(ByteSize(4 << 20)), ..of(64 << 10) };
         assert_eq!(rings(&asked), (4 << 20, 4 << 20));
     }
+}
+
+/// One workload of a mix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MixPart {
+    /// Its name in results.
+    pub name: String,
+    /// Its share of the connections, beside those of the others.
+    pub share: u32,
+    /// What its flows do. The number of connections is that of the whole mix.
+    pub workload: Workload,
 }

@@ -2,8 +2,18 @@
 
 use std::fmt;
 
-use super::words::Word;
 use crate::units::ByteSize;
+
+/// One word that a knob takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// The word in study files and on the command line (`tso`).
+    pub word: &'static str,
+    /// The phrase in a sentence, readable without the knob's name (`no offload`).
+    pub prose: &'static str,
+    /// The label beside the knob's name, on an axis or in a list (`GSO`).
+    pub label: &'static str,
+}
 
 /// One value of a knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

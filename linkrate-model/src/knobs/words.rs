@@ -4,20 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{KnobType, Value};
+use super::value::{KnobType, Value, Word};
 
 pub use balance::Balance;
-
-/// One word that a knob takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Word {
-    /// The word in study files and on the command line (`tso`).
-    pub word: &'static str,
-    /// The phrase in a sentence, readable without the knob's name (`no offload`).
-    pub prose: &'static str,
-    /// The label beside the knob's name, on an axis or in a list (`GSO`).
-    pub label: &'static str,
-}
 
 /// Declares an enum with a word, a phrase and a label for each variant.
 macro_rules! words {

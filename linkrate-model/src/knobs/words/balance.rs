@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KnobType, Value, Word};
+use super::{KnobType, Value};
 use crate::clean::short_line;
+use crate::knobs::value::Word;
 use crate::nearest::did_you_mean;
 
 words! {
