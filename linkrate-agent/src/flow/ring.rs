@@ -10,7 +10,27 @@ use std::os::fd::OwnedFd;
 use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket;
 
-use super::send_path::payload_pages;
+/// Payload that is hard to compress, in pages of its own.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn payload_pages(length: usize) -> io::Result<PageBuffer> {
+    let mut pages = PageBuffer::zeroed(length)?;
+    fill(&mut pages);
+    Ok(pages)
+}
+
+/// Fills with payload that is hard to compress and has a long period, the same for every flow.
+pub(super) fn fill(bytes: &mut [u8]) {
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    for piece in bytes.chunks_mut(8) {
+        // xorshift64, Marsaglia 2003
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        piece.copy_from_slice(&state.to_le_bytes()[..piece.len()]);
+    }
+}
 
 /// A ring of buffers, and the place in it.
 #[derive(Debug)]

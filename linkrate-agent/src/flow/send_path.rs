@@ -11,7 +11,7 @@ use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
 use linkrate_sys::splice::PagePipes;
 
-use super::ring::Ring;
+use super::ring::{Ring, fill, payload_pages};
 use super::{Counters, FlowContext};
 
 /// Payload that is hard to compress and has a long period, the same for every flow.
@@ -19,27 +19,6 @@ pub fn payload(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     fill(&mut bytes);
     bytes
-}
-
-/// The same payload in pages of its own.
-///
-/// # Errors
-/// `ENOMEM`.
-pub fn payload_pages(length: usize) -> io::Result<PageBuffer> {
-    let mut pages = PageBuffer::zeroed(length)?;
-    fill(&mut pages);
-    Ok(pages)
-}
-
-fn fill(bytes: &mut [u8]) {
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    for piece in bytes.chunks_mut(8) {
-        // xorshift64, Marsaglia 2003
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        piece.copy_from_slice(&state.to_le_bytes()[..piece.len()]);
-    }
 }
 
 /// A socket, and the means to send messages through it.
