@@ -271,6 +271,11 @@ impl CpuUse {
     }
 }
 
+/// Per cent of an interval; `None` of an empty one.
+pub(crate) fn percent(part_ns: u64, interval_ns: u64) -> Option<f64> {
+    (interval_ns > 0).then(|| part_ns as f64 * 100.0 / interval_ns as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,9 +399,4 @@ mod tests {
         assert_eq!(alone.busiest_thread_percent(), None);
         assert_eq!(CpuUse { cpus: Vec::new(), ..group }.busiest_thread_percent(), None);
     }
-}
-
-/// Per cent of an interval; `None` of an empty one.
-pub(crate) fn percent(part_ns: u64, interval_ns: u64) -> Option<f64> {
-    (interval_ns > 0).then(|| part_ns as f64 * 100.0 / interval_ns as f64)
 }

@@ -376,6 +376,18 @@ impl Default for Workload {
     }
 }
 
+/// One workload of a mix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MixPart {
+    /// Its name in results.
+    pub name: String,
+    /// Its share of the connections, beside those of the others.
+    pub share: u32,
+    /// What its flows do. The number of connections is that of the whole mix.
+    pub workload: Workload,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,16 +407,4 @@ mod tests {
         let asked = Workload { working_set: Some(ByteSize(4 << 20)), ..of(64 << 10) };
         assert_eq!(rings(&asked), (4 << 20, 4 << 20));
     }
-}
-
-/// One workload of a mix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct MixPart {
-    /// Its name in results.
-    pub name: String,
-    /// Its share of the connections, beside those of the others.
-    pub share: u32,
-    /// What its flows do. The number of connections is that of the whole mix.
-    pub workload: Workload,
 }

@@ -48,6 +48,9 @@ use key::Key;
 use loads::{Loads, Period};
 use table::Table;
 
+/// The port of an unused entry.
+const NONE: PortIndex = PortIndex(u8::MAX);
+
 /// Entries of the table, as APA has them.
 pub const ENTRIES: usize = 256;
 /// An entry without a frame for longer is unused: 30 s, as in APA.
@@ -344,6 +347,3 @@ impl Balancer {
         self.table.entries()
     }
 }
-
-/// The port of an unused entry.
-const NONE: PortIndex = PortIndex(u8::MAX);
