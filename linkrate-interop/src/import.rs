@@ -8,6 +8,7 @@
 //! - `iperf3`: documents of `iperf3 -J`, and the events of `--json-stream`
 //! - `flent`: data files
 
+mod banner;
 mod flent;
 mod iperf3;
 mod netperf;

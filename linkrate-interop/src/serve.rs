@@ -33,8 +33,7 @@ use std::time::{Duration, Instant};
 pub use interface::InterfaceReport;
 pub use limits::{Limits, Network, NetworkError};
 pub use netperf::netperf;
-pub use report::{DatagramReport, Ending, SessionReport, TcpReport};
-pub use verdict::Verdict;
+pub use report::{DatagramReport, Ending, SessionReport, TcpReport, Verdict};
 
 use linkrate_sys::socket::wait_ready;
 

@@ -9,7 +9,7 @@ use linkrate_model::latency::LatencyFigures;
 use linkrate_model::{Direction, Imported, Protocol};
 
 use super::ImportError;
-use super::netperf::{Lines, TESTS, asked_by, bits_per_unit, place, title};
+use super::banner::{Lines, TESTS, asked_by, bits_per_unit, place, title};
 
 /// The keys that are read: the keyword of `-k`, and the title of `-o`.
 const KEYS: &[(&str, &str)] = &[

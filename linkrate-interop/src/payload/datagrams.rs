@@ -7,8 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::is_out_of_buffers;
 
-use super::stream::{Counters, PACE, Pace, Phase, Work};
-use super::{is_passing, payload};
+use super::{Counters, PACE, Pace, Phase, Work, is_passing, payload};
 use crate::iperf3::Datagram;
 
 /// Sends numbered datagrams at the rate of the stream.

@@ -3,10 +3,9 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
@@ -14,17 +13,8 @@ use linkrate_sys::socket::{congestion, set_receive_timeout, set_send_timeout, sh
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
 
-use super::{datagrams, is_passing, payload};
-use crate::iperf3::{Arrivals, COOKIE_BYTES, CounterWidth, Datagram};
-
-/// A stream that cannot continue looks again after this time. iperf3 has the same pause.
-pub(crate) const PACE: Duration = Duration::from_millis(1);
-
-/// Octets of a test that its time ends.
-const NO_BOUND: u64 = u64::MAX;
-
-/// How long a call may wait before it checks whether the test has ended.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+use super::{Counters, PACE, POLL_INTERVAL, Pace, Phase, Work, datagrams, is_passing, payload};
+use crate::iperf3::{Arrivals, COOKIE_BYTES};
 
 /// The socket of a stream.
 #[derive(Debug)]
@@ -53,135 +43,6 @@ impl AsFd for Socket {
     }
 }
 
-/// What a stream does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Work {
-    /// Sends, or receives.
-    pub sends: bool,
-    /// Octets of a call.
-    pub block: usize,
-    /// Bit/s that it sends at most; 0 has no bound.
-    pub bandwidth: u64,
-    /// Messages that it sends before it looks at the rate.
-    pub burst: u32,
-    /// How datagrams are numbered.
-    pub counters: CounterWidth,
-    /// Sends out of a file with sendfile(2); of a connection.
-    pub zero_copy: bool,
-    /// Sends one datagram each millisecond when the amount of the test is sent. Its receiver ends the test, and waits for
-    /// the whole amount although some of it may be lost.
-    pub makes_up_for_loss: bool,
-}
-
-/// How far a test is.
-#[derive(Debug)]
-pub struct Phase {
-    runs: AtomicBool,
-    is_over: AtomicBool,
-    /// Octets that all streams together have sent since they have a bound.
-    sent: AtomicU64,
-    /// Octets after which they send no more.
-    most: AtomicU64,
-    /// Part of it that no call has taken yet.
-    left: AtomicU64,
-}
-
-impl Default for Phase {
-    fn default() -> Self {
-        Self {
-            runs: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
-            sent: AtomicU64::new(0),
-            most: AtomicU64::new(NO_BOUND),
-            left: AtomicU64::new(NO_BOUND),
-        }
-    }
-}
-
-impl Phase {
-    /// Lets the streams send.
-    pub fn begin(&self) {
-        self.runs.store(true, Ordering::Relaxed);
-    }
-
-    /// Ends the streams.
-    pub fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the streams have been ended.
-    pub fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
-    }
-
-    /// Lets all streams together send `bytes` more, and then wait for the end. What is within a call at this moment counts.
-    /// `None` sets no bound.
-    pub fn limit_to(&self, bytes: Option<u64>) {
-        let Some(bytes) = bytes else { return };
-        self.sent.store(0, Ordering::Relaxed);
-        self.left.store(bytes, Ordering::Relaxed);
-        self.most.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether the streams have sent what they may.
-    pub fn is_spent(&self) -> bool {
-        self.sent.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed)
-    }
-
-    /// Octets of a message that a stream may send: fewer at the end of the amount, none behind it.
-    pub(crate) fn take(&self, message: usize) -> usize {
-        if self.left.load(Ordering::Relaxed) == NO_BOUND {
-            return message;
-        }
-        let less = |left: u64| Some(left.saturating_sub(message as u64));
-        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        let left = left.unwrap_or_else(|left| left);
-        usize::try_from(left).map_or(message, |left| left.min(message))
-    }
-
-    /// Counts octets of a stream, of so many that it has taken.
-    pub(crate) fn spend(&self, taken: usize, sent: usize) {
-        if self.left.load(Ordering::Relaxed) != NO_BOUND {
-            self.left.fetch_add(taken.saturating_sub(sent) as u64, Ordering::Relaxed);
-        }
-        self.sent.fetch_add(sent as u64, Ordering::Relaxed);
-    }
-
-    /// Waits until the streams may send: a client counts nothing before it knows that the test runs.
-    fn wait(&self) {
-        while !self.runs.load(Ordering::Relaxed) && !self.is_over() {
-            std::thread::sleep(PACE);
-        }
-    }
-}
-
-/// The rate of a stream, from its beginning on.
-#[derive(Debug)]
-pub(crate) struct Pace {
-    begun: Instant,
-    bandwidth: f64,
-}
-
-impl Pace {
-    pub(crate) fn of(work: &Work) -> Self {
-        Self { begun: Instant::now(), bandwidth: work.bandwidth as f64 }
-    }
-
-    /// Whether a stream that has sent `bytes` is ahead of its rate. Then it has waited until it is not, or for a
-    /// tenth of a second.
-    pub(crate) fn holds(&self, bytes: u64) -> bool {
-        if self.bandwidth == 0.0 {
-            return false;
-        }
-        let due = bytes as f64 * 8.0 / self.bandwidth;
-        let ahead = due - self.begun.elapsed().as_secs_f64();
-        if ahead > 0.0 {
-            std::thread::sleep(POLL_INTERVAL.min(Duration::from_secs_f64(ahead.min(1.0))));
-        }
-        ahead > 0.0
-    }
-}
-
 /// What a stream has carried.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Count {
@@ -189,39 +50,6 @@ pub struct Count {
     pub bytes: u64,
     /// Datagrams; of a sender the highest number alone.
     pub datagrams: Arrivals,
-}
-
-/// The counters of a stream. Its thread alone writes them.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    bytes: AtomicU64,
-    cpu_ns: AtomicU64,
-    datagrams: Mutex<Arrivals>,
-    failure: Mutex<Option<String>>,
-}
-
-impl Counters {
-    /// Counts the last of a sender's datagrams, and its octets so far.
-    pub(crate) fn sent(&self, bytes: u64, number: u64) {
-        let mut datagrams = self.datagrams();
-        datagrams.highest = number;
-        self.bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts a datagram that has arrived.
-    pub(crate) fn arrived(&self, bytes: u64, datagram: Datagram, now_us: u64) {
-        let mut datagrams = self.datagrams();
-        datagrams.add(datagram, now_us);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn datagrams(&self) -> MutexGuard<'_, Arrivals> {
-        self.datagrams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn failure(&self) -> MutexGuard<'_, Option<String>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A stream that runs.
@@ -380,8 +208,10 @@ fn carry(
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
+    use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::iperf3::CounterWidth;
 
     #[test]
     fn an_amount_is_shared_by_streams_to_the_octet() {

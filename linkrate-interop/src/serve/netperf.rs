@@ -35,6 +35,36 @@ const REST: Duration = Duration::from_millis(200);
 /// How long it may take for its next request. A netperf with a looper calibrates its CPU for 40 s.
 const BETWEEN: Duration = Duration::from_secs(60);
 
+/// Says whether a test continues.
+trait Keep {
+    /// Whether the timer has not fired yet.
+    ///
+    /// # Errors
+    /// When the test is over for another reason.
+    fn goes_on(&mut self) -> Result<bool, Ending>;
+
+    /// The same, with the octets that the test has moved.
+    ///
+    /// # Errors
+    /// As [`goes_on`](Self::goes_on).
+    fn goes_on_with(&mut self, bytes: u64) -> Result<bool, Ending>;
+
+    /// Has a call on `socket` return when the test is over.
+    ///
+    /// # Errors
+    /// As setsockopt(2).
+    fn before_sending(&self, socket: &TcpStream) -> io::Result<()>;
+}
+
+/// Why a test has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// By its timer.
+    TimeUp,
+    /// The client has closed its connection, or all is done.
+    Done,
+}
+
 /// Errors that a client shows in the words of its own system, by the numbers of Linux.
 mod refusal {
     /// EPERM: it is not granted.

@@ -6,7 +6,6 @@ use linkrate_sys::tcp_info::TcpInfo;
 use serde::Serialize;
 
 use super::interface::InterfaceReport;
-use super::verdict::Verdict;
 
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,6 +21,44 @@ pub enum Ending {
     Stopped,
     /// The system refused something.
     Failed(String),
+}
+
+/// What bounded a session.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "limited_by")]
+pub enum Verdict {
+    /// The link of the interface by which the client came.
+    Link {
+        /// Throughput, per cent of the limit.
+        percent: f64,
+    },
+    /// The rate that the client asked for.
+    RateAskedFor {
+        /// Throughput, per cent of that rate.
+        percent: f64,
+    },
+    /// A thread of the session at this end.
+    ServerCpu {
+        /// Its CPU time, per cent of one CPU.
+        percent: f64,
+    },
+    /// The window of the client, which receives.
+    ReceiverWindow {
+        /// Per cent of the time with something to send.
+        percent: f64,
+    },
+    /// The send buffer at this end.
+    SendBuffer {
+        /// Per cent of the time with something to send.
+        percent: f64,
+    },
+    /// Loss on the path to the client.
+    Loss {
+        /// Payload that was sent again, per cent of all.
+        percent: f64,
+    },
+    /// Something that this end does not see: the client, its link, or the path.
+    NotSeenHere,
 }
 
 /// The datagrams of a session, without the beginning that is left out.

@@ -1,8 +1,6 @@
 //! What bounded a session, as far as its server can know.
 
-use serde::Serialize;
-
-use super::report::{Ending, SessionReport};
+use super::report::{Ending, SessionReport, Verdict};
 
 /// A link that carries this share of its limit is the bound.
 const FULL_LINK: f64 = 0.97;
@@ -14,44 +12,6 @@ const FULL_THREAD: f64 = 0.95;
 const LIMITED: f64 = 0.5;
 /// A sender that sends this share of its payload again is bound by loss.
 const LOST: f64 = 0.001;
-
-/// What bounded a session.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "limited_by")]
-pub enum Verdict {
-    /// The link of the interface by which the client came.
-    Link {
-        /// Throughput, per cent of the limit.
-        percent: f64,
-    },
-    /// The rate that the client asked for.
-    RateAskedFor {
-        /// Throughput, per cent of that rate.
-        percent: f64,
-    },
-    /// A thread of the session at this end.
-    ServerCpu {
-        /// Its CPU time, per cent of one CPU.
-        percent: f64,
-    },
-    /// The window of the client, which receives.
-    ReceiverWindow {
-        /// Per cent of the time with something to send.
-        percent: f64,
-    },
-    /// The send buffer at this end.
-    SendBuffer {
-        /// Per cent of the time with something to send.
-        percent: f64,
-    },
-    /// Loss on the path to the client.
-    Loss {
-        /// Payload that was sent again, per cent of all.
-        percent: f64,
-    },
-    /// Something that this end does not see: the client, its link, or the path.
-    NotSeenHere,
-}
 
 /// What a verdict rests on beside the report.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use linkrate_sys::socket::is_out_of_buffers;
 
 use super::super::report::Ending;
-use super::failed;
-use super::guard::{Guard, Keep};
+use super::guard::Guard;
 use super::source::Source;
 use super::watch::Watch;
+use super::{Ended, Keep, failed};
 use crate::netperf::{Ring, Shape};
 use crate::payload::is_passing;
 
@@ -28,15 +28,6 @@ impl Tally {
     fn bytes(&self) -> u64 {
         self.received_bytes.saturating_add(self.sent_bytes)
     }
-}
-
-/// Why a test has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// By its timer.
-    TimeUp,
-    /// The client has closed its connection, or all is done.
-    Done,
 }
 
 /// A test that runs.

@@ -8,31 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::super::report::Ending;
-use super::failed;
-use super::flow::Ended;
 use super::watch::Watch;
+use super::{Ended, Keep, failed};
 use crate::payload::guarded;
-
-/// Says whether a test continues.
-pub(super) trait Keep {
-    /// Whether the timer has not fired yet.
-    ///
-    /// # Errors
-    /// When the test is over for another reason.
-    fn goes_on(&mut self) -> Result<bool, Ending>;
-
-    /// The same, with the octets that the test has moved.
-    ///
-    /// # Errors
-    /// As [`goes_on`](Self::goes_on).
-    fn goes_on_with(&mut self, bytes: u64) -> Result<bool, Ending>;
-
-    /// Has a call on `socket` return when the test is over.
-    ///
-    /// # Errors
-    /// As setsockopt(2).
-    fn before_sending(&self, socket: &TcpStream) -> io::Result<()>;
-}
 
 /// What the thread of the test and the one that watches it share.
 #[derive(Debug, Default)]

@@ -17,10 +17,10 @@ use super::super::interface::InterfaceReport;
 use super::super::report::{Ending, SessionReport, TcpReport};
 use super::super::verdict::{Evidence, verdict};
 use super::cpu::{METHOD, Meter};
-use super::flow::{Ended, Flow, Tally};
+use super::flow::{Flow, Tally};
 use super::source::Source;
 use super::watch::{PAD, Watch};
-use super::{BETWEEN, Control, Shared, cpus, failed, rate, refusal};
+use super::{BETWEEN, Control, Ended, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
 use crate::netperf::{
     Form, Kind, MAX_CALL, Message, OmniRequest, OmniResponse, OmniResults, Ring, Shape,

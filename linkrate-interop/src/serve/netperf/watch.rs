@@ -9,9 +9,8 @@ use linkrate_sys::socket::set_send_timeout;
 
 use super::super::report::Ending;
 use super::super::{Limits, POLL_INTERVAL};
-use super::Control;
 use super::cpu::Meter;
-use super::guard::Keep;
+use super::{Control, Keep};
 
 /// Seconds that a server which receives waits longer than its test lasts, as a netserver does: the client's
 /// timer starts later, and what it has sent needs its time.
