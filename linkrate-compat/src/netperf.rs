@@ -5,6 +5,7 @@
 //! - `flow`: its payload at this end
 //! - `interim`: results while it lasts
 //! - `confidence`: tests until an interval is narrow enough
+//! - `report`: what a test has shown
 //! - `selectors`: names of results
 //! - `info_options`: what netperf answers without a test
 //! - `print`: the texts that netperf prints
@@ -15,6 +16,7 @@ mod info_options;
 mod interim;
 pub mod options;
 mod print;
+mod report;
 mod selectors;
 mod test;
 
@@ -75,7 +77,7 @@ pub fn run(
         print(&info_options::answer(options, question, stop)?);
         return Ok(());
     }
-    for name in options.unknown_selectors() {
+    for name in selectors::unknown(&options.output) {
         note(&format!("selector {name} is not known here, and is left out"));
     }
     if options.banner {

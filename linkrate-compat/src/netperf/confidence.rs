@@ -8,7 +8,8 @@ use linkrate_sys::sched;
 
 use super::NetperfError;
 use super::options::Options;
-use super::test::{self, Report};
+use super::report::Report;
+use super::test;
 
 /// Runs as many tests as are asked for. The report is that of the last one, with the mean rate of all.
 pub(super) fn run(

@@ -4,19 +4,20 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use linkrate_model::Family;
 use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
-use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_sys::tcp_info::tcp_info;
 
 use linkrate_interop::netperf::{OmniResponse, Ring, Shape};
 use linkrate_interop::payload::{guarded, is_passing};
 
 use super::options::{Length, Options};
+use super::report::{Progress, Tally};
 
 /// How long a call may wait before it looks at the end of the test.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -32,36 +33,6 @@ const FAREWELLS: usize = 3;
 const MAX_DATAGRAM: u32 = 65_507;
 /// Latencies are kept with three digits, up to a minute, in ns.
 const MAX_NS: u64 = 60_000_000_000;
-
-/// What has been carried, for whoever looks while the test lasts: octets, or transactions.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    pub(super) units: AtomicU64,
-}
-
-/// What a test has moved here.
-#[derive(Debug, Clone)]
-pub(super) struct Tally {
-    pub(super) sent_bytes: u64,
-    pub(super) received_bytes: u64,
-    pub(super) send_calls: u64,
-    pub(super) receive_calls: u64,
-    pub(super) failed_calls: u64,
-    pub(super) transactions: u64,
-    pub(super) seconds: f64,
-    /// Part of it in which the next interval was waited for.
-    pub(super) paused_seconds: f64,
-    /// This end of the data connection; of several, of the last one.
-    pub(super) local: Option<SocketAddr>,
-    /// Latencies of transactions, ns.
-    pub(super) latencies: Option<Histogram<u64>>,
-    /// SO_SNDBUF and SO_RCVBUF at the beginning, and at the end.
-    pub(super) buffers: [(u64, u64); 2],
-    /// Octets of a send call and of a receive call.
-    pub(super) calls: [u32; 2],
-    pub(super) info: Option<TcpInfo>,
-    pub(super) congestion: Option<String>,
-}
 
 /// The end of a test.
 struct Clock<'a> {

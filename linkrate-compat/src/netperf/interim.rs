@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::flow::Progress;
 use super::options::{Options, Output};
-use super::print::Unit;
+use super::report::{Progress, Unit};
 
 /// Prints what has been carried in each interval until the test is over.
 pub(super) fn run(
@@ -57,6 +56,7 @@ fn line(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netperf::options::Names;
 
     #[test]
     fn an_interval_is_reported_in_the_form_of_the_results() {
@@ -67,10 +67,10 @@ mod tests {
             "Interim result:  941.50 10^6bits/s over 0.250 seconds ending at 1795495454.737\n"
         );
         assert_eq!(
-            said(Output::Pairs(Vec::new())),
+            said(Output::Pairs(Names::Usual)),
             "NETPERF_INTERIM_RESULT[3]=941.50\nNETPERF_UNITS[3]=10^6bits/s\nNETPERF_INTERVAL[3]=0.250\n\
              NETPERF_ENDING[3]=1795495454.737\n"
         );
-        assert_eq!(said(Output::Commas(Vec::new())), " 941.50,10^6bits/s,0.250,1795495454.737\n");
+        assert_eq!(said(Output::Commas(Names::Usual)), " 941.50,10^6bits/s,0.250,1795495454.737\n");
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use linkrate_interop::netperf::{PORT, Shape};
 
-use super::selectors;
 use value::{Value, cpus, local, types_of_service};
 
 mod value;
@@ -94,17 +93,28 @@ pub enum Length {
     Units(u64),
 }
 
+/// Which results are printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Names {
+    /// Those that netperf prints where none is named.
+    Usual,
+    /// All.
+    All,
+    /// Those with these names, in capitals.
+    Named(Vec<String>),
+}
+
 /// What is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// The classic lines.
     Classic,
     /// `NAME=VALUE` (`-k`).
-    Pairs(Vec<String>),
+    Pairs(Names),
     /// Names and values with commas (`-o`).
-    Commas(Vec<String>),
+    Commas(Names),
     /// Columns (`-O`).
-    Columns(Vec<String>),
+    Columns(Names),
 }
 
 /// Tests until the interval is narrow enough.
@@ -327,7 +337,7 @@ impl Options {
             options.without_effect.push('w');
         }
         if options.test.omni && options.output == Output::Classic {
-            options.output = Output::Columns(selectors::usual(&options));
+            options.output = Output::Columns(Names::Usual);
         }
         Ok(options)
     }
@@ -490,10 +500,12 @@ impl Options {
     }
 
     fn select(&mut self, letter: char, names: Option<&str>) -> Result<(), OptionsError> {
-        let names: Vec<String> = match names {
-            None => selectors::usual(self),
-            Some(all) if all.trim().eq_ignore_ascii_case("all") => selectors::all(),
-            Some(names) => names.split(',').map(|name| name.trim().to_uppercase()).collect(),
+        let names = match names {
+            None => Names::Usual,
+            Some(all) if all.trim().eq_ignore_ascii_case("all") => Names::All,
+            Some(names) => {
+                Names::Named(names.split(',').map(|name| name.trim().to_uppercase()).collect())
+            }
         };
         self.output = match letter {
             'k' => Output::Pairs(names),
@@ -501,16 +513,6 @@ impl Options {
             _ => Output::Columns(names),
         };
         Ok(())
-    }
-
-    /// Names of results that are not known here.
-    pub fn unknown_selectors(&self) -> Vec<&str> {
-        match &self.output {
-            Output::Classic => Vec::new(),
-            Output::Pairs(names) | Output::Commas(names) | Output::Columns(names) => {
-                names.iter().map(String::as_str).filter(|name| !selectors::is_known(name)).collect()
-            }
-        }
     }
 }
 
@@ -613,8 +615,9 @@ mod tests {
         let omni = parsed("-t OMNI -- -d recv -T tcp -k THROUGHPUT,direction").unwrap();
         assert_eq!(omni.test.shape, Shape::Maerts);
         let names = ["THROUGHPUT", "DIRECTION"].map(str::to_owned).to_vec();
-        assert_eq!(omni.output, Output::Pairs(names));
-        assert_eq!(parsed("-- -k NOSUCH -D").unwrap().unknown_selectors(), ["NOSUCH"]);
+        assert_eq!(omni.output, Output::Pairs(Names::Named(names)));
+        let selected = parsed("-- -k NOSUCH,throughput -D").unwrap().output;
+        assert_eq!(crate::netperf::selectors::unknown(&selected), ["NOSUCH"]);
         assert!(matches!(parsed("-- -o -D").unwrap().output, Output::Commas(_)));
         for (line, routed) in [
             ("-t UDP_STREAM", false),

@@ -7,62 +7,12 @@ use linkrate_interop::netperf::Shape;
 use linkrate_model::latency::Percentile;
 use linkrate_sys::connect::is_of_this_host;
 
-use super::options::{Options, Output};
+use super::options::{Names, Options, Output};
+use super::report::{Report, Unit};
 use super::selectors;
-use super::test::Report;
 
 /// The least part of a stream that is told to be lost: that of one digit of per cents.
 const MIN_LOST: f64 = 0.001;
-
-/// A unit of throughput.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Unit {
-    letter: char,
-}
-
-impl Unit {
-    /// Of these options: transactions, or what the letter says, or 10^6 bit.
-    pub(super) fn of(options: &Options) -> Self {
-        let letter = match options.test.shape {
-            Shape::Stream | Shape::Maerts => {
-                options.unit.filter(|letter| *letter != 'x').unwrap_or('m')
-            }
-            _ => 'x',
-        };
-        Self { letter }
-    }
-
-    /// A rate of octets, or of transactions, in this unit.
-    pub(super) fn convert(self, rate: f64) -> f64 {
-        match self.letter {
-            'k' => rate * 8.0 / 1e3,
-            'm' => rate * 8.0 / 1e6,
-            'g' => rate * 8.0 / 1e9,
-            'K' => rate / 1024.0,
-            'M' => rate / 1024.0 / 1024.0,
-            'G' => rate / 1024.0 / 1024.0 / 1024.0,
-            _ => rate,
-        }
-    }
-
-    /// In results of selectors and of intervals.
-    pub(super) fn interim_name(self) -> &'static str {
-        match self.letter {
-            'k' => "10^3bits/s",
-            'm' => "10^6bits/s",
-            'g' => "10^9bits/s",
-            'K' => "KBytes/s",
-            'M' => "MBytes/s",
-            'G' => "GBytes/s",
-            _ => "Trans/s",
-        }
-    }
-
-    /// In headings of classic lines without CPU.
-    fn heading(self) -> String {
-        format!("{}ec", self.interim_name())
-    }
-}
 
 /// The first line.
 pub(super) fn banner(options: &Options) -> String {
@@ -138,7 +88,7 @@ pub(super) fn text(options: &Options, report: &Report) -> String {
     warning + &results
 }
 
-fn commas(names: &[String], options: &Options, report: &Report) -> String {
+fn commas(names: &Names, options: &Options, report: &Report) -> String {
     let found: Vec<(&str, String)> = selectors::of(names, options, report).collect();
     let values: Vec<&str> = found.iter().map(|(_, value)| value.as_str()).collect();
     let headings: Vec<&str> = found.iter().map(|(name, _)| selectors::heading(name)).collect();
@@ -149,7 +99,7 @@ fn commas(names: &[String], options: &Options, report: &Report) -> String {
 }
 
 /// Columns whose headings have a word in each line.
-fn columns(names: &[String], options: &Options, report: &Report) -> String {
+fn columns(names: &Names, options: &Options, report: &Report) -> String {
     let found: Vec<(Vec<String>, String)> = selectors::of(names, options, report)
         .map(|(name, value)| {
             let heading = selectors::heading(name);

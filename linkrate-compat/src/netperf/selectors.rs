@@ -2,9 +2,8 @@
 
 use linkrate_interop::netperf::{CpuModes, Shape};
 
-use super::options::{Length, Options};
-use super::print::Unit;
-use super::test::Report;
+use super::options::{Length, Names, Options, Output};
+use super::report::{Report, Unit};
 
 type Value = fn(&Options, &Report) -> Option<String>;
 
@@ -412,46 +411,56 @@ const WITHOUT_VALUE: &[(&str, &str)] = &[
     ("REMOTE_FILL_FILE", "Remote Fill File"),
 ];
 
-/// The heading of a result, and its value where it has one; `None` for a name that netperf does not have either.
-fn find(name: &str) -> Option<(&'static str, Option<Value>)> {
+/// A result: its name, its heading, and its value where it has one.
+type Selector = (&'static str, &'static str, Option<Value>);
+
+/// The result of this name; `None` for a name that netperf does not have either.
+fn find(name: &str) -> Option<Selector> {
     let with = ALL.iter().find(|(known, ..)| *known == name);
-    let with = with.map(|(_, heading, value)| (*heading, Some(*value)));
+    let with = with.map(|(name, heading, value)| (*name, *heading, Some(*value)));
     let without = || WITHOUT_VALUE.iter().find(|(known, _)| *known == name);
-    with.or_else(|| without().map(|(_, heading)| (*heading, None)))
+    with.or_else(|| without().map(|(name, heading)| (*name, *heading, None)))
 }
 
 /// All results of netperf. Those that are not measured here are empty, and come last.
-pub(super) fn all() -> Vec<String> {
+fn all() -> Vec<&'static str> {
     let with_value = ALL.iter().map(|(name, ..)| *name);
-    with_value.chain(WITHOUT_VALUE.iter().map(|(name, _)| *name)).map(str::to_owned).collect()
+    with_value.chain(WITHOUT_VALUE.iter().map(|(name, _)| *name)).collect()
 }
 
-/// Whether netperf has a result of this name.
-pub(super) fn is_known(name: &str) -> bool {
-    find(name).is_some()
+/// Names of results that are asked for, and that netperf does not have.
+pub(super) fn unknown(output: &Output) -> Vec<&str> {
+    let (Output::Pairs(names) | Output::Commas(names) | Output::Columns(names)) = output else {
+        return Vec::new();
+    };
+    let Names::Named(names) = names else { return Vec::new() };
+    names.iter().map(String::as_str).filter(|name| find(name).is_none()).collect()
 }
 
 /// The heading of a result.
 pub(super) fn heading(name: &str) -> &'static str {
-    find(name).map_or("", |(heading, _)| heading)
+    find(name).map_or("", |(_, heading, _)| heading)
 }
 
 /// Known results with their values, in the order of `names`: −1 where this test has none, as netperf has it, and
 /// nothing where linkrate has none.
 pub(super) fn of<'a>(
-    names: &'a [String],
+    names: &Names,
     options: &'a Options,
     report: &'a Report,
-) -> impl Iterator<Item = (&'a str, String)> {
-    names.iter().filter_map(move |name| {
-        let (_, value) = find(name)?;
-        let of_test = |value: Value| value(options, report).unwrap_or_else(|| "-1".to_owned());
-        Some((name.as_str(), value.map(of_test).unwrap_or_default()))
-    })
+) -> impl Iterator<Item = (&'static str, String)> + use<'a> {
+    let selectors: Vec<Selector> = match names {
+        Names::Usual => usual(options).into_iter().filter_map(find).collect(),
+        Names::All => all().into_iter().filter_map(find).collect(),
+        Names::Named(names) => names.iter().filter_map(|name| find(name)).collect(),
+    };
+    let of_test = |value: Value| value(options, report).unwrap_or_else(|| "-1".to_owned());
+    let value = move |(name, _, value): Selector| (name, value.map(of_test).unwrap_or_default());
+    selectors.into_iter().map(value)
 }
 
 /// Those that are printed where none is named.
-pub(super) fn usual(options: &Options) -> Vec<String> {
+fn usual(options: &Options) -> Vec<&'static str> {
     let mut names = match transacts(options) {
         true => vec![
             "LSS_SIZE_END",
@@ -473,7 +482,7 @@ pub(super) fn usual(options: &Options) -> Vec<String> {
     if options.cpu[1] {
         names.extend(["REMOTE_CPU_UTIL", "REMOTE_CPU_METHOD", "REMOTE_SD"]);
     }
-    names.into_iter().map(str::to_owned).collect()
+    names
 }
 
 #[cfg(test)]
@@ -490,7 +499,7 @@ mod tests {
             assert!(all[..at].iter().all(|(earlier, _)| earlier != name), "{name}");
         }
         for options in [Options::default(), Options { cpu: [true; 2], ..Options::default() }] {
-            assert!(usual(&options).iter().all(|name| is_known(name)));
+            assert!(usual(&options).iter().all(|name| find(name).is_some()));
         }
     }
     #[test]
@@ -512,7 +521,7 @@ mod tests {
         let mut asked = all();
         asked.sort_unstable();
         asked.dedup();
-        assert!(found.iter().all(|(name, _)| asked.iter().any(|asked| asked == name)));
-        assert!(found.len() > 170 && is_known("RESULT_BRAND") && !is_known("NOSUCH"));
+        assert!(found.iter().all(|(name, _)| asked.contains(name)));
+        assert!(found.len() > 170 && find("RESULT_BRAND").is_some() && find("NOSUCH").is_none());
     }
 }

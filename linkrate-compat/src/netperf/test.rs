@@ -8,48 +8,21 @@ use std::time::Duration;
 
 use linkrate_interop::client::NetperfTest;
 use linkrate_interop::iperf3::Transport;
-use linkrate_interop::netperf::{OmniRequest, OmniResponse, OmniResults, Shape};
+use linkrate_interop::netperf::{OmniRequest, Shape};
 use linkrate_interop::serve::InterfaceReport;
 
 use super::NetperfError;
-use super::flow::{self, Progress, Tally};
+use super::flow;
 use super::interim;
 use super::options::{Length, Options};
-use crate::cpu::{HostCpu, HostCpuUse};
+use super::report::{Progress, Report};
+use crate::cpu::HostCpu;
 
 /// How much longer than a test a server may take for its results: netserver waits some seconds for a client that
 /// began later.
 const RESULTS: Duration = Duration::from_secs(20);
 /// How long a test of a number of octets or transactions may take there.
 const MAX_TEST_TIME: Duration = Duration::from_secs(86_400);
-
-/// What a test has shown.
-#[derive(Debug, Clone)]
-pub(super) struct Report {
-    /// The address of the server that the data connection went to.
-    pub(super) data: Ipv4Addr,
-    pub(super) tally: Tally,
-    pub(super) response: OmniResponse,
-    pub(super) results: OmniResults,
-    pub(super) cpu: Option<HostCpuUse>,
-    /// Tests, and the full width of the interval of their throughput as a part of its mean.
-    pub(super) tests: u32,
-    pub(super) width: Option<f64>,
-    /// The mean of all tests; units/s.
-    pub(super) rate: f64,
-}
-
-impl Report {
-    /// Octets of a stream that its receiver has, or transactions, in a second.
-    fn rate_of(options: &Options, tally: &Tally, results: &OmniResults) -> f64 {
-        let units = match options.test.shape {
-            Shape::Stream => results.received_bytes,
-            Shape::Maerts => tally.received_bytes,
-            _ => tally.transactions,
-        };
-        if tally.seconds > 0.0 { units as f64 / tally.seconds } else { 0.0 }
-    }
-}
 
 /// The address of the server.
 pub(super) fn server(options: &Options) -> Result<SocketAddrV4, NetperfError> {
