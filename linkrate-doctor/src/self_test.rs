@@ -34,9 +34,9 @@ use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched;
 use serde::Serialize;
 
-pub use judge::{Asked, LIMIT_OF_LOAD_PERCENT, LIMIT_POINTS, Sample, Verdict};
+pub use judge::{LIMIT_OF_LOAD_PERCENT, LIMIT_POINTS, Sample, Verdict};
 pub use load::{LoadKind, Pace};
-pub use meters::{Meter, MeterKind, meters};
+pub use meters::{Asked, Meter, MeterKind, meters};
 
 use background::Background;
 use judge::{ENOUGH, Interval, Traced, middle, worst};

@@ -6,8 +6,8 @@ use linkrate_sys::idle_trace::IdleTimes;
 use serde::Serialize;
 
 use super::background::BackgroundUse;
-use super::load::{LoadKind, LoadReading, Pace};
-use super::meters::MeterKind;
+use super::load::{LoadKind, LoadReading, Pace, percent};
+use super::meters::{Asked, MeterKind};
 
 /// The largest permitted error of a meter at a slow pace, percentage points of one CPU.
 pub const LIMIT_POINTS: f64 = 1.0;
@@ -48,17 +48,6 @@ pub enum Verdict {
     Disturbed,
     /// The meter disagrees with an undisturbed load.
     Failed,
-}
-
-/// What a load should be.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Asked {
-    /// The load.
-    pub load: LoadKind,
-    /// How often it wakes up.
-    pub pace: Pace,
-    /// Its work, per cent of one CPU.
-    pub percent: f64,
 }
 
 /// A CPU over an interval, by the trace.
@@ -319,11 +308,6 @@ fn verdict(error_points: f64, limit_points: f64, is_disturbed: bool) -> Verdict 
         (false, true) => Verdict::Disturbed,
         (false, false) => Verdict::Failed,
     }
-}
-
-/// `part` of `whole`, per cent.
-pub(super) fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
 #[cfg(test)]

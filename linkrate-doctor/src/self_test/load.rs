@@ -22,6 +22,11 @@ use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::sched::{self, ThreadId};
 use serde::Serialize;
 
+/// `part` of `whole`, per cent.
+pub(super) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
 /// How often a load wakes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -80,7 +85,7 @@ impl LoadReading {
     /// The load from here to `later`, per cent of one CPU.
     pub fn percent_until(&self, later: &Self) -> f64 {
         let (busy, window) = (later.busy_ns - self.busy_ns, later.at_ns - self.at_ns);
-        super::judge::percent(busy, window)
+        percent(busy, window)
     }
 }
 

@@ -9,8 +9,18 @@ use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::ThreadId;
 use serde::Serialize;
 
-use super::judge::Asked;
 use super::load::{LoadKind, Pace};
+
+/// What a load should be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asked {
+    /// The load.
+    pub load: LoadKind,
+    /// How often it wakes up.
+    pub pace: Pace,
+    /// Its work, per cent of one CPU.
+    pub percent: f64,
+}
 
 /// A meter, with the testbeds that use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
