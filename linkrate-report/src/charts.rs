@@ -1,7 +1,6 @@
 //! Figures as papers draw them, on top of plotters.
 //!
-//! - [`panel`]: a frame with axes and a legend, in which bars or curves stand over positions
-//! - [`bars`], [`curves`]: the two ways to fill it
+//! - [`panel`]: a frame with axes and a legend, which bars or curves fill
 //! - [`rows`]: charts of rows: names on the left, figures on the right
 //! - [`changes`]: measured and published changes as points with intervals, one row each
 //! - [`stacks`]: shares of a whole, one bar a row
@@ -17,9 +16,7 @@
 
 use crate::ReportError;
 
-pub mod bars;
 pub mod changes;
-pub mod curves;
 pub mod levels;
 pub mod matrix;
 pub mod panel;

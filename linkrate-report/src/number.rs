@@ -7,6 +7,7 @@
 
 use linkrate_model::latency::{LatencyFigures, Percentile};
 use linkrate_study::quantity::{Interval, Quantity, Unit};
+use linkrate_study::store::directory::minute_stamp;
 
 /// The mark for a figure that does not exist.
 pub const ABSENT: &str = "–";
@@ -293,6 +294,22 @@ pub fn unbroken(text: &str) -> String {
         after_digit = c.is_ascii_digit();
     }
     out
+}
+
+/// `2026-11-21 15:12 UTC`.
+pub fn moment(unix_ms: u64) -> String {
+    let stamp = minute_stamp(unix_ms);
+    let part = |range: std::ops::Range<usize>| stamp.get(range).unwrap_or_default();
+    // the year may have more digits one day, so the parts are counted from the end
+    let end = stamp.len();
+    format!(
+        "{}-{}-{} {}:{} UTC",
+        part(0..end.saturating_sub(9)),
+        part(end.saturating_sub(9)..end.saturating_sub(7)),
+        part(end.saturating_sub(7)..end.saturating_sub(5)),
+        part(end.saturating_sub(4)..end.saturating_sub(2)),
+        part(end.saturating_sub(2)..end),
+    )
 }
 
 /// A fraction as a percentage: 0.95 is `95 %`, 0.025 is `2.5 %`.

@@ -269,7 +269,7 @@ impl<'a> Paper<'a> {
 
 /// What was measured, on what, when and by which version.
 fn header(results: &StudyResults, testbed: Testbed) -> Vec<(&'static str, String)> {
-    let when = method::moment(results.started_unix_ms);
+    let when = number::moment(results.started_unix_ms);
     let version = format!("linkrate {}, study {}", results.linkrate_version, results.study);
     let rows = [
         ("Adapter", testbed.adapter),

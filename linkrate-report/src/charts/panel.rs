@@ -1,11 +1,14 @@
 //! A frame with axes and a legend, in which bars or curves stand over positions.
 
+mod bars;
+mod curves;
+
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::scale::Axis;
 use super::style::{self, Area, Drawn};
-use super::{Drawing, bars, curves, on_area};
+use super::{Drawing, on_area};
 use crate::ReportError;
 
 /// Width of a panel in pixels: two stand side by side on a wide page, one fills a phone.

@@ -3,9 +3,8 @@
 use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 
-use super::method::moment;
 use super::tables::{Field, Table, TableRow, columns};
-use crate::number::{self, ABSENT};
+use crate::number::{self, ABSENT, moment};
 use crate::words;
 
 /// The origin of each run; `None` for runs of linkrate.

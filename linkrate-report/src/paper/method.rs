@@ -10,11 +10,11 @@ use linkrate_study::keys::kind_name;
 use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredPlan;
-use linkrate_study::store::directory::minute_stamp;
 use linkrate_study::study::{Family, OnFailure, PART};
 use linkrate_study::validity::Purpose;
 use serde::Serialize;
 
+use crate::number::moment;
 use crate::{number, words};
 
 /// What is said of each subject. Without a plan only what the results tell.
@@ -297,22 +297,6 @@ fn sessions(plan: &StoredPlan) -> Option<String> {
     });
     let sessions: Vec<String> = sessions.collect();
     (!sessions.is_empty()).then(|| format!("{}.", sessions.join("; ")))
-}
-
-/// `2026-11-21 15:12 UTC`.
-pub fn moment(unix_ms: u64) -> String {
-    let stamp = minute_stamp(unix_ms);
-    let part = |range: std::ops::Range<usize>| stamp.get(range).unwrap_or_default();
-    // the year may have more digits one day, so the parts are counted from the end
-    let end = stamp.len();
-    format!(
-        "{}-{}-{} {}:{} UTC",
-        part(0..end.saturating_sub(9)),
-        part(end.saturating_sub(9)..end.saturating_sub(7)),
-        part(end.saturating_sub(7)..end.saturating_sub(5)),
-        part(end.saturating_sub(4)..end.saturating_sub(2)),
-        part(end.saturating_sub(2)..end),
-    )
 }
 
 /// The text as a sentence with a stop.

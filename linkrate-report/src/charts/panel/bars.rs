@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::panel::{Canvas, LIMIT_DASHES, Series};
-use super::style::{self, Drawn};
+use super::{Canvas, LIMIT_DASHES, Series};
+use crate::charts::style::{self, Drawn};
 use crate::number;
 
 /// Widest bar.

@@ -1,7 +1,7 @@
 //! Points along positions, joined, with intervals and limits.
 
-use super::panel::{Canvas, LIMIT_DASHES, Series};
-use super::style::{self, Drawn};
+use super::{Canvas, LIMIT_DASHES, Series};
+use crate::charts::style::{self, Drawn};
 
 /// Pixels by which series stand apart, so that their intervals do not hide each other.
 const APART: i32 = 4;
