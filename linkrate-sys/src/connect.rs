@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::socket::{is_in_progress, set_buffers, set_congestion, set_int, set_send_timeout};
+use crate::socket::{is_in_progress, set_buffers, set_congestion, set_send_timeout};
+use crate::socket_option::set_int;
 
 /// What a socket is to have before it connects. The default leaves everything to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -27,7 +27,7 @@
 //! - [`stderr`]: lines to the user that never fail
 //! - [`connect`]: connections with options that count before they are made
 //! - [`udp`]: UDP sockets that share a port
-//! - [`socket`], [`bound_socket`], [`memory`], [`memory_file`], [`tmpfile`], [`splice`]: sockets, payload memory, sending without copies
+//! - [`socket`], [`socket_option`], [`bound_socket`], [`memory`], [`memory_file`], [`tmpfile`], [`splice`]: sockets, payload memory, sending without copies
 
 // printing panics when nobody reads: lines to the user go through `stderr`
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -74,6 +74,7 @@ pub mod send_queue;
 pub mod sock_diag;
 pub mod socket;
 pub mod socket_calls;
+pub mod socket_option;
 pub mod socket_swap;
 pub mod softirq_spin;
 pub mod splice;

@@ -1,7 +1,6 @@
 //! Socket options and calls that the standard library lacks.
 
 use std::io;
-use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use rustix::net::{
 };
 use rustix::time::Timespec;
 
-use crate::socket_calls::{option, set_option};
+use crate::socket_option::{option, set_int, set_option};
 
 /// A new TCP or UDP socket, close-on-exec.
 ///
@@ -633,24 +632,6 @@ pub fn set_udp_segment(socket: impl AsFd, payload_bytes: u16) -> io::Result<()> 
 /// As setsockopt(2).
 pub fn set_udp_gro(socket: impl AsFd) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
-}
-
-/// Sets an option of a socket that is a number.
-///
-/// # Errors
-/// As setsockopt(2).
-pub(crate) fn set_int(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the option value is a live i32 and its length is passed.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -1,48 +1,16 @@
-//! Calls on a socket of another program, made for it: options as bytes, connections that are awaited
-//! elsewhere, and the identity of a socket.
+//! Calls on a socket of another program, made for it: connections that are awaited elsewhere, and the
+//! identity of a socket.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{SocketFlags, sockopt};
 
+use crate::socket_option::option;
 use crate::socket_swap;
-
-/// Reads an option. Returns the length of its value, of which no more than `value.len()` bytes are
-/// there.
-///
-/// # Errors
-/// As getsockopt(2).
-pub fn option(socket: impl AsFd, level: i32, name: i32, value: &mut [u8]) -> io::Result<usize> {
-    let mut length = libc::socklen_t::try_from(value.len()).unwrap_or(libc::socklen_t::MAX);
-    // SAFETY: `value` is writable for `length` bytes, and the kernel writes no more.
-    let result = unsafe {
-        let socket = socket.as_fd().as_raw_fd();
-        libc::getsockopt(socket, level, name, value.as_mut_ptr().cast(), &raw mut length)
-    };
-    if result == 0 {
-        Ok((length as usize).min(value.len()))
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// Sets an option.
-///
-/// # Errors
-/// As setsockopt(2).
-pub fn set_option(socket: impl AsFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
-    let length = libc::socklen_t::try_from(value.len()).unwrap_or(libc::socklen_t::MAX);
-    // SAFETY: `value` is readable for `length` bytes.
-    let result = unsafe {
-        let socket = socket.as_fd().as_raw_fd();
-        libc::setsockopt(socket, level, name, value.as_ptr().cast(), length)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
 
 /// The number that no other socket of this boot has (SO_COOKIE).
 ///
@@ -127,7 +95,7 @@ fn without_waiting<T>(
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpListener;
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -155,20 +123,5 @@ mod tests {
         assert_eq!(cookie(&near).unwrap(), cookie(&again).unwrap());
         assert_ne!(cookie(&near).unwrap(), cookie(&far).unwrap());
         assert!(!is_tcp(&near));
-    }
-
-    #[test]
-    fn options_are_read_and_set_as_bytes() {
-        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
-        let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NODELAY);
-        set_option(&near, level, name, &1i32.to_ne_bytes()).unwrap();
-        let mut value = [0; 16];
-        assert_eq!(option(&near, level, name, &mut value).unwrap(), 4);
-        assert_eq!(value[..4], 1i32.to_ne_bytes());
-        assert_eq!(
-            set_option(&near, level, name, &[1]).unwrap_err().raw_os_error(),
-            Some(libc::EINVAL)
-        );
     }
 }

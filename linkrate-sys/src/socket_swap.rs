@@ -14,7 +14,8 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use crate::error::{SysError, SysResult};
 use crate::sched::ThreadId;
-use crate::socket::{self, set_int};
+use crate::socket;
+use crate::socket_option::set_int;
 
 /// SO_BUF_LOCK, include/uapi/asm-generic/socket.h, since Linux 5.14, with its bits.
 const BUFFER_LOCK: libc::c_int = 72;

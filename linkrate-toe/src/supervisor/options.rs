@@ -7,7 +7,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use linkrate_sys::seccomp::Waiting;
-use linkrate_sys::{process_memory, socket_calls};
+use linkrate_sys::{process_memory, socket_option};
 
 use super::{Answer, Mover, SupervisorLoop, errno, write_counted};
 use crate::call::{At, MAX_OPTION, OptionName};
@@ -109,7 +109,7 @@ impl<M: Mover> SupervisorLoop<M> {
         };
         let bytes = &mut bytes[..room.min(MAX_OPTION)];
         let read = |socket: &OwnedFd, bytes: &mut [u8]| {
-            socket_calls::option(socket, option.level, option.name, bytes)
+            socket_option::option(socket, option.level, option.name, bytes)
         };
         let read = match place_to_read(option) {
             Place::Pair => return None,
@@ -141,7 +141,7 @@ impl<M: Mover> SupervisorLoop<M> {
             return Some(Answer::Now(Err(errno::FAULT)));
         }
         let set = |socket: &dyn AsFd| {
-            socket_calls::set_option(socket.as_fd(), option.level, option.name, &bytes)
+            socket_option::set_option(socket.as_fd(), option.level, option.name, &bytes)
         };
         let mut place = place_to_set(option);
         if option == LINGER && !lingers(&bytes) {
