@@ -29,6 +29,9 @@ const INTERRUPT: u64 = 0;
 /// How long a driver thread may take to let a queue go.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What is done with the ports of a queue.
+type InSink = Box<dyn FnOnce(&mut dyn TxSink) + Send>;
+
 /// What a driver thread is told.
 enum Command {
     /// A queue to poll from now on, and its number.
@@ -36,7 +39,7 @@ enum Command {
     /// The queue of that number is gone; the answer says that the thread holds nothing of it.
     Remove(u64, SyncSender<()>),
     /// Something to be done with the ports of the queue of that number.
-    InSink(u64, Box<dyn FnOnce(&mut dyn TxSink) + Send>),
+    InSink(u64, InSink),
     /// The end.
     End,
 }
