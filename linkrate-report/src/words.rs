@@ -66,6 +66,9 @@ pub fn latency_note(cells: &[&CellResult]) -> String {
             note.push_str(text);
         }
     }
+    if cells.iter().any(|cell| cell.latency.is_some_and(|latency| latency.at_least_ns.is_some())) {
+        note.push_str(" Behind > is a bound: too many had not ended when the measurement closed.");
+    }
     note
 }
 

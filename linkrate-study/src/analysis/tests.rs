@@ -436,7 +436,8 @@ fn transactions_have_their_own_figures() {
         run.spec = study.cells[cell as usize].spec.clone();
         runs.push(run);
     }
-    let results = analyse(&stored(study, runs));
+    let mut stored = stored(study, runs);
+    let results = analyse(&stored);
     let cell = &results.cells[1];
     assert_eq!(cell.throughput, None);
     let rate = cell.transactions.unwrap();
@@ -453,6 +454,15 @@ fn transactions_have_their_own_figures() {
     let measures: Vec<Measure> = results.effects.iter().map(|effect| effect.measure).collect();
     assert_eq!(measures[..2], [Measure::ServiceDemand, Measure::Transactions]);
     assert!((results.effects[1].ratio.mean - 2.0).abs() < 1e-9);
+    // a slow run of the second cell, which two of the three effects are of
+    let crate::store::Outcome::Measured(slow) = &mut stored.runs[1].outcome else { panic!() };
+    slow.latency.as_mut().unwrap().p99_ns = None;
+    let few = analyse(&stored);
+    let of_p99 = |results: &StudyResults| {
+        results.effects.iter().filter(|effect| effect.measure == Measure::LatencyP99).count()
+    };
+    assert_eq!((of_p99(&results), of_p99(&few)), (3, 1));
+    assert!(few.warnings[0].contains("GSO: 1 run has too few"), "{:?}", few.warnings);
 }
 
 #[test]

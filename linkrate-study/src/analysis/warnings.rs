@@ -15,10 +15,11 @@ use linkrate_model::units::format_duration;
 use linkrate_model::{CpuSet, Measurement};
 use linkrate_wire::link::LinkLaw;
 
-use crate::analysis::measures::{RunsByCell, drops, left_out, lost_percent};
+use crate::analysis::measures::{RunsByCell, drops, figure, left_out, lost_percent};
 use crate::analysis::{adapter, imported, members, shares};
 use crate::attribution;
 use crate::labels;
+use crate::quantity::Measure;
 use crate::store::directory::minute_stamp;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
@@ -139,6 +140,7 @@ pub fn warnings(
         found.extend(contradictions(law, &name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
+        found.extend(few_transactions(&name, runs.cell(index)));
         found.extend(unsteady(&name, runs.cell(index)));
         found.extend(not_answered(&name, runs.cell(index)));
         found.extend(attributed(&name, runs.cell(index)));
@@ -346,6 +348,23 @@ fn lost(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let shares: Vec<f64> = runs.iter().filter_map(|run| lost_percent(run.measurement()?)).collect();
     let percent = mean(&shares).filter(|percent| *percent >= LOST_PERCENT)?;
     Some(format!("{name}: {percent:.1} % of the datagrams sent were lost."))
+}
+
+/// Runs with too few transactions for a percentile that others have.
+fn few_transactions(name: &str, runs: &[&StoredRun]) -> Option<String> {
+    let good = runs.iter().filter(|run| run.is_good()).count();
+    let with = runs.iter().filter(|run| figure(Measure::LatencyP99, run).is_some()).count();
+    (0 < with && with < good).then(|| {
+        format!(
+            "{name}: {} too few transactions for a 99th percentile of latency. No effect on it is computed, which would \
+             be that of the fast runs.",
+            if good - with == 1 {
+                "1 run has".to_owned()
+            } else {
+                format!("{} runs have", good - with)
+            }
+        )
+    })
 }
 
 /// A run waits for flows that do not move steadily yet, for some seconds at most.
