@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use linkrate_adapter::{CAPTURE_TIMEOUT, CaptureEnding};
 use linkrate_model::measurement::IdleSource;
 use linkrate_model::topology::{Segment, Topology};
-use linkrate_model::{Family, InterfaceKnobs, TestbedSpec};
+use linkrate_model::{CpuMeter, Family, InterfaceKnobs, TestbedSpec};
 use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_sys::sched::Ahead;
 
@@ -90,6 +90,15 @@ impl Testbed {
         let built =
             Backend::build(spec, &topology, placement, options).map_err(LabError::of_the_host)?;
         Self::of(built, topology, spec, placement)
+    }
+
+    /// Traces what runs on the CPUs of the system under test from now on, as from the beginning, or not.
+    ///
+    /// # Errors
+    /// The agent does not answer.
+    pub fn trace(&mut self, meter: CpuMeter, traces: bool) -> Result<(), LabError> {
+        self.sut.account(&self.placement.sut, meter, traces)?;
+        Ok(())
     }
 
     /// The testbed of hosts on their backend.

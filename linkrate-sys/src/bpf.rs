@@ -62,6 +62,7 @@ pub(crate) mod code {
     pub(crate) const JUMP_IF_NOT_EQUAL: u8 = 0x55;
     pub(crate) const AND_NUMBER: u8 = 0x57;
     pub(crate) const SHIFT_LEFT: u8 = 0x67;
+    pub(crate) const SHIFT_RIGHT: u8 = 0x77;
     pub(crate) const LOAD: u8 = 0x79;
     pub(crate) const STORE: u8 = 0x7b;
     pub(crate) const CALL: u8 = 0x85;

@@ -1,14 +1,17 @@
-//! Softirqs of known length: a socket filter that spins, and records for how long.
+//! Work of known length: a socket filter that spins, and records for how long; and the same in one thread or process.
 //!
 //! The filter is an eBPF program. For each datagram it runs on the CPU of the receive processing.
 //! It reads CLOCK_MONOTONIC until its time has passed, adds the measured time to a sum, and drops
 //! the datagram, so that no process is woken, or lets it arrive. The sum is the time in these softirqs by a clock that is
 //! independent of the CPU times of the kernel.
 
+use std::ffi::CStr;
+use std::io;
 use std::mem::size_of;
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
 
-use crate::bpf::{Instruction, Program, ProgramType, SharedValue, code, function, step};
+use crate::bpf::{Instruction, Program, ProgramType, SharedValue, code, end, function, step};
 use crate::error::{SysError, SysResult};
 
 /// What a filter does with each datagram.
@@ -64,14 +67,83 @@ impl SoftirqSpin {
     /// # Errors
     /// As bpf(2).
     pub fn spun(&self) -> SysResult<Spun> {
-        let failed = |error| SysError::new("read the sums of", "a spinning filter", error);
-        let sums = self.sums.read().map_err(failed)?;
-        Ok(Spun { ns: sums[0], datagrams: sums[1] })
+        spun(&self.sums)
     }
 }
 
-/// r6: start time, r7: rounds, r8: time spent.
+fn spun(sums: &SharedValue) -> SysResult<Spun> {
+    let failed = |error| SysError::new("read the sums of", "a spinning filter", error);
+    let sums = sums.read().map_err(failed)?;
+    Ok(Spun { ns: sums[0], datagrams: sums[1] })
+}
+
+/// Who spins at a tracepoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spinner {
+    /// This thread.
+    Thread(u32),
+    /// All threads of this process.
+    Process(u32),
+}
+
+/// A spin in the work of a thread or process, as long as this value lives.
+#[derive(Debug)]
+pub struct ThreadSpin {
+    sums: SharedValue,
+    _attached: OwnedFd,
+}
+
+impl ThreadSpin {
+    /// Spins for `ns` each time `spinner` passes the tracepoint.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without this tracepoint.
+    pub fn attach(tracepoint: &CStr, spinner: Spinner, ns: u32) -> SysResult<Self> {
+        let attach = || -> io::Result<Self> {
+            let sums = SharedValue::new(size_of::<Spun>() as u32)?;
+            let program =
+                Program::load(ProgramType::RawTracepoint, &thread_program(&sums, spinner, ns))?;
+            Ok(Self { _attached: program.trace(tracepoint)?, sums })
+        };
+        attach().map_err(|error| SysError::new("attach", "a spinning program", error))
+    }
+
+    /// Its work so far, each pass as a datagram.
+    ///
+    /// # Errors
+    /// As bpf(2).
+    pub fn spun(&self) -> SysResult<Spun> {
+        spun(&self.sums)
+    }
+}
+
+fn thread_program(sums: &SharedValue, spinner: Spinner, ns: u32) -> Vec<Instruction> {
+    use code::*;
+    let (half, id) = match spinner {
+        Spinner::Thread(thread) => (step(MOV_WORD, 0, 0, 0, 0), thread),
+        Spinner::Process(process) => (step(SHIFT_RIGHT, 0, 0, 0, 32), process),
+    };
+    let mut program = vec![step(CALL, 0, 0, 0, function::GET_CURRENT_PID_TGID), half];
+    program.push(step(JUMP_IF_EQUAL, 0, 0, 2, id as i32));
+    program.extend(end());
+    program.extend(spin_for(sums, ns));
+    program.extend(end());
+    program
+}
+
 fn program(sums: &SharedValue, spin: Spin) -> Vec<Instruction> {
+    use code::*;
+    let mut program = spin_for(sums, spin.ns);
+    program.extend([
+        // the number of bytes to keep of the datagram
+        step(MOV_NUMBER, 0, 0, 0, if spin.arrives { i32::from(u16::MAX) } else { 0 }),
+        step(EXIT, 0, 0, 0, 0),
+    ]);
+    program
+}
+
+/// r6: start time, r7: rounds, r8: time spent.
+fn spin_for(sums: &SharedValue, ns: u32) -> Vec<Instruction> {
     use code::*;
     let clock = step(CALL, 0, 0, 0, function::KTIME_GET_NS);
     let mut program = vec![clock, step(MOV_REGISTER, 6, 0, 0, 0), step(MOV_NUMBER, 7, 0, 0, 0)];
@@ -81,7 +153,7 @@ fn program(sums: &SharedValue, spin: Spin) -> Vec<Instruction> {
     program.extend([
         step(MOV_REGISTER, 8, 0, 0, 0),
         step(SUBTRACT, 8, 6, 0, 0),
-        step(JUMP_IF_NOT_LESS, 8, 0, 2, spin.ns.min(MAX_NS) as i32),
+        step(JUMP_IF_NOT_LESS, 8, 0, 2, ns.min(MAX_NS) as i32),
         step(ADD_NUMBER, 7, 0, 0, 1),
         step(JUMP_IF_LESS, 7, 0, -round, MAX_ROUNDS),
     ]);
@@ -90,9 +162,6 @@ fn program(sums: &SharedValue, spin: Spin) -> Vec<Instruction> {
         step(ATOMIC_ADD, 1, 8, 0, 0),
         step(MOV_NUMBER, 2, 0, 0, 1),
         step(ATOMIC_ADD, 1, 2, 8, 0),
-        // the number of bytes to keep of the datagram
-        step(MOV_NUMBER, 0, 0, 0, if spin.arrives { i32::from(u16::MAX) } else { 0 }),
-        step(EXIT, 0, 0, 0, 0),
     ]);
     program
 }
@@ -122,6 +191,7 @@ pub(crate) fn sending_on(cpu: u32, body: impl FnOnce(&dyn Fn(), &SoftirqSpin) + 
 mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
+    use crate::sched;
 
     #[test]
     fn each_datagram_takes_its_time_and_is_dropped() {
@@ -155,5 +225,26 @@ mod tests {
         assert_eq!((receiver.recv(&mut octet).unwrap(), octet), (1, [7]));
         let spun = short.spun().unwrap();
         assert!(spun.datagrams == 1 && spun.ns >= 20_000, "{spun:?}");
+    }
+
+    #[test]
+    fn one_thread_or_process_spins() {
+        let own = sched::current_thread() as u32;
+        for (spinner, passes) in [
+            (Spinner::Thread(own), 3),
+            (Spinner::Process(std::process::id()), 3),
+            (Spinner::Thread(own + 1_000_000), 0),
+        ] {
+            let spin = match ThreadSpin::attach(c"sys_enter", spinner, 20_000) {
+                Ok(spin) => spin,
+                Err(error) => return println!("SKIPPED one_thread_or_process_spins: {error}"),
+            };
+            (0..3).for_each(|_| std::thread::yield_now());
+            let spun = spin.spun().unwrap();
+            // reading the sums is a pass too
+            assert!(spun.datagrams >= passes, "{spinner:?} {spun:?}");
+            assert!(passes > 0 || spun.datagrams == 0, "{spinner:?} {spun:?}");
+            assert!(spun.ns >= 20_000 * spun.datagrams, "{spinner:?} {spun:?}");
+        }
     }
 }

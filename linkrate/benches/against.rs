@@ -6,10 +6,9 @@ mod common;
 
 use std::process::Command;
 
-use linkrate_stats::interval;
 use serde_json::Value;
 
-use common::Failed;
+use common::{Failed, ratio};
 
 /// Pairs of each case.
 const PAIRS: usize = 7;
@@ -98,17 +97,6 @@ fn compare(name: &str, words: &str, other: &str) -> Result<(), Failed> {
         mean(|one| one.device_percent)
     );
     Ok(())
-}
-
-/// A mean of logarithms as a ratio, with its interval.
-fn ratio(logarithms: &[f64]) -> String {
-    let interval = interval::of_mean(logarithms, 0.95);
-    match interval.and_then(|interval| Some((interval.mean, interval.low?, interval.high?))) {
-        Some((mean, low, high)) => {
-            format!("{:.2} ({:.2} to {:.2})", mean.exp(), low.exp(), high.exp())
-        }
-        None => "unknown".to_owned(),
-    }
 }
 
 fn scaled(rate: f64) -> String {

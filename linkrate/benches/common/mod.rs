@@ -13,6 +13,7 @@ use linkrate_lab::{Lab, LabOptions};
 use linkrate_model::{
     ByteSize, CpuSet, InterfaceKnobs, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
 };
+use linkrate_stats::interval;
 
 const PORT: u16 = 5201;
 
@@ -135,6 +136,17 @@ pub fn inside(pid: u32, cpus: &CpuSet) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/proc/{pid}/ns/net")).args(["taskset", "-c", &cpus.to_string()]);
     command
+}
+
+/// A mean of logarithms as a ratio, with its interval.
+pub fn ratio(logarithms: &[f64]) -> String {
+    let interval = interval::of_mean(logarithms, 0.95);
+    match interval.and_then(|interval| Some((interval.mean, interval.low?, interval.high?))) {
+        Some((mean, low, high)) => {
+            format!("{:.2} ({:.2} to {:.2})", mean.exp(), low.exp(), high.exp())
+        }
+        None => "unknown".to_owned(),
+    }
 }
 
 /// Best, median and worst of `values`, of which more is better, and what they are held against.

@@ -19,6 +19,7 @@ mod flent;
 mod iperf3;
 mod ipv6;
 mod knobs;
+mod known_work;
 mod lab;
 mod lane;
 mod measure;
