@@ -195,7 +195,10 @@ pub fn brief_with_margin(quantity: &Quantity) -> String {
 }
 
 fn behind(mean: String, margin: Option<String>) -> String {
-    margin.map_or_else(|| mean.clone(), |margin| format!("{mean} {margin}"))
+    match margin {
+        Some(margin) => format!("{mean} {margin}"),
+        None => mean,
+    }
 }
 
 /// A half-width: one decimal below 10, two below 0.1, and no bare zero when there is some width.

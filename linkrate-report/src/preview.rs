@@ -1,5 +1,6 @@
 //! What would be run: a study's plan, and the list of studies, as text and as JSON.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ impl Preview<'_> {
             format!(
                 "{} {}{}, {} in all",
                 count(estimate.runs_per_block as usize, "run"),
-                order(method, &Default::default()),
+                order(method, &BTreeSet::new()),
                 method.seed.map(|seed| format!(" (seed {seed})")).unwrap_or_default(),
                 format_duration(estimate.block)
             ),

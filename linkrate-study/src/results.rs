@@ -596,7 +596,8 @@ pub struct Effect {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix_adjusted: Option<Interval>,
     /// The same ratio of service demands without the driver threads in either; absent unless both cells had parts, and an
-    /// emulated driver without the receive processing of the host.
+    /// emulated driver without the receive processing of the host. For `toe`, what the host received in the driver is left
+    /// out too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_driver: Option<Interval>,
     /// Whether that ratio is not known, because it and [`ratio`](Self::ratio) exclude each other's sign: then its ends are the

@@ -288,7 +288,12 @@ fn reversed(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
         false => effect.without_driver_unknown,
     };
     let open = gains.iter().filter(is_open).count();
-    let are = if is_engine { "have the other sign" } else { "are not known" };
+    let are = match (is_engine, open) {
+        (true, 1) => "has the other sign",
+        (true, _) => "have the other sign",
+        (false, 1) => "is not known",
+        (false, _) => "are not known",
+    };
     (open > 0)
         .then(|| format!("Without the emulated driver {open} of {} gains {are}.", gains.len()))
 }

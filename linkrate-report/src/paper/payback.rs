@@ -7,7 +7,7 @@ use linkrate_study::results::StudyResults;
 use serde::Serialize;
 
 use super::Numbered;
-use super::tables::{Field, Table, TableRow, column, mark_of};
+use super::tables::{Field, Table, TableRow, column, noted};
 use crate::words::{self, payback};
 
 /// What the section says.
@@ -54,9 +54,8 @@ fn paybacks(of: &Paybacks) -> Table {
     let rows =
         of.paybacks.iter().map(|payback: &Payback| row(&payback.at, payback::fields(payback)));
     let rows: Vec<TableRow> = rows.collect();
-    let notes: Vec<String> = [payback::NOTE.to_owned()].into_iter().chain(mark_of(&rows)).collect();
-    let title = "After how many bytes an offload has paid";
-    table(title, payback::TITLES, rows, &notes.join(" "))
+    let note = noted(payback::NOTE.to_owned(), &rows);
+    table("After how many bytes an offload has paid", payback::TITLES, rows, &note)
 }
 
 fn costs(of: &Paybacks) -> Table {

@@ -86,10 +86,16 @@ pub(super) fn columns(titles: &[(&str, &'static str)]) -> Vec<Column> {
 }
 
 /// What the mark of figures of this host means, where one of the rows has it.
-pub(super) fn mark_of(rows: &[TableRow]) -> Option<String> {
+fn mark_of(rows: &[TableRow]) -> Option<String> {
     let mut fields = rows.iter().flat_map(|row| &row.fields);
     let marked = fields.any(|field| field.text.contains(marks::HOST_LIMITED));
     marked.then(|| format!("{} {}.", marks::HOST_LIMITED.trim(), marks::OF_THE_HOST))
+}
+
+/// A note, and what the mark of figures of this host means where one of the rows has it.
+pub(super) fn noted(note: String, rows: &[TableRow]) -> String {
+    let notes = [Some(note).filter(|note| !note.is_empty()), mark_of(rows)];
+    notes.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// What limited each cell, with the shares of the resources.
@@ -421,17 +427,11 @@ pub fn ways(results: &StudyResults) -> Option<Table> {
     };
     let rows: Vec<TableRow> = directions::all(results).map(row).collect();
     let titles = directions::TITLES.map(|title| column(&words::capitalised(title), "number"));
-    let notes = directions::notes(results).into_iter();
-    let mark = mark_of(&rows);
     (!rows.is_empty()).then(|| Table {
         title: "Each direction of bidirectional cells".to_owned(),
         columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
+        note: noted(sentences(&directions::notes(results)), &rows),
         rows,
-        note: notes
-            .map(|sentence| format!("{}.", words::capitalised(sentence)))
-            .chain(mark)
-            .collect::<Vec<_>>()
-            .join(" "),
     })
 }
 
@@ -450,11 +450,7 @@ pub fn mix(results: &StudyResults) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "The workloads of the mix".to_owned(),
         columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
-        note: [format!("{}.", mix::NOTE)]
-            .into_iter()
-            .chain(mark_of(&rows))
-            .collect::<Vec<_>>()
-            .join(" "),
+        note: noted(format!("{}.", mix::NOTE), &rows),
         rows,
     })
 }

@@ -116,9 +116,11 @@ fn conclusion(worth: &Paybacks) -> String {
         _ => {
             let with = range(pays.iter().map(|of| of.bytes));
             let without = range(pays.iter().map(|of| of.bytes_without_driver));
+            let so = pays.iter().filter(|of| of.bytes_without_driver.is_some()).count();
+            let so = if so == pays.len() { String::new() } else { format!(", in {so} of them,") };
             text = match (with, without) {
                 (Some(with), Some(without)) => format!(
-                    "{text}, after {with} with the emulated driver and after {without} without it"
+                    "{text}, after {with} with the emulated driver and{so} after {without} without it"
                 ),
                 (Some(with), None) => format!("{text}, after {with}"),
                 (None, _) => text,
@@ -264,6 +266,15 @@ mod tests {
         soon_with_it.bytes_without_driver = Some(quantity(9e6, Unit::Bytes));
         let text = of(&[&late, &soon_with_it]);
         assert!(text.ends_with("and after 5.72 MiB to 8.58 MiB without it."), "{text}");
+        // not all that pay do so without the driver
+        let with_it_alone = Payback { bytes_without_driver: None, ..late.clone() };
+        let text = of(&[&with_it_alone, &soon, &late]);
+        assert!(
+            text.ends_with(
+                "with the emulated driver and, in 2 of them, after 293 KiB to 5.72 MiB without it."
+            ),
+            "{text}"
+        );
         let text = of(&[&soon, &never, &open]);
         assert!(text.contains("pays in 1 of 3 comparisons, after 97.7 KiB to 293 KiB"), "{text}");
         assert!(text.contains("It never pays in 1, where each KB costs the host more"), "{text}");

@@ -320,7 +320,7 @@ fn an_engine_saves_by_both_signs_or_there_is_no_advice() {
     let text = page(&results);
     assert!(text.contains("**No advice on TCP on the adapter.**"), "{text}");
     assert!(
-        text.contains("Without the emulated driver 1 of 1 gains have the other sign."),
+        text.contains("Without the emulated driver 1 of 1 gains has the other sign."),
         "{text}"
     );
 }

@@ -134,14 +134,21 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
 }
 
 /// The service demand of a cell's runs beside the part of the driver, by block, and how far they may lie from it; `None`
-/// unless all runs had an emulated driver and parts. What the host received in the driver is taken out with it.
+/// unless all runs had an emulated driver and parts. What a host received in the driver is taken out with it if that is
+/// permitted; otherwise there is nothing to take out.
 pub fn beside_the_driver(
     runs: &RunsByCell<'_>,
     cell: usize,
+    with_receiving: bool,
 ) -> Option<(BTreeMap<u32, f64>, Reach)> {
+    let is_apart = |driver: Driver| match driver {
+        Driver::Absent => false,
+        Driver::Alone => true,
+        Driver::Receiving => with_receiving,
+    };
     let good = runs.cell(cell).iter().filter(|run| run.is_good());
     let of_block = |run: &&StoredRun| {
-        let parts = of_run(run).filter(|parts| parts.driver_is != Driver::Absent)?;
+        let parts = of_run(run).filter(|parts| is_apart(parts.driver_is))?;
         Some((run.block, parts))
     };
     let parts: BTreeMap<u32, Parts> = good.map(of_block).collect::<Option<_>>()?;
@@ -163,17 +170,9 @@ pub fn without_driver(
     runs: &RunsByCell<'_>,
     level: f64,
 ) -> Option<Interval> {
-    let receives = |cell: usize| {
-        let parts = runs.cell(cell).iter().filter_map(|run| of_run(run));
-        parts.into_iter().any(|parts| parts.driver_is == Driver::Receiving)
-    };
-    if comparison.factor != payback::FACTOR
-        && (receives(comparison.from_cell) || receives(comparison.to_cell))
-    {
-        return None;
-    }
-    let (from, of_from) = beside_the_driver(runs, comparison.from_cell)?;
-    let (to, of_to) = beside_the_driver(runs, comparison.to_cell)?;
+    let of_engine = comparison.factor == payback::FACTOR;
+    let (from, of_from) = beside_the_driver(runs, comparison.from_cell, of_engine)?;
+    let (to, of_to) = beside_the_driver(runs, comparison.to_cell, of_engine)?;
     let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));
     let ratio = paired::ratio(pairs, level)?.ratio;
     Some(Reach::of_ratio([of_from, of_to]).widen(ratio))

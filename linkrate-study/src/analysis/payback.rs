@@ -243,7 +243,8 @@ fn paybacks(
         (saved([1.0; 2]), uncertainty::corners(reaches).map(saved).collect::<Vec<_>>())
     };
     let (measured, corners) = saved(&at_host, &at_adapter, uncertainty);
-    let beside = demand::beside_the_driver(runs, off).zip(demand::beside_the_driver(runs, on));
+    let beside = |cell| demand::beside_the_driver(runs, cell, true);
+    let beside = beside(off).zip(beside(on));
     let without_driver = beside.as_ref().map(|((before, of_host), (after, of_adapter))| {
         saved(before, after, [*of_adapter, *of_host])
     });

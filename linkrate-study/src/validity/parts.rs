@@ -44,3 +44,52 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
     );
     Err(Rejection { stage: Stage::Measure, named: "CPU time".to_owned(), reason })
 }
+
+#[cfg(test)]
+mod tests {
+    use linkrate_model::TestbedSpec;
+    use linkrate_model::cpu_parts::CpuParts;
+
+    use crate::fixture;
+    use crate::validity::tests::{check, refused};
+
+    #[test]
+    fn parts_that_are_not_the_busy_time_refuse_a_run() {
+        // busy for 1 s of 2 s
+        let with = |application_ms: u64, steal_ms: u64| {
+            let mut run = fixture::stream(9.4e8, 0.5);
+            let application_ns = application_ms * 1_000_000;
+            run.sut_cpu.parts = Some(CpuParts { application_ns, ..CpuParts::default() });
+            run.sut_cpu.cpus[0].steal_ns = steal_ms * 1_000_000;
+            run
+        };
+        let testbed = TestbedSpec::default();
+        for (application_ms, steal_ms) in [(1000, 0), (860, 0), (1140, 0), (1300, 300)] {
+            assert_eq!(
+                check(&testbed, &with(application_ms, steal_ms)),
+                Ok(()),
+                "{application_ms}"
+            );
+        }
+        let reason = refused(&testbed, &with(840, 0));
+        assert!(
+            reason.contains("differs from their busy time by 8.0 % of the measurement"),
+            "{reason}"
+        );
+        assert!(refused(&testbed, &with(1200, 100)).contains("by 10.0 % of the measurement"));
+        // as much of a measurement with little traffic refuses it too, and less where it is half of its cost
+        let mut little = with(0, 0);
+        for (busy_ms, application_ms, is_refused) in [
+            (300, 140, true),
+            (300, 160, false),
+            (100, 40, true),
+            (100, 60, false),
+            (60, 20, false),
+        ] {
+            little.sut_cpu.cpus[0].busy_ns = busy_ms * 1_000_000;
+            let application_ns = application_ms * 1_000_000;
+            little.sut_cpu.parts = Some(CpuParts { application_ns, ..CpuParts::default() });
+            assert_eq!(check(&testbed, &little).is_err(), is_refused, "{application_ms}");
+        }
+    }
+}
