@@ -23,8 +23,9 @@ use linkrate_model::measurement::AdapterEvidence;
 use linkrate_model::{Family, Measurement, RunSpec, Task, TestbedSpec};
 use linkrate_protocol::{Latencies, Reply, Request, UnexpectedPeers};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
+use linkrate_study::study::Purpose;
 use linkrate_study::validity::stack::{FirstStacks, StackChanged};
-use linkrate_study::validity::{self, Observed, Purpose, Rejection, Validity};
+use linkrate_study::validity::{self, Observed, Rejection, Validity};
 use linkrate_sys::sched;
 
 use crate::backend::Backend;

@@ -10,10 +10,10 @@ use linkrate_model::TestbedSpec;
 use linkrate_model::spec::Adapter;
 use linkrate_protocol::InterfaceFacts;
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
-use linkrate_study::fleet::results::fact_name;
+use linkrate_study::fleet::facts::fact_name;
 use linkrate_study::fleet::runner::FleetExecutor;
 use linkrate_study::fleet::{ASKED_AT_ONCE, Fleet, Node, Pair};
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 
 use crate::backend::existing;
 use crate::error::LabError;

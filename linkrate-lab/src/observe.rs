@@ -10,9 +10,10 @@ use linkrate_model::stack::Stack;
 use linkrate_model::{InterfaceKnobs, RunSpec, discipline};
 use linkrate_protocol::{AGENT_THREAD, MeasurementReport, Reply, Request};
 use linkrate_study::executor::{RunFailure, Stage};
+use linkrate_study::study::Purpose;
 use linkrate_study::validity::stack::{StackChanged, StackSeen};
 use linkrate_study::validity::{
-    ClockSeen, DisciplinesSeen, KnobsSeen, MeasurementSeen, Observed, Purpose, RateSeen,
+    ClockSeen, DisciplinesSeen, KnobsSeen, MeasurementSeen, Observed, RateSeen,
 };
 use linkrate_sys::tree::Tree;
 use linkrate_sys::{host_settings, stack};

@@ -13,7 +13,7 @@ use crate::interfaces::Interfaces;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::model::Model;
 use crate::skip::is_zero;
-use crate::workload::{Item, Workload};
+use crate::workload::{Direction, Item, Workload};
 
 pub use emulated::{BridgeError, ElanError};
 
@@ -84,6 +84,12 @@ impl RunSpec {
             Task::Workload(workload) => workload.kind.is_transactional(),
             Task::Idle => false,
         }
+    }
+
+    /// Whether payload of both directions is a stream of its own.
+    pub fn is_bidirectional(&self) -> bool {
+        matches!(&self.task, Task::Workload(workload)
+            if workload.direction == Direction::Bidirectional && !self.is_transactional())
     }
 }
 

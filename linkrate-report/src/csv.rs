@@ -13,7 +13,8 @@ use linkrate_model::{Measurement, RunSpec, Task, Workload};
 use linkrate_study::analysis::predicted::{self, RunPrediction};
 use linkrate_study::analysis::{adapter, limit, round_trip};
 use linkrate_study::keys::{direction_name, kind_name};
-use linkrate_study::results::{RoundTripParts, StudyResults};
+use linkrate_study::results::StudyResults;
+use linkrate_study::results::round_trip::RoundTripParts;
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::FlowDirection;
 

@@ -3,7 +3,7 @@
 use linkrate_model::model::{self, Model};
 use linkrate_model::spec::Adapter;
 
-use crate::keys::{nearest_name, shortened};
+use crate::names::{nearest_name, shortened};
 
 /// Largest model file, in bytes.
 pub const MAX_MODEL_BYTES: u64 = 1 << 16;

@@ -59,13 +59,14 @@ pub mod pooled;
 pub mod predicted;
 pub mod published;
 pub mod round_trip;
+pub mod runs_by_cell;
 pub mod shares;
 pub mod stop_inputs;
 pub mod uncertainty;
 pub mod warnings;
 
 use effects::Comparison;
-use measures::RunsByCell;
+use runs_by_cell::RunsByCell;
 
 /// Makes the document.
 pub fn analyse(stored: &StoredStudy) -> StudyResults {
@@ -84,7 +85,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     let runs = RunsByCell::of(study, &stored.runs);
     let level = interval_confidence(stored);
     let level_of_effects = mirroring::level_of_effects(method.order, level);
-    let background = measures::background_cpu(&runs, level);
+    let background = uncertainty::background_cpu(&runs, level);
     let cells: Vec<CellResult> =
         (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell, level)).collect();
     let comparisons = effects::comparisons(study);

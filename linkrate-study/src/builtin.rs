@@ -1,6 +1,6 @@
 //! The studies that come with the program: the files of `studies/`, compiled in.
 
-use crate::keys::{nearest_name, shortened};
+use crate::names::{nearest_name, shortened};
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

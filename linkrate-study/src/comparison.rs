@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::claims::Probabilities;
 use crate::analysis::interval_confidence;
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
+use crate::results::Probabilities;
 use crate::store::StoredStudy;
 use linkrate_stats::mirroring::level_of_effects;
 

@@ -35,28 +35,16 @@ mod when;
 use std::fmt;
 
 use crate::adapter::LoadFile;
+use crate::bounds::{MAX_FILE_BYTES, MAX_TITLE, PAPERS};
+pub use crate::bounds::{SCALE_EXPECTED, SCALES};
 use crate::fleet::Given;
-use crate::keys::shortened;
+use crate::names::shortened;
 use crate::study::Study;
-use crate::study::check::MAX_TITLE;
 use linkrate_model::{Interfaces, TestbedSpec};
 use linkrate_stats::order::Order;
 use reader::Reader;
 
 pub use set::with_setting;
-pub use testbed::{SCALE_EXPECTED, SCALES};
-
-/// Largest study file, in bytes.
-pub const MAX_FILE_BYTES: usize = 1 << 20;
-
-/// Most levels of one factor.
-pub const MAX_LEVELS: usize = 64;
-
-/// Most cells of one study.
-pub const MAX_CELLS: usize = 4096;
-
-/// The papers whose published figures can stand beside the measured ones.
-pub const PAPERS: [&str; 5] = ["tso", "ten-gigabit", "atm", "apa", "toe"];
 
 /// One error of a study file.
 #[derive(Debug, Clone, PartialEq, Eq)]

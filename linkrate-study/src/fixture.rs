@@ -72,7 +72,7 @@ pub(crate) fn ladder() -> Study {
             rebuild: false,
             aa: false,
             on_failure: OnFailure::Continue,
-            purpose: crate::validity::Purpose::default(),
+            purpose: crate::study::Purpose::default(),
             family: Family::default(),
         },
         quick: None,

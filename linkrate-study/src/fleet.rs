@@ -21,9 +21,11 @@ use linkrate_model::interfaces::{InterfacesError, PEER_SERVER};
 use linkrate_model::{Interfaces, Peer};
 use serde::{Deserialize, Serialize};
 
+pub mod facts;
 pub mod hosts;
 pub mod hubs;
 pub mod missing_nodes;
+mod pairs;
 pub mod places;
 pub mod ports;
 pub mod results;
@@ -32,10 +34,10 @@ pub mod runner;
 pub mod shared;
 pub mod two_way;
 
-use crate::keys::MAX_CLIENTS;
-
 pub use places::Move;
 pub use rounds::{Hub, Pattern};
+
+use crate::bounds::MAX_CLIENTS;
 
 /// Most nodes of a fleet.
 pub const MAX_NODES: usize = 1024;

@@ -14,13 +14,12 @@ use linkrate_model::{
     Workload,
 };
 
+use crate::bounds::{MAX_BLOCKS, MAX_CELLS, MAX_RUN};
 use crate::executor::Facts;
-use crate::file::MAX_CELLS;
 use crate::keys::{self, direction_name, kind_name};
 use crate::labels::UNKNOWN;
 use crate::levels::{Level, Levels};
-use crate::store::{Outcome, StoredRun};
-use crate::study::check::{MAX_BLOCKS, MAX_RUN};
+use crate::store::{ImportedSet, Outcome, StoredRun};
 use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
 use linkrate_model::units::format_duration;
 use linkrate_stats::order::Order;
@@ -33,17 +32,6 @@ const CONFIDENCE: f64 = 0.95;
 
 /// Smallest difference that comparisons of imported sets call one.
 const MINIMUM_EFFECT: f64 = 0.02;
-
-/// A result set of imported runs, ready to be stored.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ImportedSet {
-    /// The study that the runs seem to be of.
-    pub study: Study,
-    /// What all files tell alike of the host.
-    pub facts: Facts,
-    /// The runs, cell after cell as the cells first appear, each in the order of the files.
-    pub runs: Vec<StoredRun>,
-}
 
 /// Why runs cannot be one result set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -393,7 +381,7 @@ fn method(interval: Duration, blocks: u32) -> Method {
         order: Order::Independent,
         seed: None,
         on_failure: OnFailure::Continue,
-        purpose: crate::validity::Purpose::default(),
+        purpose: crate::study::Purpose::default(),
         family: Family::Study,
         rebuild: false,
         aa: false,

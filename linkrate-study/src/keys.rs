@@ -10,6 +10,7 @@ mod combination;
 mod event;
 mod family;
 mod port;
+mod refusal;
 mod table;
 
 use std::ops::RangeInclusive;
@@ -19,21 +20,19 @@ use linkrate_model::backup::{FileSizes, MAX_DIRECTORY};
 use linkrate_model::clean::is_harmful;
 use linkrate_model::knobs::{self, Knob, Merge, Unit};
 use linkrate_model::mix::{MAX_PARTS, MAX_SHARE};
-use linkrate_model::nearest::nearest;
 use linkrate_model::units::{UnitError, format_duration, parse_duration, parse_percent};
 use linkrate_model::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
 
 use crate::adapter;
+pub use crate::bounds::MAX_CLIENTS;
 use crate::levels::Level;
+use crate::names::{MAX_TEXT, nearest_name, shortened};
 
-pub use combination::{Combination, check, direction_name, is_of_one_workload, is_used, kind_name};
+pub use combination::{check, direction_name, is_of_one_workload, kind_name};
 pub use event::EventRequest;
-pub use port::{MAX_CLIENTS, misplaced};
+pub use port::misplaced;
+pub use refusal::{Combination, is_used};
 pub use table::KEYS;
-
-/// The longest text that may be a value. Longer text is cut in messages. It is not compared with
-/// valid names, because the cost of that grows with the length.
-const MAX_TEXT: usize = 64;
 
 /// The settings of one cell: the parts of a run that a study may vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -349,22 +348,6 @@ const A_KEY: &str = "one of the settings that `linkrate measure --help` lists";
 /// A pair of sizes as people write it: `1 B to 64 MiB`.
 fn span((low, high): (u64, u64)) -> String {
     format!("{} to {}", ByteSize(low), ByteSize(high))
-}
-
-/// The beginning of a text, short enough for a message.
-pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-/// The nearest of `candidates`, unless `given` is too long to be a mistyped name.
-pub(crate) fn nearest_name<'a>(
-    given: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    if given.len() > MAX_TEXT { None } else { nearest(given, candidates) }
 }
 
 /// Largest UDP payload over IPv4: 65535 less 20 of IP and 8 of UDP.

@@ -31,6 +31,7 @@ pub mod adapter;
 pub mod adjusted;
 pub mod analysis;
 pub mod attribution;
+pub mod bounds;
 pub mod builtin;
 pub mod comparison;
 pub mod executor;
@@ -58,3 +59,4 @@ pub mod verdict;
 mod coverage;
 #[cfg(test)]
 mod fixture;
+mod names;

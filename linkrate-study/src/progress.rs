@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::analysis::effects::comparisons;
-use crate::analysis::measures::RunsByCell;
+use crate::analysis::runs_by_cell::RunsByCell;
 use crate::analysis::stop_inputs::stop_inputs;
 use crate::analysis::uncertainty;
 use crate::levels::Levels;

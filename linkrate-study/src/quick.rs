@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use linkrate_model::Event;
 use linkrate_model::units::format_duration;
-use serde::{Deserialize, Serialize};
 
 use crate::levels::Level;
 use crate::schedule::{RUN_OVERHEAD, after_events};
-use crate::study::{Cell, Factor, Method, PART, Study};
+use crate::study::{Cell, Factor, Method, PART, Quick, Study};
 use linkrate_stats::paired::MIN_TO_CLAIM;
 
 /// Time for the blocks of a quick run. Building the testbed and writing the report take the rest of
@@ -27,17 +26,6 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// Most blocks, even if more fit the time.
 const MAX_BLOCKS: u32 = 20;
-
-/// What a study file asks of its quick form.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quick {
-    /// Indices of its cells in the study, ascending. Never empty.
-    pub cells: Vec<u32>,
-    /// The measurement of one run.
-    pub run: Duration,
-    /// Traffic before the measurement.
-    pub warm_up: Duration,
-}
 
 /// Why a study has no quick form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,26 +1,31 @@
 //! The results of a study: the document that the terminal table, `--json`, CSV and the report are
 //! made from. It is derived from the stored runs alone.
 
+pub mod failure;
+pub mod fleet;
+pub mod payback;
+pub mod round_trip;
+
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use linkrate_model::latency::LatencyFigures;
 use linkrate_model::workload::Loop;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::analysis::claims::Probabilities;
-use crate::analysis::failure::FailureFigures;
-use crate::analysis::knee::Knee;
-use crate::analysis::measures::{self, fallen_blocks};
-use crate::analysis::payback::Paybacks;
+use crate::analysis::runs_by_cell::{fallen_blocks, left_out};
 use crate::executor::{Facts, Stage};
-use crate::fleet::results::FleetResults;
 use crate::levels::{Level, Levels};
 use crate::published::Basis;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::store::{StoredPlan, StoredRun};
 use crate::study::Family;
 use crate::verdict::{FlowDirection, Verdict};
+use failure::FailureFigures;
+use fleet::FleetResults;
 use linkrate_stats::interval::excludes;
+use payback::Paybacks;
+use round_trip::RoundTripParts;
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;
@@ -122,7 +127,7 @@ impl StudyResults {
     /// Good runs that are behind no figure, because something from outside spoiled another run of their block.
     pub fn left_out(&self) -> usize {
         let fallen = self.plan.as_ref().map(|plan| fallen_blocks(&plan.study, &self.runs));
-        measures::left_out(&self.runs, &fallen.unwrap_or_default())
+        left_out(&self.runs, &fallen.unwrap_or_default())
     }
 
     /// Whether a run is the second one of an A/A test, which is behind no figure of its cell.
@@ -169,6 +174,42 @@ pub struct ImportedRun {
     pub started_unix_ms: Option<u64>,
     /// What its output does not report on what a run of linkrate measures.
     pub lacks: Vec<String>,
+}
+
+/// The probabilities of a measured ratio under both hypotheses, wherever other programs ran.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Probabilities {
+    /// Of a ratio as far from 1, if nothing changed; `None` without an interval.
+    pub p: Option<f64>,
+    /// The same, adjusted for the ratios of its family by Holm's method.
+    pub adjusted_p: Option<f64>,
+    /// Of a ratio as far from 1, if the change were the minimum; `None` without an interval.
+    pub p_beyond: Option<f64>,
+    /// The same, adjusted.
+    pub adjusted_p_beyond: Option<f64>,
+}
+
+/// A sweep of the window with all else equal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Knee {
+    /// The levels of the other factors.
+    pub at: Levels,
+    /// The smallest measurement.
+    pub smallest: Level,
+    /// The largest one.
+    pub largest: Level,
+    /// The round trip that follows from the smallest window and its throughput.
+    #[serde(rename = "round_trip_seconds", serialize_with = "seconds")]
+    pub round_trip: Duration,
+    /// The window that fills the line with this round trip, bytes.
+    #[serde(rename = "fills_bytes")]
+    pub fills: u64,
+    /// The smallest measurement of the study that filled the line; `None` where no measurement did.
+    pub reached: Option<Level>,
+}
+
+fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
 }
 
 /// One cell.
@@ -294,41 +335,6 @@ pub struct DemandParts {
     pub linkrate: Interval,
     /// What is busy and in no part.
     pub not_attributed: f64,
-}
-
-/// The parts of the mean latency of transactions, µs; means over the runs. A part that was not measured is
-/// absent, and in `unexplained_us`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct RoundTripParts {
-    /// The mean latency.
-    pub latency_us: f64,
-    /// The frames waited for interrupts by the rules of moderation, both ends together. Absent without
-    /// virtual adapters, and where a transaction is not one frame each way.
-    pub moderation_us: Option<f64>,
-    /// Interrupts came later than these rules say.
-    pub device_us: Option<f64>,
-    /// The frames were on the wire, or waited before it.
-    pub wire_us: Option<f64>,
-    /// CPU time of the SUT for each transaction.
-    pub sut_us: f64,
-    /// CPU time of the clients for each transaction, with that of the devices; absent where they share the
-    /// SUT's CPUs, whose time is in `sut_us` then.
-    pub clients_us: Option<f64>,
-    /// What the parts leave of the latency. Below zero, they are more than it.
-    pub unexplained_us: f64,
-}
-
-impl RoundTripParts {
-    /// The sum of the parts, µs.
-    pub fn explained_us(&self) -> f64 {
-        let parts = [self.moderation_us, self.device_us, self.wire_us, self.clients_us];
-        self.sut_us + parts.into_iter().flatten().sum::<f64>()
-    }
-
-    /// What the parts leave, in per cent of the latency.
-    pub fn unexplained_percent(&self) -> f64 {
-        self.unexplained_us * 100.0 / self.latency_us
-    }
 }
 
 /// The throughput of one direction of a bidirectional cell.

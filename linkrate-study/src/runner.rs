@@ -17,7 +17,7 @@ use linkrate_model::spec::Task;
 use linkrate_model::{InterfaceKnobs, RunSpec, SocketKnobs};
 
 use crate::analysis::effects::{Comparison, comparisons};
-use crate::analysis::measures::{RunsByCell, fallen_blocks};
+use crate::analysis::runs_by_cell::{RunsByCell, fallen_blocks};
 use crate::analysis::stop_inputs::{self, CellPrecision};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
 use crate::levels::Levels;

@@ -35,7 +35,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::executor::{Facts, RunFailure};
 use crate::fleet::{Fleet, Pair};
-use crate::import::ImportedSet;
 use crate::study::Study;
 
 pub mod directory;
@@ -400,6 +399,17 @@ impl RunStore for Store {
     fn finish(&mut self, ended: &Ended) -> Result<(), StoreError> {
         plan::write_ended(&self.files, ended)
     }
+}
+
+/// A result set of imported runs, ready to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImportedSet {
+    /// The study that the runs seem to be of.
+    pub study: Study,
+    /// What all files tell alike of the host.
+    pub facts: Facts,
+    /// The runs, cell after cell as the cells first appear, each in the order of the files.
+    pub runs: Vec<StoredRun>,
 }
 
 /// Writes a store of imported runs.

@@ -4,6 +4,7 @@
 //! it from here and never look at TOML again.
 
 use std::hash::{BuildHasher, RandomState};
+use std::str::FromStr;
 use std::time::Duration;
 
 use linkrate_model::{Model, RunSpec, TestbedSpec};
@@ -12,8 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::Fleet;
 use crate::levels::{Level, Levels};
 use crate::published::Published;
-use crate::quick::Quick;
-use crate::validity::Purpose;
 use linkrate_stats::order::Order;
 use linkrate_stats::stop::Rule;
 
@@ -95,7 +94,7 @@ impl Study {
     }
 
     /// How many numbers of blocks the store may have: turns in a study of a fleet, see [`crate::fleet`]. In others, blocks that
-    /// [fall](crate::analysis::measures::fallen_blocks) have numbers too, at most as many as there are blocks.
+    /// [fall](crate::analysis::runs_by_cell::fallen_blocks) have numbers too, at most as many as there are blocks.
     pub fn most_turns(&self) -> u32 {
         let turns = self.fleet.as_ref().map_or(2, Fleet::turns);
         self.method.max_blocks.saturating_mul(turns)
@@ -238,4 +237,54 @@ pub enum OnFailure {
     Continue,
     /// It is recorded and the study stops.
     Stop,
+}
+
+/// What a study file asks of its quick form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quick {
+    /// Indices of its cells in the study, ascending. Never empty.
+    pub cells: Vec<u32>,
+    /// The measurement of one run.
+    pub run: Duration,
+    /// Traffic before the measurement.
+    pub warm_up: Duration,
+}
+
+/// What the figures of a run are for. Other programs on its CPUs spoil some of them, and not others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// What the traffic costs, and its rate.
+    #[default]
+    Costs,
+    /// Its rate alone, as of a pair of a fleet.
+    Rates,
+    /// Neither: what matters is that the traffic flows and which counters it moves.
+    Functions,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Costs, Self::Rates, Self::Functions];
+
+    /// Its word in study files and on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Costs => "costs",
+            Self::Rates => "rates",
+            Self::Functions => "functions",
+        }
+    }
+}
+
+impl FromStr for Purpose {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|purpose| purpose.word() == word);
+        found.ok_or_else(|| {
+            let words = Self::ALL.map(Self::word).join(", ");
+            format!("no purpose \"{word}\"; expected one of {words}")
+        })
+    }
 }

@@ -21,12 +21,10 @@
 //! - `unplaced`: NAPI threads that run where the kernel likes
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
-use std::str::FromStr;
-
 use linkrate_model::{Measurement, RunSpec, Task, TestbedSpec};
-use serde::{Deserialize, Serialize};
 
 use crate::executor::{RunFailure, Stage};
+use crate::study::Purpose;
 
 pub mod contradictions;
 pub mod counters;
@@ -83,45 +81,6 @@ impl Rejection {
     /// The failure of a run that something from outside spoiled.
     pub fn disturbance(self) -> RunFailure {
         RunFailure { disturbed: true, ..self.into() }
-    }
-}
-
-/// What the figures of a run are for. Other programs on its CPUs spoil some of them, and not others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Purpose {
-    /// What the traffic costs, and its rate.
-    #[default]
-    Costs,
-    /// Its rate alone, as of a pair of a fleet.
-    Rates,
-    /// Neither: what matters is that the traffic flows and which counters it moves.
-    Functions,
-}
-
-impl Purpose {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Costs, Self::Rates, Self::Functions];
-
-    /// Its word in study files and on the command line.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Costs => "costs",
-            Self::Rates => "rates",
-            Self::Functions => "functions",
-        }
-    }
-}
-
-impl FromStr for Purpose {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|purpose| purpose.word() == word);
-        found.ok_or_else(|| {
-            let words = Self::ALL.map(Self::word).join(", ");
-            format!("no purpose \"{word}\"; expected one of {words}")
-        })
     }
 }
 

@@ -13,7 +13,7 @@ use linkrate_model::BitRate;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use crate::results::RoundTripParts;
+use crate::results::round_trip::RoundTripParts;
 
 pub mod phrases;
 

@@ -3,11 +3,11 @@
 use linkrate_adapter::CAPTURE_TIMEOUT;
 use linkrate_model::InterfaceKnobs;
 use linkrate_model::topology::Segment;
-use linkrate_study::keys::MAX_CLIENTS;
 
 use super::messages::{Refused, Reply};
 use super::server::{Answer, FAREWELL, OpenLab};
 use crate::host::typed_name;
+use linkrate_study::bounds::MAX_CLIENTS;
 
 impl OpenLab {
     /// Adds a port to the aggregate, or a segment with one port and its clients. Returns their names.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linkrate_study::executor::Contention;
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 
 use super::contention;
 use crate::testbed::Testbed;

@@ -23,7 +23,7 @@ use linkrate_protocol::{
     FlowFacts, Hello, InterfaceFacts, MeasurementReport, PROTOCOL_VERSION, Reply, Request,
     decode_request, write_message,
 };
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 use linkrate_study::validity::stack::FirstStacks;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};

@@ -15,7 +15,7 @@ use linkrate_model::{
 };
 use linkrate_protocol::HELLO_NUMBER;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 use linkrate_study::validity::stack::FirstStacks;
 
 use super::calibration::Calibration;

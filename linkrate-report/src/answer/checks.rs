@@ -2,7 +2,7 @@
 
 use linkrate_stats::interval::relative_half_width;
 use linkrate_stats::paired::MIN_TO_CLAIM;
-use linkrate_study::analysis::payback;
+use linkrate_study::results::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;

@@ -1,7 +1,7 @@
 //! What a study found, in a sentence for each level that is compared: over all combinations of the other factors.
 
 use linkrate_stats::paired::MIN_TO_CLAIM;
-use linkrate_study::analysis::payback;
+use linkrate_study::results::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Interval, Measure};

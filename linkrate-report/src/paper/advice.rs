@@ -7,7 +7,7 @@
 
 use linkrate_model::knobs::{self, Owner};
 use linkrate_model::model::Encapsulation;
-use linkrate_study::analysis::payback;
+use linkrate_study::results::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::Measure;

@@ -1,7 +1,7 @@
 //! The pairs of a fleet, and what stands out among them.
 
-use linkrate_study::fleet::results::{FleetCell, FleetResults};
 use linkrate_study::results::StudyResults;
+use linkrate_study::results::fleet::{FleetCell, FleetResults};
 use serde::Serialize;
 
 use super::figure::{Figure, Picture};

@@ -5,13 +5,12 @@ use linkrate_model::mix::MixPart;
 use linkrate_model::units::format_duration;
 use linkrate_model::{ByteSize, MessageSize, Protocol, SendPath, Task, Workload};
 use linkrate_stats::paired::MIN_TO_CLAIM;
-use linkrate_study::analysis::measures::fallen_blocks;
+use linkrate_study::analysis::runs_by_cell::fallen_blocks;
 use linkrate_study::keys::kind_name;
 use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredPlan;
-use linkrate_study::study::{Family, OnFailure, PART};
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::{Family, OnFailure, PART, Purpose};
 use serde::Serialize;
 
 use crate::number::moment;

@@ -1,9 +1,9 @@
 //! Whether connection offloads to a TCP offload engine pay.
 
-use linkrate_study::analysis::payback::{OffloadCost, Payback, Paybacks};
 use linkrate_study::labels;
 use linkrate_study::levels::Levels;
 use linkrate_study::results::StudyResults;
+use linkrate_study::results::payback::{OffloadCost, Payback, Paybacks};
 use serde::Serialize;
 
 use super::Numbered;

@@ -1,9 +1,8 @@
 //! Where a larger window stops to help.
 
 use linkrate_model::ByteSize;
-use linkrate_study::analysis::knee::Knee;
 use linkrate_study::labels;
-use linkrate_study::results::StudyResults;
+use linkrate_study::results::{Knee, StudyResults};
 
 use super::tables::{Field, Table, TableRow, column};
 use crate::number;

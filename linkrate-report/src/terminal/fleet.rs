@@ -1,9 +1,8 @@
 //! Matrices of a fleet, for a user at a terminal.
 
-use linkrate_study::fleet::results::{FleetCell, FleetResults};
-
 use super::{Page, clean, shape};
 use crate::words::fleet::{self, FIGURES, Figure};
+use linkrate_study::results::fleet::{FleetCell, FleetResults};
 
 /// Blanks between two columns of a matrix, and the width of one of its figures.
 const COLUMN: usize = 8;

@@ -1,9 +1,8 @@
 //! Whether connection offloads to a TCP offload engine pay, for a user at a terminal.
 
-use linkrate_study::analysis::payback::Paybacks;
-
 use super::{Page, clean, shape};
 use crate::words::payback::{COSTS, TITLES, cost_fields, fields};
+use linkrate_study::results::payback::Paybacks;
 
 impl Page<'_> {
     /// After how many bytes connection offloads have paid, and what they cost; `None` without such a

@@ -1,8 +1,8 @@
 //! What a failure cost, in words.
 
-use linkrate_study::analysis::failure::{FailureFigures, Moment};
 use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Quantity};
+use linkrate_study::results::failure::{FailureFigures, Moment};
 use linkrate_study::results::{CellResult, StudyResults};
 
 use crate::number::{self, ABSENT};

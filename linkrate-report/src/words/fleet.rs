@@ -3,9 +3,8 @@
 use linkrate_model::clean;
 use linkrate_stats::trend::median;
 use linkrate_study::fleet::Hub;
-use linkrate_study::fleet::hubs::HubResult;
-use linkrate_study::fleet::results::{FleetCell, FleetResults, PairResult};
 use linkrate_study::labels;
+use linkrate_study::results::fleet::{FleetCell, FleetResults, HubResult, PairResult};
 
 use crate::number::{self, Scale};
 

@@ -1,7 +1,7 @@
 //! Marks of figures: the basis of published ones, and whether the adapter was what limited a cell.
 
 use linkrate_model::spec::Adapter;
-use linkrate_study::analysis::payback;
+use linkrate_study::results::payback;
 use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Quantity;

@@ -1,9 +1,9 @@
 //! Whether it is worth it to hand connections to the adapter, in words and fields that the terminal and the
 //! white paper share.
 
-use linkrate_study::analysis::payback::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
 use linkrate_study::labels;
 use linkrate_study::quantity::Quantity;
+use linkrate_study::results::payback::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
 
 use super::count;
 use super::marks::HOST_LIMITED;

@@ -24,16 +24,16 @@ use linkrate_model::{
     Direction, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task,
     Workload,
 };
-use linkrate_study::analysis::claims::Probabilities;
-use linkrate_study::analysis::failure::{FailureFigures, Moment};
 use linkrate_study::executor::{Contention, Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
+use linkrate_study::results::failure::{FailureFigures, Moment};
+use linkrate_study::results::round_trip::RoundTripParts;
 use linkrate_study::results::{
     AdapterFigures, CellEvidence, CellResult, DisciplineFigures, Effect, FailedRun, LinePart,
-    LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult,
-    RESULTS_FORMAT, RoundTripParts, StudyResults,
+    LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, Probabilities, PublishedKind,
+    PublishedResult, RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;

@@ -8,11 +8,11 @@ use boon::{Compiler, Schemas};
 use linkrate_model::latency::LatencyFigures;
 use linkrate_model::workload::Loop;
 use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, TREND_SCHEMA, document};
-use linkrate_study::analysis::knee::Knee;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    Aa, AaRatio, Attribution, CategoryShare, DirectionRate, ImportedRun, MixFigures, StudyResults,
+    Aa, AaRatio, Attribution, CategoryShare, DirectionRate, ImportedRun, Knee, MixFigures,
+    StudyResults,
 };
 use linkrate_study::verdict::{FlowDirection, Shortfall};
 use serde_json::{Value, json};

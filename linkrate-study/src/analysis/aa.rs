@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::effects;
-use crate::analysis::measures::{RunsByCell, figure};
+use crate::analysis::measures::figure;
 use crate::analysis::uncertainty::{self, Reach};
 use crate::labels;
 use crate::quantity::Measure;
@@ -15,6 +15,8 @@ use crate::results::{Aa, AaRatio};
 use crate::store::StoredRun;
 use crate::study::Study;
 use linkrate_stats::paired;
+
+use super::runs_by_cell::RunsByCell;
 
 /// The ratios, with intervals of the given level; `None` without an A/A test, or a pair of good runs.
 pub fn of(study: &Study, runs: &RunsByCell<'_>, level: f64) -> Option<Aa> {

@@ -12,28 +12,13 @@
 //! claimed only if the second is rejected. A mean beyond the minimum is not enough: of a true change that is
 //! the minimum, every second mean is (simulated, see the tests).
 
-use serde::Serialize;
-
 use crate::analysis::uncertainty::Reach;
 use crate::quantity::Interval;
-use crate::results::Effect;
+use crate::results::{Effect, Probabilities};
 use crate::study::{Family, PART};
 use linkrate_stats::independent::holm;
 use linkrate_stats::mean_test::MeanTest;
 use linkrate_stats::paired::MIN_TO_CLAIM;
-
-/// The probabilities of a measured ratio under both hypotheses, wherever other programs ran.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Probabilities {
-    /// Of a ratio as far from 1, if nothing changed; `None` without an interval.
-    pub p: Option<f64>,
-    /// The same, adjusted for the ratios of its family by Holm's method.
-    pub adjusted_p: Option<f64>,
-    /// Of a ratio as far from 1, if the change were the minimum; `None` without an interval.
-    pub p_beyond: Option<f64>,
-    /// The same, adjusted.
-    pub adjusted_p_beyond: Option<f64>,
-}
 
 impl Probabilities {
     /// Those of a ratio that reaches so far, not adjusted. `minimum` is a fraction.

@@ -12,12 +12,13 @@ use std::collections::BTreeMap;
 use linkrate_model::Measurement;
 
 use super::effects::Comparison;
-use super::measures::RunsByCell;
+use super::runs_by_cell::RunsByCell;
 use super::uncertainty::{self, Reach};
-use super::{adapter, measures, payback};
+use super::{adapter, measures};
 use crate::quantity::{Interval, Measure};
 use crate::results::DemandParts;
 use crate::store::StoredRun;
+use crate::results::payback::FACTOR;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::paired;
 use linkrate_stats::sample::mean;
@@ -170,7 +171,7 @@ pub fn without_driver(
     runs: &RunsByCell<'_>,
     level: f64,
 ) -> Option<Interval> {
-    let of_engine = comparison.factor == payback::FACTOR;
+    let of_engine = comparison.factor == FACTOR;
     let (from, of_from) = beside_the_driver(runs, comparison.from_cell, of_engine)?;
     let (to, of_to) = beside_the_driver(runs, comparison.to_cell, of_engine)?;
     let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));

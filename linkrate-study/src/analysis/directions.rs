@@ -9,11 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_model::measurement::Traffic;
-use linkrate_model::{Direction, Measurement, RunSpec, Task, TestbedSpec};
+use linkrate_model::{RunSpec, TestbedSpec};
 
 use crate::analysis::effects::{self, Comparison};
-use crate::analysis::measures::RunsByCell;
 use crate::analysis::uncertainty::{self, Reach};
 use crate::analysis::{demand, limit};
 use crate::levels::Level;
@@ -25,28 +23,11 @@ use crate::verdict::FlowDirection;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::paired;
 
+use super::measures::bits_per_second;
+use super::runs_by_cell::RunsByCell;
+
 /// The factor whose levels are the directions.
 const FACTOR: &str = "direction";
-
-/// Whether payload of both directions is a stream of its own.
-pub fn is_bidirectional(spec: &RunSpec) -> bool {
-    matches!(&spec.task, Task::Workload(workload)
-        if workload.direction == Direction::Bidirectional && !spec.is_transactional())
-}
-
-/// Payload per second of one direction, bit/s; `None` where nothing was timed.
-pub fn throughput(run: &Measurement, direction: FlowDirection) -> Option<f64> {
-    Some(bits_per_second(&run.traffic, direction)).filter(|rate| rate.is_finite())
-}
-
-/// Payload per second of one direction.
-fn bits_per_second(traffic: &Traffic, direction: FlowDirection) -> f64 {
-    let (transmit, receive) = match direction {
-        FlowDirection::Transmit => (traffic.transmit_bytes, 0),
-        FlowDirection::Receive => (0, traffic.receive_bytes),
-    };
-    Traffic { transmit_bytes: transmit, receive_bytes: receive, ..*traffic }.bits_per_second()
-}
 
 /// The rate of each direction; empty unless the cell is bidirectional and has a good run.
 pub fn of_cell(
@@ -55,7 +36,7 @@ pub fn of_cell(
     runs: &[&StoredRun],
     level: f64,
 ) -> Vec<DirectionRate> {
-    if !is_bidirectional(spec) {
+    if !spec.is_bidirectional() {
         return Vec::new();
     }
     let rate = |(direction, measure)| {
@@ -96,7 +77,7 @@ pub fn at_equal_mix(
 ) -> Option<Interval> {
     let cells = [comparison.from_cell, comparison.to_cell];
     let [from, to] = cells.map(|cell| study.cells.get(cell));
-    if !is_bidirectional(&from?.spec) || !is_bidirectional(&to?.spec) {
+    if !from?.spec.is_bidirectional() || !to?.spec.is_bidirectional() {
         return None;
     }
     let alone = |direction: &str| {
@@ -152,6 +133,8 @@ pub fn compare(
 
 #[cfg(test)]
 mod tests {
+    use linkrate_model::{Direction, Task};
+
     use super::*;
     use crate::fixture;
 
@@ -195,7 +178,7 @@ mod tests {
         let runs = RunsByCell::of(&study, &stored);
         let comparisons = effects::comparisons(&study);
         let both = |one: &&Comparison| {
-            one.factor == "offload" && is_bidirectional(&study.cells[one.from_cell].spec)
+            one.factor == "offload" && study.cells[one.from_cell].spec.is_bidirectional()
         };
         let comparison = comparisons.iter().find(both).unwrap();
         let raw = compare(comparison, &study, &runs, 0.95);

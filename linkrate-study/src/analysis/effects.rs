@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::analysis::claims::Probabilities;
-use crate::analysis::directions;
-use crate::analysis::measures::RunsByCell;
 use crate::analysis::uncertainty::{self, Reach};
 use crate::levels::{Level, Levels};
 use crate::quantity::Measure;
-use crate::results::Effect;
+use crate::results::{Effect, Probabilities};
 use crate::study::{Factor, PART, Study};
 use linkrate_model::workload::Item;
 use linkrate_model::{RunSpec, Task};
 use linkrate_stats::paired;
+
+use super::runs_by_cell::RunsByCell;
 
 /// Two cells that differ in one factor only.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +93,7 @@ pub(crate) fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
         &[Measure::ServiceDemand, Measure::Throughput, Measure::LatencyP50, Measure::LatencyP99]
     } else if from.is_transactional() {
         &[Measure::ServiceDemand, Measure::Transactions, Measure::LatencyP50, Measure::LatencyP99]
-    } else if both(directions::is_bidirectional) {
+    } else if both(RunSpec::is_bidirectional) {
         // a sum hides what one direction loses to the other
         &[Measure::ServiceDemand, Measure::Throughput, Measure::Transmit, Measure::Receive]
     } else {

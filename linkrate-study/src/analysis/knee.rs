@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use linkrate_model::BitRate;
 use linkrate_wire::limits::path;
-use serde::{Serialize, Serializer};
 
 use crate::labels;
 use crate::levels::{Level, Levels};
-use crate::results::CellResult;
+use crate::results::{CellResult, Knee};
 
 /// The factor that sets the measurement.
 pub const FACTOR: &str = "socket";
@@ -22,29 +21,6 @@ const FULL: f64 = crate::verdict::LINK_BOUND_PERCENT / 100.0;
 
 /// Fewest sizes of a knee.
 const MIN_SIZES: usize = 3;
-
-/// A sweep of the window with all else equal.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Knee {
-    /// The levels of the other factors.
-    pub at: Levels,
-    /// The smallest measurement.
-    pub smallest: Level,
-    /// The largest one.
-    pub largest: Level,
-    /// The round trip that follows from the smallest window and its throughput.
-    #[serde(rename = "round_trip_seconds", serialize_with = "seconds")]
-    pub round_trip: Duration,
-    /// The window that fills the line with this round trip, bytes.
-    #[serde(rename = "fills_bytes")]
-    pub fills: u64,
-    /// The smallest measurement of the study that filled the line; `None` where no measurement did.
-    pub reached: Option<Level>,
-}
-
-fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(time.as_secs_f64())
-}
 
 /// The knees of the sweeps among the cells, in the order of the study: those of at least three windows, of
 /// which the smallest does not fill the line.

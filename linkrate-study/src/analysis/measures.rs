@@ -1,136 +1,19 @@
 //! The figures of one run, and of the runs of one cell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use linkrate_model::latency::LatencyFigures;
-use linkrate_model::measurement::{IdleSource, SenderTimes};
+use linkrate_model::measurement::{IdleSource, SenderTimes, Traffic};
 use linkrate_model::{Imported, Measurement};
 
-use crate::analysis::limit::ALL_BUSY;
-use crate::analysis::{adapter, directions, disciplines, members, pooled, shares};
-use crate::quantity::{Interval, Measure};
+use crate::analysis::{adapter, disciplines, members, pooled, shares};
+use crate::quantity::Measure;
 use crate::results::CellEvidence;
 use crate::store::{Outcome, StoredRun};
-use crate::study::Study;
 use crate::verdict::FlowDirection;
-use linkrate_stats::interval::of_mean;
 use linkrate_stats::sample::mean;
 
-/// Stored runs, sorted into the cells of their study, in the order of their blocks.
-///
-/// Where something from outside spoiled a run, the whole block falls: its other runs are left out too. A disturbance meets long
-/// and dear cells more often, and what is left of a block would not be a fair sample. A cell whose runs are all spoiled
-/// lets no block fall: the cause is then likely its own.
-#[derive(Debug, Clone)]
-pub struct RunsByCell<'a> {
-    cells: Vec<Vec<&'a StoredRun>>,
-    idle: Vec<&'a StoredRun>,
-    /// Good runs of each cell in blocks that fell.
-    left_out: Vec<u32>,
-    fallen: BTreeSet<u32>,
-    /// Cells of the study, without that of an A/A test.
-    of_figures: usize,
-}
-
-/// Blocks in which something from outside spoiled a run of a cell that has good ones, or an idle run.
-pub fn fallen_blocks(study: &Study, runs: &[StoredRun]) -> BTreeSet<u32> {
-    // the pairs of a fleet are compared with each other, and not within blocks
-    if study.fleet.is_some() {
-        return BTreeSet::new();
-    }
-    let sound: BTreeSet<Option<u32>> =
-        runs.iter().filter(|run| run.is_good()).map(|run| run.cell).collect();
-    let is_disturbed = |run: &&StoredRun| run.failure().is_some_and(|failure| failure.disturbed);
-    let fallen = runs.iter().filter(is_disturbed).filter(|run| sound.contains(&run.cell));
-    fallen.map(|run| run.block).collect()
-}
-
-/// Good runs that are behind no figure, because their blocks fell: idle ones and the second ones of an A/A test too.
-pub fn left_out(runs: &[StoredRun], fallen: &BTreeSet<u32>) -> usize {
-    runs.iter().filter(|run| run.is_good() && fallen.contains(&run.block)).count()
-}
-
-impl<'a> RunsByCell<'a> {
-    /// Sorts `runs`. Runs of cells that `study` does not have are left out; a store has none.
-    pub fn of(study: &Study, runs: &'a [StoredRun]) -> Self {
-        let cells = study.runs_of_cells() as usize;
-        let mut sorted = Self {
-            cells: vec![Vec::new(); cells],
-            idle: Vec::new(),
-            left_out: vec![0; cells],
-            fallen: fallen_blocks(study, runs),
-            of_figures: study.cells.len(),
-        };
-        for run in runs {
-            let falls = run.is_good() && sorted.fallen.contains(&run.block);
-            match run.cell.map(|cell| cell as usize) {
-                None if falls => {}
-                None => sorted.idle.push(run),
-                Some(cell) if falls => {
-                    sorted.left_out.get_mut(cell).into_iter().for_each(|count| *count += 1);
-                }
-                Some(cell) => sorted.cells.get_mut(cell).into_iter().for_each(|of| of.push(run)),
-            }
-        }
-        for of_cell in sorted.cells.iter_mut().chain([&mut sorted.idle]) {
-            of_cell.sort_by_key(|run| (run.block, run.sequence));
-        }
-        sorted
-    }
-
-    /// The runs of a cell, failed ones included.
-    pub fn cell(&self, index: usize) -> &[&'a StoredRun] {
-        self.cells.get(index).map_or(&[], Vec::as_slice)
-    }
-
-    /// Good runs of a cell that are left out, because their blocks fell.
-    pub fn left_out(&self, index: usize) -> u32 {
-        self.left_out.get(index).copied().unwrap_or(0)
-    }
-
-    /// Blocks that fell.
-    pub fn fallen(&self) -> &BTreeSet<u32> {
-        &self.fallen
-    }
-
-    /// The idle runs, failed ones included.
-    pub fn idle(&self) -> &[&'a StoredRun] {
-        &self.idle
-    }
-
-    /// Every run behind a cell's figures, cell by cell, the idle runs last. The second runs of an A/A test are behind none.
-    pub fn all(&self) -> impl Iterator<Item = &'a StoredRun> + '_ {
-        self.cells.iter().take(self.of_figures).chain([&self.idle]).flatten().copied()
-    }
-
-    /// Blocks of which every run is stored. A block of a fleet has the turns of all pairs.
-    pub fn whole_blocks(&self, study: &Study) -> u32 {
-        self.complete_blocks(study) / study.turns()
-    }
-
-    /// Blocks, or turns of a fleet, of which every run is stored, without those that fell.
-    pub fn complete_blocks(&self, study: &Study) -> u32 {
-        let blocks_of = |runs: &Vec<&StoredRun>| -> BTreeSet<u32> {
-            runs.iter().map(|run| run.block).filter(|block| !self.fallen.contains(block)).collect()
-        };
-        let idle = (!study.method.idle.is_zero()).then(|| blocks_of(&self.idle));
-        let complete = self
-            .cells
-            .iter()
-            .map(blocks_of)
-            .chain(idle)
-            .reduce(|some, others| some.intersection(&others).copied().collect());
-        complete.map_or(0, |blocks| u32::try_from(blocks.len()).unwrap_or(u32::MAX))
-    }
-
-    /// A cell's figure by block; blocks without one are absent.
-    pub fn by_block(&self, cell: usize, measure: Measure) -> BTreeMap<u32, f64> {
-        figures(measure, self.cell(cell))
-            .into_iter()
-            .map(|(run, value)| (run.block, value))
-            .collect()
-    }
-}
+use super::runs_by_cell::RunsByCell;
 
 /// Figures of the runs that have one. Where a good run has too few transactions for a percentile, no run has it: those
 /// that do would be the fast ones.
@@ -141,6 +24,16 @@ pub fn figures<'a>(measure: Measure, runs: &[&'a StoredRun]) -> Vec<(&'a StoredR
     if measure.is_percentile() && lacks_it() { Vec::new() } else { with }
 }
 
+impl RunsByCell<'_> {
+    /// A cell's figure by block; blocks without one are absent.
+    pub fn by_block(&self, cell: usize, measure: Measure) -> BTreeMap<u32, f64> {
+        figures(measure, self.cell(cell))
+            .into_iter()
+            .map(|(run, value)| (run.block, value))
+            .collect()
+    }
+}
+
 /// One figure of a run; `None` without figures, or when they do not allow this one.
 pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
     match &run.outcome {
@@ -149,8 +42,8 @@ pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
             Measure::Transactions => transactions(measurement),
             Measure::ServiceDemand => service_demand(measurement, run.spec.is_transactional()),
             Measure::Cpu => sut_cpu_percent(measurement),
-            Measure::Transmit => directions::throughput(measurement, FlowDirection::Transmit),
-            Measure::Receive => directions::throughput(measurement, FlowDirection::Receive),
+            Measure::Transmit => throughput_of(measurement, FlowDirection::Transmit),
+            Measure::Receive => throughput_of(measurement, FlowDirection::Receive),
             Measure::LatencyP50 => latency_of_run(run)?.p50_ns.map(|ns| ns as f64),
             Measure::LatencyP99 => latency_of_run(run)?.p99_ns.map(|ns| ns as f64),
         },
@@ -177,6 +70,20 @@ fn of_other_program(measure: Measure, run: &Imported) -> Option<f64> {
 pub fn throughput(run: &Measurement) -> Option<f64> {
     let counted = run.traffic.transmit_seconds > 0.0 || run.traffic.receive_seconds > 0.0;
     finite(counted.then(|| run.traffic.bits_per_second()))
+}
+
+/// Payload per second of one direction, bit/s; `None` where nothing was timed.
+pub fn throughput_of(run: &Measurement, direction: FlowDirection) -> Option<f64> {
+    Some(bits_per_second(&run.traffic, direction)).filter(|rate| rate.is_finite())
+}
+
+/// Payload per second of one direction.
+pub fn bits_per_second(traffic: &Traffic, direction: FlowDirection) -> f64 {
+    let (transmit, receive) = match direction {
+        FlowDirection::Transmit => (traffic.transmit_bytes, 0),
+        FlowDirection::Receive => (0, traffic.receive_bytes),
+    };
+    Traffic { transmit_bytes: transmit, receive_bytes: receive, ..*traffic }.bits_per_second()
 }
 
 /// Transactions per second; `None` when none were counted.
@@ -206,14 +113,6 @@ pub fn sut_cpu_percent(run: &Measurement) -> Option<f64> {
 
 fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite())
-}
-
-/// The SUT's CPU use without load, in per cent; `None` without a good idle run.
-pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval> {
-    let values: Vec<f64> =
-        runs.idle().iter().filter_map(|run| sut_cpu_percent(run.measurement()?)).collect();
-    let uncertainty = super::uncertainty::of_runs(runs.idle(), Measure::Cpu);
-    Some(uncertainty.widen_mean(of_mean(&values, confidence)?).within(Some(ALL_BUSY)))
 }
 
 /// Latency over the runs of a cell, as [`pooled::latency`]. `None` when no run has one.

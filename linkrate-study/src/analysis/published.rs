@@ -6,7 +6,6 @@ use linkrate_model::TestbedSpec;
 use linkrate_model::spec::Adapter;
 
 use crate::analysis::limit;
-use crate::analysis::measures::RunsByCell;
 use crate::analysis::uncertainty::{self, Reach};
 use crate::published::{Basis, Published, PublishedFigure};
 use crate::quantity::{Interval, Measure, Unit};
@@ -15,6 +14,8 @@ use crate::study::Study;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::paired;
 use linkrate_stats::sample::mean;
+
+use super::runs_by_cell::RunsByCell;
 
 /// A cell's figure by block.
 type ByBlock = BTreeMap<u32, f64>;

@@ -1,7 +1,6 @@
 //! The figures that the stop rule looks at.
 
 use crate::analysis::effects::{self, Comparison};
-use crate::analysis::measures::RunsByCell;
 use crate::analysis::uncertainty;
 use crate::labels;
 use crate::quantity::Measure;
@@ -9,6 +8,8 @@ use crate::study::Study;
 use linkrate_stats::interval::{of_mean, relative_half_width};
 use linkrate_stats::mirroring;
 use linkrate_stats::stop::{self, StopInput};
+
+use super::runs_by_cell::RunsByCell;
 
 /// How precise a cell is.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,12 +11,16 @@
 //! A run with more than [`UNCERTAINTY_PERCENT`](crate::validity::programs::UNCERTAINTY_PERCENT) is refused where its cost is asked for:
 //! not with an event, and not in a fleet.
 
-use crate::analysis::measures::{RunsByCell, figure};
+use crate::analysis::limit::ALL_BUSY;
+use crate::analysis::measures::{figure, sut_cpu_percent};
 use crate::quantity::{Interval, Measure};
 use crate::store::StoredRun;
 use linkrate_model::measurement::CpuUse;
+use linkrate_stats::interval::of_mean;
 use linkrate_stats::mean_test::MeanTest;
 use linkrate_stats::sample::mean;
+
+use super::runs_by_cell::RunsByCell;
 
 /// How far a figure may lie from what was measured, as factors.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -160,6 +164,14 @@ pub fn with_corners(
 pub fn corners([first, second]: [Reach; 2]) -> impl Iterator<Item = [f64; 2]> {
     let alone = first.ends().map(|end| [end, 1.0]).into_iter();
     alone.chain(second.ends().map(|end| [1.0, end]))
+}
+
+/// The SUT's CPU use without load, in per cent; `None` without a good idle run.
+pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval> {
+    let values: Vec<f64> =
+        runs.idle().iter().filter_map(|run| sut_cpu_percent(run.measurement()?)).collect();
+    let uncertainty = of_runs(runs.idle(), Measure::Cpu);
+    Some(uncertainty.widen_mean(of_mean(&values, confidence)?).within(Some(ALL_BUSY)))
 }
 
 #[cfg(test)]

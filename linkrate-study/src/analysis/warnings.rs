@@ -15,7 +15,7 @@ use linkrate_model::units::format_duration;
 use linkrate_model::{CpuSet, Measurement};
 use linkrate_wire::link::LinkLaw;
 
-use crate::analysis::measures::{RunsByCell, drops, figure, left_out, lost_percent};
+use crate::analysis::measures::{drops, figure, lost_percent};
 use crate::analysis::{adapter, imported, members, shares};
 use crate::attribution;
 use crate::labels;
@@ -28,6 +28,8 @@ use crate::verdict::{REQUEST_RATE_PERCENT, judge};
 use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_stats::sample::mean;
 use linkrate_stats::stop::StopReason;
+
+use super::runs_by_cell::{RunsByCell, left_out};
 
 pub mod disciplines;
 pub mod hosts;

@@ -15,10 +15,10 @@ use linkrate_model::{ByteSize, Protocol, RunSpec, TestbedSpec, Workload};
 use serde::Serialize;
 
 use crate::analysis::disciplines::{self, Of};
-use crate::analysis::measures::RunsByCell;
+use crate::analysis::runs_by_cell::RunsByCell;
 use crate::analysis::warnings::{unplanned_end, went_on};
 use crate::comparison::ComparisonError;
-use crate::fleet::results::is_of_a_node;
+use crate::fleet::facts::is_of_a_node;
 use crate::labels;
 use crate::levels::Levels;
 use crate::store::{StoredPlan, StoredStudy};

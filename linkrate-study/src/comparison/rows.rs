@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::claims::{Probabilities, Shown};
+use crate::analysis::claims::Shown;
 use crate::analysis::effects::comparisons;
 use crate::analysis::uncertainty::Reach;
 use crate::comparison::conditions::find;
@@ -13,6 +13,7 @@ use crate::comparison::{
     SetSummary,
 };
 use crate::quantity::{Interval, Measure, Unit};
+use crate::results::Probabilities;
 use crate::store::StoredStudy;
 use linkrate_stats::independent::{self, IndependentRatio};
 use linkrate_stats::interval::{excludes, of_mean};

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use linkrate_model::RunSpec;
 
 use crate::analysis::effects::has_transactions;
-use crate::analysis::measures::{self, RunsByCell};
+use crate::analysis::measures;
+use crate::analysis::runs_by_cell::RunsByCell;
 use crate::analysis::uncertainty::Reach;
 use crate::analysis::{shares, uncertainty};
 use crate::comparison::SetSummary;

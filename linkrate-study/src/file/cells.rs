@@ -5,7 +5,7 @@ use std::time::Duration;
 use linkrate_model::{Protocol, RunSpec, Task, TestbedSpec};
 
 use super::mix::{self, Mixed};
-use super::question::{self, Choice, Question, Setting};
+use super::question::{self, Choice, Question, Setting, kinds, used};
 use super::reader::{Reader, Table};
 use super::when::{self, When};
 use crate::keys::{self, Combination};
@@ -244,37 +244,4 @@ fn check_used(
         }
     }
     sound
-}
-
-/// The kinds of workload among cells, each once.
-pub(super) fn kinds<'c>(choices: impl IntoIterator<Item = &'c Choice>) -> Vec<Protocol> {
-    let mut kinds: Vec<Protocol> = Vec::new();
-    for (_, setup) in choices {
-        let workload = &setup.workload;
-        let whole = workload.mix.is_empty().then_some(workload.kind);
-        for kind in workload.mix.iter().map(|part| part.workload.kind).chain(whole) {
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
-            }
-        }
-    }
-    kinds
-}
-
-/// Whether any of these kinds uses the setting; an error if not.
-pub(super) fn used(reader: &mut Reader<'_>, setting: &Setting, kinds: &[Protocol]) -> bool {
-    if kinds.iter().any(|kind| keys::is_used(&setting.key, *kind)) {
-        return true;
-    }
-    let mut names: Vec<&str> = Vec::new();
-    for kind in kinds {
-        let name = keys::kind_name(*kind);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let message = format!("workloads of kind {} do not use it", names.join(", "));
-    let hint = Some("leave it out, or set another kind".to_owned());
-    reader.error(setting.at, &setting.path, message, hint);
-    false
 }

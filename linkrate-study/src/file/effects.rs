@@ -4,7 +4,7 @@ use toml::de::DeValue;
 
 use super::cells::Cells;
 use super::reader::{Entry, Reader, described};
-use crate::keys::{nearest_name, shortened};
+use crate::names::{nearest_name, shortened};
 use crate::study::{Factor, PART};
 
 /// Leaves out the effects of all factors but those named. After an error all are left as they

@@ -7,7 +7,7 @@ use super::reader::{Entry, Reader, Table, described};
 use crate::adapter::LoadFile;
 use crate::fleet::hosts::{self, HostsError};
 use crate::fleet::{Fleet, Given, Hub, Node, Pattern};
-use crate::keys::shortened;
+use crate::names::shortened;
 use crate::study::Cell;
 
 /// The fleet; `None` without one, or after an error. `given` nodes take the place of the file's.

@@ -4,7 +4,8 @@ use linkrate_model::{Interfaces, Peer, TestbedSpec};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
-use crate::keys::{MAX_CLIENTS, shortened};
+use crate::bounds::MAX_CLIENTS;
+use crate::names::shortened;
 
 /// Reads them from the key `interface`. After an error the testbed is on veth.
 pub(super) fn read(

@@ -6,9 +6,8 @@ use linkrate_model::units::{format_duration, parse_percent};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
-use crate::study::check::{CONFIDENCES, MAX_BLOCKS, MAX_BUDGET, MAX_RUN, MIN_RUN, PRECISIONS};
-use crate::study::{Family, Method, OnFailure};
-use crate::validity::Purpose;
+use crate::bounds::{CONFIDENCES, MAX_BLOCKS, MAX_BUDGET, MAX_RUN, MIN_RUN, PRECISIONS};
+use crate::study::{Family, Method, OnFailure, Purpose};
 use linkrate_stats::order::Order;
 
 /// The method, the place of its budget, and the keys that need the factors.

@@ -6,8 +6,7 @@
 use linkrate_model::mix::{MAX_PARTS, MAX_SHARE, MixPart};
 use linkrate_model::{TestbedSpec, Workload};
 
-use super::cells::used;
-use super::question::{self, Choice, Question, Setting};
+use super::question::{self, Choice, Question, Setting, used};
 use super::reader::{Reader, Table};
 use crate::keys;
 

@@ -1,10 +1,10 @@
 //! `[factors]`, `[workload]` and `[[part]]`: the questions and their common settings.
 
-use linkrate_model::TestbedSpec;
+use linkrate_model::{Protocol, TestbedSpec};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
-use super::{MAX_CELLS, MAX_LEVELS};
+use crate::bounds::{MAX_CELLS, MAX_LEVELS};
 use crate::keys::{self, KeyError, Setup, Values};
 use crate::levels::{Level, Levels};
 use crate::study::{Factor, PART};
@@ -382,4 +382,37 @@ pub(super) fn same(key: &str, one: &Level, other: &Level) -> bool {
         keys::apply(&mut setup, key, level).ok().map(|()| setup)
     };
     one == other || setup(one).is_some_and(|one| setup(other) == Some(one))
+}
+
+/// The kinds of workload among cells, each once.
+pub(super) fn kinds<'c>(choices: impl IntoIterator<Item = &'c Choice>) -> Vec<Protocol> {
+    let mut kinds: Vec<Protocol> = Vec::new();
+    for (_, setup) in choices {
+        let workload = &setup.workload;
+        let whole = workload.mix.is_empty().then_some(workload.kind);
+        for kind in workload.mix.iter().map(|part| part.workload.kind).chain(whole) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+    }
+    kinds
+}
+
+/// Whether any of these kinds uses the setting; an error if not.
+pub(super) fn used(reader: &mut Reader<'_>, setting: &Setting, kinds: &[Protocol]) -> bool {
+    if kinds.iter().any(|kind| keys::is_used(&setting.key, *kind)) {
+        return true;
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for kind in kinds {
+        let name = keys::kind_name(*kind);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let message = format!("workloads of kind {} do not use it", names.join(", "));
+    let hint = Some("leave it out, or set another kind".to_owned());
+    reader.error(setting.at, &setting.path, message, hint);
+    false
 }

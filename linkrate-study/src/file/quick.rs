@@ -10,8 +10,8 @@ use super::effects::known_factor;
 use super::published::level_of;
 use super::reader::{Reader, Table};
 use crate::levels::Level;
-use crate::quick::{QUICK_WINDOW, Quick, TooLong};
-use crate::study::Method;
+use crate::quick::{QUICK_WINDOW, TooLong};
+use crate::study::{Method, Quick};
 
 /// The quick form; `None` without the section and after an error.
 pub(super) fn read(

@@ -10,9 +10,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{FileError, FileErrors};
-use crate::keys::{nearest_name, shortened};
+use crate::bounds::MAX_FILE_TABLES;
 use crate::levels::Level;
-use crate::study::check::MAX_FILE_TABLES;
+use crate::names::{nearest_name, shortened};
 
 /// Most errors of one file: a file that is no study file at all has one in every line.
 const MAX_ERRORS: usize = 64;

@@ -7,8 +7,7 @@ use toml::de::DeValue;
 use super::interfaces;
 use super::reader::{Entry, Reader, Table, described};
 use crate::adapter::{self, AdapterError, LoadFile};
-use crate::keys::MAX_CLIENTS;
-use crate::study::check::MAX_PORTS;
+use crate::bounds::{MAX_CLIENTS, MAX_PORTS, SCALE_EXPECTED, SCALES};
 
 /// Keys that choose the testbed's backend.
 const OF_AN_ADAPTER: [&str; 13] = [
@@ -31,14 +30,8 @@ const OF_AN_ADAPTER: [&str; 13] = [
 const FLEET_OR_TESTBED: &str =
     "leave it out, or [fleet]; the interface of each node is in the list of nodes";
 
-/// What [`TestbedSpec::scale`] may be.
-pub const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
-
 /// What the line rate of all links may be, bit/s.
 const LINE_RATES: std::ops::RangeInclusive<f64> = 1e6..=100e9;
-
-/// [`SCALES`] in words.
-pub const SCALE_EXPECTED: &str = "expected a number from 0.001 to 1, for example 0.1";
 
 /// Longest CPU list that is read: a short text may stand for many CPUs many times over.
 const MAX_LIST: usize = 1024;

@@ -5,8 +5,7 @@
 
 use linkrate_model::TestbedSpec;
 
-use super::cells::{kinds, used};
-use super::question::{self, Choice, Question, Setting, same};
+use super::question::{self, Choice, Question, Setting, kinds, same, used};
 use super::reader::{Reader, Table};
 use crate::keys;
 

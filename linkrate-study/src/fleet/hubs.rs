@@ -1,38 +1,16 @@
 //! Figures of patterns with a node in the middle: all others send to it, or receive from it, at the same time.
 
 use linkrate_model::client_part::ClientPart;
-use serde::Serialize;
 
-use super::results::{PairResult, measure_of, pair_result};
+use super::pairs::{measure_of, pair_result};
 use super::two_way::Subject;
 use super::{Fleet, Hub, Pair};
-use crate::quantity::{Interval, Measure};
+use crate::quantity::Measure;
+use crate::results::fleet::{HubResult, PairResult};
 use crate::store::StoredRun;
 use crate::study::Study;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::sample::mean;
-
-/// The figures of all others together with a node in the middle.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct HubResult {
-    /// Number of the node in the middle.
-    pub node: u32,
-    /// Runs with figures.
-    pub runs: u32,
-    /// Runs that failed.
-    pub failed: u32,
-    /// Throughput of all others together, bit/s, or transactions per second.
-    pub rate: Option<Interval>,
-    /// CPU time of the node in the middle, µs per KB or per transaction.
-    pub service_demand: Option<Interval>,
-    /// 99th percentile of the latency of all runs together, µs; absent for streams.
-    pub p99_us: Option<f64>,
-    /// Mean number of segments that all nodes sent again in a run; absent without TCP.
-    pub retransmits: Option<f64>,
-    /// Jain's index of the rates of the others, mean over the runs: 1 where all have the same, one over their number where
-    /// one has everything.
-    pub fairness: Option<f64>,
-}
 
 /// The runs of a cell around a node.
 fn runs_around(runs: &[StoredRun], cell: usize, hub: u32) -> Vec<&StoredRun> {

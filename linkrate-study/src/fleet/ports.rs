@@ -1,17 +1,12 @@
 //! What the interfaces of nodes counted: errors, drops and pause frames.
 
-use std::collections::BTreeMap;
-
 use linkrate_model::measurement::InterfaceCounts;
 
 use super::Fleet;
-use super::results::NodeResult;
+use crate::results::fleet::{Counts, NodeResult};
 use crate::store::StoredRun;
 use linkrate_stats::sample::mean;
 use linkrate_stats::trend::median;
-
-/// Counts by their name in results.
-pub type Counts = BTreeMap<String, f64>;
 
 /// A counter: its name in results, in sentences, and where it is.
 type Counter = (&'static str, &'static str, fn(&InterfaceCounts) -> u64);
@@ -73,6 +68,8 @@ pub(super) fn unusual(nodes: &[NodeResult], node: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn node(name: &str, counters: &[(&str, f64)]) -> NodeResult {

@@ -1,125 +1,23 @@
 //! The results of a fleet: matrices of figures, and what stands out. A pure function of the stored runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 use linkrate_model::clean;
-use serde::Serialize;
 
-use super::hubs::{self, HubResult};
-use super::ports::{self, Counts};
-use super::shared::{self, Shared};
+use super::facts::facts_of;
+use super::hubs;
+use super::pairs::{measure_of, pair_result};
+use super::ports;
+use super::shared;
 use super::two_way::{self, Blocks, MIN_BLOCKS, MIN_NODES, Search, Standard, Subject};
 use super::{Fleet, Pair, Pattern, missing_nodes};
-use crate::analysis::measures::{self, figure};
-use crate::analysis::{pooled, uncertainty};
-use crate::executor::Facts;
-use crate::levels::Levels;
-use crate::quantity::{Interval, Measure};
+use crate::analysis::measures::figure;
+use crate::results::fleet::{FleetCell, FleetResults, Named, NodeResult, PairResult};
 use crate::store::{StoredPlan, StoredRun, StoredStudy};
 use crate::study::Study;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::sample::mean;
 use linkrate_stats::stop::{self, StopInput};
-
-/// What is known of a node's fact begins so; the node's name and the fact's follow.
-const FACT: &str = "node";
-
-/// The results of a fleet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FleetResults {
-    /// Who was measured with whom.
-    pub pattern: Pattern,
-    /// The nodes, in the order of switch and rack.
-    pub nodes: Vec<NodeResult>,
-    /// The matrix of each cell, in the order of the cells.
-    pub cells: Vec<FleetCell>,
-    /// Chance of naming anything where nothing stands out.
-    pub error: f64,
-    /// Smallest effect that is named, as a fraction.
-    pub minimum_effect: f64,
-    /// Nodes that took the places of others, as clauses.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub replaced: Vec<String>,
-    /// Pairs without figures and pairs of which some runs failed, with the reason, and nodes that were absent; as
-    /// sentences.
-    pub failures: Vec<String>,
-}
-
-/// A node of a fleet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NodeResult {
-    /// Its name.
-    pub name: String,
-    /// How it is reached.
-    pub end: String,
-    /// Its rack, if that was given.
-    pub rack: Option<String>,
-    /// Its switch, if that was given.
-    pub switch: Option<String>,
-    /// Its facts by name (`kernel`, `driver`, `rate`).
-    pub facts: BTreeMap<String, String>,
-    /// What its interface counted in the mean of a run (`rx-errors`), without what was never counted.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub counters: Counts,
-}
-
-/// One cell over all pairs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FleetCell {
-    /// The levels of the cell.
-    pub levels: Levels,
-    /// Whether the rate is of transactions per second, and not of bits.
-    pub transactional: bool,
-    /// Each pair with its figures, by sender and receiver.
-    pub pairs: Vec<PairResult>,
-    /// The figures of all others together with each node in the middle; empty with patterns that have none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub hubs: Vec<HubResult>,
-    /// What stands out by its rate, the largest effect first.
-    pub named: Vec<Named>,
-    /// Facts that slow nodes have in common, and other nodes have not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub shared: Vec<Shared>,
-    /// Effects that were compared.
-    pub comparisons: u32,
-    /// Why nothing was compared, or not everything; a sentence.
-    pub limits: Option<String>,
-}
-
-/// The figures of a pair.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PairResult {
-    /// Number of the sender.
-    pub sender: u32,
-    /// Number of the receiver.
-    pub receiver: u32,
-    /// Runs with figures.
-    pub runs: u32,
-    /// Runs that failed.
-    pub failed: u32,
-    /// Throughput, bit/s, or transactions per second.
-    pub rate: Option<Interval>,
-    /// CPU time of the sender, µs per KB or per transaction.
-    pub service_demand: Option<Interval>,
-    /// 99th percentile of the latency of all runs together, µs; absent for streams.
-    pub p99_us: Option<f64>,
-    /// Mean number of retransmitted segments of a run; absent without TCP.
-    pub retransmits: Option<f64>,
-}
-
-/// Something that stands out, with the evidence.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Named {
-    /// What.
-    pub subject: Subject,
-    /// Its rate over that of its reference.
-    pub ratio: Interval,
-    /// Adjusted probability.
-    pub p: f64,
-    /// What differs from most other nodes, as clauses.
-    pub evidence: Vec<String>,
-}
 
 /// The results of a fleet; `None` of a study of one pair.
 pub fn of(stored: &StoredStudy) -> Option<FleetResults> {
@@ -151,57 +49,11 @@ pub fn of(stored: &StoredStudy) -> Option<FleetResults> {
     })
 }
 
-/// The name of a fact about a node in [`Facts`].
-pub fn fact_name(node: &str, fact: &str) -> String {
-    format!("{FACT} {node} {fact}")
-}
-
-/// The name of the node that a fact is about. It has no space.
-fn node_of(name: &str) -> Option<&str> {
-    name.strip_prefix(FACT)?.strip_prefix(' ')?.split(' ').next()
-}
-
-/// Whether a fact is about a node of a fleet.
-pub fn is_of_a_node(name: &str) -> bool {
-    node_of(name).is_some()
-}
-
-/// Whether both have facts about the node that a fact is about; yes for facts about no node.
-pub fn of_both(name: &str, one: &Facts, other: &Facts) -> bool {
-    node_of(name).is_none_or(|node| {
-        let prefix = fact_name(node, "");
-        [one, other].into_iter().all(|facts| about(facts, &prefix).next().is_some())
-    })
-}
-
 /// The facts about a node in the last session that had it.
 fn latest_facts(plan: &StoredPlan, node: &str) -> BTreeMap<String, String> {
     let sessions = plan.resumed.iter().rev().map(|session| &session.facts);
     let mut reported = sessions.chain([&plan.facts]).map(|facts| facts_of(facts, node));
     reported.find(|facts| !facts.is_empty()).unwrap_or_default()
-}
-
-/// The facts about a node, by their own names.
-fn facts_of(facts: &Facts, node: &str) -> BTreeMap<String, String> {
-    let prefix = fact_name(node, "");
-    about(facts, &prefix).map(|(name, value)| (name.to_owned(), value.clone())).collect()
-}
-
-/// The facts whose names begin so, by the rest of their names.
-fn about<'a>(
-    facts: &'a Facts,
-    prefix: &'a str,
-) -> impl Iterator<Item = (&'a str, &'a String)> + 'a {
-    // they are beside each other
-    let from = facts.facts.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
-    from.map_while(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
-}
-
-pub(super) fn measure_of(study: &Study, cell: usize) -> Measure {
-    match study.cells[cell].spec.is_transactional() {
-        true => Measure::Transactions,
-        false => Measure::Throughput,
-    }
 }
 
 /// The good runs of a cell, each with its block and its pair.
@@ -343,33 +195,6 @@ fn pairs(study: &Study, fleet: &Fleet, runs: &[StoredRun], cell: usize) -> Vec<P
     all.into_iter().map(of_pair).collect()
 }
 
-/// The figures of the runs between two nodes.
-pub(super) fn pair_result(
-    study: &Study,
-    cell: usize,
-    (sender, receiver): (u32, u32),
-    runs: &[&StoredRun],
-) -> PairResult {
-    let interval = |measure| {
-        let values: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
-        let interval = of_mean(&values, study.method.confidence)?;
-        Some(uncertainty::of_runs(runs, measure).widen_mean(interval))
-    };
-    let good = runs.iter().filter(|run| run.is_good()).count();
-    let method = pooled::Method::of(study, study.method.confidence);
-    let p99 = measures::latency(runs, method).and_then(|latency| latency.p99_ns);
-    PairResult {
-        sender,
-        receiver,
-        runs: good as u32,
-        failed: (runs.len() - good) as u32,
-        rate: interval(measure_of(study, cell)),
-        service_demand: interval(Measure::ServiceDemand),
-        p99_us: p99.map(|ns| ns as f64 / 1e3),
-        retransmits: measures::evidence(runs).retransmits,
-    }
-}
-
 /// What differs between a subject and most other nodes.
 fn evidence(nodes: &[NodeResult], pairs: &[PairResult], subject: Subject) -> Vec<String> {
     let of_node = |node: u32| {
@@ -454,26 +279,6 @@ fn failures(fleet: &Fleet, runs: &[StoredRun]) -> Vec<String> {
         format!("{runs} failed {plural} of {}{more}: {reason}", shown.join(", "))
     };
     by_reason.into_iter().map(reported).collect()
-}
-
-impl FleetResults {
-    /// The name of a node.
-    pub fn name(&self, node: u32) -> &str {
-        self.nodes.get(node as usize).map_or("?", |node| node.name.as_str())
-    }
-
-    /// A subject in words.
-    pub fn subject(&self, subject: Subject) -> String {
-        let name = |node: u32| self.name(node);
-        match subject {
-            Subject::Node { node } => format!("node {}", name(node)),
-            Subject::Sender { node } => format!("{} as a sender", name(node)),
-            Subject::Receiver { node } => format!("{} as a receiver", name(node)),
-            Subject::Pair { sender, receiver } => {
-                format!("pair {} → {}", name(sender), name(receiver))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

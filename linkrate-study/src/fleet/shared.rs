@@ -2,30 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
-use super::results::NodeResult;
 use linkrate_stats::independent::holm;
 
-/// A fact of slow nodes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Shared {
-    /// Its name.
-    pub fact: String,
-    /// Its value; absent where it is not known.
-    pub value: Option<String>,
-    /// Slow nodes that have it.
-    pub slow: u32,
-    /// All slow nodes.
-    pub of_slow: u32,
-    /// Other nodes that have it.
-    pub others: u32,
-    /// All other nodes.
-    pub of_others: u32,
-    /// Probability of so many or more among the slow nodes by chance (Fisher's exact test), adjusted for the number
-    /// of facts by Holm's method.
-    pub p: f64,
-}
+use crate::results::fleet::{NodeResult, Shared};
 
 /// Facts that the nodes of `slow` have more often than others, with probabilities up to `error`; the most certain one
 /// first.

@@ -4,7 +4,7 @@ use linkrate_model::knobs::{self, Owner};
 use linkrate_model::model::LinkKind;
 use linkrate_model::{InterfaceKnobs, Model, Offload, Steering, TestbedSpec};
 
-use super::combination::{Combination, refuse};
+use super::refusal::{Combination, refuse};
 
 /// Whether links of this kind lack a knob because only ATM ports have it.
 pub(super) fn lacks(key: &str, link: LinkKind) -> bool {

@@ -10,55 +10,14 @@ use linkrate_model::{
 use linkrate_wire::limits::IpVersion;
 use linkrate_wire::limits::packets::UDP_HEADER;
 
+use super::refusal::{Combination, DEFAULT_MTU, is_used, refuse};
 use super::{MAX_DATAGRAM, Setup, event, family, port};
-
-/// The MTU a testbed makes its links with when none is set.
-pub(super) const DEFAULT_MTU: u32 = 1500;
 
 /// UDP_MAX_SEGMENTS, include/linux/udp.h: `1 << 7` since Linux 6.9, 64 before.
 const MAX_DATAGRAMS_PER_CALL: u64 = 128;
 
 /// Transactions of UDP that a number of one byte tells apart.
 const NUMBERS_OF_A_BYTE: u32 = 1 << 8;
-
-/// Two settings that cannot be combined, as a sentence that says what would be right.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{sentence}")]
-pub struct Combination {
-    /// The key whose value is refused.
-    pub key: &'static str,
-    /// The key that it cannot be combined with.
-    pub other: &'static str,
-    /// What is wrong and what would be right.
-    pub sentence: String,
-}
-
-/// Whether a workload of this kind uses `key`: a stream does not use `request`. No kind uses an
-/// unknown key.
-pub fn is_used(key: &str, kind: Protocol) -> bool {
-    match key {
-        "direction" => !kind.is_transactional() && kind != Protocol::Backup,
-        "message" => !kind.is_transactional(),
-        "files" | "tree" | "directory" | "cache" | "drives" | "drive-rate" => {
-            kind == Protocol::Backup
-        }
-        "request" | "response" => kind.is_transactional(),
-        "burst" | "request-rate" => {
-            matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse)
-        }
-        "send-path" | "receive-path" | "working-set" | "receive-batching" => {
-            matches!(kind, Protocol::Stream | Protocol::Transfer)
-        }
-        "transfer" => kind == Protocol::Transfer,
-        "event" | "event-at" | "event-recover" => kind == Protocol::Stream,
-        "udp-segment" | "udp-gro" => kind == Protocol::UdpStream,
-        // one thread there serves a connection of any client
-        "cpu-binding" => kind != Protocol::ConnectRequestResponse,
-        // reassembly is of TCP segments
-        "congestion" | "nodelay" | "lro" | "merge" => !kind.is_udp(),
-        _ => super::KEYS.iter().any(|known| known.name == key),
-    }
-}
 
 /// Whether `key` is one that each workload of a mix may have of its own.
 pub fn is_of_one_workload(key: &str) -> bool {
@@ -188,14 +147,6 @@ fn size(setup: &Setup) -> Result<(), Combination> {
         );
     }
     Ok(())
-}
-
-pub(super) fn refuse(
-    key: &'static str,
-    other: &'static str,
-    sentence: String,
-) -> Result<(), Combination> {
-    Err(Combination { key, other, sentence })
 }
 
 /// Refuses settings that the kind of workload does not use.

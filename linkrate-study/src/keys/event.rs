@@ -8,7 +8,7 @@ use linkrate_model::spec::Adapter;
 use linkrate_model::{Family, ReceivePath, SendPath, TestbedSpec};
 
 use super::Setup;
-use super::combination::{Combination, refuse};
+use super::refusal::{Combination, refuse};
 
 /// The part of the measurement before an event whose moment is not named.
 const BEFORE: u32 = 4;

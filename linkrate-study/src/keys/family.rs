@@ -5,7 +5,7 @@ use linkrate_model::spec::Adapter;
 use linkrate_model::{Family, TestbedSpec};
 
 use super::Setup;
-use super::combination::{Combination, refuse};
+use super::refusal::{Combination, refuse};
 
 /// Refuses IPv6 where nothing carries it.
 pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {

@@ -5,11 +5,9 @@ use linkrate_model::model::LinkKind;
 use linkrate_model::spec::Adapter;
 use linkrate_model::{Interfaces, Model, Offload, TestbedSpec};
 
-use super::combination::{Combination, DEFAULT_MTU, refuse};
+use super::refusal::{Combination, DEFAULT_MTU, refuse};
 use super::{Setup, atm};
-
-/// Most client hosts of a testbed. Each is a process with a namespace of its own.
-pub const MAX_CLIENTS: u32 = 64;
+use crate::bounds::MAX_CLIENTS;
 
 /// The largest 802.3 length less the 8 bytes of LLC and SNAP: the largest packet of such a frame
 /// (RFC 1042).

@@ -8,7 +8,8 @@ use linkrate_model::knobs::{KNOBS, Merge};
 use linkrate_model::workload::MAX_REQUEST_RATE;
 use linkrate_model::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
 
-use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
+use super::{Key, MAX_DATAGRAM, Values};
+use crate::bounds::MAX_CLIENTS;
 
 /// One byte to 64 MiB.
 const MESSAGE: (u64, u64) = (1, 64 << 20);

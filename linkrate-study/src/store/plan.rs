@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::executor::{Facts, RunFailure};
 use crate::fleet::Fleet;
-use crate::fleet::results::of_both;
+use crate::fleet::facts::of_both;
 use crate::store::error::StoreError;
 use crate::store::files::Files;
 use crate::store::{ENDED_FILE, PLAN_FILE, json};

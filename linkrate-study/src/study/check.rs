@@ -4,7 +4,6 @@
 //! The parser of study files refuses the same with line and column. What passes here cannot make the
 //! runner, the testbed or the statistics panic, run for ever or take all memory.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use linkrate_model::clean;
@@ -13,31 +12,14 @@ use linkrate_model::units::format_duration;
 use linkrate_model::{Interfaces, RunSpec, Task, TestbedSpec};
 
 use super::{Factor, Method, Study};
-use crate::file::{MAX_CELLS, MAX_FILE_BYTES, MAX_LEVELS, PAPERS, SCALES};
-use crate::keys::{self, EventRequest, MAX_CLIENTS, Setup};
+use crate::bounds::{
+    CONFIDENCES, MAX_BLOCKS, MAX_BUDGET, MAX_CELLS, MAX_CLIENTS, MAX_FILE_BYTES, MAX_FILE_TABLES,
+    MAX_LEVELS, MAX_RUN, MAX_TITLE, MAX_TURNS, MIN_RUN, PAPERS, PRECISIONS, SCALES,
+};
+use crate::keys::{self, EventRequest, Setup};
 use crate::levels::{Level, Levels};
 use crate::published::PublishedFigure;
 
-/// Longest measurement, warm-up and idle run.
-pub const MAX_RUN: Duration = Duration::from_secs(3600);
-/// Shortest measurement, and shortest idle run unless there is none.
-pub const MIN_RUN: Duration = Duration::from_millis(100);
-/// Longest budget: a year.
-pub const MAX_BUDGET: Duration = Duration::from_secs(24 * 366 * 3600);
-/// Most blocks.
-pub const MAX_BLOCKS: u32 = 10_000;
-/// Most turns of the pairs of a fleet.
-pub const MAX_TURNS: u32 = 100_000_000;
-/// Confidence levels.
-pub const CONFIDENCES: RangeInclusive<f64> = 0.5..=0.9999;
-/// Half-widths to reach, as fractions.
-pub const PRECISIONS: RangeInclusive<f64> = 0.0001..=1.0;
-/// Most ports, and most clients behind each.
-pub const MAX_PORTS: u32 = 16;
-/// Most characters of a title.
-pub const MAX_TITLE: usize = 200;
-/// Most tables of one kind in a study file: parts, published figures.
-pub const MAX_FILE_TABLES: usize = 256;
 /// Most characters of a name: of a study, a part, a factor, a level.
 const MAX_NAME: usize = 255;
 

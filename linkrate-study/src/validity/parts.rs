@@ -2,8 +2,9 @@
 
 use linkrate_model::Task;
 
-use super::{Purpose, Rejection, Run};
+use super::{Rejection, Run};
 use crate::executor::Stage;
+use crate::study::Purpose;
 
 /// What may be in no part, or in the parts alone, in per cent of the measurement's time on these CPUs: the same time for each
 /// cell of a study. By their busy time, runs of cheap cells would be refused more often than those of dear ones.

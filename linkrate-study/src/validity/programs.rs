@@ -3,8 +3,9 @@
 use linkrate_model::Task;
 use linkrate_model::measurement::{CpuUse, ENDED};
 
-use super::{Purpose, Rejection, Run};
+use super::{Rejection, Run};
 use crate::executor::Stage;
+use crate::study::Purpose;
 
 /// Share of the system under test's CPUs, in per cent, from which other programs make a run
 /// unbelievable. Below it, the cost of traffic is still most of what was measured.

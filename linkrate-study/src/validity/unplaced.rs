@@ -19,9 +19,10 @@ pub(super) fn remark(run: &Run<'_>) -> Option<String> {
 mod tests {
     use linkrate_model::{Measurement, TestbedSpec};
 
-    use super::super::{Observed, Purpose};
+    use super::super::Observed;
     use super::*;
     use crate::fixture;
+    use crate::study::Purpose;
 
     fn remarked(asked: Option<bool>, change: impl FnOnce(&mut Measurement)) -> bool {
         let (testbed, observed) = (TestbedSpec::default(), Observed::default());

@@ -9,7 +9,7 @@ use super::{
     Bottleneck, CpuShare, DEVICE_BOUND_PERCENT, DisciplineShare, FlowDirection, Judged, PortShares,
     Shortfall, Unexplained, Verdict,
 };
-use crate::results::RoundTripParts;
+use crate::results::round_trip::RoundTripParts;
 
 /// Where a verdict is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Arguments of `linkrate measure`.
 
 use clap::{Args, ValueEnum};
-use linkrate_study::validity::Purpose;
 
 use super::cpus::CpuArgs;
 use super::existing::{DeployArgs, ExistingArgs};
 use super::fabric::FabricArgs;
 use super::settings::Settings;
 use super::verbosity::VerbosityArgs;
+use linkrate_study::study::Purpose;
 
 /// `linkrate measure`
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use linkrate_model::TestbedSpec;
 use linkrate_model::spec::Adapter;
 use linkrate_study::adapter;
-use linkrate_study::file::{SCALE_EXPECTED, SCALES};
+use linkrate_study::bounds::{SCALE_EXPECTED, SCALES};
 
 use crate::exit::{Exit, Failure};
 use crate::input::load_model;

@@ -11,7 +11,7 @@ use linkrate_model::{
     InterfaceKnobs, Measurement, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
 };
 use linkrate_study::executor::{Executor, RunFailure};
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 
 use super::LINKRATE;
 

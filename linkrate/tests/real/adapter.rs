@@ -19,7 +19,7 @@ use linkrate_model::{
     RunSpec, Steering, Task, TestbedSpec, Workload, model,
 };
 use linkrate_study::executor::Executor;
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 
 /// A lab on adapters of `model`, a segment for each port.
 #[track_caller]

@@ -12,7 +12,7 @@ use linkrate_model::spec::Adapter;
 use linkrate_model::workload::Protocol;
 use linkrate_model::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload, model};
 use linkrate_study::executor::Executor;
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 use linkrate_sys::softirq_spin::{Spinner, ThreadSpin};
 
 /// Work for each transaction, ns, and how far each part may be from that, per cent of it, beside what the rounds scatter.

@@ -22,7 +22,8 @@ use linkrate_model::{
     BitRate, InterfaceKnobs, Measurement, Offload, RunSpec, Task, TestbedSpec, Workload, model,
 };
 use linkrate_study::executor::{Executor, RunFailure, Stage};
-use linkrate_study::validity::{Purpose, programs};
+use linkrate_study::study::Purpose;
+use linkrate_study::validity::programs;
 use linkrate_sys::processes;
 use rustix::process::Signal;
 

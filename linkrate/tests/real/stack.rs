@@ -11,7 +11,7 @@ use crate::common::{has_or_skips, is_root_or_skips, kill};
 use linkrate_lab::Lab;
 use linkrate_model::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload};
 use linkrate_study::executor::{Executor, Stage};
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 use rustix::process::Signal;
 
 const WINDOW: Duration = Duration::from_millis(800);

@@ -11,7 +11,7 @@ use linkrate_model::{
     Direction, InterfaceKnobs, MessageSize, RunSpec, Task, TestbedSpec, Workload, model,
 };
 use linkrate_study::executor::Executor;
-use linkrate_study::validity::Purpose;
+use linkrate_study::study::Purpose;
 use serde_json::Value;
 
 /// Sixteen pairs of cells that differ in name only, and the ladder's ends as a difference that is

@@ -104,8 +104,8 @@ fn a_cell_has_means_over_its_runs_and_the_limit_of_its_ports() {
 /// A study at a fifth of the rate: shares of limits can be compared, absolute figures cannot.
 #[test]
 fn a_published_rate_stands_beside_the_measured_one_as_shares_of_their_limits() {
-    use crate::analysis::measures::RunsByCell;
     use crate::analysis::published;
+    use crate::analysis::runs_by_cell::RunsByCell;
 
     let text = "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\naggregate = 2\nclients = 8\n\
                 scale = 0.2\n[factors]\naggregate = [1, 2]\n[workload]\n\

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linkrate_model::BitRate;
 
-use crate::analysis::measures::RunsByCell;
+use crate::analysis::runs_by_cell::RunsByCell;
 use crate::labels;
 use crate::quantity::Measure;
 use crate::study::Study;

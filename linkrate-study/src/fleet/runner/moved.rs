@@ -8,10 +8,12 @@ use linkrate_model::{Measurement, RunSpec};
 use super::*;
 use crate::comparison::{Criteria, compare};
 use crate::fixture;
+use crate::fleet::facts::fact_name;
 use crate::fleet::places::Candidate;
 use crate::fleet::rounds::tests::study_of;
 use crate::fleet::two_way::Subject;
 use crate::fleet::{Node, Pattern};
+use crate::results::fleet::FleetCell;
 use crate::store::{Store, StoredStudy};
 
 /// Blocks of each session.
@@ -48,7 +50,7 @@ impl FleetExecutor for Nodes {
     fn facts(&self) -> Facts {
         let mut facts = Facts::default();
         for number in self.fleet.now_at_places() {
-            let name = results::fact_name(self.fleet.name(number), "kernel");
+            let name = fact_name(self.fleet.name(number), "kernel");
             facts.facts.insert(name, "6.12".to_owned());
         }
         facts
@@ -150,7 +152,7 @@ fn measured(
 }
 
 /// The runs of a pair; `None` without the pair.
-fn runs(cell: &results::FleetCell, sender: u32, receiver: u32) -> Option<u32> {
+fn runs(cell: &FleetCell, sender: u32, receiver: u32) -> Option<u32> {
     let mut pairs = cell.pairs.iter();
     pairs.find(|pair| (pair.sender, pair.receiver) == (sender, receiver)).map(|pair| pair.runs)
 }

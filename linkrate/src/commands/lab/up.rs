@@ -88,7 +88,7 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
             arguments.ports.saturating_mul(spec.clients_per_port).saturating_mul(elans)
         }
     };
-    let most = linkrate_study::keys::MAX_CLIENTS;
+    let most = linkrate_study::bounds::MAX_CLIENTS;
     if clients > most {
         let message = format!(
             "--ports: {} with {} clients each are {clients} clients; at most {most} are possible",

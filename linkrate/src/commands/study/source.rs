@@ -6,7 +6,7 @@ use linkrate_model::Interfaces;
 use linkrate_model::nearest::nearest;
 use linkrate_study::fleet::Given;
 use linkrate_study::study::Study;
-use linkrate_study::{builtin, file, quick};
+use linkrate_study::{bounds, builtin, file, quick};
 
 use crate::args::existing::ExistingArgs;
 use crate::args::fleet::FleetArgs;
@@ -57,7 +57,7 @@ fn load_on(given: &str, set: &[(String, String)], on: TestbedSource<'_>) -> Resu
         })?;
         return parse(found.name, &found.path(), found.text, set, Path::new(""), on);
     }
-    let text = read(path, file::MAX_FILE_BYTES as u64, "study file").map_err(|reason| {
+    let text = read(path, bounds::MAX_FILE_BYTES as u64, "study file").map_err(|reason| {
         let hint = like_it(path).map(|file| format!("did you mean {}?", quoted(&file)));
         Failure::new(Exit::Usage, format!("{given}: {reason}")).with_hint(hint)
     })?;
