@@ -23,8 +23,9 @@ use linkrate_sys::sched::ThreadId;
 
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::host::{Client, Host, Participants};
+use crate::host::{Client, Host};
 use crate::options::LabOptions;
+use crate::participants::Participants;
 use crate::peer::{Namespaces, PeerServer};
 use crate::placement::Placement;
 use crate::readback::EffectiveKnobs;

@@ -15,11 +15,10 @@ pub mod client;
 pub mod faults;
 mod listener;
 pub mod messages;
+mod news;
 #[cfg(test)]
 mod other_user;
 mod ports;
-mod programs;
-mod running;
 pub mod server;
 pub mod settings;
 mod socket;

@@ -7,6 +7,7 @@ mod contention;
 pub(crate) mod event;
 mod facts;
 mod measure;
+pub(crate) mod participants;
 mod programs;
 #[cfg(test)]
 mod scale;
@@ -38,11 +39,12 @@ use crate::options::LabOptions;
 use crate::peer::{PeerMeasurement, TrafficReport, agents};
 use crate::placement::CpuSlot;
 use crate::profile::{self, ProfiledThreads};
-use crate::testbed::{Host, Testbed};
+use crate::testbed::Testbed;
 
 use calibration::Calibration;
 use event::Missed;
 use measure::Measured;
+use participants::{failure, participants};
 pub(crate) use sockets::ends;
 
 /// A lab: a testbed that is built again when a run has lost it.
@@ -175,34 +177,6 @@ impl Executor for Lab {
     fn rebuild(&mut self) {
         self.testbed = None;
     }
-}
-
-/// The failure of a run at `stage`, unless the error says that an agent is lost or the user
-/// interrupted.
-pub(crate) fn failure(stage: Stage, error: impl Into<LabError>) -> RunFailure {
-    match error.into() {
-        LabError::Agent(error) => agent_failure(stage, error),
-        error => {
-            let hint = error.hint().map(|hint| format!(" (hint: {hint})")).unwrap_or_default();
-            RunFailure::at(stage, format!("{error}{hint}"))
-        }
-    }
-}
-
-fn agent_failure(stage: Stage, error: AgentError) -> RunFailure {
-    let stage = match error {
-        AgentError::Interrupted => Stage::Interrupted,
-        AgentError::Lost { .. } => Stage::Agent,
-        AgentError::Refused(_) => stage,
-    };
-    let reason = match &error {
-        AgentError::Refused(rejection) => match &rejection.hint {
-            Some(hint) => format!("{rejection} (hint: {hint})"),
-            None => rejection.to_string(),
-        },
-        _ => error.to_string(),
-    };
-    RunFailure::at(stage, reason)
 }
 
 /// Carries out one run and judges its figures.
@@ -436,13 +410,4 @@ fn remark(unexpected_peers: &UnexpectedPeers) -> Option<String> {
         unexpected_peers.refused,
         addresses.join(", ")
     ))
-}
-
-/// The hosts of a run, the system under test first.
-pub(crate) fn participants(
-    testbed: &mut Testbed,
-    clients: usize,
-) -> impl Iterator<Item = &mut Host> {
-    let clients = testbed.clients.iter_mut().take(clients).map(|client| &mut client.host);
-    std::iter::once(&mut testbed.sut).chain(clients)
 }

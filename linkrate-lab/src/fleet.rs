@@ -17,7 +17,8 @@ use linkrate_study::study::Purpose;
 
 use crate::backend::existing;
 use crate::error::LabError;
-use crate::executor::{Lab, failure};
+use crate::executor::Lab;
+use crate::executor::participants::failure;
 use crate::host::Host;
 use crate::options::LabOptions;
 

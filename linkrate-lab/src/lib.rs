@@ -35,6 +35,7 @@ mod latencies;
 pub mod measurement;
 pub mod observe;
 mod options;
+mod participants;
 pub mod peer;
 pub mod placement;
 mod profile;

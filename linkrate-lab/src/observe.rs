@@ -19,7 +19,8 @@ use linkrate_sys::tree::Tree;
 use linkrate_sys::{host_settings, stack};
 
 use crate::connection::TIMEOUT;
-use crate::executor::{ends, failure, participants};
+use crate::executor::ends;
+use crate::executor::participants::{failure, participants};
 use crate::host::read_clock;
 use crate::peer::PeerMeasurement;
 use crate::placement::{strayed, strayed_from_one};

@@ -1,9 +1,10 @@
 //! Options of a lab that are not part of its testbed.
 
-use linkrate_study::study::Purpose;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+use linkrate_study::study::Purpose;
 
 /// The program for other machines that have no linkrate of this version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use linkrate_sys::sched::Ahead;
 
 use crate::backend::{self, Adapters, Backend, Built};
 use crate::error::LabError;
-use crate::host::{Participants, sut_interfaces};
 use crate::ipv6;
+use crate::participants::{Participants, sut_interfaces};
 use crate::peer::{Namespaces, PeerServer};
 use crate::placement::Placement;
 use crate::readback::EffectiveKnobs;

@@ -21,11 +21,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use linkrate_adapter::{
-    AdapterError, Bus, CaptureEnding, DeviceSpec, DeviceThreads, DriverThreads, HostSide, LinkLaw,
-    Port, PortLink, PortSpec, Priority, Snapshot, since,
+    AdapterError, Aggregate, Bus, CaptureEnding, DeviceSpec, DeviceThreads, DriverThreads,
+    HostSide, LinkLaw, Port, PortLink, PortSpec, Priority, Snapshot, since,
 };
 use linkrate_model::driver_counts::DriverCounts;
-use linkrate_model::knobs::{AtmRequest, Owner};
+use linkrate_model::knobs::{AggregateRequest, AtmRequest, Owner};
 use linkrate_model::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_model::model::LinkKind;
 use linkrate_model::topology;
@@ -224,7 +224,7 @@ impl Adapters {
             None => kernel,
         };
         match &segment.aggregate {
-            Some(aggregate) => aggregate::with_aggregate(knobs, aggregate),
+            Some(aggregate) => with_aggregate(knobs, aggregate),
             None => Ok(knobs),
         }
     }
@@ -619,6 +619,15 @@ impl From<AdapterError> for LabError {
             other => Self::Io(std::io::Error::other(other.to_string())),
         }
     }
+}
+
+/// Adds the effective knobs of an aggregate.
+fn with_aggregate(
+    knobs: InterfaceKnobs,
+    aggregate: &Aggregate,
+) -> Result<InterfaceKnobs, LabError> {
+    let aggregate = AggregateRequest::of(&aggregate.applied_knobs()?);
+    Ok(InterfaceKnobs { aggregate, ..knobs })
 }
 
 #[cfg(test)]

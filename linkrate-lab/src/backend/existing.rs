@@ -20,8 +20,9 @@ use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate};
 use super::{Backend, Built};
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::host::{Client, Host, Participants};
+use crate::host::{Client, Host};
 use crate::options::LabOptions;
+use crate::participants::Participants;
 use crate::peer::{LAB, LENDS, LocalAgent, PeerServer, Reach, Remote, Slurm, Ssh, Transport};
 use crate::placement::Placement;
 

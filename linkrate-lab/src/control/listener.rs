@@ -14,28 +14,11 @@ use linkrate_sys::{local_socket, wait};
 
 use super::caller::{Call, Caller, Heard};
 use super::messages::{Refused, Reply, Request, decode_request};
-use super::programs::Order;
-use super::server::{Ended, FAREWELL, POLL_INTERVAL};
+use super::news::{Ended, FAREWELL, MAX_REQUESTS, News, POLL_INTERVAL};
 use super::socket::LabSocket;
 
 /// The most commands whose requests are read at a time; others wait to be accepted.
 const MAX_CALLERS: usize = 8;
-
-/// The most requests that wait for the thread that carries them out.
-pub(super) const MAX_REQUESTS: usize = 64;
-
-/// What the listener tells the thread that carries out requests.
-#[derive(Debug)]
-pub(super) enum News {
-    /// A request of this user.
-    Call(Box<Call>),
-    /// What the supervisor of programs wants.
-    Order(Box<Order>),
-    /// A device asks that connections of programs return to the host.
-    Returns,
-    /// The lab is to end.
-    Ends,
-}
 
 /// The listener of a lab.
 #[derive(Debug)]

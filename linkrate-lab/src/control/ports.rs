@@ -5,7 +5,8 @@ use linkrate_model::InterfaceKnobs;
 use linkrate_model::topology::Segment;
 
 use super::messages::{Refused, Reply};
-use super::server::{Answer, FAREWELL, OpenLab};
+use super::news::FAREWELL;
+use super::server::{Answer, OpenLab};
 use crate::host::typed_name;
 use linkrate_study::bounds::MAX_CLIENTS;
 

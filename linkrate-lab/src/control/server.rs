@@ -4,10 +4,12 @@
 //! lab and at signals, and waits for nothing else. The thread that built the lab carries the requests
 //! out, one after the other. An agent that does not answer delays these requests, and nothing else.
 
+mod programs;
+mod running;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -22,22 +24,17 @@ use linkrate_toe::supervisor::Supervisor;
 
 use super::LabName;
 use super::caller::Call;
-use super::listener::{Listener, MAX_REQUESTS, News};
+use super::listener::Listener;
 use super::messages::{Reply, decode_request};
-use super::programs::{Line, Programs, Returns};
+pub use super::news::Ended;
+use super::news::{FAREWELL, MAX_REQUESTS, News};
 use super::socket::LabSocket;
 use crate::backend::adapters::{Adapters, Faults};
 use crate::error::LabError;
 use crate::options::LabOptions;
 use crate::placement::CpuSlot;
 use crate::testbed::Testbed;
-
-/// How often the loops look for events that no descriptor reports: signals taken by another thread,
-/// threads that have ended.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// How long programs may take to end when their host goes.
-pub(super) const FAREWELL: Duration = Duration::from_secs(4);
+use programs::{Line, Programs, Returns};
 
 /// How long requests that are being finished may take when the lab ends: programs on hosts that were
 /// removed, and files of captures.
@@ -112,19 +109,6 @@ pub struct Supervised {
     pub guest: Guest,
     /// Its calls.
     pub calls: Option<Calls>,
-}
-
-/// Why a lab has ended.
-#[derive(Debug)]
-pub enum Ended {
-    /// The program in it ended with this status.
-    Program(ExitStatus),
-    /// Another command ended it.
-    Down,
-    /// This process was told to end.
-    Stopped,
-    /// A part of it broke.
-    Broken(String),
 }
 
 impl OpenLab {

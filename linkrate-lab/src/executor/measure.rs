@@ -12,10 +12,11 @@ use linkrate_study::validity::MeasurementSeen;
 use linkrate_sys::clock::monotonic_ns;
 
 use super::event::{self, Missed};
-use super::{participants, programs, warm_up};
+use super::participants::participants;
+use super::programs::tend_until;
+use super::{programs, warm_up};
 use crate::backend::Adapters;
 use crate::connection::{AgentError, TIMEOUT};
-use crate::error::LabError;
 use crate::peer::{PeerMeasurement, TrafficReport};
 use crate::testbed::{Host, Testbed};
 
@@ -26,9 +27,6 @@ const LEAD: Duration = Duration::from_millis(35);
 /// The same between machines, beside two round trips, and its maximum.
 const FAR_LEAD: Duration = Duration::from_millis(100);
 const MAX_LEAD: Duration = Duration::from_secs(2);
-
-/// Time between two checks whether connections are to move, ns. A move takes less.
-const TEND_NS: u64 = 10_000_000;
 
 /// The reports of one measurement.
 pub(super) struct Measured {
@@ -165,27 +163,6 @@ fn wait_watching(
             return Ok(());
         }
     }
-}
-
-/// Waits until `deadline_ns` with `wait`, and moves connections to and from TCP offload engines meanwhile.
-pub(super) fn tend_until(
-    adapters: Option<&Adapters>,
-    deadline_ns: u64,
-    mut wait: impl FnMut(u64) -> Result<(), AgentError>,
-) -> Result<(), AgentError> {
-    while let Some(adapters) = adapters.filter(|adapters| adapters.tends()) {
-        let next_ns = monotonic_ns() + TEND_NS;
-        // a move must not last beyond the deadline
-        if next_ns + TEND_NS > deadline_ns {
-            break;
-        }
-        wait(next_ns)?;
-        adapters.tend().map_err(|error| match error {
-            LabError::Agent(error) => error,
-            error => AgentError::Lost { host: "adapter".to_owned(), reason: error.to_string() },
-        })?;
-    }
-    wait(deadline_ns)
 }
 
 /// Time between the request to measure and the measurement. Between machines the request may queue behind

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use linkrate_model::peer_report::PeerReport;
 use linkrate_model::{CpuSet, RunSpec, Workload};
 use linkrate_protocol::{FlowFacts, Reply, Request};
+use linkrate_sys::clock::monotonic_ns;
 
+use crate::backend::Adapters;
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
 use crate::peer::PeerServer;
@@ -92,4 +94,28 @@ pub(super) fn wind_up(
 /// What the programs tell once the connections are closed.
 pub(super) fn reported(testbed: &mut Testbed, clients: usize) -> Result<Vec<PeerReport>, LabError> {
     testbed.programs.iter_mut().take(clients).map(|program| program.reported()).collect()
+}
+
+/// Time between two checks whether connections are to move, ns. A move takes less.
+const TEND_NS: u64 = 10_000_000;
+
+/// Waits until `deadline_ns` with `wait`, and moves connections to and from TCP offload engines meanwhile.
+pub(super) fn tend_until(
+    adapters: Option<&Adapters>,
+    deadline_ns: u64,
+    mut wait: impl FnMut(u64) -> Result<(), AgentError>,
+) -> Result<(), AgentError> {
+    while let Some(adapters) = adapters.filter(|adapters| adapters.tends()) {
+        let next_ns = monotonic_ns() + TEND_NS;
+        // a move must not last beyond the deadline
+        if next_ns + TEND_NS > deadline_ns {
+            break;
+        }
+        wait(next_ns)?;
+        adapters.tend().map_err(|error| match error {
+            LabError::Agent(error) => error,
+            error => AgentError::Lost { host: "adapter".to_owned(), reason: error.to_string() },
+        })?;
+    }
+    wait(deadline_ns)
 }

@@ -12,7 +12,7 @@ use linkrate_model::{Protocol, Workload};
 use linkrate_protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 
-use super::measure::tend_until;
+use super::programs::tend_until;
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::Testbed;
 

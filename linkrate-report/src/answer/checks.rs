@@ -2,11 +2,11 @@
 
 use linkrate_stats::interval::relative_half_width;
 use linkrate_stats::paired::MIN_TO_CLAIM;
-use linkrate_study::results::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Interval;
+use linkrate_study::results::payback;
 use linkrate_study::results::{CellResult, Effect, PublishedKind, PublishedResult, StudyResults};
 use serde::Serialize;
 

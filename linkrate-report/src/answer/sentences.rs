@@ -1,10 +1,10 @@
 //! What a study found, in a sentence for each level that is compared: over all combinations of the other factors.
 
 use linkrate_stats::paired::MIN_TO_CLAIM;
-use linkrate_study::results::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Interval, Measure};
+use linkrate_study::results::payback;
 use linkrate_study::results::{Effect, StudyResults};
 use linkrate_study::study::PART;
 

@@ -7,10 +7,10 @@
 
 use linkrate_model::knobs::{self, Owner};
 use linkrate_model::model::Encapsulation;
-use linkrate_study::results::payback;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::Measure;
+use linkrate_study::results::payback;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::verdict::Verdict;
 use serde::Serialize;

@@ -1,10 +1,10 @@
 //! Marks of figures: the basis of published ones, and whether the adapter was what limited a cell.
 
 use linkrate_model::spec::Adapter;
-use linkrate_study::results::payback;
 use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Quantity;
+use linkrate_study::results::payback;
 use linkrate_study::results::{CellResult, Effect, PublishedResult, StudyResults};
 use linkrate_study::verdict::{FlowDirection, Judged};
 

@@ -21,7 +21,7 @@ use crate::analysis::{demand, uncertainty};
 use crate::levels::Level;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::Effect;
-use crate::results::payback::{OffloadCost, Outcome, Payback, Paybacks, ShortLived, FACTOR};
+use crate::results::payback::{FACTOR, OffloadCost, Outcome, Payback, Paybacks, ShortLived};
 use crate::store::StoredRun;
 use crate::study::{Cell, Study};
 use linkrate_stats::interval::of_mean;

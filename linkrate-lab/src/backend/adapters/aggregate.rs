@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads, MacAddress, ReorderingCount};
 use linkrate_model::aggregate::AggregateReport;
-use linkrate_model::knobs::AggregateRequest;
 use linkrate_model::topology::Gateways;
 use linkrate_model::{AggregateKnobs, InterfaceKnobs, Model, Offload, topology};
 
@@ -144,15 +143,6 @@ impl Adapters {
         let aggregates = self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
         aggregates.map(|aggregate| Ok(aggregate.report()?)).collect()
     }
-}
-
-/// Adds the effective knobs of an aggregate.
-pub(super) fn with_aggregate(
-    knobs: InterfaceKnobs,
-    aggregate: &Aggregate,
-) -> Result<InterfaceKnobs, LabError> {
-    let aggregate = AggregateRequest::of(&aggregate.applied_knobs()?);
-    Ok(InterfaceKnobs { aggregate, ..knobs })
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use linkrate_model::model::LinkKind;
 use linkrate_model::topology::{self, Fabric};
 use linkrate_model::{AtmKnobs, BitRate, InterfaceKnobs, Model};
 
-use super::aggregate::with_aggregate;
-use super::{Vlans, client_knobs, effective_knobs, with_port};
+use super::{Vlans, client_knobs, effective_knobs, with_aggregate, with_port};
 use crate::error::LabError;
 use crate::host::typed_name;
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use linkrate_sys::descriptors;
 use linkrate_toe::supervisor::Unmoved;
 
-use super::listener::News;
-use super::server::{OpenLab, POLL_INTERVAL};
+use super::OpenLab;
 use crate::backend::adapters::{Back, Reason};
+use crate::control::news::{News, POLL_INTERVAL};
 
 /// Time between two polls of the connections of programs at the host, each of which wakes the system
 /// under test once.
@@ -149,7 +149,7 @@ impl OpenLab {
     }
 
     /// Lets connections of programs return to the host, and waits until they have.
-    pub(super) fn return_programs(&mut self, leaving: Vec<(u32, Reason)>) {
+    pub(crate) fn return_programs(&mut self, leaving: Vec<(u32, Reason)>) {
         let (Some(supervisor), Some(adapters)) =
             (&self.supervisor, self.testbed.backend.adapters())
         else {

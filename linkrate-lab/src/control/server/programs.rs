@@ -15,9 +15,9 @@ use linkrate_sys::socket_swap;
 use linkrate_toe::supervisor::{Candidate, Mover};
 use linkrate_toe::table::{Entry, Table};
 
-use super::listener::News;
+use super::OpenLab;
 use super::running::Tended;
-use super::server::OpenLab;
+use crate::control::news::{News, Order, Turn};
 
 /// How long a call of a program waits for its turn; then its connection stays at the host.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,28 +27,6 @@ const REAPING: Duration = Duration::from_secs(1);
 
 /// Numbers of connections of programs are above those of flows.
 const FIRST_ID: u32 = 1 << 24;
-
-/// What a supervisor wants of a lab.
-#[derive(Debug)]
-pub(super) enum Order {
-    /// Move a connection to the adapter.
-    Lower(Candidate, Turn, SyncSender<Result<OwnedFd, String>>),
-    /// Take a connection back.
-    TakeBack(u32, OwnedFd, SyncSender<Result<(), String>>),
-    /// Find the socket of a connection at the adapter.
-    Socket(u32, Turn, SyncSender<Option<OwnedFd>>),
-}
-
-/// Whose turn it is: an order is carried out, or given up, but not both.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Turn(Arc<AtomicBool>);
-
-impl Turn {
-    /// True for the first one that takes it.
-    fn take(&self) -> bool {
-        !self.0.swap(true, Ordering::AcqRel)
-    }
-}
 
 /// The lab as its supervisor sees it.
 #[derive(Debug)]
@@ -135,8 +113,8 @@ impl fmt::Debug for Returns {
 
 /// Connections of programs, as the thread that carries out requests has them.
 #[derive(Debug)]
-pub(super) struct Programs {
-    pub(super) table: Arc<Table>,
+pub(crate) struct Programs {
+    pub(crate) table: Arc<Table>,
     pub(super) offloads: Arc<AtomicBool>,
     /// While the lab is served.
     pub(super) returns: Option<Returns>,
