@@ -191,8 +191,9 @@ impl Orders {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::SocketAddr;
+
+    use super::*;
 
     fn ends(port: u16) -> ConnectionEnds {
         let address = |port| SocketAddr::new([10, 0, 0, 1].into(), port);

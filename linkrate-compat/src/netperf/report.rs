@@ -1,10 +1,11 @@
 //! What a test has shown, and the units that it is told in.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::AtomicU64;
+
 use hdrhistogram::Histogram;
 use linkrate_interop::netperf::{OmniResponse, OmniResults, Shape};
 use linkrate_sys::tcp_info::TcpInfo;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::AtomicU64;
 
 use super::options::Options;
 use crate::cpu::HostCpuUse;
