@@ -6,7 +6,6 @@
 //! - [`testbed`]: on what
 //! - [`grid`]: the cells side by side
 
-use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::results::StudyResults;
 
 pub mod checks;
@@ -16,6 +15,7 @@ mod sentences;
 pub mod testbed;
 
 use grid::Grid;
+use linkrate_stats::interval::MIN_TO_CLAIM;
 
 /// Most sentences.
 const MAX_SENTENCES: usize = 3;

@@ -8,8 +8,7 @@ pub mod payback;
 use std::collections::BTreeSet;
 
 use linkrate_model::workload::Loop;
-use linkrate_stats::interval::excludes;
-use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_stats::interval::{MIN_TO_CLAIM, excludes};
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity};

@@ -2,10 +2,13 @@
 
 use serde::Serialize;
 
-use crate::paired::MIN_TO_CLAIM;
 use crate::sample::Sample;
 use crate::student_t::critical_value;
 use crate::trend::median;
+
+/// Fewest pairs of blocks for a claim or a verdict. The scatter of fewer is often far too small by
+/// chance, and their intervals then exclude "no change" although nothing changed.
+pub const MIN_TO_CLAIM: u32 = 5;
 
 /// A mean with its confidence interval. With a single run there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

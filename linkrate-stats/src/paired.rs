@@ -5,13 +5,8 @@
 //! averaged as logarithms: doubling and halving then weigh the same, and exchanging numerator and
 //! denominator inverts the result.
 
-use crate::interval::Interval;
-use crate::interval::of_mean;
+use crate::interval::{Interval, of_mean};
 use crate::mean_test::MeanTest;
-
-/// Fewest pairs of blocks for a claim or a verdict. The scatter of fewer is often far too small by
-/// chance, and their intervals then exclude "no change" although nothing changed.
-pub const MIN_TO_CLAIM: u32 = 5;
 
 /// An effect: a ratio and the pairs behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]

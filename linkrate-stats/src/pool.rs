@@ -5,7 +5,7 @@
 
 use rand_chacha::ChaCha8Rng;
 
-use crate::paired::MIN_TO_CLAIM;
+use crate::interval::MIN_TO_CLAIM;
 use crate::random::{below, generator};
 use crate::{normal, student_t};
 

@@ -12,7 +12,7 @@ use linkrate_model::units::format_duration;
 use crate::levels::Level;
 use crate::schedule::{RUN_OVERHEAD, after_events};
 use crate::study::{Cell, Factor, Method, PART, Quick, Study};
-use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_stats::interval::MIN_TO_CLAIM;
 
 /// Time for the blocks of a quick run. Building the testbed and writing the report take the rest of
 /// a minute.

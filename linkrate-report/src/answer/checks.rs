@@ -1,7 +1,6 @@
 //! How far to trust an answer: precision, what carries over to hardware, published figures. One line each.
 
-use linkrate_stats::interval::relative_half_width;
-use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_stats::interval::{MIN_TO_CLAIM, relative_half_width};
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;

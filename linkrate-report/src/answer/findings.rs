@@ -1,12 +1,12 @@
 //! What a study found that compares nothing, or something else than levels: failures, connection offloads, cells.
 
-use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::labels;
 use linkrate_study::results::failure::FailureFigures;
 use linkrate_study::results::payback::Paybacks;
 use linkrate_study::results::{CellResult, StudyResults};
 
 use crate::{number, words};
+use linkrate_stats::interval::MIN_TO_CLAIM;
 
 /// Most cells that are described one by one.
 const MAX_CELLS: usize = 4;

@@ -1,6 +1,5 @@
 //! What a study found, in a sentence for each level that is compared: over all combinations of the other factors.
 
-use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Interval, Measure};
@@ -11,6 +10,7 @@ use linkrate_study::study::PART;
 use super::findings;
 use crate::number;
 use crate::words::{self, marks};
+use linkrate_stats::interval::MIN_TO_CLAIM;
 
 /// Measures that a sentence reports, in this order.
 const REPORTED: [Measure; 5] = [

@@ -4,7 +4,6 @@ use linkrate_model::measurement::IdleSource;
 use linkrate_model::mix::MixPart;
 use linkrate_model::units::format_duration;
 use linkrate_model::{ByteSize, MessageSize, Protocol, SendPath, Task, Workload};
-use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::analysis::runs_by_cell::fallen_blocks;
 use linkrate_study::keys::kind_name;
 use linkrate_study::labels;
@@ -15,6 +14,7 @@ use serde::Serialize;
 
 use crate::number::moment;
 use crate::{number, words};
+use linkrate_stats::interval::MIN_TO_CLAIM;
 
 /// What is said of each subject. Without a plan only what the results tell.
 pub fn paragraphs(results: &StudyResults) -> Vec<(&'static str, String)> {

@@ -4,7 +4,6 @@
 //! stand together: one clause for each combination of named levels (direction), in which
 //! numbers (ports, sizes) are listed. Falls and rises never share a verb.
 
-use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::Measure;
@@ -13,6 +12,7 @@ use linkrate_study::study::PART;
 
 use crate::number;
 use crate::words::{self, marks};
+use linkrate_stats::interval::MIN_TO_CLAIM;
 
 /// A step of one factor, within one part of the study, and its effects on one measure.
 #[derive(Debug, Clone)]

@@ -4,7 +4,6 @@
 //! lines on how far to trust it; where the rest is. [`super::details`] has the rest.
 
 use linkrate_model::shell;
-use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Measure, Quantity};
@@ -18,6 +17,7 @@ use crate::answer::{self, FEW_CELLS};
 use crate::layout::{Paper, filled};
 use crate::number;
 use crate::words::{self, marks};
+use linkrate_stats::interval::MIN_TO_CLAIM;
 
 /// Columns of the names of checks and links.
 const NAMES: usize = 10;

@@ -17,8 +17,8 @@ use crate::quantity::Interval;
 use crate::results::{Effect, Probabilities};
 use crate::study::{Family, PART};
 use linkrate_stats::independent::holm;
+use linkrate_stats::interval::MIN_TO_CLAIM;
 use linkrate_stats::mean_test::MeanTest;
-use linkrate_stats::paired::MIN_TO_CLAIM;
 
 impl Probabilities {
     /// Those of a ratio that reaches so far, not adjusted. `minimum` is a fraction.

@@ -25,7 +25,7 @@ use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
 use crate::validity;
 use crate::verdict::{REQUEST_RATE_PERCENT, judge};
-use linkrate_stats::paired::MIN_TO_CLAIM;
+use linkrate_stats::interval::MIN_TO_CLAIM;
 use linkrate_stats::sample::mean;
 use linkrate_stats::stop::StopReason;
 

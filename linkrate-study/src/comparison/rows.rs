@@ -16,8 +16,8 @@ use crate::quantity::{Interval, Measure, Unit};
 use crate::results::Probabilities;
 use crate::store::StoredStudy;
 use linkrate_stats::independent::{self, IndependentRatio};
-use linkrate_stats::interval::{excludes, of_mean};
-use linkrate_stats::paired::{self, MIN_TO_CLAIM};
+use linkrate_stats::interval::{MIN_TO_CLAIM, excludes, of_mean};
+use linkrate_stats::paired;
 
 /// Fewest sets of each side for a verdict, where sets are the observations.
 pub const MIN_SETS: u32 = 3;

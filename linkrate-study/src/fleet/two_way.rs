@@ -19,9 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::Interval;
-use linkrate_stats::interval::of_mean;
+use linkrate_stats::interval::{MIN_TO_CLAIM, of_mean};
 use linkrate_stats::mean_test::MeanTest;
-use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_stats::trend::median;
 
 use fit::Fit;

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use linkrate_model::units::parse_percent;
 use linkrate_report::comparison;
-use linkrate_stats::paired::MIN_TO_CLAIM;
 use linkrate_study::comparison::conditions::IMPORTED;
 use linkrate_study::comparison::rows::MIN_SETS;
 use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
@@ -14,6 +13,7 @@ use super::output;
 use crate::args::study::{CompareFormat, StudyCompareArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::terminal_style;
+use linkrate_stats::interval::MIN_TO_CLAIM;
 
 /// Compares and prints; the exit code tells whether a figure has become worse.
 pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
