@@ -50,7 +50,6 @@ const MAX_FRAME: u32 = 9018;
 const TIMEOUT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// An aggregate to be made.
 #[derive(Debug)]
 pub struct AggregateSpec {
     /// The name of its interface.
@@ -59,7 +58,6 @@ pub struct AggregateSpec {
     pub queues: Vec<OwnedFd>,
     /// The address of its interface.
     pub address: [u8; 6],
-    /// Its settings.
     pub knobs: AggregateKnobs,
 }
 
@@ -145,11 +143,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Aggregate {
-    /// Makes an aggregate without ports, and starts its drivers. TSO is off unless the knobs lift
-    /// that.
-    ///
-    /// # Errors
-    /// The TAP is gone.
+    /// Makes an aggregate without ports, and starts its drivers. TSO is off unless the knobs lift that. Fails when
+    /// the TAP is gone.
     pub fn new(spec: AggregateSpec, threads: &DriverThreads) -> Result<Self, AdapterError> {
         let AggregateSpec { name, queues, address, knobs } = spec;
         let failed = |cause| AdapterError::Io { what: format!("make aggregate {name}"), cause };
@@ -174,7 +169,6 @@ impl Aggregate {
         Ok(Self { shared, drivers })
     }
 
-    /// The name of its interface.
     #[must_use]
     pub fn name(&self) -> &str {
         self.shared.interface.name()
@@ -192,7 +186,6 @@ impl Aggregate {
         self.shared.distributing.load(Ordering::Relaxed)
     }
 
-    /// The Ethernet address of its interface.
     #[must_use]
     pub fn address(&self) -> MacAddress {
         self.shared.address
@@ -204,16 +197,12 @@ impl Aggregate {
         self.drivers.iter().map(driver_threads::Polled::thread).collect()
     }
 
-    /// The host's side.
     #[must_use]
     pub fn interface(&self) -> &InterfaceShared {
         &self.shared.interface
     }
 
-    /// Requests settings while traffic flows.
-    ///
-    /// # Errors
-    /// The TAP is gone.
+    /// Requests settings while traffic flows. Fails when the TAP is gone.
     pub fn set_knobs(&self, knobs: AggregateKnobs) -> Result<(), AdapterError> {
         self.shared.interface.set_offloads(offloads(&knobs))?;
         self.shared.settings.request(knobs);
@@ -221,10 +210,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// The settings that the drivers say they work with.
-    ///
-    /// # Errors
-    /// The drivers do not answer.
+    /// The settings that the drivers say they work with. Fails when the drivers do not answer.
     pub fn applied_knobs(&self) -> Result<AggregateKnobs, AdapterError> {
         let unanswered = |_| AdapterError::NotAcknowledged { name: self.name().to_owned() };
         let ended = || self.drivers.iter().any(|driver| driver.why_ended().is_some());
@@ -240,7 +226,6 @@ impl Aggregate {
         })
     }
 
-    /// Its counters.
     #[must_use]
     pub fn counters(&self) -> Snapshot {
         let counters = &self.shared.counters;
@@ -400,7 +385,6 @@ impl AggregateShared {
         self.copies.load(Ordering::Relaxed) & bit(number) != 0
     }
 
-    /// Whether something happened that the control must look at.
     pub(crate) fn has_news(&self) -> bool {
         self.news.load(Ordering::Acquire)
     }
@@ -410,7 +394,6 @@ impl AggregateShared {
         self.news.swap(false, Ordering::AcqRel);
     }
 
-    /// Grows with every decision about the ports.
     pub(crate) fn sharing(&self) -> u64 {
         self.sharing.load(Ordering::Acquire)
     }
@@ -469,14 +452,12 @@ impl AggregateShared {
         decision.balance != balancer.balance() || decision.active.iter().any(joins)
     }
 
-    /// Whether the link of port `number` is up.
     pub(crate) fn has_carrier(&self, number: usize) -> bool {
         let members = lock(&self.members);
         let member = members.get(number).and_then(Option::as_ref);
         member.is_some_and(|member| member.link.is_up())
     }
 
-    /// Whether flows leave a port only when the partner has answered a marker.
     pub(crate) fn asks_partner(&self) -> bool {
         self.asks_partner.load(Ordering::Relaxed)
     }
@@ -486,7 +467,6 @@ impl AggregateShared {
         self.evens_out.load(Ordering::Relaxed)
     }
 
-    /// Counts a packet that had no room.
     fn count_full(&self) {
         self.counters.full.fetch_add(1, Ordering::Relaxed);
     }

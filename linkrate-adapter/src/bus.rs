@@ -24,7 +24,6 @@ const SLOTS: u64 = 1024;
 const USED_BITS: u32 = 32;
 const USED: u64 = (1 << USED_BITS) - 1;
 
-/// A bus.
 #[derive(Debug)]
 pub struct Bus {
     pace: Pace,
@@ -35,7 +34,6 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// A bus of that rate.
     #[must_use]
     pub fn new(rate: BitRate) -> Self {
         Self {

@@ -85,7 +85,6 @@ struct Shared {
     failure: OnceLock<String>,
 }
 
-/// The result of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaptureTotal {
     /// Packets in the file.

@@ -35,10 +35,7 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// A packet behind the header of its encapsulation, which has at most 16 octets.
-    ///
-    /// # Errors
-    /// AAL5 cannot carry it.
+    /// A packet behind the header of its encapsulation, which has at most 16 octets. Fails if AAL5 cannot carry it.
     pub(crate) fn new(head: &[u8], packet: WireFrame) -> Result<Self, Uncuttable> {
         let end = aal5::end(&[head, packet.head(), packet.tail()], 0)?;
         let cells = aal5::cells(head.len() + packet.len()) as u32;
@@ -52,12 +49,10 @@ impl Unit {
         &self.head[..self.head_length]
     }
 
-    /// The packet behind it.
     pub(crate) fn packet(&self) -> &WireFrame {
         &self.packet
     }
 
-    /// Its cells.
     pub(crate) fn cells(&self) -> u32 {
         self.cells
     }
@@ -93,7 +88,6 @@ pub(crate) enum CellTrain {
     Lone(Box<Cell>),
 }
 
-/// Cells of a unit.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) unit: Arc<Unit>,
@@ -111,7 +105,6 @@ impl Run {
         self.range.end == self.unit.cells
     }
 
-    /// Its cells.
     pub(crate) fn count(&self) -> usize {
         self.range.len()
     }
@@ -146,7 +139,6 @@ impl Run {
 }
 
 impl CellTrain {
-    /// Its cells.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::Run(run) => run.count(),

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use linkrate_sys::clock::monotonic_ns;
 
-/// Picoseconds in a nanosecond.
 pub(crate) const PS_PER_NS: u64 = 1000;
 
-/// Picoseconds in a microsecond.
 pub const PS_PER_US: u64 = 1_000_000;
 
 /// Reads the device's time.
@@ -19,13 +17,11 @@ pub struct DeviceClock {
 }
 
 impl DeviceClock {
-    /// A clock that begins now.
     #[must_use]
     pub fn start() -> Self {
         Self { epoch_ns: monotonic_ns() }
     }
 
-    /// Now.
     #[must_use]
     pub fn now_ps(&self) -> u64 {
         self.at_ps(monotonic_ns())
@@ -51,7 +47,6 @@ impl DeviceClock {
     }
 }
 
-/// The earlier of two times.
 pub(crate) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

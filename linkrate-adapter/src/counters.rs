@@ -27,7 +27,6 @@ impl Counter {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -47,7 +46,6 @@ macro_rules! counters {
                 [$(($name, self.$field.get()),)*].into_iter()
             }
 
-            /// The names.
             pub const NAMES: &[&str] = &[$($name,)*];
         }
     };
@@ -516,7 +514,6 @@ fn kind<'a>(
     }
 }
 
-/// Counters by name.
 pub type Snapshot = BTreeMap<String, u64>;
 
 /// The counts between two snapshots.

@@ -56,7 +56,6 @@ impl DeviceSpec {
         }
     }
 
-    /// Whether it carries cells.
     #[must_use]
     pub fn is_atm(&self) -> bool {
         matches!(self, Self::Atm(_))
@@ -78,7 +77,6 @@ impl DeviceSpec {
         }
     }
 
-    /// The sizes of the rings between its driver and it.
     pub(crate) fn rings(&self) -> RingSizes {
         match self {
             Self::Nic(limits) => limits.rings,
@@ -86,7 +84,6 @@ impl DeviceSpec {
         }
     }
 
-    /// Builds the device.
     pub(crate) fn build(self, mount: Mount) -> Box<dyn Device> {
         match self {
             Self::Nic(limits) => Box::new(Nic::new(limits, mount)),
@@ -102,9 +99,7 @@ pub(crate) struct Mount {
     pub(crate) shared: Arc<PortShared>,
     /// The host's side.
     pub(crate) interface: Interface,
-    /// The bus of its adapter.
     pub(crate) bus: Option<Arc<Bus>>,
-    /// The clock of its device thread.
     pub(crate) clock: DeviceClock,
 }
 
@@ -137,7 +132,6 @@ pub(crate) trait Device: fmt::Debug + Send {
     /// interrupt, and not before.
     fn arrival_due_ps(&self, link: usize, in_flight: &InFlight) -> Option<u64>;
 
-    /// The host's interface.
     fn interface(&mut self) -> &mut Interface;
 
     /// The links, by their numbers.

@@ -57,10 +57,7 @@ impl DeviceThread {
         Ok(Self { cpu, clock, commands, doorbell, thread, serves, segments, taps })
     }
 
-    /// Gives the thread a command.
-    ///
-    /// # Errors
-    /// It has ended.
+    /// Fails when the thread has ended.
     pub(crate) fn send_command(&self, command: Command) -> Result<(), AdapterError> {
         self.commands.send(command).map_err(|_| AdapterError::Ended {
             why: self.why_ended().unwrap_or_else(|| format!("thread \"dev {}\" ends", self.cpu)),
@@ -69,10 +66,7 @@ impl DeviceThread {
         Ok(())
     }
 
-    /// Gives the thread something to do with a segment.
-    ///
-    /// # Errors
-    /// It has ended.
+    /// Gives the thread something to do with a segment. Fails when it has ended.
     pub(crate) fn in_segment(
         &self,
         number: usize,
@@ -122,10 +116,8 @@ impl DeviceThreads {
         Self { cpus: cpus.iter().collect(), clock: DeviceClock::start(), threads: Vec::new() }
     }
 
-    /// The thread that serves the fewest segments, and a number for one more.
-    ///
-    /// # Errors
-    /// A thread cannot be started or placed.
+    /// The thread that serves the fewest segments, and a number for one more. Fails when a thread cannot be started
+    /// or placed.
     pub(crate) fn next_segment(&mut self) -> Result<(Arc<DeviceThread>, usize), AdapterError> {
         let served = |thread: &Arc<DeviceThread>| thread.serves.load(Ordering::Relaxed);
         let idlest = self.threads.iter().min_by_key(|thread| served(thread));

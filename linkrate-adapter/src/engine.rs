@@ -45,7 +45,6 @@ pub(crate) enum Command {
     Detach(Place, SyncSender<()>),
     /// Something to be done with a segment.
     InSegment(usize, Box<dyn FnOnce(&mut Segment) + Send>),
-    /// The end.
     End,
 }
 

@@ -47,7 +47,6 @@ pub(crate) fn build(kind: topology::Fabric, law: LinkLaw) -> Box<dyn Fabric> {
     }
 }
 
-/// The number of ports that a fabric of this kind joins at most.
 pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
     match kind {
         topology::Fabric::Cable => 2,
@@ -58,7 +57,6 @@ pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
     }
 }
 
-/// The number of switches in a fabric of this kind.
 pub(crate) fn switches(kind: topology::Fabric) -> usize {
     match kind {
         topology::Fabric::Cable => 0,

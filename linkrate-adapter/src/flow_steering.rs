@@ -19,7 +19,6 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two checks whether the thread of the device has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// An order for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Keep the frames of the peer.

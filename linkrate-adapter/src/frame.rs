@@ -34,7 +34,6 @@ impl Block {
         Self { bytes: vec![0; BLOCK_BYTES].into_boxed_slice() }
     }
 
-    /// To be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -45,7 +44,6 @@ impl Block {
         self.bytes.len()
     }
 
-    /// A part of its bytes.
     #[must_use]
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
@@ -137,13 +135,11 @@ impl WireFrame {
         Self { train: Arc::new(Train { headers: bytes, cuts, ..Train::default() }), index: 0 }
     }
 
-    /// Bytes of the frame.
     #[must_use]
     pub fn len(&self) -> usize {
         self.head().len() + self.tail().len()
     }
 
-    /// Whether it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -167,7 +163,6 @@ impl WireFrame {
         Self { train: Arc::new(train), index: 0 }
     }
 
-    /// A copy of the whole frame.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         [self.head(), self.tail()].concat()

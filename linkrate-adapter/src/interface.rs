@@ -73,7 +73,6 @@ impl InterfaceShared {
         }
     }
 
-    /// The name of the interface in its host.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -84,7 +83,6 @@ impl InterfaceShared {
         self.broken.load(Ordering::Relaxed)
     }
 
-    /// Whether drivers tell the device the queues of their flows.
     pub(crate) fn steers(&self) -> bool {
         self.steers.load(Ordering::Relaxed)
     }
@@ -95,40 +93,29 @@ impl InterfaceShared {
         self.byte_limit.store(byte_limit(rate, knobs.tx_usecs), Ordering::Relaxed);
     }
 
-    /// Sets the carrier of the host's interface.
-    ///
-    /// # Errors
-    /// When the TAP is gone.
+    /// Sets the carrier of the host's interface. Fails when the TAP is gone.
     pub fn set_carrier(&self, up: bool) -> linkrate_sys::error::SysResult<()> {
         // the interface has one carrier for all its queues
         self.taps.first().map_or(Ok(()), |tap| tap::set_carrier(tap, up))
     }
 
-    /// Sets the offloads that the host's interface may use.
-    ///
-    /// # Errors
-    /// When the TAP is gone.
+    /// Sets the offloads that the host's interface may use. Fails when the TAP is gone.
     pub fn set_offloads(&self, offloads: Offloads) -> linkrate_sys::error::SysResult<()> {
         // the interface has one set for all its queues
         self.taps.first().map_or(Ok(()), |tap| tap::set_offloads(tap, offloads))
     }
 
-    /// Queue pairs of the interface.
     #[must_use]
     pub fn queues(&self) -> usize {
         self.queues
     }
 
-    /// Queue pairs in use.
     #[must_use]
     pub fn queues_in_use(&self) -> usize {
         self.in_use.load(Ordering::Relaxed)
     }
 
-    /// Uses the first `count` queue pairs: at least one, at most all.
-    ///
-    /// # Errors
-    /// When the TAP is gone.
+    /// Uses the first `count` queue pairs: at least one, at most all. Fails when the TAP is gone.
     pub fn use_queues(&self, count: usize) -> linkrate_sys::error::SysResult<()> {
         let count = count.clamp(1, self.queues);
         let before = self.in_use.swap(count, Ordering::Relaxed);
@@ -228,7 +215,6 @@ pub(crate) struct Queue {
 /// Received frames that wait for an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// How many.
     pub(crate) frames: u64,
     /// How long they have waited by a time, together.
     pub(crate) wait_ps: u64,
@@ -382,7 +368,6 @@ impl Interface {
         pushed
     }
 
-    /// Whether a packet waits for transmission.
     pub(crate) fn has_posted(&self) -> bool {
         self.queues.iter().any(Queue::has_posted)
     }

@@ -43,7 +43,6 @@ impl AsRef<[u8]> for LaneUnit {
 }
 
 impl LaneUnit {
-    /// A unit that has come.
     pub(crate) fn of(received: Received) -> Self {
         let unit = match received {
             Received::Copied(octets) => return Self::Octets(octets),
@@ -86,10 +85,8 @@ impl LaneUnit {
         }
     }
 
-    /// The unit that carries this frame of the host, with the identifier of its client.
-    ///
-    /// # Errors
-    /// AAL5 cannot carry it.
+    /// The unit that carries this frame of the host, with the identifier of its client. Fails if AAL5 cannot carry
+    /// it.
     pub(crate) fn data(&self, lecid: lan_emulation::Lecid) -> Result<Unit, Uncuttable> {
         let frame = match self {
             Self::Posted(block, length) if *length > SHORT => {
@@ -110,10 +107,7 @@ impl LaneUnit {
         Unit::new(&lane_data::head(lecid), frame)
     }
 
-    /// The unit again, as it came.
-    ///
-    /// # Errors
-    /// AAL5 cannot carry it.
+    /// The unit again, as it came. Fails if AAL5 cannot carry it.
     pub(crate) fn again(self) -> Result<Arc<Unit>, Uncuttable> {
         match self {
             Self::Whole(_, unit) => Ok(unit),

@@ -16,14 +16,12 @@ use crate::pacing::{Line, Occupied};
 /// A link to be made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkSpec {
-    /// The law of its line.
     pub law: LinkLaw,
     /// Bits per second of its line; `None` where nothing takes any time.
     pub rate: Option<BitRate>,
 }
 
 impl LinkSpec {
-    /// The links of a model.
     #[must_use]
     pub fn of(model: &Model) -> Self {
         Self { law: LinkLaw::of(model), rate: model.rate }
@@ -46,7 +44,6 @@ pub struct LinkShared {
     rate: Mutex<Option<BitRate>>,
     /// Grows with every change of the rate or the state.
     changes: AtomicU64,
-    /// What the device counts of the link.
     pub counters: LinkCounters,
 }
 
@@ -63,19 +60,16 @@ impl LinkShared {
         }
     }
 
-    /// The law of its line.
     #[must_use]
     pub fn law(&self) -> LinkLaw {
         self.law
     }
 
-    /// Whether the link is up.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.up.load(Ordering::Relaxed)
     }
 
-    /// Takes the link down or up.
     pub(crate) fn set_up(&self, up: bool) {
         self.up.store(up, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Release);
@@ -88,12 +82,10 @@ impl LinkShared {
         self.silent_in.store(into, Ordering::Relaxed);
     }
 
-    /// Whether frames that leave the device are lost.
     pub(crate) fn is_silent_out(&self) -> bool {
         self.silent_out.load(Ordering::Relaxed)
     }
 
-    /// Whether frames to the device are lost.
     pub(crate) fn is_silent_in(&self) -> bool {
         self.silent_in.load(Ordering::Relaxed)
     }

@@ -94,7 +94,6 @@ impl Line {
         self.pace.time_ps(octets)
     }
 
-    /// When it is free.
     #[must_use]
     pub fn free_at_ps(&self) -> u64 {
         self.free_at_ps

@@ -21,9 +21,7 @@ const NEVER: u64 = u64::MAX;
 /// The way of a frame, as the system under test sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameDirection {
-    /// It leaves.
     Out,
-    /// It comes.
     In,
 }
 

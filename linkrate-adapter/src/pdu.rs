@@ -9,7 +9,6 @@ use crate::signal::Signal;
 /// Frames or cells that travel together. A link carries one kind alone.
 #[derive(Debug, Clone)]
 pub(crate) enum Pdu {
-    /// Ethernet frames.
     Frames(Burst),
     /// Cells of one connection.
     Cells(CellTrain),

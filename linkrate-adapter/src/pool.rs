@@ -29,10 +29,7 @@ impl<T> Pool<T> {
         Self { items: Vec::new(), most: most.max(1), cursor: 0, swept: 0, to_sweep: 0, make }
     }
 
-    /// Lets `fill` write into a free item, and shares the item if `fill` succeeds.
-    ///
-    /// # Errors
-    /// As `fill`; the item stays free.
+    /// Lets `fill` write into a free item, and shares the item. If `fill` fails, the item stays free.
     pub fn with_free<R, E>(
         &mut self,
         fill: impl FnOnce(&mut T) -> Result<R, E>,

@@ -67,7 +67,6 @@ pub struct Port {
 }
 
 impl Port {
-    /// The name of its interface.
     #[must_use]
     pub fn name(&self) -> &str {
         self.shared.interface.name()
@@ -159,7 +158,6 @@ impl Port {
         self.thread.doorbell.ring();
     }
 
-    /// The settings that were requested last.
     #[must_use]
     pub fn requested_knobs(&self) -> PortKnobs {
         self.shared.settings.requested().1
@@ -177,10 +175,8 @@ impl Port {
         self.thread.doorbell.ring();
     }
 
-    /// The settings that the device of an ATM port says it works with; `None` of another port.
-    ///
-    /// # Errors
-    /// The device does not answer.
+    /// The settings that the device of an ATM port says it works with; `None` of another port. Fails when the
+    /// device does not answer.
     pub fn applied_atm_knobs(&self) -> Result<Option<AtmKnobs>, AdapterError> {
         if self.shared.first_link().law() != LinkLaw::Atm {
             return Ok(None);
@@ -190,10 +186,7 @@ impl Port {
         self.shared.atm_settings.applied(ended).map(Some).map_err(unanswered)
     }
 
-    /// The settings that the device says it works with.
-    ///
-    /// # Errors
-    /// The device does not answer.
+    /// The settings that the device says it works with. Fails when the device does not answer.
     pub fn applied_knobs(&self) -> Result<PortKnobs, AdapterError> {
         let unanswered = |_| AdapterError::NotAcknowledged { name: self.name().to_owned() };
         self.shared.settings.applied(|| self.thread.why_ended().is_some()).map_err(unanswered)
@@ -210,11 +203,8 @@ impl Port {
         (0..self.shared.links.len()).map(|number| PortLink { port: self, number })
     }
 
-    /// Begins a capture of this port into a file that is open for writing, as pcapng. The file is
-    /// emptied.
-    ///
-    /// # Errors
-    /// The file cannot be emptied, or the thread that writes it not be started.
+    /// Begins a capture of this port into a file that is open for writing, as pcapng. The file is emptied. Fails if
+    /// the file cannot be emptied, or the thread that writes it cannot be started.
     pub fn start_capture(&self, file: File) -> Result<(), AdapterError> {
         let failed = |cause| AdapterError::Io { what: "start capture".to_owned(), cause };
         let laws = self.shared.links.iter().map(|link| link.law());

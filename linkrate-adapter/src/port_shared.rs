@@ -19,15 +19,11 @@ use crate::settings::Settings;
 /// The state that a port's device and drivers share with the controller.
 #[derive(Debug)]
 pub struct PortShared {
-    /// The requested settings and the applied settings.
     pub settings: Settings,
-    /// The same for those of an ATM port.
     pub atm_settings: Settings<AtmKnobs>,
-    /// The host's side.
     pub interface: Arc<InterfaceShared>,
     /// The links, by their numbers.
     pub links: Vec<Arc<LinkShared>>,
-    /// The counters of the device.
     pub counters: DeviceCounters,
     /// The counters of cells and units, if the links carry those.
     pub atm: AtmCounters,
@@ -40,7 +36,6 @@ pub struct PortShared {
     pub(crate) orders: Orders,
     /// The connections of an ATM port.
     channels: Mutex<Vec<Arc<ChannelShared>>>,
-    /// The client of an emulated LAN.
     pub(crate) lane: OnceLock<LaneShared>,
     /// The client of an ATMARP server.
     pub(crate) atmarp: OnceLock<ArpShared>,

@@ -90,12 +90,10 @@ impl Segment {
         self.path_changes = Some(watch);
     }
 
-    /// What joins its devices.
     pub(crate) fn fabric(&mut self) -> &mut dyn Fabric {
         self.fabric.as_mut()
     }
 
-    /// The device of that number.
     pub(crate) fn device(&mut self, number: usize) -> Option<&mut dyn Device> {
         match self.stations.get_mut(number) {
             Some(Some(station)) => Some(station.device.as_mut()),
@@ -103,7 +101,6 @@ impl Segment {
         }
     }
 
-    /// All devices.
     pub(crate) fn devices(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
         self.stations.iter_mut().flatten().map(|station| &mut station.device)
     }

@@ -61,7 +61,6 @@ impl<K: Clone> Settings<K> {
         self.requests.fetch_add(1, Ordering::Release);
     }
 
-    /// The number of the latest request.
     pub(crate) fn latest(&self) -> u64 {
         self.requests.load(Ordering::Acquire)
     }
@@ -78,11 +77,8 @@ impl<K: Clone> Settings<K> {
         self.acknowledged.notify_all();
     }
 
-    /// The settings that the device works with, once it has answered the latest request. `ended` says
-    /// whether its thread has ended, so that the wait ends too.
-    ///
-    /// # Errors
-    /// The device does not answer: its thread has ended, or starves for some seconds.
+    /// The settings that the device works with, once it has answered the latest request. `ended` says whether its
+    /// thread has ended, so that the wait ends too. Fails when its thread has ended, or starves for some seconds.
     pub fn applied(&self, ended: impl Fn() -> bool) -> Result<K, NotAcknowledged> {
         let (latest, deadline) = (self.latest(), Instant::now() + TIMEOUT);
         let mut applied = lock(&self.applied);

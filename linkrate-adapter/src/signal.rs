@@ -18,7 +18,6 @@ pub(crate) enum Signal {
     Asked {
         /// The end system.
         party: AtmAddress,
-        /// What it wants.
         action: PartyAction,
     },
     /// From the switch: a call has this connection on the link from now on.
@@ -27,18 +26,12 @@ pub(crate) enum Signal {
         party: AtmAddress,
         /// Its name for the call.
         call: Call,
-        /// The connection.
         connection: Connection,
     },
     /// From the switch: the connection is no more.
     Closed(Connection),
     /// From the switch: something has happened to a call.
-    Event {
-        /// The end system at the port.
-        party: AtmAddress,
-        /// What.
-        event: PartyEvent,
-    },
+    Event { party: AtmAddress, event: PartyEvent },
     /// From the switch: it begins again, without the addresses and calls that it had.
     Restarted,
 }

@@ -81,10 +81,7 @@ impl Thread {
         Some(format!("thread {:?} has ended: {why}", self.name))
     }
 
-    /// Waits for its end.
-    ///
-    /// # Errors
-    /// The thread's own, or that it panicked.
+    /// Waits for its end. The error is the thread's own, or tells of its panic.
     pub(crate) fn join(&mut self) -> io::Result<()> {
         match self.handle.take().map(JoinHandle::join) {
             Some(Ok(result)) => result,

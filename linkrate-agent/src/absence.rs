@@ -54,7 +54,6 @@ impl Absences {
         }
     }
 
-    /// All absences together, ns.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }

@@ -30,7 +30,6 @@ use linkrate_sys::sched::{self, ThreadId};
 
 use crate::idle_counter::IdleCounters;
 
-/// The meter of some CPUs.
 #[derive(Debug)]
 pub struct CpuMeter {
     source: IdleSource,
@@ -41,10 +40,8 @@ pub struct CpuMeter {
     trace: Option<Arc<OnCpuTrace>>,
 }
 
-/// A reading of one CPU.
 #[derive(Debug, Clone)]
 pub struct CpuReading {
-    /// Its times.
     pub times: CpuTimes,
     /// What it worked for; `None` without a trace.
     pub on_cpu: Option<OnCpu>,
@@ -67,10 +64,7 @@ fn choose_among(asked: Choice, timer_list: bool, tickless: bool) -> IdleSource {
 }
 
 impl CpuMeter {
-    /// A meter of `cpus`, none of which should be busy yet.
-    ///
-    /// # Errors
-    /// When the idle counters cannot be started.
+    /// A meter of `cpus`, none of which should be busy yet. Fails when the idle counters cannot be started.
     pub fn new(source: IdleSource, cpus: &CpuSet) -> Result<Self, SysError> {
         let counters = match source {
             IdleSource::IdleCounter => Some(IdleCounters::start(cpus)?),
@@ -96,17 +90,14 @@ impl CpuMeter {
         Self { source, cpus: CpuSet::default(), counters: None, trace: None }
     }
 
-    /// The source of idle time.
     pub fn source(&self) -> IdleSource {
         self.source
     }
 
-    /// Whether it traces what ran on the CPUs.
     pub fn is_tracing(&self) -> bool {
         self.trace.is_some()
     }
 
-    /// The trace of what ran, if there is one.
     pub fn trace(&self) -> Option<Arc<OnCpuTrace>> {
         self.trace.clone()
     }
@@ -136,10 +127,7 @@ impl CpuMeter {
     }
 
     /// Reads `cpus`, which must be CPUs of the meter. The meter must not rest between the two
-    /// readings of a measurement.
-    ///
-    /// # Errors
-    /// When a source cannot be read, or a CPU does not belong to the meter.
+    /// readings of a measurement. Fails when a source cannot be read, or a CPU does not belong to the meter.
     pub fn read(&self, cpus: &CpuSet) -> Result<Vec<CpuReading>, SysError> {
         let without = |times| CpuReading { times, on_cpu: None };
         match (self.source, &self.counters) {
@@ -154,9 +142,6 @@ impl CpuMeter {
     }
 
     /// The same without what ran.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
     pub fn times(&self, cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
         Ok(self.read(cpus)?.into_iter().map(|reading| reading.times).collect())
     }

@@ -26,9 +26,6 @@ use linkrate_protocol::{InterfaceFacts, bounds};
 pub use lease::{Change, Lease, Left, Outcome, restore_all};
 pub use record::TIMEOUT;
 
-/// Describes interface `name`.
-///
-/// # Errors
 /// `ENODEV` when no interface of this host has that name.
 pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     let mut route = RouteSocket::open()?;

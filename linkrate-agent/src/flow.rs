@@ -109,7 +109,6 @@ impl Control {
         self.closed_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
 
-    /// Whether flows should end.
     #[inline]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -121,7 +120,6 @@ impl Control {
         self.stopped() || self.sending_ends.load(Ordering::Relaxed)
     }
 
-    /// The measurement as it is now.
     #[inline]
     fn phase(&self) -> Phase {
         match (self.closed_ns.load(Ordering::Relaxed), self.recording.load(Ordering::Relaxed)) {
@@ -139,12 +137,9 @@ impl Control {
     }
 }
 
-/// The measurement of a run.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// It has not opened.
     Awaited,
-    /// It is open.
     Open,
     /// It closed at that time, ns.
     Closed(u64),
@@ -219,7 +214,6 @@ pub fn latency_histogram() -> Histogram<u64> {
 /// Latencies of a flow inside the measurement.
 #[derive(Debug)]
 pub struct Recorded {
-    /// All of them.
     pub all: Histogram<u64>,
     /// Those that had not ended when the measurement closed, as (age in ns, count).
     pub open: Vec<(u64, u64)>,
@@ -231,12 +225,9 @@ impl Default for Recorded {
     }
 }
 
-/// Context of the thread of a flow.
 #[derive(Debug)]
 pub struct FlowContext {
-    /// The run's control.
     pub control: Arc<Control>,
-    /// The flow's counters.
     pub counters: Arc<Counters>,
     /// Latencies inside the measurement.
     recorded: Recorded,
@@ -244,7 +235,6 @@ pub struct FlowContext {
     shortest_ns: u64,
     /// What has begun and not ended.
     pub(crate) outstanding: Outstanding,
-    /// When requests begin.
     pace: Pace,
     /// Where its thread stalls while its socket is replaced.
     pub parking: Arc<Parking>,
@@ -270,7 +260,6 @@ impl FlowContext {
         self.outstanding.begin(Pending { number: 0, begun_ns, sent_ns: begun_ns });
     }
 
-    /// Begins a request, if one is due.
     fn begin_if_due(&mut self) -> bool {
         let begins = self.pace.next(monotonic_ns(), self.outstanding.len());
         begins.map(|begun_ns| self.begin_at(begun_ns)).is_some()
@@ -336,9 +325,7 @@ impl FlowContext {
 pub struct Flow {
     /// Its name in reports: `transmit 0`.
     pub name: String,
-    /// Its counters.
     pub counters: Arc<Counters>,
-    /// Kernel id of its thread.
     pub thread_id: ThreadId,
     /// Its socket, if it keeps one for the whole run.
     pub socket: Option<Arc<OwnedFd>>,
@@ -363,9 +350,6 @@ pub struct Flow {
 
 impl Flow {
     /// Starts a thread that waits at the gate and then runs `body`.
-    ///
-    /// # Errors
-    /// When the thread cannot be created.
     pub fn spawn(
         name: String,
         control: &Arc<Control>,
@@ -377,10 +361,8 @@ impl Flow {
     }
 
     /// The same, where the thread prepares before it waits. It has done so when this returns: memory
-    /// that is filled after the gate takes its time from the warm-up, and a large ring all of it.
-    ///
-    /// # Errors
-    /// When the thread cannot be created. A preparation that fails breaks the flow.
+    /// that is filled after the gate takes its time from the warm-up, and a large ring all of it. A
+    /// preparation that fails breaks the flow.
     pub fn spawn_prepared<P>(
         name: String,
         control: &Arc<Control>,

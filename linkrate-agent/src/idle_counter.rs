@@ -41,7 +41,6 @@ pub const THREAD: &str = "idle-counter-";
 /// Number of passes that calibrate the usual length.
 const CALIBRATION_PASSES: usize = 4096;
 
-/// Number of calibration slices of each counter.
 const CALIBRATION_SLICES: usize = 8;
 
 /// Length of a slice, ns: many ticks, so that one more or less hardly matters.
@@ -104,9 +103,7 @@ struct Shared {
 
 impl IdleCounters {
     /// Starts a counter on each of `cpus`, which must be idle for a part of the 0.3 s this takes.
-    ///
-    /// # Errors
-    /// When a thread cannot be started or bound, or reading the clock takes too long.
+    /// Fails when a thread cannot be started or bound, or reading the clock takes too long.
     pub fn start(cpus: &CpuSet) -> Result<Self, SysError> {
         let pass_ns = usual_pass_ns();
         if pass_ns > MAX_PASS_NS {
@@ -157,12 +154,10 @@ impl IdleCounters {
         }
     }
 
-    /// The threads that count.
     pub fn threads(&self) -> impl Iterator<Item = ThreadId> {
         self.counters.iter().map(|counter| counter.thread_id)
     }
 
-    /// Starts counting on all CPUs.
     pub fn run(&self) {
         for counter in &self.counters {
             counter.shared.rest.store(false, Ordering::Relaxed);

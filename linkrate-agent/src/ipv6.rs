@@ -17,10 +17,8 @@ const LOOPBACK: &str = "lo";
 const ALONE: u8 = 128;
 
 /// Lets an interface reach its neighbours from an address of this host. It may be done again: the
-/// kernel forgets routes and neighbours of an interface whose MTU falls below 1280.
-///
-/// # Errors
-/// The kernel has no IPv6, or it is off in this network namespace.
+/// kernel forgets routes and neighbours of an interface whose MTU falls below 1280. Fails where the kernel has no
+/// IPv6, or it is off in this network namespace.
 pub fn reach(setup: &Ipv6Setup) -> Result<(), Refusal> {
     try_reach(setup).map_err(|error| {
         let hint = error.hint().unwrap_or("set net.ipv6.conf.default.disable_ipv6 to 0").to_owned();

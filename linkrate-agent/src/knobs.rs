@@ -46,50 +46,27 @@ const IPV4_TSO: &str = "tx-tcp-segmentation";
 /// Why a knob could not be set, or did not keep its value.
 #[derive(Debug, thiserror::Error)]
 pub enum KnobError {
-    /// The kernel refused.
     #[error("knob \"{knob}\" of {interface}: {cause}")]
-    Refused {
-        /// The knob.
-        knob: &'static str,
-        /// The interface.
-        interface: String,
-        /// The error of the kernel.
-        cause: Box<SysError>,
-    },
+    Refused { knob: &'static str, interface: String, cause: Box<SysError> },
     /// The driver does not allow changing a feature of the knob.
     #[error(
         "knob \"{knob}\" of {interface}: the driver fixes feature {feature} to {}",
         if *.active { "on" } else { "off" }
     )]
     Fixed {
-        /// The knob.
         knob: &'static str,
-        /// The interface.
         interface: String,
         /// The feature, by ethtool's name.
         feature: &'static str,
-        /// Whether it is on.
         active: bool,
     },
     /// The value reads back differently.
     #[error("knob \"{knob}\" of {interface}: requested {requested}, effective is {effective}")]
-    Differs {
-        /// The knob.
-        knob: &'static str,
-        /// The interface.
-        interface: String,
-        /// The requested value.
-        requested: String,
-        /// The effective value.
-        effective: String,
-    },
+    Differs { knob: &'static str, interface: String, requested: String, effective: String },
 }
 
 /// Sets `knobs` on `interface`, reads every knob back, and returns the effective values. Where
 /// superframes are on, they have up to `segments` segments; with `None`, as many as the device takes.
-///
-/// # Errors
-/// [`KnobError`] names the knob that was refused, that the driver has fixed, or that differs.
 pub fn apply(
     interface: &str,
     knobs: &InterfaceKnobs,
@@ -102,9 +79,6 @@ pub fn apply(
 }
 
 /// Reads every knob of `interface`.
-///
-/// # Errors
-/// When the interface cannot be read.
 pub fn read(interface: &str) -> Result<InterfaceKnobs, KnobError> {
     let refused = |cause| refused("read-back", interface, cause);
     let link = RouteSocket::open().and_then(|mut s| s.link(interface)).map_err(refused)?;
@@ -123,9 +97,6 @@ pub fn read(interface: &str) -> Result<InterfaceKnobs, KnobError> {
 
 /// Reads the knobs of `interface` to which later runs [return](defaults): those it has, and that
 /// can be set.
-///
-/// # Errors
-/// When the interface cannot be read.
 pub fn fresh(interface: &str) -> Result<InterfaceKnobs, KnobError> {
     let refused = |cause| refused("read-back", interface, cause);
     let fresh = read(interface)?;
@@ -316,10 +287,7 @@ fn present<'a>(
         .map(move |name| (*name, on))
 }
 
-/// Sets how many queues of an interface are in use.
-///
-/// # Errors
-/// Errors of the driver; a device without channels, or whose reader changes them, refuses.
+/// Sets how many queues of an interface are in use. A device without channels, or whose reader changes them, refuses.
 pub fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result<(), SysError> {
     let now: Channels = ethtool.channels(interface)?;
     let (rx, tx, combined) =
@@ -347,7 +315,6 @@ fn refused(knob: &'static str, interface: &str, cause: SysError) -> KnobError {
     KnobError::Refused { knob, interface: interface.to_owned(), cause: Box::new(cause) }
 }
 
-/// Compares every requested knob with its effective value.
 fn compare(
     interface: &str,
     requested: &InterfaceKnobs,

@@ -11,6 +11,8 @@
 //! CPUs, `send_buffers` checks whether senders wait for room, [`absence`] whether the process stalled. [`toe`] moves connections between the
 //! sockets of flows and a TCP offload engine, on either side.
 
+// used by this workspace alone: a doc says what the name does not
+#![allow(missing_docs)]
 #![forbid(unsafe_code)]
 // printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]

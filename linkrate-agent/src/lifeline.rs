@@ -13,13 +13,9 @@ use crate::existing::Lease;
 /// requests that had arrived before, and reports a stream that ended inside a message.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The name of the thread.
 pub const THREAD: &str = "watch";
 
 /// Starts the thread. `signals` can be read once a signal asks the agent to end.
-///
-/// # Errors
-/// When the descriptors cannot be copied or the thread cannot be started.
 pub fn start(carrier: BorrowedFd<'_>, signals: OwnedFd, lease: &Lease) -> io::Result<()> {
     let carrier = carrier.try_clone_to_owned()?;
     let lease = lease.clone();

@@ -48,7 +48,6 @@ use payload::Payload;
 /// then, and the readings [around the edge](crossing::AROUND_NS) begin after them.
 pub const SLOW_AHEAD_NS: u64 = crossing::AROUND_NS + 4_000_000;
 
-/// One reading of all meters.
 #[derive(Debug)]
 pub struct Reading {
     payload: Payload,
@@ -100,7 +99,6 @@ impl Reading {
     }
 }
 
-/// The meters of one agent.
 #[derive(Debug)]
 pub struct Meters<'a> {
     spec: &'a MeasureSpec,
@@ -121,9 +119,6 @@ impl<'a> Meters<'a> {
     }
 
     /// The slow readings of the measurement, [`SLOW_AHEAD_NS`] before it opens.
-    ///
-    /// # Errors
-    /// When a counter cannot be read.
     pub fn prepare(&self) -> Result<Slow, SysError> {
         self.read_slow()
     }
@@ -134,9 +129,6 @@ impl<'a> Meters<'a> {
     }
 
     /// The reading that opens the measurement, at its time.
-    ///
-    /// # Errors
-    /// When a counter cannot be read.
     pub fn open(&self, slow: Slow, around: Vec<Arrived>) -> Result<Reading, SysError> {
         let mut payload = Payload::read(self.flows);
         payload.around = around;
@@ -148,9 +140,6 @@ impl<'a> Meters<'a> {
     }
 
     /// The reading that closes the measurement that began with `opened`.
-    ///
-    /// # Errors
-    /// When a counter cannot be read.
     pub fn close(&self, opened: &Reading) -> Result<Reading, SysError> {
         let mut payload = Payload::read(self.flows);
         let cpus = self.cpu.read(&self.spec.cpus)?;

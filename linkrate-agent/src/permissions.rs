@@ -25,9 +25,6 @@ pub enum Permissions {
 
 impl Permissions {
     /// Refuses a request that the agent was not started for.
-    ///
-    /// # Errors
-    /// The request and the reason.
     pub fn check(&self, request: &Request, lease: &Lease) -> Result<(), Refusal> {
         match self {
             Self::Lab => match request {

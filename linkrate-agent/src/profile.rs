@@ -39,10 +39,8 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// Reads the names of kernel functions and checks that each of `cpus` can be sampled.
-    ///
-    /// # Errors
-    /// The missing privilege or kernel feature, with the remedy.
+    /// Reads the names of kernel functions and checks that each of `cpus` can be sampled. An error names the missing
+    /// privilege or kernel feature, with the remedy.
     pub fn prepare(cpus: &CpuSet) -> SysResult<Self> {
         for cpu in cpus.iter() {
             CpuSampler::open(cpu, PERIOD_NS, PERIOD_NS)?;
@@ -51,9 +49,6 @@ impl Profiler {
     }
 
     /// Starts to sample `cpus`, for about `length_ns`.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn start(&self, cpus: &CpuSet, length_ns: u64) -> SysResult<Sampling<'_>> {
         let open = |cpu| CpuSampler::open(cpu, PERIOD_NS, length_ns.saturating_add(MARGIN_NS));
         let mut samplers = cpus.iter().map(open).collect::<SysResult<Vec<_>>>()?;
@@ -65,7 +60,6 @@ impl Profiler {
     }
 }
 
-/// Sampling in progress.
 #[derive(Debug)]
 pub struct Sampling<'a> {
     samplers: Vec<CpuSampler>,
@@ -84,17 +78,13 @@ impl Sampling<'_> {
         shortest.map_or(u64::MAX, |ns| ns / 4 * 3)
     }
 
-    /// The measurement has opened.
     pub fn opened(&mut self, reading: &Reading) {
         self.idle_entries = procstat::idle_entries();
         let moments = reading.cpu_moments();
         self.tally.intervals = moments.map(|(cpu, at_ns)| (cpu, at_ns..u64::MAX)).collect();
     }
 
-    /// Empties the rings.
-    ///
-    /// # Errors
-    /// An unknown record.
+    /// Empties the rings. Fails at an unknown record.
     pub fn read(&mut self) -> SysResult<()> {
         for sampler in &mut self.samplers {
             let cpu = sampler.cpu();
@@ -105,10 +95,7 @@ impl Sampling<'_> {
         Ok(())
     }
 
-    /// Ends sampling after the measurement and returns the samples inside it.
-    ///
-    /// # Errors
-    /// An unknown record.
+    /// Ends sampling after the measurement and returns the samples inside it. Fails at an unknown record.
     pub fn closed(mut self, reading: &Reading, flows: &[Flow]) -> SysResult<Profile> {
         let after = procstat::idle_entries();
         for sampler in &mut self.samplers {

@@ -28,7 +28,6 @@ const SOCKETS: usize = 16;
 /// Up to this ratio of the smoothed to the shortest round trip, the path has no significant queue.
 const MAX_QUEUED: u64 = 2;
 
-/// Samples of some flows.
 #[derive(Debug)]
 pub struct SendBuffers<'a> {
     flows: Vec<&'a Flow>,

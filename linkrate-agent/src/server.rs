@@ -50,10 +50,8 @@ const LINK_UP: Duration = Duration::from_secs(10);
 
 /// Serves one controller over `carrier` until it closes. Existing interfaces are then restored
 /// before anything else. Once `signals` can be read, they are restored and the process ends. `input`
-/// must not read ahead: it is read when `carrier` has data.
-///
-/// # Errors
-/// When the carrier breaks. A request that cannot be carried out is answered, not an error here.
+/// must not read ahead: it is read when `carrier` has data. A request that cannot be carried out is answered, and is
+/// no error here.
 pub fn serve(
     input: &mut impl Read,
     output: &mut impl Write,

@@ -41,12 +41,9 @@ const ARRIVAL: Duration = Duration::from_secs(10);
 /// How long flows may take to end once their sockets are shut down.
 const END: Duration = Duration::from_secs(5);
 
-/// One run's flows.
 #[derive(Debug)]
 pub struct Session {
-    /// Gate and signals of the flows.
     pub control: Arc<Control>,
-    /// The flows.
     pub flows: Vec<Flow>,
     facts: FlowFacts,
     expected: usize,
@@ -104,7 +101,6 @@ fn connection_sizes(workload: &Workload, seed: u64) -> ConnectionSizes {
 }
 
 impl Session {
-    /// A session without flows.
     pub fn new() -> Self {
         Self {
             control: Arc::new(Control::default()),
@@ -122,9 +118,7 @@ impl Session {
     }
 
     /// Prepares the system under test for one workload. Returns the ports for each client.
-    ///
-    /// # Errors
-    /// A refused socket option, an error of the socket, or more flows than a run may have.
+    /// Fails at a refused socket option, or with more flows than a run may have.
     pub fn listen(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
         let expected = self.expect(spec.workload.flows(spec.clients.len() as u32))?;
         let clients = spec.clients.iter().map(|ends| ends.client).collect();
@@ -221,10 +215,7 @@ impl Session {
         Ok(ports)
     }
 
-    /// Waits until every expected flow has arrived and has its thread.
-    ///
-    /// # Errors
-    /// `TimedOut` with the number of flows that arrived, or the error of a connection.
+    /// Waits until every expected flow has arrived and has its thread; `TimedOut` with the number of those that have.
     pub fn await_flows(&mut self, spec: &ListenSpec) -> io::Result<FlowFacts> {
         // with the last of the listeners the channel closes
         let Some((_, incoming)) = self.incoming.take() else { return Ok(self.facts.clone()) };
@@ -250,11 +241,7 @@ impl Session {
         Ok(self.facts.clone())
     }
 
-    /// Connects all flows of one workload of a client.
-    ///
-    /// # Errors
-    /// A refused socket option, or an error of the connection; `TimedOut` when not all connect in
-    /// ten seconds.
+    /// Connects all flows of one workload of a client; `TimedOut` when not all connect in ten seconds.
     pub fn connect(&mut self, spec: &ConnectSpec) -> io::Result<()> {
         let workload = &spec.workload;
         let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus, record: spec.record };
@@ -324,7 +311,6 @@ impl Session {
         Ok(())
     }
 
-    /// Facts of the sockets of all flows.
     pub fn facts(&self) -> FlowFacts {
         self.facts.clone()
     }

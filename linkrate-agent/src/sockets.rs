@@ -11,10 +11,8 @@ use linkrate_sys::tcp_info::tcp_info;
 use linkrate_protocol::FlowFacts;
 
 /// A TCP socket with `knobs`. The congestion control is set while the socket is closed: a socket
-/// that was connected with bbr keeps the pacing of bbr after a change.
-///
-/// # Errors
-/// An option that was refused, or that reads back differently.
+/// that was connected with bbr keeps the pacing of bbr after a change. Fails at an option that is refused, or reads
+/// back differently.
 pub fn tcp(knobs: &SocketKnobs) -> io::Result<OwnedFd> {
     let socket = socket::ip_socket(knobs.family, false)?;
     set_buffers(&socket, knobs)?;
@@ -31,9 +29,6 @@ pub fn tcp(knobs: &SocketKnobs) -> io::Result<OwnedFd> {
 }
 
 /// A listening TCP socket on a free port of `address`. Connections inherit its options.
-///
-/// # Errors
-/// As [`tcp`].
 pub fn tcp_listener(knobs: &SocketKnobs, address: IpAddr, backlog: u32) -> io::Result<OwnedFd> {
     let listener = tcp(knobs)?;
     socket::set_reuse_address(&listener)?;
@@ -44,9 +39,6 @@ pub fn tcp_listener(knobs: &SocketKnobs, address: IpAddr, backlog: u32) -> io::R
 
 /// A UDP socket with `knobs` and the workload's datagram offloads, bound to a free port of
 /// `address`.
-///
-/// # Errors
-/// A refused option.
 pub fn udp(knobs: &SocketKnobs, workload: &Workload, address: IpAddr) -> io::Result<OwnedFd> {
     let socket = socket::ip_socket(knobs.family, true)?;
     set_buffers(&socket, knobs)?;
@@ -63,9 +55,6 @@ pub fn udp(knobs: &SocketKnobs, workload: &Workload, address: IpAddr) -> io::Res
 }
 
 /// Reads the options of a socket back, and takes the minimum of them and `facts`.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn add_facts(facts: &mut FlowFacts, socket: &OwnedFd, udp: bool) -> io::Result<()> {
     let (send, receive) = socket::buffers(socket)?;
     let smallest = |now: u64, new: u64| if facts.flows == 0 { new } else { now.min(new) };

@@ -8,10 +8,8 @@ use linkrate_sys::{irq_affinity, sysfs};
 use linkrate_protocol::Steered;
 
 /// Confines the processing of received packets to `cpus`: moves the interrupts of the interface's
-/// adapter there, one CPU each in turn, or steers its queues where it has no interrupts.
-///
-/// # Errors
-/// When steering is refused. Interrupts that cannot be moved are in the answer.
+/// adapter there, one CPU each in turn, or steers its queues where it has no interrupts. Interrupts that cannot be
+/// moved are in the answer.
 pub fn steer(name: &str, cpus: &CpuSet) -> Result<Steered, SysError> {
     let tree = Tree::of_this_host();
     let numbers = irq_affinity::of_interface(&tree, name);
@@ -32,9 +30,6 @@ pub fn steer(name: &str, cpus: &CpuSet) -> Result<Steered, SysError> {
 }
 
 /// Sets receive packet steering of every receive queue in use whose CPUs differ.
-///
-/// # Errors
-/// As [`sysfs::set_receive_steering`].
 pub fn steer_queues(interface: &str, cpus: &CpuSet) -> Result<(), SysError> {
     for queue in 0..sysfs::rx_queue_count(interface)? {
         if sysfs::receive_steering(interface, queue)? != *cpus {

@@ -18,9 +18,8 @@ use linkrate_protocol::{Carries, Reply};
 /// An interface to be created.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
-    /// What it carries.
     pub carries: Carries,
-    /// Its Ethernet address, and its MTU; the kernel chooses where `None`.
+    /// Its Ethernet address; the kernel chooses where `None`.
     pub address: Option<[u8; 6]>,
     /// The same for the MTU.
     pub mtu: Option<u32>,
@@ -35,10 +34,8 @@ pub struct Setup {
 pub struct Taps(BTreeMap<String, Tap>);
 
 impl Taps {
-    /// Creates the interface `name`. The reply has the numbers of its descriptors, one for each queue, and its NAPI threads.
-    ///
-    /// # Errors
-    /// When the kernel refuses a step; the TAP then does not exist.
+    /// Creates the interface `name`. The reply has the numbers of its descriptors, one for each queue, and its NAPI
+    /// threads. When the kernel refuses a step, the TAP does not exist.
     pub fn create(&mut self, name: &str, queues: u32, setup: Setup) -> SysResult<Reply> {
         let Setup { carries, address, mtu, tx_queue_length, napi } = setup;
         let kind = match carries {

@@ -218,11 +218,6 @@ impl Offload {
         self.control = None;
     }
 
-    /// Carries out a request.
-    ///
-    /// # Errors
-    /// It cannot be carried out. Unless the reason says that the connection is lost, it stays where it
-    /// was.
     fn answer(&mut self, request: ToeRequest) -> Result<Reply, Refusal> {
         let done = Ok(Reply::Toe(ToeReply::Done));
         self.channel = None;
@@ -455,10 +450,7 @@ fn not_away(flow: u32) -> Refusal {
     refusal(format!("the connection of flow {flow} is not at the adapter"))
 }
 
-/// Reads a state out of a file, from its beginning.
-///
-/// # Errors
-/// It is no state.
+/// Reads a state out of a file, from its beginning. Fails where it is no state.
 pub fn read_file(file: File) -> Result<Connection, Refusal> {
     read_over(file, &mut Vec::new())
 }

@@ -23,7 +23,6 @@ pub struct HostCpu {
 /// The use of all CPUs of this host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HostCpuUse {
-    /// CPUs.
     pub cpus: u32,
     /// Length of the window, s; mean of the CPUs.
     pub seconds: f64,
@@ -60,9 +59,6 @@ impl HostCpuUse {
 impl HostCpu {
     /// Begins to measure all CPUs of this host. It takes idle time of the kernel, in steps of 10 ms where this user
     /// may not read it more precisely.
-    ///
-    /// # Errors
-    /// When a source cannot be read.
     pub fn start() -> Result<Self, SysError> {
         let cpus = cpus::online()?;
         let meter = CpuMeter::new(cpu_meter::choose(Choice::IdleTime), &cpus)?;
@@ -72,9 +68,6 @@ impl HostCpu {
     }
 
     /// The use since the beginning. It may be asked for again.
-    ///
-    /// # Errors
-    /// When a source cannot be read.
     pub fn used(&self) -> Result<HostCpuUse, SysError> {
         let now = self.meter.times(&self.cpus)?;
         Ok(used(self.meter.source(), &self.begun, &now))

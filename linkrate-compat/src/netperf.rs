@@ -44,29 +44,19 @@ pub enum NetperfError {
     Payload {
         /// What was tried.
         during: String,
-        /// The reason of the system.
         reason: std::io::Error,
     },
     /// The peer is behind a router, which the test may not use.
     #[error("{during}: {reason} without a router; -R 1 behind -- permits routers")]
-    Router {
-        /// What was tried.
-        during: String,
-        /// The reason of the system.
-        reason: std::io::Error,
-    },
+    Router { during: String, reason: std::io::Error },
     /// The CPU meter.
     #[error("CPU meter: {0}")]
     Cpu(#[from] linkrate_sys::error::SysError),
-    /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
 }
 
 /// Runs what the options ask for. `print` takes what netperf prints, `note` what it gets wrong or does not say.
-///
-/// # Errors
-/// [`NetperfError`].
 pub fn run(
     options: &Options,
     stop: &Arc<AtomicBool>,

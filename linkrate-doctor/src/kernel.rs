@@ -22,7 +22,6 @@ const AMPLE_BUFFER_BYTES: u64 = 1 << 20;
 /// Lifts `rmem_max` and `wmem_max`, include/uapi/linux/capability.h.
 const CAP_NET_ADMIN: u32 = 12;
 
-/// All findings of this file.
 pub(super) fn findings() -> Vec<Finding> {
     let network = "/proc/sys/net/ipv4";
     // capabilities in another user namespace do not lift limits that all namespaces share

@@ -98,11 +98,8 @@ pub struct SelfTest {
 
 /// Tests the meters of this host, which takes about a minute. `program` is the linkrate program.
 ///
-/// Call it from the main thread: hosts end with the thread that built them. It ends soon after
-/// `stop` is set.
-///
-/// # Errors
-/// If no CPU is available, or a load or a meter cannot be started.
+/// Call it from the main thread: hosts end with the thread that built them. It ends soon after `stop` is set. Fails if
+/// no CPU is available, or a load or a meter cannot be started.
 pub fn run(
     program: &Path,
     stop: &Arc<AtomicBool>,
@@ -117,9 +114,6 @@ pub fn run(
 }
 
 /// Tests `meters`.
-///
-/// # Errors
-/// As [`run`].
 pub fn test(
     program: &Path,
     stop: &Arc<AtomicBool>,
@@ -292,7 +286,6 @@ fn intervals(
     Ok(intervals)
 }
 
-/// Measures all loads over one interval.
 fn interval(loads: &[Box<dyn Load + '_>], under_test: UnderTest<'_>) -> SysResult<Vec<Interval>> {
     let kind = under_test.meter.kind();
     let [slow, fast] = WINDOWS;

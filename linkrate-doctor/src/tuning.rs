@@ -59,7 +59,6 @@ pub struct Question {
     pub round_trip: Option<Duration>,
 }
 
-/// The interface of the request does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no interface \"{given}\" on this host; its interfaces: {known}")]
 pub struct NoSuchInterface {
@@ -68,9 +67,6 @@ pub struct NoSuchInterface {
 }
 
 /// Advice about `host`, sorted by likely gain.
-///
-/// # Errors
-/// When the host has no interface of the requested name.
 pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInterface> {
     let subjects: Vec<&Interface> = match &question.interface {
         None => host.interfaces.iter().filter(|interface| interface.up).collect(),

@@ -24,36 +24,21 @@ use crate::netperf::MessageError;
 /// Why a test has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No connection to the server.
     #[error("no connection to {server}: {reason}")]
-    Unreachable {
-        /// Its address.
-        server: SocketAddr,
-        /// The reason of the system.
-        reason: std::io::Error,
-    },
+    Unreachable { server: SocketAddr, reason: std::io::Error },
     /// The server closed the control connection, or it broke.
     #[error("the control connection ended while {during}: {reason}")]
     Ended {
         /// What was waited for.
         during: &'static str,
-        /// The reason.
         reason: String,
     },
     /// The server said nothing.
     #[error("no answer in {seconds} s while {during}")]
-    Silent {
-        /// What was waited for.
-        during: &'static str,
-        /// For how long.
-        seconds: u64,
-    },
+    Silent { during: &'static str, seconds: u64 },
     /// The server serves another client.
     #[error("the server was busy for {seconds} s")]
-    Busy {
-        /// For how long.
-        seconds: u64,
-    },
+    Busy { seconds: u64 },
     /// The server refused the test.
     #[error("the server refused the test: {0}")]
     Refused(String),
@@ -63,9 +48,7 @@ pub enum ClientError {
     /// It sent another message than the protocol has at this place.
     #[error("the server sent {found} while {during}, expected {expected}")]
     Unexpected {
-        /// What was waited for.
         during: &'static str,
-        /// The message.
         found: String,
         /// What would be right.
         expected: &'static str,
@@ -76,7 +59,6 @@ pub enum ClientError {
     /// It sent a message with a wrong number.
     #[error("message of the server: {0}")]
     Message(#[from] MessageError),
-    /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
 }

@@ -50,9 +50,7 @@ const SHOWN: usize = 64;
 pub struct ImportError {
     /// The line or the part of the document; `None` for the file as a whole.
     pub place: Option<String>,
-    /// What is there.
     pub found: String,
-    /// What would be right.
     pub expected: String,
 }
 
@@ -95,9 +93,6 @@ fn shown(text: &str) -> String {
 
 /// The runs of a file. `file` is its name without directories. A test that moved nothing has failed, and is no run; no
 /// more is one that took no time.
-///
-/// # Errors
-/// [`ImportError`] for the first thing that does not fit.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
     let runs = all(file, bytes)?;
     let zero = |run: &Imported| {

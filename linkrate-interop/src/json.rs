@@ -21,7 +21,6 @@ pub enum JsonError {
     /// It is longer than any honest one.
     #[error("a document of {found} bytes, expected 1 to {most}")]
     Length {
-        /// Its length.
         found: u32,
         /// The most that is read.
         most: u32,
@@ -34,14 +33,7 @@ pub enum JsonError {
     Missing(&'static str),
     /// A field has a value of another kind, or out of its range.
     #[error("field {key:?} is {found}, expected {expected}")]
-    Field {
-        /// The field.
-        key: &'static str,
-        /// Its value.
-        found: String,
-        /// What would be right.
-        expected: String,
-    },
+    Field { key: &'static str, found: String, expected: String },
 }
 
 /// The document as it is sent: four octets with its length in network order, and its text. `None` if it is
@@ -53,10 +45,8 @@ pub fn framed(document: &Value) -> Option<Vec<u8>> {
     Some([&length.to_be_bytes()[..], &text].concat())
 }
 
-/// The length that is announced, if it is from 1 to `most`.
-///
-/// # Errors
-/// [`JsonError::Length`] for every other one, before anything of the document is read.
+/// The length that is announced, if it is from 1 to `most`. Every other one is refused before anything of the document
+/// is read.
 pub fn length(announced: [u8; LENGTH_BYTES], most: u32) -> Result<usize, JsonError> {
     let found = u32::from_be_bytes(announced);
     match usize::try_from(found) {
@@ -70,10 +60,7 @@ pub fn length(announced: [u8; LENGTH_BYTES], most: u32) -> Result<usize, JsonErr
 pub struct Fields(Map<String, Value>);
 
 impl Fields {
-    /// Reads a document without its length.
-    ///
-    /// # Errors
-    /// [`JsonError::Malformed`] unless it is an object.
+    /// Reads a document without its length, which must be an object.
     pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         // writers in C may send the zero at the end of their string
         let end = document.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -101,9 +88,6 @@ impl Fields {
     }
 
     /// A whole number from `low` to `high`; `None` if it is not there.
-    ///
-    /// # Errors
-    /// [`JsonError::Field`] for every other value.
     pub fn whole(&self, key: &'static str, low: u64, high: u64) -> Result<Option<u64>, JsonError> {
         let Some(value) = self.0.get(key) else { return Ok(None) };
         let number = match value {
@@ -125,9 +109,6 @@ impl Fields {
     }
 
     /// A finite number; `None` if it is not there.
-    ///
-    /// # Errors
-    /// [`JsonError::Field`] for every other value.
     pub fn number(&self, key: &'static str) -> Result<Option<f64>, JsonError> {
         let Some(value) = self.0.get(key) else { return Ok(None) };
         match value.as_f64().filter(|number| number.is_finite()) {
@@ -139,9 +120,6 @@ impl Fields {
     }
 
     /// A text of at most `most` characters, as one harmless line; `None` if it is not there.
-    ///
-    /// # Errors
-    /// [`JsonError::Field`] for every other value.
     pub fn text(&self, key: &'static str, most: usize) -> Result<Option<String>, JsonError> {
         let Some(value) = self.0.get(key) else { return Ok(None) };
         match value.as_str().filter(|text| text.chars().count() <= most) {
@@ -155,9 +133,6 @@ impl Fields {
     }
 
     /// The fields of an object; `None` if it is not there.
-    ///
-    /// # Errors
-    /// [`JsonError::Field`] for every other value.
     pub fn object(&self, key: &'static str) -> Result<Option<Self>, JsonError> {
         let Some(value) = self.0.get(key) else { return Ok(None) };
         Self::of(value).map(Some).ok_or_else(|| JsonError::Field {
@@ -173,9 +148,6 @@ impl Fields {
     }
 
     /// A list of at most `most` values; empty if it is not there.
-    ///
-    /// # Errors
-    /// [`JsonError::Field`] for every other value.
     pub fn list(&self, key: &'static str, most: usize) -> Result<&[Value], JsonError> {
         let Some(value) = self.0.get(key) else { return Ok(&[]) };
         match value.as_array().filter(|list| list.len() <= most) {

@@ -24,5 +24,4 @@ pub use omni::{CpuModes, Layout, OmniRequest, OmniResponse, OmniResults, Shape, 
 pub use request::Dialect;
 pub use ring::Ring;
 
-/// The port of a netserver.
 pub const PORT: u16 = 12_865;

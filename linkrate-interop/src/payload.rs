@@ -29,9 +29,6 @@ pub fn is_passing(error: &io::Error) -> bool {
 }
 
 /// Payload of so many octets, from the beginning of a page on, where iperf3 has it too.
-///
-/// # Errors
-/// When memory is refused.
 pub fn payload(octets: usize) -> io::Result<PageBuffer> {
     let mut buffer = PageBuffer::small(octets.max(1))?;
     buffer.fill(0x5a);
@@ -98,12 +95,10 @@ impl Phase {
         self.runs.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the streams.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the streams have been ended.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }

@@ -74,9 +74,6 @@ struct Shared<'a> {
 
 /// Serves the clients of iperf3 that connect to `listener` until `stop` is set, over TCP and, at the same address and
 /// port, over UDP. With `users`, a client must be one of them. `ended` hears of each session.
-///
-/// # Errors
-/// When the listener cannot be used.
 pub fn iperf3(
     listener: &TcpListener,
     limits: &Limits,

@@ -36,12 +36,10 @@ pub(crate) use namespaces::add;
 pub use steering::ReceiveSteering;
 pub use veth::Veth;
 
-/// The backend of a testbed.
 #[derive(Debug)]
 pub enum Backend {
     /// A veth pair for each client.
     Veth(Veth),
-    /// Virtual adapters.
     Adapters(Box<Adapters>),
     /// Interfaces of the host that linkrate did not create.
     Existing(Existing),
@@ -69,9 +67,6 @@ pub(crate) struct Threads {
 
 impl Backend {
     /// Builds the backend that `spec` asks for, with the hosts on it.
-    ///
-    /// # Errors
-    /// [`LabError`] with the host or interface that does not fit, and the remedy.
     pub(crate) fn build(
         spec: &TestbedSpec,
         topology: &Topology,
@@ -101,7 +96,6 @@ impl Backend {
         }
     }
 
-    /// The virtual adapters, if the testbed stands on them.
     pub fn adapters(&self) -> Option<&Adapters> {
         match self {
             Self::Adapters(adapters) => Some(adapters),
@@ -111,10 +105,7 @@ impl Backend {
 
     /// Sets knobs on the SUT's interfaces that lead to the clients in `hosts`, and at the peers
     /// the knobs that go with them. A knob that `asked` leaves out returns to its first value.
-    /// Returns the knobs as read back.
-    ///
-    /// # Errors
-    /// The knob that was refused, or that differs from the request or between interfaces.
+    /// Returns the knobs as read back. Fails where they differ from the request or between interfaces.
     pub(crate) fn set_knobs(
         &self,
         hosts: &mut Participants<'_>,
@@ -155,9 +146,6 @@ impl Backend {
     }
 
     /// Reads the knobs of one of the SUT's interfaces.
-    ///
-    /// # Errors
-    /// The SUT's agent refuses or is lost.
     pub(crate) fn read_knobs(
         &self,
         sut: &mut Host,
@@ -170,18 +158,12 @@ impl Backend {
         }
     }
 
-    /// Waits until all ports that act as one carry traffic.
-    ///
-    /// # Errors
-    /// The ports that do not, with their reasons.
+    /// Waits until all ports that act as one carry traffic. An error has the ports that do not, with their reasons.
     pub(crate) fn await_ports(&self) -> Result<(), LabError> {
         self.adapters().map_or(Ok(()), Adapters::await_ports)
     }
 
     /// Lets ports of which one carries traffic begin as if none had ever failed, and waits for all ports.
-    ///
-    /// # Errors
-    /// As for [`await_ports`](Self::await_ports).
     pub(crate) fn begin_anew(&self) -> Result<(), LabError> {
         self.adapters().map_or(Ok(()), Adapters::begin_anew)
     }
@@ -205,9 +187,6 @@ impl Backend {
 
     /// The evidence of the first `ports` ports of virtual adapters from `start_ns` to `end_ns`; waits
     /// with `sleep_until`.
-    ///
-    /// # Errors
-    /// Those of `sleep_until`.
     pub(crate) fn evidence(
         &self,
         ports: usize,
@@ -225,10 +204,7 @@ impl Backend {
         Ok(Some(AdapterEvidence { frames_overtaken, ..evidence }))
     }
 
-    /// The links of existing interfaces; empty on other backends, whose links linkrate makes.
-    ///
-    /// # Errors
-    /// An interface without a link, or a lost agent.
+    /// The links of existing interfaces, none of which may be down; empty where linkrate makes the links.
     pub(crate) fn links(
         &self,
         hosts: &mut Participants<'_>,
@@ -259,7 +235,6 @@ impl Backend {
         self.adapters()?.broken()
     }
 
-    /// The threads that carry packets.
     pub(crate) fn threads(&self) -> Threads {
         self.adapters().map(Adapters::threads).unwrap_or_default()
     }

@@ -8,11 +8,8 @@ use crate::LabError;
 
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Refuses the name of a congestion control that this kernel lacks, before a testbed is built.
-///
-/// # Errors
-/// [`LabError::Invalid`] with the nearest name. A kernel that does not list its algorithms refuses
-/// nothing here; the run then fails by the knob's name.
+/// Refuses the name of a congestion control that this kernel lacks, with the nearest name, before a testbed is built.
+/// A kernel that does not list its algorithms refuses nothing here; the run then fails by the knob's name.
 pub fn check<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), LabError> {
     let listed = fs::read_to_string(AVAILABLE).unwrap_or_default();
     check_among(&listed.split_whitespace().collect::<Vec<_>>(), names)

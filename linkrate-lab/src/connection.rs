@@ -31,18 +31,11 @@ pub enum AgentError {
     Refused(Refusal),
     /// It has ended, does not answer, or its replies make no sense.
     #[error("agent of {host}: {reason}")]
-    Lost {
-        /// The host.
-        host: String,
-        /// The reason.
-        reason: String,
-    },
-    /// The user interrupted.
+    Lost { host: String, reason: String },
     #[error("interrupted")]
     Interrupted,
 }
 
-/// A connection to one agent.
 #[derive(Debug)]
 pub struct Connection {
     host: String,
@@ -77,9 +70,6 @@ impl Connection {
     }
 
     /// Sends a request without waiting for its reply.
-    ///
-    /// # Errors
-    /// [`AgentError::Lost`] when the agent has ended or the connection was lost before.
     pub fn send(&mut self, request: &Request) -> Result<(), AgentError> {
         self.check()?;
         let number = self.asked.map_or(HELLO_NUMBER, |number| number + 1);
@@ -89,9 +79,6 @@ impl Connection {
     }
 
     /// Waits for the reply to the latest request.
-    ///
-    /// # Errors
-    /// As [`AgentError`] says.
     pub fn receive(&mut self, timeout: Duration) -> Result<Reply, AgentError> {
         self.check()?;
         let deadline = Instant::now() + timeout;
@@ -180,9 +167,6 @@ impl Connection {
 
     /// Waits until `deadline_ns` of CLOCK_MONOTONIC; ends early when the user interrupts, or the agent
     /// sends data unasked or dies.
-    ///
-    /// # Errors
-    /// [`AgentError::Interrupted`] or [`AgentError::Lost`].
     pub fn pause_until(&mut self, deadline_ns: u64) -> Result<(), AgentError> {
         self.check()?;
         let paused = self.glance_until(deadline_ns, |glance| {
@@ -196,9 +180,6 @@ impl Connection {
     }
 
     /// Sleeps until `deadline_ns` of CLOCK_MONOTONIC; ends early when the user interrupts.
-    ///
-    /// # Errors
-    /// [`AgentError::Interrupted`].
     pub fn sleep_until(&self, deadline_ns: u64) -> Result<(), AgentError> {
         self.glance_until(deadline_ns, |glance| {
             std::thread::sleep(glance);
@@ -229,9 +210,6 @@ impl Connection {
     }
 
     /// Sends a request and waits for its reply.
-    ///
-    /// # Errors
-    /// As [`AgentError`] says.
     pub fn ask(&mut self, request: &Request) -> Result<Reply, AgentError> {
         self.send(request)?;
         self.receive(TIMEOUT)

@@ -28,7 +28,6 @@ pub mod vlans;
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LabName(String);
 

@@ -1,5 +1,3 @@
-//! Why there is no testbed.
-
 use std::io;
 
 use linkrate_sys::error::SysError;
@@ -14,7 +12,6 @@ pub enum LabError {
     CannotMeasure {
         /// What is missing.
         what: String,
-        /// The remedy.
         hint: Option<String>,
     },
     /// The request does not fit this host.
@@ -28,10 +25,8 @@ pub enum LabError {
     /// An agent refused a request or was lost.
     #[error("testbed: {0}")]
     Agent(#[from] AgentError),
-    /// The kernel refused.
     #[error("testbed: {0}")]
     System(#[from] SysError),
-    /// An input or output error.
     #[error("testbed: {0}")]
     Io(#[from] io::Error),
 }
@@ -69,7 +64,6 @@ impl LabError {
         }
     }
 
-    /// The remedy, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::CannotMeasure { hint, .. } => hint.clone(),

@@ -67,9 +67,6 @@ impl Lab {
     /// Builds the testbed and binds the calling thread to the controller's CPUs until the lab is
     /// dropped. Call it from the main thread before other threads start: hosts die with the thread
     /// that built them.
-    ///
-    /// # Errors
-    /// [`LabError`] with the remedy where there is one.
     pub fn build(spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
         let slot = CpuSlot::take(spec)?;
         let mut testbed = Testbed::build(spec, &slot.placement, &options)?;
@@ -93,9 +90,6 @@ impl Lab {
     }
 
     /// Prepares to profile runs, so that a host that cannot profile fails before the first run.
-    ///
-    /// # Errors
-    /// [`LabError::CannotMeasure`] with the missing privilege or feature and the remedy.
     pub fn prepare_profile(&mut self) -> Result<(), LabError> {
         match &mut self.testbed {
             Some(testbed) => profile::prepare(testbed).map_err(profile::cannot),
@@ -104,9 +98,6 @@ impl Lab {
     }
 
     /// Tries on existing interfaces what the first run needs: the knobs, and programs at the peers.
-    ///
-    /// # Errors
-    /// [`LabError::CannotMeasure`] where a privilege is missing, or a program does not answer.
     pub fn rehearse(&mut self, first: &RunSpec) -> Result<(), LabError> {
         let Some(testbed) = &mut self.testbed else { return Ok(()) };
         if !matches!(testbed.backend, Backend::Existing(_)) {

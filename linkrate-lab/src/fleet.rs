@@ -22,7 +22,6 @@ use crate::executor::participants::failure;
 use crate::host::Host;
 use crate::options::LabOptions;
 
-/// The hosts of a fleet.
 #[derive(Debug)]
 pub struct LabFleet {
     fleet: Fleet,
@@ -33,10 +32,8 @@ pub struct LabFleet {
 }
 
 impl LabFleet {
-    /// Asks all nodes for their facts. A node that cannot be reached is a warning among them.
-    ///
-    /// # Errors
-    /// Fewer than two nodes can be reached, or the user interrupts.
+    /// Asks all nodes for their facts. A node that cannot be reached is a warning among them. Fails when fewer than two
+    /// can be reached.
     pub fn survey(
         fleet: &Fleet,
         spec: &TestbedSpec,
@@ -102,7 +99,6 @@ impl LabFleet {
         common.iter().for_each(|name| drop(self.facts.facts.remove(name)));
     }
 
-    /// The agent of a node.
     fn start(&self, node: &Node) -> Result<Host, LabError> {
         existing::elsewhere(&node.end, &self.fleet.program, None, &self.options)
     }

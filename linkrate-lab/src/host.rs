@@ -32,7 +32,6 @@ pub(crate) const PREFIX_LENGTH: u8 = 24;
 /// Exchanges that a reading of a host's clock takes; the one with the shortest round trip counts.
 const CLOCK_READINGS: u32 = 5;
 
-/// One host.
 #[derive(Debug)]
 pub struct Host {
     /// `sut`, `client 0`, ...
@@ -96,10 +95,8 @@ fn doubt(name: &str, pid: u32, held: &[String], ended: &io::Result<ExitStatus>) 
 }
 
 impl Host {
-    /// Says hello to the agent behind `carrier` and reads its clock.
-    ///
-    /// # Errors
-    /// The carrier with the error, so that the caller can ask how it ended.
+    /// Says hello to the agent behind `carrier` and reads its clock. An error returns the carrier, so that the caller
+    /// can ask how it ended.
     pub(crate) fn greet(
         name: &str,
         carrier: impl Into<Carrier>,
@@ -109,9 +106,6 @@ impl Host {
     }
 
     /// The same with an agent that may take `timeout` to start.
-    ///
-    /// # Errors
-    /// As [`greet`](Self::greet).
     pub(crate) fn greet_within(
         timeout: Duration,
         name: &str,
@@ -229,7 +223,6 @@ impl Host {
         }))
     }
 
-    /// Describes an interface.
     pub(crate) fn describe(&mut self, interface: &str) -> Result<InterfaceFacts, AgentError> {
         let request = Request::Describe { name: interface.to_owned() };
         expect_reply!(self.connection, request, Reply::Interface(facts) => *facts)
@@ -275,18 +268,11 @@ impl Host {
         self.carrier.pid()
     }
 
-    /// Its network namespace.
-    ///
-    /// # Errors
-    /// When the host has died.
     pub fn network_namespace(&self) -> io::Result<OwnedFd> {
         self.carrier.process()?.network_namespace()
     }
 
     /// A copy of one of its descriptors.
-    ///
-    /// # Errors
-    /// When the host has died or has no such descriptor.
     pub fn take_descriptor(&self, descriptor: i32) -> SysResult<OwnedFd> {
         let process = self.carrier.process();
         process
@@ -295,9 +281,6 @@ impl Host {
     }
 
     /// The user namespace that owns it.
-    ///
-    /// # Errors
-    /// When the host has died.
     pub fn user_namespace(&self) -> io::Result<OwnedFd> {
         self.carrier.process()?.user_namespace()
     }
@@ -306,7 +289,6 @@ impl Host {
 /// A client, and how it and the system under test reach each other.
 #[derive(Debug)]
 pub struct Client {
-    /// The host.
     pub host: Host,
     /// The interface of the system under test that leads to it.
     pub sut_interface: String,
@@ -314,7 +296,6 @@ pub struct Client {
     pub interface: String,
     /// The address of the system under test for this client.
     pub sut_address: Ipv4Addr,
-    /// The client's address.
     pub address: Ipv4Addr,
 }
 

@@ -13,10 +13,7 @@ use crate::error::LabError;
 use crate::host::{Client, Host};
 
 /// Lets the system under test and `clients` reach each other over IPv6. The TCP sockets of all programs use
-/// `congestion`, if there is one.
-///
-/// # Errors
-/// The backend or the kernel has no IPv6.
+/// `congestion`, if there is one. Fails where the backend or the kernel has no IPv6.
 pub(crate) fn reach(
     backend: &Backend,
     sut: &mut Host,

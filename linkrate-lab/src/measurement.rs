@@ -18,10 +18,8 @@ use crate::intervals;
 use crate::latencies;
 use crate::peer::{PeerMeasurement, TrafficReport, agents};
 
-/// All reports of one run.
 #[derive(Debug)]
 pub struct Reports {
-    /// The system under test.
     pub sut: MeasurementReport,
     /// The clients that took part.
     pub clients: Vec<PeerMeasurement>,
@@ -35,7 +33,6 @@ pub struct Reports {
     pub by_address: Vec<FlowEnds>,
     /// Interface knobs as read back.
     pub interface: InterfaceKnobs,
-    /// Counters of virtual adapters.
     pub adapter: Option<AdapterEvidence>,
     /// The event of the run, and what the controller saw of it.
     pub(crate) event: Option<(Event, Seen)>,
@@ -49,7 +46,6 @@ pub struct Reports {
     pub shared_cpus: bool,
 }
 
-/// Makes one measurement of all reports.
 pub fn of_reports(
     workload: Option<&Workload>,
     socket: &SocketKnobs,
@@ -150,7 +146,6 @@ pub fn of_reports(
     }
 }
 
-/// The part of one client.
 fn client_part(report: &&MeasurementReport) -> ClientPart {
     let traffic = TrafficReport::of(report);
     ClientPart {

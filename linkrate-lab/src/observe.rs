@@ -40,9 +40,6 @@ pub struct Baseline {
 }
 
 /// Observes what has become of the state in which a run began; its measurements were observed already.
-///
-/// # Errors
-/// When an agent does not answer, and when an existing link is down.
 pub fn observe(
     testbed: &mut Testbed,
     baseline: &mut Baseline,
@@ -97,9 +94,6 @@ const THIS_MACHINE: &str = "this machine";
 /// What the network stacks of the hosts of a run for figures are made of, the system under test's first; and the settings of this
 /// machine, if the system under test is on it. Third-party programs at peers do not report. Runs for functions continue whatever
 /// changes.
-///
-/// # Errors
-/// When an agent does not answer.
 pub fn stacks(
     testbed: &mut Testbed,
     spec: &RunSpec,
@@ -165,9 +159,6 @@ fn knobs(
 }
 
 /// The links of existing interfaces, all of which must be up; none on a testbed that linkrate made.
-///
-/// # Errors
-/// The first link that is down.
 pub fn links(testbed: &mut Testbed, clients: usize) -> Result<Vec<LinkEvidence>, RunFailure> {
     let (backend, mut hosts) = testbed.with_clients(clients);
     backend.links(&mut hosts).map_err(|error| failure(Stage::Testbed, error))
@@ -202,9 +193,6 @@ fn model_rates(testbed: &Testbed, clients: usize) -> Vec<RateSeen> {
 }
 
 /// Every link must run at its model's rate before a run.
-///
-/// # Errors
-/// The first link that does not.
 pub fn link_rates(testbed: &Testbed, clients: usize) -> Result<(), RunFailure> {
     Ok(model_rates(testbed, clients).iter().try_for_each(RateSeen::check)?)
 }

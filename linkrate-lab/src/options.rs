@@ -18,7 +18,6 @@ pub enum Deploy {
     Never,
 }
 
-/// Options of a lab that are not part of its [`TestbedSpec`](linkrate_model::TestbedSpec).
 #[derive(Debug, Clone)]
 pub struct LabOptions {
     /// The linkrate program, whose `agent` command the hosts run.

@@ -31,11 +31,7 @@ pub use slurm::{allocated_nodes, is_in_allocation};
 pub(crate) use ssh::Ssh;
 pub(crate) use stderr::StderrLines;
 
-/// A way to an agent.
 pub(crate) trait Reach {
     /// Starts an agent as the host `name`, bound to its CPUs.
-    ///
-    /// # Errors
-    /// The host, the cause and the remedy.
     fn start(&self, name: &str, options: &LabOptions) -> Result<Host, LabError>;
 }

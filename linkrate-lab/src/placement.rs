@@ -8,7 +8,6 @@ use linkrate_sys::sched;
 
 use crate::error::LabError;
 
-/// CPUs by role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// CPUs of the system under test: its processes, its receive processing.
@@ -28,13 +27,11 @@ impl Placement {
         !self.apart && self.sut.overlaps(&self.clients)
     }
 
-    /// Takes what `spec` asks for and chooses the rest among the CPUs this process may use.
+    /// Takes what `spec` asks for and chooses the rest among the CPUs this process may use. Fails when a requested CPU
+    /// is missing, or a role has no CPU.
     ///
     /// The default gives the system under test a quarter of the CPUs, at least one: a client that
     /// receives what the SUT sends needs more CPU than the SUT itself.
-    ///
-    /// # Errors
-    /// [`LabError::Invalid`] when a requested CPU is missing, or a role has no CPU.
     pub fn choose(spec: &TestbedSpec) -> Result<Self, LabError> {
         let allowed = sched::affinity(sched::current_thread())?;
         let online = cpus::online()?;
@@ -76,9 +73,6 @@ pub(crate) struct CpuSlot {
 
 impl CpuSlot {
     /// Chooses the placement that `spec` asks for and binds the calling thread.
-    ///
-    /// # Errors
-    /// As [`Placement::choose`].
     pub(crate) fn take(spec: &TestbedSpec) -> Result<Self, LabError> {
         let placement = Placement::choose(spec).map_err(LabError::of_the_host)?;
         let home = sched::affinity(sched::current_thread())?;

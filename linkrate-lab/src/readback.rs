@@ -13,9 +13,6 @@ pub struct EffectiveKnobs(BTreeMap<String, InterfaceKnobs>);
 impl EffectiveKnobs {
     /// Accepts the knobs that read back after `asked` was set: each interface must have the
     /// requested values, and all interfaces must have the same values.
-    ///
-    /// # Errors
-    /// The first difference: knob, interface, requested and effective value.
     pub(crate) fn checked(
         asked: &InterfaceKnobs,
         effective: BTreeMap<String, InterfaceKnobs>,

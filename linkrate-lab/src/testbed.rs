@@ -22,22 +22,18 @@ pub use crate::backend::ReceiveSteering;
 pub use crate::host::{Client, Host};
 pub use crate::options::LabOptions;
 
-/// Hosts on their backend, up and ready.
 #[derive(Debug)]
 pub struct Testbed {
     /// The backend; dropped before the hosts, whose interfaces it holds.
     pub backend: Backend,
-    /// The system under test.
     pub sut: Host,
     /// Its clients, in the order of the ports that lead to them.
     pub clients: Vec<Client>,
     /// Third-party programs in the place of clients; in the same order.
     pub(crate) programs: Vec<PeerServer>,
-    /// CPUs by role.
     pub placement: Placement,
     /// The source of the system under test's idle time.
     pub idle_source: IdleSource,
-    /// Where receive processing runs.
     pub receive_steering: ReceiveSteering,
     /// Ports and clients by segment.
     pub(crate) topology: Topology,
@@ -66,9 +62,6 @@ impl Drop for Testbed {
 
 impl Testbed {
     /// Builds the testbed of `spec`.
-    ///
-    /// # Errors
-    /// [`LabError::CannotMeasure`] with the remedy where the host lacks something.
     pub fn build(
         spec: &TestbedSpec,
         placement: &Placement,
@@ -78,9 +71,6 @@ impl Testbed {
     }
 
     /// Builds the testbed of `spec` with another topology.
-    ///
-    /// # Errors
-    /// As for [`build`](Self::build).
     pub fn build_on(
         topology: Topology,
         spec: &TestbedSpec,
@@ -93,18 +83,12 @@ impl Testbed {
     }
 
     /// Traces what runs on the CPUs of the system under test from now on, as from the beginning, or not.
-    ///
-    /// # Errors
-    /// The agent does not answer.
     pub fn trace(&mut self, meter: CpuMeter, traces: bool) -> Result<(), LabError> {
         self.sut.account(&self.placement.sut, meter, traces)?;
         Ok(())
     }
 
     /// The testbed of hosts on their backend.
-    ///
-    /// # Errors
-    /// As for [`build`](Self::build).
     pub(crate) fn of(
         built: Built,
         topology: Topology,
@@ -164,9 +148,6 @@ impl Testbed {
 
     /// Sets knobs on one port of the system under test, and at the clients behind it those that go
     /// with them. Returns the knobs as read back.
-    ///
-    /// # Errors
-    /// A port does not obey.
     pub fn set_port_knobs(
         &mut self,
         interface: &str,
@@ -187,10 +168,7 @@ impl Testbed {
     }
 
     /// Lets the system under test and its first `clients` clients reach each other over IPv6. The TCP sockets
-    /// of all programs use `congestion`, if there is one.
-    ///
-    /// # Errors
-    /// The backend or the kernel has no IPv6.
+    /// of all programs use `congestion`, if there is one. Fails where the backend or the kernel has no IPv6.
     pub fn reach_over_ipv6(
         &mut self,
         clients: usize,
@@ -222,10 +200,8 @@ impl Testbed {
     }
 
     /// Moves the connections of the SUT's flows to the TCP of its adapters, while traffic flows. Returns how
-    /// many are there: 0 without a TCP offload engine.
-    ///
-    /// # Errors
-    /// An agent or a device does not answer, or a connection was lost.
+    /// many are there: 0 without a TCP offload engine. Fails when an agent or a device does not answer, or a connection
+    /// was lost.
     pub fn offload_connections(&mut self) -> Result<usize, LabError> {
         match &self.backend {
             Backend::Adapters(adapters) => {
@@ -238,9 +214,6 @@ impl Testbed {
 
     /// Moves the connections that are at the TCP of adapters back to the SUT, while traffic flows.
     /// Returns how many stay at the adapters.
-    ///
-    /// # Errors
-    /// As for [`offload_connections`](Self::offload_connections).
     pub fn reclaim_connections(&mut self) -> Result<usize, LabError> {
         match &self.backend {
             Backend::Adapters(adapters) => {
@@ -253,9 +226,6 @@ impl Testbed {
 
     /// Moves the connections of the SUT's flows as the knobs of their ports say, and as the state of these
     /// ports and of the connections makes it necessary. To be called again and again while traffic flows.
-    ///
-    /// # Errors
-    /// As for [`offload_connections`](Self::offload_connections).
     pub fn tend_connections(&mut self) -> Result<(), LabError> {
         match &self.backend {
             Backend::Adapters(adapters) => {
@@ -267,17 +237,12 @@ impl Testbed {
     }
 
     /// Ends what is left of connections at the adapters, and begins their counts again.
-    ///
-    /// # Errors
-    /// An agent or a device does not answer.
     pub fn forget_connections(&mut self) -> Result<(), LabError> {
         self.backend.adapters().map_or(Ok(()), Adapters::forget_connections)
     }
 
-    /// Adds a segment of virtual adapters, with its clients. Returns the clients' names.
-    ///
-    /// # Errors
-    /// The step that failed; the testbed is then as before.
+    /// Adds a segment of virtual adapters, with its clients. Returns the clients' names. After an error the testbed is
+    /// as before.
     pub(crate) fn add(
         &mut self,
         segment: Segment,
@@ -317,9 +282,6 @@ impl Testbed {
 
     /// Attaches the SUT's ports of a segment again, as `wanted` describes them, and gives both ends
     /// their addresses. Clients keep addresses that they had. Returns the captures that were on.
-    ///
-    /// # Errors
-    /// The step that failed.
     pub(crate) fn regroup(
         &mut self,
         wanted: Segment,
@@ -358,9 +320,6 @@ impl Testbed {
     }
 
     /// Adds a port to an aggregate, as `wanted` describes its segment.
-    ///
-    /// # Errors
-    /// The step that failed.
     pub(crate) fn widen(&mut self, wanted: Segment) -> Result<(), LabError> {
         if let Backend::Adapters(adapters) = &mut self.backend {
             adapters.widen(&wanted)?;
@@ -370,9 +329,6 @@ impl Testbed {
     }
 
     /// Removes a port of an aggregate, as `wanted` describes its segment. Returns its capture.
-    ///
-    /// # Errors
-    /// The step that failed.
     pub(crate) fn narrow(&mut self, wanted: Segment) -> Result<Option<CaptureEnding>, LabError> {
         let Backend::Adapters(adapters) = &mut self.backend else { return Ok(None) };
         let capture = adapters.narrow(&wanted)?;

@@ -88,10 +88,7 @@ pub struct OutsideMeasurement {
 }
 
 impl Event {
-    /// Checks that its moments are inside the measurement, in their order and apart.
-    ///
-    /// # Errors
-    /// The first moment that is not.
+    /// Checks that its moments are inside the measurement, in their order and apart; tells the first that is not.
     pub fn check(&self, interval: Duration) -> Result<(), OutsideMeasurement> {
         let to = interval.saturating_sub(MIN_PART);
         let check = |moment, value: Duration, from: Duration| {

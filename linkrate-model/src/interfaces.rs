@@ -40,9 +40,6 @@ pub struct Interfaces {
 
 impl Interfaces {
     /// Checks that interfaces and clients fit each other.
-    ///
-    /// # Errors
-    /// [`InterfacesError`] with the value and what would be right.
     pub fn new(
         names: Vec<String>,
         clients: Vec<Peer>,

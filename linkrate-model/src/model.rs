@@ -173,11 +173,8 @@ fn built_in_names() -> [&'static str; 6] {
     ["gigabit", "gigabit-store", "ten-gigabit", "toe", "atm-155", "atm-622"]
 }
 
-/// The built-in model of that name. The name of an ATM model may have the word of an emulated LAN behind
-/// it: `atm-622-lane-9234`.
-///
-/// # Errors
-/// [`ModelError::Unknown`] with the nearest name.
+/// The built-in model of that name. The name of an ATM model may have the word of an emulated LAN behind it:
+/// `atm-622-lane-9234`.
 pub fn find(name: &str) -> Result<Model, ModelError> {
     built_in()
         .find(|model| model.name == name)
@@ -215,10 +212,7 @@ impl Model {
         self.encapsulation.emulated_octets()
     }
 
-    /// Reads a model from TOML.
-    ///
-    /// # Errors
-    /// [`ModelError`] with the line and the key.
+    /// Reads a model from TOML; a [`ModelError`] has the line and the key.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text).map_err(|error| ModelError::Malformed {
             line: error.span().map_or(1, |span| line_at(text, span.start)),
@@ -276,10 +270,7 @@ impl Model {
         self
     }
 
-    /// Checks a model that was not read by [`Model::parse`]: one from a stored plan.
-    ///
-    /// # Errors
-    /// [`ModelError::OutOfRange`] in line 1, with the key.
+    /// Checks a model that was not read by [`Model::parse`], one from a stored plan: an error is in line 1.
     pub fn check(&self) -> Result<(), ModelError> {
         self.ranges().map_err(|(key, value, expected)| ModelError::OutOfRange {
             line: 1,

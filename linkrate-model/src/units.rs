@@ -52,7 +52,6 @@ pub enum UnitError {
     },
 }
 
-/// Splits `given` into its number and the factor of its unit.
 fn number_and_factor(
     given: &str,
     units: &[(&str, f64)],

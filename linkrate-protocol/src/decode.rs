@@ -82,16 +82,8 @@ pub enum DecodeError {
     /// It is no JSON of the expected shape.
     #[error("cannot decode agent message: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// A value is out of bounds.
     #[error("{field} is {value}, expected {expected}")]
-    OutOfBounds {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: String,
-        /// The values that are accepted.
-        expected: String,
-    },
+    OutOfBounds { field: &'static str, value: String, expected: String },
 }
 
 /// Decodes a request and checks every count and name in it. Returns it with its number, which is
@@ -111,9 +103,6 @@ pub fn decode_request(bytes: &[u8]) -> (u64, Result<Request, DecodeError>) {
 }
 
 /// Decodes a reply, with the number of its request. Every string in it is bounded and cleaned.
-///
-/// # Errors
-/// [`DecodeError`] when it is no reply, or names the field that is out of bounds.
 pub fn decode_reply(bytes: &[u8]) -> Result<(u64, Reply), DecodeError> {
     let (number, mut message) = opened(bytes)?;
     text::clean(&mut message);

@@ -8,10 +8,7 @@ use serde::Serialize;
 /// kilobytes; a longer frame is an error of the peer and allocates no memory.
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
 
-/// Writes `message` as one frame and flushes.
-///
-/// # Errors
-/// Errors of the stream; `InvalidData` for a message longer than [`MAX_FRAME_BYTES`].
+/// Writes `message` as one frame and flushes; `InvalidData` for one longer than [`MAX_FRAME_BYTES`].
 pub fn write_frame(stream: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
     if body.len() > MAX_FRAME_BYTES {
@@ -24,10 +21,8 @@ pub fn write_frame(stream: &mut impl Write, message: &impl Serialize) -> io::Res
     stream.flush()
 }
 
-/// Reads one frame. `None` at the end of the stream, if it ends between two frames.
-///
-/// # Errors
-/// `UnexpectedEof` inside a frame, `InvalidData` for a length above [`MAX_FRAME_BYTES`].
+/// Reads one frame. `None` at the end of the stream, if it ends between two frames; `UnexpectedEof` inside one,
+/// `InvalidData` for a length above [`MAX_FRAME_BYTES`].
 pub fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     let mut filled = 0;
@@ -55,20 +50,16 @@ pub fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
 pub struct FrameBuffer(Vec<u8>);
 
 impl FrameBuffer {
-    /// Adds received bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Whether a part of a frame is waiting for its rest.
+    /// Whether no part of a frame is waiting for its rest.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes the first frame, if it is complete.
-    ///
-    /// # Errors
-    /// `InvalidData` for a length above [`MAX_FRAME_BYTES`].
+    /// Takes the first frame, if it is complete; `InvalidData` for a length above [`MAX_FRAME_BYTES`].
     pub fn take(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some(length) = self.0.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_be_bytes(*length) as usize;

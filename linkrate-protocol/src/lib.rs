@@ -7,6 +7,9 @@
 //! counts and names that no testbed needs, and [`decode_reply`] bounds and cleans every string.
 //! This file has the messages; `decode` has their bounds, `text` cleans strings.
 
+// used by this workspace alone: a doc says what the name does not
+#![allow(missing_docs)]
+
 mod decode;
 pub mod framing;
 pub mod record;
@@ -51,9 +54,6 @@ struct Numbered<'a, M> {
 }
 
 /// Writes `message` with the number of its request as one frame.
-///
-/// # Errors
-/// As [`write_frame`].
 pub fn write_message(
     stream: &mut impl Write,
     number: u64,
@@ -83,31 +83,21 @@ pub enum Carries {
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// The first request: names the version of the controller, and asks for that of the agent.
-    Hello {
-        /// The controller's [`PROTOCOL_VERSION`].
-        version: u32,
-    },
+    Hello { version: u32 },
     /// Read CLOCK_MONOTONIC, to relate the clocks of two machines.
     Clock,
     /// Bind this agent, and every thread it will start, to these CPUs.
-    Place {
-        /// The CPUs.
-        cpus: CpuSet,
-    },
+    Place { cpus: CpuSet },
     /// Account for the time of CPUs that are not busy yet, whenever [`Request::Measure`] names them.
     Account {
-        /// The CPUs.
         cpus: CpuSet,
-        /// How.
         meter: CpuMeter,
         /// Whether to trace what runs there, if the agent may. One agent of a machine is enough.
         traces: bool,
     },
     /// Create a veth pair from this host to another agent's host on the same machine.
     CreateWire {
-        /// Name of the end in this host.
         name: String,
-        /// Name of the end in the other host.
         peer_name: String,
         /// Process id of the other host's agent, which names its network namespace.
         peer_pid: u32,
@@ -116,9 +106,7 @@ pub enum Request {
     },
     /// Create a TAP or TUN in this host. It is down.
     CreateTap {
-        /// Interface name.
         name: String,
-        /// What it carries.
         carries: Carries,
         /// Queue pairs.
         queues: u32,
@@ -134,9 +122,7 @@ pub enum Request {
     /// Limit the rate of the datagrams that leave a TAP, or change the limit. A refusal means that
     /// datagrams have no limit.
     LimitDatagrams {
-        /// Interface name.
         name: String,
-        /// Bytes per second.
         bytes_per_second: u64,
         /// How much leaves at once after a pause, as its time at this rate, µs.
         burst_us: u32,
@@ -146,72 +132,38 @@ pub enum Request {
         in_cells: bool,
     },
     /// Close this agent's descriptors of a TAP, which then lives as long as copies of them.
-    ReleaseTap {
-        /// Interface name.
-        name: String,
-    },
+    ReleaseTap { name: String },
     /// Give an interface its address and bring it up.
     ConfigureInterface(InterfaceSetup),
     /// Let an interface reach neighbours over IPv6, without asking for them.
     ReachOverIpv6(Ipv6Setup),
     /// Wait until packets can pass an interface; both of its ends are up.
-    AwaitLink {
-        /// Interface name.
-        name: String,
-    },
+    AwaitLink { name: String },
     /// Process the packets that an interface receives on these CPUs (receive packet steering).
-    SteerReceive {
-        /// Interface name.
-        name: String,
-        /// The CPUs.
-        cpus: CpuSet,
-    },
+    SteerReceive { name: String, cpus: CpuSet },
     /// Describe an interface.
-    Describe {
-        /// Interface name.
-        name: String,
-    },
+    Describe { name: String },
     /// List every IPv4 address of this host.
     Addresses,
     /// Look up the interface by which packets to an address leave.
-    RouteTo {
-        /// The address.
-        address: IpAddr,
-    },
+    RouteTo { address: IpAddr },
     /// Lock existing interfaces, write their settings down, and restore them when the carrier
     /// closes. Settings that a killed process has left are restored first.
-    Keep {
-        /// The interfaces.
-        names: Vec<String>,
-    },
+    Keep { names: Vec<String> },
     /// Move a kept interface, with its addresses, to another agent's host on the same machine, and
     /// back when the carrier closes.
     Lend {
-        /// Interface name.
         name: String,
         /// Process id of the other host's agent, which names its network namespace.
         pid: u32,
     },
     /// Process the packets that an interface receives on these CPUs: move the interrupts of its
     /// adapter, or set receive packet steering where it has no interrupts.
-    SteerInterface {
-        /// Interface name.
-        name: String,
-        /// The CPUs.
-        cpus: CpuSet,
-    },
+    SteerInterface { name: String, cpus: CpuSet },
     /// Set knobs on interfaces and read each interface back.
-    SetKnobs {
-        /// The interfaces.
-        interfaces: Vec<String>,
-        /// The knobs.
-        knobs: InterfaceKnobs,
-    },
+    SetKnobs { interfaces: Vec<String>, knobs: InterfaceKnobs },
     /// Read the knobs of interfaces and set nothing.
-    ReadKnobs {
-        /// The interfaces.
-        interfaces: Vec<String>,
-    },
+    ReadKnobs { interfaces: Vec<String> },
     /// Read what the network stack is made of beside the knobs.
     ReadStack {
         /// The interfaces of a run.
@@ -233,10 +185,7 @@ pub enum Request {
     Progress,
     /// Prepare to sample these CPUs: read the names of the kernel's functions, and try whether
     /// sampling is allowed.
-    PrepareProfile {
-        /// The CPUs.
-        cpus: CpuSet,
-    },
+    PrepareProfile { cpus: CpuSet },
     /// Measure from one time to another.
     Measure(MeasureSpec),
     /// About connections that move between a host and a TCP offload engine.
@@ -254,9 +203,7 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InterfaceSetup {
-    /// Interface name.
     pub name: String,
-    /// Its address.
     pub address: Ipv4Addr,
     /// Prefix length of its network.
     pub prefix_length: u8,
@@ -272,7 +219,6 @@ pub struct InterfaceSetup {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Ipv6Setup {
-    /// Interface name.
     pub name: String,
     /// The host's address.
     pub address: Ipv6Addr,
@@ -286,9 +232,7 @@ pub struct Ipv6Setup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Ends {
-    /// The client's address.
     pub client: IpAddr,
-    /// The listening host's address.
     pub listener: IpAddr,
 }
 
@@ -296,9 +240,7 @@ pub struct Ends {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ListenSpec {
-    /// The workload.
     pub workload: Workload,
-    /// Options of the sockets.
     pub socket: SocketKnobs,
     /// The addresses of each client that will connect, in the order of their numbers. Test sockets
     /// listen on these addresses and accept these clients only.
@@ -327,42 +269,32 @@ pub struct ListenSpec {
 /// The name of an agent's own thread in its reports. All others are flows.
 pub const AGENT_THREAD: &str = "agent";
 
-/// The connections that a client makes.
+/// The connections that a client makes. A field without a doc is as in [`ListenSpec`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ConnectSpec {
-    /// The workload.
     pub workload: Workload,
-    /// Options of the sockets.
     pub socket: SocketKnobs,
     /// This client's number, from 0.
     pub client: u32,
-    /// Its addresses.
     pub ends: Ends,
     /// The ports of the listening host for this client: for UDP one for each flow, for TCP those
     /// over which connections are spread.
     pub ports: Vec<u16>,
-    /// As in [`ListenSpec`].
     pub nonce: u64,
-    /// As in [`ListenSpec`].
     pub seed: u64,
-    /// As in [`ListenSpec`].
     pub shared_cpus: bool,
-    /// As in [`ListenSpec`].
     pub record: Option<RecordSpec>,
-    /// As in [`ListenSpec`].
     pub part: u8,
-    /// As in [`ListenSpec`].
     pub concurrent: bool,
 }
 
-/// The connections that a host makes to a third-party program.
+/// The connections that a host makes to a third-party program. A field without a doc is as in [`ListenSpec`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DialSpec {
     /// The workload; its directions are those of this host.
     pub workload: Workload,
-    /// Options of the sockets.
     pub socket: SocketKnobs,
     /// Number of the client for which the program stands, from 0.
     pub client: u32,
@@ -375,11 +307,8 @@ pub struct DialSpec {
     pub first_octets: Vec<u8>,
     /// What the program expects of datagrams.
     pub datagrams: DatagramHabit,
-    /// As in [`ListenSpec`].
     pub seed: u64,
-    /// Whether the flows stand beside those of the requests before, and do not replace them.
     pub concurrent: bool,
-    /// As in [`ListenSpec`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bind: BTreeMap<u16, CpuSet>,
 }
@@ -401,7 +330,6 @@ pub enum DatagramHabit {
 pub struct MeasureSpec {
     /// Start of the measurement on this host's CLOCK_MONOTONIC, ns.
     pub start_ns: u64,
-    /// End of the measurement, ns.
     pub end_ns: u64,
     /// Interfaces whose counters are the evidence.
     pub interfaces: Vec<String>,
@@ -424,25 +352,20 @@ pub struct MeasureSpec {
     pub event_ns: Option<u64>,
 }
 
-/// A reply of an agent.
+/// A reply of an agent, to the request of the same name unless it tells another; `Done` to those without one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// To [`Request::Hello`].
     Hello(Hello),
-    /// To [`Request::Clock`].
     Clock {
-        /// CLOCK_MONOTONIC, ns.
         monotonic_ns: u64,
     },
     /// To [`Request::Place`]: the affinity as read back.
     Placed {
-        /// The CPUs.
         cpus: CpuSet,
     },
     /// To [`Request::Account`]: the meter that was chosen.
     Accounts {
-        /// Where idle time comes from.
         source: IdleSource,
     },
     /// To [`Request::CreateTap`].
@@ -460,14 +383,12 @@ pub enum Reply {
     Addresses(Vec<InterfaceAddress>),
     /// To [`Request::RouteTo`].
     Route {
-        /// The interface they leave by.
         interface: String,
         /// Their source address, where the route has one.
         source: Option<IpAddr>,
     },
     /// To [`Request::SteerInterface`].
     Steered(Steered),
-    /// Done.
     Done,
     /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back, by interface.
     Knobs(BTreeMap<String, InterfaceKnobs>),
@@ -480,7 +401,6 @@ pub enum Reply {
     },
     /// To [`Request::Connect`], [`Request::Dial`] and [`Request::AwaitFlows`].
     Flows(FlowFacts),
-    /// To [`Request::Progress`].
     Progress {
         /// Payload bytes sent and received since the flow began, by flow.
         bytes: Vec<u64>,
@@ -489,7 +409,6 @@ pub enum Reply {
     },
     /// To [`Request::Measure`].
     Measured(Box<MeasurementReport>),
-    /// To [`Request::Toe`].
     Toe(ToeReply),
     /// To [`Request::Finish`].
     Finished(Finished),
@@ -503,13 +422,10 @@ pub enum Reply {
 pub struct Hello {
     /// The agent's [`PROTOCOL_VERSION`].
     pub version: u32,
-    /// Its process id.
     pub pid: u32,
     /// Kernel release.
     pub kernel: String,
-    /// CPU model.
     pub cpu_model: String,
-    /// CPUs online.
     pub online_cpus: CpuSet,
     /// The kernel's boot id: the same for all agents of one running kernel.
     pub boot_id: String,
@@ -523,7 +439,6 @@ pub struct Hello {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InterfaceFacts {
-    /// Its name.
     pub name: String,
     /// Its kind (`veth`, `bond`); `None` for adapters.
     pub kind: Option<String>,
@@ -533,7 +448,6 @@ pub struct InterfaceFacts {
     pub carries: Vec<String>,
     /// Name of its driver; empty without a driver.
     pub driver: String,
-    /// Version of the driver.
     pub driver_version: String,
     /// Version of the adapter's firmware; empty where the driver reports no version.
     pub firmware: String,
@@ -578,7 +492,6 @@ pub struct Steered {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FlowFacts {
-    /// Flows.
     pub flows: u32,
     /// Smallest SO_SNDBUF granted, bytes.
     pub send_buffer_bytes: u64,
@@ -586,7 +499,6 @@ pub struct FlowFacts {
     pub receive_buffer_bytes: u64,
     /// Congestion control of every flow; empty for UDP.
     pub congestion: String,
-    /// TCP_NODELAY.
     pub nodelay: bool,
     /// The address family of every flow.
     pub family: Family,
@@ -603,9 +515,7 @@ pub struct FlowFacts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FlowPorts {
-    /// The listening host's.
     pub listener: u16,
-    /// The client's.
     pub client: u16,
     /// Who sends payload, seen from the listening host.
     pub direction: Direction,
@@ -632,7 +542,6 @@ pub struct MeasurementReport {
     pub timeouts: u64,
     /// CPU time of this agent's threads, and of the CPUs it accounts for.
     pub cpu: CpuUse,
-    /// Interface counters.
     pub interface: InterfaceCounts,
     /// IP and TCP counters, by the kernel's names.
     pub protocol: BTreeMap<String, u64>,
@@ -674,22 +583,17 @@ pub struct IntervalReport {
     pub moved: PartReport,
 }
 
-/// The counts of the flows of one workload in a mix, or of one interval.
+/// The counts of the flows of one workload in a mix, or of one interval, as in [`MeasurementReport`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PartReport {
-    /// As in [`MeasurementReport`].
     pub received_bytes: u64,
-    /// As in [`MeasurementReport`].
     pub sent_bytes: u64,
-    /// As in [`MeasurementReport`].
     pub transactions: u64,
-    /// As in [`MeasurementReport`].
     pub timeouts: u64,
 }
 
 impl PartReport {
-    /// Both counts together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let Self { received_bytes, sent_bytes, transactions, timeouts } = other;
@@ -701,7 +605,6 @@ impl PartReport {
         }
     }
 
-    /// The counts since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         let Self { received_bytes, sent_bytes, transactions, timeouts } = earlier;
@@ -718,7 +621,6 @@ impl PartReport {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Latencies {
-    /// All of them.
     pub all: Vec<(u64, u64)>,
     /// Those that had not ended when the measurement closed, with their ages.
     pub open: Vec<(u64, u64)>,
@@ -743,7 +645,6 @@ pub struct Finished {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct UnexpectedPeers {
-    /// How many.
     pub refused: u64,
     /// Where they came from: the first addresses.
     pub addresses: Vec<IpAddr>,

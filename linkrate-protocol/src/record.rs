@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RecordSpec {
-    /// How many.
     pub slots: u32,
     /// Length of each, µs.
     pub slot_us: u32,
@@ -17,7 +16,6 @@ pub struct RecordSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FlowRecord {
-    /// The flow.
     pub flow: String,
     /// The longest time without a byte that ended after the event, ns.
     pub gap_ns: u64,
@@ -33,7 +31,6 @@ pub struct FlowRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RecordReport {
-    /// Length of a slot, µs.
     pub slot_us: u32,
     /// Bytes that all flows received in each slot from the beginning of the measurement.
     pub received: Vec<u64>,

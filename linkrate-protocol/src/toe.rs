@@ -14,9 +14,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FileOf {
-    /// The process id of this agent.
     pub pid: u32,
-    /// The number of the descriptor.
     pub descriptor: i32,
 }
 
@@ -31,26 +29,14 @@ pub enum ToeRequest {
     Channel,
     /// To a host: the connection of a flow is to move soon. Its socket takes little from the program from
     /// now on that it cannot send at once.
-    Prepare {
-        /// The number of the flow.
-        flow: u32,
-    },
+    Prepare { flow: u32 },
     /// To a host: take the connection of a flow out of its socket. The flow continues at its end of a
     /// stream pair; what it sends waits there for the adapter.
-    Offload {
-        /// The number of the flow.
-        flow: u32,
-    },
+    Offload { flow: u32 },
     /// To a host: the adapter has the connection of a flow.
-    Taken {
-        /// The number of the flow.
-        flow: u32,
-    },
+    Taken { flow: u32 },
     /// To a host: make a flow stand still, whose connection is at the adapter.
-    Halt {
-        /// The number of the flow.
-        flow: u32,
-    },
+    Halt { flow: u32 },
     /// To a host: put a connection back into its socket, and let the flow continue.
     Reclaim {
         /// The number of the flow, which was halted.
@@ -61,19 +47,9 @@ pub enum ToeRequest {
         unsent: Option<Range<u32>>,
     },
     /// To a host: a flow that was halted continues at the adapter.
-    Resume {
-        /// The number of the flow.
-        flow: u32,
-    },
+    Resume { flow: u32 },
     /// To an adapter: an interface has this neighbour, without asking for it.
-    Neighbour {
-        /// Interface name.
-        name: String,
-        /// Its address.
-        address: IpAddr,
-        /// Its Ethernet address.
-        hardware_address: [u8; 6],
-    },
+    Neighbour { name: String, address: IpAddr, hardware_address: [u8; 6] },
     /// Leave a round trip time between two addresses behind, for the first time-outs of connections that are
     /// restored. Nothing was sent to the peer yet.
     RoundTrip {
@@ -86,7 +62,6 @@ pub enum ToeRequest {
     Import {
         /// Its number here.
         id: u32,
-        /// The state.
         state: FileOf,
         /// The adapter's end of the stream pair.
         pair: FileOf,
@@ -94,20 +69,14 @@ pub enum ToeRequest {
         unsent: Option<Range<u32>>,
     },
     /// To an adapter: give a connection back.
-    Export {
-        /// Its number.
-        id: u32,
-    },
+    Export { id: u32 },
     /// To an adapter: close all connections.
     Forget,
     /// To an adapter: make a stream pair and an empty file for the state of a connection, whose owner
     /// has no agent. The controller takes both from the adapter's agent.
     Open,
     /// To an adapter: take the connection whose state is in the file that was opened last.
-    ImportOpened {
-        /// Its number here.
-        id: u32,
-    },
+    ImportOpened { id: u32 },
     /// To an adapter: say how connections fare.
     Status(Asked),
     /// List the established TCP connections of all programs.
@@ -117,18 +86,15 @@ pub enum ToeRequest {
     },
 }
 
-/// A reply to a [`ToeRequest`].
+/// A reply to the [`ToeRequest`] of the same name, unless it tells another; `Done` to those without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToeReply {
-    /// Done.
     Done,
-    /// To [`ToeRequest::Channel`].
     Channel {
         /// The descriptor of the controller's end, a stream socket.
         descriptor: i32,
     },
-    /// To [`ToeRequest::Connections`].
     Connections(Vec<FlowConnection>),
     /// To [`ToeRequest::Prepare`].
     Prepared {
@@ -146,7 +112,6 @@ pub enum ToeReply {
         /// Time that the flow stood still, µs.
         stalled_us: u64,
     },
-    /// To [`ToeRequest::Taken`].
     Taken {
         /// CPU time of this host for the move, ns: that of the thread which carried out its requests.
         cpu_ns: u64,
@@ -165,9 +130,7 @@ pub enum ToeReply {
         /// The descriptor of the program's end of the stream pair.
         pair: i32,
     },
-    /// To [`ToeRequest::Status`].
     Status(Vec<ConnectionStatus>),
-    /// To [`ToeRequest::HostConnections`].
     HostConnections(Vec<HostConnection>),
 }
 
@@ -183,9 +146,7 @@ pub struct HostConnection {
     pub inode: u32,
     /// Bytes that the peer has acknowledged.
     pub sent: u64,
-    /// Bytes received.
     pub received: u64,
-    /// TCP_INFO.
     pub tcp: TcpReport,
 }
 
@@ -206,7 +167,6 @@ pub enum Asked {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ConnectionStatus {
-    /// Its number.
     pub id: u32,
     /// Bytes from the program since it came.
     pub sent: u64,
@@ -219,7 +179,6 @@ pub struct ConnectionStatus {
     pub ended: bool,
     /// The descriptor of its socket in the agent, as long as it has not ended.
     pub descriptor: Option<i32>,
-    /// TCP_INFO.
     pub tcp: Option<TcpReport>,
 }
 
@@ -237,7 +196,6 @@ pub struct Stays {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FlowConnection {
-    /// The number of the flow.
     pub flow: u32,
     /// Address and port of this end.
     pub own: SocketAddr,

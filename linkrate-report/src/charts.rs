@@ -31,16 +31,11 @@ pub mod timeline;
 pub struct Drawing {
     /// The `svg` element.
     pub svg: String,
-    /// Its width.
     pub width: u32,
-    /// Its height.
     pub height: u32,
 }
 
 /// Draws on an area of that size.
-///
-/// # Errors
-/// [`ReportError::Chart`] with `title` when the drawing library refuses.
 fn on_area(
     title: &str,
     (width, height): (i32, i32),

@@ -33,9 +33,6 @@ pub fn document(comparison: &StudyComparison) -> String {
 }
 
 /// The comparison as Markdown that GitHub shows as tables. The same sets give the same bytes.
-///
-/// # Errors
-/// [`ReportError::Template`] if the template does not fit; that does not depend on the figures.
 pub fn markdown(comparison: &StudyComparison) -> Result<String, ReportError> {
     render("comparison.md", TEMPLATE, &View::new(comparison))
 }

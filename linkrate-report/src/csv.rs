@@ -23,9 +23,6 @@ use crate::ReportError;
 mod imported;
 
 /// The file, with a header line.
-///
-/// # Errors
-/// [`ReportError::Csv`] if the writer refuses a row; in memory it has no reason to.
 pub fn runs(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
     // cells of different parts have different factors
     let mut factors: Vec<&str> = Vec::new();

@@ -29,7 +29,6 @@ const TEST: &str = "rrul_var";
 /// Most characters of a cell in the name of a file.
 const MAX_NAME: usize = 120;
 
-/// A data file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataFile {
     /// Its name, which says study, run and cell.
@@ -38,10 +37,7 @@ pub struct DataFile {
     pub bytes: Vec<u8>,
 }
 
-/// The data files of all runs that have intervals, in the order of the runs.
-///
-/// # Errors
-/// [`ReportError::NoIntervals`] if no run has any.
+/// The data files of all runs that have intervals, in the order of the runs; an error if no run has any.
 pub fn files(results: &StudyResults) -> Result<Vec<DataFile>, ReportError> {
     let mut files = Vec::new();
     for run in &results.runs {

@@ -22,10 +22,7 @@ use crate::ReportError;
 /// Nanoseconds in the unit of the printed maximum.
 const MAX_DIVISOR: f64 = 1e6;
 
-/// The log.
-///
-/// # Errors
-/// [`ReportError::NoLatencies`] if no run has a histogram, [`ReportError::Histogram`] for one that does not read.
+/// The log; an error if no run has a histogram, or one does not read.
 pub fn document(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
     let mut runs: Vec<(&StoredRun, String, Histogram<u64>)> = Vec::new();
     for run in &results.runs {

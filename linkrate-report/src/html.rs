@@ -21,10 +21,6 @@ struct Page<'a> {
 }
 
 /// The page. The same results give the same bytes.
-///
-/// # Errors
-/// [`ReportError::Chart`] if a chart cannot be drawn, [`ReportError::Template`] if the template
-/// does not fit; neither depends on the figures.
 pub fn page(results: &StudyResults) -> Result<String, ReportError> {
     let css = include_str!("../templates/report.css");
     let page = render("report.html", TEMPLATE, &Page { css, paper: Paper::new(results)? })?;

@@ -25,6 +25,8 @@
 //! A figure that does not exist is absent in every output: a dash for people, `null` in JSON, an
 //! empty field in CSV. It is never a zero.
 
+// used by this workspace alone: a doc says what the name does not
+#![allow(missing_docs)]
 #![forbid(unsafe_code)]
 // printing panics when nobody reads: lines to the user go through linkrate_sys::stderr
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -31,10 +31,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Computes the limit.
-    ///
-    /// # Errors
-    /// A line rate, number of tags, MTU or message out of range.
+    /// Fails for a line rate, number of tags, MTU or message out of range.
     pub fn new(link: Link, traffic: Traffic) -> Result<Self, LimitError> {
         Ok(Self { link, traffic, limit: link.limit(&traffic)? })
     }
@@ -57,10 +54,7 @@ pub struct Formula {
 }
 
 impl Formula {
-    /// Computes both.
-    ///
-    /// # Errors
-    /// A line rate or message out of range.
+    /// Fails for a line rate or message out of range.
     pub fn new(line_rate: BitRate, message: ByteSize) -> Result<Self, LimitError> {
         let link = Link::classical_ip(line_rate);
         let traffic = Traffic {

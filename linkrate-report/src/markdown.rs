@@ -14,7 +14,6 @@ const FIGURE: &str = include_str!("../templates/figure.svg");
 /// A document and the figures that it refers to by their relative names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Markdown {
-    /// The text.
     pub text: String,
     /// Name of the file and its SVG, to be written beside the text.
     pub figures: Vec<(String, String)>,
@@ -26,10 +25,6 @@ struct Document<'a> {
 }
 
 /// The document. The same results give the same bytes.
-///
-/// # Errors
-/// [`ReportError::Chart`] if a figure cannot be drawn, [`ReportError::Template`] if the template
-/// does not fit; neither depends on the figures.
 pub fn document(results: &StudyResults) -> Result<Markdown, ReportError> {
     let mut paper = Paper::new(results)?;
     let mut files = Vec::new();

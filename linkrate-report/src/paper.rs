@@ -57,9 +57,7 @@ use tables::Table;
 pub struct Failure {
     /// Block, from 1.
     pub block: u32,
-    /// Which cell.
     pub cell: String,
-    /// Why.
     pub reason: String,
 }
 
@@ -68,12 +66,10 @@ pub struct Failure {
 pub struct Numbered {
     /// From 1, by the order of the story.
     pub number: usize,
-    /// The table.
     #[serde(flatten)]
     pub table: Table,
 }
 
-/// The paper.
 #[derive(Debug, Serialize)]
 pub struct Paper<'a> {
     /// Title of the study, with what all cells have in common.
@@ -108,15 +104,11 @@ pub struct Paper<'a> {
     pub failure: Vec<Numbered>,
     /// What the study asks, and why.
     pub background: Vec<method::Paragraph>,
-    /// How it was measured.
     pub method: Vec<(&'static str, String)>,
-    /// The testbed.
     pub testbed: Option<Figure>,
     /// Figures of cells that are not in the answer.
     pub cell_figures: Vec<Figure>,
-    /// All cells.
     pub cells: Vec<Numbered>,
-    /// All effects.
     pub effects: Option<Numbered>,
     /// Published values that are in no figure.
     pub published: Option<Numbered>,
@@ -132,15 +124,12 @@ pub struct Paper<'a> {
     pub limits: Option<Numbered>,
     /// Evidence that is the same in every cell.
     pub common: Vec<(&'static str, String)>,
-    /// The evidence.
     pub evidence: Vec<Numbered>,
     /// What a reader must know.
     pub warnings: Vec<&'a str>,
-    /// Failed runs.
     pub failures: Vec<Failure>,
     /// The runs that count, by level.
     pub refusals: Option<Numbered>,
-    /// Facts about the testbed.
     pub facts: Vec<(&'a str, String)>,
     /// The study file.
     pub source: Option<&'a str>,
@@ -154,10 +143,6 @@ pub struct Paper<'a> {
 
 impl<'a> Paper<'a> {
     /// The paper of some results.
-    ///
-    /// # Errors
-    /// [`ReportError::Chart`] or [`ReportError::Template`] if a figure cannot be drawn; neither
-    /// depends on the figures.
     pub fn new(results: &'a StudyResults) -> Result<Self, ReportError> {
         let plan = results.plan.as_deref();
         let Evidence { mut common, tables: proofs } = evidence::of(&results.cells);
@@ -267,7 +252,6 @@ impl<'a> Paper<'a> {
     }
 }
 
-/// What was measured, on what, when and by which version.
 fn header(results: &StudyResults, testbed: Testbed) -> Vec<(&'static str, String)> {
     let when = number::moment(results.started_unix_ms);
     let version = format!("linkrate {}, study {}", results.linkrate_version, results.study);
@@ -314,9 +298,6 @@ const MARKDOWN: &str = "markdown";
 
 /// Fills a template. What a value may do to the text around it depends on the ending of `name`:
 /// HTML and SVG are escaped as such, Markdown with backslashes.
-///
-/// # Errors
-/// [`ReportError::Template`] if the template does not fit its values.
 pub fn render(name: &str, template: &str, values: &impl Serialize) -> Result<String, ReportError> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);

@@ -27,9 +27,7 @@ const FORMAT: u32 = 1;
 /// A study with the time it will take.
 #[derive(Debug, Clone, Copy)]
 pub struct Preview<'a> {
-    /// The study.
     pub study: &'a Study,
-    /// Its time.
     pub estimate: Estimate,
     /// CPUs that this machine has for the system under test; `None` where that is another machine.
     pub sut_cpus: Option<usize>,
@@ -252,7 +250,6 @@ fn testbed(testbed: &TestbedSpec) -> String {
 /// A study with the most time that it takes.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// The study.
     pub study: Study,
     /// In full.
     pub full: Duration,

@@ -31,9 +31,6 @@ const VERSIONS: [&str; 4] = ["firmware", "version", "kernel", "microcode"];
 const BACKGROUND: &str = "background";
 
 /// The study, redacted.
-///
-/// # Errors
-/// [`ReportError::Redaction`] where a redacted value is none that the study could have.
 pub fn redacted(stored: &StoredStudy) -> Result<StoredStudy, ReportError> {
     let names = Names::of(&stored.plan);
     let mut plan = stored.plan.clone();

@@ -32,18 +32,11 @@ pub fn document(trend: &StudyTrend) -> String {
 }
 
 /// The trend as Markdown that GitHub shows as tables. The same sets give the same bytes.
-///
-/// # Errors
-/// [`ReportError::Template`] if the template does not fit; that does not depend on the figures.
 pub fn markdown(trend: &StudyTrend) -> Result<String, ReportError> {
     render("trend.md", MARKDOWN, &View::new(trend))
 }
 
 /// The trend as one page that needs no network.
-///
-/// # Errors
-/// [`ReportError::Chart`] if a chart cannot be drawn, [`ReportError::Template`] if the template does not
-/// fit; neither depends on the figures.
 pub fn page(trend: &StudyTrend) -> Result<String, ReportError> {
     render("trend.html", PAGE, &Charts::new(trend)?)
 }

@@ -60,7 +60,6 @@ pub(crate) fn neighbours(values: &[f64]) -> (f64, f64) {
     (apart, deviations(values).iter().map(|deviation| deviation.powi(2)).sum())
 }
 
-/// Correlation of each value with the next.
 fn correlation(values: &[f64]) -> f64 {
     let deviations = deviations(values);
     let together: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();

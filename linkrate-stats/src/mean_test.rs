@@ -84,7 +84,6 @@ mod tests {
         assert_eq!((test.mean, test.degrees), (2.5, 3.0));
         let t = 2.5 / (5.0f64 / 3.0 / 4.0).sqrt();
         assert!((test.outside(0.0, 0.0) - two_sided_tail(t, 3.0)).abs() < 1e-12);
-        // the same on the other side
         let mirrored = MeanTest { mean: -2.5, ..test };
         assert!((mirrored.outside(-1.0, 1.0) - test.outside(-1.0, 1.0)).abs() < 1e-12);
         assert!(test.outside(-1.0, 1.0) > test.outside(0.0, 0.0));

@@ -153,7 +153,6 @@ mod tests {
         seen
     }
 
-    /// What a closed loop leaves out (coordinated omission), and an open loop at 80 % of its rate does not.
     #[test]
     fn an_open_loop_sees_a_stall_that_a_closed_loop_does_not() {
         let quantiles = |open| {

@@ -15,28 +15,16 @@ pub type LoadFile<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
 /// The adapter of studies, measurements and labs that name none.
 pub const DEFAULT: &str = "gigabit";
 
-/// Why there is no such adapter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdapterError {
     /// It is neither a word nor a file.
     #[error("unknown adapter {given:?}; {}", self.hint().unwrap_or_default())]
-    Unknown {
-        /// What was given.
-        given: String,
-        /// The word most like it.
-        nearest: Option<String>,
-    },
-    /// The file could not be read.
+    Unknown { given: String, nearest: Option<String> },
     #[error("{0}")]
     Unreadable(String),
     /// The file is no model; the message has line and key.
     #[error("{file}: {error}")]
-    Model {
-        /// The file as it was given.
-        file: String,
-        /// The reason.
-        error: model::ModelError,
-    },
+    Model { file: String, error: model::ModelError },
 }
 
 impl AdapterError {
@@ -64,9 +52,6 @@ pub(crate) fn models() -> Vec<String> {
 }
 
 /// The adapter: `veth`, a built-in model, or a path that ends in `.toml`, which `load` reads.
-///
-/// # Errors
-/// [`AdapterError`], with the nearest word or the place in the file.
 pub fn find(given: &str, load: &mut LoadFile<'_>) -> Result<Adapter, AdapterError> {
     if given == "veth" {
         return Ok(Adapter::Veth);
@@ -86,7 +71,6 @@ pub fn find(given: &str, load: &mut LoadFile<'_>) -> Result<Adapter, AdapterErro
     })
 }
 
-/// The adapter [`DEFAULT`], a built-in model.
 #[must_use]
 pub fn default() -> Adapter {
     model::find(DEFAULT).map_or(Adapter::Veth, |model| Adapter::Model(Box::new(model)))

@@ -22,45 +22,25 @@ pub struct Adjusted {
     pub only: Vec<(String, String)>,
 }
 
-/// Why a study cannot be changed so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdjustError {
-    /// No such factor.
     #[error("--only: {given:?} is not a factor of this study; expected one of {expected}")]
-    Factor {
-        /// What was given.
-        given: String,
-        /// The factors.
-        expected: String,
-    },
-    /// No such level.
+    Factor { given: String, expected: String },
     #[error("--only: {given:?} is not a level of {factor}; expected one of {expected}")]
-    Level {
-        /// What was given.
-        given: String,
-        /// Its factor.
-        factor: String,
-        /// The levels.
-        expected: String,
-    },
+    Level { given: String, factor: String, expected: String },
     /// No cell has all of the levels.
     #[error("--only: no cell has all of these levels")]
     NoCell,
-    /// A value out of its range.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl Adjusted {
-    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// The study with these changes.
-    ///
-    /// # Errors
-    /// [`AdjustError`] names the value and what would be right.
     pub fn apply(&self, study: Study) -> Result<Study, AdjustError> {
         let mut study = match self.only.is_empty() {
             true => study,

@@ -68,7 +68,6 @@ pub mod warnings;
 use effects::Comparison;
 use runs_by_cell::RunsByCell;
 
-/// Makes the document.
 pub fn analyse(stored: &StoredStudy) -> StudyResults {
     let Some((alike, reported)) = missing_nodes::of(stored) else { return of_alike(stored) };
     let mut results = of_alike(&alike);

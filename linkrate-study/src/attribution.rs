@@ -49,7 +49,6 @@ pub struct Counts<'a> {
     pub categories: BTreeMap<&'a str, u64>,
     /// Samples by symbol that no category claims.
     pub unknown: BTreeMap<&'a str, u64>,
-    /// All of them.
     pub samples: u64,
 }
 

@@ -2,7 +2,6 @@
 
 use crate::names::{nearest_name, shortened};
 
-/// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {
     /// Its name: the file's stem.
@@ -18,13 +17,10 @@ impl Builtin {
     }
 }
 
-/// There is no such study.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown study {given:?}; {}", remedy(*.nearest))]
 pub struct UnknownStudy {
-    /// What was given.
     pub given: String,
-    /// The name most like it.
     pub nearest: Option<&'static str>,
 }
 
@@ -71,10 +67,6 @@ pub fn all() -> &'static [Builtin] {
     ]
 }
 
-/// The study of that name.
-///
-/// # Errors
-/// [`UnknownStudy`] with the nearest name.
 pub fn find(name: &str) -> Result<&'static Builtin, UnknownStudy> {
     all().iter().find(|study| study.name == name).ok_or_else(|| UnknownStudy {
         given: shortened(name),

@@ -46,7 +46,6 @@ use reader::Reader;
 
 pub use set::with_setting;
 
-/// One error of a study file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
     /// The file as the user named it.
@@ -99,11 +98,8 @@ impl fmt::Display for FileErrors {
 
 impl std::error::Error for FileErrors {}
 
-/// Reads a study that needs no other file. `name` becomes [`Study::name`]; `path_for_messages`
-/// opens every error.
-///
-/// # Errors
-/// Every error of the file, at most 64 of them.
+/// Reads a study that needs no other file. `name` becomes [`Study::name`]; `path_for_messages` opens every error, of
+/// which there are at most 64.
 pub fn parse(name: &str, path_for_messages: &str, text: &str) -> Result<Study, FileErrors> {
     let mut none = |path: &str| Err(format!("{}: no file can be read here", shortened(path)));
     parse_with(name, path_for_messages, text, &mut none)
@@ -111,9 +107,6 @@ pub fn parse(name: &str, path_for_messages: &str, text: &str) -> Result<Study, F
 
 /// As [`parse`]; the file of an adapter's model is read by `load`, which takes the path as the
 /// study file has it.
-///
-/// # Errors
-/// As [`parse`], and the errors of `load`.
 pub fn parse_with(
     name: &str,
     path_for_messages: &str,
@@ -123,10 +116,8 @@ pub fn parse_with(
     parse_on(name, path_for_messages, text, load, None)
 }
 
-/// As [`parse_with`], on these interfaces, if any, instead of the file's testbed.
-///
-/// # Errors
-/// As [`parse_with`]; a setting that an interface does not have is one.
+/// As [`parse_with`], on these interfaces, if any, instead of the file's testbed. A setting that an interface does not
+/// have is an error.
 pub fn parse_on(
     name: &str,
     path_for_messages: &str,
@@ -144,9 +135,6 @@ pub fn parse_on(
 }
 
 /// As [`parse_with`], on a fleet of these nodes instead of the file's testbed and nodes.
-///
-/// # Errors
-/// As [`parse_on`].
 pub fn parse_nodes(
     name: &str,
     path_for_messages: &str,
@@ -157,14 +145,11 @@ pub fn parse_nodes(
     parse_at(name, path_for_messages, text, load, TestbedSource::Nodes(given))
 }
 
-/// Where a study is to run.
 #[derive(Clone, Copy)]
 enum TestbedSource<'a> {
     /// Where its file says.
     OfFile,
-    /// On interfaces.
     Interfaces(&'a Interfaces),
-    /// On a fleet.
     Nodes(&'a Given),
 }
 

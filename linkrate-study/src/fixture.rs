@@ -244,7 +244,6 @@ pub(crate) fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
     })
 }
 
-/// Why a run has no figures.
 pub(crate) fn failed(reason: &str) -> RunFailure {
     RunFailure::at(Stage::Knob, reason)
 }

@@ -66,7 +66,6 @@ pub struct Node {
 /// Nodes that take the place of those of a study file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// The nodes.
     pub nodes: Vec<Node>,
     /// The pattern, if that of the study file is not to be taken.
     pub pattern: Option<Pattern>,
@@ -125,10 +124,8 @@ impl Fleet {
         }
     }
 
-    /// The interfaces of the testbed of a pair. `missing_nodes` nodes are none of the clients of a node in the middle.
-    ///
-    /// # Errors
-    /// As [`Interfaces::new`]; a pair of nodes that the fleet does not have.
+    /// The interfaces of the testbed of a pair; fails for nodes that the fleet does not have. `absent` nodes are none
+    /// of the clients of a node in the middle.
     pub fn interfaces(&self, pair: &Pair, absent: &[u32]) -> Result<Interfaces, InterfacesError> {
         let (Some(sender), Some(receiver)) = (self.node(pair.sender), self.node(pair.receiver))
         else {
@@ -193,7 +190,6 @@ impl Fleet {
         }
     }
 
-    /// The name of a node, for people.
     pub fn name(&self, number: u32) -> &str {
         self.node(number).map_or("?", |node| node.name.as_str())
     }
@@ -210,10 +206,7 @@ impl Fleet {
         }
     }
 
-    /// Checks everything that runner and statistics rely on.
-    ///
-    /// # Errors
-    /// A sentence with the value, and what would be right.
+    /// Checks everything that runner and statistics rely on; the error has the value, and what would be right.
     pub fn check(&self) -> Result<(), String> {
         let count = self.nodes.len();
         if !(2..=MAX_NODES).contains(&count) {

@@ -33,39 +33,25 @@ const CONFIDENCE: f64 = 0.95;
 /// Smallest difference that comparisons of imported sets call one.
 const MINIMUM_EFFECT: f64 = 0.02;
 
-/// Why runs cannot be one result set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// No file had a run.
     #[error("no runs to import")]
     NoRuns,
     /// Two outputs of one test, as copies of a document and those of both ends are. As runs of their own they would have no
     /// scatter.
     #[error("{first} and {second} are of one test ({cookie}), expected each test once")]
     Twice {
-        /// Where the first one is.
         first: String,
-        /// Where the other one is.
         second: String,
         /// The name of the test.
         cookie: String,
     },
     /// More combinations of settings than a study may have.
     #[error("{found} different tests, expected at most {most}")]
-    Cells {
-        /// How many there are.
-        found: usize,
-        /// How many there may be.
-        most: usize,
-    },
+    Cells { found: usize, most: usize },
     /// More runs of one test than a study may have blocks.
     #[error("{found} runs of the same test, expected at most {most}")]
-    Runs {
-        /// How many there are.
-        found: usize,
-        /// How many there may be.
-        most: u32,
-    },
+    Runs { found: usize, most: u32 },
 }
 
 /// A setting by which runs are distinguished: its key, and its level in a run. `None` where it means nothing
@@ -153,9 +139,6 @@ fn settings(run: &Imported) -> Vec<(&'static str, Level)> {
 
 /// Makes a result set of imported runs. `now_unix_ms` is the time of the import in milliseconds since
 /// 1970-01-01 UTC.
-///
-/// # Errors
-/// [`ImportError`], for no runs and for more than a study may have.
 pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet, ImportError> {
     let mut known: BTreeMap<&str, &Imported> = BTreeMap::new();
     for run in &imported {

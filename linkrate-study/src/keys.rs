@@ -37,11 +37,9 @@ pub use table::KEYS;
 /// The settings of one cell: the parts of a run that a study may vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// The traffic.
     pub workload: Workload,
     /// Knobs of the SUT's interface.
     pub interface: InterfaceKnobs,
-    /// Options of the test sockets.
     pub socket: SocketKnobs,
     /// Clients that take part; [`settle`](Self::settle) computes them except on veth.
     pub clients: u32,
@@ -112,15 +110,9 @@ pub enum Values {
     /// `on` or `off`, or a TOML boolean.
     Switch(fn(&mut Setup, bool)),
     /// A whole number in a range.
-    Count {
-        /// Smallest and largest value.
-        range: (u32, u32),
-        /// Sets one.
-        set: fn(&mut Setup, u32),
-    },
+    Count { range: (u32, u32), set: fn(&mut Setup, u32) },
     /// A whole number in a range, times a second.
     Rate {
-        /// Smallest and largest value.
         range: (u32, u32),
         /// The word that stands for "no such rate".
         absent: &'static str,
@@ -133,30 +125,25 @@ pub enum Values {
         range: (u64, u64),
         /// The word that stands for "no such size" (`auto`, `off`), if there is one.
         absent: Option<&'static str>,
-        /// Sets one; `None` for the absent word.
         set: fn(&mut Setup, Option<ByteSize>),
     },
     /// A length of time in a range (`500 ms`).
     Time {
-        /// Smallest and largest value.
         range: (Duration, Duration),
         /// The word that stands for "no such time" (`never`), if there is one.
         absent: Option<&'static str>,
-        /// Sets one; `None` for the absent word.
         set: fn(&mut Setup, Option<Duration>),
     },
     /// A share in a range (`0.3 %`).
     Share {
         /// Smallest and largest value, in millionths.
         range: (u32, u32),
-        /// Sets one, in millionths.
         set: fn(&mut Setup, u32),
     },
     /// A number of bytes, or a uniform range of them (`128 B to 4 KiB`).
     Message {
         /// Smallest and largest value in bytes.
         range: (u64, u64),
-        /// Sets one.
         set: fn(&mut Setup, MessageSize),
     },
     /// The name of a congestion control algorithm.
@@ -275,36 +262,17 @@ impl Values {
 /// place of the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The key is unknown.
     #[error("unknown key {given:?}; {}", remedy(*.nearest, A_KEY))]
-    UnknownKey {
-        /// What was given.
-        given: String,
-        /// The valid key most like it.
-        nearest: Option<&'static str>,
-    },
+    UnknownKey { given: String, nearest: Option<&'static str> },
     /// The key takes words, and the value is another word.
     #[error("unknown value {given:?}; {}", remedy(.nearest.as_deref(), .expected))]
-    UnknownWord {
-        /// What was given.
-        given: String,
-        /// What would be right.
-        expected: String,
-        /// The valid word most like it.
-        nearest: Option<String>,
-    },
+    UnknownWord { given: String, expected: String, nearest: Option<String> },
     /// The value is not a quantity.
     #[error(transparent)]
     Quantity(#[from] UnitError),
     /// The value is of another kind, or has no meaning.
     #[error("{reason}; expected {expected}")]
-    Unreadable {
-        /// The reason, with the value.
-        reason: String,
-        /// What would be right.
-        expected: String,
-    },
-    /// The value is too small or too large.
+    Unreadable { reason: String, expected: String },
     #[error("{given} is out of range; expected {expected}")]
     OutOfRange {
         /// What was given, with its unit.
@@ -353,10 +321,6 @@ fn span((low, high): (u64, u64)) -> String {
 /// Largest UDP payload over IPv4: 65535 less 20 of IP and 8 of UDP.
 pub(crate) const MAX_DATAGRAM: u64 = 65507;
 
-/// The key of that name.
-///
-/// # Errors
-/// [`KeyError::UnknownKey`] with the nearest name.
 pub fn find(name: &str) -> Result<&'static Key, KeyError> {
     KEYS.iter().find(|key| key.name == name).ok_or_else(|| KeyError::UnknownKey {
         given: shortened(name),
@@ -364,11 +328,8 @@ pub fn find(name: &str) -> Result<&'static Key, KeyError> {
     })
 }
 
-/// Sets `key` to `level`. A number may also come as text, a switch as `on` or `off`, so that
-/// command-line arguments can be passed as [`Level::Text`].
-///
-/// # Errors
-/// [`KeyError`]; the setup is then unchanged.
+/// Sets `key` to `level`. A number may also come as text, a switch as `on` or `off`, so that command-line arguments can
+/// be passed as [`Level::Text`]. After an error the setup is unchanged.
 pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError> {
     let values = &find(key)?.values;
     match values {
@@ -460,11 +421,8 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
     Ok(())
 }
 
-/// Checks every value of a setup as [`apply`] checks the value that a user gives: for one that was
-/// read from a stored plan.
-///
-/// # Errors
-/// The key, its value and what would be right.
+/// Checks every value of a setup as [`apply`] checks the value that a user gives: for one that was read from a stored
+/// plan. The error has the key, its value and what would be right.
 pub fn check_values(setup: &Setup) -> Result<(), String> {
     let Setup { workload, interface, socket, .. } = setup;
     let number = |number: u32| Level::Number(number.into());

@@ -34,7 +34,6 @@ impl fmt::Display for Level {
 pub struct Levels(pub Vec<(String, Level)>);
 
 impl Levels {
-    /// The level of `factor` in this cell.
     pub fn get(&self, factor: &str) -> Option<&Level> {
         self.0.iter().find(|(name, _)| name == factor).map(|(_, level)| level)
     }
@@ -47,7 +46,6 @@ impl Levels {
         Self(replaced.collect())
     }
 
-    /// The same levels without `factor`.
     pub fn without(&self, factor: &str) -> Self {
         Self(self.0.iter().filter(|(name, _)| name != factor).cloned().collect())
     }

@@ -32,7 +32,7 @@ pub struct StudyProgress {
     pub first_check: u32,
     /// Most blocks.
     pub max_blocks: u32,
-    /// Stored runs of the block under way, and runs of a block, idle ones included.
+    /// Stored runs of the block under way, the idle run included.
     pub run: u32,
     /// Runs of a block, the idle run included.
     pub runs_per_block: u32,

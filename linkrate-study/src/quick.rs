@@ -43,7 +43,6 @@ pub struct TooLong {
 }
 
 impl TooLong {
-    /// The remedy.
     pub const HINT: &str = "name fewer cells in at, or shorten run or warm-up";
 }
 
@@ -72,10 +71,8 @@ impl Quick {
         run.saturating_mul(runs).saturating_add(idle).saturating_add(after_events(own))
     }
 
-    /// Whole blocks that fit the time of a quick run. `all` are the cells of the study.
-    ///
-    /// # Errors
-    /// [`TooLong`] when they are too few to claim anything.
+    /// Whole blocks that fit the time of a quick run; [`TooLong`] when they are too few to claim anything. `all` are
+    /// the cells of the study.
     pub fn blocks(&self, method: &Method, all: &[Cell]) -> Result<u32, TooLong> {
         let block = self.block(method, all);
         let fitting = QUICK_TIME.as_nanos() / block.as_nanos().max(1);
@@ -88,11 +85,8 @@ impl Quick {
     }
 }
 
-/// The quick form of a study: the cells of its file's `[quick]`, or all of them, in as many blocks
-/// as fit the time. Its number of blocks is fixed in advance, so that a slow machine takes longer
-/// and still makes enough of them.
-///
-/// # Errors
+/// The quick form of a study: the cells of its file's `[quick]`, or all of them, in as many blocks as fit the time. Its
+/// number of blocks is fixed in advance, so that a slow machine takes longer and still makes enough of them.
 /// [`TooLong`] if the file does not name cells and all of them take too long.
 pub fn form(study: Study) -> Result<Study, TooLong> {
     let quick = study.quick.clone().unwrap_or_else(|| Quick::of_all(&study));

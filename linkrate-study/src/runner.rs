@@ -61,7 +61,6 @@ impl Clock for SystemClock {
 
 /// Receives the events of a session, for progress bars and logs.
 pub trait Observer {
-    /// Something happened.
     fn event(&mut self, event: &Event<'_>);
 }
 
@@ -78,13 +77,11 @@ impl Observer for Silent {
 pub enum Event<'a> {
     /// The session begins.
     SessionStarted {
-        /// The study.
         study: &'a Study,
         /// Runs that are stored already.
         stored: usize,
         /// What has changed on the testbed since the study began, as sentences.
         changed_facts: Vec<String>,
-        /// Time left.
         remaining: Remaining,
     },
     /// A run begins.
@@ -99,38 +96,29 @@ pub enum Event<'a> {
         cell: Option<u32>,
         /// The cell's levels; empty for the idle run.
         levels: &'a Levels,
-        /// What is asked of it.
         spec: &'a RunSpec,
         /// Names of the nodes of a fleet between which it is.
         pair: Option<(&'a str, &'a str)>,
     },
     /// A run has ended and is stored.
     RunEnded {
-        /// The run.
         run: &'a StoredRun,
         /// How long it took, knobs and evidence included.
         took: Duration,
-        /// Time left.
         remaining: Remaining,
     },
     /// Every run of a block is stored.
     BlockEnded {
         /// The block, from 0.
         block: u32,
-        /// How precise each cell is.
         cells: &'a [CellPrecision],
         /// The effects that the stop rule looks at.
         effects: &'a [StopInput],
-        /// What the stop rule says.
         decision: &'a Decision,
-        /// Time left.
         remaining: Remaining,
     },
     /// The session is over.
-    SessionEnded {
-        /// Why.
-        ended: &'a Ended,
-    },
+    SessionEnded { ended: &'a Ended },
 }
 
 /// An estimate of the time left.
@@ -166,12 +154,9 @@ impl RunnerError {
 /// Runs the study in `store` until its stop rule, a failure that ends it, or `stop` says yes
 /// (asked before each run), and writes down why it ended.
 ///
-/// The budget counts the time of this session alone: a study resumed after its budget was spent
-/// gets it again. At least one block is run in each session, because only then the time of a block is
-/// known.
-///
-/// # Errors
-/// [`RunnerError::Store`]. Failures of runs are no errors but results.
+/// The budget counts the time of this session alone: a study resumed after its budget was spent gets it again. At least
+/// one block is run in each session, because only then the time of a block is known. Failures of runs are no errors but
+/// results.
 pub fn run_study(
     executor: &mut dyn Executor,
     store: &mut dyn RunStore,

@@ -55,7 +55,6 @@ pub(crate) fn after_events<'c>(cells: impl Iterator<Item = &'c Cell>) -> Duratio
 /// How long a study takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// One block.
     pub block: Duration,
     /// If every figure is precise when that is looked at first.
     pub shortest: Duration,

@@ -54,13 +54,9 @@ use error::IoContext;
 use files::Files;
 use log::RunLog;
 
-/// Name of the file of runs.
 pub const RUNS_FILE: &str = "runs.jsonl";
-/// Name of the file with the plan.
 pub const PLAN_FILE: &str = "plan.json";
-/// Name of the study file's copy.
 pub const STUDY_FILE: &str = "study.toml";
-/// Name of the file that says why the last session ended.
 pub const ENDED_FILE: &str = "ended.json";
 /// Name of the file that keeps torn lines.
 pub const TORN_FILE: &str = "runs.jsonl.torn";
@@ -101,7 +97,6 @@ pub enum Outcome {
 }
 
 impl StoredRun {
-    /// The figures, if there are any.
     pub fn measurement(&self) -> Option<&Measurement> {
         match &self.outcome {
             Outcome::Measured(measurement) => Some(measurement),
@@ -122,7 +117,6 @@ impl StoredRun {
         self.failure().is_none()
     }
 
-    /// The reason why there are no figures, if there are none.
     pub fn failure(&self) -> Option<&RunFailure> {
         match &self.outcome {
             Outcome::Measured(_) | Outcome::Imported(_) => None,
@@ -136,7 +130,6 @@ impl StoredRun {
 pub struct StoredStudy {
     /// The directory, as it was given; empty when nothing is stored.
     pub directory: PathBuf,
-    /// What was run, with what.
     pub plan: StoredPlan,
     /// Every whole run, in the order of execution.
     pub runs: Vec<StoredRun>,
@@ -148,40 +141,26 @@ pub struct StoredStudy {
 
 /// Keeps the runs of one study while the runner makes them.
 pub trait RunStore {
-    /// The task and its settings.
     fn plan(&self) -> &StoredPlan;
 
     /// Every run stored so far, in the order of execution.
     fn runs(&self) -> &[StoredRun];
 
     /// Writes down that a session begins, and on which testbed.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError>;
 
-    /// Checks, before a run begins, that it can be stored.
-    ///
-    /// # Errors
-    /// [`StoreError::Gone`] when the results directory was removed; [`StoreError::Io`].
+    /// Checks, before a run begins, that it can be stored: [`StoreError::Gone`] when the results directory was removed.
     fn check(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Stores a run. When this returns, the run is as safe as the store makes it.
-    ///
-    /// # Errors
-    /// [`StoreError::Unreadable`] when the run would not read back (a figure that is no number),
-    /// before anything is written; [`StoreError::Io`].
+    /// Stores a run. When this returns, the run is as safe as the store makes it. [`StoreError::Unreadable`], before
+    /// anything is written, when the run would not read back (a figure that is no number).
     fn append(&mut self, run: &StoredRun) -> Result<(), StoreError>;
 
     /// Writes down why the session ended.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
     fn finish(&mut self, ended: &Ended) -> Result<(), StoreError>;
 
-    /// The sequence number the next run must carry.
     fn next_sequence(&self) -> u32 {
         u32::try_from(self.runs().len()).unwrap_or(u32::MAX)
     }
@@ -222,12 +201,8 @@ impl std::fmt::Display for Recovered {
 }
 
 impl Store {
-    /// Makes a store in `directory`, which must be absent or empty; parents are made as needed.
-    /// [`directory::fresh`] finds a name that is free.
-    ///
-    /// # Errors
-    /// [`StoreError::NotEmpty`] rather than ever writing over results; [`StoreError::Io`] with
-    /// the path and what was being done. A study that would not read back is refused.
+    /// Makes a store in `directory`, which must be absent or empty; parents are made as needed. [`directory::fresh`]
+    /// finds a name that is free. A study that would not read back is refused.
     pub fn create(
         directory: &Path,
         study: &Study,
@@ -301,9 +276,6 @@ impl Store {
     }
 
     /// Reads a store without changing it. A run being stored at this moment looks torn.
-    ///
-    /// # Errors
-    /// As for [`Store::resume`], without the lock.
     pub fn read(directory: &Path) -> Result<StoredStudy, StoreError> {
         let files = open(directory)?;
         let plan = StoredPlan::read(&files)?;
@@ -320,9 +292,6 @@ impl Store {
     }
 
     /// Whether a process runs the study of a store at this moment: whether its lock is held.
-    ///
-    /// # Errors
-    /// [`StoreError::NotAStore`] without a store, [`StoreError::Io`].
     pub fn is_running(directory: &Path) -> Result<bool, StoreError> {
         let files = open(directory)?;
         let path = directory.join(RUNS_FILE);
@@ -340,9 +309,6 @@ impl Store {
     }
 
     /// Writes down that nodes of a fleet have other places from now on.
-    ///
-    /// # Errors
-    /// [`StoreError::Unreadable`] for a fleet that would not read back; [`StoreError::Io`].
     pub fn set_fleet(&mut self, fleet: Fleet) -> Result<(), StoreError> {
         self.set_plan(self.plan.with_fleet(fleet))
     }
@@ -354,7 +320,6 @@ impl Store {
         Ok(())
     }
 
-    /// The results directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -413,9 +378,6 @@ pub struct ImportedSet {
 }
 
 /// Writes a store of imported runs.
-///
-/// # Errors
-/// As for [`Store::create`] and [`Store::append`](RunStore::append).
 pub fn write_imported(
     directory: &Path,
     set: &ImportedSet,
@@ -428,7 +390,6 @@ pub fn write_imported(
     store.finish(&Ended::Imported)
 }
 
-/// Opens a results directory.
 fn open(directory: &Path) -> Result<Files, StoreError> {
     Files::of(directory).map_err(|error| match &error {
         // a place that does not exist has no plan either

@@ -100,12 +100,10 @@ impl Study {
         self.method.max_blocks.saturating_mul(turns)
     }
 
-    /// The levels of every cell, in their order.
     pub fn levels(&self) -> Vec<&Levels> {
         self.cells.iter().map(|cell| &cell.levels).collect()
     }
 
-    /// Profiles every run.
     pub fn profile_runs(&mut self) {
         self.method.profile = true;
         for cell in &mut self.cells {
@@ -194,7 +192,6 @@ pub struct Method {
 }
 
 impl Method {
-    /// The seed of the session.
     pub fn seed(&self) -> u64 {
         self.seed.unwrap_or_default()
     }

@@ -60,7 +60,6 @@ pub enum Validity {
     Rejected(Rejection),
 }
 
-/// Why a run is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// The step of the run that the reason belongs to.
@@ -87,19 +86,13 @@ impl Rejection {
 /// One run, as it is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// The testbed that was asked for.
     pub testbed: &'a TestbedSpec,
-    /// The run that was asked for.
     pub spec: &'a RunSpec,
-    /// What its figures are for.
     pub purpose: Purpose,
-    /// Its figures and counters.
     pub measured: &'a Measurement,
-    /// What the testbed saw around it.
     pub observed: &'a Observed,
 }
 
-/// Decides whether a run is valid.
 pub fn judge(run: &Run<'_>) -> Validity {
     match (disturbance(run), contradiction(run)) {
         (Err(rejection), _) => Validity::Disturbed(rejection),

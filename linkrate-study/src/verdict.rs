@@ -247,10 +247,7 @@ pub enum Bottleneck {
         percent: f64,
     },
     /// One port of an aggregate carries all it can, and the others do not: the balancing is uneven.
-    OnePort {
-        /// All ports.
-        ports: PortShares,
-    },
+    OnePort { ports: PortShares },
     /// The links are occupied, or wait for superframes that their adapters store before they send them.
     Store {
         /// Of the time, while superframes were fetched.
@@ -267,32 +264,15 @@ pub enum Bottleneck {
         percent: f64,
     },
     /// A queue discipline of the SUT lets no more pass.
-    Discipline {
-        /// Which, and how it shows.
-        discipline: DisciplineShare,
-    },
+    Discipline { discipline: DisciplineShare },
     /// A CPU of the SUT is busy all the time.
-    SutCpu {
-        /// The busiest.
-        sut: CpuShare,
-    },
+    SutCpu { sut: CpuShare },
     /// A CPU of the clients is busy all the time: the SUT may be able to do more.
-    ClientCpu {
-        /// The busiest.
-        client: CpuShare,
-    },
+    ClientCpu { client: CpuShare },
     /// CPUs of both ends are busy all the time.
-    BothCpus {
-        /// The SUT's busiest.
-        sut: CpuShare,
-        /// The clients' busiest.
-        client: CpuShare,
-    },
+    BothCpus { sut: CpuShare, client: CpuShare },
     /// A CPU that the SUT and the clients share is busy all the time.
-    SharedCpu {
-        /// The busiest.
-        both: CpuShare,
-    },
+    SharedCpu { both: CpuShare },
     /// The adapters' device threads fill a CPU.
     DeviceCpu {
         /// Of that CPU.
@@ -309,7 +289,6 @@ pub enum Bottleneck {
     CongestionWindow {
         /// Of sending time.
         percent: f64,
-        /// The path.
         path: Option<PathShares>,
     },
     /// Senders wait for room in their send buffer.
@@ -329,17 +308,10 @@ pub enum Bottleneck {
     },
     /// No resource is used up, every request waits for its response, and the parts of the latency explain
     /// it.
-    RoundTrip {
-        /// The SUT's busiest CPU.
-        sut: Option<CpuShare>,
-        /// The parts.
-        parts: RoundTripParts,
-    },
+    RoundTrip { sut: Option<CpuShare>, parts: RoundTripParts },
     /// No check holds: each end waits for the other part of the time.
     NoSingleResource {
-        /// The SUT's busiest CPU.
         sut: Option<CpuShare>,
-        /// The clients' busiest CPU.
         client: Option<CpuShare>,
         /// Of sending time, limited by the receiver's window.
         rwnd: Option<f64>,
@@ -390,7 +362,6 @@ pub enum Shortfall {
 pub struct Judged {
     /// The direction; `None` for transactions.
     pub direction: Option<FlowDirection>,
-    /// The resource that bound it.
     pub bottleneck: Bottleneck,
     /// How far the links were occupied in this direction, per cent of time.
     pub link_percent: Option<f64>,
@@ -475,7 +446,6 @@ impl Verdict {
     }
 }
 
-/// Judges a cell.
 pub fn judge(shares: &Shares) -> Verdict {
     let ways = if shares.good_runs == 0 { &[][..] } else { &shares.ways };
     let ways: Vec<Judged> = ways

@@ -18,9 +18,6 @@ pub struct Buffers {
 
 /// A TCP socket that listens at `address` with a queue of `backlog`. Connections inherit its buffers, time-outs and
 /// options. Its port can be bound again while earlier connections linger.
-///
-/// # Errors
-/// As socket(2), setsockopt(2), bind(2) and listen(2).
 pub fn listener(address: SocketAddr, buffers: Buffers, backlog: i32) -> io::Result<TcpListener> {
     let socket = unbound(address, SocketType::STREAM, buffers)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -30,9 +27,6 @@ pub fn listener(address: SocketAddr, buffers: Buffers, backlog: i32) -> io::Resu
 }
 
 /// A UDP socket at `address`.
-///
-/// # Errors
-/// As socket(2), setsockopt(2) and bind(2).
 pub fn datagrams(address: SocketAddr, buffers: Buffers) -> io::Result<UdpSocket> {
     let socket = unbound(address, SocketType::DGRAM, buffers)?;
     rustix::net::bind(&socket, &address)?;

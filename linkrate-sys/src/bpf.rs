@@ -85,7 +85,6 @@ pub(crate) struct Instruction {
     immediate: i32,
 }
 
-/// One instruction.
 pub(crate) fn step(
     code: u8,
     destination: u8,
@@ -195,9 +194,6 @@ impl SharedValue {
     }
 
     /// The present value as 64-bit numbers.
-    ///
-    /// # Errors
-    /// As bpf(2).
     pub(crate) fn read(&self) -> io::Result<Vec<u64>> {
         let key = 0u32;
         let mut value = vec![0u64; self.bytes as usize / size_of::<u64>()];
@@ -243,9 +239,6 @@ impl Program {
     }
 
     /// Attaches the program to `socket` as its filter.
-    ///
-    /// # Errors
-    /// As setsockopt(2) with SO_ATTACH_BPF.
     pub(crate) fn filter(&self, socket: &UdpSocket) -> io::Result<()> {
         let number = self.0.as_raw_fd();
         // SAFETY: the option's value is the int that `number` is, valid during the call.

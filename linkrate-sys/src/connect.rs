@@ -55,9 +55,6 @@ pub fn tcp(server: SocketAddr, options: &Options, timeout: Duration) -> io::Resu
 }
 
 /// A UDP socket that is connected to `server`.
-///
-/// # Errors
-/// As setsockopt(2), bind(2) and connect(2).
 pub fn udp(server: SocketAddr, options: &Options) -> io::Result<UdpSocket> {
     let socket = prepared(server, SocketType::DGRAM, options)?;
     rustix::net::connect(&socket, &server)?;

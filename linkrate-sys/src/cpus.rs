@@ -9,17 +9,11 @@ use linkrate_model::CpuSet;
 use crate::error::SysError;
 
 /// The CPUs that are online, from `/sys/devices/system/cpu/online`.
-///
-/// # Errors
-/// When the file cannot be read or understood.
 pub fn online() -> Result<CpuSet, SysError> {
     cpu_list("/sys/devices/system/cpu/online")
 }
 
 /// The CPUs that may ever be there, from `/sys/devices/system/cpu/possible`.
-///
-/// # Errors
-/// When the file cannot be read or understood.
 pub fn possible() -> Result<CpuSet, SysError> {
     cpu_list("/sys/devices/system/cpu/possible")
 }

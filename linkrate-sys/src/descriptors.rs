@@ -45,9 +45,6 @@ pub fn of_socket(process: u32, inode: u64) -> io::Result<Vec<Held>> {
 }
 
 /// A descriptor of a process or thread, if it names a socket.
-///
-/// # Errors
-/// As [`of_socket`].
 pub fn of_number(process: u32, number: RawFd, inode: u64) -> io::Result<Option<Held>> {
     let target = match fs::read_link(format!("/proc/{process}/fd/{number}")) {
         Ok(target) => target,
@@ -98,9 +95,6 @@ pub fn owners(inodes: &BTreeSet<u64>) -> BTreeMap<u64, (u32, RawFd)> {
 }
 
 /// The registrations of descriptors in the epoll sets of a process.
-///
-/// # Errors
-/// As [`of_socket`].
 pub fn registrations(process: u32, numbers: &[RawFd]) -> io::Result<Vec<Registration>> {
     let mut found = Vec::new();
     for set in with_name(process, SET)? {
@@ -113,9 +107,6 @@ pub fn registrations(process: u32, numbers: &[RawFd]) -> io::Result<Vec<Registra
 }
 
 /// Whether a process has an epoll set.
-///
-/// # Errors
-/// As [`of_socket`].
 pub fn has_sets(process: u32) -> io::Result<bool> {
     Ok(!with_name(process, SET)?.is_empty())
 }
@@ -172,9 +163,6 @@ pub fn move_registration(
 }
 
 /// The inode of an open file, which `/proc` names sockets by.
-///
-/// # Errors
-/// As fstat(2).
 pub fn inode(file: impl AsFd) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_ino)
 }

@@ -13,10 +13,7 @@ use crate::error::{SysError, SysResult};
 pub struct Doorbell(OwnedFd);
 
 impl Doorbell {
-    /// A bell that is not rung.
-    ///
-    /// # Errors
-    /// When descriptors have run out.
+    /// A bell that is not rung; fails when descriptors have run out.
     pub fn new() -> SysResult<Self> {
         eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map(Self)
@@ -35,10 +32,7 @@ impl Doorbell {
         matches!(rustix::io::read(&self.0, &mut count), Ok(8))
     }
 
-    /// Another handle to the same bell, for another thread to own.
-    ///
-    /// # Errors
-    /// When descriptors have run out.
+    /// Another handle to the same bell, for another thread to own; fails when descriptors have run out.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }

@@ -69,20 +69,14 @@ impl Readable {
 }
 
 impl Epoll {
-    /// An empty set.
-    ///
-    /// # Errors
-    /// When descriptors have run out.
+    /// An empty set; fails when descriptors have run out.
     pub fn new() -> SysResult<Self> {
         epoll::create(CreateFlags::CLOEXEC)
             .map(Self)
             .map_err(|error| SysError::new("create epoll set", "", error))
     }
 
-    /// Adds a descriptor under `number`.
-    ///
-    /// # Errors
-    /// `EEXIST` when it is in the set, `ENOSPC` when the user's watches have run out.
+    /// Adds a descriptor under `number`; `EEXIST` when it is in the set, `ENOSPC` when the user's watches have run out.
     pub fn add(&self, descriptor: impl AsFd, number: u64, watch: Watch) -> SysResult<()> {
         epoll::add(&self.0, descriptor, EventData::new_u64(number), watch.flags())
             .map_err(|error| SysError::new("watch descriptor number", number.to_string(), error))
@@ -121,9 +115,6 @@ impl Epoll {
 
     /// Waits until a descriptor is readable, at most `timeout_ns`, without end if `None`. Zero
     /// looks and does not wait. A signal ends the wait early, as if the time were up.
-    ///
-    /// # Errors
-    /// As epoll_pwait2(2).
     pub fn wait(&self, readable: &mut Readable, timeout_ns: Option<u64>) -> io::Result<()> {
         let timeout = timeout_ns.map(|ns| Timespec {
             // at most 2^64 / 10^9, which fits

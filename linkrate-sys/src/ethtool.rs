@@ -38,10 +38,7 @@ use message::EthtoolFamily;
 pub struct Ethtool(Socket<EthtoolFamily>);
 
 impl Ethtool {
-    /// Opens the socket and looks up the family.
-    ///
-    /// # Errors
-    /// `ENOENT` on kernels without ethtool netlink (before 5.6).
+    /// Opens the socket and looks up the family; `ENOENT` on kernels without ethtool netlink (before 5.6).
     pub fn open() -> SysResult<Self> {
         let socket = Socket::open();
         socket.map(Self).map_err(|error| match error.errno() {

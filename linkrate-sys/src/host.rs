@@ -41,8 +41,8 @@ pub enum Life {
     WithItsInput {
         /// How long that may take.
         patience: Duration,
-        /// Whether it may hold settings that it restores: it then never gets SIGKILL, and continues
-        /// beyond `timeout` if it must.
+        /// Whether it may hold settings that it restores: it then never gets SIGKILL, and continues beyond `patience`
+        /// if it must.
         holds: bool,
     },
 }
@@ -91,9 +91,6 @@ pub fn spawn(program: &Path, args: &[&OsStr], isolation: Isolation<'_>) -> SysRe
 }
 
 /// As [`spawn`], for as long as `life` says.
-///
-/// # Errors
-/// As [`spawn`].
 pub fn spawn_for(
     life: Life,
     program: &Path,
@@ -105,9 +102,6 @@ pub fn spawn_for(
 
 /// As [`spawn_for`], and returns what the host writes to standard error, to be read. The host gets no
 /// environment variable named `without`.
-///
-/// # Errors
-/// As [`spawn`].
 pub fn spawn_heard(
     life: Life,
     program: &Path,
@@ -175,9 +169,6 @@ impl HostProcess {
     }
 
     /// The user namespace that owns the host's other namespaces, for [`Isolation::UserNamespace`].
-    ///
-    /// # Errors
-    /// As for [`network_namespace`](Self::network_namespace).
     pub fn user_namespace(&self) -> io::Result<OwnedFd> {
         File::open(format!("/proc/{}/ns/user", self.pid())).map(OwnedFd::from)
     }
@@ -211,9 +202,6 @@ impl HostProcess {
     }
 
     /// The exit status, if the host has ended.
-    ///
-    /// # Errors
-    /// As waitpid(2).
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
@@ -225,9 +213,6 @@ impl HostProcess {
     }
 
     /// Ends the host's input, so that the host ends, within the patience of its [`Life`].
-    ///
-    /// # Errors
-    /// As [`end`](Self::end).
     pub fn end_by_itself(&mut self) -> io::Result<ExitStatus> {
         self.end(self.patience)
     }

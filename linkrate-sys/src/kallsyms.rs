@@ -29,7 +29,6 @@ struct Name {
     to: u32,
 }
 
-/// One line of the file.
 #[derive(Debug, Clone, Copy)]
 struct Line<'a> {
     address: u64,

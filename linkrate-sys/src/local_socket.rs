@@ -32,10 +32,7 @@ pub fn listen(path: &Path) -> SysResult<UnixListener> {
     Ok(listener)
 }
 
-/// Connects to the listener at `path`.
-///
-/// # Errors
-/// `ENOENT` without a socket, `ECONNREFUSED` without a listener.
+/// Connects to the listener at `path`; `ENOENT` without a socket, `ECONNREFUSED` without a listener.
 pub fn connect(path: &Path) -> SysResult<UnixStream> {
     UnixStream::connect(path)
         .map_err(|error| SysError::new("connect to socket", path.display().to_string(), error))
@@ -62,9 +59,6 @@ pub fn is_listening(path: &Path) -> io::Result<bool> {
 
 /// The user id of the peer when the connection was created (`SO_PEERCRED`), in the caller's user
 /// namespace.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn peer_user(stream: &UnixStream) -> SysResult<u32> {
     let peer = socket_peercred(stream)
         .map_err(|error| SysError::new("read the peer user of", "a socket", error))?;
@@ -73,9 +67,6 @@ pub fn peer_user(stream: &UnixStream) -> SysResult<u32> {
 
 /// Sends all bytes, the first of them with a descriptor if there is one. The receiver gets a
 /// descriptor of its own for the same open file.
-///
-/// # Errors
-/// As sendmsg(2).
 pub fn send(
     stream: &UnixStream,
     bytes: &[u8],
@@ -101,9 +92,6 @@ pub fn send(
 
 /// Receives bytes, and adds the descriptors that came with them to `descriptors`. Zero bytes are the
 /// end of the stream.
-///
-/// # Errors
-/// As recvmsg(2).
 pub fn receive(
     stream: &UnixStream,
     into: &mut [u8],

@@ -25,9 +25,6 @@ unsafe impl Sync for PageBuffer {}
 
 impl PageBuffer {
     /// `length` bytes of zeroes.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
     pub fn zeroed(length: usize) -> io::Result<Self> {
         let buffer = Self::mapped(length, length.max(1).next_multiple_of(HUGE_PAGE))?;
         // SAFETY: advice on the mapping just made; without huge pages it is refused, harmlessly.
@@ -37,9 +34,6 @@ impl PageBuffer {
     }
 
     /// `length` bytes of zeroes on as few pages as they need, for buffers of which there may be many.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
     pub fn small(length: usize) -> io::Result<Self> {
         // munmap(2) takes the whole last page with it
         Self::mapped(length, length.max(1))

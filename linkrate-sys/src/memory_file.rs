@@ -7,9 +7,6 @@ use std::os::fd::AsFd;
 use rustix::fs::MemfdFlags;
 
 /// A file in memory with `content`.
-///
-/// # Errors
-/// As memfd_create(2) and write(2).
 pub fn memory_file(content: &[u8]) -> io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("linkrate-payload", MemfdFlags::CLOEXEC)?);
     file.write_all(content)?;
@@ -17,9 +14,6 @@ pub fn memory_file(content: &[u8]) -> io::Result<File> {
 }
 
 /// Sends `length` bytes of `file` from `offset`, sendfile(2). Returns how many were sent.
-///
-/// # Errors
-/// As sendfile(2).
 pub fn sendfile(socket: impl AsFd, file: &File, offset: u64, length: usize) -> io::Result<usize> {
     let mut offset = offset;
     Ok(rustix::fs::sendfile(socket, file, Some(&mut offset), length)?)

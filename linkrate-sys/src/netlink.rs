@@ -51,10 +51,7 @@ const NAME_SIZE: usize = 16;
 pub struct RouteSocket(Exchange);
 
 impl RouteSocket {
-    /// Opens the socket.
-    ///
-    /// # Errors
-    /// When netlink sockets are forbidden or descriptors have run out.
+    /// Opens the socket; fails when netlink sockets are forbidden or descriptors have run out.
     pub fn open() -> SysResult<Self> {
         Exchange::open(netlink_sys::protocols::NETLINK_ROUTE, "route").map(Self)
     }
@@ -93,10 +90,7 @@ impl RouteSocket {
         })
     }
 
-    /// The present state of interface `name`.
-    ///
-    /// # Errors
-    /// `ENODEV` when this namespace has no interface of that name.
+    /// The present state of interface `name`; `ENODEV` when this namespace has no interface of that name.
     pub fn link(&mut self, name: &str) -> SysResult<Link> {
         const OPERATION: &str = "read link";
         check_name(OPERATION, name)?;
@@ -159,18 +153,12 @@ impl RouteSocket {
         })
     }
 
-    /// Brings the interface up.
-    ///
-    /// # Errors
-    /// `ENODEV` when this namespace has no interface of that name.
+    /// Brings the interface up; `ENODEV` when this namespace has no interface of that name.
     pub fn set_up(&mut self, name: &str) -> SysResult<()> {
         self.set_flag_up("bring up", name, LinkFlags::Up)
     }
 
-    /// Takes the interface down.
-    ///
-    /// # Errors
-    /// `ENODEV` when this namespace has no interface of that name.
+    /// Takes the interface down; `ENODEV` when this namespace has no interface of that name.
     pub fn set_down(&mut self, name: &str) -> SysResult<()> {
         self.set_flag_up("take down", name, LinkFlags::empty())
     }
@@ -206,9 +194,6 @@ impl RouteSocket {
     }
 
     /// Sets both sizes: `all` for IPv6, and on kernels before 6.3 for IPv4 too.
-    ///
-    /// # Errors
-    /// As [`set_gso_max_size`](Self::set_gso_max_size).
     pub fn set_gso_max_sizes(&mut self, name: &str, all: u32, ipv4: u32) -> SysResult<()> {
         let attributes = vec![LinkAttribute::GsoMaxSize(all), LinkAttribute::GsoIpv4MaxSize(ipv4)];
         self.set("set gso_max_size of", name, Some(ipv4), attributes)
@@ -277,9 +262,6 @@ impl RouteSocket {
     }
 
     /// Adds an address unless the interface has it.
-    ///
-    /// # Errors
-    /// Those of [`add_address`](Self::add_address) except `EEXIST`.
     pub fn keep_address(
         &mut self,
         name: &str,

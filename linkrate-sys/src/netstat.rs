@@ -8,9 +8,6 @@ use crate::error::SysError;
 /// IP, TCP and UDP counters by the kernel's names (`Tcp.RetransSegs`, `IpExt.OutOctets`, `Ip6.InReceives`), from
 /// `snmp`, `netstat` and `snmp6` in `/proc/thread-self/net` (net/ipv4/proc.c, net/ipv6/proc.c). The last is missing
 /// where there is no IPv6.
-///
-/// # Errors
-/// When a file cannot be read.
 pub fn protocol_counters() -> Result<BTreeMap<String, u64>, SysError> {
     let mut counters = BTreeMap::new();
     for path in ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"] {
@@ -25,9 +22,6 @@ pub fn protocol_counters() -> Result<BTreeMap<String, u64>, SysError> {
 /// Packets processed on receive since boot, by CPU, from `/proc/net/softnet_stat`
 /// (net/core/net-procfs.c: the first column is the count, the thirteenth the CPU). The counts are
 /// of all namespaces.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn receive_packets_by_cpu() -> Result<BTreeMap<u32, u64>, SysError> {
     let path = "/proc/net/softnet_stat";
     let text = fs::read_to_string(path).map_err(|error| SysError::new("read", path, error))?;

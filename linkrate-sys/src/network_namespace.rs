@@ -19,9 +19,6 @@ use crate::socket;
 pub use handle::{handle, has_ended};
 
 /// The network namespace of the calling thread.
-///
-/// # Errors
-/// When `/proc` is missing.
 pub fn own() -> io::Result<OwnedFd> {
     File::open("/proc/thread-self/ns/net").map(OwnedFd::from)
 }
@@ -74,9 +71,6 @@ pub fn keep(namespace: BorrowedFd<'_>, path: &Path) -> SysResult<()> {
 }
 
 /// Undoes [`keep`]. A file that is no mount is removed alone.
-///
-/// # Errors
-/// As umount2(2) and unlink(2).
 pub fn release(path: &Path) -> SysResult<()> {
     let refused =
         |error| SysError::new("release the network namespace", path.display().to_string(), error);

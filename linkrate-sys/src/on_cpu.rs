@@ -170,9 +170,6 @@ impl OnCpuTrace {
     }
 
     /// Makes room: forgets the threads and their times so far.
-    ///
-    /// # Errors
-    /// As bpf(2).
     pub fn forget(&self) -> io::Result<()> {
         self.threads.clear()
     }
@@ -188,9 +185,6 @@ impl OnCpuTrace {
     }
 
     /// The time of the calling thread on all CPUs, ns, since it began or the last [`forget`](Self::forget).
-    ///
-    /// # Errors
-    /// As bpf(2).
     pub fn of_caller(&self) -> io::Result<u64> {
         let (process, thread) = caller();
         let key = u64::from(process) << 32 | u64::from(thread);

@@ -8,18 +8,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 /// Whether it was opened for writing.
-///
-/// # Errors
-/// As fcntl(2).
 pub fn is_writable(file: impl AsFd) -> io::Result<bool> {
     let access = fcntl_getfl(file)? & OFlags::RWMODE;
     Ok(access == OFlags::WRONLY || access == OFlags::RDWR)
 }
 
 /// Makes calls return `WouldBlock` where they would wait. Regular files wait regardless, open(2).
-///
-/// # Errors
-/// As fcntl(2).
 pub fn set_nonblocking(file: impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(&file)?;
     Ok(fcntl_setfl(&file, flags | OFlags::NONBLOCK)?)
@@ -27,9 +21,6 @@ pub fn set_nonblocking(file: impl AsFd) -> io::Result<()> {
 
 /// Waits until it takes bytes or has an error that a write returns, at most `timeout`. False when the
 /// time is up. A signal ends the wait early.
-///
-/// # Errors
-/// As poll(2).
 pub fn await_room(file: impl AsFd, timeout: Duration) -> io::Result<bool> {
     let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(&file, PollFlags::OUT)], Some(&timeout)) {

@@ -128,33 +128,21 @@ impl CpuSampler {
     }
 
     /// Starts sampling.
-    ///
-    /// # Errors
-    /// As ioctl(2).
     pub fn start(&mut self) -> SysResult<()> {
         self.sampler.enable().map_err(|error| refused(self.cpu, error))
     }
 
     /// Stops sampling; the ring keeps its samples.
-    ///
-    /// # Errors
-    /// As ioctl(2).
     pub fn stop(&mut self) -> SysResult<()> {
         self.sampler.disable().map_err(|error| refused(self.cpu, error))
     }
 
     /// Empties the ring.
-    ///
-    /// # Errors
-    /// An unknown record.
     pub fn drain(&mut self, mut take: impl FnMut(Sample)) -> SysResult<Drained> {
         self.drain_chains(|sample, _| take(sample))
     }
 
     /// The same, each sample with its call chain in the kernel: addresses, the interrupted function first.
-    ///
-    /// # Errors
-    /// As for [`drain`](Self::drain).
     pub fn drain_chains(&mut self, mut take: impl FnMut(Sample, &[u64])) -> SysResult<Drained> {
         let mut drained = Drained::default();
         let mut chain = Vec::new();

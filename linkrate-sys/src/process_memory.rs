@@ -17,9 +17,6 @@ pub fn read(thread: u32, address: u64, into: &mut [u8]) -> io::Result<()> {
 }
 
 /// Writes `bytes` to `address` of the process of `thread`.
-///
-/// # Errors
-/// As [`read`].
 pub fn write(thread: u32, address: u64, bytes: &[u8]) -> io::Result<()> {
     let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let remote = remote(address, bytes.len())?;

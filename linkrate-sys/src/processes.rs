@@ -6,9 +6,6 @@ use std::io;
 use crate::error::SysError;
 
 /// Processes and threads that were started since boot, from `/proc/stat`.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn forks() -> Result<u64, SysError> {
     let path = "/proc/stat";
     let text = fs::read_to_string(path).map_err(|error| SysError::new("read", path, error))?;
@@ -20,17 +17,11 @@ pub fn forks() -> Result<u64, SysError> {
 }
 
 /// The ids of all processes, kernel threads included.
-///
-/// # Errors
-/// When `/proc` cannot be read.
 pub fn ids() -> Result<Vec<u32>, SysError> {
     numbers("/proc").map_err(|error| SysError::new("read", "/proc", error))
 }
 
-/// The process that a thread belongs to.
-///
-/// # Errors
-/// `NotFound` when it has ended.
+/// The process that a thread belongs to; `NotFound` when it has ended.
 pub fn process_of(thread: u32) -> io::Result<u32> {
     let text = fs::read_to_string(format!("/proc/{thread}/status"))?;
     let process = text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());

@@ -56,9 +56,6 @@ fn is_told_to_tick(command_line: &str) -> bool {
 }
 
 /// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must run on `cpu`.
-///
-/// # Errors
-/// When the file cannot be read or does not list the CPU.
 pub fn read_precise(cpu: u32) -> Result<CpuTimes, SysError> {
     let at_ns = monotonic_ns();
     let text = read("/proc/timer_list")?;
@@ -72,9 +69,6 @@ pub fn read_precise(cpu: u32) -> Result<CpuTimes, SysError> {
 }
 
 /// Reads the times of `cpu` from `/proc/stat`.
-///
-/// # Errors
-/// When the file cannot be read or does not list the CPU.
 pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
     let at_ns = monotonic_ns();
     let text = read("/proc/stat")?;
@@ -163,9 +157,6 @@ impl CpuStates {
 }
 
 /// Where the time of each CPU that is online has gone.
-///
-/// # Errors
-/// When `/proc/stat` cannot be read.
 pub fn cpu_states() -> Result<Vec<CpuStates>, SysError> {
     read("/proc/stat").map(|text| parse_cpu_states(&text))
 }

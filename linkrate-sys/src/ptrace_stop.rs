@@ -101,9 +101,6 @@ impl PtraceStop {
 
     /// Makes a thread call connect(2) with no descriptor, which does nothing. Under a filter of
     /// [`seccomp`](crate::seccomp), this call waits for an answer.
-    ///
-    /// # Errors
-    /// As ptrace(2).
     pub fn inject(&self) -> io::Result<Injected<'_>> {
         let thread = *self.threads.first().ok_or(io::ErrorKind::NotFound)?;
         let before = Registers::read(thread)?;
@@ -126,9 +123,6 @@ impl Injected<'_> {
     }
 
     /// Whether the call has returned.
-    ///
-    /// # Errors
-    /// As waitpid(2).
     pub fn has_returned(&self) -> io::Result<bool> {
         has_stopped(self.thread).map(|stopped| stopped.is_some())
     }
@@ -145,9 +139,6 @@ impl Injected<'_> {
     }
 
     /// Lets the thread stand where it stood, after [`has_returned`](Self::has_returned) was true.
-    ///
-    /// # Errors
-    /// As ptrace(2).
     pub fn restore(self) -> io::Result<()> {
         let mut after = self.before;
         after.make_again();

@@ -32,19 +32,13 @@ impl Connection {
     }
 }
 
-/// Every established TCP connection, IPv4 and IPv6.
-///
-/// # Errors
-/// `ENOENT` on kernels without `inet_diag` and its TCP half.
+/// Every established TCP connection, IPv4 and IPv6; `ENOENT` on kernels without `inet_diag` and its TCP half.
 pub fn connections() -> SysResult<Vec<Connection>> {
     connections_in(StateFlags::ESTABLISHED)
 }
 
 /// Every TCP connection that is established or closes, as long as it may send: those in TIME-WAIT are
 /// left out (RFC 9293, 3.3.2).
-///
-/// # Errors
-/// As [`connections`].
 pub fn unfinished_connections() -> SysResult<Vec<Connection>> {
     connections_in(
         StateFlags::ESTABLISHED

@@ -14,10 +14,7 @@ use rustix::time::Timespec;
 
 use crate::socket_option::{option, set_int, set_option};
 
-/// A new TCP or UDP socket, close-on-exec.
-///
-/// # Errors
-/// As socket(2); `EAFNOSUPPORT` on a kernel without IPv6.
+/// A new TCP or UDP socket, close-on-exec; `EAFNOSUPPORT` on a kernel without IPv6.
 pub fn ip_socket(family: Family, datagram: bool) -> io::Result<OwnedFd> {
     let kind = if datagram { SocketType::DGRAM } else { SocketType::STREAM };
     let family = match family {
@@ -42,9 +39,6 @@ pub fn family(socket: impl AsFd) -> io::Result<Family> {
 /// Asks for SO_SNDBUF and SO_RCVBUF of `bytes` each and returns what the kernel granted, send
 /// first. The kernel doubles the value for its own bookkeeping, socket(7). With
 /// CAP_NET_ADMIN on the host, the system-wide maximum does not apply.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_buffers(socket: impl AsFd, bytes: usize) -> io::Result<(u64, u64)> {
     let socket = socket.as_fd();
     if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
@@ -58,9 +52,6 @@ pub fn set_buffers(socket: impl AsFd, bytes: usize) -> io::Result<(u64, u64)> {
 
 /// Asks for SO_SNDBUF and SO_RCVBUF within the host's limits (`net.core.wmem_max`, `rmem_max`) and reads them back;
 /// the kernel doubles what it grants.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn ask_for_buffers(socket: impl AsFd, bytes: usize) -> io::Result<(u64, u64)> {
     let socket = socket.as_fd();
     sockopt::set_socket_send_buffer_size(socket, bytes)?;
@@ -69,9 +60,6 @@ pub fn ask_for_buffers(socket: impl AsFd, bytes: usize) -> io::Result<(u64, u64)
 }
 
 /// Asks for SO_SNDBUF and SO_RCVBUF, each where it has a size, within the host's limits.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn ask_for_each_buffer(socket: impl AsFd, [send, receive]: [Option<u32>; 2]) -> io::Result<()> {
     let socket = socket.as_fd();
     if let Some(bytes) = send {
@@ -85,9 +73,6 @@ pub fn ask_for_each_buffer(socket: impl AsFd, [send, receive]: [Option<u32>; 2])
 
 /// Sets IP_TOS, and IPV6_TCLASS for a socket of IPv6: its packets to a mapped address (RFC 4291, 2.5.5.2) are of IPv4,
 /// and have IP_TOS.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_type_of_service(socket: impl AsFd, octet: u8) -> io::Result<()> {
     let socket = socket.as_fd();
     if sockopt::socket_domain(socket)? == AddressFamily::INET6 {
@@ -100,18 +85,12 @@ pub fn set_type_of_service(socket: impl AsFd, octet: u8) -> io::Result<()> {
 }
 
 /// Bounds the rate at which TCP sends (SO_MAX_PACING_RATE), bytes/s. Of datagrams the discipline `fq` alone knows it.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> io::Result<()> {
     let rate = bytes_per_second.to_ne_bytes();
     set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate)
 }
 
 /// The bound of [`set_max_pacing_rate`], bytes/s; `None` without one.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn max_pacing_rate(socket: impl AsFd) -> io::Result<Option<u64>> {
     let mut rate = [0; 8];
     let rate = match option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut rate)? {
@@ -126,17 +105,11 @@ pub fn max_pacing_rate(socket: impl AsFd) -> io::Result<Option<u64>> {
 }
 
 /// Keeps packets off routers (SO_DONTROUTE): only hosts of the interface's own network are reached.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn keep_off_routers(socket: impl AsFd) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_DONTROUTE, &1_i32.to_ne_bytes())
 }
 
 /// SO_SNDBUF and SO_RCVBUF as the kernel has them, in bytes.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn buffers(socket: impl AsFd) -> io::Result<(u64, u64)> {
     let socket = socket.as_fd();
     Ok((
@@ -145,26 +118,17 @@ pub fn buffers(socket: impl AsFd) -> io::Result<(u64, u64)> {
     ))
 }
 
-/// Sets TCP_CONGESTION.
-///
-/// # Errors
-/// `ENOENT` for an unknown algorithm, `EPERM` for one that only an administrator may choose.
+/// Sets TCP_CONGESTION; `ENOENT` for an unknown algorithm, `EPERM` for one that only an administrator may choose.
 pub fn set_congestion(socket: impl AsFd, algorithm: &str) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(socket, algorithm)?)
 }
 
 /// Reads TCP_CONGESTION.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn congestion(socket: impl AsFd) -> io::Result<String> {
     Ok(sockopt::tcp_congestion(socket)?)
 }
 
 /// Sets TCP_NODELAY and reads it back.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<bool> {
     let socket = socket.as_fd();
     sockopt::set_tcp_nodelay(socket, on)?;
@@ -172,9 +136,6 @@ pub fn set_nodelay(socket: impl AsFd, on: bool) -> io::Result<bool> {
 }
 
 /// Reads TCP_NODELAY.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn nodelay(socket: impl AsFd) -> io::Result<bool> {
     Ok(sockopt::tcp_nodelay(socket)?)
 }
@@ -188,9 +149,6 @@ const QUESTIONS: u32 = 3;
 
 /// Lets the kernel end a control connection whose peer has gone without a word, within some ten seconds: a read then
 /// fails with `TimedOut`. What waits for an acknowledgement meanwhile has longer, tcp(7).
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn end_without_peer(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     sockopt::set_tcp_keepidle(socket, QUIET)?;
@@ -200,35 +158,23 @@ pub fn end_without_peer(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Sets SO_REUSEADDR, so that a port whose last connections linger can be bound again.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_reuse_address(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_socket_reuseaddr(socket, true)?)
 }
 
 /// Binds to `address`.
-///
-/// # Errors
-/// As bind(2).
 pub fn bind(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
     Ok(rustix::net::bind(socket, &address)?)
 }
 
 /// Binds to `address` with a port that the kernel chooses when the socket connects: many
 /// connections may then share a port (IP_BIND_ADDRESS_NO_PORT, ip(7)).
-///
-/// # Errors
-/// As setsockopt(2) and bind(2).
 pub fn bind_address(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
     set_int(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
     bind(socket, SocketAddr::new(address, 0))
 }
 
-/// Connects to `address`, waiting for `timeout` at most.
-///
-/// # Errors
-/// `TimedOut` without an answer; otherwise as connect(2).
+/// Connects to `address`, waiting for `timeout` at most; `TimedOut` without an answer.
 pub fn connect_within(socket: impl AsFd, address: SocketAddr, timeout: Duration) -> io::Result<()> {
     let socket = socket.as_fd();
     // the kernel takes a time-out of zero for none
@@ -252,9 +198,6 @@ pub fn is_in_progress(error: &io::Error) -> bool {
 }
 
 /// The error of a connect that continued, if it failed (SO_ERROR).
-///
-/// # Errors
-/// That error, or as getsockopt(2).
 pub fn take_error(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::socket_error(socket.as_fd())??)
 }
@@ -268,18 +211,12 @@ pub fn connect(socket: impl AsFd, address: SocketAddr) -> io::Result<()> {
 }
 
 /// Listens with a queue of `backlog`.
-///
-/// # Errors
-/// As listen(2).
 pub fn listen(socket: impl AsFd, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(socket, backlog)?)
 }
 
 /// Takes up to `length` bytes off a TCP socket without copying them: MSG_TRUNC, tcp(7).
 /// Returns zero at the end of the stream.
-///
-/// # Errors
-/// As recv(2).
 pub fn discard(socket: impl AsFd, length: usize) -> io::Result<usize> {
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer (net/ipv4/tcp.c,
     // tcp_recvmsg_locked), which may therefore be null; the kernel reads only the length.
@@ -295,34 +232,22 @@ pub fn discard(socket: impl AsFd, length: usize) -> io::Result<usize> {
 }
 
 /// Receives into `buffer`. Returns zero at the end of the stream.
-///
-/// # Errors
-/// As recv(2).
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buffer, RecvFlags::empty())?.0)
 }
 
-/// Receives available data without waiting.
-///
-/// # Errors
-/// `WouldBlock` without data; otherwise as recv(2).
+/// Receives available data without waiting; `WouldBlock` without data.
 pub fn receive_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT)?.0)
 }
 
-/// Sends as many bytes as fit without waiting.
-///
-/// # Errors
-/// `WouldBlock` when nothing fits; otherwise as send(2).
+/// Sends as many bytes as fit without waiting; `WouldBlock` when nothing fits.
 pub fn send_now(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?)
 }
 
 /// Waits until `socket` can be read, or written if `or_writable`, at most `timeout`.
 /// Returns false when the time is up.
-///
-/// # Errors
-/// As poll(2).
 pub fn wait_ready(socket: impl AsFd, or_writable: bool, timeout: Duration) -> io::Result<bool> {
     let events = if or_writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let socket = socket.as_fd();
@@ -337,9 +262,6 @@ pub fn wait_ready(socket: impl AsFd, or_writable: bool, timeout: Duration) -> io
 }
 
 /// Waits until `stream` takes data, at most `timeout`. Returns false when the time is up.
-///
-/// # Errors
-/// As poll(2).
 pub fn wait_writable(stream: impl AsFd, timeout: Duration) -> io::Result<bool> {
     let stream = stream.as_fd();
     let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
@@ -365,18 +287,12 @@ pub fn end_sending(socket: impl AsFd) {
 }
 
 /// Bounds how long a receive waits; a receive that is up fails with `WouldBlock`.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_receive_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     Ok(sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(timeout))?)
 }
 
 /// Bounds how long a send or a connect waits; `None` for as long as the kernel does. A send that
 /// is up fails with `WouldBlock`, a connect is [in progress](is_in_progress).
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_send_timeout(socket: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
     Ok(sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, timeout)?)
 }
@@ -392,27 +308,18 @@ pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket, SocketAddr::try_from(peer)?))
 }
 
-/// Whether operations of the socket return `WouldBlock` instead of waiting (O_NONBLOCK).
-///
-/// # Errors
-/// As ioctl(2).
+/// Lets operations of the socket return `WouldBlock` instead of waiting (O_NONBLOCK), or wait again.
 pub fn set_nonblocking(socket: impl AsFd, nonblocking: bool) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(socket, nonblocking)?)
 }
 
-/// The local port of a socket.
-///
-/// # Errors
-/// As getsockname(2), or `InvalidData` when it is no socket of IP.
+/// The local port of a socket; `InvalidData` when it is no socket of IP.
 pub fn local_port(socket: impl AsFd) -> io::Result<u16> {
     let address = SocketAddr::try_from(rustix::net::getsockname(socket)?)?;
     Ok(address.port())
 }
 
 /// Receives a datagram, with the address of its sender.
-///
-/// # Errors
-/// As recvfrom(2).
 pub fn receive_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
     let (_, length, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
     let sender = sender.ok_or(io::ErrorKind::InvalidData)?;
@@ -421,9 +328,6 @@ pub fn receive_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, 
 
 /// Waits until one of `sockets` can be read, at most `timeout`. Returns the positions of those
 /// that can.
-///
-/// # Errors
-/// As poll(2).
 pub fn wait_any(sockets: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<usize>> {
     let mut polled: Vec<_> =
         sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
@@ -438,9 +342,6 @@ pub fn wait_any(sockets: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec
 
 /// Waits until the peer of `stream` has closed it, or `wake` can be read. Data that waits in
 /// `stream` does not end the wait. Returns whether the stream has closed.
-///
-/// # Errors
-/// As poll(2).
 pub fn wait_closed(stream: impl AsFd, wake: impl AsFd) -> io::Result<bool> {
     let (stream, wake) = (stream.as_fd(), wake.as_fd());
     loop {
@@ -456,9 +357,6 @@ pub fn wait_closed(stream: impl AsFd, wake: impl AsFd) -> io::Result<bool> {
 }
 
 /// Sends `bytes`; an error instead of SIGPIPE when the peer is gone.
-///
-/// # Errors
-/// As send(2).
 pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
@@ -536,9 +434,6 @@ fn message_of(parts: &mut [libc::iovec]) -> libc::msghdr {
 }
 
 /// Turns on SO_ZEROCOPY, without which MSG_ZEROCOPY is ignored.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn enable_zerocopy(socket: impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
@@ -569,9 +464,6 @@ pub struct ZerocopyCompletions {
 }
 
 /// Takes all completions that are ready off the error queue, without waiting.
-///
-/// # Errors
-/// As recvmsg(2).
 pub fn reap_zerocopy(socket: impl AsFd) -> io::Result<ZerocopyCompletions> {
     const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
     const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
@@ -619,17 +511,11 @@ pub fn reap_zerocopy(socket: impl AsFd) -> io::Result<ZerocopyCompletions> {
 }
 
 /// UDP_SEGMENT, udp(7): each send is cut into datagrams of `payload_bytes`.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_udp_segment(socket: impl AsFd, payload_bytes: u16) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, i32::from(payload_bytes))
 }
 
 /// UDP_GRO, udp(7): several datagrams of one flow are received in one call.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_udp_gro(socket: impl AsFd) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
 }

@@ -12,10 +12,7 @@ use rustix::net::{SocketFlags, sockopt};
 use crate::socket_option::option;
 use crate::socket_swap;
 
-/// The number that no other socket of this boot has (SO_COOKIE).
-///
-/// # Errors
-/// As getsockopt(2): no socket.
+/// The number that no other socket of this boot has (SO_COOKIE); fails for what is no socket.
 pub fn cookie(socket: impl AsFd) -> io::Result<u64> {
     let mut cookie = [0; 8];
     option(socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
@@ -36,33 +33,21 @@ pub fn is_tcp(descriptor: impl AsFd) -> bool {
 }
 
 /// Whether calls on a descriptor return instead of waiting (O_NONBLOCK).
-///
-/// # Errors
-/// As fcntl(2).
 pub fn is_nonblocking(descriptor: impl AsFd) -> io::Result<bool> {
     Ok(fcntl_getfl(descriptor)?.contains(OFlags::NONBLOCK))
 }
 
 /// How long a receive or an accept on a socket waits (SO_RCVTIMEO); `None` without end.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn receive_timeout(socket: impl AsFd) -> io::Result<Option<Duration>> {
     Ok(sockopt::socket_timeout(socket, sockopt::Timeout::Recv)?)
 }
 
 /// How long a send or a connect on a socket waits (SO_SNDTIMEO); `None` for as long as the kernel does.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn send_timeout(socket: impl AsFd) -> io::Result<Option<Duration>> {
     Ok(sockopt::socket_timeout(socket, sockopt::Timeout::Send)?)
 }
 
-/// Begins to connect, and does not wait.
-///
-/// # Errors
-/// `EINPROGRESS` when it is not connected yet; otherwise as connect(2).
+/// Begins to connect, and does not wait; `EINPROGRESS` when it is not connected yet.
 pub fn connect_now(socket: impl AsFd, address: &SocketAddr) -> io::Result<()> {
     let socket = socket.as_fd();
     without_waiting(socket, || socket_swap::connect(socket, address))

@@ -5,9 +5,6 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Reads an option. Returns the length of its value, of which no more than `value.len()` bytes are
 /// there.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn option(socket: impl AsFd, level: i32, name: i32, value: &mut [u8]) -> io::Result<usize> {
     let mut length = libc::socklen_t::try_from(value.len()).unwrap_or(libc::socklen_t::MAX);
     // SAFETY: `value` is writable for `length` bytes, and the kernel writes no more.
@@ -23,9 +20,6 @@ pub fn option(socket: impl AsFd, level: i32, name: i32, value: &mut [u8]) -> io:
 }
 
 /// Sets an option.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_option(socket: impl AsFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     let length = libc::socklen_t::try_from(value.len()).unwrap_or(libc::socklen_t::MAX);
     // SAFETY: `value` is readable for `length` bytes.
@@ -37,9 +31,6 @@ pub fn set_option(socket: impl AsFd, level: i32, name: i32, value: &[u8]) -> io:
 }
 
 /// Sets an option of a socket that is a number.
-///
-/// # Errors
-/// As setsockopt(2).
 pub(crate) fn set_int(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     set_option(socket, level, name, &value.to_ne_bytes())
 }

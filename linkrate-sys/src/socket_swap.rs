@@ -57,9 +57,6 @@ fn taken(process: &OwnedFd, descriptor: RawFd) -> rustix::io::Result<OwnedFd> {
 const OF_THREAD: u32 = libc::O_EXCL as u32;
 
 /// Takes descriptor number `descriptor` of a thread, as [`descriptor_of`] does.
-///
-/// # Errors
-/// As [`descriptor_of`].
 pub fn descriptor_of_thread(thread: u32, descriptor: RawFd) -> io::Result<OwnedFd> {
     let id = i32::try_from(thread).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH)?;
     let opened = match pidfd_open(id, PidfdFlags::from_bits_retain(OF_THREAD)) {
@@ -76,9 +73,6 @@ pub fn descriptor_of_thread(thread: u32, descriptor: RawFd) -> io::Result<OwnedF
 
 /// Lets the descriptor `target` name the file of `source` from now on, close-on-exec (dup3(2)). A call
 /// that waits in the former file continues there.
-///
-/// # Errors
-/// As dup3(2).
 pub fn replace(target: impl AsFd, source: impl AsFd) -> io::Result<()> {
     let (source, target) = (source.as_fd().as_raw_fd(), target.as_fd().as_raw_fd());
     // SAFETY: both are open; the owner of `target` continues to own the number, which names a file
@@ -132,9 +126,6 @@ pub enum Tied {
 }
 
 /// What ties a TCP connection to its socket, if anything does.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn tied(socket: impl AsFd) -> io::Result<Option<Tied>> {
     let socket = socket.as_fd();
     let protocol = get_int(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL)?;
@@ -183,9 +174,6 @@ pub struct SocketSettings {
 
 /// Reads the options of a socket whose packets are of IPv4, or of IPv6. Those of a socket of IPv6 are of IPv4 where its
 /// addresses are mapped.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn settings(socket: impl AsFd, is_v4: bool) -> io::Result<SocketSettings> {
     let socket = socket.as_fd();
     // before Linux 5.14 nobody can tell whether a size was chosen; the kernel then continues to choose
@@ -222,9 +210,6 @@ pub fn settings(socket: impl AsFd, is_v4: bool) -> io::Result<SocketSettings> {
 }
 
 /// Gives a TCP socket the options of another one, except its buffers.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn set_settings(socket: impl AsFd, is_v4: bool, settings: &SocketSettings) -> io::Result<()> {
     let socket = socket.as_fd();
     sockopt::set_tcp_congestion(socket, &settings.congestion)?;
@@ -258,9 +243,6 @@ const fn traffic_class(is_v4: bool) -> (libc::c_int, libc::c_int) {
 
 /// Gives the buffers of a socket room for at least this many bytes of payload in each direction, as far
 /// as the system allows, for [`tcp_repair::fill`](crate::tcp_repair::fill).
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn make_room(socket: impl AsFd, send: usize, receive: usize) -> io::Result<()> {
     let socket = socket.as_fd();
     // the kernel accounts for the memory around each piece, up to twice the payload of small ones
@@ -280,9 +262,6 @@ pub fn make_room(socket: impl AsFd, send: usize, receive: usize) -> io::Result<(
 }
 
 /// Sets the buffers that a program had chosen, and lets the kernel choose the others again.
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn settle_buffers(socket: impl AsFd, settings: &SocketSettings) -> io::Result<()> {
     let socket = socket.as_fd();
     let mut locks = 0;
@@ -307,25 +286,16 @@ pub fn settle_buffers(socket: impl AsFd, settings: &SocketSettings) -> io::Resul
 }
 
 /// Bounds the bytes that a TCP socket takes and has not sent (TCP_NOTSENT_LOWAT).
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn bound_unsent(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes as i32)
 }
 
 /// The bound of [`bound_unsent`], 0 for that of the system.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn unsent_bound(socket: impl AsFd) -> io::Result<u32> {
     get_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT).map(|bytes| bytes as u32)
 }
 
 /// Makes the next close of a TCP socket reset its connection (SO_LINGER with 0 s).
-///
-/// # Errors
-/// As setsockopt(2).
 pub fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(socket, Some(Duration::ZERO))?)
 }
@@ -369,10 +339,7 @@ pub fn hear(socket: impl AsFd) {
     let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0);
 }
 
-/// The addresses of both ends of a connection, one's own first.
-///
-/// # Errors
-/// `ENOTCONN` without a connection.
+/// The addresses of both ends of a connection, one's own first; `ENOTCONN` without a connection.
 pub fn ends(socket: impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
     let socket = socket.as_fd();
     let own = SocketAddr::try_from(rustix::net::getsockname(socket)?)?;
@@ -381,9 +348,6 @@ pub fn ends(socket: impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
 }
 
 /// A new TCP socket of the family of `address`, close-on-exec.
-///
-/// # Errors
-/// As socket(2).
 pub fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -391,9 +355,6 @@ pub fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
 }
 
 /// Gives a socket the way in which another one waits: O_NONBLOCK, SO_RCVTIMEO and SO_SNDTIMEO.
-///
-/// # Errors
-/// As fcntl(2) and setsockopt(2).
 pub fn copy_waiting(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());
     rustix::fs::fcntl_setfl(to, rustix::fs::fcntl_getfl(from)?)?;
@@ -404,17 +365,11 @@ pub fn copy_waiting(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
 }
 
 /// Connects to `address`.
-///
-/// # Errors
-/// As connect(2).
 pub fn connect(socket: impl AsFd, address: &SocketAddr) -> io::Result<()> {
     Ok(rustix::net::connect(socket.as_fd(), address)?)
 }
 
 /// Whether the peer of a stream pair was closed in both directions.
-///
-/// # Errors
-/// As poll(2).
 pub fn is_hung_up(socket: impl AsFd) -> io::Result<bool> {
     Ok(looked_at(socket)?.contains(PollFlags::HUP))
 }

@@ -63,9 +63,6 @@ impl SoftirqSpin {
     }
 
     /// Its work so far.
-    ///
-    /// # Errors
-    /// As bpf(2).
     pub fn spun(&self) -> SysResult<Spun> {
         spun(&self.sums)
     }
@@ -109,9 +106,6 @@ impl ThreadSpin {
     }
 
     /// Its work so far, each pass as a datagram.
-    ///
-    /// # Errors
-    /// As bpf(2).
     pub fn spun(&self) -> SysResult<Spun> {
         spun(&self.sums)
     }

@@ -51,9 +51,6 @@ const STORED: usize = 256 << 10;
 impl PagePipes {
     /// Prepares to send messages of up to `largest` bytes of `payload`, which is repeated if
     /// necessary.
-    ///
-    /// # Errors
-    /// As pipe2(2) and vmsplice(2).
     pub fn new(payload: PageBuffer) -> io::Result<Self> {
         let wanted = payload.len().clamp(1, STORED);
         let store = Pipe::new(wanted.next_multiple_of(PAGE))?;
@@ -71,9 +68,6 @@ impl PagePipes {
     }
 
     /// Sends up to `length` bytes to `socket` and returns the number sent.
-    ///
-    /// # Errors
-    /// As tee(2) and splice(2).
     pub fn send(&mut self, socket: impl AsFd, length: usize) -> io::Result<usize> {
         if self.pending == 0 {
             let length = length.min(self.stored);

@@ -172,17 +172,11 @@ impl Tap {
     }
 
     /// Makes the TUN `name`, otherwise like [`open`](Self::open).
-    ///
-    /// # Errors
-    /// As for `open`.
     pub fn open_tun(name: &str, queues: u32) -> SysResult<Self> {
         Self::of_kind(Kind::Tun, name, queues)
     }
 
     /// Makes the TAP or TUN `name`, otherwise like [`open`](Self::open).
-    ///
-    /// # Errors
-    /// As for `open`.
     pub fn of_kind(kind: Kind, name: &str, queues: u32) -> SysResult<Self> {
         Self::make((kind, Receive::InWrite), name, queues, |_| Ok(()))
     }
@@ -293,10 +287,7 @@ pub fn set_carrier(queue: impl AsFd, on: bool) -> SysResult<()> {
     })
 }
 
-/// Gives a detached queue back to its TAP.
-///
-/// # Errors
-/// `EINVAL` when it is attached.
+/// Gives a detached queue back to its TAP; `EINVAL` when it is attached.
 pub fn attach_queue(queue: impl AsFd) -> SysResult<()> {
     set_queue(queue, libc::IFF_ATTACH_QUEUE)
         .map_err(|error| SysError::new("attach queue of TAP", "", error))

@@ -171,10 +171,7 @@ struct RawTcpInfo {
     snd_wnd: u32,
 }
 
-/// Reads TCP_INFO of a TCP socket, tcp(7).
-///
-/// # Errors
-/// `ENOPROTOOPT` or `EOPNOTSUPP` for a socket that is not TCP.
+/// Reads TCP_INFO of a TCP socket, tcp(7); `ENOPROTOOPT` or `EOPNOTSUPP` for a socket that is not TCP.
 pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut raw = MaybeUninit::<RawTcpInfo>::zeroed();
     let mut length = size_of::<RawTcpInfo>() as libc::socklen_t;

@@ -132,10 +132,7 @@ pub struct Queued {
     pub receive: usize,
 }
 
-/// Puts a socket into repair mode.
-///
-/// # Errors
-/// `EPERM` without CAP_NET_ADMIN, or for a listening socket.
+/// Puts a socket into repair mode; `EPERM` without CAP_NET_ADMIN, or for a listening socket.
 pub fn enter(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     set(socket, REPAIR, &ON)?;
@@ -143,9 +140,6 @@ pub fn enter(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Ends repair mode without a packet.
-///
-/// # Errors
-/// As [`enter`].
 pub fn leave(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     select(socket, OFF)?;
@@ -155,9 +149,6 @@ pub fn leave(socket: impl AsFd) -> io::Result<()> {
 /// Ends repair mode with a window probe: a segment without payload from before the first byte that is not
 /// acknowledged. The peer answers at once, with what it has got (`tcp_send_window_probe`,
 /// net/ipv4/tcp_output.c; RFC 9293, 3.10.7.4; RFC 2018, 4).
-///
-/// # Errors
-/// As [`enter`].
 pub fn leave_and_ask(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     select(socket, OFF)?;
@@ -176,10 +167,7 @@ pub fn sequence(socket: impl AsFd, queue: Queue) -> io::Result<u32> {
     number
 }
 
-/// Sets the sequence number of a queue of a closed socket.
-///
-/// # Errors
-/// `EPERM` for a socket that is not closed.
+/// Sets the sequence number of a queue of a closed socket; `EPERM` for a socket that is not closed.
 pub fn set_sequence(socket: impl AsFd, queue: Queue, number: u32) -> io::Result<()> {
     let socket = socket.as_fd();
     select(socket, queue.number())?;
@@ -188,26 +176,17 @@ pub fn set_sequence(socket: impl AsFd, queue: Queue, number: u32) -> io::Result<
     result
 }
 
-/// The windows of a connection.
-///
-/// # Errors
-/// `EPERM` outside repair mode.
+/// The windows of a connection; `EPERM` outside repair mode.
 pub fn windows(socket: impl AsFd) -> io::Result<Windows> {
     get(socket, REPAIR_WINDOW)
 }
 
-/// Sets the windows of a connection in repair mode.
-///
-/// # Errors
-/// `EINVAL` for windows that contradict the sequence numbers.
+/// Sets the windows of a connection in repair mode; `EINVAL` for windows that contradict the sequence numbers.
 pub fn set_windows(socket: impl AsFd, windows: &Windows) -> io::Result<()> {
     set(socket, REPAIR_WINDOW, windows)
 }
 
-/// Sets what both ends agreed on.
-///
-/// # Errors
-/// `EINVAL` or `EFBIG` for a scale above 14, `EPERM` outside repair mode.
+/// Sets what both ends agreed on; `EINVAL` or `EFBIG` for a scale above 14, `EPERM` outside repair mode.
 pub fn set_agreed(socket: impl AsFd, agreed: &Agreed) -> io::Result<()> {
     #[repr(C)]
     #[derive(Clone, Copy)]
@@ -266,9 +245,6 @@ impl Timestamp {
 }
 
 /// The clock of the connection's timestamps.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn timestamp(socket: impl AsFd) -> io::Result<Timestamp> {
     let at_ns = monotonic_ns();
     Ok(Timestamp { value: get(socket, TIMESTAMP)?, at_ns })
@@ -283,25 +259,16 @@ pub fn set_timestamp(socket: impl AsFd, timestamp: Timestamp) -> io::Result<()> 
 }
 
 /// The largest segment: in repair mode the one that the peer takes.
-///
-/// # Errors
-/// As getsockopt(2).
 pub fn mss(socket: impl AsFd) -> io::Result<u32> {
     get(socket, libc::TCP_MAXSEG)
 }
 
-/// Sets the largest segment, before the socket connects.
-///
-/// # Errors
-/// `EINVAL` for one that the kernel does not take.
+/// Sets the largest segment, before the socket connects; `EINVAL` for one that the kernel does not take.
 pub fn set_mss(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, libc::TCP_MAXSEG, &bytes)
 }
 
 /// The state and the options of a connection.
-///
-/// # Errors
-/// As getsockopt(2): no TCP socket.
 pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
     // words of struct tcp_info, which an old kernel has at the same place: tcpi_sacked, tcpi_lost and
     // tcpi_retrans from the eighth on, tcpi_total_retrans as the last
@@ -327,10 +294,7 @@ pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
     Ok(Standing { state, agreed, ecn, timeouts, has_out_of_order, sent_again })
 }
 
-/// Bytes in the queues of a connection.
-///
-/// # Errors
-/// `EINVAL` for a listening socket, `ENOTTY` where it is no TCP socket.
+/// Bytes in the queues of a connection; `EINVAL` for a listening socket, `ENOTTY` where it is no TCP socket.
 pub fn queued(socket: impl AsFd) -> io::Result<Queued> {
     let socket = socket.as_fd();
     Ok(Queued {
@@ -341,17 +305,11 @@ pub fn queued(socket: impl AsFd) -> io::Result<Queued> {
 }
 
 /// Bytes that were not sent.
-///
-/// # Errors
-/// As [`queued`].
 pub fn unsent(socket: impl AsFd) -> io::Result<usize> {
     count_of(socket, UNSENT)
 }
 
 /// Bytes that were not read.
-///
-/// # Errors
-/// As [`queued`].
 pub fn readable(socket: impl AsFd) -> io::Result<usize> {
     count_of(socket, libc::FIONREAD as _)
 }
@@ -410,9 +368,6 @@ pub fn fill(socket: impl AsFd, queue: Queue, bytes: &[u8]) -> io::Result<()> {
 
 /// Closes the connection of a socket without a packet, if the socket is in repair mode, and keeps the
 /// socket.
-///
-/// # Errors
-/// As connect(2).
 pub fn disconnect(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     rustix::net::connect_unspec(socket)?;
@@ -422,9 +377,6 @@ pub fn disconnect(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Binds a socket to `address`, unless it is bound already. In repair mode the port may be in use.
-///
-/// # Errors
-/// As bind(2).
 pub fn bind(socket: impl AsFd, address: &SocketAddr) -> io::Result<()> {
     match rustix::net::bind(socket.as_fd(), address) {
         // EINVAL: a socket that was disconnected keeps its port

@@ -199,7 +199,6 @@ pub fn complete(
     }
 }
 
-/// A request about one team.
 fn request(command: u8, index: u32) -> Request<TeamFamily> {
     Request::new(command, vec![number(TEAM_ATTR_TEAM_IFINDEX, index)])
 }

@@ -20,17 +20,11 @@ pub fn create(directory: &Path) -> io::Result<File> {
 }
 
 /// Whether the file is in memory alone, so that no page of it can leave the cache: tmpfs.
-///
-/// # Errors
-/// As fstatfs(2).
 pub fn is_in_memory(file: &File) -> io::Result<bool> {
     Ok(rustix::fs::fstatfs(file)?.f_type as u64 == TMPFS)
 }
 
 /// Writes what is not on the disk yet, and takes the file out of the page cache.
-///
-/// # Errors
-/// As fdatasync(2) and posix_fadvise(2).
 pub fn leave_cache(file: &File) -> io::Result<()> {
     file.sync_data()?;
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)

@@ -8,9 +8,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 /// A UDP socket at `address`, beside others there that have been opened with this function. The kernel gives
 /// a datagram to the socket that is connected to its sender, and without one to the socket without a peer
 /// that was bound last. On `::` it also receives IPv4, unless the host is set otherwise.
-///
-/// # Errors
-/// As socket(2) and bind(2).
 pub fn shared(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,

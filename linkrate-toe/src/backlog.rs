@@ -9,12 +9,10 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// One with these bytes.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         Self { bytes, gone: 0 }
     }
 
-    /// The bytes that are in it.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.gone..]
     }
@@ -23,7 +21,6 @@ impl Backlog {
         self.gone == self.bytes.len()
     }
 
-    /// Adds bytes at the end.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -14,47 +14,37 @@ pub const MAX_OPTION: usize = 1024;
 /// Where something is in the memory of the program; 0 for nothing.
 pub type At = u64;
 
-/// A call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// connect(2).
     Connect {
-        /// The socket.
         descriptor: i32,
-        /// The address, and its length as given.
         address: At,
         /// Its length, at most [`MAX_ADDRESS`].
         length: usize,
     },
     /// accept(2), accept4(2).
     Accept {
-        /// The listening socket.
         descriptor: i32,
         /// Where the address of the peer goes.
         address: At,
         /// Where the room for it is said, and its length goes.
         length_at: At,
-        /// Whether calls on the new socket return instead of waiting.
         nonblocking: bool,
-        /// Whether the new descriptor ends with the program.
         close_on_exec: bool,
     },
     /// getsockname(2), getpeername(2).
     Name {
-        /// The socket.
         descriptor: i32,
         /// Whether the peer's is wanted.
         far: bool,
-        /// Where it goes.
         address: At,
         /// Where the room for it is said, and its length goes.
         length_at: At,
     },
     /// getsockopt(2).
     GetOption {
-        /// The socket.
         descriptor: i32,
-        /// The option.
         option: OptionName,
         /// Where its value goes.
         value: At,
@@ -63,30 +53,22 @@ pub enum Asked {
     },
     /// setsockopt(2).
     SetOption {
-        /// The socket.
         descriptor: i32,
-        /// The option.
         option: OptionName,
-        /// Its value.
         value: At,
         /// The length of the value, at most [`MAX_OPTION`].
         length: usize,
     },
     /// dup(2), dup2(2), dup3(2), fcntl(2) with `F_DUPFD`.
-    Duplicate {
-        /// What gets another number.
-        descriptor: i32,
-    },
+    Duplicate { descriptor: i32 },
     /// epoll_create(2), epoll_create1(2).
     MakeSet,
 }
 
-/// An option of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionName {
-    /// Its level.
     pub level: i32,
-    /// Its number there.
+    /// Its number in the level.
     pub name: i32,
 }
 

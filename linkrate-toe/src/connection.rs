@@ -27,7 +27,6 @@ const MAX_NAME: usize = 16;
 /// A TCP connection in the state ESTABLISHED, at a moment in which it is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
-    /// The address and port of this end.
     pub own: SocketAddr,
     /// The address and port of the peer.
     pub far: SocketAddr,
@@ -35,9 +34,7 @@ pub struct Connection {
     pub unacknowledged: u32,
     /// RCV.NXT, the sequence number behind the last byte of [`unread`](Self::unread).
     pub receive_next: u32,
-    /// The windows.
     pub windows: Windows,
-    /// What both ends agreed on.
     pub agreed: Agreed,
     /// Bytes of [`sent`](Self::sent) may be lost. Which of them the peer has is not part of the state.
     pub has_out_of_order: bool,
@@ -46,7 +43,6 @@ pub struct Connection {
     pub sent_again: u32,
     /// The clock of its timestamps.
     pub timestamp: Timestamp,
-    /// The options of the socket.
     pub settings: SocketSettings,
     /// Bytes that were sent and are not acknowledged.
     pub sent: Vec<u8>,
@@ -59,27 +55,12 @@ pub struct Connection {
 /// An encoding that is no connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It ends too early.
     #[error("{found} bytes, expected at least {expected}")]
-    Short {
-        /// Bytes that there are.
-        found: usize,
-        /// Bytes that there must be.
-        expected: usize,
-    },
-    /// Another format or version.
+    Short { found: usize, expected: usize },
     #[error("not the state of a connection, or of another version")]
     Foreign,
-    /// A value out of its range.
     #[error("{what} is {found}, expected {expected}")]
-    Value {
-        /// The field.
-        what: &'static str,
-        /// Its value.
-        found: u64,
-        /// What would be right.
-        expected: &'static str,
-    },
+    Value { what: &'static str, found: u64, expected: &'static str },
 }
 
 impl Connection {
@@ -113,7 +94,6 @@ impl Connection {
         }
     }
 
-    /// The state as bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let queued = self.sent.len() + self.unsent.len() + self.unread.len();
@@ -124,9 +104,6 @@ impl Connection {
     }
 
     /// Writes the state as bytes, and returns their number.
-    ///
-    /// # Errors
-    /// Those of `to`.
     pub fn write(&self, to: &mut impl io::Write) -> io::Result<usize> {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(&MAGIC);
@@ -211,9 +188,6 @@ impl Connection {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    ///
-    /// # Errors
-    /// [`Malformed`] with the field.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader { bytes, at: 0 };
         if reader.array::<4>()? != MAGIC {

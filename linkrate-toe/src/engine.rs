@@ -40,7 +40,6 @@ const BELL: u64 = u64::MAX;
 /// A connection in an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Its number.
     pub id: u64,
     /// Bytes from the program since it came.
     pub sent: u64,
@@ -48,7 +47,6 @@ pub struct Status {
     pub received: u64,
     /// Retransmission time-outs in sequence without an acknowledgement.
     pub timeouts: u8,
-    /// How it ended, if it has.
     pub ended: Option<Ended>,
     /// The descriptor of the connection in the stack, as long as it has one.
     pub descriptor: RawFd,
@@ -85,9 +83,6 @@ enum Order {
 
 impl Engine {
     /// Starts an engine over `stack`, in the namespaces of the calling thread.
-    ///
-    /// # Errors
-    /// When the thread cannot be started.
     pub fn start<S: Stack>(stack: S) -> SysResult<Self> {
         let worker = Worker::start("toe", |orders| {
             let served = EngineLoop::new(stack, orders)?;
@@ -96,30 +91,21 @@ impl Engine {
         Ok(Self { worker: worker? })
     }
 
-    /// Takes a connection under the number `id`. `pair` is the adapter's end of the program's stream
-    /// pair.
-    ///
-    /// # Errors
-    /// [`Refusal`]; the pair is closed then.
+    /// Takes a connection under the number `id`. `pair` is the adapter's end of the program's stream pair; a
+    /// refusal closes it.
     pub fn import(&self, id: u64, pair: OwnedFd, connection: Connection) -> Result<(), Refusal> {
         let _ahead = self.ahead();
         self.ask(|answer| Order::Import(id, pair, Box::new(connection), answer))?
     }
 
-    /// Gives a connection back. What the program has not read is in its end of the pair, and comes
-    /// before the bytes that were not read here.
-    ///
-    /// # Errors
-    /// [`Refusal`]; the connection continues.
+    /// Gives a connection back; if it is refused, the connection continues. What the program has not read is in its
+    /// end of the pair, and comes before the bytes that were not read here.
     pub fn export(&self, id: u64) -> Result<Connection, Refusal> {
         let _ahead = self.ahead();
         self.ask(|answer| Order::Export(id, answer))?
     }
 
     /// How connections fare.
-    ///
-    /// # Errors
-    /// The thread has ended.
     pub fn look(&self, asked: Asked) -> Result<Vec<Status>, Refusal> {
         self.ask(|answer| Order::Look(asked, answer))
     }
@@ -130,7 +116,6 @@ impl Engine {
         self.worker.order(Order::Forget);
     }
 
-    /// Its thread.
     #[must_use]
     pub fn thread_id(&self) -> ThreadId {
         self.worker.thread_id()
@@ -165,13 +150,11 @@ struct Member<S: Stack> {
 }
 
 impl<S: Stack> Member<S> {
-    /// One that has just come.
     fn new(pump: Pump<S>) -> Self {
         Self { pump, quiet: 0, polled: true, stalled: false, is_news: true }
     }
 }
 
-/// What the thread owns.
 #[derive(Debug)]
 struct EngineLoop<S: Stack> {
     stack: S,
@@ -182,7 +165,6 @@ struct EngineLoop<S: Stack> {
     ended: Vec<Status>,
     /// The others that the next look at news is to report on.
     news: BTreeSet<u64>,
-    /// Connections that are looked at.
     polled: Vec<u64>,
     ticks: u64,
     buffer: PageBuffer,

@@ -29,14 +29,8 @@ pub enum Refusal {
     /// More bytes in a queue than a state may have.
     #[error("{0} bytes wait in a queue, expected at most {MAX_QUEUED}")]
     Full(usize),
-    /// A call failed.
     #[error("{step}: {cause}")]
-    System {
-        /// The step.
-        step: &'static str,
-        /// The error of the kernel.
-        cause: io::Error,
-    },
+    System { step: &'static str, cause: io::Error },
 }
 
 impl Refusal {
@@ -56,16 +50,13 @@ impl Refusal {
     }
 }
 
-/// The error of one step.
 pub(crate) fn in_step(step: &'static str) -> impl Fn(io::Error) -> Refusal {
     move |cause| Refusal::System { step, cause }
 }
 
-/// Reads the state of a connection, which is stopped: nobody reads or writes the socket, and no
-/// segment of the peer reaches it. The socket is in repair mode afterwards; [`keep`] ends that.
-///
-/// # Errors
-/// [`Refusal`]; the connection then continues in its socket.
+/// Reads the state of a connection, which is stopped: nobody reads or writes the socket, and no segment of the peer
+/// reaches it. The socket is in repair mode afterwards; [`keep`] ends that. After a refusal the connection
+/// continues in its socket.
 pub fn dump(socket: impl AsFd) -> Result<Connection, Refusal> {
     let socket = socket.as_fd();
     movable(socket)?;
@@ -88,9 +79,6 @@ pub fn keep(socket: impl AsFd) {
 }
 
 /// Whether the connection of a socket can move.
-///
-/// # Errors
-/// [`Refusal`] with the reason why not.
 pub fn movable(socket: impl AsFd) -> Result<(), Refusal> {
     let socket = socket.as_fd();
     let standing = tcp_repair::standing(socket).map_err(in_step("read TCP_INFO"))?;
@@ -141,11 +129,8 @@ fn read(socket: impl AsFd) -> Result<Connection, Refusal> {
     })
 }
 
-/// Takes the connection from a socket that was [dumped](dump). The socket keeps its port and its
-/// options, sends nothing, and waits for [`restore`].
-///
-/// # Errors
-/// The kernel refuses; the connection is then lost.
+/// Takes the connection from a socket that was [dumped](dump). The socket keeps its port and its options, sends
+/// nothing, and waits for [`restore`]. If the kernel refuses, the connection is lost.
 pub fn park(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal> {
     let socket = socket.as_fd();
     let failed = in_step("shelve the socket");
@@ -153,22 +138,17 @@ pub fn park(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal> {
     tcp_repair::bind(socket, &connection.own).map_err(failed)
 }
 
-/// Puts a connection into a new socket in the network namespace of the calling thread. Bytes that were
-/// not sent are the caller's to send.
-///
-/// # Errors
-/// The step that failed. Nothing was sent.
+/// Puts a connection into a new socket in the network namespace of the calling thread. Bytes that were not sent are
+/// the caller's to send. If a step fails, nothing was sent.
 pub fn restore_anew(connection: &Connection) -> Result<OwnedFd, Refusal> {
     let socket = socket_swap::tcp_socket(&connection.own).map_err(in_step("make a socket"))?;
     restore(&socket, connection)?;
     Ok(socket)
 }
 
-/// Puts a connection into a socket without one: a new socket, or one that was [parked](park). Bytes
-/// that were not sent are the caller's to send. If bytes may be lost, the peer is asked which it has.
-///
-/// # Errors
-/// The step that failed. Nothing was sent.
+/// Puts a connection into a socket without one: a new socket, or one that was [parked](park). Bytes that were not
+/// sent are the caller's to send. If bytes may be lost, the peer is asked which it has. If a step fails, nothing
+/// was sent.
 pub fn restore(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal> {
     let socket = socket.as_fd();
     let is_v4 = connection.own.ip().to_canonical().is_ipv4();
@@ -213,9 +193,7 @@ fn settable(windows: Windows, receive_next: u32) -> Windows {
     Windows { updated_by: if is_beyond { end } else { windows.updated_by }, ..windows }
 }
 
-/// Sends what the connection had not sent, and lets its buffers be those of the program again.
-///
-/// # Errors
+/// Sends what the connection had not sent, and lets its buffers be those of the program again. Fails with
 /// `WouldBlock` when the buffer has no room for it.
 pub fn go_on(restored: impl AsFd, connection: &Connection) -> Result<(), Refusal> {
     let stream = restored.as_fd();

@@ -13,7 +13,6 @@ const MAX_WAITS: u32 = 4;
 /// Bytes within one turn from which on a stream is busy: 300 Mb/s.
 const BUSY: usize = 4 << 10;
 
-/// The moderation of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Moderation {
     /// The last turn found a busy stream.

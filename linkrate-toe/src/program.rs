@@ -52,11 +52,8 @@ impl Parking {
         *parked = false;
     }
 
-    /// By the thread: makes a call again that a [nudge](socket_swap::nudge) has ended, after
-    /// [`pass`](Self::pass).
-    ///
-    /// # Errors
-    /// Every other error of the call.
+    /// By the thread: makes a call again that a [nudge](socket_swap::nudge) has ended, after [`pass`](Self::pass).
+    /// Every other error of the call is returned.
     #[inline]
     pub fn call<T>(&self, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
@@ -68,10 +65,8 @@ impl Parking {
         }
     }
 
-    /// Makes `thread`, whose parking this is, stand still until [`release`](Self::release).
-    ///
-    /// # Errors
-    /// `TimedOut`, or the thread has ended; it is released then.
+    /// Makes `thread`, whose parking this is, stand still until [`release`](Self::release). If that takes too long
+    /// (`TimedOut`) or the thread has ended, it is released.
     pub fn park(&self, thread: ThreadId) -> io::Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         self.wanted.store(true, Ordering::Release);
@@ -89,7 +84,6 @@ impl Parking {
         Ok(())
     }
 
-    /// Lets the thread continue.
     pub fn release(&self) {
         let _parked = self.lock();
         self.wanted.store(false, Ordering::Release);
@@ -106,23 +100,18 @@ pub struct ParkedSocket {
 /// A connection that has left its socket.
 #[derive(Debug)]
 pub struct OffloadedSocket {
-    /// Its state.
     pub connection: Connection,
     /// The adapter's end of the stream pair.
     pub adapter: OwnedFd,
     /// The program's end. Whoever has put it under the program's descriptor closes it: the adapter
     /// could not see otherwise that the program has closed its descriptor.
     pub program: OwnedFd,
-    /// Its socket.
     pub parked_socket: ParkedSocket,
 }
 
 impl OffloadedSocket {
     /// Puts the program's end of the pair under a descriptor of this process. What the program sends
     /// waits in the pair until the adapter has the connection.
-    ///
-    /// # Errors
-    /// As dup3(2).
     pub fn swap(self, descriptor: BorrowedFd<'_>) -> Result<Offered, Refusal> {
         let Self { connection, adapter, program, parked_socket } = self;
         socket_swap::replace(descriptor, &program).map_err(in_step("replace the descriptor"))?;
@@ -133,19 +122,15 @@ impl OffloadedSocket {
 /// A connection that has left its socket, whose program continues at its end of the stream pair.
 #[derive(Debug)]
 pub struct Offered {
-    /// Its state.
     pub connection: Connection,
     /// The adapter's end of the stream pair.
     pub adapter: OwnedFd,
-    /// Its socket.
     pub parked_socket: ParkedSocket,
 }
 
-/// Takes the connection of the socket under a program's descriptor. The program is stopped, and no
-/// segment of the peer reaches the socket.
-///
-/// # Errors
-/// [`Refusal`]; the connection then continues in the socket, unless the kernel refused to park it.
+/// Takes the connection of the socket under a program's descriptor. The program is stopped, and no segment of the
+/// peer reaches the socket. After a refusal the connection continues in the socket, unless the kernel refused to
+/// park it.
 pub fn offload(descriptor: BorrowedFd<'_>) -> Result<OffloadedSocket, Refusal> {
     let tcp = descriptor.try_clone_to_owned().map_err(in_step("keep the socket"))?;
     let (program, adapter) = UnixStream::pair().map_err(in_step("make a stream pair"))?;
@@ -193,12 +178,9 @@ impl ParkedSocket {
         self.tcp.as_fd()
     }
 
-    /// Brings a connection back into its socket. `program` is the program's end of the pair, which nobody
-    /// uses meanwhile; the adapter has closed its own. The socket is to take the place of this end, before
-    /// [`go_on`](migrate::go_on).
-    ///
-    /// # Errors
-    /// [`Refusal`]; the connection is lost.
+    /// Brings a connection back into its socket. `program` is the program's end of the pair, which nobody uses
+    /// meanwhile; the adapter has closed its own. The socket is to take the place of this end, before
+    /// [`go_on`](migrate::go_on). After a refusal the connection is lost.
     pub fn restore(
         self,
         program: impl AsFd,
@@ -211,11 +193,8 @@ impl ParkedSocket {
         Ok(self.tcp)
     }
 
-    /// Brings a connection back under a descriptor of this process. The program is stopped, and the
-    /// adapter has closed its end of the pair.
-    ///
-    /// # Errors
-    /// [`Refusal`]; the connection is lost.
+    /// Brings a connection back under a descriptor of this process. The program is stopped, and the adapter has
+    /// closed its end of the pair. After a refusal the connection is lost.
     pub fn reclaim(
         self,
         descriptor: BorrowedFd<'_>,

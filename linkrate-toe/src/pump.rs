@@ -39,7 +39,6 @@ pub struct Turn {
     pub bytes: usize,
     /// Bytes wait for room: the next turn must come without an event.
     pub stalled: bool,
-    /// The connection has ended.
     pub ended: Option<Ended>,
 }
 
@@ -66,9 +65,6 @@ pub struct Pump<S: Stack> {
 
 impl<S: Stack> Pump<S> {
     /// Gives a connection to `stack`. `pair` is the adapter's end of the program's stream pair.
-    ///
-    /// # Errors
-    /// [`Refusal`] of the stack.
     pub fn new(stack: &mut S, pair: OwnedFd, mut connection: Connection) -> Result<Self, Refusal> {
         let tcp = stack.import(&mut connection)?;
         Ok(Self {
@@ -237,11 +233,8 @@ impl<S: Stack> Pump<S> {
         self.inward.rest();
     }
 
-    /// Takes the connection back out of `stack`, with every byte that is on its way. The program does
-    /// not use its end meanwhile; what it has not read is still in there.
-    ///
-    /// # Errors
-    /// [`Refusal`] with the pump, which continues.
+    /// Takes the connection back out of `stack`, with every byte that is on its way. The program does not use its
+    /// end meanwhile; what it has not read is still in there. A refusal gives the pump back, which continues.
     pub fn export(
         mut self,
         stack: &mut S,

@@ -22,12 +22,10 @@ const LOOPBACK: &str = "lo";
 /// How long the connection may take; all of it is within this TCP.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Leaves a round trip time between `own` and `far` in the network namespace of the calling thread, by a
-/// connection over the loopback interface. The interface has the address `far` meanwhile. So this is for
-/// the time before anything is sent to the peer.
-///
-/// # Errors
-/// `own` is no address of this namespace, or CAP_NET_ADMIN over the namespace is missing.
+/// Leaves a round trip time between `own` and `far` in the network namespace of the calling thread, by a connection
+/// over the loopback interface. The interface has the address `far` meanwhile. So this is for the time before
+/// anything is sent to the peer. Fails where `own` is no address of this namespace, or CAP_NET_ADMIN over the
+/// namespace is missing.
 pub fn leave_one(own: IpAddr, far: IpAddr) -> io::Result<()> {
     let mut route = RouteSocket::open()?;
     route.set_up(LOOPBACK)?;

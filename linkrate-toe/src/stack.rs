@@ -16,26 +16,20 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// say.
     type Handle: AsFd + fmt::Debug + Send;
 
-    /// Takes a connection. Bytes that were not sent are the caller's. So are those that were not read and
-    /// that it leaves in the connection; the others come first out of [`receive`](Self::receive).
-    ///
-    /// # Errors
-    /// [`Refusal`]; no payload was sent.
+    /// Takes a connection. Bytes that were not sent are the caller's. So are those that were not read and that it
+    /// leaves in the connection; the others come first out of [`receive`](Self::receive). At a refusal no payload
+    /// was sent.
     fn import(&mut self, connection: &mut Connection) -> Result<Self::Handle, Refusal>;
 
     /// Bytes for which there is room now; [`send`](Self::send) may take fewer or more.
     fn room(&self, handle: &Self::Handle) -> usize;
 
-    /// Takes bytes to be sent, as many as there is room for.
-    ///
-    /// # Errors
-    /// `WouldBlock` without room; otherwise that of the connection.
+    /// Takes bytes to be sent, as many as there is room for. Fails with `WouldBlock` without room, otherwise with
+    /// the error of the connection.
     fn send(&mut self, handle: &Self::Handle, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Gives bytes that have arrived in order; 0 behind the last byte of the peer.
-    ///
-    /// # Errors
-    /// `WouldBlock` when there are none; otherwise that of the connection.
+    /// Gives bytes that have arrived in order; 0 behind the last byte of the peer. Fails with `WouldBlock` when
+    /// there are none, otherwise with the error of the connection.
     fn receive(&mut self, handle: &Self::Handle, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Bytes that [`receive`](Self::receive) would give at once; 0 where nobody can tell.
@@ -58,9 +52,6 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// read, or if `reset` says so.
     fn close(&mut self, handle: Self::Handle, reset: bool);
 
-    /// Gives a connection back.
-    ///
-    /// # Errors
-    /// [`Refusal`] with the handle; the connection continues.
+    /// Gives a connection back. A refusal comes with the handle; the connection continues.
     fn export(&mut self, handle: Self::Handle) -> Result<Connection, (Refusal, Self::Handle)>;
 }

@@ -56,9 +56,7 @@ mod errno {
 /// A connection that may move, and the program it belongs to.
 #[derive(Debug)]
 pub struct Candidate {
-    /// Its socket.
     pub socket: OwnedFd,
-    /// The process.
     pub process: u32,
     /// The name of the program.
     pub program: String,
@@ -74,17 +72,12 @@ pub trait Mover: Send + 'static {
     /// opens one.
     fn offloads(&self) -> bool;
 
-    /// Moves a connection to the adapter. Returns the program's end of the stream pair, whose
-    /// connection is in the table then.
-    ///
-    /// # Errors
-    /// The reason why the connection stays at the host.
+    /// Moves a connection to the adapter. Returns the program's end of the stream pair, whose connection is in the
+    /// table then, or why the connection stays at the host.
     fn offload_candidate(&self, candidate: Candidate) -> Result<OwnedFd, String>;
 
-    /// Takes a connection back into its socket. `pair` is the program's end of the stream pair.
-    ///
-    /// # Errors
-    /// The reason why the connection stays at the adapter, or is lost.
+    /// Takes a connection back into its socket. `pair` is the program's end of the stream pair. The error says why
+    /// the connection stays at the adapter, or is lost.
     fn take_back(&self, id: u32, pair: OwnedFd) -> Result<(), String>;
 
     /// The socket of a connection in the adapter's TCP, for options.
@@ -99,9 +92,6 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Starts a supervisor without programs.
-    ///
-    /// # Errors
-    /// When the thread cannot be started.
     pub fn start(mover: impl Mover, table: Arc<Table>) -> SysResult<Self> {
         let worker = Worker::start("supervisor", |ordered| {
             let epoll = Epoll::new()?;
@@ -142,7 +132,6 @@ impl Supervisor {
     }
 }
 
-/// An order to the thread.
 #[derive(Debug)]
 enum Order {
     Admit(Listener),
@@ -179,7 +168,6 @@ enum Wants {
     Accept { address: At, length_at: At, nonblocking: bool, close_on_exec: bool },
 }
 
-/// What the thread owns.
 struct SupervisorLoop<M> {
     mover: M,
     table: Arc<Table>,
@@ -364,7 +352,6 @@ impl<M: Mover> SupervisorLoop<M> {
         }
     }
 
-    /// Lets a call wait for its socket.
     fn wait(
         &mut self,
         listener: &Arc<Listener>,
@@ -463,10 +450,8 @@ impl<M: Mover> SupervisorLoop<M> {
         Answer::Now(Ok(0))
     }
 
-    /// Moves a connection, and puts the pair under the descriptor of the program.
-    ///
-    /// # Errors
-    /// The descriptor cannot be replaced; the connection is back in its socket.
+    /// Moves a connection, and puts the pair under the descriptor of the program. If the descriptor cannot be
+    /// replaced, the connection is back in its socket.
     fn offload_under(
         &mut self,
         group: usize,
@@ -586,7 +571,6 @@ impl<M: Mover> SupervisorLoop<M> {
     }
 }
 
-/// An answer to a call.
 #[derive(Debug)]
 enum Answer {
     Now(Result<i64, i32>),

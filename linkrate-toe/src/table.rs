@@ -12,7 +12,6 @@ use linkrate_sys::{descriptors, socket_calls, socket_swap};
 /// A connection of a program.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its number.
     pub id: u32,
     /// The address and port of this end, as the program sees them.
     pub own: SocketAddr,
@@ -20,7 +19,6 @@ pub struct Entry {
     pub far: SocketAddr,
     /// The program's socket, which is parked.
     pub socket: OwnedFd,
-    /// The process.
     pub process: u32,
     /// The name of its program.
     pub program: String,
@@ -52,7 +50,6 @@ impl Entry {
         Some(self.descriptor.load(Ordering::Relaxed)).filter(|descriptor| *descriptor >= 0)
     }
 
-    /// The inode of the program's end of the pair.
     pub(crate) fn pair(&self) -> u64 {
         self.pair
     }
@@ -73,9 +70,6 @@ impl Table {
     }
 
     /// Adds a connection under the program's end of its pair.
-    ///
-    /// # Errors
-    /// As getsockopt(2) and fstat(2).
     pub fn insert(&self, pair: impl AsFd, mut entry: Entry) -> std::io::Result<()> {
         let cookie = socket_calls::cookie(&pair)?;
         entry.pair = descriptors::inode(pair)?;
@@ -83,14 +77,12 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a connection out.
     pub fn remove(&self, id: u32) -> Option<Arc<Entry>> {
         let mut entries = self.lock();
         let cookie = entries.iter().find(|(_, entry)| entry.id == id).map(|(cookie, _)| *cookie)?;
         entries.remove(&cookie)
     }
 
-    /// The connection with that number.
     pub fn get(&self, id: u32) -> Option<Arc<Entry>> {
         self.lock().values().find(|entry| entry.id == id).map(Arc::clone)
     }

@@ -33,10 +33,7 @@ pub(crate) struct Orders<O> {
 pub(crate) struct Dismissed;
 
 impl<O: Send + 'static> Worker<O> {
-    /// Starts a thread. `make` makes what it does out of its orders.
-    ///
-    /// # Errors
-    /// That of `make`, or the thread cannot be started.
+    /// Starts a thread. `make` makes what it does out of its orders; its error is returned.
     pub(crate) fn start<B: FnOnce() + Send + 'static>(
         name: &'static str,
         make: impl FnOnce(Orders<O>) -> SysResult<B>,
@@ -62,7 +59,6 @@ impl<O: Send + 'static> Worker<O> {
         self.bell.ring();
     }
 
-    /// The thread.
     pub(crate) fn thread_id(&self) -> ThreadId {
         self.thread_id
     }
@@ -85,10 +81,7 @@ impl<O> Orders<O> {
         self.bell.clear();
     }
 
-    /// The next order; `None` if there is none now.
-    ///
-    /// # Errors
-    /// [`Dismissed`]: the thread is to end.
+    /// The next order; `None` if there is none now. [`Dismissed`] tells the thread to end.
     pub(crate) fn next(&self) -> Result<Option<O>, Dismissed> {
         match self.received.try_recv() {
             Ok(order) => Ok(Some(order)),

@@ -121,7 +121,6 @@ pub enum BalancerError {
     },
 }
 
-/// Whether a frame is for a group of stations.
 fn is_for_a_group(head: &[u8]) -> bool {
     link::destination(head).is_some_and(|destination| destination.cast() != Cast::Unicast)
 }
@@ -144,11 +143,8 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// A balancer of `ports` ports, all active. An entry in use changes its port only after more
-    /// than `quiet_ps` without a frame, or after a marker.
-    ///
-    /// # Errors
-    /// No port, or more than [`MAX_PORTS`].
+    /// A balancer of `ports` ports, all active. An entry in use changes its port only after more than `quiet_ps`
+    /// without a frame, or after a marker. Fails without a port, or with more than [`MAX_PORTS`].
     pub fn new(balance: Balance, ports: usize, quiet_ps: u64) -> Result<Self, BalancerError> {
         if !(1..=MAX_PORTS).contains(&ports) {
             return Err(BalancerError::Ports { ports });
@@ -252,13 +248,10 @@ impl Balancer {
         has_entry.then(|| self.key.entry(head, length, queue))
     }
 
-    /// The ports that may be used from now on; one named twice counts once. Entries of other ports
-    /// move at once. When ports join, what the entries carried lately is shared out evenly among all,
-    /// and each entry comes over as soon as that cannot reorder a flow. Adaptive balancing moves
-    /// entries all the time instead.
-    ///
-    /// # Errors
-    /// A port that the aggregate does not have. Nothing is changed then.
+    /// The ports that may be used from now on; one named twice counts once. Entries of other ports move at once.
+    /// When ports join, what the entries carried lately is shared out evenly among all, and each entry comes over
+    /// as soon as that cannot reorder a flow. Adaptive balancing moves entries all the time instead. With a port
+    /// that the aggregate does not have, it fails and changes nothing.
     pub fn set_active(&mut self, now_ps: u64, ports: &[PortIndex]) -> Result<(), BalancerError> {
         let known = self.shares.len();
         if let Some(PortIndex(port)) = ports.iter().find(|port| port.at() >= known) {

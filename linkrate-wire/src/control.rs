@@ -54,11 +54,9 @@ pub enum Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// The control message of a frame with these headers; `None` for a frame of another protocol.
-    /// Slow protocols are sent untagged (IEEE 802.3, Annex 57A), so a tagged frame gives `None`.
-    ///
-    /// # Errors
-    /// The message is cut off or a field contradicts the format.
+    /// The control message of a frame with these headers; `None` for a frame of another protocol. Fails if the
+    /// message is cut off or a field contradicts the format. Slow protocols are sent untagged (IEEE 802.3, Annex
+    /// 57A), so a tagged frame gives `None`.
     pub fn of(frame: &'a [u8], headers: &Headers) -> Result<Option<Self>, FrameError> {
         let link = &headers.link;
         let (frame, at) = (&frame[..headers.end.min(frame.len())], headers.payload);

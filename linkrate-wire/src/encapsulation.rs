@@ -50,10 +50,8 @@ pub enum EncapsulationError {
 }
 
 /// The new link header for a frame that begins with `head` and has these headers. The bytes
-/// `headers.link.length..headers.end` of the frame belong behind it.
-///
-/// # Errors
-/// The frame has no room for a tag, or the headers are not those of this frame.
+/// `headers.link.length..headers.end` of the frame belong behind it. Fails if the frame has no room for a tag, or
+/// the headers are not those of this frame.
 pub fn encapsulate(
     head: &[u8],
     headers: &Headers,
@@ -82,13 +80,10 @@ pub struct Decapsulated {
     pub vlan: Option<u16>,
 }
 
-/// Removes LLC/SNAP, and the VLAN tag if `tag` says so, from a frame that begins with `head` and
-/// has these headers.
+/// Removes LLC/SNAP, and the VLAN tag if `tag` says so, from a frame that begins with `head` and has these headers.
+/// Fails if the headers are not those of this frame.
 ///
-/// SNAP stays where Ethernet II would have another meaning: with a type that would be read as a
-/// length or as a tag.
-///
-/// # Errors
+/// SNAP stays where Ethernet II would have another meaning: with a type that would be read as a length or as a tag.
 /// The headers are not those of this frame.
 pub fn decapsulate(
     head: &[u8],

@@ -82,19 +82,14 @@ pub enum Transport {
 }
 
 impl Headers {
-    /// Finds the headers of `frame`, which begins with the destination address and has no FCS.
-    ///
-    /// # Errors
-    /// A header that is cut off or a length that the bytes around it contradict.
+    /// Finds the headers of `frame`, which begins with the destination address and has no FCS. Fails if a header is
+    /// cut off, or the bytes around a length contradict it.
     pub fn parse(frame: &[u8]) -> Result<Self, FrameError> {
         Self::parse_parts(frame, 0)
     }
 
-    /// Finds the headers of a frame that begins with `head` and continues elsewhere for `tail`
-    /// bytes. Offsets count through both.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse), or a header that is not all in `head`. An 802.3 frame needs the
+    /// Finds the headers of a frame that begins with `head` and continues elsewhere for `tail` bytes. Offsets count
+    /// through both. Fails as [`parse`](Self::parse), or if a header is not all in `head`. An 802.3 frame needs the
     /// eight bytes there that could be LLC and SNAP.
     #[inline]
     pub fn parse_parts(head: &[u8], tail: usize) -> Result<Self, FrameError> {

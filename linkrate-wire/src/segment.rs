@@ -235,7 +235,6 @@ impl Template {
         Some(Part { index, payload: start..end, last: end == self.payload.end })
     }
 
-    /// The number of segments.
     fn parts(&self) -> usize {
         self.payload.len().div_ceil(self.size).max(1)
     }

@@ -13,15 +13,13 @@ use crate::frame::tcp::{CHECKSUM, CWR, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{Headers, TCP, Transport, be16, be32, put16, put32};
 use crate::segment::{self, Cut, Cutter, Cwr, Part, Request, SegmentError, Template};
 
-/// Cuts `superframe`, a whole frame without FCS, into segments: appends the headers of all of them
-/// to
-/// `headers`, and to `cuts` where headers and payload of each are, in order.
+/// Cuts `superframe`, a whole frame without FCS, into segments: appends the headers of all of them to `headers`,
+/// and to `cuts` where headers and payload of each are, in order.
 ///
-/// `fetch` is told of each piece of payload some time before it is read, so that it may be brought
-/// into the cache meanwhile.
+/// `fetch` is told of each piece of payload some time before it is read, so that it may be brought into the cache
+/// meanwhile.
 ///
-/// # Errors
-/// It is not a whole TCP packet, it is a fragment, its lengths contradict each other, or the
+/// Fails if `superframe` is not a whole TCP packet, is a fragment, has lengths that contradict each other, or the
 /// request cannot be met. Then `headers` and `cuts` are as they were.
 pub fn cut_into(
     superframe: &[u8],

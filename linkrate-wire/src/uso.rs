@@ -8,16 +8,13 @@ use crate::frame::{Headers, Transport, UDP, put16};
 use crate::header::narrow;
 use crate::segment::{self, Cut, Cutter, Part, Request, SegmentError, Template};
 
-/// Cuts `superframe`, a whole frame without FCS, into datagrams: appends the headers of all of them
-/// to
-/// `headers`, and to `cuts` where headers and payload of each are, in order.
-/// The request's `cwr` has no effect.
+/// Cuts `superframe`, a whole frame without FCS, into datagrams: appends the headers of all of them to `headers`,
+/// and to `cuts` where headers and payload of each are, in order. The request's `cwr` has no effect.
 ///
-/// `fetch` is told of each piece of payload some time before it is read, so that it may be brought
-/// into the cache meanwhile.
+/// `fetch` is told of each piece of payload some time before it is read, so that it may be brought into the cache
+/// meanwhile.
 ///
-/// # Errors
-/// It is not a whole UDP packet, it is a fragment, its lengths contradict each other, or the
+/// Fails if `superframe` is not a whole UDP packet, is a fragment, has lengths that contradict each other, or the
 /// request cannot be met. Then `headers` and `cuts` are as they were.
 pub fn cut_into(
     superframe: &[u8],

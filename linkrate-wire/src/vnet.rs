@@ -136,11 +136,8 @@ pub enum VnetError {
 }
 
 impl VnetHeader {
-    /// Splits the bytes read from a TAP into header and frame.
-    ///
-    /// # Errors
-    /// The buffer is too short, the kind of superframe is not known or lacks its segment size, or
-    /// the checksum field is not in the frame.
+    /// Splits the bytes read from a TAP into header and frame. Fails if the buffer is too short, the kind of
+    /// superframe is not known or lacks its segment size, or the checksum field is not in the frame.
     pub fn parse(buffer: &[u8], form: Form) -> Result<(Self, &[u8]), VnetError> {
         let expected = form.length();
         let short = VnetError::Length { found: buffer.len(), expected };
@@ -209,13 +206,10 @@ impl Gso {
     }
 }
 
-/// Completes the checksum of a frame as NEEDS_CSUM asks: the sum of all bytes from `start` on, the
-/// field with its sum of the pseudo-header included. Zero is written as 0xffff, which is the same
-/// number and never means "no checksum" (`skb_checksum_help` of Linux does so for every protocol).
-/// The frame is `head` followed by bytes with the sum `tail`.
-///
-/// # Errors
-/// The field is not in `head`, which is then unchanged.
+/// Completes the checksum of a frame as NEEDS_CSUM asks: the sum of all bytes from `start` on, the field with its
+/// sum of the pseudo-header included. Zero is written as 0xffff, which is the same number and never means "no
+/// checksum" (`skb_checksum_help` of Linux does so for every protocol). The frame is `head` followed by bytes with
+/// the sum `tail`. If the field is not in `head`, it fails and `head` is unchanged.
 pub fn complete_checksum_parts(
     head: &mut [u8],
     tail: Sum,

@@ -114,7 +114,6 @@ impl<'a> Ends<'a> {
         })
     }
 
-    /// Starts a server.
     fn server(&self, words: &[&str]) -> Result<Server, Failed> {
         let (pid, cpus) = self.client;
         let mut command = inside(pid, cpus);

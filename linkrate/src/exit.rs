@@ -35,21 +35,17 @@ pub const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong argument
 /// A failure on its way to stderr.
 #[derive(Debug)]
 pub struct Failure {
-    /// The code.
     pub exit: Exit,
     /// The failure as a lowercase fragment, with the value.
     pub message: String,
-    /// The remedy.
     pub hint: Option<String>,
 }
 
 impl Failure {
-    /// A failure with `exit`.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), hint: None }
     }
 
-    /// The same with a remedy.
     pub fn with_hint(mut self, hint: Option<impl Into<String>>) -> Self {
         self.hint = hint.map(Into::into);
         self

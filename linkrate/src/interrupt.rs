@@ -23,9 +23,6 @@ pub fn exit_code() -> u8 {
 }
 
 /// Notes that a signal came, for the [exit code](exit_code).
-///
-/// # Errors
-/// When the handler cannot be installed.
 pub fn note(signal: i32) -> io::Result<()> {
     let came = Arc::clone(CAME.get_or_init(Arc::default));
     flag::register_usize(signal, came, usize::try_from(signal).unwrap_or(0))?;
@@ -34,9 +31,6 @@ pub fn note(signal: i32) -> io::Result<()> {
 
 /// A flag that the first of these signals sets. Agents see none of the terminal's signals: each
 /// leads a session of its own, and lives until the controller has kept what it measured.
-///
-/// # Errors
-/// When the handlers cannot be installed.
 pub fn on_signal() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

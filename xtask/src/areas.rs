@@ -33,10 +33,8 @@ pub enum Area {
 }
 
 impl Area {
-    /// The areas with these names; none if there are no names, which means everything.
-    ///
-    /// # Errors
-    /// A name is not that of an area; the message lists them.
+    /// The areas with these names; none if there are no names, which means everything. An unknown name is an error that
+    /// lists them.
     pub fn chosen(names: &[String]) -> io::Result<Vec<Self>> {
         let mut packages: Vec<String> =
             targets(&root().join("Cargo.toml"))?.into_iter().map(|target| target.package).collect();

@@ -24,9 +24,6 @@ pub fn run(install: bool) -> io::Result<ExitCode> {
 }
 
 /// Builds another commit, and measures it and this one by turns.
-///
-/// # Errors
-/// Git or cargo cannot be started, or git does not know the commit.
 pub fn against(commit: &str) -> io::Result<ExitCode> {
     let unknown = || io::Error::other(format!("git knows no commit {commit:?}"));
     let asked = format!("{commit}^{{commit}}");
@@ -52,9 +49,6 @@ pub fn against(commit: &str) -> io::Result<ExitCode> {
 }
 
 /// Runs one study in sessions with fresh labs, adds at most `add` of them to those in `folder`, and judges all.
-///
-/// # Errors
-/// Cargo cannot be started.
 pub fn sessions(folder: Option<&Path>, add: u32) -> io::Result<Outcome> {
     let folder = folder.map(std::path::absolute).transpose()?;
     let status = sessions_command(folder.as_deref(), add).status()?;

@@ -12,9 +12,6 @@ use crate::summary::{Note, Outcome};
 use crate::tools::MDBOOK;
 
 /// Builds the manual with mdBook.
-///
-/// # Errors
-/// mdBook could not be started.
 pub fn build() -> io::Result<Outcome> {
     let Some(mdbook) = MDBOOK.find() else {
         let reason = format!("mdbook is not installed; {}", MDBOOK.remedy());
@@ -40,9 +37,6 @@ fn is_searchable(built: &Path) -> io::Result<bool> {
 /// Checks that the links of the manual, of `docs/internals` and of the pages in the root lead to a
 /// file, and to a heading where they name one. What is on other sites is left alone: a test must not
 /// depend on it.
-///
-/// # Errors
-/// A page cannot be read.
 pub fn links() -> io::Result<Outcome> {
     if !book().join("SUMMARY.md").is_file() {
         return Ok(Outcome::failed("docs/src/SUMMARY.md is missing: mdBook's table of contents\n"));
@@ -71,9 +65,6 @@ fn book() -> PathBuf {
 }
 
 /// The pages of the manual, and those in the root of the workspace.
-///
-/// # Errors
-/// A directory cannot be read.
 pub fn pages() -> io::Result<Vec<PathBuf>> {
     let mut pages = pages_in(&root(), false)?;
     pages.extend(pages_in(&book(), true)?);

@@ -7,7 +7,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The workspace's directory.
 pub fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_owned()
@@ -31,18 +30,13 @@ pub fn home() -> Option<PathBuf> {
 /// A target of a package: a binary, a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The package it belongs to.
     pub package: String,
-    /// Its name.
     pub name: String,
     /// `bin`, `test`, `lib`.
     pub kind: String,
 }
 
 /// All targets of the workspace that `manifest` belongs to.
-///
-/// # Errors
-/// Cargo cannot read the workspace.
 pub fn targets(manifest: &Path) -> io::Result<Vec<Target>> {
     let mut command = cargo(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]);
     let output = command.arg(manifest).output()?;
@@ -70,9 +64,6 @@ pub fn target_directory() -> PathBuf {
 }
 
 /// The triple of this machine.
-///
-/// # Errors
-/// rustc could not be asked.
 pub fn host() -> io::Result<String> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-vV").output()?;

@@ -10,9 +10,6 @@ use crate::git::git;
 const PAGE: &str = "docs/last-exhaustive-run.md";
 
 /// Writes the page about a run whose summary this is.
-///
-/// # Errors
-/// The page cannot be written.
 pub fn write(summary: &str) -> io::Result<()> {
     let commit = git(&["describe", "--always", "--dirty", "--abbrev=12"])?;
     let date = std::process::Command::new("date").args(["--utc", "+%F"]).output()?.stdout;

@@ -31,7 +31,6 @@ const GRACE: u64 = 120;
 const INPUT_SECONDS: u32 = 10;
 const MEMORY_MIB: u32 = 2048;
 
-/// How much fuzzing.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     /// Seconds for each target.

@@ -7,9 +7,6 @@ use std::process::Command;
 use crate::cargo::root;
 
 /// What git prints for `words`, trimmed; `None` where it fails, as outside a repository.
-///
-/// # Errors
-/// Git could not be started.
 pub fn git(words: &[&str]) -> io::Result<Option<String>> {
     let output = Command::new("git").arg("-C").arg(root()).args(words).output()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -17,9 +14,6 @@ pub fn git(words: &[&str]) -> io::Result<Option<String>> {
 }
 
 /// The Rust files of the repository, below its root.
-///
-/// # Errors
-/// Git could not be started.
 pub fn rust_files() -> io::Result<Vec<PathBuf>> {
     Ok(git(&["ls-files", "*.rs"])?.unwrap_or_default().lines().map(PathBuf::from).collect())
 }

@@ -37,9 +37,6 @@ const LIST: Duration = Duration::from_secs(60);
 const LIMIT: Duration = Duration::from_secs(5 * 60 * 60);
 
 /// Tries a sample of changes, and fails if too many go unnoticed.
-///
-/// # Errors
-/// cargo-mutants could not be started, or its result not be read.
 pub fn run() -> io::Result<Outcome> {
     if CARGO_MUTANTS.find().is_none() {
         let reason = format!("cargo-mutants is not installed; {}", CARGO_MUTANTS.remedy());
@@ -86,7 +83,6 @@ struct Written {
     outcomes: Vec<Tried>,
 }
 
-/// One change.
 #[derive(Debug, Deserialize)]
 struct Tried {
     /// The change; the first build has none.

@@ -55,9 +55,6 @@ impl Build {
 }
 
 /// Packs the program of tests, judges the package, and installs it.
-///
-/// # Errors
-/// A program could not be started, or a file not be written.
 pub fn test() -> io::Result<Outcome> {
     if CARGO_DEB.find().is_none() {
         let reason = format!("cargo-deb is not installed; {}", CARGO_DEB.remedy());
@@ -92,9 +89,6 @@ pub fn epoch() -> u64 {
 
 /// Packs the program of `build`, which is built, into a new file in `directory`. `Err` is what the
 /// program that failed has said.
-///
-/// # Errors
-/// A program could not be started, or a file not be written.
 pub fn make(build: Build, directory: &Path, epoch: u64) -> io::Result<Result<PathBuf, String>> {
     if let Err(output) = stage(&build.program(), epoch)? {
         return Ok(Err(output));

@@ -107,9 +107,6 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 /// Makes `peers` available, by installing their packages where that is allowed and possible.
 ///
 /// A peer that stays missing is no failure: the tests that need it skip themselves by name.
-///
-/// # Errors
-/// apt-get could not be started, or a source list could not be written.
 pub fn provide(peers: &[Peer], install: bool) -> io::Result<Outcome> {
     let mut missing: Vec<Peer> = peers.iter().copied().filter(|peer| !peer.is_here()).collect();
     let present = peers.len() - missing.len();

@@ -76,9 +76,6 @@ const IDENTIFIERS: &[(&str, &str)] = &[
 ];
 
 /// Checks the manual, the README and the source.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn lint() -> io::Result<Outcome> {
     let mut found = Vec::new();
     let mut files = 0;

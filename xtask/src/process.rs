@@ -22,9 +22,6 @@ pub struct Finished {
 }
 
 /// Runs `command` to its end, at most for `limit`, without standard input, and keeps what it writes.
-///
-/// # Errors
-/// The program could not be started.
 pub fn run(command: &Command, limit: Duration) -> io::Result<Finished> {
     let mut bounded = bounded(command, limit);
 
@@ -49,9 +46,6 @@ pub fn run(command: &Command, limit: Duration) -> io::Result<Finished> {
 
 /// The same for a program that shows its progress: what it writes goes where this program writes. Tells whether it
 /// exited with 0.
-///
-/// # Errors
-/// The program could not be started.
 pub fn show(command: &Command, limit: Duration) -> io::Result<bool> {
     let status = bounded(command, limit).status()?;
     if status.code() == Some(TIMED_OUT) {

@@ -161,9 +161,6 @@ const EVERYWHERE: &[&str] = &[
 const OF_DEVELOPERS: &[&str] = &["cargo", "git", "rustc"];
 
 /// A directory of links to these programs, made anew: the PATH of tests.
-///
-/// # Errors
-/// It could not be made.
 pub fn directory(peers: &[Peer]) -> io::Result<PathBuf> {
     let directory = target_directory().join("programs");
     match fs::remove_dir_all(&directory) {

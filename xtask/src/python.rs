@@ -52,9 +52,6 @@ impl Package {
 /// Makes `packages` available, by installing them where that is allowed and possible.
 ///
 /// A program that stays missing is no failure: the tests that need it are skipped by name.
-///
-/// # Errors
-/// timeout(1) could not be started.
 pub fn provide(packages: &[Package], install: bool) -> io::Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut remarks = Vec::new();

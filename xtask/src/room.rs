@@ -14,9 +14,6 @@ use crate::summary::Outcome;
 const NEEDED: u64 = 10_000_000_000;
 
 /// Compares the room that the target directory has with what is not built yet.
-///
-/// # Errors
-/// The target directory could not be made or read, or df(1) not be started.
 pub fn check() -> io::Result<Outcome> {
     let directory = target_directory();
     fs::create_dir_all(&directory)?;

@@ -74,9 +74,6 @@ impl Selection<'_> {
 }
 
 /// Builds these tests.
-///
-/// # Errors
-/// Cargo could not be started.
 pub fn build(selection: Selection<'_>, timings: bool) -> io::Result<Outcome> {
     let mut command = cargo(["test", "--locked", "--no-run"]);
     command.args(selection.binaries());
@@ -92,9 +89,6 @@ pub fn build(selection: Selection<'_>, timings: bool) -> io::Result<Outcome> {
 }
 
 /// Runs these tests.
-///
-/// # Errors
-/// A program could not be started, or nextest's report not be read.
 pub fn run(selection: Selection<'_>, extent: Extent) -> io::Result<Outcome> {
     if CARGO_NEXTEST.find().is_none() {
         let said = format!("error: no cargo-nextest\nhint: {}\n", CARGO_NEXTEST.remedy());

@@ -27,10 +27,6 @@ impl AddAssign for Lines {
     }
 }
 
-/// Prints the table.
-///
-/// # Errors
-/// Git could not be asked, or a file not be read.
 pub fn print() -> io::Result<()> {
     let mut by_crate: BTreeMap<String, Lines> = BTreeMap::new();
     let files: Vec<(PathBuf, String)> = git::rust_files()?

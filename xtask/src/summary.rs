@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 /// without it, or one that passed only when it was repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// The check.
     pub name: String,
     /// Why it was skipped, and what would let it run; or how it failed the first time.
     pub reason: String,
@@ -27,7 +26,6 @@ const NOTEWORTHY: Duration = Duration::from_millis(500);
 pub struct Took {
     /// A test, or a call of the compiler.
     pub name: String,
-    /// Its time.
     pub time: Duration,
 }
 

@@ -82,9 +82,6 @@ impl Tool {
 /// machine.
 ///
 /// A tool that stays missing is no failure: the check that needs it is skipped by name.
-///
-/// # Errors
-/// Cargo could not be started.
 pub fn provide(tools: &[Tool], install: bool) -> io::Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut remarks = Vec::new();

@@ -11,7 +11,6 @@ use super::membership::{Membership, Message, PortLink, Role};
 use super::{AggregateShared, in_use, lock};
 use crate::link::LinkShared;
 
-/// The control of an aggregate.
 #[derive(Debug)]
 pub(crate) struct Control {
     membership: Membership,
@@ -95,7 +94,6 @@ impl Control {
         shared.answer(asked, |port| self.membership.state(now, port));
     }
 
-    /// Takes up the addresses of the host.
     fn take_addresses(&mut self, shared: &AggregateShared, now: Duration) {
         let (changes, addresses) = &*lock(&shared.addresses);
         if *changes != self.addresses {

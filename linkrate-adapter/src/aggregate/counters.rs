@@ -41,7 +41,6 @@ impl ControlFrames {
         self.octets.fetch_add(length.max(MIN_LENGTH) as u64 + FCS, Ordering::Relaxed);
     }
 
-    /// The counter of the frames.
     pub(super) fn count_of_frames(&self) -> &AtomicU64 {
         &self.frames
     }

@@ -174,7 +174,6 @@ impl AggregateDriver {
         port.is_none_or(|port| port.queue_pair.has_left())
     }
 
-    /// The queue pairs of the ports.
     fn queue_pairs(&self) -> impl Iterator<Item = &QueuePair> {
         self.members.iter().flatten().map(|member| &member.queue_pair)
     }
@@ -407,7 +406,6 @@ impl AggregateDriver {
         self.send_by(chosen, descriptor);
     }
 
-    /// Posts a packet to a port.
     fn send_by(&mut self, port: Option<PortIndex>, descriptor: TxDescriptor) {
         let port = port.and_then(|port| self.members.get_mut(port.at())?.as_mut());
         let Some(member) = port else {
@@ -443,7 +441,6 @@ fn is_of_the_aggregate(descriptor: &RxDescriptor) -> bool {
     matches!(&descriptor.delivery, Delivery::Frame { frame, .. } if is_of_aggregates(frame.head()))
 }
 
-/// Whether a received packet is for a group of stations.
 fn is_for_a_group(descriptor: &RxDescriptor) -> bool {
     let Delivery::Frame { frame, .. } = &descriptor.delivery else { return false };
     destination(frame.head()).is_some_and(|destination| destination.cast() != Cast::Unicast)

@@ -8,7 +8,6 @@
 pub(super) struct Request {
     /// The queue of the driver.
     queue: usize,
-    /// The port.
     pub(super) port: usize,
     /// Its number; no other request has it.
     pub(super) transaction: u32,
@@ -19,7 +18,6 @@ pub(super) struct Request {
 pub(super) struct Markers {
     /// Those that are to be sent.
     asked: Vec<Request>,
-    /// Those under way.
     sent: Vec<Request>,
     next: u32,
 }

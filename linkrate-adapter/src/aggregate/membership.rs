@@ -57,21 +57,17 @@ pub(crate) fn fresh_balancer(balance: Balance, quiet_ps: u64, queue: usize) -> B
     Balancer::of_most(balance, quiet_ps).begun_at(queue)
 }
 
-/// The two ends of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The host, which may limit the active ports, and which alone has a failover group.
     Host,
-    /// The switch.
     Switch,
 }
 
 /// A port, as its owner describes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PortLink {
-    /// The link is up.
     pub(crate) up: bool,
-    /// Its rate.
     pub(crate) rate: Option<BitRate>,
 }
 
@@ -204,12 +200,10 @@ impl Membership {
         std::mem::take(&mut self.ended_markers)
     }
 
-    /// Its settings.
     pub(crate) fn knobs(&self) -> &AggregateKnobs {
         &self.knobs
     }
 
-    /// Ports that frames are taken from.
     pub(crate) fn collects(&self, port: usize) -> bool {
         self.collecting.contains(&port)
     }
@@ -260,7 +254,6 @@ impl Membership {
         self.moves_before + self.failover.as_ref().map_or(0, FailoverGroup::moves)
     }
 
-    /// Changes the settings.
     pub(crate) fn set_knobs(
         &mut self,
         now: Duration,
@@ -391,7 +384,6 @@ impl Membership {
         self.settle(now, messages);
     }
 
-    /// A port is gone.
     pub(crate) fn remove(&mut self, now: Duration, at: usize, messages: &mut Vec<Message>) {
         let Some(Some(_)) = self.ports.get_mut(at).map(Option::take) else { return };
         if self.collects(at) {
@@ -461,7 +453,6 @@ impl Membership {
         self.due
     }
 
-    /// Does the work that is due.
     pub(crate) fn poll(&mut self, now: Duration, messages: &mut Vec<Message>) {
         if self.due.is_none_or(|due| due > now) {
             return;
@@ -625,7 +616,6 @@ fn port_address(mut address: MacAddress, port: usize) -> MacAddress {
     address
 }
 
-/// The event of a link in its present state.
 fn link_event(at: usize, link: PortLink) -> Event {
     let port = number(at);
     let bits_per_second = link.rate.map(|rate| rate.0 as u64);

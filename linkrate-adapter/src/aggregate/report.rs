@@ -25,10 +25,7 @@ const ANSWER: Duration = Duration::from_secs(1);
 const ANSWER_POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 impl Aggregate {
-    /// Its state.
-    ///
-    /// # Errors
-    /// The drivers do not answer.
+    /// Its state. Fails when the drivers do not answer.
     pub fn report(&self) -> Result<AggregateReport, AdapterError> {
         let knobs = self.applied_knobs()?;
         let shared = &self.shared;
@@ -74,9 +71,6 @@ impl Aggregate {
 
     /// Lets a failover group forget all failures and begin with its first port, or with the one that it
     /// would return to, and waits as [`await_ports`](Self::await_ports) does. In other modes it waits alone.
-    ///
-    /// # Errors
-    /// As for `await_ports`.
     pub fn begin_anew(&self) -> Result<(), AdapterError> {
         // The first time no port is held down any more, so that all stand by as soon as their BFD sessions
         // are up. The second time any of them can be the active one.
@@ -87,10 +81,8 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Waits until all ports in use whose link is up carry traffic.
-    ///
-    /// # Errors
-    /// The ports that do not, each with its reason.
+    /// Waits until all ports in use whose link is up carry traffic. The error names those that do not, each with
+    /// its reason.
     pub fn await_ports(&self) -> Result<(), AdapterError> {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {

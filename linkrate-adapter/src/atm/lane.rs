@@ -40,7 +40,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// A port that is a client of an emulated LAN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneStation {
-    /// Its ATM address.
     pub atm: AtmAddress,
     /// The Ethernet address of its host's interface.
     pub mac: MacAddress,
@@ -60,7 +59,6 @@ impl LaneStation {
     }
 }
 
-/// What others may know of a client.
 #[derive(Debug, Default)]
 pub(crate) struct LaneShared {
     pub(crate) counters: LaneCounters,
@@ -145,7 +143,6 @@ impl Lane {
         }
     }
 
-    /// Its ATM address.
     pub(crate) fn address(&self) -> AtmAddress {
         self.client.config().atm
     }
@@ -408,7 +405,6 @@ impl Lane {
     }
 }
 
-/// The word for a state.
 fn state(state: State) -> &'static str {
     match state {
         State::Stopped => "stopped",

@@ -26,7 +26,6 @@ pub(crate) struct ArpShared {
 }
 
 impl ArpShared {
-    /// Shows everything that is known.
     pub(crate) fn show(&self, known: impl Iterator<Item = Learnt>) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known.collect();
     }
@@ -62,7 +61,6 @@ pub(crate) fn server_address() -> AtmAddress {
     AtmAddress::local(0, [2, 0, 0, 0xa7, 0, 0], 0)
 }
 
-/// What others may know of a connection.
 #[derive(Debug)]
 pub(crate) struct ChannelShared {
     connection: Connection,

@@ -53,11 +53,9 @@ const OF_A_CABLE: Connection = Connection { vpi: 0, vci: 100 };
 /// The abilities of an ATM port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AtmLimits {
-    /// Its link.
     pub link: LinkSpec,
     /// Largest IP packet.
     pub largest_packet: usize,
-    /// Descriptors of its queue.
     pub rings: RingSizes,
     /// Its permanent connections.
     pub connections: Vec<Connection>,
@@ -111,7 +109,6 @@ pub(crate) struct Atm {
     resolution: Option<Resolution>,
     /// The client of an ATMARP server.
     switched: Option<Box<Switched>>,
-    /// The client of an emulated LAN.
     lane: Option<Box<Lane>>,
     /// Its connections were opened.
     begun: bool,
@@ -239,7 +236,6 @@ impl Atm {
         resolution.due().map(|due| due.as_nanos() as u64 * 1000)
     }
 
-    /// Takes up changed settings.
     fn refresh_settings(&mut self) {
         let Self { shared, request, atm_request, .. } = &*self;
         if shared.settings.latest() != *request || shared.atm_settings.latest() != *atm_request {

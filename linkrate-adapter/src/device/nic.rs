@@ -38,13 +38,11 @@ const TRAINS: usize = 1024;
 /// The abilities of an Ethernet port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NicLimits {
-    /// Its link.
     pub link: LinkSpec,
     /// Largest frame it sends and takes, without FCS and tags.
     pub largest_frame: usize,
     /// Largest IP packet it cuts.
     pub superframe: usize,
-    /// Descriptors of its queues.
     pub rings: RingSizes,
     /// A superframe is fetched as a whole before its first segment is sent, one at a time.
     pub stores_superframes: bool,
@@ -56,7 +54,6 @@ pub struct NicLimits {
 }
 
 impl NicLimits {
-    /// The abilities of a model's ports.
     #[must_use]
     pub fn of(model: &Model) -> Self {
         Self {

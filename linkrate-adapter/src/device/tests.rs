@@ -159,7 +159,6 @@ impl Device for Pair {
     }
 }
 
-/// A link of 1 Gb/s.
 fn gigabit() -> LinkSpec {
     LinkSpec { law: LinkLaw::Ethernet, rate: Some(BitRate(1e9)) }
 }

@@ -8,10 +8,9 @@ use crate::interface::moderation::Moderation;
 use crate::interface::rings::MAX_BYTES;
 use crate::link::Link;
 
-/// The size of a port's transmit FIFO: the device fetches packets so far ahead of the link. It
-/// fetches whenever its thread is awake, and the thread wakes when only the second amount is left. On
-/// a link without a rate it fetches no more than this in one turn, so that frames are received
-/// before they leave the cache.
+/// The size of a port's transmit FIFO: the device fetches packets so far ahead of the link. It fetches whenever its
+/// thread is awake, and the thread wakes when only [`FIFO_LOW_BYTES`] are left. On a link without a rate it fetches
+/// no more than this in one turn, so that frames are received before they leave the cache.
 pub(super) const FIFO_BYTES: u64 = 64 << 10;
 pub(super) const FIFO_LOW_BYTES: u64 = 12 << 10;
 
@@ -31,7 +30,6 @@ pub(super) fn fetch_bytes(link: &Link) -> usize {
 /// The traffic of a device, for [`transmit_due_ps`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Activity {
-    /// Now.
     pub(super) now_ps: u64,
     /// When the host or the link last had packets for the device.
     pub(super) active_ps: u64,

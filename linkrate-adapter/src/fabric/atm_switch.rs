@@ -97,7 +97,6 @@ enum UnitState {
     Refused,
 }
 
-/// An ATM switch.
 #[derive(Debug, Default)]
 pub(crate) struct AtmSwitch {
     ports: Ports<Port>,

@@ -57,7 +57,6 @@ const MAX_STATIONS: usize = 4096;
 /// The longest queue before the ATM link of the bridge, in octets of the line.
 const QUEUE_OCTETS: u64 = 1 << 20;
 
-/// What others may know of a bridge.
 #[derive(Debug, Default)]
 pub(crate) struct BridgeShared {
     pub(crate) lane: LaneShared,
@@ -77,7 +76,6 @@ pub(crate) struct Bridged {
     dead: bool,
 }
 
-/// The bridge.
 #[derive(Debug)]
 struct Bridge {
     lane: Lane,

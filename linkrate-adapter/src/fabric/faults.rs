@@ -72,7 +72,6 @@ pub struct FaultError {
 }
 
 impl FaultError {
-    /// What would be right.
     #[must_use]
     pub fn expected(&self) -> &'static str {
         self.expected
@@ -83,10 +82,7 @@ impl FaultError {
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
 impl Faults {
-    /// Checks every value.
-    ///
-    /// # Errors
-    /// The first value out of its range.
+    /// The error names the first value out of its range.
     pub fn check(&self) -> Result<(), FaultError> {
         let shares = [
             ("loss", self.loss),
@@ -114,10 +110,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Checks that links under `law` can have these faults.
-    ///
-    /// # Errors
-    /// The first fault that such links do not have.
+    /// Checks that links under `law` can have these faults. The error names the first that they do not have.
     pub fn check_law(&self, law: LinkLaw) -> Result<(), FaultError> {
         let (others, what, expected): (&[_], _, _) = match law {
             LinkLaw::Ethernet => (

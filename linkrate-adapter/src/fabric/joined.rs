@@ -20,7 +20,6 @@ use crate::pdu::Pdu;
 /// The port of both switches that leads to the other one.
 const BETWEEN: usize = 0;
 
-/// A port of the fabric.
 #[derive(Debug, Clone, Copy)]
 struct Port {
     switch: usize,
@@ -34,7 +33,6 @@ pub(crate) struct Joined {
     router: Option<Router>,
     /// By number; a port that was removed leaves its place.
     ports: Vec<Option<Port>>,
-    /// Whether the link between the switches is there.
     linked: bool,
 }
 
@@ -44,13 +42,11 @@ fn at_switch(port: usize) -> usize {
 }
 
 impl Joined {
-    /// Two switches with a link between them.
     pub(crate) fn by_a_link() -> Self {
         let switches = [Switch::numbered(0), Switch::numbered(1)];
         Self { switches, router: None, ports: Vec::new(), linked: false }
     }
 
-    /// Two switches with a router on the link between them.
     pub(crate) fn by_a_router(gateways: Gateways) -> Self {
         Self { router: Some(Router::new(gateways)), ..Self::by_a_link() }
     }

@@ -12,7 +12,6 @@ pub(super) struct InFlightBoth {
     pub(super) outwards: InFlight,
 }
 
-/// A port of a switch.
 pub(super) trait SwitchPort {
     fn in_flight(&mut self) -> &mut InFlightBoth;
 

@@ -31,7 +31,6 @@ enum Neighbour {
 /// A frame, and the side that it leaves by: 0 or 1.
 pub type Sent = (usize, WireFrame);
 
-/// The router.
 #[derive(Debug)]
 pub struct Router {
     sides: [Station; 2],
@@ -40,7 +39,6 @@ pub struct Router {
 }
 
 impl Router {
-    /// The router with these addresses.
     #[must_use]
     pub fn new(gateways: Gateways) -> Self {
         let side = |number: usize| Station {

@@ -85,7 +85,6 @@ struct Recent {
 /// How long a decision holds. The source's entry is that much older at most.
 const RECENT_PS: u64 = 1_000_000_000_000;
 
-/// A switch.
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
     ports: Ports<Port>,

@@ -18,12 +18,7 @@ pub enum Vlans {
     /// One VLAN, whose frames have no tag here.
     Access(u16),
     /// VLANs whose frames have a tag here, and at most one VLAN whose frames have no tag.
-    Trunk {
-        /// With a tag.
-        tagged: VlanSet,
-        /// Without.
-        native: Option<u16>,
-    },
+    Trunk { tagged: VlanSet, native: Option<u16> },
 }
 
 /// The tag that a frame must leave with.
@@ -74,7 +69,7 @@ impl Vlans {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VlanSet(Box<[u64; 64]>);
 
-/// A text that invalid VLAN list.
+/// A text that is not a VLAN list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid VLAN list {given:?}; expected for example 10 or 10,20-29, each 1 to 4094")]
 pub struct VlanError {
@@ -88,7 +83,6 @@ impl VlanError {
 }
 
 impl VlanSet {
-    /// Whether `vlan` is among them.
     #[must_use]
     pub fn has(&self, vlan: u16) -> bool {
         self.0.get(usize::from(vlan / 64)).is_some_and(|word| word >> (vlan % 64) & 1 == 1)
@@ -101,10 +95,7 @@ impl VlanSet {
     }
 }
 
-/// Reads one VLAN.
-///
-/// # Errors
-/// It is no number from 1 to 4094.
+/// Fails unless `given` is a number from 1 to 4094.
 pub fn parse_vlan(given: &str) -> Result<u16, VlanError> {
     let vlan = given.trim().parse().ok().filter(|vlan| VIDS.contains(vlan));
     vlan.ok_or_else(|| VlanError::of(given))

@@ -20,10 +20,7 @@ pub struct ThreadDoorbell {
 }
 
 impl ThreadDoorbell {
-    /// A waker whose thread is awake.
-    ///
-    /// # Errors
-    /// When descriptors have run out.
+    /// A waker whose thread is awake. Fails when descriptors have run out.
     pub fn new() -> SysResult<Self> {
         let (sleeps, rung_ns) = (AtomicBool::new(false), AtomicU64::new(0));
         Ok(Self { sleeps, bell: Doorbell::new()?, rung_ns })

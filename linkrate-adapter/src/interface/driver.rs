@@ -51,7 +51,6 @@ pub(crate) trait TxSink: fmt::Debug + Send {
     }
 }
 
-/// One port.
 #[derive(Debug)]
 pub(crate) struct PortSink(pub(crate) QueuePair);
 
@@ -111,12 +110,10 @@ impl TxSink for PortSink {
     }
 }
 
-/// A driver.
 #[derive(Debug)]
 pub(crate) struct Driver {
     host: HostEnd,
     pub(super) sink: Box<dyn TxSink>,
-    /// The interface of the host.
     interface: Arc<InterfaceShared>,
     /// A packet of the host can be posted, or kept for a port.
     had_room: bool,
@@ -142,12 +139,10 @@ impl Driver {
         self.host.counters = counters;
     }
 
-    /// The queue of the TAP.
     pub(crate) fn tap(&self) -> BorrowedFd<'_> {
         self.host.tap.as_fd()
     }
 
-    /// Moves at most NAPI's weight of packets in each direction. Says how many.
     pub(crate) fn poll(&mut self) -> usize {
         if self.broken {
             return 0;
@@ -164,12 +159,10 @@ impl Driver {
         self.interface.broken.store(true, Ordering::Relaxed);
     }
 
-    /// The driver thread spent its budget.
     pub(crate) fn budget_spent(&self) {
         self.sink.budget_spent();
     }
 
-    /// The driver thread is about to sleep.
     pub(crate) fn will_sleep(&mut self) {
         self.had_room = self.sink.will_sleep();
     }
@@ -182,12 +175,10 @@ impl Driver {
         (before != self.watched).then_some(self.watched)
     }
 
-    /// Whether there is still nothing to do, after the thread has said that it will sleep.
     pub(crate) fn is_idle(&self) -> bool {
         self.broken || self.sink.is_idle()
     }
 
-    /// When the driver must be polled even if nothing arrives and nothing is sent, CLOCK_MONOTONIC ns.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         self.sink.due_ns()
     }

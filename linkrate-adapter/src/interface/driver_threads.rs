@@ -40,7 +40,6 @@ enum Command {
     Remove(u64, SyncSender<()>),
     /// Something to be done with the ports of the queue of that number.
     InSink(u64, InSink),
-    /// The end.
     End,
 }
 
@@ -49,7 +48,6 @@ enum Command {
 struct DriverThread {
     commands: Sender<Command>,
     interrupt: Arc<ThreadDoorbell>,
-    /// What the thread counts.
     counters: Arc<ThreadCounters>,
     thread: Thread,
 }
@@ -129,11 +127,8 @@ impl Polled {
 }
 
 impl DriverThreads {
-    /// Starts a thread on each of `cpus`. Where the device has the same CPUs, drivers give way to
-    /// it.
-    ///
-    /// # Errors
-    /// A thread cannot be started or placed.
+    /// Starts a thread on each of `cpus`. Where the device has the same CPUs, drivers give way to it. Fails when a
+    /// thread cannot be started or placed.
     pub fn start(cpus: &CpuSet, shares_device_cpus: bool) -> Result<Self, AdapterError> {
         let report = Arc::new(ReportedPriority::default());
         let start = |cpu| DriverThread::start(cpu, shares_device_cpus, Arc::clone(&report));
@@ -189,7 +184,7 @@ impl Polled {
 }
 
 impl Polled {
-    /// Wakes the thread.
+    /// What wakes the thread.
     pub(crate) fn interrupt(&self) -> &Arc<ThreadDoorbell> {
         &self.all.threads[self.thread].interrupt
     }

@@ -64,12 +64,10 @@ impl FlowQueue {
         }
     }
 
-    /// Whether no packet waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// Whether it has room for a packet.
     pub(crate) fn has_room(&self) -> bool {
         self.packets < self.most
     }

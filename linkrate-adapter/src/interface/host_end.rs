@@ -31,7 +31,6 @@ pub(crate) struct HostEnd {
 }
 
 impl HostEnd {
-    /// The host's end at a queue of a TAP.
     pub(crate) fn new(tap: OwnedFd) -> Self {
         Self {
             writes: Writes::new(&tap),
@@ -43,10 +42,7 @@ impl HostEnd {
         }
     }
 
-    /// Reads the next packet that the host transmits; `None` when there is no packet.
-    ///
-    /// # Errors
-    /// The TAP is gone.
+    /// Reads the next packet that the host transmits; `None` when there is no packet. Fails when the TAP is gone.
     pub(crate) fn read(&mut self) -> io::Result<Option<TxDescriptor>> {
         let descriptor = tap_io::read(&self.tap, &mut self.pool)?;
         match &descriptor {
@@ -61,10 +57,7 @@ impl HostEnd {
         self.batch.push(Packet::new(descriptor));
     }
 
-    /// Hands the batch to the host.
-    ///
-    /// # Errors
-    /// The TAP is gone.
+    /// Hands the batch to the host. Fails when the TAP is gone.
     pub(crate) fn hand_up(&mut self) -> io::Result<HandedUp> {
         let mut done = HandedUp::default();
         let (mut gone, mut writes) = (None, 0);

@@ -33,7 +33,6 @@ const MAX_LATE_NS: u64 = 20_000_000;
 pub struct SteeringUpdate {
     /// Destination port of the frames that the flow receives.
     pub port: u16,
-    /// The queue.
     pub queue: u16,
 }
 
@@ -57,14 +56,11 @@ pub(crate) struct ControlRings {
 /// The driver's end of one queue pair of a port.
 #[derive(Debug)]
 pub(crate) struct QueuePair {
-    /// Number of the queue.
     number: u16,
     rings: DriverRings,
     /// Shared with the device.
     queue: Arc<QueueShared>,
-    /// The device's doorbell.
     doorbell: Arc<ThreadDoorbell>,
-    /// The port's interface.
     interface: Arc<InterfaceShared>,
     /// Packets posted so far, and how many may be outstanding.
     posted: u64,
@@ -84,7 +80,6 @@ pub(crate) struct QueuePair {
 }
 
 impl QueuePair {
-    /// The queue pair of queue `number`.
     pub(crate) fn new(
         number: u16,
         rings: DriverRings,
@@ -130,10 +125,8 @@ impl QueuePair {
         posted
     }
 
-    /// Hands the packets that the host's end has queued, all of this device, to the host.
-    ///
-    /// # Errors
-    /// The TAP is gone.
+    /// Hands the packets that the host's end has queued, all of this device, to the host. Fails when the TAP is
+    /// gone.
     pub(crate) fn hand_up(&self, host: &mut HostEnd) -> io::Result<()> {
         let done = host.hand_up()?;
         if done.refused > 0 {
@@ -238,7 +231,6 @@ impl QueuePair {
         }
     }
 
-    /// Takes back the packets that wait.
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = TxDescriptor> + use<> {
         self.waiting.take_all()
     }
@@ -274,7 +266,6 @@ impl QueuePair {
         self.mark = Some(self.posted);
     }
 
-    /// Forgets the mark.
     pub(crate) fn unmark(&mut self) {
         self.mark = None;
     }
@@ -310,7 +301,6 @@ impl QueuePair {
         self.posted == self.queue.completed.load(Ordering::Acquire)
     }
 
-    /// The driver thread spent its budget.
     pub(crate) fn budget_spent(&self) {
         self.queue.counters.budgets.add(1);
     }
@@ -329,7 +319,6 @@ impl QueuePair {
         !self.waited
     }
 
-    /// Whether there is still nothing to do, after the thread has said that it will sleep.
     pub(crate) fn is_idle(&self) -> bool {
         let no_control = self.rings.control.as_ref().is_none_or(|control| control.rx.is_empty());
         let has_passed = self.has_passed_mark() == Some(true);
@@ -341,12 +330,10 @@ impl QueuePair {
         no_control && !self.is_revoking() && self.rings.rx.is_empty() && !(self.waited && may_go_on)
     }
 
-    /// The driver thread is awake again.
     pub(crate) fn woken(&self) {
         self.queue.starved.store(false, Ordering::Release);
     }
 
-    /// Whether the driver tells the device the queues of its flows.
     pub(crate) fn steers(&self) -> bool {
         self.interface.steers()
     }

@@ -24,7 +24,6 @@ pub(crate) const MAX_QUEUE: usize = 2048;
 /// A packet that the host transmits, behind its vnet header.
 #[derive(Debug)]
 pub struct TxDescriptor {
-    /// The memory that holds it.
     pub block: Arc<Block>,
     /// Bytes of the packet with its vnet header.
     pub length: usize,
@@ -43,9 +42,7 @@ impl TxDescriptor {
 /// A packet that the host receives.
 #[derive(Debug)]
 pub struct RxDescriptor {
-    /// The vnet header for the host.
     pub vnet: VnetHeader,
-    /// The packet.
     pub delivery: Delivery<Burst>,
     /// A link header that replaces this number of the packet's first bytes: the device took the
     /// port's tag or SNAP off.
@@ -158,7 +155,6 @@ pub struct QueueShared {
     pub starved: AtomicBool,
     /// The interrupt: it wakes the driver's thread.
     pub interrupt: Arc<ThreadDoorbell>,
-    /// The driver's counters.
     pub counters: Arc<DriverCounters>,
 }
 

@@ -14,10 +14,8 @@ use crate::pool::Pool;
 /// Most blocks that a queue keeps for its packets.
 pub(crate) const BLOCKS: usize = 4096;
 
-/// Reads the next packet that the host transmits; `None` when there is no packet.
-///
-/// # Errors
-/// The TAP's own: its interface is gone.
+/// Reads the next packet that the host transmits; `None` when there is no packet. Fails when the interface of the
+/// TAP is gone.
 pub(crate) fn read(tap: &OwnedFd, pool: &mut Pool<Block>) -> io::Result<Option<TxDescriptor>> {
     match pool.with_free(|block| tap::read(tap, block.bytes_mut())) {
         Ok((block, length)) => Ok(Some(TxDescriptor { block, length, posted_ns: monotonic_ns() })),
@@ -46,11 +44,8 @@ impl tap::Packet for Packet {
     }
 }
 
-/// Hands one packet to the host. Returns the bytes of the call; `None` when the host refuses this
-/// packet; others may still pass.
-///
-/// # Errors
-/// The TAP's own: its interface is gone.
+/// Hands one packet to the host. Returns the bytes of the call; `None` when the host refuses this packet; others
+/// may still pass. Fails when the interface of the TAP is gone.
 pub(crate) fn write(tap: &OwnedFd, packet: &Packet) -> io::Result<Option<usize>> {
     taken(tap::write_packet(tap, packet))
 }

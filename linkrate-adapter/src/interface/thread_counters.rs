@@ -9,11 +9,8 @@ use crate::counters::Counter;
 pub(crate) struct ThreadCounters {
     /// Packets that were read.
     pub(crate) reads: Counter,
-    /// Reads that found no packet.
     pub(crate) empty_reads: Counter,
-    /// Packets that were written.
     pub(crate) writes: Counter,
-    /// How often the thread went to sleep.
     pub(crate) sleeps: Counter,
     /// Interrupts that ended a sleep.
     pub(crate) interrupts: Counter,
@@ -22,7 +19,6 @@ pub(crate) struct ThreadCounters {
 }
 
 impl ThreadCounters {
-    /// The counts so far.
     pub(crate) fn get(&self) -> DriverCounts {
         DriverCounts {
             reads: self.reads.get(),

@@ -67,14 +67,12 @@ pub(crate) struct Revoked {
     ends: ConnectionEnds,
     /// The payload of each packet.
     pub(crate) spans: Vec<Span>,
-    /// How many packets.
     pub(crate) packets: u64,
     /// The acknowledgement number of the packet that is to leave.
     latest: Option<u32>,
 }
 
 impl Revoked {
-    /// Nothing of this connection yet.
     pub(crate) fn new(ends: ConnectionEnds) -> Self {
         Self { ends, spans: Vec::new(), packets: 0, latest: None }
     }

@@ -27,7 +27,6 @@ impl SwitchEnd {
     }
 }
 
-/// One link of a port.
 #[derive(Debug, Clone, Copy)]
 pub struct PortLink<'a> {
     pub(super) port: &'a Port,
@@ -47,11 +46,8 @@ impl<'a> PortLink<'a> {
         &self.port.shared.links[self.number]
     }
 
-    /// Takes the link down or up. The host's interface has a carrier while any link of its port is
-    /// up.
-    ///
-    /// # Errors
-    /// When the TAP is gone.
+    /// Takes the link down or up. The host's interface has a carrier while any link of its port is up. Fails when
+    /// the TAP is gone.
     pub fn set_up(&self, up: bool) -> SysResult<()> {
         self.shared().set_up(up);
         self.port.thread.doorbell.ring();
@@ -79,10 +75,8 @@ impl<'a> PortLink<'a> {
         Some(end.vlans.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Makes the switch's port that it leads to a member of other VLANs, while traffic flows.
-    ///
-    /// # Errors
-    /// It is on a cable, or the device thread has ended.
+    /// Makes the switch's port that it leads to a member of other VLANs, while traffic flows. Fails on a cable, or
+    /// when the device thread has ended.
     pub fn set_vlans(&self, vlans: Vlans) -> Result<(), AdapterError> {
         let no_switch = || AdapterError::NoSwitch { name: self.port.name().to_owned() };
         let end = self.port.switch.get(self.number).ok_or_else(no_switch)?;

@@ -1,4 +1,5 @@
-//! Connections of a port's TCP offload engine, as the controller moves them.
+//! Connections of a port's TCP offload engine, as the controller moves them. An order fails when the device does
+//! not answer.
 
 use super::Port;
 use crate::AdapterError;
@@ -12,11 +13,8 @@ impl Port {
         (self.shared.orders.known(), self.most_connections)
     }
 
-    /// Keeps the frames of a connection's peer, until it is at the adapter or at the host. What came
-    /// before has been taken when this returns.
-    ///
-    /// # Errors
-    /// The table is full, or the device does not answer.
+    /// Keeps the frames of a connection's peer, until it is at the adapter or at the host. What came before has
+    /// been taken when this returns. Fails when the table is full.
     pub fn hold(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
         self.give(Order::Hold(ends)).map(|_| ())
     }
@@ -24,18 +22,12 @@ impl Port {
     /// Keeps the frames of a connection at the adapter until it is at the host, or
     /// [stays](Self::release). Packets of the host pass from now on: it sends as soon as it has the
     /// connection.
-    ///
-    /// # Errors
-    /// The device does not answer.
     pub fn hold_to_return(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
         self.give(Order::Return(ends)).map(|_| ())
     }
 
     /// Takes back the packets of a connection that have not left, once the TCP that sent them has it no more.
     /// Returns their payload, which the TCP that has the connection next sends.
-    ///
-    /// # Errors
-    /// The device does not answer.
     pub fn take_back(&self, ends: ConnectionEnds) -> Result<Vec<Span>, AdapterError> {
         let number = self.give(Order::TakeBack(ends))?;
         Ok(self.shared.orders.taken_back(number))
@@ -43,25 +35,16 @@ impl Port {
 
     /// Hands frames of a connection to the adapter's TCP from now on, those that were kept first. The
     /// host had sent all before sequence number `send_next`.
-    ///
-    /// # Errors
-    /// The device does not answer.
     pub fn to_adapter(&self, ends: ConnectionEnds, send_next: u32) -> Result<(), AdapterError> {
         self.give(Order::ToAdapter(ends, send_next)).map(|_| ())
     }
 
     /// Hands frames of a connection to the host from now on, those that were kept first.
-    ///
-    /// # Errors
-    /// The device does not answer.
     pub fn to_host(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
         self.give(Order::ToHost(ends)).map(|_| ())
     }
 
     /// Lets the frames of a connection that was held continue where it is.
-    ///
-    /// # Errors
-    /// The device does not answer.
     pub fn release(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
         self.give(Order::Release(ends)).map(|_| ())
     }
@@ -80,9 +63,6 @@ impl Port {
     }
 
     /// Hands all frames to the host from now on, and drops those that were kept.
-    ///
-    /// # Errors
-    /// The device does not answer.
     pub fn forget_connections(&self) -> Result<(), AdapterError> {
         self.give(Order::Forget).map(|_| ())
     }

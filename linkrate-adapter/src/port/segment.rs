@@ -66,7 +66,6 @@ pub enum HostSide {
     Aggregate(Arc<Aggregate>, usize, Option<Arc<OwnedFd>>),
 }
 
-/// A port to be attached.
 #[derive(Debug)]
 pub struct PortSpec {
     /// The name of its interface.
@@ -75,11 +74,8 @@ pub struct PortSpec {
     pub queues: Vec<OwnedFd>,
     /// The kind and abilities of its device.
     pub device: DeviceSpec,
-    /// Its settings.
     pub knobs: PortKnobs,
-    /// The bus of its adapter.
     pub bus: Option<Arc<Bus>>,
-    /// What moves packets between the TAP and the device.
     pub host: HostSide,
     /// The switch of the fabric that its links lead to, from 0; 0 on a cable.
     pub switch: usize,
@@ -176,7 +172,8 @@ impl BothEnds {
     }
 }
 
-/// A part of a testbed: a fabric and the ports on it. Dropping it removes the fabric.
+/// A part of a testbed: a fabric and the ports on it. Dropping it removes the fabric. What changes the fabric fails
+/// when the device thread has ended.
 #[derive(Debug)]
 pub struct Segment {
     fabric: Fabric,
@@ -199,10 +196,8 @@ pub struct Segment {
 }
 
 impl DeviceThreads {
-    /// A segment without ports, for links under `law`, on the thread that serves the fewest segments.
-    ///
-    /// # Errors
-    /// A thread cannot be started or placed, or has ended.
+    /// A segment without ports, for links under `law`, on the thread that serves the fewest segments. Fails when a
+    /// thread cannot be started or placed.
     pub fn segment(&mut self, fabric: Fabric, law: LinkLaw) -> Result<Segment, AdapterError> {
         let (thread, number) = self.next_segment()?;
         thread.send_command(Command::AddSegment(number, fabric::build(fabric, law)))?;
@@ -226,10 +221,8 @@ impl Segment {
         }
     }
 
-    /// Attaches a port, while others carry traffic, and starts its drivers.
-    ///
-    /// # Errors
-    /// The fabric is full, the device thread has ended, or a thread cannot be started.
+    /// Attaches a port, while others carry traffic, and starts its drivers. Fails when the fabric is full, or a
+    /// thread cannot be started.
     pub fn attach(&mut self, spec: PortSpec) -> Result<Port, AdapterError> {
         let PortSpec { name, queues, device, knobs, bus, host, switch } = spec;
         let most_connections = device.most_connections();
@@ -240,10 +233,8 @@ impl Segment {
     }
 
     /// Attaches one ATM port with several clients of emulated LANs: each has an interface of the host, with
-    /// drivers, and all share the link of the first one.
-    ///
-    /// # Errors
-    /// As [`attach`](Self::attach). A port is no client of an emulated LAN, or has no drivers.
+    /// drivers, and all share the link of the first one. Fails as [`attach`](Self::attach), and if a port is no
+    /// client of an emulated LAN or has no drivers.
     pub fn attach_clients(&mut self, specs: Vec<PortSpec>) -> Result<Vec<Port>, AdapterError> {
         let (mut prepared, mut clients) = (Vec::<Prepared>::new(), Vec::new());
         for spec in specs {
@@ -394,9 +385,6 @@ impl Segment {
 
     /// Makes the ports of the switch that `members` lead to a group. Those that their aggregate uses with
     /// these settings are in use. Without members, the group is no more.
-    ///
-    /// # Errors
-    /// The device thread has ended.
     pub fn set_group<'a>(
         &self,
         number: usize,
@@ -424,9 +412,6 @@ impl Segment {
 
     /// Counts frames that come after later ones of their connection into `count` from now on, until
     /// every other copy of it is dropped.
-    ///
-    /// # Errors
-    /// The device thread has ended.
     pub fn count_reordering(&self, count: &ReorderingCount) -> Result<(), AdapterError> {
         let count = count.clone();
         self.with(move |segment| segment.count_reordering(count))
@@ -434,9 +419,6 @@ impl Segment {
 
     /// Notes in `moves` when connections change between ports of an aggregate, in the order of `members`,
     /// until every other copy of it is dropped.
-    ///
-    /// # Errors
-    /// The device thread has ended.
     pub fn watch_path_changes<'a>(
         &self,
         moves: &FirstPathChanges,
@@ -448,12 +430,9 @@ impl Segment {
         self.with(move |segment| segment.watch_path_changes(watch))
     }
 
-    /// Makes a permanent connection between two ports of the fabric, in both directions. Ports have
-    /// numbers in the order in which they were attached. Only an ATM switch has connections.
-    ///
-    /// # Errors
-    /// An identifier is reserved, beyond the port, or in use there; the connection that has it stays. Or the
-    /// device thread has ended.
+    /// Makes a permanent connection between two ports of the fabric, in both directions. Ports have numbers in the
+    /// order in which they were attached. Only an ATM switch has connections. Fails if an identifier is reserved,
+    /// beyond the port, or in use there; the connection that has it stays.
     pub fn connect(&mut self, one: End, other: End) -> Result<(), AdapterError> {
         self.take_circuit(one)?;
         if let Err(refused) = self.take_circuit(other) {
@@ -470,9 +449,6 @@ impl Segment {
 
     /// Makes emulated LANs in its ATM switch: a LECS, and for each ELAN a LES and a BUS. Before the first
     /// port is attached.
-    ///
-    /// # Errors
-    /// The device thread has ended.
     pub fn emulate(&mut self, elans: Vec<ElanSpec>) -> Result<(), AdapterError> {
         let counters = Arc::<ElanCounters>::default();
         self.elans = Some(Arc::clone(&counters));
@@ -482,9 +458,6 @@ impl Segment {
     /// Makes a bridge between its Ethernet ports and an emulated LAN of its ATM switch: a proxy client
     /// with these addresses, on a link of this kind. Behind [`emulate`](Self::emulate), before the first
     /// port is attached. Only [`Fabric::Bridged`] has Ethernet ports beside ATM ports.
-    ///
-    /// # Errors
-    /// The device thread has ended.
     pub fn bridge(&mut self, station: LaneStation, link: LinkSpec) -> Result<(), AdapterError> {
         let shared = Arc::<BridgeShared>::default();
         self.bridge = Some(Arc::clone(&shared));
@@ -493,9 +466,6 @@ impl Segment {
 
     /// Makes an ATMARP server (RFC 2225) in its ATM switch, which the ports with switched connections
     /// call. Before the first port is attached.
-    ///
-    /// # Errors
-    /// The device thread has ended.
     pub fn serve_addresses(&mut self) -> Result<(), AdapterError> {
         let shared = Arc::<ArpShared>::default();
         self.server = Some(Arc::clone(&shared));
@@ -503,21 +473,15 @@ impl Segment {
     }
 
     /// Sets how the queues of its ATM switch drop cells.
-    ///
-    /// # Errors
-    /// The device thread has ended.
     pub fn set_discard(&self, discard: Discard) -> Result<(), AdapterError> {
         (0..self.ports).try_for_each(|port| {
             self.with(move |segment| segment.fabric().set_discard(port, discard))
         })
     }
 
-    /// Lets switch number `switch` of the fabric, from 0, die or live again. A dead switch takes and
-    /// sends nothing, while the links to it stay up: all its ports are silent. One that lives again
-    /// begins again, without the addresses that it had learnt and without partners.
-    ///
-    /// # Errors
-    /// The fabric has no such switch, or the device thread has ended.
+    /// Lets switch number `switch` of the fabric, from 0, die or live again. A dead switch takes and sends nothing,
+    /// while the links to it stay up: all its ports are silent. One that lives again begins again, without the
+    /// addresses that it had learnt and without partners. Fails if the fabric has no such switch.
     pub fn set_switch_alive(&self, switch: usize, alive: bool) -> Result<(), AdapterError> {
         let switches = fabric::switches(self.fabric);
         if switch >= switches {
@@ -527,9 +491,6 @@ impl Segment {
     }
 
     /// Sets the faults of the segment's links.
-    ///
-    /// # Errors
-    /// The device thread has ended.
     pub fn set_faults(&self, faults: Faults) -> Result<(), AdapterError> {
         self.with(move |segment| segment.set_faults(faults))
     }

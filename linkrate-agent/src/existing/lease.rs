@@ -31,7 +31,6 @@ struct Shared {
     held: Mutex<BTreeMap<String, Held>>,
 }
 
-/// One interface.
 #[derive(Debug)]
 struct Held {
     record: Record,
@@ -43,10 +42,7 @@ struct Held {
 pub struct Change<'a>(#[expect(dead_code, reason = "held for its lock")] MutexGuard<'a, bool>);
 
 impl Lease {
-    /// Begins a change of interfaces.
-    ///
-    /// # Errors
-    /// When the agent is ending.
+    /// Begins a change of interfaces. Fails when the agent is ending.
     pub fn change(&self) -> Result<Change<'_>, Refusal> {
         let ended = self.0.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if *ended {
@@ -57,10 +53,8 @@ impl Lease {
     }
 
     /// Holds `interface` from now on: locks it, restores what an earlier process has left, and
-    /// writes its settings down.
-    ///
-    /// # Errors
-    /// When another process uses it, it is missing, or its settings cannot be written down.
+    /// writes its settings down. Fails when another process uses it, it is missing, or its settings cannot be written
+    /// down.
     pub fn keep(&self, interface: &str) -> Result<(), Refusal> {
         if self.holds(interface) {
             // only the first reading has the settings from before
@@ -100,11 +94,9 @@ impl Lease {
         Ok(())
     }
 
-    /// Moves a held interface to the network namespace of process `pid`, with its addresses.
-    ///
-    /// # Errors
-    /// When it is not held, has no IPv4 address, cannot move or would lose something that cannot be
-    /// restored, or the caller may not enter the namespace.
+    /// Moves a held interface to the network namespace of process `pid`, with its addresses. Fails when it is not held,
+    /// has no IPv4 address, cannot move or would lose something that cannot be restored, or the caller may not enter
+    /// the namespace.
     pub fn lend(&self, interface: &str, pid: u32) -> Result<(), Refusal> {
         let held = self.held();
         let Some(Held { record, settings }) = held.get(interface) else {
@@ -136,7 +128,6 @@ impl Lease {
         Ok(())
     }
 
-    /// Whether `interface` is held.
     pub fn holds(&self, interface: &str) -> bool {
         self.held().contains_key(interface)
     }
@@ -240,9 +231,7 @@ fn bring_home(interface: &str, lent: &Path) -> Result<(), SysError> {
 /// An interface that an earlier process has left changed.
 #[derive(Debug)]
 pub struct Left {
-    /// The interface.
     pub interface: String,
-    /// What became of it.
     pub outcome: Outcome,
 }
 
@@ -261,9 +250,6 @@ pub enum Outcome {
 
 /// Restores the interfaces of this network namespace that ended processes have left changed. Waits
 /// `timeout` for a process that is about to end.
-///
-/// # Errors
-/// When the run-time directory cannot be read.
 pub fn restore_all(timeout: Duration) -> Result<Vec<Left>, SysError> {
     record::remove_past();
     let (directory, prefix) = record::directory()?;

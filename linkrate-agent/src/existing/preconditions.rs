@@ -15,11 +15,8 @@ const DEFAULT_DISCIPLINE: &str = "/proc/sys/net/core/default_qdisc";
 const MULTICAST_ROUTING: [&str; 2] =
     ["/proc/thread-self/net/ip_mr_vif", "/proc/thread-self/net/ip6_mr_vif"];
 
-/// Refuses to lend an interface that would lose something.
-///
-/// # Errors
-/// The first thing that linkrate cannot restore, with the command that removes it; or the kernel
-/// does not permit to look.
+/// Refuses to lend an interface that would lose something. The refusal names the first thing that linkrate cannot
+/// restore, with the command that removes it. Fails, too, where the kernel does not permit to look.
 pub fn check(interface: &str) -> Result<(), Refusal> {
     match first(interface)? {
         None => Ok(()),

@@ -27,13 +27,11 @@ const MAX_LENGTH: u64 = 16 << 20;
 /// Who uses an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Holder {
-    /// Process id.
     pub pid: u32,
     /// Its command line.
     pub command: String,
     /// Process id of the controller, or of the server of ssh, that started it.
     pub parent_pid: u32,
-    /// The command line of that process.
     pub parent_command: String,
 }
 
@@ -44,7 +42,6 @@ pub struct Found {
     pub boot: String,
     /// The process that found the settings.
     pub holder: Holder,
-    /// The interface.
     pub interface: String,
     /// Its settings before the first change.
     pub settings: Settings,
@@ -109,9 +106,6 @@ impl std::fmt::Display for Holder {
 }
 
 /// The directory of records, and the prefix of those of this network namespace.
-///
-/// # Errors
-/// When the run-time directory cannot be used.
 pub fn directory() -> SysResult<(PathBuf, String)> {
     let directory = run_directory::private("interfaces")?;
     let cookie = network_namespace::cookie()
@@ -141,18 +135,11 @@ pub fn remove_past() {
 
 impl Record {
     /// Locks the record of `interface` of this network namespace.
-    ///
-    /// # Errors
-    /// [`Unlocked`].
     pub fn lock(interface: &str) -> Result<Self, Unlocked> {
         let (directory, prefix) = directory().map_err(Unlocked::Refused)?;
         Self::lock_file(&directory.join(format!("{prefix}{interface}")), TIMEOUT)
     }
 
-    /// Locks the record at `path`.
-    ///
-    /// # Errors
-    /// [`Unlocked`].
     pub fn lock_file(path: &Path, timeout: Duration) -> Result<Self, Unlocked> {
         let refused = |error: io::Error| {
             Unlocked::Refused(SysError::new("lock", path.display().to_string(), error))
@@ -193,10 +180,7 @@ impl Record {
         read(&self.file).ok().filter(|found| found.boot == boot)
     }
 
-    /// Writes what was found.
-    ///
-    /// # Errors
-    /// As write(2); nothing may then be changed.
+    /// Writes what was found. When that fails, nothing may be changed.
     pub fn write(&mut self, interface: &str, settings: &Settings) -> SysResult<()> {
         let found = Found {
             boot: boot(),
@@ -223,9 +207,6 @@ impl Record {
     }
 
     /// Removes the record: everything is restored.
-    ///
-    /// # Errors
-    /// As unlink(2).
     pub fn remove(self) -> SysResult<()> {
         fs::remove_file(&self.path)
             .map_err(|error| SysError::new("remove", self.path.display().to_string(), error))

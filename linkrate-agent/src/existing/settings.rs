@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 /// The sysctls of an interface: these directories below `/proc/sys/net`.
 const SYSCTLS: [&str; 5] = ["ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh", "mpls/conf"];
 
-/// The settings of one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Settings {
@@ -43,7 +42,6 @@ pub struct Settings {
     addressing: [Vec<Vec<u8>>; 2],
     /// By path below `/proc/sys/net`.
     sysctls: BTreeMap<String, String>,
-    /// The index of the interface.
     index: u32,
     /// Static neighbours and proxies as rtnetlink messages.
     neighbours: Vec<Vec<u8>>,
@@ -53,9 +51,6 @@ pub struct Settings {
 
 impl Settings {
     /// Reads every setting that a run, its preparation or a move may change.
-    ///
-    /// # Errors
-    /// When the interface is missing, or the kernel does not permit to read it.
     pub fn read(interface: &str) -> Result<Self, SysError> {
         let mut route = RouteSocket::open()?;
         let link = route.link(interface)?;
@@ -98,15 +93,11 @@ impl Settings {
         })
     }
 
-    /// Whether the interface had an IPv4 address.
     pub fn has_ipv4(&self) -> bool {
         self.addressing().is_ok_and(|addressing| addressing.has_ipv4())
     }
 
-    /// Its addresses and routes.
-    ///
-    /// # Errors
-    /// When a file had no such messages.
+    /// Its addresses and routes. Fails where a file had no such messages.
     pub fn addressing(&self) -> Result<Addressing, SysError> {
         Addressing::of_messages(&self.addressing, self.up, self.index)
             .map_err(|error| SysError::new("read the addresses of a record", "", error))

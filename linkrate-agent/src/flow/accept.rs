@@ -20,9 +20,7 @@ const MAX_SILENT: usize = if cfg!(test) { 32 } else { 512 };
 /// A connection after its preamble.
 #[derive(Debug)]
 pub struct Connection {
-    /// Its preamble.
     pub preamble: Preamble,
-    /// The socket.
     pub socket: OwnedFd,
 }
 
@@ -36,10 +34,7 @@ struct Silent {
 }
 
 /// Accepts on all `listeners` until `expected` connections of the run have arrived, and sends each
-/// to `arrived`. The listeners are closed then, so that the kernel refuses others.
-///
-/// # Errors
-/// When accepting fails; the error is sent to `arrived`.
+/// to `arrived`. The listeners are closed then, so that the kernel refuses others. An error goes to `arrived` too.
 pub fn accept_all(
     listeners: &[Arc<OwnedFd>],
     expected: usize,

@@ -26,7 +26,6 @@ use drive::Drive;
 use header::{HEADER_BYTES, Header, checksum_of};
 use tree::Tree;
 
-/// Length of a word, bytes.
 const WORD_BYTES: usize = 8;
 
 /// The most bytes that the sink takes in one call.
@@ -35,11 +34,8 @@ const CHUNK: usize = 256 << 10;
 /// How long a client waits for room or for a word before it checks whether to end.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Sends the tree again and again until told to stop, in pieces of `sizes`.
-///
-/// # Errors
-/// Errors of the socket and of the files; `UnexpectedEof` when the sink closes first; `InvalidData` when
-/// its words are others than the files that were sent.
+/// Sends the tree again and again until told to stop, in pieces of `sizes`. Fails with `UnexpectedEof` when the sink
+/// closes first, and with `InvalidData` when its words are others than the files that were sent.
 pub fn send(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -128,11 +124,9 @@ fn all(
     Ok(())
 }
 
-/// Takes files until told to stop, as fast as `drive` does, and verifies each one.
-///
-/// # Errors
-/// Errors of the socket; `UnexpectedEof` when the client closes first; `InvalidData` when a header is no
-/// header or not the next, or a file does not have its checksum.
+/// Takes files until told to stop, as fast as `drive` does, and verifies each one. Fails with `UnexpectedEof` when the
+/// client closes first, and with `InvalidData` when a header is no header or not the next, or a file does not have its
+/// checksum.
 pub fn sink(flow: &mut FlowContext, socket: &OwnedFd, drive: &Drive) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
     let mut number = 0;

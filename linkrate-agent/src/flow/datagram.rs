@@ -28,10 +28,7 @@ const ARRIVAL: Duration = Duration::from_secs(10);
 /// The most introductions of a client without an answer.
 const INTRODUCTIONS: u32 = 50;
 
-/// Sends the preamble of a client's flow and waits for its echo.
-///
-/// # Errors
-/// `TimedOut` without an answer.
+/// Sends the preamble of a client's flow and waits for its echo; `TimedOut` without an answer.
 pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
     socket::set_receive_timeout(socket, TIMEOUT)?;
     let mut echo = [0; PREAMBLE_BYTES];
@@ -48,10 +45,8 @@ pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
 }
 
 /// Waits for the client of this flow, connects the socket to it and answers. Datagrams of
-/// unexpected peers are counted and not answered.
-///
-/// # Errors
-/// `TimedOut` when no client of this run sends a preamble; `Interrupted` when the run ends before.
+/// unexpected peers are counted and not answered. Fails with `TimedOut` when no client of this run sends a preamble,
+/// and with `Interrupted` when the run ends before.
 pub fn await_introduction(
     socket: &OwnedFd,
     guard: &Guard,
@@ -91,9 +86,6 @@ pub fn await_introduction(
 /// Sends datagrams until told to stop. If the send buffer is full, it waits until a discipline or the
 /// device has released a packet. A datagram that a full queue dropped is counted as sent, because
 /// the kernel tells the sender nothing.
-///
-/// # Errors
-/// Errors of the socket.
 pub fn transmit(flow: &mut FlowContext, socket: &OwnedFd, mut sizes: Sizes) -> io::Result<()> {
     let payload = payload(sizes.largest());
     while !flow.control.stopped() {
@@ -107,9 +99,6 @@ pub fn transmit(flow: &mut FlowContext, socket: &OwnedFd, mut sizes: Sizes) -> i
 }
 
 /// Receives datagrams until told to stop.
-///
-/// # Errors
-/// Errors of the socket.
 pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
     socket::set_receive_timeout(socket, TIMEOUT)?;
     let mut buffer = vec![0; MAX_DATAGRAM];
@@ -142,7 +131,6 @@ impl Numbers {
         Self { next: 0, bytes: shortest.min(NUMBER_BYTES) }
     }
 
-    /// How many there are.
     fn count(&self) -> usize {
         1_usize.checked_shl(8 * self.bytes as u32).unwrap_or(usize::MAX)
     }
@@ -186,9 +174,6 @@ fn overdue(outstanding: &mut Outstanding, now_ns: u64) -> Option<u64> {
 /// Makes requests. Responses repeat the number of their request, so that one that is lost or late shifts no
 /// other. A request without a response in time is counted, with the time that it waited among the latencies, and in
 /// a closed loop another one takes its place; netperf does not do this.
-///
-/// # Errors
-/// Errors of the socket.
 pub fn request(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -244,9 +229,6 @@ fn response(flow: &mut FlowContext, socket: &OwnedFd, buffer: &mut [u8]) -> io::
 }
 
 /// Answers requests until told to stop.
-///
-/// # Errors
-/// Errors of the socket.
 pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -> io::Result<()> {
     socket::set_receive_timeout(socket, TIMEOUT)?;
     let mut out = payload(responses.largest());

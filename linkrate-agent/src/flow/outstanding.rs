@@ -12,7 +12,6 @@ const MAX_OUTSTANDING: usize = 4096;
 /// Requests that did not begin, up to which each is told by itself.
 const OVERDUE_EACH: u64 = 1_000_000;
 
-/// Nanoseconds in a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// One request, transfer or file that has begun and not ended.
@@ -134,22 +133,18 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
-    /// How many.
     pub fn len(&self) -> usize {
         self.begun.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.begun.is_empty()
     }
 
-    /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = &Pending> {
         self.begun.iter()
     }
 
-    /// The oldest.
     pub fn oldest(&self) -> Option<&Pending> {
         self.begun.front()
     }

@@ -2,32 +2,24 @@
 
 use std::io;
 
-/// Length of a preamble, bytes.
 pub const PREAMBLE_BYTES: usize = 16;
 
 /// Role of a flow, from the view of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientRole {
-    /// The client receives a stream.
     Receives,
-    /// The client sends a stream.
     Sends,
-    /// The client makes requests.
     Requests,
 }
 
-/// The flow of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preamble {
-    /// Nonce of the run.
     pub nonce: u64,
-    /// Number of the client.
     pub client: u16,
     /// Number of the flow within client and role.
     pub flow: u16,
     /// Number of the workload in a mix; 0 without one.
     pub part: u8,
-    /// Role of the flow.
     pub role: ClientRole,
 }
 
@@ -47,10 +39,7 @@ impl Preamble {
         bytes
     }
 
-    /// Reads a preamble and checks that it belongs to this run.
-    ///
-    /// # Errors
-    /// `InvalidData` for another nonce or an unknown role.
+    /// Reads a preamble and checks that it belongs to this run: `InvalidData` for another nonce or an unknown role.
     pub fn from_bytes(bytes: &[u8; PREAMBLE_BYTES], nonce: u64) -> io::Result<Self> {
         let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
         let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);

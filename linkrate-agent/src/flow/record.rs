@@ -36,7 +36,6 @@ pub fn looked_until_ns(opens_ns: u64, event_ns: u64) -> u64 {
     event_ns.saturating_add(event_ns.saturating_sub(opens_ns))
 }
 
-/// The record of one flow.
 #[derive(Debug)]
 pub struct Record {
     slot_ns: u64,
@@ -60,7 +59,6 @@ fn raise(number: &AtomicU64, to: u64) {
 }
 
 impl Record {
-    /// An empty record.
     pub fn new(spec: RecordSpec) -> Self {
         let slots = (0..spec.slots).map(|_| AtomicU32::new(0)).collect();
         Self {
@@ -121,7 +119,6 @@ impl Record {
         }
     }
 
-    /// Length of a slot, µs.
     pub fn slot_us(&self) -> u32 {
         u32::try_from(self.slot_ns / 1000).unwrap_or(u32::MAX)
     }

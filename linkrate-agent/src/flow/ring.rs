@@ -11,9 +11,6 @@ use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket;
 
 /// Payload that is hard to compress, in pages of its own.
-///
-/// # Errors
-/// `ENOMEM`.
 pub fn payload_pages(length: usize) -> io::Result<PageBuffer> {
     let mut pages = PageBuffer::zeroed(length)?;
     fill(&mut pages);
@@ -41,17 +38,11 @@ pub struct Ring {
 
 impl Ring {
     /// A ring of `bytes`, at least one, with payload to send.
-    ///
-    /// # Errors
-    /// When memory is refused.
     pub fn to_send(bytes: u64) -> io::Result<Self> {
         Ok(Self { region: payload_pages(length(bytes)?)?, at: 0 })
     }
 
     /// A ring of `bytes`, at least one, to receive into.
-    ///
-    /// # Errors
-    /// When memory is refused.
     pub fn to_receive(bytes: u64) -> io::Result<Self> {
         // pages that are there: the run would pay for the first use of each otherwise
         let mut region = PageBuffer::zeroed(length(bytes)?)?;
@@ -60,9 +51,6 @@ impl Ring {
     }
 
     /// Sends up to `most` bytes in one call, and returns how many it were.
-    ///
-    /// # Errors
-    /// Errors of the socket.
     #[inline]
     pub fn send(&mut self, socket: &OwnedFd, most: usize) -> io::Result<usize> {
         let sent = socket::send_around(socket, &self.region, self.at, most)?;
@@ -71,9 +59,6 @@ impl Ring {
     }
 
     /// Receives up to `most` bytes in one call, and returns how many it were; 0 is the end of the stream.
-    ///
-    /// # Errors
-    /// Errors of the socket.
     #[inline]
     pub fn receive(&mut self, socket: &OwnedFd, most: usize) -> io::Result<usize> {
         let received = socket::receive_around(socket, &mut self.region, self.at, most)?;

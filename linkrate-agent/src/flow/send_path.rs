@@ -41,9 +41,6 @@ const REAP_EVERY: u64 = 16;
 
 impl Sender {
     /// Prepares to send the messages of a workload.
-    ///
-    /// # Errors
-    /// When a file, a pipe or the socket option is refused.
     pub fn new(socket: Arc<OwnedFd>, workload: &Workload) -> io::Result<Self> {
         let payload = || {
             let largest = usize::try_from(workload.message.largest().0);
@@ -61,10 +58,7 @@ impl Sender {
         Ok(Self { socket, means })
     }
 
-    /// Sends one whole message of `length` bytes, and counts each part.
-    ///
-    /// # Errors
-    /// Errors of the socket; `WriteZero` when the peer accepts no more data.
+    /// Sends one whole message of `length` bytes, and counts each part; `WriteZero` when the peer accepts no more data.
     pub fn send(&mut self, length: usize, flow: &FlowContext) -> io::Result<()> {
         let FlowContext { control, counters, parking, .. } = flow;
         let mut sent = 0;

@@ -35,17 +35,14 @@ pub struct Target {
     pub peer: SocketAddr,
     /// The client's address, where its routes would choose another one.
     pub from: Option<IpAddr>,
-    /// Socket options.
     pub knobs: SocketKnobs,
     /// Number of the run before each request; `None` for a third-party program, which knows of no run and waits
     /// for the client to close first.
     pub nonce: Option<u64>,
 }
 
-/// Repeatedly connects, sends one request, and reads the response and the end of the stream.
-///
-/// # Errors
-/// Errors of the sockets; `TimedOut` for a connection that stalls.
+/// Repeatedly connects, sends one request, and reads the response and the end of the stream; `TimedOut` for a
+/// connection that stalls.
 pub fn connect_and_request(
     flow: &mut FlowContext,
     target: &Target,
@@ -102,10 +99,8 @@ fn tell_end(target: &Target) {
 }
 
 /// Accepts connections, answers one request on each and closes it, until told to stop. A connection
-/// that stalls is set aside, and delays no other.
-///
-/// # Errors
-/// Errors of the listener, and of connections with the number of the run.
+/// that stalls is set aside, and delays no other. Fails at errors of the listener, and of connections with the number
+/// of the run.
 pub fn accept_and_respond(
     flow: &mut FlowContext,
     listener: &OwnedFd,

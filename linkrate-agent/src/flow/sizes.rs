@@ -27,7 +27,6 @@ impl Sizes {
         Self { table, next: 0 }
     }
 
-    /// The next size.
     #[inline]
     pub fn draw(&mut self) -> usize {
         let size = self.table[self.next];
@@ -38,12 +37,10 @@ impl Sizes {
         size
     }
 
-    /// The smallest size in the sequence.
     pub fn smallest(&self) -> usize {
         self.table.iter().copied().min().unwrap_or(1)
     }
 
-    /// The largest size in the sequence.
     pub fn largest(&self) -> usize {
         self.table.iter().copied().max().unwrap_or(1)
     }
@@ -53,9 +50,7 @@ impl Sizes {
 /// client.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionSizes {
-    /// Request sizes.
     pub requests: MessageSize,
-    /// Response sizes.
     pub responses: MessageSize,
     /// Seed of the run.
     pub seed: u64,

@@ -35,9 +35,6 @@ const DISCARD_BYTES: usize = 1 << 20;
 const TURN_BYTES: usize = 512 << 10;
 
 /// Sends messages until told to stop.
-///
-/// # Errors
-/// Errors of the socket.
 pub fn transmit(
     flow: &mut FlowContext,
     mut sender: Sender,
@@ -67,7 +64,6 @@ impl Turns {
         Self { bytes, since: 0 }
     }
 
-    /// No turns.
     pub fn none() -> Self {
         Self { bytes: usize::MAX, since: 0 }
     }
@@ -137,10 +133,7 @@ impl Taking {
     }
 }
 
-/// Receives until told to stop.
-///
-/// # Errors
-/// Errors of the socket; `UnexpectedEof` when the sender closes first.
+/// Receives until told to stop; `UnexpectedEof` when the sender closes first.
 pub fn receive(flow: &mut FlowContext, socket: &OwnedFd, mut receiver: Receiver) -> io::Result<()> {
     while !flow.control.stopped() {
         let received = flow.parking.call(|| receiver.receive(socket))?;
@@ -160,9 +153,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// Prepares the calling thread and its memory.
-    ///
-    /// # Errors
-    /// When memory or a scheduling policy is refused.
     pub fn new(workload: &Workload, taking: Taking) -> io::Result<Self> {
         taking.prepare()?;
         let ring = match workload.receive_path {
@@ -173,10 +163,7 @@ impl Receiver {
     }
 
     /// Waits for payload and takes it, at most as much as one call does. Returns the number of bytes,
-    /// which is never 0.
-    ///
-    /// # Errors
-    /// Errors of the socket; `UnexpectedEof` when the sender has closed.
+    /// which is never 0: `UnexpectedEof` when the sender has closed.
     #[inline]
     pub fn receive(&mut self, socket: &OwnedFd) -> io::Result<usize> {
         let received = match &mut self.ring {

@@ -29,10 +29,8 @@ const GOODBYES: u32 = 3;
 /// Time in which the peer takes what waits in its queue.
 const BEFORE_GOODBYE: Duration = Duration::from_millis(10);
 
-/// Sends the first datagram of a flow once, because a second one could open a second flow, and waits for the answer.
-///
-/// # Errors
-/// `TimedOut` without an answer, `ConnectionRefused` where nobody listens.
+/// Sends the first datagram of a flow once, because a second one could open a second flow, and waits for the answer:
+/// `TimedOut` without one, `ConnectionRefused` where nobody listens.
 pub fn greet(socket: &OwnedFd, first: &[u8]) -> io::Result<()> {
     socket::set_receive_timeout(socket, TIMEOUT)?;
     socket::send(socket, first)?;
@@ -51,9 +49,6 @@ pub fn greet(socket: &OwnedFd, first: &[u8]) -> io::Result<()> {
 }
 
 /// Sends datagrams until sending ends, as the program wants them.
-///
-/// # Errors
-/// Errors of the socket.
 pub fn transmit(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -109,9 +104,6 @@ fn say_goodbye(socket: &OwnedFd, habit: DatagramHabit) {
 }
 
 /// Receives datagrams until sending has ended and none has come for a tenth of a second.
-///
-/// # Errors
-/// Errors of the socket.
 pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
     socket::set_receive_timeout(socket, TIMEOUT)?;
     let mut buffer = vec![0; MAX_DATAGRAM];
@@ -132,9 +124,6 @@ pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
 /// Makes one request after the other. A response does not report which request it answers. So a request without
 /// a response in time is given up, and the next one waits until nothing has come for as long again: no late
 /// response is taken for its own.
-///
-/// # Errors
-/// Errors of the socket.
 pub fn request(
     flow: &mut FlowContext,
     socket: &OwnedFd,

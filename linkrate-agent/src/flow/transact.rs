@@ -21,17 +21,12 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 /// The sizes of the requests and responses of one flow, equal at both ends.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    /// Request sizes.
     pub requests: Sizes,
-    /// Response sizes.
     pub responses: Sizes,
 }
 
 /// Makes requests until told to stop. In an open loop the latency of each counts from the time that it was due, also
-/// where it was sent later.
-///
-/// # Errors
-/// Errors of the socket; `UnexpectedEof` when the peer closes first.
+/// where it was sent later. `UnexpectedEof` when the peer closes first.
 pub fn request(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -111,10 +106,7 @@ fn request_several(
     Ok(())
 }
 
-/// Answers requests until told to stop.
-///
-/// # Errors
-/// Errors of the socket; `UnexpectedEof` when the peer closes first.
+/// Answers requests until told to stop; `UnexpectedEof` when the peer closes first.
 pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut exchange: Exchange) -> io::Result<()> {
     let out = payload(exchange.responses.largest());
     let mut buffer = vec![0; exchange.requests.largest()];

@@ -16,14 +16,10 @@ use super::send_path::Sender;
 use super::sizes::Sizes;
 use super::stream::{Receiver, Turns};
 
-/// Length of a word, bytes.
 const WORD_BYTES: usize = 8;
 
-/// Sends transfers of `bytes` each until told to stop, and keeps the time of each one.
-///
-/// # Errors
-/// Errors of the socket; `UnexpectedEof` when the peer closes first; `InvalidData` when its word is
-/// another than the bytes that were sent.
+/// Sends transfers of `bytes` each until told to stop, and keeps the time of each one. Fails with `UnexpectedEof` when
+/// the peer closes first, and with `InvalidData` when its word is another than the bytes that were sent.
 pub fn transmit(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -70,11 +66,8 @@ fn await_word(flow: &FlowContext, socket: &OwnedFd, sent: u64) -> io::Result<()>
     Err(io::Error::new(io::ErrorKind::InvalidData, reason))
 }
 
-/// Receives transfers of `bytes` each until told to stop, and gives its word after each one.
-///
-/// # Errors
-/// Errors of the socket; `UnexpectedEof` when the sender closes first; `InvalidData` when it sends on
-/// before it has the word.
+/// Receives transfers of `bytes` each until told to stop, and gives its word after each one. Fails with `UnexpectedEof`
+/// when the sender closes first, and with `InvalidData` when it sends on before it has the word.
 pub fn receive(
     flow: &mut FlowContext,
     socket: &Arc<OwnedFd>,

@@ -11,14 +11,11 @@ use linkrate_protocol::bounds;
 pub struct Guard {
     /// Number of the run.
     pub nonce: u64,
-    /// Addresses of the clients.
     pub clients: Arc<BTreeSet<IpAddr>>,
-    /// Those who do not belong to it.
     pub unexpected_peers: Arc<UnexpectedPeers>,
 }
 
 impl Guard {
-    /// A guard that admits `clients` with the number `nonce`.
     pub fn new(nonce: u64, clients: impl IntoIterator<Item = IpAddr>) -> Self {
         let clients = Arc::new(clients.into_iter().collect());
         Self { nonce, clients, unexpected_peers: Arc::default() }
@@ -48,7 +45,6 @@ impl UnexpectedPeers {
         }
     }
 
-    /// All so far.
     pub fn report(&self) -> linkrate_protocol::UnexpectedPeers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

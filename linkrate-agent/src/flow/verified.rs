@@ -34,7 +34,6 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Computes it.
     pub fn new() -> Self {
         let mut bytes = payload(PERIOD);
         bytes.extend_from_within(..CHUNK);
@@ -64,10 +63,7 @@ impl Default for Pattern {
     }
 }
 
-/// Sends messages until told to stop.
-///
-/// # Errors
-/// Errors of the socket; `WriteZero` when the peer accepts no more data.
+/// Sends messages until told to stop; `WriteZero` when the peer accepts no more data.
 pub fn transmit(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -91,10 +87,7 @@ pub fn transmit(
     Ok(())
 }
 
-/// Receives and verifies until told to stop.
-///
-/// # Errors
-/// Errors of the socket; `UnexpectedEof` when the sender closes first.
+/// Receives and verifies until told to stop; `UnexpectedEof` when the sender closes first.
 pub fn receive(
     flow: &mut FlowContext,
     socket: &OwnedFd,

@@ -66,7 +66,6 @@ pub struct Moved {
 }
 
 impl Payload {
-    /// Reads the counters of all flows.
     pub fn read(flows: &[Flow]) -> Self {
         let begun_ns = monotonic_ns();
         let (mut late_ns, mut counts) = (0, Vec::with_capacity(flows.len()));

@@ -27,9 +27,6 @@ impl Session {
     /// Connects all flows of one client to the program at its place. They do what the flows that a client of
     /// linkrate opens do, except that the system under test makes the connections, and the requests of
     /// transactions. Streams that it sends come first.
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect).
     pub fn dial(&mut self, spec: &DialSpec) -> io::Result<()> {
         let workload = &spec.workload;
         self.expect(workload.flows(1))?;
@@ -71,7 +68,6 @@ impl Session {
         Ok(())
     }
 
-    /// Creates a flow of datagrams.
     fn dial_datagrams(
         &mut self,
         spec: &DialSpec,
@@ -122,10 +118,8 @@ impl Session {
     }
 
     /// Lets the flows that send come to their end, while the others continue; with `all` waits for those
-    /// too. Returns when the peer has acknowledged everything that was sent.
-    ///
-    /// # Errors
-    /// `TimedOut` with the number of flows that continue.
+    /// too. Returns when the peer has acknowledged everything that was sent; `TimedOut` with the number of flows that
+    /// continue.
     pub fn settle(&self, all: bool) -> io::Result<()> {
         self.control.end_sending();
         let goes_on = |flow: &&Flow| {

@@ -55,12 +55,7 @@ pub enum Problem {
     Options(#[from] Wrong),
     /// The server has no address.
     #[error("unable to connect to server: {host}: {reason}")]
-    Address {
-        /// The server.
-        host: String,
-        /// The reason.
-        reason: String,
-    },
+    Address { host: String, reason: String },
     /// There is no user.
     #[error("unable to authenticate: {0}")]
     User(#[from] UserError),
@@ -101,9 +96,6 @@ fn words(error: &ClientError) -> String {
 }
 
 /// Runs a test until its end, or until `stop` is set. `hear` is told of each moment. Returns the end.
-///
-/// # Errors
-/// [`Problem`].
 pub fn run(
     options: &Options,
     stop: &Arc<AtomicBool>,
@@ -203,7 +195,6 @@ fn user(options: &Options) -> Result<Option<User>, Problem> {
     Ok(read.transpose()?)
 }
 
-/// Ends the streams.
 fn end(phase: &Phase, streams: Vec<Stream>) {
     phase.end();
     for stream in streams {
@@ -438,7 +429,6 @@ impl CpuShare {
     }
 }
 
-/// Exchanges results with the server.
 fn exchange(
     test: Iperf3Test,
     measured: Measured,

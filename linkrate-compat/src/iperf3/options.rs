@@ -18,16 +18,13 @@ const MAX_DATAGRAM: u32 = 65_535 - 8 - 20;
 /// How long a connection may take without `--connect-timeout`.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The options of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The server, by name or address.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// Addresses of IPv6 only, or of IPv4 only; `None` takes either.
     pub wants_ipv6: Option<bool>,
-    /// The protocol of the streams.
     pub transport: Transport,
     /// Which way they flow.
     pub ways: Directions,
@@ -53,9 +50,7 @@ pub struct Options {
     pub cpu: Option<u32>,
     /// The CPU that the server runs on.
     pub server_cpu: Option<u32>,
-    /// Options of the sockets.
     pub socket: connect::Options,
-    /// How long a connection may take.
     pub connect_timeout: Option<Duration>,
     /// Datagrams with numbers of 64 bits.
     pub wide_counters: bool,
@@ -106,19 +101,13 @@ impl Default for Options {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{option}: {found}, expected {expected}")]
 pub struct Wrong {
-    /// The option.
     pub option: &'static str,
-    /// Its value.
     pub found: String,
-    /// What would be right.
     pub expected: &'static str,
 }
 
 impl Options {
     /// Checks what the server would refuse, and what would mean nothing.
-    ///
-    /// # Errors
-    /// [`Wrong`] with the first option.
     pub fn check(&self) -> Result<(), Wrong> {
         let is_udp = self.transport == Transport::Udp;
         let ends =

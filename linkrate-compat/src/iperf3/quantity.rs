@@ -17,10 +17,7 @@ const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 #[error("{0:?}, expected a number with K, M, G, T or no suffix")]
 pub struct NoQuantity(String);
 
-/// Reads `10`, `1.5M`, `64k`. A fraction of an octet is dropped.
-///
-/// # Errors
-/// [`NoQuantity`] for other text, negative numbers, and numbers above 2^53.
+/// Reads `10`, `1.5M`, `64k`. A fraction of an octet is dropped. Fails for negative numbers, and those above 2^53.
 pub fn quantity(text: &str, base: Base) -> Result<u64, NoQuantity> {
     let step: f64 = if base == Base::Binary { 1024.0 } else { 1000.0 };
     let wrong = || NoQuantity(text.to_owned());
@@ -38,10 +35,7 @@ pub fn quantity(text: &str, base: Base) -> Result<u64, NoQuantity> {
     if (0.0..=MAX_EXACT).contains(&scaled) { Ok(scaled as u64) } else { Err(wrong()) }
 }
 
-/// Reads a rate and the messages of a burst behind it: `10M`, `10M/5`.
-///
-/// # Errors
-/// [`NoQuantity`] for other text, and bursts that are not from 1 to 1,000.
+/// Reads a rate and the messages of a burst behind it, from 1 to 1,000 of them: `10M`, `10M/5`.
 pub fn rate(text: &str) -> Result<(u64, u32), NoQuantity> {
     let (rate, burst) = text.split_once('/').unwrap_or((text, "1"));
     let burst = burst.parse().ok().filter(|burst| (1..=1000).contains(burst));

@@ -21,7 +21,6 @@ pub struct Connection {
 pub struct Start {
     /// The server as it was named.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// What was asked for.
     pub parameters: Parameters,
@@ -38,7 +37,6 @@ pub struct Start {
 }
 
 impl Start {
-    /// Whether its streams are of UDP.
     #[must_use]
     pub fn is_udp(&self) -> bool {
         self.parameters.transport == Transport::Udp
@@ -59,7 +57,6 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Lost ones of a hundred.
     #[must_use]
     pub fn lost_percent(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { self.lost as f64 * 100.0 / self.packets as f64 }
@@ -83,14 +80,12 @@ pub struct Path {
     pub path_mtu: u32,
 }
 
-/// A stream in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamInterval {
     /// Its name.
     pub socket: i32,
     /// Whether this end sends.
     pub sends: bool,
-    /// Octets.
     pub bytes: u64,
     /// Datagrams; `None` of a connection.
     pub datagrams: Option<Datagrams>,
@@ -98,7 +93,6 @@ pub struct StreamInterval {
     pub path: Option<Path>,
 }
 
-/// An interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
     /// Its beginning, s.
@@ -107,7 +101,6 @@ pub struct Interval {
     pub end: f64,
     /// Whether it is of the beginning that is in no figure.
     pub is_omitted: bool,
-    /// The streams.
     pub streams: Vec<StreamInterval>,
 }
 
@@ -126,7 +119,6 @@ pub struct Spread {
     pub mean_rtt_us: u32,
 }
 
-/// A stream at the end of a test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamEnd {
     /// Its name.
@@ -147,14 +139,11 @@ pub struct StreamEnd {
     pub spread: Spread,
     /// Datagrams as the receiver saw them; `None` of a connection.
     pub received: Option<Datagrams>,
-    /// Datagrams that were sent.
     pub sent_packets: u64,
 }
 
-/// The end of a test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
-    /// The streams.
     pub streams: Vec<StreamEnd>,
     /// CPU time of this process in per cent of the test: all, user, system.
     pub own_cpu_percent: [f64; 3],

@@ -86,9 +86,6 @@ impl Pace {
 }
 
 /// Moves the payload of a test until it is over, and until the peer has closed.
-///
-/// # Errors
-/// Errors of sockets.
 pub(super) fn run(
     options: &Options,
     server: Ipv4Addr,

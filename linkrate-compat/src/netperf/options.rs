@@ -34,7 +34,6 @@ pub enum OptionsError {
     /// It is not taken here.
     #[error("unsupported option -{option}{place}; expected one of {expected}")]
     Unknown {
-        /// Its letter.
         option: char,
         /// Behind `--`, or nothing.
         place: &'static str,
@@ -43,23 +42,14 @@ pub enum OptionsError {
     },
     /// It has no value, or a wrong one.
     #[error("option -{option} is {found:?}, expected {expected}")]
-    Value {
-        /// Its letter.
-        option: char,
-        /// What was found.
-        found: String,
-        /// What would be right.
-        expected: &'static str,
-    },
+    Value { option: char, found: String, expected: &'static str },
     /// Something that is no option.
     #[error("{0:?} is not an option")]
     Stray(String),
 }
 
-/// A test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Test {
-    /// What flows.
     pub shape: Shape,
     /// In datagrams.
     pub udp: bool,
@@ -87,7 +77,6 @@ pub enum Question {
 /// How long a test lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// Seconds.
     Seconds(u32),
     /// Octets of a stream, or transactions.
     Units(u64),
@@ -98,7 +87,6 @@ pub enum Length {
 pub enum Names {
     /// Those that netperf prints where none is named.
     Usual,
-    /// All.
     All,
     /// Those with these names, in capitals.
     Named(Vec<String>),
@@ -137,11 +125,9 @@ pub struct Options {
     pub host: String,
     /// The port of its control connections.
     pub port: u16,
-    /// The test.
     pub test: Test,
     /// What is asked instead of a test.
     pub question: Option<Question>,
-    /// How long it lasts.
     pub length: Length,
     /// Whether to measure local (-c) and remote (-C) CPU utilization.
     pub cpu: [bool; 2],
@@ -163,7 +149,6 @@ pub struct Options {
     pub message: [[Option<u32>; 2]; 2],
     /// Octets of a request and of a response, where the test has them.
     pub transaction: [u32; 2],
-    /// TCP_NODELAY.
     pub nodelay: bool,
     /// Requests that are outstanding beside the first.
     pub burst: u32,
@@ -189,7 +174,6 @@ pub struct Options {
     pub data_ports: [u16; 2],
     /// Whether latencies are results.
     pub latencies: bool,
-    /// What is printed.
     pub output: Output,
     /// Options that were taken and change nothing.
     pub without_effect: Vec<char>,
@@ -314,9 +298,6 @@ impl Options {
     }
 
     /// Reads the words behind the name of the program.
-    ///
-    /// # Errors
-    /// [`OptionsError`] with the first option that is wrong.
     pub fn parse(words: &[String]) -> Result<Self, OptionsError> {
         let mut options = Self { command_line: words.join(" "), ..Self::default() };
         let (global, own) = match words.iter().position(|word| word == "--") {

@@ -10,7 +10,6 @@ use linkrate_sys::tcp_info::TcpInfo;
 use super::options::Options;
 use crate::cpu::HostCpuUse;
 
-/// What a test has shown.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     /// The address of the server that the data connection went to.

@@ -437,7 +437,6 @@ pub(super) fn unknown(output: &Output) -> Vec<&str> {
     names.iter().map(String::as_str).filter(|name| find(name).is_none()).collect()
 }
 
-/// The heading of a result.
 pub(super) fn heading(name: &str) -> &'static str {
     find(name).map_or("", |(_, heading, _)| heading)
 }

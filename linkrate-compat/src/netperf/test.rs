@@ -24,7 +24,6 @@ const RESULTS: Duration = Duration::from_secs(20);
 /// How long a test of a number of octets or transactions may take there.
 const MAX_TEST_TIME: Duration = Duration::from_secs(86_400);
 
-/// The address of the server.
 pub(super) fn server(options: &Options) -> Result<SocketAddrV4, NetperfError> {
     address(&options.host, options.port)
 }
@@ -73,7 +72,6 @@ fn request(options: &Options, data: Option<Ipv4Addr>) -> OmniRequest {
     }
 }
 
-/// Runs a test.
 pub(super) fn run(
     options: &Options,
     server: SocketAddrV4,

@@ -34,17 +34,11 @@ pub struct BackgroundUse {
 
 impl Background {
     /// Reads all threads. It takes some 10 µs for each thread of the machine.
-    ///
-    /// # Errors
-    /// When `/proc` cannot be read.
     pub fn now() -> Result<Self, SysError> {
         Self::look(|_, _| true)
     }
 
     /// Reads the threads of processes that used CPU time since `earlier`.
-    ///
-    /// # Errors
-    /// When `/proc` cannot be read.
     pub fn after(earlier: &Self) -> Result<Self, SysError> {
         Self::look(|pid, cpu_ns| earlier.processes.get(&pid) != Some(&cpu_ns))
     }

@@ -91,7 +91,6 @@ impl LoadReading {
 
 /// A load on one CPU; it ends when dropped.
 pub trait Load {
-    /// The CPU.
     fn cpu(&self) -> u32;
 
     /// Whether the CPU time of other threads may include its work, because it interrupts them, or
@@ -99,9 +98,6 @@ pub trait Load {
     fn overlaps_others(&self) -> bool;
 
     /// Reads its work until now. The calling thread must run on its CPU.
-    ///
-    /// # Errors
-    /// When its clock cannot be read.
     fn read(&self) -> SysResult<LoadReading>;
 }
 
@@ -135,9 +131,6 @@ struct Shared {
 impl DutyLoad {
     /// Starts a load of `share` of `cpu`. For a softirq load, the thread's own system calls process
     /// the packets.
-    ///
-    /// # Errors
-    /// When the thread cannot be started or bound, or cannot do its work.
     pub fn start(kind: LoadKind, cpu: u32, share: f64, pace: Pace) -> SysResult<Self> {
         let subject = format!("{} load on CPU {cpu}", kind.word());
         let failed = |error| SysError::new("start", &subject, error);

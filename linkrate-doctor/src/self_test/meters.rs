@@ -14,9 +14,7 @@ use super::load::{LoadKind, Pace};
 /// What a load should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked {
-    /// The load.
     pub load: LoadKind,
-    /// How often it wakes up.
     pub pace: Pace,
     /// Its work, per cent of one CPU.
     pub percent: f64,
@@ -47,7 +45,6 @@ impl MeterKind {
         }
     }
 
-    /// Where idle time comes from.
     pub fn source(self) -> IdleSource {
         match self {
             Self::TimerList | Self::TimerListTraced => IdleSource::TimerList,
@@ -73,7 +70,6 @@ impl MeterKind {
 
 /// A CPU meter under test: an agent's own meter, or in tests one with a known fault.
 pub trait Meter {
-    /// Which meter it is.
     fn kind(&self) -> MeterKind;
 
     /// Whether it is tested by this load.
@@ -91,9 +87,6 @@ pub trait Meter {
     fn rest(&self);
 
     /// Reads these CPUs.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     fn read(&self, cpus: &CpuSet) -> SysResult<Vec<CpuTimes>>;
 }
 

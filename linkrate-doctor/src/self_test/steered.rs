@@ -48,10 +48,8 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Builds a testbed and steers its system under test's loopback to the first of its CPUs.
-    ///
-    /// # Errors
-    /// The reason why steering is not possible here.
+    /// Builds a testbed and steers its system under test's loopback to the first of its CPUs. Fails with the reason why
+    /// steering is not possible here.
     pub fn build(
         program: &Path,
         stop: &Arc<AtomicBool>,
@@ -118,9 +116,6 @@ impl Steered {
     }
 
     /// Starts a load of `share` of the CPU.
-    ///
-    /// # Errors
-    /// When the filter cannot be attached or a thread cannot be started.
     pub fn load(&self, share: f64, pace: Pace) -> SysResult<SteeredLoad<'_>> {
         let (kind, interval_ns) = match pace {
             // the measured length of a spin, not the requested one

@@ -13,7 +13,6 @@ const ENOUGH_BYTES: u64 = 1 << 30;
 /// A hash is uneven when one member carries this many times what it would carry of an even one.
 const UNEVEN: f64 = 1.5;
 
-/// Advice on an aggregate of the host.
 pub(super) fn advice(interface: &Interface) -> Vec<Advice> {
     let Some(aggregate) = &interface.aggregate else { return Vec::new() };
     let name = &interface.name;

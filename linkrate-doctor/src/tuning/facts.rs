@@ -35,10 +35,8 @@ pub struct Host {
     pub unseen: Vec<(&'static str, String)>,
 }
 
-/// One CPU.
 #[derive(Debug, Clone, Default)]
 pub struct Cpu {
-    /// Its number.
     pub number: u32,
     /// CPUs of the same core, itself included.
     pub core: CpuSet,
@@ -48,7 +46,6 @@ pub struct Cpu {
     pub node: Option<u32>,
     /// Governor of the clock rate.
     pub governor: Option<String>,
-    /// Available governors.
     pub governors: Vec<String>,
     /// Preference between energy and performance (`energy_performance_preference`).
     pub energy: Option<String>,
@@ -58,7 +55,6 @@ pub struct Cpu {
     pub idle_states: Vec<IdleState>,
 }
 
-/// An idle state of a CPU.
 #[derive(Debug, Clone, Default)]
 pub struct IdleState {
     /// Its number on this CPU.
@@ -107,9 +103,7 @@ pub struct Settings {
 /// Receive processing of one CPU since boot (`/proc/net/softnet_stat`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Softnet {
-    /// CPU number.
     pub cpu: u32,
-    /// Packets processed.
     pub processed: u64,
     /// Packets dropped because its backlog was full.
     pub dropped: u64,
@@ -120,9 +114,7 @@ pub struct Softnet {
 /// A process with connections.
 #[derive(Debug, Clone, Default)]
 pub struct Process {
-    /// Its number.
     pub pid: u32,
-    /// Its name.
     pub name: String,
     /// CPUs it may run on.
     pub cpus: CpuSet,
@@ -130,12 +122,9 @@ pub struct Process {
     pub sockets: Vec<u32>,
 }
 
-/// An interface.
 #[derive(Debug, Clone, Default)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
-    /// Its index.
     pub index: u32,
     /// Its kind (`veth`, `bridge`); `None` for adapters.
     pub kind: Option<String>,
@@ -159,11 +148,8 @@ pub struct Interface {
     pub gso_max_segs: u32,
     /// Limit of the driver on superframes, bytes; zero if it does not report one.
     pub tso_max_size: u32,
-    /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Link rate in megabits per second.
     pub speed_mbps: Option<u32>,
-    /// Whether the link is full duplex.
     pub full_duplex: Option<bool>,
     /// The adapter of the interface; `None` for a software interface.
     pub device: Option<Device>,
@@ -177,17 +163,13 @@ pub struct Interface {
     pub features: Option<Features>,
     /// Descriptor rings.
     pub rings: Option<Rings>,
-    /// Interrupt coalescing.
     pub coalescing: Option<Coalescing>,
-    /// Pause frames.
     pub pause: Option<Pause>,
     /// Queues in use, and their maximum.
     pub channels: Option<Channels>,
-    /// Link modes.
     pub modes: Option<LinkModes>,
 }
 
-/// A receive queue.
 #[derive(Debug, Clone, Default)]
 pub struct RxQueue {
     /// CPUs that it spreads its packets to (RPS); empty if off.
@@ -199,11 +181,9 @@ pub struct RxQueue {
 /// The adapter of an interface.
 #[derive(Debug, Clone, Default)]
 pub struct Device {
-    /// Name of its driver.
     pub driver: Option<String>,
     /// Its PCI address, if it is on such a bus.
     pub pci_address: Option<String>,
-    /// Its PCI Express link.
     pub bus: Option<Bus>,
     /// Its NUMA node.
     pub node: Option<u32>,
@@ -216,7 +196,6 @@ pub struct Device {
 /// The PCI Express link of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bus {
-    /// The present link.
     pub current: PcieLink,
     /// The maximum of the card.
     pub card: PcieLink,
@@ -224,10 +203,8 @@ pub struct Bus {
     pub slot: Option<PcieLink>,
 }
 
-/// An interrupt.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
-    /// Its number.
     pub number: u32,
     /// Its name by the driver.
     pub name: String,
@@ -240,7 +217,6 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Its count on all CPUs.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
@@ -267,7 +243,6 @@ impl Interface {
         lost as f64 / (self.count("rx_packets") as f64 + lost as f64).max(1.0)
     }
 
-    /// The file of a counter.
     pub fn counter_path(&self, name: &str) -> String {
         format!("/sys/class/net/{}/statistics/{name}", self.name)
     }
@@ -282,17 +257,14 @@ impl Interface {
 }
 
 impl Host {
-    /// The interface of that name.
     pub fn interface(&self, name: &str) -> Option<&Interface> {
         self.interfaces.iter().find(|interface| interface.name == name)
     }
 
-    /// Every CPU that is online.
     pub fn online(&self) -> CpuSet {
         self.cpus.iter().map(|cpu| cpu.number).collect()
     }
 
-    /// The CPUs of a NUMA node.
     pub fn node_cpus(&self, node: u32) -> CpuSet {
         self.cpus.iter().filter(|cpu| cpu.node == Some(node)).map(|cpu| cpu.number).collect()
     }

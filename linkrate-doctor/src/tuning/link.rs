@@ -8,7 +8,6 @@ use super::facts::Interface;
 /// A larger share of damaged frames is a fault of the link.
 const DAMAGED: f64 = 1e-6;
 
-/// Advice on rate, duplex and damaged frames.
 pub(super) fn advice(interface: &Interface) -> Vec<Advice> {
     if interface.device.is_none() {
         return Vec::new();

@@ -10,7 +10,6 @@ use super::measured_costs;
 /// The usual limit of superframes, bytes.
 const MIN_SUPERFRAME: u32 = 65_536;
 
-/// One offload, with its kernel features, the name for ethtool(8), and the offloads it needs.
 struct Offload {
     name: &'static str,
     what: &'static str,

@@ -31,7 +31,6 @@ pub fn from_files(tree: &Tree) -> Host {
     }
 }
 
-/// Everything about this host.
 pub fn this_host() -> Host {
     let tree = Tree::of_this_host();
     let mut host = from_files(&tree);

@@ -11,14 +11,12 @@ const ASSUMED: Duration = Duration::from_millis(1);
 /// Connections that moved fewer bytes say nothing about bulk traffic.
 const MIN_BYTES: u64 = 64 * 1024;
 
-/// A round trip and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RoundTrip {
     pub(super) time: Duration,
     pub(super) from: Source,
 }
 
-/// The source of a round trip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
     /// `--round-trip`.
@@ -27,12 +25,10 @@ pub(super) enum Source {
     Connection(String),
     /// The metric of this route.
     Route(String),
-    /// The default.
     Assumed,
 }
 
 impl RoundTrip {
-    /// The round trip for `interface`.
     pub(super) fn of(host: &Host, interface: &Interface, given: Option<Duration>) -> Self {
         if let Some(time) = given {
             return Self { time, from: Source::Given };
@@ -66,7 +62,6 @@ impl RoundTrip {
         self.from != Source::Assumed
     }
 
-    /// The source, as text.
     pub(super) fn place(&self) -> &'static str {
         match self.from {
             Source::Given => "--round-trip",

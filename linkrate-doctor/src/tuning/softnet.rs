@@ -11,7 +11,6 @@ const USUAL_BUDGET: u64 = 300;
 /// A smaller share of packets in rounds that ended early does not matter.
 const CUT_SHORT: f64 = 0.01;
 
-/// Advice on full backlogs, and on rounds that ended early.
 pub(super) fn advice(host: &Host) -> Vec<Advice> {
     if host.softnet.is_empty() {
         return vec![Advice::unseen("backlog", format!("{FROM} cannot be read"))];

@@ -18,7 +18,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a server may take for one answer, and a connection to be made.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A control connection.
 #[derive(Debug)]
 pub struct Control {
     stream: TcpStream,
@@ -27,9 +26,6 @@ pub struct Control {
 
 impl Control {
     /// Connects. `stop` ends each wait.
-    ///
-    /// # Errors
-    /// [`ClientError::Unreachable`].
     pub fn connect(
         server: impl Into<SocketAddr>,
         stop: &Arc<AtomicBool>,
@@ -38,9 +34,6 @@ impl Control {
     }
 
     /// Connects within `timeout`, from an address and with options.
-    ///
-    /// # Errors
-    /// [`ClientError::Unreachable`].
     pub fn connect_with(
         server: SocketAddr,
         options: &connect::Options,
@@ -70,7 +63,6 @@ impl Control {
         wait_ready(&self.stream, false, Duration::ZERO).unwrap_or(true)
     }
 
-    /// Sends octets.
     pub(super) fn send(&mut self, octets: &[u8], during: &'static str) -> Result<(), ClientError> {
         let sent = self.stream.write_all(octets);
         sent.map_err(|error| ClientError::Ended { during, reason: error.to_string() })

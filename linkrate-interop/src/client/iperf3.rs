@@ -34,9 +34,6 @@ pub struct Iperf3Test {
 impl Iperf3Test {
     /// Asks for a test, and waits until the server expects its streams. A busy server is asked again for
     /// half a minute.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn ask(
         server: impl Into<SocketAddr>,
         asked: &Parameters,
@@ -48,9 +45,6 @@ impl Iperf3Test {
 
     /// The same over control connections that `connect` makes, with parameters that may depend on the maximum
     /// segment size of it. A busy server is asked again for `timeout`.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn ask_over(
         connect: &mut dyn FnMut() -> Result<Control, ClientError>,
         asked: &mut dyn FnMut(Option<u32>) -> Parameters,
@@ -74,7 +68,6 @@ impl Iperf3Test {
         }
     }
 
-    /// The first octets of each stream.
     #[must_use]
     pub fn first_octets(&self) -> &[u8] {
         self.cookie.octets()
@@ -98,9 +91,6 @@ impl Iperf3Test {
     }
 
     /// Waits until the test runs, which is when the server has accepted all streams.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn begin(&mut self) -> Result<(), ClientError> {
         self.expect(State::TestStart, "waiting for the start", "the start of the test")?;
         self.expect(State::TestRunning, "waiting for the start", "that the test runs")
@@ -108,9 +98,6 @@ impl Iperf3Test {
 
     /// Checks whether the server ends the test before its time; a test that continues has nothing to
     /// say.
-    ///
-    /// # Errors
-    /// [`ClientError`] with what the server said.
     pub fn glance(&mut self) -> Result<(), ClientError> {
         const DURING: &str = "the test ran";
         if !self.control.has_news() {
@@ -121,9 +108,6 @@ impl Iperf3Test {
     }
 
     /// Ends the test and exchanges results. The streams must still be open, and the client's have sent all.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn end(self, own: &Results) -> Result<Results, ClientError> {
         if self.ways != Directions::Reverse {
             self.control.pause(UNREAD)?;
@@ -132,9 +116,6 @@ impl Iperf3Test {
     }
 
     /// The same without time for the server to read what it has acknowledged, so that its time ends with the client's.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn end_now(mut self, own: &Results) -> Result<Results, ClientError> {
         const DURING: &str = "exchanging results";
         self.tell(State::TestEnd, DURING)?;

@@ -28,9 +28,6 @@ pub struct NetperfTest {
 
 impl NetperfTest {
     /// Asks for a test, and waits until the server listens for its connection.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn ask(
         server: impl Into<SocketAddr>,
         asked: &OmniRequest,
@@ -40,9 +37,6 @@ impl NetperfTest {
     }
 
     /// The same with the CPU that the server's program is to run on, and the passphrase that a server of `-Z` waits for.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn ask_on(
         server: impl Into<SocketAddr>,
         asked: &OmniRequest,
@@ -61,9 +55,6 @@ impl NetperfTest {
     }
 
     /// Asks a server that speaks `dialect`.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn ask_in(
         dialect: Dialect,
         server: impl Into<SocketAddr>,
@@ -87,9 +78,6 @@ impl NetperfTest {
 
     /// Finds out what a server speaks, over a connection of its own. One that takes long to answer is taken for one of
     /// long messages.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn dialect(
         server: impl Into<SocketAddr>,
         stop: &Arc<AtomicBool>,
@@ -111,9 +99,6 @@ impl NetperfTest {
     }
 
     /// Asks how fast the meter of the server's CPUs counts, by a unit of its own.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn cpu_rate(
         server: impl Into<SocketAddr>,
         passphrase: Option<&str>,
@@ -128,9 +113,6 @@ impl NetperfTest {
     }
 
     /// The maximum segment size of a connection to the server, octets.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn mss(
         server: impl Into<SocketAddr>,
         stop: &Arc<AtomicBool>,
@@ -138,7 +120,6 @@ impl NetperfTest {
         Ok(Control::connect(server, stop)?.mss())
     }
 
-    /// What the server answered.
     #[must_use]
     pub fn response(&self) -> &OmniResponse {
         &self.response
@@ -147,9 +128,6 @@ impl NetperfTest {
     /// Waits for the results of the server, at most for `timeout`. It sends them when its connection has
     /// ended: that of a stream from the client and of transactions when the client has closed it, that of a
     /// stream to the client when its own time is over.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn end(mut self, timeout: Duration) -> Result<OmniResults, ClientError> {
         const DURING: &str = "waiting for results";
         let Some((test, asked)) = &self.classic else {

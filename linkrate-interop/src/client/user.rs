@@ -20,23 +20,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub enum UserError {
     /// The file of the key cannot be read, or has none.
     #[error("{file}: {reason}")]
-    Key {
-        /// Its path.
-        file: String,
-        /// The reason.
-        reason: String,
-    },
+    Key { file: String, reason: String },
     /// There is no password.
     #[error("{PASSWORD} is not set; user {0} needs its password there")]
     NoPassword(String),
     /// The name or the password cannot be sent.
     #[error("user {name}: {reason}")]
-    Credentials {
-        /// The name.
-        name: String,
-        /// The reason.
-        reason: AuthenticationError,
-    },
+    Credentials { name: String, reason: AuthenticationError },
 }
 
 /// A user with a password, and the key of the server.
@@ -49,9 +39,6 @@ pub struct User {
 
 impl User {
     /// Reads the key of the server, in PEM form, and the password of `name` from the environment.
-    ///
-    /// # Errors
-    /// [`UserError`].
     pub fn read(name: &str, key: &Path) -> Result<Self, UserError> {
         let wrong = |reason: String| UserError::Key { file: key.display().to_string(), reason };
         let text = fs::read_to_string(key).map_err(|error| wrong(error.to_string()))?;
@@ -85,10 +72,7 @@ impl User {
 
     /// Asks for a test as this user. A server that denies access may be one of before 3.17, which pads in another
     /// way, and which may close the connection without a word where it cannot read a name: it is asked once more in
-    /// that way, and from then on.
-    ///
-    /// # Errors
-    /// Those of `ask`, the first ones if both attempts fail.
+    /// that way, and from then on. If both attempts fail, the first error counts.
     pub fn ask<T>(
         &mut self,
         ask: &mut dyn FnMut(&Self) -> Result<T, ClientError>,

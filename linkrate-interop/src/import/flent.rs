@@ -38,9 +38,6 @@ pub fn is_flent(document: &Fields) -> bool {
 }
 
 /// The runs of a file: one of its streams, and one of its UDP transactions.
-///
-/// # Errors
-/// [`ImportError`] with the part of the document.
 pub fn read(file: &str, document: &Fields) -> Result<Vec<Imported>, ImportError> {
     let top = ImportError::at("");
     let version = document.whole("version", 1, MAX_COUNT).map_err(&top)?.unwrap_or(1);

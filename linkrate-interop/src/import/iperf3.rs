@@ -27,9 +27,6 @@ const OWN_CPU: &str = "iperf3 reports the CPU time of its own processes, and not
                        interrupts; it does not count as the CPU use of the system under test.";
 
 /// The runs of a file.
-///
-/// # Errors
-/// [`ImportError`] with the document and the field.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
     let documents = documents(bytes)?;
     let several = documents.len() > 1;
@@ -95,7 +92,6 @@ fn documents(bytes: &[u8]) -> Result<Vec<Fields>, ImportError> {
     Ok(found.into_iter().filter_map(|object| Fields::of(&Value::Object(object))).collect())
 }
 
-/// One document.
 fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported, ImportError> {
     let part = |name: &str| match &place {
         Some(place) => format!("{place}, {name}"),

@@ -14,9 +14,6 @@ pub(super) fn is_netperf(text: &str) -> bool {
 }
 
 /// The runs of a file.
-///
-/// # Errors
-/// [`ImportError`] with the line.
 pub(super) fn read(file: &str, text: &str) -> Result<Vec<Imported>, ImportError> {
     let lines: Vec<(usize, &str)> = (1..).zip(text.lines()).collect();
     let banners: Vec<usize> =

@@ -82,9 +82,6 @@ impl<'a> Values<'a> {
 }
 
 /// The run behind a banner; `None` where it is a classic table.
-///
-/// # Errors
-/// [`ImportError`] with the line.
 pub(super) fn of(
     file: &str,
     (line, banner): (usize, &str),

@@ -33,7 +33,6 @@ pub enum AuthenticationError {
     /// A text is not a key.
     #[error("no {expected} in PEM form: {reason}")]
     Key {
-        /// What would be right.
         expected: &'static str,
         /// What the decoder says.
         reason: String,
@@ -44,7 +43,6 @@ pub enum AuthenticationError {
         /// Its number, from 1.
         line: usize,
     },
-    /// There is no user.
     #[error("no user, expected a line with a name, a comma, and 64 hexadecimal digits")]
     NoUser,
     /// A name or a password cannot be sent.
@@ -52,7 +50,6 @@ pub enum AuthenticationError {
     Word {
         /// The name or the password.
         which: &'static str,
-        /// Its length.
         length: usize,
     },
     /// The key is too short for name and password.
@@ -66,9 +63,6 @@ pub struct PublicKey(rsa::PublicKey);
 
 impl PublicKey {
     /// Reads a key in PEM form.
-    ///
-    /// # Errors
-    /// [`AuthenticationError::Key`].
     pub fn of_pem(text: &str) -> Result<Self, AuthenticationError> {
         let expected = "public key (RSA, 1024 to 8192 bits)";
         rsa::PublicKey::from_public_key_pem(text)
@@ -89,9 +83,6 @@ impl fmt::Debug for PrivateKey {
 
 impl PrivateKey {
     /// Reads a key in PEM form that has no password.
-    ///
-    /// # Errors
-    /// [`AuthenticationError::Key`].
     pub fn of_pem(text: &str) -> Result<Self, AuthenticationError> {
         let expected = "private key (RSA, 1024 to 8192 bits, without a password)";
         rsa::PrivateKey::from_pkcs8_pem(text)
@@ -116,9 +107,6 @@ impl fmt::Debug for Credentials {
 
 impl Credentials {
     /// Of a name and a password without white space, which ends them in the plain text.
-    ///
-    /// # Errors
-    /// [`AuthenticationError::Word`].
     pub fn new(name: &str, password: &str) -> Result<Self, AuthenticationError> {
         for (which, word) in [("the name", name), ("the password", password)] {
             let length = word.chars().count();
@@ -130,9 +118,6 @@ impl Credentials {
     }
 
     /// The token for a server, at `now` seconds since 1970.
-    ///
-    /// # Errors
-    /// [`AuthenticationError::TooLong`].
     pub fn token(
         &self,
         key: &PublicKey,
@@ -168,9 +153,6 @@ pub struct Users {
 impl Users {
     /// Reads a list of users: a line each with the name, a comma, and the SHA-256 of `{NAME}PASSWORD` in hexadecimal
     /// digits. Empty lines and lines that begin with `#` are left out.
-    ///
-    /// # Errors
-    /// [`AuthenticationError`] with the first line that is wrong.
     pub fn read(
         text: &str,
         key: PrivateKey,

@@ -8,7 +8,6 @@ pub const COOKIE_BYTES: usize = 37;
 /// The alphabet of cookies: RFC 4648, base 32, in lower case.
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// A cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cookie([u8; COOKIE_BYTES]);
 
@@ -33,7 +32,6 @@ impl Cookie {
         (is_text && rest.iter().all(|octet| *octet == 0)).then_some(Self(octets))
     }
 
-    /// Its octets.
     #[must_use]
     pub fn octets(&self) -> &[u8; COOKIE_BYTES] {
         &self.0

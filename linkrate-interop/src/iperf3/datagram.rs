@@ -49,10 +49,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// Writes the header to the beginning of a payload, which has room for it.
-    ///
-    /// # Panics
-    /// If the payload is shorter than [`CounterWidth::header_bytes`].
+    /// Writes the header to the beginning of a payload; panics if that is shorter than [`CounterWidth::header_bytes`].
     pub fn emit(self, width: CounterWidth, payload: &mut [u8]) {
         let word = |number: u64| (number as u32).to_be_bytes();
         payload[..4].copy_from_slice(&word(self.sent_us / 1_000_000));

@@ -35,19 +35,15 @@ pub const MAX_CPU: u32 = 8191;
 /// Most messages of a burst.
 const MAX_BURST: u64 = 1000;
 
-/// The protocol of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP.
     Tcp,
-    /// UDP.
     Udp,
 }
 
 /// The parameters of a test. Zero octets, blocks or bits per second mean no bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
-    /// The protocol.
     pub transport: Transport,
     /// Length of the test, s; 0 where octets or blocks end it.
     pub seconds: u32,
@@ -75,9 +71,7 @@ pub struct Parameters {
     pub zero_copy: bool,
     /// TCP_MAXSEG.
     pub mss: Option<u32>,
-    /// TCP_NODELAY.
     pub nodelay: bool,
-    /// TCP_CONGESTION.
     pub congestion: Option<String>,
     /// Type of service of each packet.
     pub tos: u8,
@@ -91,7 +85,6 @@ pub struct Parameters {
     pub title: Option<String>,
     /// Who asks, encrypted for the server.
     pub authentication: Option<String>,
-    /// The version of the client.
     pub client_version: Option<String>,
 }
 
@@ -128,9 +121,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Reads the parameters of a client.
-    ///
-    /// # Errors
-    /// [`JsonError`] with the first field that is wrong or missing.
     pub fn parse(fields: &Fields) -> Result<Self, JsonError> {
         let usual = Self::default();
         let transport = match (fields.switch("tcp"), fields.switch("udp")) {

@@ -24,7 +24,6 @@ pub struct Results {
     pub knows_retransmits: Option<bool>,
     /// The congestion control of its sockets.
     pub congestion: Option<String>,
-    /// Each stream.
     pub streams: Vec<StreamResult>,
 }
 
@@ -52,10 +51,7 @@ pub struct StreamResult {
 }
 
 impl Results {
-    /// Reads the results of the peer of a test with `streams` streams.
-    ///
-    /// # Errors
-    /// [`JsonError`] with the first field that is wrong or missing, or if the streams are not those of the test.
+    /// Reads the results of the peer of a test with `streams` streams, which must be those of the test.
     pub fn parse(fields: &Fields, streams: u32) -> Result<Self, JsonError> {
         let percent =
             |key| Ok(fields.number(key)?.filter(|percent| *percent >= 0.0).unwrap_or(0.0));

@@ -56,7 +56,6 @@ impl State {
         Self::ALL.iter().find(|(_, number)| *number == octet).map(|(state, _)| *state)
     }
 
-    /// Its octet.
     #[must_use]
     pub fn octet(self) -> u8 {
         let found = Self::ALL.iter().find(|(state, _)| *state == self);

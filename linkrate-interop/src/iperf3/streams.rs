@@ -3,9 +3,7 @@
 /// The end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Asks for the test.
     Client,
-    /// Serves it.
     Server,
 }
 

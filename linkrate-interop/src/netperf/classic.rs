@@ -10,19 +10,13 @@ use super::omni::{Layout, MAX_SECONDS, OmniRequest, OmniResponse, OmniResults, S
 /// A test of its own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Classic {
-    /// TCP_STREAM.
     TcpStream,
-    /// TCP_MAERTS.
     TcpMaerts,
-    /// TCP_RR.
     TcpRr,
-    /// TCP_CRR.
     TcpCrr,
     /// TCP_CC, which netperf asks for in this way even where it knows OMNI.
     TcpCc,
-    /// UDP_STREAM.
     UdpStream,
-    /// UDP_RR.
     UdpRr,
 }
 
@@ -194,7 +188,6 @@ impl Classic {
 /// How a test is asked for and answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// By OMNI.
     Omni,
     /// By a kind of its own.
     Classic(Classic),
@@ -211,9 +204,6 @@ impl Form {
     }
 
     /// Reads a request.
-    ///
-    /// # Errors
-    /// [`MessageError`] with the first number that is wrong.
     pub fn request(self, message: &Message) -> Result<OmniRequest, MessageError> {
         match self {
             Self::Omni => OmniRequest::parse(message),

@@ -55,7 +55,6 @@ impl Kind {
         found.map_or(Self::Other(number), |(kind, _)| *kind)
     }
 
-    /// Its number.
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
@@ -82,14 +81,11 @@ pub enum MessageError {
     Field {
         /// Its name in netperf.
         field: &'static str,
-        /// Its value.
         found: String,
-        /// What would be right.
         expected: &'static str,
     },
 }
 
-/// A message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message(Box<[u8; MESSAGE_BYTES]>);
 
@@ -126,7 +122,6 @@ impl Message {
         self.float(0)
     }
 
-    /// The message of these octets.
     #[must_use]
     pub fn of(octets: &[u8; MESSAGE_BYTES]) -> Self {
         Self(Box::new(*octets))
@@ -140,13 +135,11 @@ impl Message {
         message
     }
 
-    /// Its octets.
     #[must_use]
     pub fn octets(&self) -> &[u8; MESSAGE_BYTES] {
         &self.0
     }
 
-    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         Kind::of(self.at(0))

@@ -6,7 +6,6 @@ use super::message::{Kind, Message, MessageError};
 
 /// Bits of the flags of requests and responses.
 pub mod flags {
-    /// TCP_NODELAY.
     pub const NO_DELAY: u32 = 0x0000_0001;
     /// A connection for each transaction.
     pub const CONNECTIONS: u32 = 0x0000_0004;
@@ -101,7 +100,6 @@ const RECEIVE: u32 = 4;
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OmniRequest {
-    /// What flows.
     pub shape: Shape,
     /// Whether it flows in datagrams.
     pub udp: bool,
@@ -125,7 +123,6 @@ pub struct OmniRequest {
     pub response_size: u32,
     /// Whether packets may go by a router. A server of linkrate leaves it to the routes of its host.
     pub may_be_routed: bool,
-    /// TCP_NODELAY.
     pub nodelay: bool,
     /// Whether the server is to measure its CPU.
     pub measures_cpu: bool,
@@ -200,7 +197,6 @@ pub struct OmniResults {
     pub send_calls: u32,
     /// SO_SNDBUF at the end.
     pub send_buffer: i32,
-    /// Transactions.
     pub transactions: u32,
     /// Length of its test, s.
     pub seconds: f32,
@@ -212,7 +208,6 @@ pub struct OmniResults {
     pub service_demand: Option<f32>,
     /// How it measured its CPU, by netperf's number: 8 for `/proc/stat`.
     pub cpu_method: u32,
-    /// Its CPUs.
     pub cpus: u32,
     /// The busiest one; `None` if it does not know.
     pub peak_cpu: Option<(u32, f32)>,
@@ -319,9 +314,6 @@ impl OmniRequest {
     }
 
     /// Reads a request.
-    ///
-    /// # Errors
-    /// [`MessageError`] with the first number that is wrong.
     pub fn parse(message: &Message) -> Result<Self, MessageError> {
         expect(message, Kind::Omni)?;
         let (flags, direction) = (message.word(12), message.word(24));
@@ -431,9 +423,6 @@ impl OmniRequest {
 
 impl OmniResponse {
     /// Reads the answer of a server.
-    ///
-    /// # Errors
-    /// [`MessageError`] with the first number that is wrong.
     pub fn parse(message: &Message) -> Result<Self, MessageError> {
         expect(message, Kind::OmniResponse)?;
         Ok(Self {
@@ -478,9 +467,6 @@ impl OmniResponse {
 
 impl OmniResults {
     /// Reads the results of a server.
-    ///
-    /// # Errors
-    /// [`MessageError`] with the first number that is wrong.
     pub fn parse(message: &Message) -> Result<Self, MessageError> {
         // a netserver turns this word twice where its host has the other order
         if message.kind() != Kind::Other(Kind::OmniResponse.number().swap_bytes()) {

@@ -78,9 +78,6 @@ impl Classic {
     }
 
     /// Reads the answer of a server. What it does not report is zero.
-    ///
-    /// # Errors
-    /// [`MessageError`] with the kind or the first number that is wrong.
     pub fn read_response(self, message: &Message) -> Result<OmniResponse, MessageError> {
         self.expect(message, &[self.answer().kind().number()])?;
         let mut response = OmniResponse {
@@ -123,9 +120,6 @@ impl Classic {
 
     /// Reads the results of a server for the test that was asked for. Counts of octets that go around at 32 bits follow
     /// from those of messages and transactions.
-    ///
-    /// # Errors
-    /// [`MessageError`] with the kind that is wrong.
     pub fn read_results(
         self,
         message: &Message,

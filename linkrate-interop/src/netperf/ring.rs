@@ -59,9 +59,6 @@ impl Place {
 
 impl Ring {
     /// `width` buffers of `call` octets, or as many as there is memory for.
-    ///
-    /// # Errors
-    /// When memory is refused.
     pub fn of(call: usize, width: usize) -> io::Result<Self> {
         let call = call.max(1);
         let place = Place::of(call);
@@ -71,9 +68,6 @@ impl Ring {
     }
 
     /// As many buffers as netperf has for a stream, where SO_SNDBUF or SO_RCVBUF is `buffer` octets.
-    ///
-    /// # Errors
-    /// When memory is refused.
     pub fn of_stream(call: u32, buffer: u32) -> io::Result<Self> {
         Self::of(call as usize, Self::width_of_stream(call, buffer) as usize)
     }

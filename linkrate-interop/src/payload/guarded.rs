@@ -16,9 +16,6 @@ use std::time::Duration;
 /// asked again, or that the test is over: then the connection is shut down. `way` is what the test waits for: to
 /// receive, to send, or both. The test begins when the other thread has asked for the first time: a thread that begins
 /// takes the CPU from the first calls, which the kernel sizes the receive buffer by.
-///
-/// # Errors
-/// clone(2), setsockopt(2).
 pub fn guarded<T>(
     socket: &mut TcpStream,
     way: Shutdown,

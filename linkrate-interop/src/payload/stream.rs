@@ -46,7 +46,6 @@ impl AsFd for Socket {
 /// What a stream has carried.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Count {
-    /// Octets.
     pub bytes: u64,
     /// Datagrams; of a sender the highest number alone.
     pub datagrams: Arrivals,
@@ -66,9 +65,6 @@ pub struct Stream {
 
 impl Stream {
     /// Starts to send or to receive, until the end of the test or until the peer closes.
-    ///
-    /// # Errors
-    /// As setsockopt(2) and clone(2).
     pub fn start(socket: Socket, work: Work, phase: &Arc<Phase>) -> io::Result<Self> {
         set_receive_timeout(&socket, POLL_INTERVAL)?;
         set_send_timeout(&socket, Some(POLL_INTERVAL))?;
@@ -134,7 +130,6 @@ impl Stream {
         }
     }
 
-    /// Its socket.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }

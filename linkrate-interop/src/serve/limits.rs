@@ -37,7 +37,6 @@ impl FromStr for Network {
     }
 }
 
-/// What a server grants its clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Most tests at once.

@@ -37,22 +37,13 @@ const BETWEEN: Duration = Duration::from_secs(60);
 
 /// Says whether a test continues.
 trait Keep {
-    /// Whether the timer has not fired yet.
-    ///
-    /// # Errors
-    /// When the test is over for another reason.
+    /// Whether the timer has not fired yet; an error when the test is over for another reason.
     fn goes_on(&mut self) -> Result<bool, Ending>;
 
     /// The same, with the octets that the test has moved.
-    ///
-    /// # Errors
-    /// As [`goes_on`](Self::goes_on).
     fn goes_on_with(&mut self, bytes: u64) -> Result<bool, Ending>;
 
     /// Has a call on `socket` return when the test is over.
-    ///
-    /// # Errors
-    /// As setsockopt(2).
     fn before_sending(&self, socket: &TcpStream) -> io::Result<()>;
 }
 
@@ -94,9 +85,6 @@ struct Shared<'a> {
 }
 
 /// Serves the clients of netperf that connect to `listener` until `stop` is set. `ended` hears of each test.
-///
-/// # Errors
-/// When the listener cannot be used.
 pub fn netperf(
     listener: &TcpListener,
     limits: &Limits,

@@ -53,7 +53,6 @@ pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> 
     report
 }
 
-/// Sends a state.
 pub(super) fn announce(control: &mut TcpStream, state: State) -> io::Result<()> {
     control.write_all(&[state.octet()])
 }

@@ -74,7 +74,6 @@ fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
     InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, atm: port.atm, ..kernel }
 }
 
-/// All virtual adapters of a testbed.
 #[derive(Debug)]
 pub struct Adapters {
     model: Model,
@@ -122,7 +121,6 @@ impl Adapters {
         &self.model
     }
 
-    /// The segments, in the order of the first ports that they were made with.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -237,9 +235,6 @@ impl Adapters {
     }
 
     /// Sets the faults of every segment.
-    ///
-    /// # Errors
-    /// A device thread has ended.
     pub fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
         for segment in &self.segments {
             segment.joined.set_faults(faults)?;
@@ -262,7 +257,6 @@ impl Adapters {
         self.datagrams.limit(sut, interface, &self.model, rate)
     }
 
-    /// Reads every counter and clock.
     pub fn read(&self) -> Reading {
         Reading {
             at_ns: monotonic_ns(),

@@ -35,7 +35,6 @@ const HOLDER: Life = Life::WithItsInput { patience: TIMEOUT, holds: true };
 /// The life of a client's agent with a lent interface, which it does not hold.
 const BORROWER: Life = Life::WithItsInput { patience: TIMEOUT, holds: false };
 
-/// Existing interfaces of a testbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Existing {
     /// The interfaces of the system under test, in the order of ports.
@@ -49,9 +48,6 @@ pub struct Existing {
 }
 
 /// Builds a testbed on the interfaces `on`.
-///
-/// # Errors
-/// [`LabError`] with the host or interface that does not fit, and the remedy.
 pub(crate) fn build(
     spec: &TestbedSpec,
     on: &Interfaces,
@@ -97,9 +93,6 @@ pub(crate) fn build(
 
 /// Finds the paths between the system under test and its clients, each with its peer and the
 /// interface that leads to it.
-///
-/// # Errors
-/// As [`build`].
 pub(crate) fn join(
     mut sut: Host,
     hosts: Vec<(Host, &Peer, &String)>,
@@ -191,10 +184,8 @@ fn start(
     }
 }
 
-/// Starts an agent on another machine, bound to `cpus`, or to all CPUs there.
-///
-/// # Errors
-/// As [`Reach::start`]; a peer that is no other machine, or has no agent.
+/// Starts an agent on another machine, bound to `cpus`, or to all CPUs there. Fails for a peer that is no other
+/// machine, or has no agent.
 pub(crate) fn elsewhere(
     end: &Peer,
     program: &str,
@@ -223,7 +214,6 @@ impl Existing {
         self.clients.get(number).is_some_and(|facts| facts.kind.as_deref() == Some("veth"))
     }
 
-    /// Limits of this testbed, as sentences.
     pub(super) fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -272,9 +262,6 @@ impl Existing {
 }
 
 /// The links of the SUT's interfaces, all of which must be up.
-///
-/// # Errors
-/// The first interface without a link.
 pub(super) fn links(hosts: &mut Participants<'_>) -> Result<Vec<LinkEvidence>, LabError> {
     let mut links = Vec::new();
     for interface in hosts.sut_interfaces() {

@@ -71,10 +71,7 @@ pub(super) fn build<J: Join>(
 /// Starts the clients of `segments`, joins them to the SUT, addresses both ends and waits until
 /// packets pass. Each step is done for all segments before the next one begins: the links come up
 /// together.
-///
-/// # Errors
-/// The first step that failed. Some segments may be joined by then; the caller removes their
-/// interfaces.
+/// together. After an error some segments may be joined; the caller removes their interfaces.
 pub(crate) fn add(
     made: &mut impl Join,
     segments: &[Segment],

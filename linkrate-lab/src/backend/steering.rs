@@ -1,5 +1,3 @@
-//! Where the packets that an interface receives are processed.
-
 /// Where the packets that an interface receives are processed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReceiveSteering {

@@ -11,7 +11,6 @@ use crate::error::LabError;
 use crate::host::{Client, Host};
 use crate::placement::Placement;
 
-/// Veth pairs.
 #[derive(Debug)]
 pub struct Veth {
     /// The most queue pairs that a run asks for.

@@ -244,9 +244,6 @@ impl OpenLab {
 
     /// Changes knobs of the first interface of the system under test, an aggregate, before the lab serves
     /// anybody, and waits until its ports carry traffic, as far as they can.
-    ///
-    /// # Errors
-    /// As for [`settings::over`], or a knob that was refused.
     pub fn prepare(&mut self, asked: &[Setting]) -> Result<(), Refused> {
         let Some(interface) = self.testbed.sut_interfaces(1).pop().filter(|_| !asked.is_empty())
         else {

@@ -49,8 +49,6 @@ pub(super) enum Heard {
 }
 
 impl Caller {
-    /// # Errors
-    /// As fcntl(2).
     pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let deadline = Instant::now() + TIMEOUT;
@@ -97,7 +95,6 @@ impl AsFd for Caller {
 }
 
 impl ReplyTo {
-    /// The connection.
     pub(super) fn stream(&self) -> &UnixStream {
         &self.0
     }

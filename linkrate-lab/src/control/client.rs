@@ -27,7 +27,6 @@ pub enum ControlError {
     /// No lab has that name.
     #[error("no lab {name} is up here{tail}")]
     NotUp {
-        /// The name.
         name: String,
         /// A `did you mean` tail or nothing.
         tail: String,
@@ -37,14 +36,10 @@ pub enum ControlError {
     None,
     /// Several labs are up, and the command names no lab.
     #[error("several running labs: {}", .names.join(", "))]
-    Several {
-        /// Their names.
-        names: Vec<String>,
-    },
+    Several { names: Vec<String> },
     /// The process that listens under the lab's name is of another user.
     #[error("lab {name} belongs to another user (uid {found}, yours is {expected})")]
     NotYours {
-        /// The name.
         name: String,
         /// That user.
         found: u32,
@@ -56,19 +51,12 @@ pub enum ControlError {
     Refused(#[from] Refused),
     /// The lab has ended, or its answer makes no sense.
     #[error("lab {name}: {reason}")]
-    Lost {
-        /// The name.
-        name: String,
-        /// What happened.
-        reason: String,
-    },
-    /// The kernel refused.
+    Lost { name: String, reason: String },
     #[error(transparent)]
     System(#[from] SysError),
 }
 
 impl ControlError {
-    /// The remedy, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotUp { .. } => Some("linkrate lab list".to_owned()),
@@ -94,18 +82,12 @@ pub struct LabClient {
 }
 
 /// The names of this user's labs that are up.
-///
-/// # Errors
-/// When the directory of the sockets cannot be read.
 pub fn list() -> Result<Vec<LabName>, ControlError> {
     Ok(socket::list()?.into_iter().map(|(name, _)| name).collect())
 }
 
 impl LabClient {
     /// The lab of that name, or without a name the only lab that is up.
-    ///
-    /// # Errors
-    /// When no such lab is up, or several labs are up and `name` is `None`.
     pub fn find(name: Option<LabName>) -> Result<Self, ControlError> {
         let up = socket::list()?;
         let names = || up.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
@@ -125,23 +107,16 @@ impl LabClient {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &LabName {
         &self.name
     }
 
     /// Sends a request and waits for the answer.
-    ///
-    /// # Errors
-    /// The refusal, or why there is no answer.
     pub fn ask(&self, request: Request) -> Result<Reply, ControlError> {
         self.ask_with(request, None)
     }
 
     /// The same with an open file for the lab.
-    ///
-    /// # Errors
-    /// As [`ask`](Self::ask).
     pub fn ask_with(
         &self,
         request: Request,
@@ -165,9 +140,6 @@ impl LabClient {
 
     /// A connection to it, and the request that makes it answer the calls of a program. The program sends
     /// the request with the descriptor of its calls.
-    ///
-    /// # Errors
-    /// As [`ask`](Self::ask).
     pub fn to_supervise(&self) -> Result<(OwnedFd, Vec<u8>), ControlError> {
         let stream = self.connect()?;
         let mut frame = Vec::new();
@@ -187,9 +159,6 @@ impl LabClient {
     }
 
     /// Ends it, and waits until its name is free.
-    ///
-    /// # Errors
-    /// As [`ask`](Self::ask), and when it stays up.
     pub fn down(&self) -> Result<(), ControlError> {
         self.ask(Request::Down)?;
         let deadline = Instant::now() + GONE;

@@ -28,10 +28,7 @@ const TIMES: [(&str, Time); 2] =
 
 const SEED: &str = "seed";
 
-/// Reads faults; faults that are not named are off.
-///
-/// # Errors
-/// An unknown name, a value that cannot be read, or faults that exclude each other.
+/// Reads faults; faults that are not named are off. Fails, too, for faults that exclude each other.
 pub fn parse(settings: &[Setting]) -> Result<Faults, Refused> {
     let mut faults = Faults::default();
     for Setting { key, value } in settings {

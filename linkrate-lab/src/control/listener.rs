@@ -20,7 +20,6 @@ use super::socket::LabSocket;
 /// The most commands whose requests are read at a time; others wait to be accepted.
 const MAX_CALLERS: usize = 8;
 
-/// The listener of a lab.
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: Arc<LabSocket>,
@@ -43,9 +42,6 @@ impl Listener {
     }
 
     /// Listens until the lab ends, and ends the program in it.
-    ///
-    /// # Errors
-    /// When waiting fails.
     pub(super) fn run(mut self, news: &SyncSender<News>) -> io::Result<Ended> {
         let ended = self.listen(news);
         // a wait for an agent ends now

@@ -28,11 +28,9 @@ const MAX_PORTS: u32 = 64;
 pub struct Envelope {
     /// The sender's [`CONTROL_VERSION`].
     pub version: u32,
-    /// The request.
     pub request: Request,
 }
 
-/// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -47,65 +45,27 @@ pub enum Request {
     /// End the lab.
     Down,
     /// Change settings of a port; others stay.
-    Set {
-        /// The port.
-        port: String,
-        /// The settings.
-        settings: Vec<Setting>,
-    },
+    Set { port: String, settings: Vec<Setting> },
     /// Set the faults of a port's segment; faults that are not named are off.
-    SetFaults {
-        /// The port.
-        port: String,
-        /// The settings.
-        settings: Vec<Setting>,
-    },
+    SetFaults { port: String, settings: Vec<Setting> },
     /// Set the VLANs of the switch's port that a port leads to; without settings it is a member of
     /// all.
-    SetVlans {
-        /// The port.
-        port: String,
-        /// The settings.
-        settings: Vec<Setting>,
-    },
+    SetVlans { port: String, settings: Vec<Setting> },
     /// Take the link of a port down or up.
-    SetLink {
-        /// The port.
-        port: String,
-        /// Whether it is to be up.
-        up: bool,
-    },
+    SetLink { port: String, up: bool },
     /// Set the rate of a port's link.
-    SetLinkRate {
-        /// The port.
-        port: String,
-        /// Its rate.
-        bits_per_second: u64,
-    },
+    SetLinkRate { port: String, bits_per_second: u64 },
     /// Add ports to the system under test, each with its clients.
-    Add {
-        /// Number of ports.
-        ports: u32,
-    },
+    Add { ports: u32 },
     /// Remove a port with its clients.
-    Remove {
-        /// The port.
-        port: String,
-    },
+    Remove { port: String },
     /// Make all ports of a segment an aggregate.
-    MakeAggregate {
-        /// The ports.
-        ports: Vec<String>,
-    },
+    MakeAggregate { ports: Vec<String> },
     /// Give the ports of an aggregate interfaces of their own.
-    TakeApart {
-        /// The aggregate.
-        aggregate: String,
-    },
+    TakeApart { aggregate: String },
     /// Begin to capture a port's packets to the file whose descriptor comes with the request. The
     /// lab opens no path.
     StartCapture {
-        /// The port.
         port: String,
         /// The name of the file, which the lab only shows.
         file: String,
@@ -117,29 +77,22 @@ pub enum Request {
     Offload {
         /// Its process.
         process: u32,
-        /// The descriptor of the connection.
         descriptor: i32,
     },
     /// The TCP connections of the system under test, and where they are.
     Connections,
     /// End the capture of a port.
-    StopCapture {
-        /// The port.
-        port: String,
-    },
+    StopCapture { port: String },
 }
 
 /// One setting as it is written: `lro=on`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// Its key.
     pub key: String,
-    /// Its value.
     pub value: String,
 }
 
-/// A reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -155,9 +108,7 @@ pub enum Reply {
     Vlans(BTreeMap<String, String>),
     /// To [`Request::Add`]: the ports that were added, and the clients that came with them.
     Added {
-        /// The ports.
         ports: Vec<String>,
-        /// The clients.
         clients: Vec<String>,
     },
     /// To [`Request::StopCapture`].
@@ -171,9 +122,7 @@ pub enum Reply {
     },
     /// To [`Request::Connections`].
     Connections(Box<ToeReport>),
-    /// Done.
     Done,
-    /// The request was refused.
     Refused(Refused),
 }
 
@@ -185,7 +134,6 @@ pub struct Refused {
     pub wrong: bool,
     /// The reason, with the identifying value.
     pub reason: String,
-    /// The remedy, if there is one.
     pub hint: Option<String>,
 }
 
@@ -210,7 +158,6 @@ impl Refused {
         Self { wrong: false, ..Self::wrong(reason) }
     }
 
-    /// The same with a remedy.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -219,9 +166,6 @@ impl Refused {
 }
 
 /// Decodes a request, and checks every count and length in it.
-///
-/// # Errors
-/// The refusal to send back.
 pub fn decode_request(bytes: &[u8]) -> Result<Request, Refused> {
     #[derive(Deserialize)]
     struct Version {
@@ -242,10 +186,6 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, Refused> {
     Ok(request)
 }
 
-/// Decodes a reply.
-///
-/// # Errors
-/// It cannot be decoded.
 pub fn decode_reply(bytes: &[u8]) -> serde_json::Result<Reply> {
     serde_json::from_slice(bytes)
 }

@@ -43,7 +43,6 @@ const FINISHING: Duration = Duration::from_secs(8);
 /// How often the end of a lab looks at them.
 const END_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A lab that is up.
 #[derive(Debug)]
 pub struct OpenLab {
     pub(super) name: LabName,
@@ -71,9 +70,7 @@ pub struct OpenLab {
     _slot: CpuSlot,
 }
 
-/// The answer to a request.
 pub(super) enum Answer {
-    /// The reply.
     Now(Reply),
     /// A reply that a thread of its own waits for.
     Later(Box<dyn FnOnce() -> Reply + Send>),
@@ -105,18 +102,13 @@ impl Drop for OpenLab {
 /// The program in a lab, and what its calls come to if they are supervised.
 #[derive(Debug)]
 pub struct Supervised {
-    /// The program.
     pub guest: Guest,
-    /// Its calls.
     pub calls: Option<Calls>,
 }
 
 impl OpenLab {
     /// Builds a lab under a name that no other lab of this user has. Hosts die with the calling
     /// thread, which is bound to the controller's CPUs until the lab is dropped.
-    ///
-    /// # Errors
-    /// [`LabError`] with the remedy where there is one.
     pub fn build(name: LabName, spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
         let socket = listen(&name)?;
         let slot = CpuSlot::take(spec)?;
@@ -156,9 +148,6 @@ impl OpenLab {
 
     /// Serves the lab until `guest`, if there is one, has ended, or something else ends the lab;
     /// the guest is then ended too.
-    ///
-    /// # Errors
-    /// When waiting fails.
     pub fn serve(&mut self, guest: Option<Supervised>) -> io::Result<Ended> {
         let (news, heard) = sync_channel(MAX_REQUESTS);
         self.heard = Some(heard);
@@ -238,7 +227,6 @@ impl OpenLab {
         Some(format!("the agent of {} has died", dead.name))
     }
 
-    /// Answers one request.
     fn answer_call(&mut self, call: Call) {
         let Call { frame, file, reply_to } = call;
         let answer = decode_request(&frame).and_then(|request| self.answer(request, file));

@@ -16,10 +16,8 @@ pub(super) fn shared() -> impl Iterator<Item = &'static str> {
 }
 
 /// The knobs of a port of `model` after `settings`, where `now` are the knobs before. The port is an
-/// aggregate of `aggregate` ports, or none where that is 0.
-///
-/// # Errors
-/// A key that is not a knob, a value that the knob does not take, or that the model does not allow.
+/// aggregate of `aggregate` ports, or none where that is 0. Fails for an unknown key, and for a value that the knob or
+/// the model does not allow.
 pub fn over(
     now: &InterfaceKnobs,
     settings: &[Setting],

@@ -30,10 +30,8 @@ pub(super) struct LabSocket {
 }
 
 impl LabSocket {
-    /// Listens under the name of a lab. Replaces the socket of a lab that has ended.
-    ///
-    /// # Errors
-    /// `EADDRINUSE` when a lab of this user has that name; refusals of the directory.
+    /// Listens under the name of a lab. Replaces the socket of a lab that has ended; `EADDRINUSE` when a lab of this
+    /// user has that name.
     pub(super) fn listen(lab: &LabName) -> SysResult<Self> {
         let directory = run_directory::private(DIRECTORY)?;
         let path = directory.join(lab.to_string());
@@ -61,9 +59,6 @@ impl Drop for LabSocket {
 }
 
 /// The names and sockets of this user's labs, sorted. Removes the sockets of labs that have ended.
-///
-/// # Errors
-/// When a directory cannot be read.
 pub(super) fn list() -> SysResult<Vec<(LabName, PathBuf)>> {
     let mut up = Vec::new();
     for directory in run_directory::existing(DIRECTORY) {

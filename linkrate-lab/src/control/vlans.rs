@@ -10,10 +10,7 @@ const TRUNK: &str = "trunk";
 const NATIVE: &str = "native";
 const KEYS: [&str; 3] = [ACCESS, TRUNK, NATIVE];
 
-/// Reads VLANs; without settings the port is a member of all.
-///
-/// # Errors
-/// An unknown key, a value that is not a VLAN, or keys that exclude each other.
+/// Reads VLANs; without settings the port is a member of all. Fails, too, for keys that exclude each other.
 pub fn parse(settings: &[Setting]) -> Result<Vlans, Refused> {
     let (mut access, mut native) = (None, None);
     let mut tagged: Option<VlanSet> = None;

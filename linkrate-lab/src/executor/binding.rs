@@ -8,10 +8,8 @@ use crate::error::LabError;
 use crate::testbed::Testbed;
 
 /// The CPUs of the flows of each client that takes part, by its number: those that take the interrupts of
-/// its interface of the SUT. Empty if the run leaves flows to the scheduler.
-///
-/// # Errors
-/// The SUT has one CPU: then the scheduler has no choice, and a bound run is no other than an unbound one.
+/// its interface of the SUT. Empty if the run leaves flows to the scheduler. Fails where the SUT has one CPU: then the
+/// scheduler has no choice, and a bound run is no other than an unbound one.
 pub(super) fn of_run(
     testbed: &Testbed,
     spec: &RunSpec,

@@ -28,7 +28,6 @@ impl Calibration {
         }
     }
 
-    /// The facts by name.
     pub(super) fn facts(&self) -> BTreeMap<String, String> {
         let contention = self.contention.as_ref().map(|contention| match contention {
             Ok(Some(contention)) => format!(

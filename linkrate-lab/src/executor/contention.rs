@@ -35,9 +35,6 @@ const SETTLE: Duration = Duration::from_millis(2);
 
 /// Measures it on the first CPU of the system under test. `None` where the clients have no CPUs of their own
 /// on this machine.
-///
-/// # Errors
-/// A thread cannot be placed.
 pub(super) fn measure(placement: &Placement) -> Result<Option<Contention>, LabError> {
     if placement.apart || placement.is_shared() {
         return Ok(None);

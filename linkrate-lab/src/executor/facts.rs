@@ -13,7 +13,6 @@ use linkrate_sys::tree::Tree;
 use super::calibration::Calibration;
 use crate::testbed::{ReceiveSteering, Testbed};
 
-/// The facts and warnings of a testbed.
 pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Calibration) -> Facts {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let hello = &testbed.sut.hello;

@@ -28,11 +28,9 @@ const LEAD: Duration = Duration::from_millis(35);
 const FAR_LEAD: Duration = Duration::from_millis(100);
 const MAX_LEAD: Duration = Duration::from_secs(2);
 
-/// The reports of one measurement.
 pub(super) struct Measured {
     pub(super) sut: MeasurementReport,
     pub(super) clients: Vec<PeerMeasurement>,
-    /// Counters of virtual adapters.
     pub(super) adapter: Option<AdapterEvidence>,
     /// What happened at the event of the run.
     pub(super) event: Option<event::Seen>,

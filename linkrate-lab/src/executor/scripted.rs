@@ -35,7 +35,6 @@ const INTERFACE: &str = "eth1";
 pub struct Ended {
     /// Facts of the testbed, once it is up.
     pub facts: Option<Facts>,
-    /// What was asked.
     pub spec: RunSpec,
     /// Figures, or the reason why there are none.
     pub outcome: Result<Measurement, RunFailure>,

@@ -37,9 +37,6 @@ const MESSAGES: u64 = 8;
 
 /// Lets the flows run until `opens_ns` of CLOCK_MONOTONIC, and longer while they do not move
 /// steadily, at most by [`TIMEOUT`]. Returns the number of flows that still did not.
-///
-/// # Errors
-/// The agent of the system under test fails, or the user interrupts.
 pub(super) fn hold(
     testbed: &mut Testbed,
     workload: &Workload,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use linkrate_sys::host::HostProcess;
 
-/// The way to an agent.
 #[derive(Debug)]
 pub(crate) enum Carrier {
     /// The standard input and output of a process: the agent, or `ssh`.
@@ -26,10 +25,7 @@ impl Carrier {
         }
     }
 
-    /// The process.
-    ///
-    /// # Errors
-    /// `NotFound` for an agent that is none.
+    /// The process; `NotFound` for an agent that is none.
     pub(crate) fn process(&self) -> io::Result<&HostProcess> {
         match self {
             Self::Process(process) => Ok(process),

@@ -46,13 +46,11 @@ pub(super) struct Program {
 /// Why a program is not there.
 #[derive(Debug)]
 pub(super) enum DeployError {
-    /// The user interrupted.
     Interrupted,
     /// The machine is of another architecture, as `uname -m` names it.
     Machine(String),
     /// The shell said something else, or nothing in time.
     Answer(String),
-    /// The connection ended.
     Ended,
 }
 
@@ -63,10 +61,7 @@ impl From<io::Error> for DeployError {
 }
 
 impl Program {
-    /// Opens the file.
-    ///
-    /// # Errors
-    /// It cannot be read, or is `InvalidData`: no program of 64 bits, little-endian.
+    /// Opens the file; `InvalidData` for what is no program of 64 bits, little-endian.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let whole = file.metadata()?.len();
@@ -99,9 +94,6 @@ impl Program {
 
     /// Sends the file through `socket` to [`command`](Self::command), which may take `timeout` to
     /// start. Afterwards, the agent reads.
-    ///
-    /// # Errors
-    /// As [`DeployError`] says.
     pub(super) fn send(
         &mut self,
         socket: &UnixStream,

@@ -17,16 +17,13 @@ pub(crate) const LAB: &str = "--lab";
 /// The permissions of the system under test on existing interfaces.
 pub(crate) const LENDS: &str = "--lends";
 
-/// An agent of this machine.
 #[derive(Debug)]
 pub(crate) struct LocalAgent<'a> {
     /// The event that ends it.
     pub(crate) life: Life,
     /// What it is started for: an option of `linkrate agent`.
     pub(crate) permissions: &'static str,
-    /// Its namespaces.
     pub(crate) isolation: Isolation<'a>,
-    /// The CPUs it runs on.
     pub(crate) cpus: &'a CpuSet,
 }
 
@@ -52,9 +49,6 @@ pub(crate) struct Namespaces {
 
 impl Namespaces {
     /// Namespaces as far as this user may make them.
-    ///
-    /// # Errors
-    /// [`LabError::CannotMeasure`] where the user may make none.
     pub(crate) fn new() -> Result<Self, LabError> {
         let privilege = can_isolate().map_err(LabError::cannot_measure)?;
         Ok(Self { privilege, shared: None })
@@ -66,9 +60,6 @@ impl Namespaces {
     }
 
     /// Starts a host that ends with the calling thread.
-    ///
-    /// # Errors
-    /// As [`Reach::start`].
     pub(crate) fn start(
         &mut self,
         name: &str,

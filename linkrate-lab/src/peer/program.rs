@@ -58,7 +58,6 @@ pub struct PeerServer {
     /// Who asks, where it asks for a user.
     user: Option<User>,
     stop: Arc<AtomicBool>,
-    /// The tests of a run.
     tests: Vec<Test>,
     /// Payload of each flow of the run as the system under test counted it, and what the program told.
     counted: Vec<u64>,
@@ -128,10 +127,8 @@ enum Test {
 }
 
 impl PeerServer {
-    /// The program at `end`, to which packets leave by `sut_interface`.
-    ///
-    /// # Errors
-    /// A name without an address, or addresses that another interface leads to.
+    /// The program at `end`, to which packets leave by `sut_interface`. Fails for a name without an address, and for
+    /// addresses that another interface leads to.
     pub(crate) fn find(
         sut: &mut Host,
         end: &Peer,
@@ -182,12 +179,10 @@ impl PeerServer {
         })
     }
 
-    /// The peer, as it was written.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its place of an address family.
     /// Its address of this family.
     pub(crate) fn address(&self, family: Family) -> Option<IpAddr> {
         self.place(family).ok().map(|place| place.server.ip())
@@ -208,9 +203,6 @@ impl PeerServer {
     }
 
     /// Connects before the first run. A netserver is asked what it speaks; an iperf3 server waits for the test.
-    ///
-    /// # Errors
-    /// [`LabError::CannotMeasure`] where nothing listens.
     pub(crate) fn reach(&mut self, family: Family) -> Result<(), LabError> {
         let server = self.place(family)?.server;
         let reached = match self.program {
@@ -229,9 +221,6 @@ impl PeerServer {
 
     /// Asks for the tests of a run, and lets the system under test connect its flows. Afterwards the peer
     /// is ready for traffic, and sends it if it is the one that does.
-    ///
-    /// # Errors
-    /// The program refuses, or a connection fails.
     pub(crate) fn connect(
         &mut self,
         sut: &mut Host,
@@ -351,9 +340,6 @@ impl PeerServer {
 
     /// Ends the tests that their client ends, and exchanges results. All senders have ended. `flows` are those
     /// of this program among the flows of the system under test.
-    ///
-    /// # Errors
-    /// The program fails, or an agent is lost.
     pub(crate) fn end(&mut self, sut: &mut Host, flows: Range<usize>) -> Result<(), LabError> {
         if self.program != Program::Iperf3 {
             return Ok(());
@@ -373,18 +359,12 @@ impl PeerServer {
     }
 
     /// Keeps what the system under test has counted. All flows have ended.
-    ///
-    /// # Errors
-    /// An agent is lost.
     pub(crate) fn count(&mut self, sut: &mut Host, flows: Range<usize>) -> Result<(), LabError> {
         self.counted = counted(sut, flows)?;
         Ok(())
     }
 
     /// What the program told of the run, whose connections are closed.
-    ///
-    /// # Errors
-    /// The program fails.
     pub(crate) fn reported(&mut self) -> Result<PeerReport, LabError> {
         for test in std::mem::take(&mut self.tests) {
             let Test::Netperf(test) = test else { continue };

@@ -69,9 +69,7 @@ pub(crate) trait Transport {
     fn talkers(&self) -> &'static str;
 }
 
-/// An agent on another machine.
 pub(crate) struct Remote<'a> {
-    /// The way there.
     pub(crate) transport: &'a dyn Transport,
     /// The linkrate program there.
     pub(crate) program: &'a str,

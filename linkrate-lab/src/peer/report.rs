@@ -3,7 +3,6 @@
 use linkrate_model::peer_report::{PeerDatagrams, PeerDirection, PeerReport};
 use linkrate_protocol::MeasurementReport;
 
-/// The report of a peer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PeerMeasurement {
     /// An agent's: traffic, CPU time, counters, sockets, latencies.
@@ -21,7 +20,6 @@ pub struct TrafficReport {
     pub received_bytes: u64,
     /// Payload bytes it sent.
     pub sent_bytes: u64,
-    /// Transactions it completed.
     pub transactions: u64,
     /// UDP transactions it gave up after a time-out.
     pub timeouts: u64,

@@ -57,10 +57,8 @@ pub fn is_in_allocation() -> bool {
     Allocation::of_this_process().is_some()
 }
 
-/// The names of the nodes of the allocation that this process belongs to, in Slurm's order.
-///
-/// # Errors
-/// There is no allocation, or `scontrol` does not report its nodes.
+/// The names of the nodes of the allocation that this process belongs to, in Slurm's order. Fails where there is no
+/// allocation, or `scontrol` does not report its nodes.
 pub fn allocated_nodes() -> Result<Vec<String>, LabError> {
     const HINT: &str = "run inside of salloc or sbatch, or name a list of nodes: --fleet hosts.txt";
     let allocation = Allocation::of_this_process();
@@ -78,10 +76,8 @@ pub(crate) struct Slurm<'a> {
 
 impl<'a> Slurm<'a> {
     /// The way to `node`: within the allocation that this process belongs to, or by a job of its own
-    /// with the options of the user.
-    ///
-    /// # Errors
-    /// The node is not in the allocation, or there is neither an allocation nor an option.
+    /// with the options of the user. Fails when the node is not in the allocation, or there is neither an allocation
+    /// nor an option.
     pub(crate) fn find(node: &'a str, options: &'a LabOptions) -> Result<Self, LabError> {
         let own = options.slurm_options.as_deref();
         match Allocation::of_this_process() {

@@ -35,9 +35,6 @@ pub(crate) struct StderrLines {
 
 impl StderrLines {
     /// Reads the lines from `heard` until its end, and holds them back.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
     pub(crate) fn hold(host: &str, heard: impl Read + Send + 'static) -> io::Result<Self> {
         let host = host.to_owned();
         let held = Arc::new(Mutex::new(Some(Vec::new())));

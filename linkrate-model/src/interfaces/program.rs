@@ -59,7 +59,6 @@ impl Program {
         }
     }
 
-    /// Checks that the program can be the peer of these datagrams.
     fn check_datagrams(self, workload: &Workload) -> Result<(), ProgramError> {
         let lacks = |lacks, expected| Err(ProgramError { program: self, lacks, expected });
         let numbered = self == Self::Iperf3;
@@ -79,9 +78,6 @@ impl Program {
     }
 
     /// Checks that the program can be the peer of a workload.
-    ///
-    /// # Errors
-    /// [`ProgramError`] with what it lacks and what would be right.
     pub fn check(self, workload: &Workload) -> Result<(), ProgramError> {
         let lacks = |lacks, expected| Err(ProgramError { program: self, lacks, expected });
         if !workload.mix.is_empty() {

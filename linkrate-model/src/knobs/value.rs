@@ -119,7 +119,6 @@ impl Values {
 
 /// A type that a knob's field may have.
 pub(super) trait KnobType: Copy {
-    /// The value at run time.
     fn value(self) -> Value;
     /// The value as this type; `None` for a value of another kind.
     fn of(value: Value) -> Option<Self>;

@@ -110,9 +110,6 @@ fn split(written: &str) -> (&str, Option<&str>) {
 
 impl TestbedSpec {
     /// Checks that its bridged clients have an emulated LAN that they can be bridged into.
-    ///
-    /// # Errors
-    /// [`BridgeError`] with the value, and what would be right.
     pub fn check_bridge(&self) -> Result<(), BridgeError> {
         let (bridged, clients) = (self.bridged_clients, self.clients_per_port);
         let adapter = self.adapter.name();
@@ -132,9 +129,6 @@ impl TestbedSpec {
 
     /// This testbed with ports that are clients of these emulated LANs: `blue`, or `blue:1516` with the
     /// size of the units.
-    ///
-    /// # Errors
-    /// [`ElanError`] with the value, and what would be right.
     pub fn with_elans(self, written: &[String]) -> Result<Self, ElanError> {
         let adapter = || self.adapter.name().to_owned();
         let octets = match &self.adapter {

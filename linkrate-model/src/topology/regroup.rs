@@ -113,9 +113,6 @@ fn known(aggregates: &[String]) -> String {
 impl Topology {
     /// The segment whose ports may become an aggregate: all of its ports are named, each once, and
     /// each has an interface of its own.
-    ///
-    /// # Errors
-    /// Why they may not.
     pub fn to_aggregate(&self, ports: &[String]) -> Result<&Segment, RegroupError> {
         let mut segments = Vec::new();
         for (at, port) in ports.iter().enumerate() {
@@ -147,10 +144,7 @@ impl Topology {
         }
     }
 
-    /// The segment of an aggregate that may be taken apart.
-    ///
-    /// # Errors
-    /// There is no such aggregate, or its clients are behind a router.
+    /// The segment of an aggregate that may be taken apart; refuses one whose clients are behind a router.
     pub fn to_take_apart(&self, name: &str) -> Result<&Segment, RegroupError> {
         let of_name = |segment: &&Segment| segment.aggregate.as_deref() == Some(name);
         let Some(segment) = self.segments.iter().find(of_name) else {
@@ -166,12 +160,8 @@ impl Topology {
 }
 
 impl Topology {
-    /// The segment of the first aggregate that a port can join, with one port more, and the name of this
-    /// port. It takes the lowest number and the lowest place that are free. `None` if there is no such
-    /// aggregate.
-    ///
-    /// # Errors
-    /// The aggregate is full.
+    /// The segment of the first aggregate that a port can join, with one port more, and the name of this port. It takes
+    /// the lowest number and the lowest place that are free. `None` if there is no such aggregate; fails if it is full.
     pub fn widened(&self) -> Result<Option<(Segment, String)>, RegroupError> {
         let takes = |segment: &&Segment| segment.fabric != Fabric::Cable;
         let mut aggregates = self.segments.iter().filter(|segment| segment.aggregate.is_some());

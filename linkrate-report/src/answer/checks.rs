@@ -13,7 +13,6 @@ use crate::number;
 use crate::paper::change_figures;
 use crate::words::{self, marks};
 
-/// One line.
 #[derive(Debug, Serialize)]
 pub struct Check {
     /// What is checked.

@@ -23,7 +23,6 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// The testbed of these results.
     pub fn of(results: &StudyResults) -> Self {
         let adapter = results.plan.as_ref().map(|plan| &plan.study.testbed.adapter);
         let scaled =

@@ -13,9 +13,6 @@ const AXIS: &str = "change, logarithmic scale";
 
 /// Ratios on a logarithmic axis that is labelled with changes in per cent. Changes within
 /// `minimum` of none lie on a band.
-///
-/// # Errors
-/// [`ReportError::Chart`] when the drawing library refuses.
 pub fn ratios(
     title: &str,
     groups: &[Group],

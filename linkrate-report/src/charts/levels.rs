@@ -40,7 +40,6 @@ pub struct Stretch {
     pub change: String,
 }
 
-/// One series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The unit of the values.
@@ -51,14 +50,9 @@ pub struct Series {
     pub stretches: Vec<Stretch>,
     /// Sets at which a condition changed.
     pub conditions: Vec<usize>,
-    /// A label for each set.
     pub labels: Vec<String>,
 }
 
-/// Draws a series.
-///
-/// # Errors
-/// [`ReportError::Chart`] when the drawing library refuses.
 pub fn draw(title: &str, series: &Series, size: Size) -> Result<Drawing, ReportError> {
     let width = size.width();
     let known = || series.points.iter().flatten();

@@ -25,7 +25,6 @@ const HEAD: i32 = 28;
 /// The darkest shade that leaves a figure legible.
 const DARKEST: f64 = 0.6;
 
-/// One field.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Field {
     /// Its figure, or the reason for its absence; empty where the pair is none of the pattern.
@@ -37,9 +36,6 @@ pub struct Field {
 }
 
 /// The matrix of nodes called `names`, row by row.
-///
-/// # Errors
-/// [`ReportError::Chart`] when the drawing library refuses.
 pub fn matrix(title: &str, names: &[String], rows: &[Vec<Field>]) -> Result<Drawing, ReportError> {
     let count = names.len().max(1) as i32;
     let figures = names.len() <= MAX_WITH_FIGURES;

@@ -49,7 +49,6 @@ pub enum Positions {
     Logarithmic(Vec<f64>),
 }
 
-/// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// The value, in the unit of the title.
@@ -75,7 +74,6 @@ pub struct Series {
     pub points: Vec<Option<Point>>,
 }
 
-/// The content of a panel.
 #[derive(Debug, Clone)]
 pub struct Panel {
     /// What is shown and its unit.
@@ -88,9 +86,7 @@ pub struct Panel {
     pub labels: Vec<String>,
     /// Where they lie.
     pub positions: Positions,
-    /// The values.
     pub series: Vec<Series>,
-    /// How they are shown.
     pub shape: Shape,
     /// Labels of a logarithmic vertical axis; without them it is linear from zero.
     pub logarithmic: Option<fn(f64) -> String>,
@@ -100,7 +96,6 @@ pub struct Panel {
 
 /// From values to pixels.
 pub struct Canvas<'a, 'b> {
-    /// The drawing area.
     pub area: &'a Area<'b>,
     /// Middle of each position.
     pub middles: Vec<i32>,
@@ -158,10 +153,6 @@ impl Panel {
         lines(&self.legend())
     }
 
-    /// Draws it.
-    ///
-    /// # Errors
-    /// [`ReportError::Chart`] when the drawing library refuses.
     pub fn draw(&self) -> Result<Drawing, ReportError> {
         let items = if self.legend_lines.is_some() { self.legend() } else { Vec::new() };
         let top = TITLE + self.legend_lines.unwrap_or(0).max(lines(&items)) * LEGEND + 6;
@@ -343,7 +334,6 @@ pub const LIMIT_DASHES: &[f64] = &[6.0, 4.0];
 enum Entry<'a> {
     /// A series by its place and name.
     Series(usize, &'a str),
-    /// The limit.
     Limit,
 }
 

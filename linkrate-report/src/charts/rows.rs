@@ -44,7 +44,6 @@ impl Size {
     }
 }
 
-/// One row of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartRow {
     /// The text on its left.
@@ -66,7 +65,6 @@ pub struct ChartRow {
 pub struct Group {
     /// The name; empty for none.
     pub name: String,
-    /// The rows.
     pub rows: Vec<ChartRow>,
 }
 
@@ -126,7 +124,6 @@ impl Layout {
         ((plot / (characters as f64 * style::SMALL * style::CHARACTER + 12.0)) as usize).max(2)
     }
 
-    /// The lower edge of the plot.
     pub fn bottom(&self) -> i32 {
         self.height - AXIS
     }
@@ -140,9 +137,6 @@ fn figure(row: &ChartRow, size: Size) -> &str {
 }
 
 /// Draws axis, backdrop, names, marks and figures, in this order.
-///
-/// # Errors
-/// [`ReportError::Chart`] with `title` when the drawing library refuses.
 pub fn draw(
     title: &str,
     (groups, layout): (&[Group], &Layout),

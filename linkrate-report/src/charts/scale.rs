@@ -5,9 +5,7 @@ use crate::number;
 /// An axis in values of what is drawn, or in their logarithms, with labelled marks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// Where it begins.
     pub low: f64,
-    /// Where it ends.
     pub high: f64,
     /// Places and labels of its marks.
     pub ticks: Vec<(f64, String)>,

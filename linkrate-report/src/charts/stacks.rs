@@ -17,7 +17,6 @@ const AXIS: i32 = 26;
 /// Width of a swatch in the legend, with room for a number.
 const SWATCH: i32 = 28;
 
-/// One bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stack {
     /// The text on its left.
@@ -28,9 +27,6 @@ pub struct Stack {
 
 /// Bars of parts called `names`. Each part has a number, a surface of its own and its place in the
 /// order, so that no colour is needed to tell which it is.
-///
-/// # Errors
-/// [`ReportError::Chart`] when the drawing library refuses.
 pub fn shares(
     title: &str,
     names: &[String],

@@ -83,7 +83,6 @@ pub fn line(kind: usize) -> RGBColor {
     LINES[kind % LINES.len()]
 }
 
-/// The dashes of a series.
 pub fn dashes(kind: usize) -> &'static [f64] {
     DASHES[kind % DASHES.len()]
 }
@@ -160,7 +159,6 @@ pub fn surface(area: &Area<'_>, corners: [(i32, i32); 2], kind: usize) -> Drawn 
     area.draw(&Rectangle::new(corners, pen))
 }
 
-/// The marker of a series.
 pub fn marker(area: &Area<'_>, (x, y): (i32, i32), kind: usize) -> Drawn {
     let color = line(kind);
     let around = |radius: i32| -> [(i32, i32); 4] {

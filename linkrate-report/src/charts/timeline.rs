@@ -41,9 +41,6 @@ pub struct Moment {
 }
 
 /// Curves over `slot` seconds a value. `unit` is that of the values.
-///
-/// # Errors
-/// [`ReportError::Chart`] when the drawing library refuses.
 pub fn rates(
     title: &str,
     unit: &str,

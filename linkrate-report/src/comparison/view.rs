@@ -14,7 +14,6 @@ use crate::{number, words};
 /// Facts that are shown even where both sets have the same.
 const ALWAYS: [&str; 2] = ["kernel", "cpu-model"];
 
-/// Everything there is to say.
 #[derive(Debug, Serialize)]
 pub struct View {
     pub title: String,
@@ -44,7 +43,6 @@ pub struct Group {
     pub lines: Vec<PrintedRow>,
 }
 
-/// One row.
 #[derive(Debug, Serialize)]
 pub struct PrintedRow {
     pub name: String,

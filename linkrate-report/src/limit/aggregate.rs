@@ -32,10 +32,7 @@ enum Flows {
 }
 
 impl AggregateCase {
-    /// So many random flows over ports with this limit.
-    ///
-    /// # Errors
-    /// Ports, queues or flows out of range.
+    /// So many random flows over ports with this limit. Fails for ports, queues or flows out of range.
     pub fn random(
         aggregate: Aggregate,
         (link, traffic, limit): (Link, Traffic, Limit),
@@ -46,10 +43,8 @@ impl AggregateCase {
         Ok(Self { aggregate, link, traffic, limit, flows })
     }
 
-    /// These flows over ports with this limit.
-    ///
-    /// # Errors
-    /// Ports or flows out of range, or a flow without a field that the balancing looks at.
+    /// These flows over ports with this limit. Fails for ports or flows out of range, and for a flow without a field
+    /// that the balancing looks at.
     pub fn named(
         aggregate: Aggregate,
         (link, traffic, limit): (Link, Traffic, Limit),

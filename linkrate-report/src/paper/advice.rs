@@ -48,7 +48,6 @@ fn is_one_adapter(models: &[&Level]) -> bool {
     names.len() > 1 && bases.all(|base| Some(base) == first)
 }
 
-/// Advice on one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Advice {
     /// The part that begins with it; empty within a part, and where there is one part alone.

@@ -43,9 +43,6 @@ struct Family<'a> {
 }
 
 /// All figures of cells; the first one belongs to the answer.
-///
-/// # Errors
-/// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
     let mut all = Vec::new();
     for family in families(results) {

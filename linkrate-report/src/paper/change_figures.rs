@@ -47,9 +47,6 @@ pub fn not_drawn(results: &StudyResults) -> Vec<&PublishedResult> {
 }
 
 /// Published changes beside measured ones, the largest first; `None` without any.
-///
-/// # Errors
-/// [`ReportError::Chart`] if the chart cannot be drawn.
 pub fn published(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let mut shown = drawn(results);
     if shown.is_empty() {
@@ -93,9 +90,6 @@ pub fn published(results: &StudyResults) -> Result<Option<Figure>, ReportError> 
 }
 
 /// Where the CPU time went; nothing where no run was profiled.
-///
-/// # Errors
-/// [`ReportError::Chart`] if the chart cannot be drawn.
 pub fn attribution(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let mut titles: Vec<String> = Vec::new();
     for attribution in results.cells.iter().filter_map(|cell| cell.attribution.as_ref()) {

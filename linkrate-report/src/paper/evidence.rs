@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::tables::{Field, Table, TableRow, column, percentage, plain};
 use crate::number::{self, ABSENT};
 
-/// What the counters prove.
 #[derive(Debug, Default, Serialize)]
 pub struct Evidence {
     /// What is the same in every cell, by name.

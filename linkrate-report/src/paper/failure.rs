@@ -53,9 +53,6 @@ pub fn tables(results: &StudyResults) -> Vec<Table> {
 }
 
 /// The rates over time of one run of each cell with an event.
-///
-/// # Errors
-/// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
     let mut all = Vec::new();
     for (index, cell) in results.cells.iter().enumerate() {

@@ -6,7 +6,6 @@ use crate::ReportError;
 use crate::charts::Drawing;
 use crate::charts::rows::Size;
 
-/// A figure with its caption.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// Number in the paper, from 1; 0 until it has its place.

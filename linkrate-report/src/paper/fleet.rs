@@ -19,9 +19,6 @@ pub struct Section {
 }
 
 /// The section; `None` in studies of one pair.
-///
-/// # Errors
-/// [`ReportError::Chart`] if a figure cannot be drawn.
 pub fn section(results: &StudyResults) -> Result<Option<Section>, ReportError> {
     let Some(of) = &results.fleet else { return Ok(None) };
     let (mut said, mut figures) = (Vec::new(), Vec::new());

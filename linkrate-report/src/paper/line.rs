@@ -98,9 +98,6 @@ fn has_cells(tax: &LineTax) -> bool {
 
 /// A drawing for each part of the study, with a bar for each line; nothing unless some line carries
 /// cells.
-///
-/// # Errors
-/// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
     let accounts = accounts(results);
     if !accounts.iter().any(|account| has_cells(account.tax)) {

@@ -18,15 +18,11 @@ use linkrate_stats::interval::MIN_TO_CLAIM;
 #[derive(Debug, Clone)]
 pub struct Step<'a> {
     results: &'a StudyResults,
-    /// The factor that changes.
     pub factor: &'a str,
-    /// The level before.
     pub from: &'a Level,
-    /// The level after.
     pub to: &'a Level,
     /// The part of the study; absent in a study without parts.
     pub part: Option<&'a Level>,
-    /// What is compared.
     pub measure: Measure,
     /// Indices of the effects.
     pub effects: Vec<usize>,

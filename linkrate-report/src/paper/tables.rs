@@ -19,24 +19,18 @@ use crate::{demand, directions, mix, predicted, round_trip, words};
 pub struct Table {
     /// What it is, for its caption.
     pub title: String,
-    /// The columns.
     pub columns: Vec<Column>,
-    /// The rows.
     pub rows: Vec<TableRow>,
-    /// The note below it.
     pub note: String,
 }
 
-/// A column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Column {
-    /// Its name.
     pub title: String,
     /// What is in it: `name`, `number`, `say` (a sentence) or `claim`.
     pub kind: &'static str,
 }
 
-/// A row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TableRow {
     /// What the rows below have in common, in a row of its own; empty in rows with fields.
@@ -51,10 +45,8 @@ impl TableRow {
     }
 }
 
-/// A field.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Field {
-    /// What it says.
     pub text: String,
     /// The text beside or below it in smaller type.
     pub small: String,

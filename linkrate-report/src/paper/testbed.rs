@@ -58,9 +58,6 @@ struct Wire {
 }
 
 /// The picture; nothing where results do not know their testbed.
-///
-/// # Errors
-/// [`ReportError::Template`] if the template does not fit.
 pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let Some(plan) = &results.plan else { return Ok(None) };
     let testbed = &plan.study.testbed;

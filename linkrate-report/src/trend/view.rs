@@ -19,7 +19,6 @@ const GAP: char = '·';
 /// Most sets in a history: the newest ones.
 const COURSE: usize = 40;
 
-/// Everything there is to say.
 #[derive(Debug, Serialize)]
 pub struct View {
     pub title: String,
@@ -36,7 +35,6 @@ pub struct Group {
     pub lines: Vec<Line>,
 }
 
-/// One series.
 #[derive(Debug, Serialize)]
 pub struct Line {
     pub name: String,
@@ -47,7 +45,6 @@ pub struct Line {
     pub changes: Vec<ReportedChange>,
 }
 
-/// A change of the level.
 #[derive(Debug, Serialize)]
 pub struct ReportedChange {
     /// `▼ −10 % (−11 to −9 %) since tso-20261121-1512`.
@@ -56,7 +53,6 @@ pub struct ReportedChange {
     pub bold: bool,
 }
 
-/// A condition that changed.
 #[derive(Debug, Serialize)]
 pub struct Condition {
     pub set: String,

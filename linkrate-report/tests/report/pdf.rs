@@ -13,7 +13,6 @@ pub struct Pdf {
     pub destinations: BTreeMap<String, (u32, f64)>,
 }
 
-/// Reads it.
 pub fn read(bytes: &[u8]) -> Pdf {
     assert!(bytes.starts_with(b"%PDF-"), "not a PDF");
     let text = String::from_utf8_lossy(bytes);

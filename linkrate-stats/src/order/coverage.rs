@@ -9,7 +9,6 @@ use crate::mirroring::level_of_effects;
 use crate::paired;
 use crate::simulate::{Machine, Noise};
 
-/// A rule that might be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rule {
     /// One that studies have or had, at the level that they have for effects.
@@ -29,7 +28,6 @@ impl Rule {
         }
     }
 
-    /// The cells of a block in their order.
     fn cells(self, seed: u64, block: u32, count: u32) -> Vec<u32> {
         let (order, reversed) = match self {
             Self::Of(order) => (order, None),

@@ -17,7 +17,6 @@ enum Scatter {
 }
 
 impl Scatter {
-    /// The interval of one figure, given its runs so far.
     fn interval(self, runs: &[f64], level: f64) -> Interval {
         match self {
             Self::Normal | Self::Lognormal => of_mean(runs, level).unwrap(),

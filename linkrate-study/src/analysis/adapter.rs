@@ -12,7 +12,6 @@ use crate::study::Study;
 use crate::verdict::FlowDirection;
 use linkrate_stats::sample::mean;
 
-/// The counters of a run's adapter.
 pub fn evidence(run: &Measurement) -> Option<&AdapterEvidence> {
     run.evidence.adapter.as_deref()
 }
@@ -151,7 +150,6 @@ pub fn scaled(testbed: &TestbedSpec) -> Option<String> {
     })
 }
 
-/// The warnings of one cell.
 pub fn warnings(name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
     let mut found = Vec::new();

@@ -66,7 +66,6 @@ pub enum Shown {
     Within,
     /// It exists. Whether it is larger than the minimum is open.
     Different,
-    /// Nothing.
     Nothing,
 }
 

@@ -58,7 +58,6 @@ fn one_way(
     })
 }
 
-/// The account of one run in one direction.
 fn of_run(
     spec: &RunSpec,
     run: &Measurement,

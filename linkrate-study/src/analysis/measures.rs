@@ -77,7 +77,6 @@ pub fn throughput_of(run: &Measurement, direction: FlowDirection) -> Option<f64>
     Some(bits_per_second(&run.traffic, direction)).filter(|rate| rate.is_finite())
 }
 
-/// Payload per second of one direction.
 pub fn bits_per_second(traffic: &Traffic, direction: FlowDirection) -> f64 {
     let (transmit, receive) = match direction {
         FlowDirection::Transmit => (traffic.transmit_bytes, 0),

@@ -10,7 +10,6 @@ use crate::study::Study;
 /// What a run reports on its latencies.
 #[derive(Debug, Clone, Copy)]
 pub struct ReportedLatency<'a> {
-    /// Its figures.
     pub figures: LatencyFigures,
     /// All of them, as [`latencies`](crate::latencies) encodes them; other programs tell none.
     pub histogram: Option<&'a str>,

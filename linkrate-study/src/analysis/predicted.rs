@@ -29,11 +29,8 @@ pub struct RunPrediction {
     pub ports_full: usize,
 }
 
-/// The prediction of a run in one direction. `None` where the run had no aggregate, or no flow in the
-/// direction, or did not store its flows.
-///
-/// # Errors
-/// Why balancing does not report the ports of flows, as a phrase.
+/// The prediction of a run in one direction. `None` where the run had no aggregate, or no flow in the direction, or did
+/// not store its flows. The error is why balancing does not tell the ports of flows, as a phrase.
 pub fn of_run(
     run: &Measurement,
     direction: FlowDirection,

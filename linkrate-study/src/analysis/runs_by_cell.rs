@@ -77,12 +77,10 @@ impl<'a> RunsByCell<'a> {
         self.left_out.get(index).copied().unwrap_or(0)
     }
 
-    /// Blocks that fell.
     pub fn fallen(&self) -> &BTreeSet<u32> {
         &self.fallen
     }
 
-    /// The idle runs, failed ones included.
     pub fn idle(&self) -> &[&'a StoredRun] {
         &self.idle
     }

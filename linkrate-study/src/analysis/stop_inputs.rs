@@ -38,13 +38,11 @@ pub fn stop_inputs(
     found
 }
 
-/// Those of the cells.
 pub fn of_cells(study: &Study, runs: &RunsByCell<'_>, blocks: u32) -> Vec<StopInput> {
     let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
     (0..study.cells.len()).flat_map(|index| of_cell(study, index, runs, level)).collect()
 }
 
-/// Those of the effects.
 pub fn of_effects(
     study: &Study,
     comparisons: &[Comparison],

@@ -77,7 +77,6 @@ impl Reach {
         [self.low, self.high]
     }
 
-    /// The interval of the ratio.
     #[must_use]
     pub fn widen(self, ratio: Interval) -> Interval {
         Interval {

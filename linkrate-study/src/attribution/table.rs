@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-/// The file.
 const TEXT: &str = include_str!("categories.toml");
 
 /// One category.
@@ -40,16 +39,12 @@ pub struct Table {
     modules: HashMap<String, usize>,
 }
 
-/// Why a text is no table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("categories: {0}")]
 pub struct TableError(String);
 
 impl Table {
-    /// Reads a table.
-    ///
-    /// # Errors
-    /// A pattern that is malformed, stands twice, has no reason, or changes nothing.
+    /// Reads a table; refuses a pattern that is malformed, stands twice, has no reason, or changes nothing.
     pub fn parse(text: &str) -> Result<Self, TableError> {
         let file: File = toml::from_str(text).map_err(|error| TableError(error.to_string()))?;
         let mut table = Self { categories: file.category, ..Self::default() };

@@ -162,12 +162,8 @@ pub fn names(baseline: &StoredStudy, candidate: &StoredStudy) -> Vec<String> {
     names
 }
 
-/// Refuses differences that were not allowed. Returns the differences, and the allowed names without
-/// a difference.
-///
-/// # Errors
-/// [`ComparisonError::Different`] with all that stands in the way, and for names that cannot be
-/// allowed.
+/// Refuses differences that were not allowed, and names that cannot be allowed. Returns the differences, and the
+/// allowed names without a difference.
 pub fn check(
     found: Vec<Difference>,
     allow: &[String],
@@ -355,7 +351,7 @@ fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
 /// Values by name, as people write them.
 type Values = BTreeMap<String, String>;
 
-/// The differences between two descriptions; `missing_nodes` stands for a missing value.
+/// The differences between two descriptions; `absent` stands for a missing value.
 fn whole(a: Values, b: Values, absent: &str) -> Vec<Difference> {
     let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let value = |of: &Values, name: &String| of.get(name).map_or(absent, String::as_str).to_owned();

@@ -28,7 +28,7 @@ type ByBlock = BTreeMap<u32, f64>;
 /// How far figures may be off beside their scatter.
 #[derive(Debug, Clone, Copy)]
 struct Doubt {
-    /// The share by which those of each set may be too high.
+    /// How far those of each side may lie from what was measured.
     uncertainty: [Reach; 2],
     /// The measure whose scatter between sessions those of each side have.
     scatters_as: [Measure; 2],

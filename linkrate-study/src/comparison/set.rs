@@ -25,16 +25,13 @@ pub type Ends = (String, String);
 
 /// A result set with its runs sorted into cells.
 pub struct Set<'a> {
-    /// The set.
     pub stored: &'a StoredStudy,
-    /// Its runs.
     pub runs: RunsByCell<'a>,
     /// The pairs of a fleet that are compared in each cell; empty in studies of one pair.
     pairs: Vec<BTreeSet<Ends>>,
 }
 
 impl<'a> Set<'a> {
-    /// Sorts the runs.
     pub fn of(stored: &'a StoredStudy) -> Self {
         let mut set = Self {
             stored,
@@ -66,7 +63,6 @@ impl<'a> Set<'a> {
         Some((sender.to_owned(), receiver.to_owned()))
     }
 
-    /// The set as a whole.
     pub fn summary(&self) -> SetSummary {
         let plan = &self.stored.plan;
         let runs = &self.stored.runs;
@@ -209,17 +205,14 @@ impl<'a> Side<'a> {
         Self { sets }
     }
 
-    /// The first set.
     pub fn first(&self) -> &Set<'a> {
         &self.sets[0]
     }
 
-    /// The number of sets.
     pub fn count(&self) -> usize {
         self.sets.len()
     }
 
-    /// Each set as a whole.
     pub fn summaries(&self) -> Vec<SetSummary> {
         self.sets.iter().map(Set::summary).collect()
     }

@@ -119,7 +119,7 @@ fn sessions_that_do_not_differ_are_rarely_told_apart() {
         let wrong = alarms(seed, scatter, 3, &criteria);
         assert!(wrong <= 0.06, "{scatter}, three sets of each side: {wrong}");
     }
-    // blocks alone do not report
+    // blocks alone do not tell
     let blocks = Criteria { session_scatter: Some(0.0), ..criteria };
     let wrong = alarms(1 << 22, 0.033, 1, &blocks);
     assert!(wrong > 0.2, "{wrong}");

@@ -21,7 +21,6 @@ pub(super) struct Tables<'t> {
     pub(super) mix: Vec<Table<'t>>,
 }
 
-/// The factors, and their cells.
 pub(super) struct Cells {
     pub(super) factors: Vec<Factor>,
     pub(super) parts: Vec<Part>,

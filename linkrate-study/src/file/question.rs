@@ -17,7 +17,6 @@ pub(super) struct PlacedFactor {
     pub(super) levels_at: Vec<usize>,
 }
 
-/// A setting with its place.
 #[derive(Clone)]
 pub(super) struct Setting {
     pub(super) key: String,
@@ -39,7 +38,6 @@ pub(super) struct Question {
 pub(super) type Choice = (Vec<usize>, Setup);
 
 impl Question {
-    /// The factor of that key.
     pub(super) fn factor(&self, key: &str) -> Option<&PlacedFactor> {
         self.factors.iter().find(|placed| placed.factor.name == key)
     }

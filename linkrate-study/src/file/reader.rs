@@ -52,12 +52,10 @@ impl<'t> Entry<'t> {
         self.key_at
     }
 
-    /// Where the value stands.
     pub(super) fn value_at(&self) -> usize {
         self.value.span().start
     }
 
-    /// The value.
     pub(super) fn value(&self) -> &DeValue<'t> {
         self.value.get_ref()
     }
@@ -101,7 +99,6 @@ impl<'t> Table<'t> {
         self.entries.iter().any(|entry| entry.name == name)
     }
 
-    /// Whether the entry of that name is a number.
     pub(super) fn has_number(&self, name: &str) -> bool {
         let is_number = |entry: &Entry<'_>| matches!(entry.value(), DeValue::Integer(_));
         self.entries.iter().any(|entry| entry.name == name && is_number(entry))
@@ -249,7 +246,6 @@ impl<'t> Reader<'t> {
         self.error(entry.value_at(), &entry.path(), message, Some(hint.to_string()));
     }
 
-    /// How many errors there are so far.
     pub(super) fn errors(&self) -> usize {
         self.errors.len()
     }
@@ -287,7 +283,6 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// A text value.
     pub(super) fn text<'e>(&mut self, entry: &'e Entry<'_>, expected: &str) -> Option<&'e str> {
         let text = entry.value().as_str();
         if text.is_none() {

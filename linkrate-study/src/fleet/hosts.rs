@@ -29,7 +29,6 @@ pub(super) const END_EXPECTED: &str =
 const LINE_EXPECTED: &str =
     "expected NAME ssh:HOST INTERFACE, and rack=NAME and switch=NAME after it if known";
 
-/// An error of a list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct HostsError {
@@ -45,10 +44,7 @@ pub(super) fn is_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// Reads the nodes of a list.
-///
-/// # Errors
-/// The first line that is wrong; a list with fewer than two nodes, or more than [`MAX_NODES`].
+/// Reads the nodes of a list; refuses one with fewer than two nodes, or more than [`MAX_NODES`].
 pub fn parse(text: &str) -> Result<Vec<Node>, HostsError> {
     let mut nodes: Vec<(usize, Node)> = Vec::new();
     let mut last = 1;

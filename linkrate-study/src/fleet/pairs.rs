@@ -15,7 +15,6 @@ pub(super) fn measure_of(study: &Study, cell: usize) -> Measure {
     }
 }
 
-/// The figures of the runs between two nodes.
 pub(super) fn pair_result(
     study: &Study,
     cell: usize,

@@ -31,17 +31,9 @@ pub struct Move {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A node takes the place of another one.
-    Replaced {
-        /// The name of the node before.
-        before: String,
-        /// The name of the node now.
-        now: String,
-    },
+    Replaced { before: String, now: String },
     /// A node is not there, and nor is another one for its place.
-    Vacant {
-        /// Its name.
-        node: String,
-    },
+    Vacant { node: String },
 }
 
 impl fmt::Display for Change {
@@ -101,7 +93,6 @@ impl Fleet {
         u32::try_from(self.nodes.len() + self.replacements.len()).unwrap_or(u32::MAX)
     }
 
-    /// The node of that number.
     pub fn node(&self, number: u32) -> Option<&Node> {
         let number = number as usize;
         self.nodes
@@ -187,10 +178,8 @@ impl Fleet {
     }
 
     /// Gives the places of nodes that are not among `present` to others of these, from run `next_run` on. `None` for
-    /// the fleet if nothing changes.
-    ///
-    /// # Errors
-    /// A node that the study has already is listed with another interface or way; too many changes.
+    /// the fleet if nothing changes. Fails for too many changes, and if a node that the study has already is listed
+    /// with another interface or way.
     pub fn moved(
         &self,
         present: &[Candidate],

@@ -57,7 +57,6 @@ impl Pattern {
         }
     }
 
-    /// The pattern of that word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|pattern| pattern.word() == word)
     }

@@ -32,25 +32,16 @@ pub trait FleetExecutor: Sync {
     /// Facts about the nodes that travel with every result.
     fn facts(&self) -> Facts;
 
-    /// An executor for the runs between two nodes, or around one: then without those that are `missing_nodes`.
-    ///
-    /// # Errors
-    /// There is no testbed.
+    /// An executor for the runs between two nodes, or around one, then without the `absent` ones.
     fn pair(&self, pair: &Pair, absent: &[u32]) -> Result<Box<dyn Executor + '_>, RunFailure>;
 
-    /// Finds out whether a node can take part.
-    ///
-    /// # Errors
-    /// Why it cannot.
+    /// Finds out whether a node can take part, or why it cannot.
     fn reach(&self, node: u32) -> Result<(), RunFailure>;
 }
 
-/// Runs the study of a fleet in `store` until its stop rule, a failure that ends it, or `stop` says yes,
-/// and writes down why it ended. The budget is that of a session, and at least one block is run, as in
-/// [`run_study`](crate::runner::run_study).
-///
-/// # Errors
-/// [`RunnerError`]. Failures of runs are no errors but results.
+/// Runs the study of a fleet in `store` until its stop rule, a failure that ends it, or `stop` says yes, and writes
+/// down why it ended. The budget is that of a session, and at least one block is run, as in
+/// [`run_study`](crate::runner::run_study). Failures of runs are no errors but results.
 pub fn run_fleet(
     executor: &dyn FleetExecutor,
     store: &mut dyn RunStore,
@@ -421,7 +412,6 @@ impl TurnOf<'_> {
         Some(failed(format!("node {} is lost: {}", self.fleet.name(*node), failure.reason)))
     }
 
-    /// The nodes that take part.
     fn nodes(&self) -> Vec<u32> {
         let mut nodes = self.fleet.nodes_of(&self.turn.pair);
         nodes.retain(|node| !self.absent.contains(node));

@@ -75,7 +75,6 @@ impl Subject {
         }
     }
 
-    /// The nodes that it is about.
     pub(super) fn nodes(self) -> Vec<u32> {
         match self {
             Self::Node { node } | Self::Sender { node } | Self::Receiver { node } => vec![node],
@@ -100,7 +99,6 @@ pub struct Standard {
 /// Something that stands out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Found {
-    /// What.
     pub subject: Subject,
     /// Its figure over that of its reference.
     pub ratio: Interval,
@@ -119,13 +117,12 @@ pub struct Search {
     pub blocks: u32,
 }
 
-/// Whether fewer blocks than these can tell nothing.
+/// Fewer blocks than these can tell nothing.
 pub const MIN_BLOCKS: u32 = MIN_TO_CLAIM;
 
 /// Nodes that a two-way model needs at least: with three, nothing is left to compare pairs with.
 pub const MIN_NODES: usize = 4;
 
-/// Finds what stands out.
 pub fn search(blocks: &Blocks, standard: &Standard) -> Search {
     let pairs: BTreeSet<(u32, u32)> =
         blocks.values().flat_map(|block| block.keys().copied()).collect();

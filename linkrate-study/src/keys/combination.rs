@@ -48,9 +48,6 @@ pub fn is_of_one_workload(key: &str) -> bool {
 
 /// Refuses a setup that no host can carry out, or whose result would not mean what its settings
 /// say. The setup must be [settled](Setup::settle) on the testbed.
-///
-/// # Errors
-/// The first impossible [`Combination`].
 pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     let testbed = &*testbed.with_model(setup.adapter.as_deref());
     // another model than that of the testbed may have no emulated LAN

@@ -33,9 +33,6 @@ impl EventRequest {
     }
 
     /// Checks the moments against the measurement.
-    ///
-    /// # Errors
-    /// The moment that is not inside the measurement.
     pub fn check(&self, interval: Duration) -> Result<(), Combination> {
         let checked = self.of_measurement(interval).map_or(Ok(()), |event| event.check(interval));
         checked.map_err(|outside| Combination {

@@ -11,9 +11,6 @@ use crate::store::error::{IoContext, StoreError};
 /// Makes a directory that did not exist before: `PARENT/tso-20261121-1512`, with `-2`, `-3`, ...
 /// when there is one from the same minute. The time is UTC, given in milliseconds since
 /// 1970-01-01, so that names sort by age wherever they were made.
-///
-/// # Errors
-/// [`StoreError::Io`].
 pub fn fresh(parent: &Path, study: &str, started_unix_ms: u64) -> Result<PathBuf, StoreError> {
     fs::create_dir_all(parent).during("creating", parent)?;
     let stem = format!("{study}-{}", minute_stamp(started_unix_ms));

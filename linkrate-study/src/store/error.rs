@@ -11,74 +11,47 @@ pub enum StoreError {
     Io {
         /// What was being done (`writing`).
         operation: &'static str,
-        /// To what.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
-    /// There is no store.
     #[error("{} is not a results directory: it has no plan.json", directory.display())]
-    NotAStore {
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// The directory is not empty.
+    NotAStore { directory: PathBuf },
     #[error("{} is not empty, and results are never overwritten", directory.display())]
-    NotEmpty {
-        /// The directory.
-        directory: PathBuf,
-    },
+    NotEmpty { directory: PathBuf },
     /// Another process writes to the store.
     #[error("{} is in use by another linkrate process", directory.display())]
-    Locked {
-        /// The directory.
-        directory: PathBuf,
-    },
+    Locked { directory: PathBuf },
     /// The runs were imported, so that no testbed can make more of them.
     #[error("{} contains imported results and cannot be resumed", directory.display())]
-    Imported {
-        /// The directory.
-        directory: PathBuf,
-    },
+    Imported { directory: PathBuf },
     /// The store was made by a later linkrate.
     #[error(
         "{} has store format {found}, this linkrate reads formats up to {known}",
         path.display()
     )]
     Newer {
-        /// The file that says so.
         path: PathBuf,
-        /// Its format.
         found: u32,
         /// The latest format that can be read.
         known: u32,
-        /// The linkrate that wrote it.
         written_by: String,
     },
     /// A name that should be a file is something else.
     #[error("{} is {found}, expected a regular file", path.display())]
     NotRegular {
-        /// The name.
         path: PathBuf,
         /// What it is (`a named pipe`).
         found: &'static str,
     },
     /// A file is damaged. Nothing has been changed.
     #[error("{} is damaged: {reason}", path.display())]
-    DamagedFile {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    DamagedFile { path: PathBuf, reason: String },
     /// A line of the file of runs is damaged in a way no crash explains. Nothing has been changed.
     #[error("{}:{line}: damaged run: {reason}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong.
         reason: String,
     },
     /// A value would not read back from the disk, so it was not written.
@@ -86,21 +59,14 @@ pub enum StoreError {
     Unreadable {
         /// The file it was meant for.
         path: PathBuf,
-        /// Why it would not read back.
         reason: String,
     },
     /// The file was removed or replaced while this process wrote to it.
     #[error("{} was removed or moved during the study", path.display())]
-    Gone {
-        /// The file.
-        path: PathBuf,
-    },
+    Gone { path: PathBuf },
     /// An earlier write failed and could not be taken back, so the file ends in a torn line.
     #[error("{} ends in a torn line after a failed write", path.display())]
-    Torn {
-        /// The file.
-        path: PathBuf,
-    },
+    Torn { path: PathBuf },
 }
 
 impl StoreError {

@@ -35,9 +35,6 @@ pub struct Files {
 
 impl Files {
     /// Opens a directory. A user named its path, so links in the path are followed.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`] if it is no directory, or cannot be opened.
     pub fn of(path: &Path) -> Result<Self, StoreError> {
         // the path of the current directory may be empty
         let opened = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -48,10 +45,7 @@ impl Files {
         Ok(Self { path: path.to_owned(), directory })
     }
 
-    /// Opens a directory of this directory, and makes it if it is not there.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`], also for a link to a directory.
+    /// Opens a directory of this directory, and makes it if it is not there. A link to a directory is refused.
     pub fn subdirectory(&self, name: &str) -> Result<Self, StoreError> {
         let path = self.path_of(name);
         match rustix::fs::mkdirat(&self.directory, name, Mode::from_raw_mode(0o777)) {
@@ -69,7 +63,6 @@ impl Files {
         self.path.join(name)
     }
 
-    /// Whether the directory holds nothing.
     pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
         let entries = Dir::read_from(&self.directory).map_err(io::Error::from);
         for entry in entries.during("listing", &self.path)? {
@@ -82,9 +75,6 @@ impl Files {
     }
 
     /// Opens a regular file for reading; `None` if there is none of that name.
-    ///
-    /// # Errors
-    /// [`StoreError::NotRegular`], [`StoreError::Io`].
     pub fn open(&self, name: &str) -> Result<Option<File>, StoreError> {
         self.open_with(name, OFlags::RDONLY)
     }
@@ -106,11 +96,8 @@ impl Files {
         }
     }
 
-    /// The bytes of a regular file of at most `most` bytes; `None` if there is none of that name.
-    ///
-    /// # Errors
-    /// [`StoreError::NotRegular`], [`StoreError::DamagedFile`] for a longer one,
-    /// [`StoreError::Io`].
+    /// The bytes of a regular file of at most `most` bytes; `None` if there is none of that name. A longer one is
+    /// [`StoreError::DamagedFile`].
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(file) = self.open(name)? else { return Ok(None) };
         read(&file, most).map(Some).map_err(|refusal| refusal.of(&self.path_of(name)))
@@ -126,9 +113,6 @@ impl Files {
 
     /// Writes a file whole or not at all: beside, synced, renamed, and the directory synced. What had
     /// the name before is replaced, a link included.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
     pub fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let beside = format!("{name}.new");
         let path = self.path_of(&beside);
@@ -210,9 +194,6 @@ impl Files {
 }
 
 /// Reads a file that a user named, of at most `most` bytes. A link is followed.
-///
-/// # Errors
-/// [`Refusal`].
 pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Refusal> {
     let opened = openat(CWD, path, OFlags::RDONLY | CAREFULLY, Mode::empty());
     let file = match opened {
@@ -227,18 +208,14 @@ pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Refusal> {
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// It is no regular file.
     #[error("{}, expected a regular file", kind(*.0))]
     NotRegular(FileType),
-    /// It is longer than its reader allows.
     #[error("{bytes} bytes, expected at most {most} bytes")]
     TooLong {
         /// Its length, or as much of it as was read.
         bytes: u64,
-        /// The limit of its reader.
         most: u64,
     },
-    /// The system refused it.
     #[error("{0}")]
     Io(io::Error),
 }

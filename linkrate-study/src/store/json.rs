@@ -17,11 +17,8 @@ const SEED: &str = "seed";
 /// The key of values that have lines: study files.
 const SOURCE: &str = "source";
 
-/// The document with its texts cleaned. The same texts as before may be written otherwise.
-///
-/// # Errors
-/// A sentence for a number above [`MAX_COUNT`]. Text that is not JSON comes back as it was, or
-/// cut into other text that is not JSON.
+/// The document with its texts cleaned. The same texts as before may be written otherwise. A number above [`MAX_COUNT`]
+/// is an error. Text that is not JSON comes back as it was, or cut into other text that is not JSON.
 pub(super) fn harmless(document: &[u8]) -> Result<Vec<u8>, String> {
     // whoever parses it says what is wrong
     let Ok(text) = std::str::from_utf8(document) else { return Ok(document.to_vec()) };

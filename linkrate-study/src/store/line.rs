@@ -12,10 +12,7 @@ const HEAD: &[u8] = b"{\"crc\":\"";
 const MIDDLE: &[u8] = b"\",\"run\":";
 const TAIL: &[u8] = b"}";
 
-/// Writes a run as a line, newline included.
-///
-/// # Errors
-/// A sentence when the run would not read back, or would be too long.
+/// Writes a run as a line, newline included; fails when the run would not read back, or would be too long.
 pub fn encode(run: &StoredRun) -> Result<Vec<u8>, String> {
     let body = serde_json::to_vec(run).map_err(|error| error.to_string())?;
     let crc = format!("{:08x}", crc32(&body));
@@ -27,9 +24,6 @@ pub fn encode(run: &StoredRun) -> Result<Vec<u8>, String> {
 }
 
 /// Reads a line, given without its newline.
-///
-/// # Errors
-/// A sentence that names the error.
 pub fn decode(line: &[u8]) -> Result<StoredRun, String> {
     let (crc, body) = line
         .strip_prefix(HEAD)

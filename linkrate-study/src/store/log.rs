@@ -91,9 +91,6 @@ impl<F: Backing> RunLog<F> {
 impl RunLog<File> {
     /// Checks that the file is still where it was opened. Bytes that are written to a file that was
     /// removed are lost, and no write fails.
-    ///
-    /// # Errors
-    /// [`StoreError::Gone`]; [`StoreError::Io`].
     pub fn check_place(&self) -> Result<(), StoreError> {
         let open = self.file.metadata().during("checking", &self.path)?;
         match fs::symlink_metadata(&self.path) {
@@ -109,7 +106,6 @@ impl RunLog<File> {
 /// What a file of runs holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
-    /// Its whole runs.
     pub runs: Vec<StoredRun>,
     /// Bytes of the whole lines.
     pub whole_bytes: u64,
@@ -117,11 +113,8 @@ pub struct Scan {
     pub torn: Vec<u8>,
 }
 
-/// Reads a file of runs to its end.
-///
-/// # Errors
-/// [`StoreError::Damaged`] with the line for a bad line that is not the last, for a whole line out
-/// of sequence, and for a run that `study` does not have; [`StoreError::Io`].
+/// Reads a file of runs to its end. [`StoreError::Damaged`] has the line: a bad one that is not the last, a whole one
+/// out of sequence, or a run that `study` does not have.
 pub fn scan(file: &mut impl Read, path: &Path, study: &Study) -> Result<Scan, StoreError> {
     let mut reader = BufReader::new(file);
     let mut scan = Scan { runs: Vec::new(), whole_bytes: 0, torn: Vec::new() };

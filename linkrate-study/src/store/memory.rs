@@ -15,7 +15,6 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store for `study`.
     pub fn new(study: Study, facts: Facts, started_unix_ms: u64) -> Self {
         Self { plan: StoredPlan::new(study, facts, started_unix_ms), runs: Vec::new(), ended: None }
     }

@@ -183,7 +183,6 @@ impl StoredPlan {
         Ok(text)
     }
 
-    /// Reads the plan of a results directory.
     pub(crate) fn read(files: &Files) -> Result<Self, StoreError> {
         let path = files.path_of(PLAN_FILE);
         let damaged = |reason| StoreError::DamagedFile { path: path.clone(), reason };
@@ -220,7 +219,6 @@ impl StoredPlan {
     }
 }
 
-/// Writes `ended.json`.
 pub(crate) fn write_ended(files: &Files, ended: &Ended) -> Result<(), StoreError> {
     let text = document(ended)
         .map_err(|reason| StoreError::Unreadable { path: files.path_of(ENDED_FILE), reason })?;

@@ -33,10 +33,7 @@ macro_rules! ensure {
 }
 
 impl Study {
-    /// Checks everything that runner, testbed, statistics and reports rely on.
-    ///
-    /// # Errors
-    /// A sentence with the value, and what would be right.
+    /// Checks everything that runner, testbed, statistics and reports rely on; the error has the value and the remedy.
     pub fn check(&self) -> Result<(), String> {
         name("name", &self.name)?;
         one_line("title", &self.title, MAX_TITLE)?;
@@ -118,9 +115,6 @@ impl Study {
 
 impl Method {
     /// Checks the method alone.
-    ///
-    /// # Errors
-    /// As [`Study::check`].
     pub fn check(&self) -> Result<(), String> {
         let Self { confidence, precision, minimum_effect, min_blocks, max_blocks, .. } = self;
         ensure!(
@@ -217,7 +211,6 @@ impl CheckPlan for TestbedSpec {
     }
 }
 
-/// One run of a cell.
 fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
     let Task::Workload(workload) = &spec.task else {
         return Err("it has no workload".to_owned());

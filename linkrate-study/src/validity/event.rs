@@ -14,9 +14,6 @@ use crate::executor::Stage;
 const LATE: Duration = Duration::from_millis(20);
 
 /// Checks the moments of the event, unless `is_for_functions`, and the bytes of all streams.
-///
-/// # Errors
-/// A [`Rejection`] that names the moment, or the number of wrong bytes.
 pub(super) fn check(
     spec: &RunSpec,
     run: &Measurement,

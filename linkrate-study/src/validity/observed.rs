@@ -38,9 +38,7 @@ pub struct Observed {
     pub knobs: Vec<KnobsSeen>,
     /// Links, when the run began and when it ended.
     pub rates: Vec<RateSeen>,
-    /// The hosts' clocks.
     pub clocks: Vec<ClockSeen>,
-    /// The hosts' measurements.
     pub intervals: Vec<MeasurementSeen>,
     /// Interfaces of the SUT and of clients whose queue disciplines are other ones at the end of the measurement.
     pub disciplines: Vec<DisciplinesSeen>,
@@ -55,7 +53,6 @@ pub struct Observed {
 /// A thread that may run on other CPUs than those of its role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strayed {
-    /// The thread.
     pub thread: String,
     /// CPUs on which it may run.
     pub affinity: CpuSet,
@@ -66,7 +63,6 @@ pub struct Strayed {
 /// A thread whose policy or nice value is another one than at first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rescheduled {
-    /// The thread.
     pub thread: String,
     /// How it gets its CPU now, in words.
     pub now: String,
@@ -74,10 +70,8 @@ pub struct Rescheduled {
     pub first: String,
 }
 
-/// The knobs of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnobsSeen {
-    /// The interface.
     pub interface: String,
     /// When the run began.
     pub before: InterfaceKnobs,
@@ -88,7 +82,6 @@ pub struct KnobsSeen {
 /// The queue disciplines of one interface, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisciplinesSeen {
-    /// The interface.
     pub interface: String,
     /// When the measurement opened.
     pub before: String,
@@ -99,18 +92,15 @@ pub struct DisciplinesSeen {
 /// The rate of one link; `None` where it has none of its own, as a veth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateSeen {
-    /// The interface.
     pub interface: String,
     /// The rate that the link must have: that of its model, or that at which the run began.
     pub expected: Option<BitRate>,
-    /// The rate it has.
     pub seen: Option<BitRate>,
 }
 
 /// The clock of one host against the controller's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClockSeen {
-    /// The host.
     pub host: String,
     /// How far it has moved since it was measured, ns.
     pub moved_ns: i64,
@@ -119,7 +109,6 @@ pub struct ClockSeen {
 /// The measurement of one host beside the common one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MeasurementSeen {
-    /// The host.
     pub host: String,
     /// Distance of its begin from that of the common measurement, ns.
     pub opened_off_ns: u64,
@@ -265,9 +254,6 @@ impl DisciplinesSeen {
 
 impl RateSeen {
     /// A link must run at the rate that is expected of it.
-    ///
-    /// # Errors
-    /// A [`Rejection`] that names the interface and both rates.
     pub fn check(&self) -> Result<(), Rejection> {
         if self.expected == self.seen {
             return Ok(());

@@ -7,9 +7,6 @@ use crate::executor::Stage;
 
 /// Compares address family, congestion control and TCP_NODELAY with the request. UDP has only the first, and
 /// an idle run has no sockets. The kernel grants the buffers before any traffic, or the run ends there.
-///
-/// # Errors
-/// A [`Rejection`] that names the first option with another value, and both values.
 pub(super) fn check(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
     let Task::Workload(workload) = &spec.task else { return Ok(()) };
     let (asked, is) = (&spec.socket, &run.effective.socket);

@@ -25,9 +25,7 @@ pub struct StackChanged {
     pub what: String,
     /// What it was; `None` where there was none.
     pub before: Option<String>,
-    /// What it is now.
     pub after: Option<String>,
-    /// Since when.
     pub since: Since,
 }
 
@@ -43,9 +41,7 @@ pub enum Since {
 /// The stack of a host when a run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackSeen {
-    /// The host.
     pub host: String,
-    /// Its stack.
     pub stack: Stack,
 }
 
@@ -76,10 +72,7 @@ impl StackChanged {
         self.what.contains(COUNTS)
     }
 
-    /// Refuses the run.
-    ///
-    /// # Errors
-    /// Always: the host, the name and both values.
+    /// Refuses the run: always an error, with the host, the name and both values.
     pub fn check(&self) -> Result<(), Rejection> {
         let Self { host, what, before, after, since } = self;
         let words = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".to_owned());

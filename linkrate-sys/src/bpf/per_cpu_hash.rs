@@ -46,10 +46,7 @@ enum Then {
 }
 
 impl<const WORDS: usize> PerCpuHash<WORDS> {
-    /// An empty map with room for `entries` keys.
-    ///
-    /// # Errors
-    /// `EPERM` without CAP_BPF, `ENOMEM`.
+    /// An empty map with room for `entries` keys; `EPERM` without CAP_BPF, `ENOMEM`.
     pub(crate) fn new(entries: u32) -> io::Result<Self> {
         let cpus = cpus::possible().map_err(io::Error::other)?.iter().collect();
         let attributes = MapCreate {
@@ -89,9 +86,6 @@ impl<const WORDS: usize> PerCpuHash<WORDS> {
     }
 
     /// The first words of a key's values of all CPUs together; 0 for a key that is not there.
-    ///
-    /// # Errors
-    /// As bpf(2).
     pub(crate) fn sum_of(&self, key: u64) -> io::Result<u64> {
         let mut values = vec![0u64; WORDS * self.cpus.len()];
         let attributes = MapLookup {
@@ -111,9 +105,6 @@ impl<const WORDS: usize> PerCpuHash<WORDS> {
     }
 
     /// Removes all keys.
-    ///
-    /// # Errors
-    /// As for [`of_cpu`](Self::of_cpu).
     pub(crate) fn clear(&self) -> io::Result<()> {
         self.each(Then::Delete, |_, _| ())
     }

@@ -40,10 +40,7 @@ impl Rings {
 }
 
 impl Ethtool {
-    /// The rings of interface `name` (`ETHTOOL_MSG_RINGS_GET`).
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` when the driver does not report rings.
+    /// The rings of interface `name` (`ETHTOOL_MSG_RINGS_GET`); `EOPNOTSUPP` when the driver does not report rings.
     pub fn rings(&mut self, name: &str) -> SysResult<Rings> {
         let mut rings = Rings::default();
         self.read("rings", name, ETHTOOL_MSG_RINGS_GET, |kind, value| rings.take(kind, value))?;

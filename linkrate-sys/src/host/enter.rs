@@ -147,8 +147,8 @@ impl Steps {
         }
         let Some(parent) = self.parent else {
             // Ctrl-C of a terminal must reach the parent only, which then ends the input of the
-            // child; setsid fails only for the leader of a process group, and a forked child is
-            // none SAFETY: setsid takes no pointers.
+            // child; setsid fails only for the leader of a process group, and a forked child is none.
+            // SAFETY: setsid takes no pointers.
             unsafe { libc::setsid() };
             return Ok(());
         };
@@ -192,9 +192,9 @@ impl Steps {
             libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, flags, none.cast())
         };
         checked(private, Step::PrivateMounts)?;
-        // A container may forbid a new sysfs. Only RPS needs it, and RPS reports a missing
-        // interface, so a failure is ignored here. SAFETY: the three strings are zero-terminated,
-        // sysfs takes no data.
+        // A container may forbid a new sysfs. Only RPS needs it, and RPS reports a missing interface, so a failure is
+        // ignored here.
+        // SAFETY: the three strings are zero-terminated, sysfs takes no data.
         unsafe {
             let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
             let sysfs = c"sysfs".as_ptr();

@@ -45,10 +45,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// The namespaces of process `pid`.
-    ///
-    /// # Errors
-    /// When the process does not exist, or the caller may not access it.
+    /// The namespaces of process `pid`; fails when the process does not exist, or the caller may not access it.
     pub fn of(pid: u32) -> SysResult<Self> {
         let open = |name: &str| {
             let path = format!("/proc/{pid}/ns/{name}");
@@ -169,18 +166,12 @@ impl Guest {
     }
 
     /// The exit status, if the program has ended.
-    ///
-    /// # Errors
-    /// As waitpid(2).
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
     /// Sends SIGHUP, as a closing terminal does, SIGTERM after half of `timeout`, and SIGKILL
     /// after all of it.
-    ///
-    /// # Errors
-    /// As waitpid(2).
     pub fn end(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
         if let Some(status) = self.child.try_wait()? {
             return Ok(status);

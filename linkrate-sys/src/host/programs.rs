@@ -18,7 +18,7 @@ const CHASE: Duration = Duration::from_millis(1);
 /// Looks in a row that must find nobody. What begins while `/proc` is listed may be missing in the list.
 const EMPTY_POLLS: u32 = 3;
 
-/// How long it is killed what others have started before they were killed.
+/// How long after the first SIGKILL what others have started is killed too.
 const OFFSPRING: Duration = Duration::from_secs(2);
 
 /// A network namespace by device and inode, namespaces(7).

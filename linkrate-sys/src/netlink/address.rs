@@ -13,9 +13,6 @@ use crate::error::{SysError, SysResult};
 
 impl RouteSocket {
     /// Every IPv4 address of this network namespace, with its interface and network.
-    ///
-    /// # Errors
-    /// When the kernel refuses a dump.
     pub fn ipv4_addresses(&mut self) -> SysResult<Vec<InterfaceAddress>> {
         let names: BTreeMap<u32, String> =
             self.links()?.into_iter().map(|entry| (entry.link.index, entry.name)).collect();
@@ -34,10 +31,7 @@ impl RouteSocket {
         Ok(found.collect())
     }
 
-    /// The interface on which packets to `address` leave, and their source address.
-    ///
-    /// # Errors
-    /// `ENETUNREACH` without a route.
+    /// The interface on which packets to `address` leave, and their source address; `ENETUNREACH` without a route.
     pub fn route_to(&mut self, address: IpAddr) -> SysResult<(String, Option<IpAddr>)> {
         let subject = || format!("to {address}");
         let mut request = RouteMessage::default();

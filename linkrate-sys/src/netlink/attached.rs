@@ -86,10 +86,7 @@ const GET_GENERATION: u16 = 10 << 8 | 16;
 const NFTA_GEN_ID: u16 = 1;
 
 impl RouteSocket {
-    /// What is attached to an interface, by name.
-    ///
-    /// # Errors
-    /// `ENODEV` without an interface of that name.
+    /// What is attached to an interface, by name; `ENODEV` without an interface of that name.
     pub fn attached(&mut self, name: &str) -> SysResult<Vec<(String, String)>> {
         let mut request = Raw::new(libc::RTM_GETLINK, [0; LINK_HEADER]);
         request.push(IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());

@@ -84,10 +84,7 @@ impl RouteSocket {
         Ok(tokens.next())
     }
 
-    /// Whether routes of MPLS lead over an interface.
-    ///
-    /// # Errors
-    /// `ENODEV` without an interface of that name.
+    /// Whether routes of MPLS lead over an interface; `ENODEV` without an interface of that name.
     pub fn has_mpls_routes(&mut self, name: &str) -> SysResult<bool> {
         let index = self.link(name)?.index;
         let mut header = [0; ROUTE_HEADER];

@@ -54,9 +54,6 @@ pub struct RouteEntry {
 
 impl RouteSocket {
     /// Every interface of this network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses the dump.
     pub fn links(&mut self) -> SysResult<Vec<LinkEntry>> {
         let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
         let replies = self.dump("list interfaces", request)?;
@@ -70,9 +67,6 @@ impl RouteSocket {
     }
 
     /// The addresses of each interface, by its index.
-    ///
-    /// # Errors
-    /// When the kernel refuses the dump.
     pub fn addresses(&mut self) -> SysResult<BTreeMap<u32, Vec<IpAddr>>> {
         let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let mut addresses: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
@@ -93,9 +87,6 @@ impl RouteSocket {
     }
 
     /// Every unicast route, and the learned MTU of single destinations.
-    ///
-    /// # Errors
-    /// When the kernel refuses the dump.
     pub fn routes(&mut self) -> SysResult<Vec<RouteEntry>> {
         let mut routes = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {

@@ -31,10 +31,7 @@ pub(crate) struct Socket<F> {
 }
 
 impl<F: Family> Socket<F> {
-    /// Opens the socket and looks up the number of the family.
-    ///
-    /// # Errors
-    /// `ENOENT` on a kernel without the family.
+    /// Opens the socket and looks up the number of the family; `ENOENT` on a kernel without the family.
     pub(crate) fn open() -> SysResult<Self> {
         let mut exchange = Exchange::open(netlink_sys::protocols::NETLINK_GENERIC, "generic")?;
         let number = number_of_family(&mut exchange, F::NAME).map_err(|refusal| {

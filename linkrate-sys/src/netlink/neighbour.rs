@@ -31,10 +31,7 @@ impl Neighbours {
         to_bytes(&self.0)
     }
 
-    /// Reads what [`to_messages`](Self::to_messages) wrote.
-    ///
-    /// # Errors
-    /// `InvalidData` for bytes that are no such messages.
+    /// Reads what [`to_messages`](Self::to_messages) wrote; `InvalidData` for bytes that are no such messages.
     pub fn of_messages(messages: &[Vec<u8>]) -> io::Result<Self> {
         of_bytes(messages).map(Self)
     }
@@ -43,9 +40,6 @@ impl Neighbours {
 impl RouteSocket {
     /// The static neighbours and the proxies of an interface, and the addresses beside its own that
     /// it was told to receive.
-    ///
-    /// # Errors
-    /// `ENODEV` without an interface of that name; or the kernel refuses a dump.
     pub fn static_neighbours(&mut self, name: &str) -> SysResult<Neighbours> {
         let index = self.link(name)?.index;
         let mut found = Vec::new();
@@ -107,9 +101,6 @@ impl RouteSocket {
 
     /// Restores those that are missing or differ. Before, the interface must be up, if it was, and
     /// have its addresses.
-    ///
-    /// # Errors
-    /// The first refusal.
     pub fn restore_static_neighbours(
         &mut self,
         name: &str,

@@ -77,10 +77,7 @@ impl Addressing {
         [to_bytes(&self.addresses), to_bytes(&self.routes)]
     }
 
-    /// Reads what [`to_messages`](Self::to_messages) wrote.
-    ///
-    /// # Errors
-    /// `InvalidData` for bytes that are no such messages.
+    /// Reads what [`to_messages`](Self::to_messages) wrote; `InvalidData` for bytes that are no such messages.
     pub fn of_messages(
         [addresses, routes]: &[Vec<Vec<u8>>; 2],
         up: bool,
@@ -137,10 +134,7 @@ pub(super) fn of_bytes<M: Parseable<[u8]>>(messages: &[Vec<u8>]) -> io::Result<V
 }
 
 impl RouteSocket {
-    /// A socket in another network namespace, which a temporary thread enters.
-    ///
-    /// # Errors
-    /// `EPERM` without CAP_SYS_ADMIN over it.
+    /// A socket in another network namespace, which a temporary thread enters; `EPERM` without CAP_SYS_ADMIN over it.
     pub fn open_in(namespace: BorrowedFd<'_>) -> SysResult<Self> {
         let open = || {
             move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))
@@ -164,9 +158,6 @@ impl RouteSocket {
     }
 
     /// The present addresses and routes of an interface.
-    ///
-    /// # Errors
-    /// `ENODEV` without an interface of that name; or the kernel refuses a dump.
     pub fn addressing(&mut self, name: &str) -> SysResult<Addressing> {
         let link = self.link(name)?;
         let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
@@ -198,9 +189,6 @@ impl RouteSocket {
 
     /// Restores addresses, and brings the interface up if it was up. `with_routes` also restores
     /// routes, in the original namespace; in another one the routes to its own networks are enough.
-    ///
-    /// # Errors
-    /// The first refusal.
     pub fn restore_addressing(
         &mut self,
         name: &str,

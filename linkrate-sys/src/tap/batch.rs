@@ -17,9 +17,6 @@ pub trait Packet {
 const PIECES: usize = 64;
 
 /// Writes one packet.
-///
-/// # Errors
-/// As [`super::write_vectored`].
 pub fn write_packet(queue: impl AsFd, packet: &impl Packet) -> io::Result<usize> {
     let mut slices = [IoSlice::new(&[]); PIECES];
     let mut count = 0;

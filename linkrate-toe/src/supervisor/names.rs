@@ -70,10 +70,8 @@ impl Group {
         }
     }
 
-    /// The descriptors that name a socket which `thread` connects by `descriptor`.
-    ///
-    /// # Errors
-    /// The process has ended.
+    /// The descriptors that name a socket which `thread` connects by `descriptor`. Fails when the process has
+    /// ended.
     pub(super) fn names_of(
         &mut self,
         thread: u32,

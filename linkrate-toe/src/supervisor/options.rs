@@ -54,7 +54,6 @@ const NOT_SENT: OptionName = tcp(25);
 const OF_PATH: [OptionName; 2] =
     [OptionName { level: IP, name: 14 }, OptionName { level: IPV6, name: 24 }];
 
-/// Where an option is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// The stream pair.
@@ -67,7 +66,6 @@ enum Place {
     Nowhere,
 }
 
-/// Where the value of an option is read.
 fn place_to_read(option: OptionName) -> Place {
     match option {
         ERROR => Place::Pair,
@@ -78,7 +76,6 @@ fn place_to_read(option: OptionName) -> Place {
     }
 }
 
-/// Where an option is set.
 fn place_to_set(option: OptionName) -> Place {
     match option {
         option if NOT_HERE.contains(&option) => Place::Nowhere,

@@ -38,64 +38,27 @@ pub(super) struct Return {
 /// Why the connection of a running program does not move. It continues where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum Unmoved {
-    /// There is no such process.
     #[error("process {process} does not exist")]
-    NoProcess {
-        /// Its id.
-        process: u32,
-    },
-    /// It has no such descriptor.
+    NoProcess { process: u32 },
     #[error("process {process} has no descriptor {descriptor}")]
-    NoDescriptor {
-        /// The process.
-        process: u32,
-        /// The descriptor.
-        descriptor: i32,
-    },
-    /// The descriptor is not a TCP connection.
+    NoDescriptor { process: u32, descriptor: i32 },
     #[error("descriptor {descriptor} of process {process} is {found}, expected a TCP connection")]
-    NotTcp {
-        /// The process.
-        process: u32,
-        /// The descriptor.
-        descriptor: i32,
-        /// What it is.
-        found: &'static str,
-    },
-    /// Other processes have the socket too.
+    NotTcp { process: u32, descriptor: i32, found: &'static str },
     #[error(
         "processes {others:?} have the socket of descriptor {descriptor} of process {process} too"
     )]
-    Shared {
-        /// The process.
-        process: u32,
-        /// The descriptor.
-        descriptor: i32,
-        /// The other processes.
-        others: Vec<u32>,
-    },
+    Shared { process: u32, descriptor: i32, others: Vec<u32> },
     /// Its program has closed it, or has ended.
     #[error("the connection has ended")]
     Ended,
-    /// Nobody supervises it.
     #[error("process {process} was not started in this lab")]
-    NotSupervised {
-        /// The process.
-        process: u32,
-    },
+    NotSupervised { process: u32 },
     /// The connection stays, with the reason.
     #[error("{0}")]
     Stays(String),
     /// The program cannot be stopped, or its descriptor cannot be replaced.
     #[error("{step} of process {process}: {cause}")]
-    Refused {
-        /// The step.
-        step: &'static str,
-        /// The process.
-        process: u32,
-        /// The error of the kernel.
-        cause: io::Error,
-    },
+    Refused { step: &'static str, process: u32, cause: io::Error },
 }
 
 impl Unmoved {
@@ -116,7 +79,6 @@ impl Unmoved {
 }
 
 impl<M: Mover> SupervisorLoop<M> {
-    /// Moves the connection of a running program.
     pub(super) fn move_running(&mut self, of: &Move) {
         let moved = self.try_to_move(of.process, of.descriptor);
         // who asked may have gone
@@ -278,19 +240,13 @@ pub(super) struct Replaced {
 }
 
 impl Replaced {
-    /// That with this number alone, if it names the socket.
-    ///
-    /// # Errors
-    /// The process has ended.
+    /// That with this number alone, if it names the socket. Fails when the process has ended.
     pub(super) fn at(thread: u32, descriptor: i32, socket: impl AsFd) -> io::Result<Self> {
         let held = descriptors::of_number(thread, descriptor, descriptors::inode(socket)?)?;
         Ok(Self { thread, held: held.into_iter().collect(), registrations: Vec::new() })
     }
 
-    /// Finds them.
-    ///
-    /// # Errors
-    /// The process has ended.
+    /// Fails when the process has ended.
     pub(super) fn find(thread: u32, socket: impl AsFd) -> io::Result<Self> {
         let held = descriptors::of_socket(thread, descriptors::inode(socket)?)?;
         let numbers: Vec<i32> = held.iter().map(|held| held.number).collect();
@@ -298,10 +254,7 @@ impl Replaced {
         Ok(Self { thread, held, registrations })
     }
 
-    /// Lets all of them name `new`.
-    ///
-    /// # Errors
-    /// The first descriptor cannot be replaced; then all are as before.
+    /// Lets all of them name `new`. If one cannot be replaced, all are as before.
     pub(super) fn put(
         &self,
         listener: &Listener,

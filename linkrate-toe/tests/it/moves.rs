@@ -2,7 +2,7 @@
 //! reset.
 
 use crate::{common, wire};
-/// How many moves down and up, and one frame in how many is lost (0: none).
+/// How many moves down and up.
 fn cycles(default: u32) -> u32 {
     std::env::var("LINKRATE_TOE_MOVES").ok().and_then(|count| count.parse().ok()).unwrap_or(default)
 }

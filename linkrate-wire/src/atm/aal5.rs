@@ -134,10 +134,8 @@ pub struct Uncuttable {
     pub found: usize,
 }
 
-/// The end of a unit, which lies in pieces. With it, the unit fills its cells.
-///
-/// # Errors
-/// The unit is empty or too long.
+/// The end of a unit, which lies in pieces. With it, the unit fills its cells. Fails if the unit is empty or too
+/// long.
 pub fn end(unit: &[&[u8]], user_to_user: u8) -> Result<End, Uncuttable> {
     let found = unit.iter().map(|piece| piece.len()).sum();
     let length = u16::try_from(found).ok().filter(|length| *length > 0);
@@ -160,9 +158,6 @@ fn end_of(mut before: Crc, trailer: Trailer, padding: usize) -> End {
 
 /// Checks whether the octets of complete cells are a unit of up to `longest` octets. They lie in
 /// pieces, of which the last has the whole trailer.
-///
-/// # Errors
-/// The defect.
 pub fn judge(pieces: &[&[u8]], longest: usize) -> Result<Trailer, Defect> {
     let octets: usize = pieces.iter().map(|piece| piece.len()).sum();
     let trailer = pieces.last().and_then(|last| last.last_chunk::<TRAILER>());

@@ -220,7 +220,6 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, a unit comes out whole or not at all.
         #[test]
         fn a_unit_comes_whole_or_not_at_all(
             lengths in prop::collection::vec(1_usize..9189, 1..6),

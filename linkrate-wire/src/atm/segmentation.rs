@@ -17,10 +17,8 @@ impl Segmenter {
         Self { headers: Headers::of(connection) }
     }
 
-    /// Appends the cells of a unit, which lies in pieces, to `cells`. Returns how many there are.
-    ///
-    /// # Errors
-    /// The unit is empty or too long; `cells` is then as before.
+    /// Appends the cells of a unit, which lies in pieces, to `cells`. Returns how many there are. Fails if the unit
+    /// is empty or too long; `cells` is then as before.
     pub fn cut(
         &self,
         unit: &[&[u8]],

@@ -2,7 +2,6 @@
 
 use super::{MAX_PORTS, PortIndex};
 
-/// The active ports of an aggregate.
 #[derive(Debug, Clone)]
 pub(super) struct Active {
     /// The first `count` of them are meant.
@@ -45,12 +44,10 @@ impl Active {
         &self.ports[..self.count]
     }
 
-    /// Whether `port` is active.
     pub(super) fn has(&self, port: PortIndex) -> bool {
         self.mask.checked_shr(port.0.into()).unwrap_or(0) & 1 == 1
     }
 
-    /// The next port in turn.
     #[inline]
     pub(super) fn next(&mut self) -> Option<PortIndex> {
         let port = *self.ports().get(self.turn)?;

@@ -13,11 +13,9 @@ use crate::toeplitz::{MICROSOFT_KEY, Toeplitz};
 pub(super) enum Key {
     /// The low bytes of both Ethernet addresses.
     Mac,
-    /// The hash of the IP addresses.
     Ip(Toeplitz),
     /// The hash of IP addresses and ports.
     Port(Toeplitz),
-    /// The queue.
     Queue,
 }
 

@@ -74,7 +74,6 @@ impl Loads {
         self.add(to, bytes);
     }
 
-    /// Forgets the load of a port.
     pub(super) fn clear(&mut self, port: PortIndex) {
         self.bytes[port.at() % MAX_PORTS] = 0;
     }

@@ -100,15 +100,12 @@ impl Arp {
         }
     }
 
-    /// Reads a message. Bytes after it are padding.
-    ///
-    /// # Errors
-    /// It is cut off, is not of IPv4 over Ethernet, or is neither request nor reply.
+    /// Reads a message. Bytes after it are padding. Fails if it is cut off, is not of IPv4 over Ethernet, or is
+    /// neither request nor reply.
     pub fn parse(message: &[u8]) -> Result<Self, FrameError> {
         Self::read(message, 0)
     }
 
-    /// Reads the message that begins at byte `at` of a frame.
     pub(super) fn read(frame: &[u8], at: usize) -> Result<Self, FrameError> {
         let mut reader = Reader::new(frame, at, "bytes of ARP message");
         reader.word("ARP hardware type", HARDWARE, HARDWARE)?;

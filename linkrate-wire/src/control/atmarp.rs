@@ -79,10 +79,8 @@ impl Station {
 }
 
 impl AtmArp {
-    /// Reads a message. Octets after it are ignored.
-    ///
-    /// # Errors
-    /// It is cut off, is not of IPv4 over ATM, has another operation, or an address of another kind.
+    /// Reads a message. Octets after it are ignored. Fails if it is cut off, is not of IPv4 over ATM, has another
+    /// operation, or an address of another kind.
     pub fn parse(message: &[u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(message, 0, "bytes of ATMARP message");
         reader.word("ATMARP hardware type", HARDWARE, HARDWARE)?;
@@ -144,7 +142,6 @@ fn has_number(reader: &mut Reader<'_>) -> Result<bool, FrameError> {
     Ok(number)
 }
 
-/// Whether there is an IP address.
 fn has_ip(reader: &mut Reader<'_>) -> Result<bool, FrameError> {
     is_there(reader, "length of IP address", IP_LENGTH)
 }

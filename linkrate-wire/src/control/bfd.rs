@@ -175,17 +175,13 @@ impl Diagnostic {
 }
 
 impl Bfd {
-    /// Reads a packet. Bytes after it are not looked at.
-    ///
-    /// # Errors
-    /// It is cut off, or it is one that RFC 5880 (6.8.6) discards whatever the session: another
-    /// version, no multiplier, no number of the sender, no number of the receiver beyond the state
-    /// down, multipoint, or authentication.
+    /// Reads a packet. Bytes after it are not looked at. Fails if it is cut off, or is one that RFC 5880 (6.8.6)
+    /// discards whatever the session: another version, no multiplier, no number of the sender, no number of the
+    /// receiver beyond the state down, multipoint, or authentication.
     pub fn parse(message: &[u8]) -> Result<Self, FrameError> {
         Self::read(message, 0)
     }
 
-    /// Reads the packet that begins at byte `at` of a frame.
     pub(super) fn read(frame: &[u8], at: usize) -> Result<Self, FrameError> {
         let room = frame.len().saturating_sub(at).min(u8::MAX.into());
         let mut reader = Reader::new(frame, at, "bytes of BFD packet");
@@ -283,7 +279,6 @@ impl Bfd {
     }
 }
 
-/// A number of microseconds as a time.
 pub(crate) fn time(us: u32) -> Duration {
     Duration::from_micros(us.into())
 }

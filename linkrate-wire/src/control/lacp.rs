@@ -180,11 +180,8 @@ impl fmt::Display for State {
 }
 
 impl Lacpdu {
-    /// Reads what follows the subtype of a slow protocol message. Bytes after the collector's TLV
-    /// are not looked at.
-    ///
-    /// # Errors
-    /// It is cut off, or a TLV has a wrong length.
+    /// Reads what follows the subtype of a slow protocol message. Bytes after the collector's TLV are not looked
+    /// at. Fails if it is cut off, or a TLV has a wrong length.
     pub fn parse(data: &[u8]) -> Result<Self, FrameError> {
         Self::read(data, 0)
     }

@@ -300,10 +300,8 @@ impl LaneControl {
         }
     }
 
-    /// Reads a control frame. Triples after it are ignored.
-    ///
-    /// # Errors
-    /// It is cut off, of another protocol or version, or a field has a value that is not defined.
+    /// Reads a control frame. Triples after it are ignored. Fails if it is cut off, of another protocol or version,
+    /// or a field has a value that is not defined.
     pub fn parse(unit: &[u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(unit, 0, "octets of LANE control frame");
         reader.word("LANE marker", MARKER, MARKER)?;

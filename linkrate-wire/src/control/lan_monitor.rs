@@ -38,15 +38,12 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// Reads a poll; `None` for a message of another experiment. Bytes after it are padding.
-    ///
-    /// # Errors
-    /// It is cut off, of another version, or has a port that no group has.
+    /// Reads a poll; `None` for a message of another experiment. Bytes after it are padding. Fails if it is cut
+    /// off, of another version, or has a port that no group has.
     pub fn parse(message: &[u8]) -> Result<Option<Self>, FrameError> {
         Self::read(message, 0)
     }
 
-    /// Reads the message that begins at byte `at` of a frame.
     pub(super) fn read(frame: &[u8], at: usize) -> Result<Option<Self>, FrameError> {
         let mut reader = Reader::new(frame, at, "bytes of LAN monitor poll");
         if reader.rest().first_chunk() != Some(&SIGNATURE) {

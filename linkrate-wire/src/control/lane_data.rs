@@ -41,10 +41,8 @@ pub const fn length(octets: usize) -> usize {
 }
 
 impl<'a> Data<'a> {
-    /// Reads an AAL5 unit that [is no control frame](super::lan_emulation::is_control).
-    ///
-    /// # Errors
-    /// It is shorter than [`MIN_LENGTH`], or has a LECID that no client has.
+    /// Reads an AAL5 unit that [is no control frame](super::lan_emulation::is_control). Fails if it is shorter than
+    /// [`MIN_LENGTH`], or has a LECID that no client has.
     pub fn parse(unit: &'a [u8]) -> Result<Self, FrameError> {
         let field = "octets of LANE data frame";
         if unit.len() < MIN_LENGTH {

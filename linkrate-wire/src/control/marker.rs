@@ -56,11 +56,8 @@ impl Marker {
         (self.kind == Kind::Information).then_some(Self { kind: Kind::Response, ..*self })
     }
 
-    /// Reads what follows the subtype of a slow protocol message. Version, terminator and reserved
-    /// bytes are not looked at.
-    ///
-    /// # Errors
-    /// It is cut off, is neither marker nor response, or has a wrong length.
+    /// Reads what follows the subtype of a slow protocol message. Version, terminator and reserved bytes are not
+    /// looked at. Fails if it is cut off, is neither marker nor response, or has a wrong length.
     pub fn parse(data: &[u8]) -> Result<Self, FrameError> {
         Self::read(data, 0)
     }

@@ -45,11 +45,8 @@ impl Advertisement {
         Self { router: false, solicited: false, replaces: true, target, hardware }
     }
 
-    /// Reads an ICMPv6 message. Its checksum is not verified; bytes after the first option are not
-    /// looked at.
-    ///
-    /// # Errors
-    /// It is cut off, is another message, or its first option is not the Ethernet address.
+    /// Reads an ICMPv6 message. Its checksum is not verified; bytes after the first option are not looked at. Fails
+    /// if it is cut off, is another message, or its first option is not the Ethernet address.
     pub fn parse(message: &[u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(message, 0, "bytes of neighbour advertisement");
         reader.byte("ICMPv6 type", TYPE, TYPE)?;

@@ -20,7 +20,6 @@ impl<'a> Reader<'a> {
         Self { bytes, at, lacks }
     }
 
-    /// The place of the next byte.
     pub(super) const fn at(&self) -> usize {
         self.at
     }
@@ -67,7 +66,6 @@ impl<'a> Reader<'a> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// The bytes that are not read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }

@@ -68,15 +68,11 @@ impl Subtype {
 }
 
 impl<'a> Slow<'a> {
-    /// Reads a message.
-    ///
-    /// # Errors
-    /// It is empty, or its subtype is one that no slow protocol may have.
+    /// Reads a message. Fails if it is empty, or its subtype is one that no slow protocol may have.
     pub fn parse(message: &'a [u8]) -> Result<Self, FrameError> {
         Self::read(message, 0)
     }
 
-    /// Reads the message that begins at byte `at` of a frame.
     pub(super) fn read(frame: &'a [u8], at: usize) -> Result<Self, FrameError> {
         let mut reader = Reader::new(frame, at, "bytes of slow protocol message");
         let octet = reader.byte("slow protocol subtype", LACP, ORGANIZATION)?;

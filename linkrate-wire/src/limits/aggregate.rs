@@ -24,7 +24,6 @@ use crate::frame::{IpEnds, MacAddress, Route};
 const ROUNDS: u64 = 32;
 /// Time between two rounds, as long as the loads of adaptive balancing need to be halved.
 const ROUND_PS: u64 = 1 << 33;
-/// Bytes that each flow sends in a round.
 const ROUND_BYTES: usize = 1 << 20;
 
 /// The ports of an aggregate and their balancing.
@@ -121,10 +120,8 @@ impl Aggregate {
         Ok(Balancer::new(self.balance, self.ports, 0)?)
     }
 
-    /// The ports of `flows`, which begin in this order.
-    ///
-    /// # Errors
-    /// Ports or flows out of range, or a flow without a field that the balancing looks at.
+    /// The ports of `flows`, which begin in this order. Fails if ports or flows are out of range, or a flow lacks a
+    /// field that the balancing looks at.
     pub fn named(&self, flows: &[Flow]) -> Result<Named, AggregateError> {
         let mut balancer = self.check(flows.len())?;
         if self.balance == Balance::Cpu {

@@ -21,10 +21,8 @@ use crate::link::{Framing, Link};
 const MAX_FORMULA_MESSAGE: u64 = 1 << 53;
 
 impl Link {
-    /// The limit for `traffic`. Its MTU is that of IP, not the size of the link's unit.
-    ///
-    /// # Errors
-    /// A line rate, number of VLAN tags, MTU or message out of range.
+    /// The limit for `traffic`. Its MTU is that of IP, not the size of the link's unit. Fails if a line rate,
+    /// number of VLAN tags, MTU or message is out of range.
     pub fn limit(&self, traffic: &Traffic) -> Result<Limit, LimitError> {
         self.check_line_rate()?;
         let Self { line_rate, framing } = *self;
@@ -66,14 +64,11 @@ impl Link {
         })
     }
 
-    /// The theoretical TCP throughput as the `atm` paper defines it: every message of `message`
-    /// bytes is one IPv4 packet without TCP options, however large.
+    /// The theoretical TCP throughput as the `atm` paper defines it: every message of `message` bytes is one IPv4
+    /// packet without TCP options, however large. Fails if the line rate is out of range, or the message empty.
     ///
-    /// For messages that fit the MTU it is [`limit`](Self::limit) without timestamps. Above, it
-    /// is a figure to compare with the paper's, not a limit: no packet of 64 KiB exists.
-    ///
-    /// # Errors
-    /// A line rate out of range, or an empty message.
+    /// For messages that fit the MTU it is [`limit`](Self::limit) without timestamps. Above, it is a figure to
+    /// compare with the paper's, not a limit: no packet of 64 KiB exists.
     pub fn published_formula(&self, message: u64) -> Result<BitRate, LimitError> {
         self.check_line_rate()?;
         let highest = MAX_FORMULA_MESSAGE;

@@ -147,7 +147,6 @@ pub struct Traffic {
 /// IP packets of the same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group {
-    /// Their number.
     pub(super) count: u64,
     /// Bytes of each, IP header included.
     pub(super) length: u64,
@@ -165,7 +164,6 @@ pub(super) struct Packets {
 }
 
 impl Packets {
-    /// The number of packets.
     pub(super) fn count(&self) -> u64 {
         self.groups.iter().map(|group| group.count).sum()
     }
@@ -187,10 +185,8 @@ impl Traffic {
         Self { transport: Transport::Udp, ..Self::tcp(mtu) }
     }
 
-    /// Payload of one full packet in bytes: the MSS less options for TCP.
-    ///
-    /// # Errors
-    /// An MTU outside what the IP version allows.
+    /// Payload of one full packet in bytes: the MSS less options for TCP. Fails if the IP version does not allow
+    /// the MTU.
     pub fn largest_payload(&self) -> Result<u64, LimitError> {
         self.check_mtu(self.ip.largest_packet(), "any link")?;
         Ok(u64::from(self.mtu) - self.ip.header() - self.transport.header())

@@ -45,16 +45,13 @@ pub struct Part {
 }
 
 impl Link {
-    /// Where the time of the line went. The parts are in the order of the layers, [`IDLE`] comes last,
-    /// and together they are the whole line.
+    /// Where the time of the line went. The parts are in the order of the layers, [`IDLE`] comes last, and together
+    /// they are the whole line. Fails if a line rate, or a time, is no number above zero.
     ///
-    /// Counters do not say how long each unit was. The account takes full packets and bare
-    /// acknowledgements, so many of each as make up the counted units and octets. Padding is computed
-    /// from that. Payload and counters are not read at the same instant: a part that would come out
-    /// below zero is left out, and the whole may be a little more than the line.
-    ///
-    /// # Errors
-    /// A line rate, or a time, that is no number above zero.
+    /// Counters do not say how long each unit was. The account takes full packets and bare acknowledgements, so
+    /// many of each as make up the counted units and octets. Padding is computed from that. Payload and counters
+    /// are not read at the same instant: a part that would come out below zero is left out, and the whole may be a
+    /// little more than the line.
     pub fn tax(&self, carried: &Carried) -> Result<Vec<Part>, LimitError> {
         let line = self.line_rate.0 / 8.0 * carried.seconds;
         if !(line.is_finite() && line > 0.0) {

@@ -92,7 +92,6 @@ impl Candidate {
         self.headers.payload_range().len()
     }
 
-    /// The part that a superframe needs.
     pub(super) fn as_next(&self) -> Next {
         let (payload, flags) = (self.headers.payload_range(), self.flags);
         Next { payload, flags, identification: self.identification() }
@@ -155,7 +154,6 @@ fn same(a: &[u8], b: &[u8], mask: &[u8]) -> bool {
     differs == 0 && rest.fold(0, |all, ((a, b), mask)| all | ((a ^ b) & mask)) == 0
 }
 
-/// A flow that is held.
 #[derive(Debug, Clone)]
 pub(super) struct Held<F> {
     first: Candidate,
@@ -165,7 +163,6 @@ pub(super) struct Held<F> {
     pseudo: Sum,
     /// All frames, at least one, some of them in rows.
     pieces: Vec<Piece<F>>,
-    /// The number of frames.
     frames: usize,
     /// Bytes of payload so far.
     payload: usize,

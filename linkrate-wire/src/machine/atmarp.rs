@@ -41,7 +41,6 @@ impl Question {
         Self { asked: 1, again: now + FIRST_RETRY }
     }
 
-    /// It is asked once more.
     fn repeat(&mut self, now: Duration) {
         let factor = 1_u32.checked_shl(self.asked).unwrap_or(u32::MAX);
         self.again = now + FIRST_RETRY.saturating_mul(factor).min(MAX_RETRY);

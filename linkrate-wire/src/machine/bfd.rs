@@ -130,7 +130,6 @@ pub struct Session {
     deadline: Option<Duration>,
 }
 
-/// What is known of the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Remote {
     discriminator: u32,
@@ -351,7 +350,6 @@ impl Session {
         }
     }
 
-    /// The other end is lost.
     fn lose(&mut self, now: Duration, diagnostic: Diagnostic, actions: &mut Vec<Action>) {
         self.deadline = None;
         self.remote = Remote::UNKNOWN;

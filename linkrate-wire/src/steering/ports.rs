@@ -119,11 +119,8 @@ impl PortTable {
         self.entries.iter().map(|entry| (entry.port, entry.wanted))
     }
 
-    /// Steers packets for `port` to `queue`, from the first packet on that cannot overtake another.
-    /// `queues` tells how far each queue is.
-    ///
-    /// # Errors
-    /// The queue does not exist, or the table has no room. The table is then unchanged.
+    /// Steers packets for `port` to `queue`, from the first packet on that cannot overtake another. `queues` tells
+    /// how far each queue is. If the queue does not exist or the table has no room, the table is unchanged.
     pub fn set(
         &mut self,
         port: u16,

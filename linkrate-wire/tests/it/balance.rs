@@ -363,7 +363,6 @@ fn adaptive_leaves_a_heavy_flow_a_port_of_its_own() {
     assert_eq!(balancer.moves().orderly, moves);
 }
 
-/// Without gaps, adaptive balancing leaves flows where they are.
 #[test]
 fn adaptive_does_not_move_a_flow_without_gaps() {
     let mut balancer = balancer(Balance::Adaptive, 2, MS);
@@ -573,7 +572,6 @@ proptest! {
         prop_assert!(frames <= number && counted >= 60 * frames);
     }
 
-    /// Whatever ports came and went, after a quiet time the entries are even.
     #[test]
     fn entries_are_even_after_a_quiet_time(
         masks in prop::collection::vec(1u16..1 << 8, 1..8),

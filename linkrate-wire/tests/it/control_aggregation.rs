@@ -44,7 +44,6 @@ const MARKER: Marker = Marker {
 
 const MARKER_BYTES: [u8; 18] = [2, 1, 1, 16, 1, 2, 2, 0, 0, 0, 0, 1, 3, 4, 5, 6, 0, 0];
 
-/// The message in a frame.
 fn data(frame: &[u8]) -> &[u8] {
     let headers = Headers::parse(frame).expect("a frame");
     match Control::of(frame, &headers) {

@@ -30,7 +30,6 @@ fn config() -> Config {
     Config { interval: 10 * MS, ..Config::new(MAC, 7) }
 }
 
-/// The cable of a port.
 #[derive(Debug, Clone, Copy)]
 struct Cable {
     carrier: bool,

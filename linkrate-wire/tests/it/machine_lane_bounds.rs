@@ -588,7 +588,6 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A party that may send anything by any of its calls keeps no one from working.
     #[test]
     fn a_liar_among_clients_stops_nobody(
         units in prop::collection::vec((frame(), 0_usize..8, 0_u32..500), 1..200),

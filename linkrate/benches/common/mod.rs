@@ -99,7 +99,6 @@ pub struct Iperf3<'a> {
     pub receiver: (u32, &'a CpuSet),
     /// The receiver's address.
     pub address: &'a str,
-    /// How long.
     pub seconds: u64,
     /// Bytes of one call.
     pub message: ByteSize,

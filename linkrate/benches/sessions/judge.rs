@@ -52,10 +52,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Judges the results of sessions.
-    ///
-    /// # Errors
-    /// When a document has no results, or a figure without an interval.
+    /// Judges the results of sessions. Fails for a document without results, and a figure without an interval.
     pub fn of(documents: &[Value]) -> Result<Self, String> {
         let mut by_name: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
         for document in documents {
@@ -74,10 +71,7 @@ impl Judgement {
         (sum(|row| row.between) / sum(|row| row.within)).sqrt()
     }
 
-    /// Whether intervals cover what changes from session to session.
-    ///
-    /// # Errors
-    /// When they do not; an undefined spread is no pass either.
+    /// Whether intervals cover what changes from session to session; an undefined spread is no pass either.
     pub fn check(&self) -> Result<(), String> {
         let spread = self.spread();
         if spread <= MAX_BETWEEN {

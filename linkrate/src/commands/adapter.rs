@@ -11,7 +11,6 @@ pub fn models(arguments: &ModelsArgs) -> Result<Exit, Failure> {
     look::models(arguments.model.as_deref(), arguments.json)
 }
 
-/// Carries out an adapter command.
 pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
     match command {
         AdapterCommand::Show { port, common } => look::show(port.as_deref(), &common),

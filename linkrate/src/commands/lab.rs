@@ -15,7 +15,6 @@ use crate::exit::{Exit, Failure};
 use crate::output::print;
 use ask::report;
 
-/// Carries out a lab command.
 pub fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
         LabCommand::Up(arguments) => return up::run(&arguments),

@@ -29,7 +29,6 @@ const LANE_MTUS: [u32; 2] = [1500, 9218];
 const FORMULA_MESSAGES: [ByteSize; 5] =
     [ByteSize(128), ByteSize(256), ByteSize(1024), ByteSize(4096), ByteSize(65536)];
 
-/// Prints the limit.
 pub fn run(arguments: &LimitArgs) -> Result<Exit, Failure> {
     match &arguments.link {
         LinkCommand::Ethernet(arguments) => ethernet(arguments),

@@ -16,7 +16,6 @@ use crate::args::study::{SchemaOf, StudyCommand};
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 
-/// Carries out a study command.
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
         StudyCommand::List { json } => preview::list(json),

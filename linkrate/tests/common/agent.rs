@@ -47,7 +47,6 @@ impl Agent {
         Self { child, requests, replies, asked: HELLO_NUMBER }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -30,7 +30,6 @@ pub fn free_port() -> u16 {
 #[derive(Debug)]
 pub struct Served {
     running: Running,
-    /// Its port.
     pub port: u16,
 }
 

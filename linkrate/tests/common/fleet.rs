@@ -17,7 +17,6 @@ use super::{Running, command, wait_until};
 pub struct Cluster {
     /// Where the controller runs; the switch is one of its bridges.
     pub here: Machine,
-    /// The nodes.
     pub nodes: Vec<Machine>,
     _servers: Vec<Running>,
     directory: tempfile::TempDir,

@@ -10,7 +10,6 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Writes them.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let keys = Self { directory };
@@ -27,7 +26,6 @@ impl Keys {
         keys
     }
 
-    /// The path of a file.
     pub fn path(&self, name: &str) -> String {
         self.directory.path().join(name).display().to_string()
     }

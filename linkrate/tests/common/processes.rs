@@ -34,7 +34,6 @@ impl OwnCopy {
         Self { directory, interfaces: interfaces(), namespaces: Mutex::default() }
     }
 
-    /// The program.
     pub fn program(&self) -> PathBuf {
         self.directory.path().join("linkrate")
     }

@@ -44,7 +44,6 @@ blocks = { min = 5, max = 5 }
 
 /// What a set is made with.
 pub struct Set<'a> {
-    /// The study file.
     pub study: &'a str,
     /// Blocks that are run.
     pub blocks: u32,
@@ -75,7 +74,6 @@ impl Default for Set<'_> {
 }
 
 impl Set<'_> {
-    /// Stores the set in `directory`.
     #[track_caller]
     pub fn store(&self, directory: &Path) {
         let mut study = linkrate_study::file::parse("simulated", "simulated.toml", self.study)

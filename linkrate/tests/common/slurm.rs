@@ -103,7 +103,6 @@ pub fn has_slurm_or_skips(test: &str) -> bool {
     missing.is_none()
 }
 
-/// A cluster under way.
 #[derive(Debug)]
 pub struct Cluster {
     running: Running,
@@ -220,7 +219,6 @@ impl Cluster {
         jobs.trim().to_owned()
     }
 
-    /// Cancels a job.
     #[track_caller]
     pub fn cancel(&self, job: &str) {
         Running::start(&mut self.login(&format!("scancel {job}"))).wait().expect_code(0);

@@ -39,7 +39,6 @@ pub type Slot = (u32, Option<u32>, u64);
 /// The study as a file, and a program of this test's own to run it.
 #[derive(Debug)]
 pub struct SmallStudy {
-    /// The program.
     pub own: OwnCopy,
 }
 
@@ -59,7 +58,6 @@ impl SmallStudy {
         study
     }
 
-    /// The study file.
     pub fn file(&self) -> PathBuf {
         self.own.beside("small.toml")
     }

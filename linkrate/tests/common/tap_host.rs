@@ -155,7 +155,6 @@ impl Tally {
         }
     }
 
-    /// Adds so many.
     pub fn add(&mut self, name: &'static str, count: u32) {
         *self.0.entry(name).or_default() += count;
     }

@@ -27,7 +27,6 @@ static LABS: AtomicU32 = AtomicU32::new(0);
 /// A lab under a name that no other test has, up until the test is done with it.
 #[derive(Debug)]
 pub struct Up {
-    /// Its name.
     pub name: String,
     /// The process that holds it.
     pub running: Running,
@@ -92,7 +91,6 @@ impl Up {
         self.linkrate(&format!("adapter show {port} --json")).json()["ports"][0].clone()
     }
 
-    /// A counter of a port.
     #[track_caller]
     pub fn counter(&self, port: &str, name: &str) -> u64 {
         let port = self.port(port);

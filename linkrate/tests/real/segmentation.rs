@@ -36,7 +36,6 @@ const MAX_SEGMENTS: usize = 600;
 /// refused.
 const UDP_MAX_SEGMENTS: usize = 128;
 
-/// Cases of each test.
 const CASES: u32 = 2000;
 
 /// A superframe to be cut, small enough to be printed.

@@ -107,7 +107,6 @@ impl Rig {
         (0..4).cycle().take(count).for_each(|flow| self.send(flow));
     }
 
-    /// The driver polls.
     fn poll(&mut self) {
         self.aggregate_driver.send_waiting();
         self.aggregate_driver.end_batch();

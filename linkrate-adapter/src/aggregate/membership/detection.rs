@@ -48,7 +48,6 @@ const SWITCH: Ipv4Addr = Ipv4Addr::new(169, 254, 71, 2);
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) session: Session,
-    /// The link is up.
     carrier: bool,
     /// It was up since the link came, and the other end has not switched it off.
     was_up: bool,
@@ -96,7 +95,6 @@ impl Detection {
         self.watches.get(at)?.as_ref()
     }
 
-    /// Whether the session of a port is up.
     pub(super) fn is_up(&self, at: usize) -> bool {
         self.watch(at).is_some_and(|watch| watch.session.state() == State::Up)
     }
@@ -175,7 +173,6 @@ impl Detection {
         self.watch(at).is_some_and(|watch| watch.session.state() != before)
     }
 
-    /// When [`poll`](Self::poll) has something to do.
     pub(super) fn due(&self) -> Option<Duration> {
         let ends = |watch: &Watch| watch.lost.map(|lost| lost + GRACE);
         let sessions = self.watches.iter().flatten().filter(|watch| watch.carrier);

@@ -38,12 +38,10 @@ fn config(address: MacAddress, knobs: &AggregateKnobs) -> Config {
 }
 
 impl Group {
-    /// A group without ports.
     pub(super) fn new(address: MacAddress, knobs: &AggregateKnobs) -> Self {
         Self { machine: Failover::new(config(address, knobs)), address, reason: None }
     }
 
-    /// The active port.
     pub(super) fn active(&self) -> Option<usize> {
         self.machine.active().map(PortIndex::at)
     }
@@ -52,7 +50,6 @@ impl Group {
         self.machine.moves()
     }
 
-    /// Why it moved last.
     pub(super) fn reason(&self) -> Option<Reason> {
         self.reason
     }

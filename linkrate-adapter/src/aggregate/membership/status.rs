@@ -19,7 +19,6 @@ pub(crate) struct PortState {
     pub(crate) failover: Option<FailoverState>,
 }
 
-/// A BFD session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BfdState {
     pub(crate) state: State,
@@ -33,7 +32,6 @@ pub(crate) struct BfdState {
     pub(crate) losses: u64,
 }
 
-/// A port of a failover group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FailoverState {
     /// Why the group moved to it, if it is the active one.
@@ -46,7 +44,6 @@ pub(crate) struct FailoverState {
 }
 
 impl Membership {
-    /// The protocols of a port.
     pub(crate) fn state(&self, now: Duration, at: usize) -> PortState {
         let watch = self.detection.watch(at).filter(|_| self.knobs.bfd);
         let failover = self.failover.as_ref();

@@ -28,7 +28,6 @@ impl Atm {
         self.shared.channels().clear();
     }
 
-    /// Takes a message of the switch.
     pub(super) fn signalled(&mut self, signal: Signal, at_ps: u64) {
         if !self.shared.first_link().is_up() {
             return;

@@ -105,7 +105,6 @@ impl Atm {
         self.links[0].shared.counters.in_errors.add(1);
     }
 
-    /// Takes a unit that a channel has received.
     fn take_unit(&mut self, channel: usize, received: Received, at_ps: u64, now_ps: u64) {
         let connection = self.channels[channel].headers.connection();
         self.capture(at_ps, |origin, record| match &received {
@@ -131,7 +130,6 @@ impl Atm {
         }
     }
 
-    /// Takes a message of address resolution.
     fn take_message(&mut self, channel: usize, message: &[u8], at_ps: u64) {
         let Ok(message) = AtmArp::parse(message) else {
             self.shared.atm.unknown_protocol.add(1);
@@ -171,7 +169,6 @@ impl Atm {
         any
     }
 
-    /// Hands a packet to the host.
     fn hand_up(&mut self, frame: WireFrame, at_ps: u64) {
         self.links[0].shared.counters.in_unicast.add(1);
         self.interface.place(QUEUE, 1, at_ps);

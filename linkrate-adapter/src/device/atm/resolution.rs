@@ -28,12 +28,10 @@ impl Resolution {
         self.handle(now, ClientEvent::Permanent(circuit(channel)));
     }
 
-    /// A message came by a channel.
     pub(super) fn received(&mut self, now: Duration, channel: usize, message: AtmArp) {
         self.handle(now, ClientEvent::Received { circuit: circuit(channel), message });
     }
 
-    /// The channel to an IP address.
     pub(super) fn channel_to(&mut self, now: Duration, ip: Ipv4Addr) -> Option<usize> {
         if let Some((_, channel)) = self.recent.filter(|(recent, _)| *recent == ip) {
             return Some(channel);
@@ -52,7 +50,6 @@ impl Resolution {
         }
     }
 
-    /// When [`poll`](Self::poll) has something to do.
     pub(super) fn due(&self) -> Option<Duration> {
         if self.actions.is_empty() { self.client.due() } else { Some(Duration::ZERO) }
     }

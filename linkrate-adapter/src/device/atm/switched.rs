@@ -201,7 +201,6 @@ impl Atm {
         self.shared.channels().clear();
     }
 
-    /// Takes a message of the switch.
     pub(super) fn switched_signalled(&mut self, signal: Signal, at_ps: u64) {
         let shared = Arc::clone(&self.shared);
         let (Some(switched), Some(arp)) = (&mut self.switched, shared.atmarp.get()) else { return };
@@ -262,7 +261,6 @@ impl Atm {
         }
     }
 
-    /// Takes a message of ATMARP that came by a channel.
     pub(super) fn take_switched_message(&mut self, channel: usize, message: AtmArp, at_ps: u64) {
         let connection = self.channels[channel].headers.connection();
         if let Some(counters) = self.arp_counters() {

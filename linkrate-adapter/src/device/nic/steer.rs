@@ -90,7 +90,6 @@ impl Nic {
         }
     }
 
-    /// The queue for a frame.
     pub(super) fn steer(&mut self, frame: &WireFrame, headers: &Headers, at_ps: u64) -> usize {
         let queues = self.host_queues();
         if queues == 1 {

@@ -159,17 +159,14 @@ impl Toe {
 }
 
 impl Nic {
-    /// Queues of the host.
     pub(super) fn host_queues(&self) -> usize {
         self.toe.as_ref().map_or(self.interface.queues(), |toe| toe.queue)
     }
 
-    /// The adapter's queue.
     pub(super) fn adapter_queue(&self) -> Option<usize> {
         self.toe.as_ref().map(|toe| toe.queue)
     }
 
-    /// Takes up the orders of the controller.
     pub(super) fn take_orders(&mut self) {
         let latest = self.shared.orders.latest();
         let Some(toe) = &mut self.toe else { return };

@@ -51,7 +51,6 @@ struct Back {
     unit: UnitState,
 }
 
-/// The calls of a switch.
 #[derive(Debug)]
 pub(super) struct Calls {
     elans: Vec<ElanSpec>,
@@ -62,7 +61,6 @@ pub(super) struct Calls {
     atmarp: Option<Arc<ArpShared>>,
     /// Ports with a carrier.
     up: BTreeSet<usize>,
-    /// Permanent connections.
     permanent: Vec<[End; 2]>,
     taken: HashMap<End, Taken>,
     backs: BTreeMap<(AtmAddress, Call), Back>,
@@ -109,7 +107,6 @@ impl Calls {
         anew
     }
 
-    /// Makes an ATMARP server.
     pub(super) fn serve_addresses(&mut self, shared: Arc<ArpShared>) {
         shared.show(std::iter::empty());
         let (port, address) = (SERVERS, server_address());

@@ -20,7 +20,6 @@ use crate::counters::{Counter, ElanCounters};
 use crate::frame::WireFrame;
 use crate::lane_unit::LaneUnit;
 
-/// An emulated LAN to be made in a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElanSpec {
     /// Its name, which no other ELAN of the switch has: up to 32 bytes.
@@ -78,7 +77,6 @@ impl Server {
         }
     }
 
-    /// Something happens to it.
     pub(super) fn handle(
         &mut self,
         now: Duration,
@@ -117,7 +115,6 @@ impl Server {
         }
     }
 
-    /// When [`poll`](Self::poll) has something to do.
     pub(super) fn due(&self) -> Option<Duration> {
         match self {
             Self::Lecs(lecs) => lecs.due(),

@@ -1,5 +1,3 @@
-//! Tests of the ATM switch.
-
 use linkrate_wire::atm::AtmAddress;
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};

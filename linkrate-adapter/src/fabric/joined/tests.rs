@@ -1,5 +1,3 @@
-//! Tests of two switches.
-
 use linkrate_model::AggregateKnobs;
 use linkrate_model::knobs::AggregateMode;
 use linkrate_sys::clock::monotonic_ns;

@@ -19,10 +19,8 @@ use crate::aggregate::membership::{Membership, Message, PortLink, Role, fresh_ba
 use crate::clock::time;
 use crate::frame::Burst;
 
-/// A group to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSpec {
-    /// Its ports.
     pub ports: Vec<GroupPort>,
     /// Mode and balancing.
     pub knobs: AggregateKnobs,
@@ -54,7 +52,6 @@ pub struct GroupPort {
     pub in_use: bool,
 }
 
-/// A group.
 #[derive(Debug)]
 struct Group {
     /// By their places in the aggregate; a port that has left leaves its place.
@@ -78,7 +75,6 @@ pub(super) struct Left {
     pub(super) margin_ps: u64,
 }
 
-/// The groups of a switch.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     /// The number of the switch among those of its fabric.
@@ -87,7 +83,6 @@ pub(super) struct Groups {
     groups: Vec<Option<Group>>,
     /// The group of each port and its place there, by the port's number.
     of: Vec<Option<(usize, usize)>>,
-    /// The links of the switch's ports.
     links: HashMap<usize, PortLink>,
 }
 
@@ -265,7 +260,6 @@ impl Groups {
         });
     }
 
-    /// When [`poll`](Self::poll) has something to do.
     pub(super) fn due_ps(&self) -> Option<u64> {
         let due = self.groups.iter().flatten().filter_map(|group| group.membership.due()).min()?;
         // a time that is due must not be a little before its moment
@@ -327,7 +321,6 @@ impl Group {
         out.extend(messages.into_iter().filter_map(|(place, frame)| Some((port(place)?, frame))));
     }
 
-    /// Lets the balancer follow the decision.
     fn follow(&mut self, at_ps: u64) {
         if self.follows != self.membership.changes() {
             self.follows = self.membership.changes();

@@ -1,5 +1,3 @@
-//! Tests of the switch.
-
 mod order;
 
 use linkrate_model::knobs::AggregateMode;

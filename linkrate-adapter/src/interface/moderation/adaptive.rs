@@ -39,11 +39,8 @@ const PROVEN: u32 = 16;
 /// Totals of a port, counted since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// Frames received.
     pub(crate) frames_in: u64,
-    /// Octets received.
     pub(crate) octets_in: u64,
-    /// Octets sent.
     pub(crate) octets_out: u64,
 }
 

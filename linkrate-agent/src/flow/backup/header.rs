@@ -5,7 +5,6 @@ use std::io;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Length of a header, bytes.
 pub const HEADER_BYTES: usize = 64;
 
 /// Length of a path, bytes; shorter ones end with zeros.
@@ -14,7 +13,6 @@ const PATH_BYTES: usize = 40;
 /// The first bytes of every header.
 const MAGIC: [u8; 4] = *b"lrbk";
 
-/// A header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Number of the file on its connection, from 0.
@@ -23,7 +21,6 @@ pub struct Header {
     pub length: u64,
     /// CRC-32 of its content, as of Ethernet.
     pub checksum: u32,
-    /// Where it is in its tree.
     pub path: FilePath,
 }
 
@@ -69,10 +66,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header.
-    ///
-    /// # Errors
-    /// `InvalidData` with the field that no header has.
+    /// Reads a header; `InvalidData` with the field that no header has.
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> io::Result<Self> {
         let word = |at: usize| {
             let mut word = [0; 8];

@@ -24,7 +24,6 @@ pub struct Tree {
     cold: bool,
 }
 
-/// One file.
 #[derive(Debug)]
 pub struct TreeFile {
     file: File,
@@ -32,15 +31,11 @@ pub struct TreeFile {
     pub length: u64,
     /// CRC-32 of its content.
     pub checksum: u32,
-    /// Where it is in the tree.
     pub path: FilePath,
 }
 
 impl TreeFile {
-    /// Reads a part of the content, read(2) at `offset`; at least one byte.
-    ///
-    /// # Errors
-    /// As pread(2); `UnexpectedEof` if the file is shorter than it was.
+    /// Reads a part of the content at `offset`, at least one byte; `UnexpectedEof` if the file is shorter than it was.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let left = usize::try_from(self.length - offset).unwrap_or(usize::MAX);
         let most = buffer.len().min(left);
@@ -52,10 +47,7 @@ impl TreeFile {
 }
 
 impl Tree {
-    /// Makes the tree, whose contents follow from `seed`.
-    ///
-    /// # Errors
-    /// What a file system or a limit of the process refuses, with the directory and what would be right.
+    /// Makes the tree, whose contents follow from `seed`. An error has the directory and what would be right.
     pub fn new(backup: &Backup, seed: u64) -> io::Result<Self> {
         let directory = Path::new(&backup.directory);
         let refused = |error: io::Error| {
@@ -79,15 +71,11 @@ impl Tree {
         Ok(Self { files, cold: backup.cold })
     }
 
-    /// The files.
     pub fn files(&self) -> &[TreeFile] {
         &self.files
     }
 
     /// Takes a file out of the page cache, if that is asked.
-    ///
-    /// # Errors
-    /// As [`tmpfile::leave_cache`].
     pub fn prepare(&self, file: &TreeFile) -> io::Result<()> {
         if self.cold { tmpfile::leave_cache(&file.file) } else { Ok(()) }
     }

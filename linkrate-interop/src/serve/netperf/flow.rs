@@ -34,7 +34,6 @@ impl Tally {
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) shape: Shape,
-    /// Where its data may come from.
     pub(super) source: Source,
     pub(super) send: Ring,
     pub(super) receive: Ring,

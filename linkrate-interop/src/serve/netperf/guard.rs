@@ -24,9 +24,6 @@ pub(super) struct Guard {
 
 impl Guard {
     /// Runs `test` over `socket` under `watch`. `way` is what it waits for: to receive, to send, or both.
-    ///
-    /// # Errors
-    /// Those of the test and of the watch; clone(2), setsockopt(2).
     pub(super) fn run(
         watch: &mut Watch<'_, '_>,
         socket: &mut TcpStream,

@@ -78,7 +78,6 @@ impl<'a, 'b> Watch<'a, 'b> {
         }
     }
 
-    /// What the server grants.
     pub(super) fn limits(&self) -> &'a Limits {
         self.control.shared.limits
     }

@@ -32,10 +32,7 @@ pub(super) struct Making<'a> {
 
 impl Making<'_> {
     /// Makes the interfaces that `wanted` describes, limits the datagrams of the host to the rates of
-    /// their links, and attaches the ports. The aggregate must outlive them.
-    ///
-    /// # Errors
-    /// A step that failed. The ports before it are gone again.
+    /// their links, and attaches the ports. The aggregate must outlive them. After an error the ports are gone again.
     pub(super) fn attach(
         self,
         wanted: &topology::Segment,
@@ -109,9 +106,6 @@ impl Making<'_> {
 type Made = (Option<Arc<Bus>>, Vec<OwnedFd>, HostSide);
 
 /// Attaches port `index` of a segment with its bus, the queues of its interface and the host's side.
-///
-/// # Errors
-/// A device thread has ended.
 pub(super) fn end_of(
     model: &Model,
     wanted: &topology::Segment,

@@ -68,9 +68,6 @@ fn elan_name(segment: &topology::Segment, port: usize) -> String {
 
 /// The adapter of a client on Ethernet, behind a bridge. Its link is faster than that of each ATM model,
 /// so that it is not the limit.
-///
-/// # Errors
-/// There is no such model.
 pub(super) fn bridged_model() -> Result<Model, LabError> {
     model::find("gigabit").map_err(|error| LabError::Io(std::io::Error::other(error.to_string())))
 }
@@ -85,9 +82,6 @@ fn bridge(segment: &topology::Segment, lane: &LaneStation) -> LaneStation {
 }
 
 /// Makes the connections of a segment in its switch, or the servers of its ends.
-///
-/// # Errors
-/// The device thread has ended.
 pub(super) fn make(
     joined: &mut Segment,
     segment: &topology::Segment,

@@ -43,9 +43,6 @@ pub(crate) struct FailedPort<'a> {
 
 impl Adapters {
     /// Prepares for `fault`: reads the settings of each aggregate, and watches its ports.
-    ///
-    /// # Errors
-    /// The drivers of an aggregate do not answer.
     pub(crate) fn prepare(&self, fault: Fault) -> Result<Prepared<'_>, LabError> {
         let prepared = self.segments().iter().map(|segment| {
             let moves = FirstPathChanges::default();
@@ -66,9 +63,6 @@ impl Adapters {
     }
 
     /// Counts frames that overtake others of their connection from now on, until the count is dropped.
-    ///
-    /// # Errors
-    /// A device thread has ended.
     pub(crate) fn count_reordering(&self) -> Result<ReorderingCount, LabError> {
         let count = ReorderingCount::default();
         for segment in self.segments() {
@@ -133,19 +127,11 @@ impl FailedPort<'_> {
         self.port.place().unwrap_or(0)
     }
 
-    /// Lets it fail.
-    ///
-    /// # Errors
-    /// Its interface or its aggregate is gone.
     pub(crate) fn fail(&self) -> Result<(), LabError> {
         self.moves.begin(self.index);
         self.set(true)
     }
 
-    /// Lets it recover.
-    ///
-    /// # Errors
-    /// As [`fail`](Self::fail).
     pub(crate) fn recover(&self) -> Result<(), LabError> {
         self.set(false)
     }

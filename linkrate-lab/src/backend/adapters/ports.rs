@@ -11,7 +11,6 @@ use super::{Adapters, Faults, LinkLaw, Segment, SutPort, Vlans, effective_knobs,
 use crate::error::LabError;
 use crate::host::typed_name;
 
-/// A port with its segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortOnSegment<'a> {
     adapters: &'a Adapters,
@@ -51,7 +50,6 @@ impl Adapters {
 }
 
 impl PortOnSegment<'_> {
-    /// Its name.
     pub(crate) fn name(&self) -> String {
         typed_name(self.port.name())
     }
@@ -61,7 +59,6 @@ impl PortOnSegment<'_> {
         self.segment.ports.iter().map(|port| port.name().to_owned()).collect()
     }
 
-    /// The number of its segment.
     pub(crate) fn segment_number(&self) -> u32 {
         self.segment.topology.number
     }
@@ -73,7 +70,6 @@ impl PortOnSegment<'_> {
         aggregate.or_else(first).unwrap_or_default().to_owned()
     }
 
-    /// Whether it is one of them.
     pub(crate) fn is_of_sut(&self) -> bool {
         self.of_sut.is_some()
     }
@@ -83,10 +79,7 @@ impl PortOnSegment<'_> {
         self.segment.client_names()
     }
 
-    /// Sets the faults of its segment.
-    ///
-    /// # Errors
-    /// Its links carry frames, and the faults are those of cells, or the other way round.
+    /// Sets the faults of its segment, which must be those of what its links carry: frames or cells.
     pub(crate) fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
         faults.check_law(LinkLaw::of(&self.adapters.model)).map_err(|error| LabError::Invalid {
             what: error.to_string(),
@@ -142,9 +135,6 @@ impl PortOnSegment<'_> {
     }
 
     /// Its state; the lab that holds it adds the capture, the faults and the VLANs in words.
-    ///
-    /// # Errors
-    /// The device does not answer.
     pub(crate) fn report(&self, kernel: InterfaceKnobs) -> Result<PortReport, LabError> {
         let name = self.name();
         let mut reaches: Vec<String> = match self.segment.elan_of(self.port) {

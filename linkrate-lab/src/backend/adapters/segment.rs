@@ -12,14 +12,12 @@ use super::{Vlans, client_knobs, effective_knobs, with_aggregate, with_port};
 use crate::error::LabError;
 use crate::host::typed_name;
 
-/// A segment with its ports.
 #[derive(Debug)]
 pub struct Segment {
     /// Its part of the topology.
     pub topology: topology::Segment,
     /// The ports of the system under test; at least one.
     pub ports: Vec<SutPort>,
-    /// The ports of the clients.
     pub clients: Vec<Port>,
     /// The aggregate of these ports. It ends after them.
     pub aggregate: Option<Arc<Aggregate>>,
@@ -27,17 +25,14 @@ pub struct Segment {
     pub joined: linkrate_adapter::Segment,
 }
 
-/// A port of the system under test.
 #[derive(Debug)]
 pub struct SutPort {
     /// Its number, through all adapters.
     pub number: u32,
-    /// The port.
     pub port: Port,
 }
 
 impl SutPort {
-    /// The name of its interface.
     pub(super) fn name(&self) -> &str {
         self.port.name()
     }
@@ -47,9 +42,6 @@ impl Segment {
     /// Sets the knobs of the SUT's ports and of the aggregate that `interfaces` name, and at the ports
     /// of their clients those that must be the same. Adds the effective knobs of each interface to
     /// `effective`.
-    ///
-    /// # Errors
-    /// A device does not answer.
     pub(super) fn set_knobs(
         &self,
         model: &Model,

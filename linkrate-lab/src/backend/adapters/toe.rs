@@ -374,7 +374,6 @@ fn is_of(address: IpAddr, end: Ipv4Addr) -> bool {
     }
 }
 
-/// The middle one of some values.
 fn median(values: &[u64]) -> Option<u64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();

@@ -1,5 +1,3 @@
-//! Steering of receive processing on existing interfaces.
-
 use linkrate_protocol::{Reply, Request, Steered};
 
 use crate::backend::ReceiveSteering;

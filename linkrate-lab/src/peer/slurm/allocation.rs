@@ -12,7 +12,6 @@ const JOB: &str = "SLURM_JOB_ID";
 /// Its nodes in Slurm's short form, `n[1-4,7]`.
 const NODES: &str = "SLURM_JOB_NODELIST";
 
-/// A job of Slurm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Allocation {
     job: String,
@@ -30,10 +29,8 @@ impl Allocation {
         Some(Self { job: filled(JOB)?, nodes: filled(NODES)? })
     }
 
-    /// The names of the nodes, each once, in Slurm's order.
-    ///
-    /// # Errors
-    /// `scontrol` is missing, or does not understand the list.
+    /// The names of the nodes, each once, in Slurm's order. Fails when `scontrol` is missing, or does not understand
+    /// the list.
     pub(super) fn names(&self) -> Result<Vec<String>, LabError> {
         let mut scontrol = Command::new("scontrol");
         scontrol.args(["show", "hostnames", &self.nodes]).stdin(Stdio::null());
@@ -55,9 +52,6 @@ impl Allocation {
     }
 
     /// Checks that `node` is one of its nodes.
-    ///
-    /// # Errors
-    /// The node and those that the job has.
     pub(super) fn expect(&self, node: &str) -> Result<(), LabError> {
         let names = self.names()?;
         if names.iter().any(|name| name == node) {

@@ -20,7 +20,6 @@ pub const LINE: i32 = 14;
 /// How many significant digits a figure may have, the most first.
 const DIGITS: [u32; 2] = [3, 2];
 
-/// Draws all series.
 pub fn paint(canvas: &Canvas<'_, '_>, series: &[Series]) -> Drawn {
     let count = series.len().max(1) as i32;
     let width = ((canvas.slot - BETWEEN) / count).clamp(4, WIDEST);

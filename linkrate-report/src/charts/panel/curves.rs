@@ -6,7 +6,6 @@ use crate::charts::style::{self, Drawn};
 /// Pixels by which series stand apart, so that their intervals do not hide each other.
 const APART: i32 = 4;
 
-/// Draws all series.
 pub fn paint(canvas: &Canvas<'_, '_>, series: &[Series]) -> Drawn {
     limits(canvas, series)?;
     let middle = series.len() as i32 - 1;

@@ -46,10 +46,7 @@ impl Disciplines {
         self.0.iter().map(|message| message.body.clone()).collect()
     }
 
-    /// Reads what [`to_messages`](Self::to_messages) wrote.
-    ///
-    /// # Errors
-    /// `InvalidData` for bytes that are no such messages.
+    /// Reads what [`to_messages`](Self::to_messages) wrote; `InvalidData` for bytes that are no such messages.
     pub fn of_messages(messages: &[Vec<u8>]) -> io::Result<Self> {
         let read = |bytes: &Vec<u8>| {
             let message = Raw::new(libc::RTM_NEWQDISC, bytes.clone());
@@ -87,9 +84,6 @@ impl Disciplines {
 
 impl RouteSocket {
     /// The disciplines of an interface that somebody configured.
-    ///
-    /// # Errors
-    /// `ENODEV` without an interface of that name; or the kernel refuses the dump.
     pub fn configured_disciplines(&mut self, name: &str) -> SysResult<Disciplines> {
         let found = self.traffic_control(name, libc::RTM_GETQDISC, 0)?;
         let configured = found.iter().filter(|message| message.word(HANDLE) != Some(0));
@@ -97,18 +91,12 @@ impl RouteSocket {
     }
 
     /// The kinds of the disciplines that the kernel gave the interface itself.
-    ///
-    /// # Errors
-    /// As [`configured_disciplines`](Self::configured_disciplines).
     pub fn default_disciplines(&mut self, name: &str) -> SysResult<Vec<String>> {
         let found = self.traffic_control(name, libc::RTM_GETQDISC, 0)?;
         Ok(found.iter().filter(|message| message.word(HANDLE) == Some(0)).map(kind).collect())
     }
 
     /// Where the interface has filters beside its queues: `ingress` or `egress`.
-    ///
-    /// # Errors
-    /// As [`configured_disciplines`](Self::configured_disciplines).
     pub fn filtered_hook(&mut self, name: &str) -> SysResult<Option<&'static str>> {
         for (parent, hook) in HOOKS {
             if !self.traffic_control(name, libc::RTM_GETTFILTER, parent)?.is_empty() {

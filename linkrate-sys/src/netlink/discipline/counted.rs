@@ -37,9 +37,6 @@ const NETEM_LIMIT: usize = 4;
 impl RouteSocket {
     /// The disciplines of an interface: the root, what is below it, and that of ingress. Those that the
     /// kernel gave to the transmit queues are one.
-    ///
-    /// # Errors
-    /// `ENODEV` without an interface of that name; or the kernel refuses the dump.
     pub fn disciplines(&mut self, name: &str) -> SysResult<Vec<Discipline>> {
         let found = self.traffic_control(name, libc::RTM_GETQDISC, 0)?;
         let at_ns = monotonic_ns();

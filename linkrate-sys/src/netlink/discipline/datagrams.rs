@@ -19,7 +19,6 @@ use super::message;
 use crate::error::SysResult;
 use crate::netlink::{RouteSocket, check_name, quoted};
 
-/// The discipline.
 pub(super) const HTB: &str = "htb";
 
 /// The handle of the discipline; as a class, its direct queue.
@@ -62,7 +61,6 @@ const TURN: u32 = 65_536;
 /// `ETH_P_ALL`, linux/if_ether.h.
 const EVERY_PROTOCOL: u16 = 3;
 
-/// The priority of the filters.
 const PRIORITY: u32 = 1;
 
 /// How fast datagrams leave an interface.

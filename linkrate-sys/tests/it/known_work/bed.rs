@@ -239,7 +239,6 @@ impl Bed {
         port
     }
 
-    /// Reads the trace there.
     fn read(&self) -> OnCpu {
         let home = sched::affinity(sched::current_thread()).unwrap();
         place(&[self.cpu].into_iter().collect());

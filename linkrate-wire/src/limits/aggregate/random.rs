@@ -69,10 +69,7 @@ impl Distribution {
 }
 
 impl Aggregate {
-    /// What `flows` random flows get.
-    ///
-    /// # Errors
-    /// Ports, queues or flows out of range.
+    /// What `flows` random flows get. Fails if ports, queues or flows are out of range.
     pub fn random(&self, flows: usize, seed: u64) -> Result<Random, AggregateError> {
         let balancer = self.check(flows)?;
         if self.balance == Balance::RoundRobin {
@@ -181,7 +178,6 @@ mod tests {
         assert_eq!((all.busy.p5, all.slowest.p95, all.samples), (8.0, 4.0, None));
     }
 
-    /// The exact distribution is that of the balancer.
     #[test]
     fn the_balancer_agrees_with_the_exact_distribution() {
         let mut random = ChaCha8Rng::seed_from_u64(7);

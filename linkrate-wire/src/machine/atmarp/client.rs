@@ -81,7 +81,6 @@ impl Known {
         self.expires.saturating_sub(AGE)
     }
 
-    /// When there is something to do about it.
     fn due(&self) -> Duration {
         self.checking.map_or(self.expires, |question| question.again)
     }
@@ -96,7 +95,6 @@ enum Unknown {
 }
 
 impl Unknown {
-    /// When there is something to do about it.
     fn due(&self) -> Duration {
         match self {
             Self::Asked(question) => question.again,

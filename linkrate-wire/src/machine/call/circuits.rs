@@ -51,10 +51,7 @@ impl Circuits {
         self.used.iter().copied()
     }
 
-    /// Takes a connection that the owner has chosen.
-    ///
-    /// # Errors
-    /// It is reserved, beyond the port, or in use.
+    /// Takes a connection that the owner has chosen. Fails if it is reserved, beyond the port, or in use.
     pub fn take(&mut self, found: Connection) -> Result<(), CircuitError> {
         if found.vci < FIRST_FREE_VCI {
             return Err(CircuitError::Reserved(found.vci));

@@ -179,11 +179,8 @@ impl Exchange {
         self.parties.iter().map(|(address, port)| (*address, *port))
     }
 
-    /// Takes the circuits of a permanent connection.
-    ///
-    /// # Errors
-    /// One of them is reserved, beyond its port, or in use; `None` if a port is unknown. Neither is
-    /// taken then.
+    /// Takes the circuits of a permanent connection. Fails if one of them is reserved, beyond its port, or in use,
+    /// and with `None` if a port is unknown. Neither is taken then.
     pub fn permanent(&mut self, ends: [PortCircuit; 2]) -> Result<(), Option<CircuitError>> {
         let [first, second] = ends;
         for end in ends {

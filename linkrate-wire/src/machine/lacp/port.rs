@@ -25,7 +25,6 @@ const MAX_READ: usize = 2 * slow::MAX_PER_SECOND as usize;
 /// LACPDUs sent: at most three in a fast period (IEEE 802.1AX-2014, 6.4.16).
 pub(super) type Sent = Limiter<3>;
 
-/// A port.
 #[derive(Debug, Clone)]
 pub(super) struct Port {
     pub(super) settings: PortSettings,
@@ -49,7 +48,6 @@ pub(super) struct Port {
     pub(super) partner_churn: Churn,
     pub(super) markers: Markers,
     pub(super) sent: Sent,
-    /// Frames read.
     pub(super) read: Limiter<MAX_READ>,
     /// It failed after it was attached.
     pub(super) failed: bool,
@@ -107,7 +105,6 @@ impl Port {
         self.link.is_some_and(|link| link.full_duplex)
     }
 
-    /// The number of the port.
     pub(super) const fn number(&self) -> u16 {
         self.actor.port.number
     }
@@ -124,7 +121,6 @@ impl Port {
         self.link = Some(link);
     }
 
-    /// The link is down.
     pub(super) fn link_down(&mut self, actions: &mut Vec<Action>) {
         self.link = None;
         self.lose_markers(actions);
@@ -139,7 +135,6 @@ impl Port {
         *state = State { activity: active, short_timeout, aggregation: aggregatable, ..*state };
     }
 
-    /// The partner, if one is known.
     pub(super) fn known_partner(&self) -> Option<Information> {
         (!self.actor.state.defaulted).then_some(self.partner)
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::Config;
 use crate::frame::MacAddress;
 
-/// What is known of a port.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Port {
     /// Its own address.

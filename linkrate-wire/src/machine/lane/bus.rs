@@ -63,7 +63,6 @@ struct Forward {
 pub struct Bus<U> {
     config: BusConfig,
     sends: TakenCalls,
-    /// The connections to clients.
     forwards: BTreeMap<Call, Forward>,
     next_call: u32,
     counters: BusCounters,

@@ -192,14 +192,12 @@ pub enum ClientAction<U> {
     },
 }
 
-/// A connection to a server.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     call: Call,
     is_open: bool,
 }
 
-/// The connections to servers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Links {
     configuration: Option<Link>,

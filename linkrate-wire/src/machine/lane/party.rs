@@ -52,7 +52,6 @@ impl TakenCalls {
         Some(PartyAction::Release { call, cause })
     }
 
-    /// The call stays.
     pub(super) fn keep(&mut self, call: Call) {
         if let Some(taken) = self.calls.get_mut(&call) {
             taken.deadline = None;

@@ -26,7 +26,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest capture.
 const MAX_CAPTURE: Duration = Duration::from_secs(24 * 3600);
 
-/// `adapter set`
 pub fn set(port: String, settings: Vec<Setting>, common: &Common) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
     let report = match lab.ask(Request::Set { port, settings })? {
@@ -52,7 +51,6 @@ pub fn offload((process, descriptor): (u32, i32), common: &Common) -> Result<Exi
     Ok(Exit::Success)
 }
 
-/// `adapter faults`
 pub fn faults(
     port: String,
     faults: Vec<Option<Setting>>,
@@ -66,7 +64,6 @@ pub fn faults(
     }
 }
 
-/// `adapter vlan`
 pub fn vlan(port: String, vlans: Vec<Option<Setting>>, common: &Common) -> Result<Exit, Failure> {
     let settings = named(
         vlans,
@@ -107,7 +104,6 @@ fn reported(
     Ok(Exit::Success)
 }
 
-/// `adapter link`
 pub fn link(port: String, state: LinkState, common: &Common) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
     let request = |port| match state {
@@ -130,7 +126,6 @@ pub fn link(port: String, state: LinkState, common: &Common) -> Result<Exit, Fai
     Ok(Exit::Success)
 }
 
-/// `adapter add`
 pub fn add(ports: u32, common: &Common) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
     let (ports, clients) = match lab.ask(Request::Add { ports })? {
@@ -149,7 +144,6 @@ pub fn add(ports: u32, common: &Common) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// `adapter remove`
 pub fn remove(port: String, common: &Common) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
     done(&lab, Request::Remove { port: port.clone() })?;
@@ -193,7 +187,6 @@ fn interfaces(request: Request, common: &Common) -> Result<Vec<String>, Failure>
     }
 }
 
-/// `adapter capture`
 pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
     let CaptureArgs { port, file, duration, common, .. } = arguments;
     if let Some(duration) = duration

@@ -25,7 +25,6 @@ use crate::output::{REDRAW, print, terminal_style};
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
 
-/// `models`
 pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
     let models = match given {
         None => model::built_in().collect(),
@@ -47,7 +46,6 @@ pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// `adapter show`
 pub fn show(port: Option<&str>, common: &Common) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
     let report = look(&lab, true)?;
@@ -78,7 +76,6 @@ fn no_port(report: &AdapterReport, name: &str) -> Failure {
         .with_hint(Some(format!("the lab has the ports {}", names.join(", "))))
 }
 
-/// `adapter aggregate`
 pub fn aggregate(name: Option<&str>, common: &Common) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
     let report = look(&lab, false)?;
@@ -126,7 +123,6 @@ pub fn connections(common: &Common) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// `adapter top`
 pub fn top(arguments: &TopArgs) -> Result<Exit, Failure> {
     let interval = parse_duration(&arguments.interval)
         .map_err(|error| Failure::new(Exit::Usage, format!("--interval: {error}")))?;

@@ -10,7 +10,6 @@ use linkrate_study::store::files::Files;
 use crate::exit::{Exit, Failure};
 use crate::output::quoted;
 
-/// The report's file name.
 use linkrate_report::terminal::REPORT_FILE;
 
 /// Writes `results.json`, `runs.csv` and `report.html` into the results directory. All of them

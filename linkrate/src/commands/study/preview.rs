@@ -29,7 +29,6 @@ pub fn list(json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Shows a study's plan.
 pub fn show(
     given: &str,
     (quick, changes): (bool, &ChangeArgs),

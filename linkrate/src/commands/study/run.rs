@@ -131,9 +131,7 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
 
 /// Where a study runs.
 enum Backend {
-    /// On a testbed.
     Lab(Box<Lab>),
-    /// On a fleet.
     Fleet(Box<LabFleet>),
 }
 

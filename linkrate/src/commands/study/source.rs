@@ -79,7 +79,6 @@ fn like_it(path: &Path) -> Option<PathBuf> {
     Some(parent.join(nearest))
 }
 
-/// The quick form of a study.
 pub fn quick_form(study: Study) -> Result<Study, Failure> {
     let hint = "name cells in a section [quick] of the study file: at = { ... }";
     quick::form(study).map_err(|error| {

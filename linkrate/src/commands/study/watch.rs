@@ -1,4 +1,4 @@
-//! `live_view`: the progress of a study that another process runs.
+//! `watch`: the progress of a study that another process runs.
 
 use std::fs;
 use std::io::IsTerminal;

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use super::LIMIT;
 use crate::common::simulated::{STREAMS, Set, TRANSACTIONS};
 
-/// A change of a document.
 pub type Change = fn(&mut Value);
 
 /// Plans that a study file could not have made.

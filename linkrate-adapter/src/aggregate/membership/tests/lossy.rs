@@ -228,7 +228,6 @@ fn knobs(mode: AggregateMode, bfd: bool) -> AggregateKnobs {
 const MODES: [AggregateMode; 3] =
     [AggregateMode::Manual, AggregateMode::Lacp, AggregateMode::Failover];
 
-/// What happens to a link.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Down,

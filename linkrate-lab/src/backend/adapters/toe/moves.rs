@@ -133,9 +133,6 @@ impl State {
 
 impl Adapters {
     /// Lets the TCP of the adapters reach over IPv6 whom the SUT reaches. Nothing without an engine.
-    ///
-    /// # Errors
-    /// The kernel has no IPv6, or an agent does not answer.
     pub(crate) fn reach_over_ipv6(
         &self,
         sut: &mut Host,
@@ -167,9 +164,6 @@ impl Adapters {
     }
 
     /// Prepares for moves of the connections of the SUT's flows while its agent measures.
-    ///
-    /// # Errors
-    /// The agent does not answer.
     pub(crate) fn attend(&self, sut: &mut Host) -> Result<(), LabError> {
         let Some(engine) = &self.engine else { return Ok(()) };
         let mut state = engine.lock();
@@ -187,10 +181,7 @@ impl Adapters {
     }
 
     /// Moves every connection of the SUT's flows to the adapter that is not there and can move. Returns how
-    /// many are there.
-    ///
-    /// # Errors
-    /// An agent or a device does not answer, or a connection was lost.
+    /// many are there. Fails when an agent or a device does not answer, or a connection was lost.
     pub(crate) fn offload_all(&self, sut: &mut Host) -> Result<usize, LabError> {
         self.attend(sut)?;
         self.follow_ports()?;
@@ -220,9 +211,6 @@ impl Adapters {
     }
 
     /// Moves every connection that is at the adapter back to the SUT. Returns how many stay there.
-    ///
-    /// # Errors
-    /// As for [`offload_all`](Self::offload_all).
     pub(crate) fn reclaim_all(&self, sut: &mut Host) -> Result<usize, LabError> {
         self.attend(sut)?;
         self.reclaim_where(Reason::Ordered, |_| true)?;
@@ -234,9 +222,6 @@ impl Adapters {
     }
 
     /// Moves the connections that the rules say, if it is time to look.
-    ///
-    /// # Errors
-    /// As for [`offload_all`](Self::offload_all).
     pub(crate) fn tend(&self) -> Result<(), LabError> {
         let Some(engine) = &self.engine else { return Ok(()) };
         self.follow_ports()?;
@@ -377,9 +362,6 @@ impl Adapters {
     }
 
     /// Lets the adapter's TCP send by the ports of each aggregate that carry traffic.
-    ///
-    /// # Errors
-    /// The interface is gone.
     pub(in crate::backend::adapters) fn follow_ports(&self) -> Result<(), LabError> {
         let Some(engine) = &self.engine else { return Ok(()) };
         for segment in &self.segments {
@@ -405,7 +387,6 @@ impl Adapters {
         engine.counts(offload_port.number, is_first)
     }
 
-    /// The one of that number.
     pub(super) fn offload_port(&self, number: u32) -> Option<OffloadPort<'_>> {
         self.offload_ports().find(|offload_port| offload_port.number == number)
     }
@@ -532,9 +513,6 @@ impl Adapters {
 
     /// Brings connections back before ports of the SUT get other settings: what both ends of a link must
     /// share is part of the state that the adapter's TCP works with.
-    ///
-    /// # Errors
-    /// As for [`offload_all`](Self::offload_all).
     pub(in crate::backend::adapters) fn before_setting(
         &self,
         interfaces: &[String],
@@ -582,9 +560,6 @@ impl Adapters {
     }
 
     /// Ends what is left of a run's connections at the adapter.
-    ///
-    /// # Errors
-    /// An agent or a device does not answer.
     pub(crate) fn forget_connections(&self) -> Result<(), LabError> {
         let Some(engine) = &self.engine else { return Ok(()) };
         let mut state = engine.lock();

@@ -47,14 +47,9 @@ pub(crate) enum Stay {
     },
     /// The knob `toe` of its port is off.
     #[error("toe is off on {port}")]
-    Off {
-        /// The port.
-        port: String,
-    },
-    /// The engine's table is full.
+    Off { port: String },
     #[error("the table of {port} is full: it has {most} connections")]
     TableFull {
-        /// The port.
         port: String,
         /// Its places.
         most: usize,
@@ -128,10 +123,7 @@ impl Adapters {
 
     /// Moves the connection of a program's socket to the adapter under the number `id`. The program
     /// does not use it meanwhile. With `always`, the knob does not matter. Returns the program's end
-    /// of the stream pair.
-    ///
-    /// # Errors
-    /// [`Stay`]; the connection continues in the socket.
+    /// of the stream pair. After an error the connection continues in the socket.
     pub(crate) fn offload_program(
         &self,
         id: u32,
@@ -221,10 +213,8 @@ impl Adapters {
     }
 
     /// Takes a connection back into the socket it came from. `own` is its address as the socket had it,
-    /// and `pair` the program's end of the stream pair, which the program does not use meanwhile.
-    ///
-    /// # Errors
-    /// The connection stays at the adapter, or is lost.
+    /// and `pair` the program's end of the stream pair, which the program does not use meanwhile. After an error the
+    /// connection stays at the adapter, or is lost.
     pub(crate) fn reclaim_program(
         &self,
         id: u32,
@@ -360,9 +350,6 @@ impl Adapters {
 
     /// The state of all connections of programs at the adapter, and of those that have ended and are not
     /// forgotten yet.
-    ///
-    /// # Errors
-    /// The adapter's agent does not answer.
     pub(crate) fn connections_status(&self) -> Result<Vec<ConnectionStatus>, LabError> {
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
         let mut state = engine.lock();
@@ -375,9 +362,6 @@ impl Adapters {
 
     /// Forgets connections of programs that have ended, once their last segments are through. Returns
     /// their numbers. Idle connections cost nothing.
-    ///
-    /// # Errors
-    /// An agent or a device does not answer.
     pub(crate) fn reap_programs(&self) -> Result<Vec<u32>, LabError> {
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
         self.follow_ports()?;
@@ -416,9 +400,6 @@ impl Adapters {
 
     /// Connections of programs, by their numbers, that are to return, as the devices have asked since the last
     /// call. A frame of each waits until it has returned, or was [released](Self::release_program).
-    ///
-    /// # Errors
-    /// A device does not answer.
     pub(crate) fn programs_asked(&self) -> Result<Vec<(u32, Reason)>, LabError> {
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
         let mut state = engine.lock();
@@ -452,9 +433,6 @@ impl Adapters {
 
     /// Lets frames through that wait in a device for the return of a connection of a program, unless it has
     /// returned.
-    ///
-    /// # Errors
-    /// The device does not answer.
     pub(crate) fn release_program(&self, id: u32) -> Result<(), LabError> {
         let place =
             self.engine.as_ref().and_then(|engine| engine.lock().programs.get(&id).copied());
@@ -469,9 +447,6 @@ impl Adapters {
 
     /// The established TCP connections of the SUT that are at the host, over ports with an engine. Each
     /// comes with the name of its port.
-    ///
-    /// # Errors
-    /// The SUT's agent does not answer.
     pub(crate) fn host_connections(
         &self,
         sut: &mut Host,

@@ -104,7 +104,6 @@ impl Port {
         }
     }
 
-    /// Takes a PDU.
     pub(crate) fn receive_marker(
         &mut self,
         now: Duration,

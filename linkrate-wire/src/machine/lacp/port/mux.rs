@@ -85,7 +85,6 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The machine's own variables.
 #[derive(Debug, Clone)]
 pub(crate) struct Mux {
     pub(crate) state: State,

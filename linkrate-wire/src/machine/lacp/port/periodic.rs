@@ -32,7 +32,6 @@ impl fmt::Display for State {
     }
 }
 
-/// The machine's own variables.
 #[derive(Debug, Clone)]
 pub(crate) struct Periodic {
     pub(crate) state: State,
@@ -71,7 +70,6 @@ impl Port {
         }
     }
 
-    /// What is due at `now`.
     pub(crate) fn expire_periodic(&mut self, now: Duration) {
         if self.periodic.timer.is_some_and(|end| end <= now) {
             self.transmit_periodically(now);

@@ -51,7 +51,6 @@ impl fmt::Display for State {
     }
 }
 
-/// The machine's own variables.
 #[derive(Debug, Clone)]
 pub(crate) struct Receive {
     pub(crate) state: State,
@@ -156,7 +155,6 @@ impl Port {
         is_disabled
     }
 
-    /// recordDefault.
     pub(crate) fn record_default(&mut self) {
         self.partner = PARTNER_ADMIN;
         self.partner_version = None;
@@ -164,7 +162,6 @@ impl Port {
         self.actor.state.defaulted = true;
     }
 
-    /// recordPDU.
     fn record_pdu(&mut self, pdu: &Lacpdu) {
         let before = self.partner.state.synchronization;
         let matches = self.is_described_by(&pdu.partner);
@@ -188,17 +185,14 @@ impl Port {
             == (self.actor.system, self.actor.key, self.actor.port, self.actor.state.aggregation)
     }
 
-    /// Whether the partner knows this end.
     pub(crate) fn is_known_to_partner(&self) -> bool {
         self.seen_as.is_some_and(|partner| self.is_described_by(&partner))
     }
 
-    /// update_Selected.
     fn update_selected(&mut self, pdu: &Lacpdu) {
         self.unselect_unless(&pdu.actor);
     }
 
-    /// update_Default_Selected.
     fn update_default_selected(&mut self) {
         self.unselect_unless(&PARTNER_ADMIN);
     }
@@ -211,7 +205,6 @@ impl Port {
         }
     }
 
-    /// update_NTT.
     fn update_ntt(&mut self, pdu: &Lacpdu) {
         let relevant = |state: Bits| {
             (state.activity, state.short_timeout, state.synchronization, state.aggregation)

@@ -40,7 +40,6 @@ impl Direct {
     }
 }
 
-/// All of a client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Directs {
     calls: BTreeMap<Call, Direct>,

@@ -321,7 +321,6 @@ impl<U: AsRef<[u8]>> Client<U> {
         }
     }
 
-    /// A data frame came.
     pub(super) fn data(&mut self, purpose: Purpose, unit: U, actions: &mut Vec<ClientAction<U>>) {
         let octets = unit.as_ref();
         let is_data = matches!(purpose, Purpose::MulticastForward | Purpose::DataDirect);
