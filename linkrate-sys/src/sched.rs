@@ -18,10 +18,7 @@ pub fn current_thread() -> ThreadId {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Binds `thread` of this process to `cpus`.
-///
-/// # Errors
-/// `EINVAL` when none of the CPUs is online or allowed.
+/// Binds `thread` of this process to `cpus`; `EINVAL` when none of the CPUs is online or allowed.
 pub fn set_affinity(thread: ThreadId, cpus: &CpuSet) -> Result<(), SysError> {
     sched_setaffinity(Pid::from_raw(thread), &kernel_set(cpus)).map_err(|error| {
         let error = SysError::new(format!("bind to CPUs {cpus} thread"), thread.to_string(), error);
@@ -43,10 +40,7 @@ pub(crate) fn kernel_set(cpus: &CpuSet) -> rustix::thread::CpuSet {
     set
 }
 
-/// The CPUs `thread` may run on.
-///
-/// # Errors
-/// `ESRCH` if the thread does not exist.
+/// The CPUs `thread` may run on; `ESRCH` if the thread does not exist.
 pub fn affinity(thread: ThreadId) -> Result<CpuSet, SysError> {
     let set = sched_getaffinity(Pid::from_raw(thread))
         .map_err(|error| SysError::new("read affinity of thread", thread.to_string(), error))?;
@@ -78,9 +72,6 @@ pub fn become_napi() -> Result<(), SysError> {
 }
 
 /// Lets the calling thread take its turn with all others (SCHED_OTHER, sched(7)).
-///
-/// # Errors
-/// As sched_setscheduler(2).
 pub fn become_normal() -> Result<(), SysError> {
     set_policy(libc::SCHED_OTHER, 0)
         .map_err(|error| SysError::new("end real-time priority of", "the calling thread", error))
@@ -146,10 +137,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// That of a thread of any process.
-    ///
-    /// # Errors
-    /// `ESRCH` when it has ended.
+    /// That of a thread of any process; `ESRCH` when it has ended.
     pub fn of(thread: ThreadId) -> Result<Self, SysError> {
         let read = || -> io::Result<Self> {
             let policy = policy_of(thread)?;
@@ -177,9 +165,6 @@ impl fmt::Display for Schedule {
 
 /// Makes the calling thread a batch thread, sched(7): when it wakes it waits for the running one
 /// instead of taking its CPU.
-///
-/// # Errors
-/// As sched_setscheduler(2).
 pub fn become_batch() -> Result<(), SysError> {
     set_policy(libc::SCHED_BATCH, 0)
         .map_err(|error| SysError::new("set SCHED_BATCH for", "the calling thread", error))
@@ -188,9 +173,6 @@ pub fn become_batch() -> Result<(), SysError> {
 /// Makes the calling thread run only when no other thread of its control group is ready on its CPU
 /// (SCHED_IDLE, sched(7)). Against threads of other groups, the weight of the group counts. It
 /// needs no privilege.
-///
-/// # Errors
-/// As sched_setscheduler(2).
 pub fn become_idle() -> Result<(), SysError> {
     set_policy(libc::SCHED_IDLE, 0)
         .map_err(|error| SysError::new("set SCHED_IDLE for", "the calling thread", error))
@@ -204,6 +186,15 @@ pub fn set_nice(nice: i32) -> Result<(), SysError> {
     // on Linux a nice value is a thread's, and no process number is the calling thread
     rustix::process::setpriority_process(None, nice)
         .map_err(|error| SysError::new("set nice value of", "the calling thread", error))
+}
+
+/// Sets the nice value of a thread of any process, -20 to 19 (setpriority(2)).
+///
+/// # Errors
+/// `ESRCH` when it has ended, `EACCES` for a lower value than now without the privilege (CAP_SYS_NICE).
+pub fn set_nice_of(thread: ThreadId, nice: i32) -> Result<(), SysError> {
+    rustix::process::setpriority_process(Pid::from_raw(thread), nice)
+        .map_err(|error| SysError::new("set nice value of thread", thread.to_string(), error))
 }
 
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
@@ -231,9 +222,6 @@ fn set_policy_of(thread: ThreadId, policy: libc::c_int, priority: libc::c_int) -
 /// Sets the timer slack of the calling thread, ns (`PR_SET_TIMERSLACK`, prctl(2)): how late the
 /// kernel may wake it to combine wake-ups. Zero restores the initial value, usually 50 µs. Threads
 /// that it starts inherit it.
-///
-/// # Errors
-/// As prctl(2).
 pub fn set_timer_slack_ns(ns: u64) -> Result<(), SysError> {
     rustix::thread::set_current_timer_slack(NonZeroU64::new(ns)).map_err(|error| {
         SysError::new(format!("set timer slack {ns} ns of"), "the calling thread", error)
@@ -262,9 +250,6 @@ pub fn process_cpu_ns(pid: u32) -> Result<u64, SysError> {
 }
 
 /// CPU time of all threads of this process, s: user and system, getrusage(2).
-///
-/// # Errors
-/// As getrusage(2).
 pub fn own_cpu_seconds() -> io::Result<[f64; 2]> {
     // SAFETY: rusage is plain data for which all zeroes is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -13,26 +13,57 @@ use common::{Failed, ratio};
 /// Pairs of each case.
 const PAIRS: usize = 7;
 
-/// What is measured: a name, and the words behind `measure`.
-const CASES: &[(&str, &str)] = &[
-    ("ten-gigabit, receive", "--adapter ten-gigabit --direction receive"),
-    ("ten-gigabit, transmit", "--adapter ten-gigabit"),
-    ("gigabit, receive", "--adapter gigabit --direction receive"),
-    ("gigabit, transmit", "--adapter gigabit"),
-    (
-        "ten-gigabit, UDP receive",
-        "--adapter ten-gigabit --kind udp-stream --direction receive --message 1472",
-    ),
-    (
-        "four ports, both ways",
-        "--adapter gigabit --ports 4 --clients-per-port 2 --direction bidirectional",
-    ),
-    (
-        "aggregate of 8, both ways",
-        "--adapter gigabit --aggregate 8 --clients 8 --direction bidirectional",
-    ),
-    ("TCP request/response", "--adapter gigabit --kind request-response"),
-    ("UDP request/response", "--adapter gigabit --kind udp-request-response"),
+/// What is measured.
+struct Case {
+    name: &'static str,
+    /// Words behind `measure`.
+    words: &'static str,
+    /// What is to be reached beside commit 397de8e2.
+    reach: &'static str,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "ten-gigabit, receive",
+        words: "--adapter ten-gigabit --direction receive",
+        reach: "rate 1.9, demand 0.5",
+    },
+    Case { name: "ten-gigabit, transmit", words: "--adapter ten-gigabit", reach: "demand 1.03" },
+    Case {
+        name: "gigabit, receive",
+        words: "--adapter gigabit --direction receive",
+        reach: "demand 0.75",
+    },
+    Case {
+        name: "gigabit, transmit",
+        words: "--adapter gigabit",
+        reach: "demand 1.03, device 12 %",
+    },
+    Case {
+        name: "ten-gigabit, UDP receive",
+        words: "--adapter ten-gigabit --kind udp-stream --direction receive --message 1472",
+        reach: "rate 1.6",
+    },
+    Case {
+        name: "four ports, both ways",
+        words: "--adapter gigabit --ports 4 --clients-per-port 2 --direction bidirectional",
+        reach: "7.43 Gb/s",
+    },
+    Case {
+        name: "aggregate of 8, both ways",
+        words: "--adapter gigabit --aggregate 8 --clients 8 --direction bidirectional",
+        reach: "14.8 Gb/s",
+    },
+    Case {
+        name: "TCP request/response",
+        words: "--adapter gigabit --kind request-response",
+        reach: "rate 0.98",
+    },
+    Case {
+        name: "UDP request/response",
+        words: "--adapter gigabit --kind udp-request-response",
+        reach: "rate 0.98",
+    },
 ];
 
 /// The figures of one measurement.
@@ -60,19 +91,14 @@ fn main() -> Result<(), Failed> {
     }
     println!("this linkrate beside {other}, {PAIRS} pairs each; ratios with 95 % intervals");
     println!(
-        "{:26} {:>22} {:>22} {:>10} {:>8}",
+        "{:26} {:>22} {:>22} {:>10} {:>8}  to reach",
         "", "rate", "service demand", "rate now", "device"
     );
-    for (name, words) in CASES
-        .iter()
-        .filter(|(name, _)| words.iter().skip(1).all(|word| name.contains(word.as_str())))
-    {
-        compare(name, words, other)?;
-    }
-    Ok(())
+    let has = |case: &&Case| words.iter().skip(1).all(|word| case.name.contains(word.as_str()));
+    CASES.iter().filter(has).try_for_each(|case| compare(case, other))
 }
 
-fn compare(name: &str, words: &str, other: &str) -> Result<(), Failed> {
+fn compare(Case { name, words, reach }: &Case, other: &str) -> Result<(), Failed> {
     let (mut rates, mut demands, mut now) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..PAIRS {
         let this = || measure(env!("CARGO_BIN_EXE_linkrate"), words);
@@ -90,7 +116,7 @@ fn compare(name: &str, words: &str, other: &str) -> Result<(), Failed> {
     }
     let mean = |of: fn(&Figures) -> f64| now.iter().map(of).sum::<f64>() / now.len() as f64;
     println!(
-        "{name:26} {:>22} {:>22} {:>10} {:>6.1} %",
+        "{name:26} {:>22} {:>22} {:>10} {:>6.1} %  {reach}",
         ratio(&rates),
         ratio(&demands),
         scaled(mean(|one| one.rate)),

@@ -36,6 +36,7 @@ pub(super) fn make(
     };
     let aggregate = Aggregate::new(spec, threads)?;
     napi.place(name, &aggregate.driver_threads())?;
+    napi.weigh(name, ports)?;
     Ok(Arc::new(aggregate))
 }
 
@@ -85,10 +86,7 @@ impl Segment {
 }
 
 impl Adapters {
-    /// Waits until the ports of every aggregate carry traffic.
-    ///
-    /// # Errors
-    /// The ports that do not, with their reasons.
+    /// Waits until the ports of every aggregate carry traffic. An error has the ports that do not, with their reasons.
     pub fn await_ports(&self) -> Result<(), LabError> {
         let mut aggregates =
             self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
@@ -97,9 +95,6 @@ impl Adapters {
 
     /// Lets every failover group begin as if no port had ever failed, and waits as
     /// [`await_ports`](Self::await_ports) does.
-    ///
-    /// # Errors
-    /// As for `await_ports`.
     pub(crate) fn begin_anew(&self) -> Result<(), LabError> {
         let mut aggregates =
             self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
@@ -136,9 +131,6 @@ impl Adapters {
     }
 
     /// The state of every aggregate.
-    ///
-    /// # Errors
-    /// Drivers do not answer.
     pub(crate) fn aggregate_reports(&self) -> Result<Vec<AggregateReport>, LabError> {
         let aggregates = self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
         aggregates.map(|aggregate| Ok(aggregate.report()?)).collect()

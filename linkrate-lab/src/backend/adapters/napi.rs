@@ -112,6 +112,18 @@ impl Napi {
         Ok(())
     }
 
+    /// Gives the threads of an aggregate the weight of as many threads as it has ports: a host's aggregate has those of
+    /// each port, and this one has an interface alone. The flows of eight ports otherwise leave one thread a ninth or less.
+    pub(super) fn weigh(&mut self, name: &str, ports: usize) -> Result<(), LabError> {
+        for thread in self.threads.iter_mut().filter(|thread| thread.interface == name) {
+            // root without CAP_SYS_NICE may place threads and not prefer them: they are slower then, and cost the same
+            if sched::set_nice_of(thread.id, nice_of(ports)).is_ok() {
+                thread.first = Schedule::of(thread.id)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The interfaces of a segment are gone, and their threads with them.
     pub(super) fn forget(&mut self, segment: &topology::Segment) {
         self.threads.retain(|thread| !segment.has_interface(&thread.interface));
@@ -182,6 +194,13 @@ impl Napi {
         });
         changed.collect()
     }
+}
+
+/// The nice value at which a thread has the weight of `count` threads of nice 0: each step is a quarter more
+/// (`sched_prio_to_weight`, kernel/sched/core.c).
+fn nice_of(count: usize) -> i32 {
+    let steps = (count as f64).ln() / 1.25_f64.ln();
+    -(steps.round() as i32).clamp(0, 20)
 }
 
 #[cfg(test)]

@@ -17,9 +17,6 @@ use crate::host::Host;
 
 impl Adapters {
     /// Whether the ports of a segment have links of one rate.
-    ///
-    /// # Errors
-    /// Two ports with different rates.
     pub(crate) fn check_rates(&self, segment: &topology::Segment) -> Result<(), RegroupError> {
         let rates: Vec<(&str, Option<BitRate>)> = self
             .sut_ports()
@@ -40,10 +37,8 @@ impl Adapters {
     }
 
     /// Attaches the ports of the system under test on a segment again, as `wanted` describes them: as
-    /// an aggregate, or each with an interface. Returns the captures that were on.
-    ///
-    /// # Errors
-    /// A step that failed. The segment has then lost ports; it can be removed.
+    /// an aggregate, or each with an interface. Returns the captures that were on. After an error the segment has lost
+    /// ports; it can be removed.
     pub(crate) fn regroup(
         &mut self,
         wanted: &topology::Segment,
@@ -80,9 +75,6 @@ impl Adapters {
 
     /// Attaches the port of an aggregate that is in `wanted` alone, while its others carry traffic. It
     /// carries some unless somebody asked for fewer ports.
-    ///
-    /// # Errors
-    /// A device thread has ended.
     pub(crate) fn widen(&mut self, wanted: &topology::Segment) -> Result<(), LabError> {
         let Some(at) = self.segments.iter().position(|of| of.topology.number == wanted.number)
         else {
@@ -110,14 +102,12 @@ impl Adapters {
         }
         segment.ports.insert(index, end);
         segment.topology = wanted.clone();
-        segment.group()
+        segment.group()?;
+        self.weigh(wanted)
     }
 
     /// Detaches the port of an aggregate that is not in `wanted`: both ends let it leave in good order, and
     /// this waits until it has sent and received what was on its way. Returns its capture, if one was on.
-    ///
-    /// # Errors
-    /// A device thread has ended.
     pub(crate) fn narrow(
         &mut self,
         wanted: &topology::Segment,
@@ -131,7 +121,14 @@ impl Adapters {
         let capture = Port::remove(segment.ports.remove(index).port);
         segment.topology = wanted.clone();
         segment.group()?;
+        self.weigh(wanted)?;
         self.follow_ports()?;
         Ok(capture)
+    }
+
+    /// Threads follow the ports that their aggregate has now.
+    fn weigh(&mut self, segment: &topology::Segment) -> Result<(), LabError> {
+        let name = segment.aggregate.as_deref();
+        name.map_or(Ok(()), |name| self.napi.weigh(name, segment.ports.len()))
     }
 }

@@ -90,6 +90,23 @@ fn a_thread_that_is_moved_reniced_or_gone_is_named() {
 }
 
 #[test]
+fn a_thread_of_an_aggregate_has_the_weight_of_a_thread_for_each_port() {
+    assert_eq!([1, 2, 4, 8, 64, 256].map(nice_of), [0, -3, -6, -9, -19, -20]);
+    let threads = StandIns::new(2);
+    let mut napi = placed(&threads.ids);
+    napi.weigh("eth1", 8).unwrap();
+    assert_eq!(napi.threads[0].first.to_string(), "SCHED_OTHER, nice 0");
+    napi.weigh("eth0", 8).unwrap();
+    let expected = match setpriority_process(Pid::from_raw(threads.ids[0] as ThreadId), -9) {
+        Ok(()) => "SCHED_OTHER, nice -9",
+        Err(_) => "SCHED_OTHER, nice 0",
+    };
+    assert_eq!(napi.threads[1].first.to_string(), expected);
+    // that it was set is no change by somebody else
+    assert_eq!(napi.rescheduled(), []);
+}
+
+#[test]
 fn an_interface_that_is_gone_has_no_threads() {
     let mut threads = StandIns::new(2);
     let mut napi = placed(&threads.ids);
