@@ -128,7 +128,7 @@ fn hardware(results: &StudyResults) -> Option<Check> {
         true => " with receive processing",
         false => "",
     };
-    let mut text = format!("{share} of CPU time is the emulated driver{with}");
+    let mut text = format!("emulated driver{with}: {share} of CPU time");
     let claimed: Vec<(&Effect, Interval)> = results
         .effects
         .iter()
@@ -149,9 +149,11 @@ fn hardware(results: &StudyResults) -> Option<Check> {
         all if kept == all => {
             text.push_str(&format!("; without it {}", without_driver(&of_adapter)));
         }
-        all => text.push_str(&format!(
-            "; without it {kept} of {all} changes keep their sign: expect only those on hardware"
-        )),
+        all => text.push_str(&match kept {
+            0 => format!("; without it none of {all} changes keeps its sign"),
+            1 => format!("; without it 1 of {all} changes keeps its sign"),
+            kept => format!("; without it {kept} of {all} changes keep their sign"),
+        }),
     }
     Some(Check { name: "Hardware", text, is_bad: kept < claimed.len() })
 }
@@ -260,7 +262,7 @@ fn published(results: &StudyResults) -> Option<Check> {
     let mut text = match judged[..] {
         [only] => alone(only, open.is_empty().then_some((same == 1, inside == 1))),
         _ => {
-            format!("{same} of {all} changes have the published sign, {inside} the published size")
+            format!("{same} of {all} changes have the published sign, {inside} the size")
         }
     };
     if !open.is_empty() && all > 1 {

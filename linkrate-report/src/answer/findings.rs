@@ -20,7 +20,7 @@ pub(super) fn all(results: &StudyResults) -> Vec<String> {
     if results.effects.is_empty() {
         found.extend(cells(results));
     }
-    if found.is_empty() && !results.cells.is_empty() {
+    if found.is_empty() && results.cells.iter().any(|cell| cell.runs > 0) {
         found.push(format!("Nothing is significant: {}.", words::too_few()));
     }
     found

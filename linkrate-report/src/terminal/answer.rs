@@ -3,6 +3,7 @@
 //! Title and testbed; at most three sentences; one table in which the compared levels stand side by side; at most four
 //! lines on how far to trust it; where the rest is. [`super::details`] has the rest.
 
+use linkrate_model::latency::Percentile;
 use linkrate_model::shell;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
@@ -53,9 +54,12 @@ pub fn answer(
     text
 }
 
-/// Whether the results have an answer of this form: something is compared on one pair of hosts.
+/// Whether the results have an answer of this form: something is compared on one pair of hosts, or would be if runs counted.
 pub fn has_answer(results: &StudyResults) -> bool {
-    results.fleet.is_none() && results.imported.is_empty() && !results.effects.is_empty()
+    let nothing_counts = results.cells.iter().all(|cell| cell.runs == 0);
+    results.fleet.is_none()
+        && results.imported.is_empty()
+        && (!results.effects.is_empty() || nothing_counts)
 }
 
 /// Lines without a blank one between them.
@@ -156,10 +160,9 @@ impl Page<'_> {
         if grid.cells().any(|cell| cell.limit.is_some()) && !is_transactional {
             columns.push(column("of max.", true, &|_, _, cell| of_limit(cell)));
         }
-        if grid.cells().any(|cell| cell.latency.is_some()) {
-            let p99 = |cell: &CellResult| {
-                number::percentile(cell.latency.as_ref()?, linkrate_model::latency::Percentile::P99)
-            };
+        let p99 = |cell: &CellResult| number::percentile(cell.latency.as_ref()?, Percentile::P99);
+        // too few transactions have none
+        if grid.cells().any(|cell| p99(cell).is_some()) {
             let header = words::in_loop("p99 of\nall runs", grid.cells().map(|cell| cell.of_loop));
             columns.push(column(&header.replacen(", ", ",\n", 1), true, &|_, _, cell| {
                 p99(cell).unwrap_or_else(|| NONE.to_owned())

@@ -139,12 +139,13 @@ fn conclusion(worth: &Paybacks) -> String {
     text
 }
 
-/// From the least bytes to the most.
+/// From the least bytes to the most, or the only ones.
 fn range(bytes: impl Iterator<Item = Option<Quantity>>) -> Option<String> {
     let mut bytes: Vec<Quantity> = bytes.flatten().collect();
     bytes.sort_by(|one, other| one.interval.mean.total_cmp(&other.interval.mean));
     let (least, most) = (bytes.first()?, bytes.last()?);
-    Some(format!("{} to {}", number::mean(least), number::mean(most)))
+    let (least, most) = (number::mean(least), number::mean(most));
+    Some(if least == most { least } else { format!("{least} to {most}") })
 }
 
 fn every(all: usize) -> String {
@@ -275,6 +276,8 @@ mod tests {
             ),
             "{text}"
         );
+        let text = of(&[&with_it_alone, &soon]);
+        assert!(text.ends_with("and, in 1 of them, after 293 KiB without it."), "{text}");
         let text = of(&[&soon, &never, &open]);
         assert!(text.contains("pays in 1 of 3 comparisons, after 97.7 KiB to 293 KiB"), "{text}");
         assert!(text.contains("It never pays in 1, where each KB costs the host more"), "{text}");
