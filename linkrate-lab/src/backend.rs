@@ -19,6 +19,7 @@ use linkrate_model::topology::Topology;
 use linkrate_model::{InterfaceKnobs, RunSpec, TestbedSpec};
 use linkrate_protocol::bounds;
 use linkrate_study::validity::{RateSeen, Rescheduled, Strayed};
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::sched::ThreadId;
 
 use crate::connection::AgentError;
@@ -64,6 +65,10 @@ pub(crate) struct Threads {
     pub(crate) drivers: BTreeSet<ThreadId>,
     pub(crate) devices: BTreeSet<ThreadId>,
 }
+
+/// How long before an edge of a measurement the reader of the adapters is awake. Agents on the same CPU wake up at the edge,
+/// and their readings take milliseconds: the flows have ended by then, and links would seem idle for that time.
+const AWAKE_NS: u64 = 60_000;
 
 impl Backend {
     /// Builds the backend that `spec` asks for, with the hosts on it.
@@ -195,10 +200,15 @@ impl Backend {
     ) -> Result<Option<AdapterEvidence>, AgentError> {
         let Some(adapters) = self.adapters() else { return Ok(None) };
         let order = adapters.watch_reordering();
-        sleep_until(start_ns)?;
-        let (opened, late_before) = (adapters.read(), order.as_ref().map(ReorderingCount::late));
-        sleep_until(end_ns)?;
-        let (closed, late) = (adapters.read(), order.as_ref().map(ReorderingCount::late));
+        let read_at = |edge_ns: u64| -> Result<_, AgentError> {
+            sleep_until(edge_ns.saturating_sub(AWAKE_NS))?;
+            while monotonic_ns() < edge_ns {
+                std::hint::spin_loop();
+            }
+            Ok((adapters.read(), order.as_ref().map(ReorderingCount::late)))
+        };
+        let (opened, late_before) = read_at(start_ns)?;
+        let (closed, late) = read_at(end_ns)?;
         let frames_overtaken = late.zip(late_before).map(|(late, before)| late - before);
         let evidence = adapters.evidence(&opened, &closed, ports);
         Ok(Some(AdapterEvidence { frames_overtaken, ..evidence }))

@@ -178,7 +178,9 @@ pub fn margin(quantity: &Quantity) -> Option<String> {
     };
     let [down, up] = sides.map(|side| side * scale);
     let longer = down.max(up);
-    Some(match down.min(up) < LOPSIDED * longer {
+    // nor does a CPU have more than all of its time
+    let is_cut = quantity.unit == Unit::Percent && mean + longer > 100.0;
+    Some(match down.min(up) < LOPSIDED * longer || is_cut && down > up {
         true => format!("−{}/+{} {unit}", small(down), small(up)),
         false => format!("±{} {unit}", small(longer)),
     })
@@ -501,6 +503,9 @@ mod tests {
             Some("±1.8 %")
         );
         assert_eq!(margin(&quantity(98.7, Some(0.4), Unit::Percent)).as_deref(), Some("±0.4 pp"));
+        let full = Interval { mean: 88.3, low: Some(71.3), high: Some(100.0) };
+        let full = Quantity { interval: full, unit: Unit::Percent };
+        assert_eq!(margin(&full).as_deref(), Some("−17/+12 pp"));
         assert_eq!(
             margin(&quantity(10e9, Some(1.2e9), Unit::BitsPerSecond)).as_deref(),
             Some("±12 %")

@@ -239,6 +239,21 @@ pub fn open(effect: &Effect) -> &'static str {
     }
 }
 
+/// Whether its own interval excludes no change, and nothing is shown all the same, as among many effects one is so by chance.
+pub fn is_not_significant(effect: &Effect) -> bool {
+    effect.pairs >= MIN_TO_CLAIM && effect.same_as.is_none() && open(effect) == "not significant"
+}
+
+/// What the driver's part of a service demand has in it.
+pub fn driver_of(results: &StudyResults) -> &'static str {
+    let receives =
+        |cell: &CellResult| cell.service_demand_parts.is_some_and(|parts| parts.receives_in_driver);
+    match results.cells.iter().any(receives) {
+        true => "emulated driver with receive processing",
+        false => "emulated driver",
+    }
+}
+
 /// What is said of a difference that is shown, and may be smaller than the minimum.
 pub const DIFFERENT: &str = "significant, may be small";
 

@@ -164,9 +164,9 @@ impl fmt::Display for StopReason {
             }
             Self::Budget { blocks, budget } => write!(
                 f,
-                "stopped by the time limit of {} after {}",
-                format_duration(*budget),
-                count(blocks)
+                "stopped after {}: another would exceed the time limit of {}",
+                count(blocks),
+                format_duration(*budget)
             ),
             Self::NothingMeasured { blocks } => {
                 write!(f, "no run succeeded in {}", count(blocks))
@@ -401,7 +401,10 @@ mod tests {
     #[test]
     fn reasons_are_sentences() {
         let budget = StopReason::Budget { blocks: 1, budget: Duration::from_secs(270) };
-        assert_eq!(budget.to_string(), "stopped by the time limit of 4 min 30 s after 1 block");
+        assert_eq!(
+            budget.to_string(),
+            "stopped after 1 block: another would exceed the time limit of 4 min 30 s"
+        );
         let precision = StopReason::Precision { blocks: 7, half_width: 0.02134 };
         assert_eq!(
             precision.to_string(),

@@ -258,14 +258,7 @@ fn cell_result(
         ),
         verdict: match stored.plan.is_imported() {
             true => verdict::Verdict::of_imported(),
-            false => {
-                let scale = study.testbed.scale;
-                let alone = of_cell
-                    .iter()
-                    .filter(|run| run.is_good())
-                    .map(|run| verdict::judge(&shares::of_runs([*run], scale)));
-                verdict::judge(&shares::of_runs(of_cell.iter().copied(), scale)).with_runs(alone)
-            }
+            false => shares::verdict(of_cell.iter().copied(), study.testbed.scale),
         },
     }
 }

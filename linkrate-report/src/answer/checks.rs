@@ -122,13 +122,7 @@ fn hardware(results: &StudyResults) -> Option<Check> {
         true => format!("{high:.0} %"),
         false => format!("{low:.0} to {high:.0} %"),
     };
-    let receives =
-        |cell: &CellResult| cell.service_demand_parts.is_some_and(|parts| parts.receives_in_driver);
-    let with = match results.cells.iter().any(receives) {
-        true => " with receive processing",
-        false => "",
-    };
-    let mut text = format!("emulated driver{with}: {share} of CPU time");
+    let mut text = format!("{}: {share} of CPU time", words::driver_of(results));
     let claimed: Vec<(&Effect, Interval)> = results
         .effects
         .iter()

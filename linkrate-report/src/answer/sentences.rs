@@ -257,6 +257,19 @@ fn clause(
             let (changes, cases) = (verb("changes", "change"), in_cases(&different));
             let text = format!("{changes} {word}{cases}, perhaps by too little to matter");
             (different, Says::Changed(text))
+        } else if let apart = of(&|effect| {
+            let matters = size(effect.ratio.mean) > results.minimum_effect * 100.0;
+            matters && words::is_not_significant(effect)
+        }) && !apart.is_empty()
+        {
+            let moves = match apart.iter().filter(|effect| effect.ratio.mean < 1.0).count() {
+                0 => "raise",
+                falls if falls == apart.len() => "reduce",
+                _ => "change",
+            };
+            let (size, cases) = (range(&apart), in_cases(&apart));
+            let text = format!("may {moves} {word} by {size}{cases} (not significant)");
+            (apart, Says::Changed(text))
         } else {
             let (has, cases) = (verb("has", "have"), in_cases(&own));
             (own, Says::Changed(format!("{has} no significant effect on {word}{cases}")))
@@ -288,7 +301,7 @@ fn clause(
         };
         let of_host = is_mixed.then(|| format!("{OF_THIS_HOST}: {}", range(&host)));
         let notes: Vec<String> =
-            [ends, of_host, without_driver(&claimed)].into_iter().flatten().collect();
+            [ends, of_host, without_driver(results, &claimed)].into_iter().flatten().collect();
         let notes = match notes.is_empty() {
             true => String::new(),
             false => format!(" ({})", notes.join("; ")),
@@ -299,12 +312,12 @@ fn clause(
 }
 
 /// `without the emulated driver −39 to −21 %`, where the driver is in one of the two cells alone.
-fn without_driver(effects: &[&Effect]) -> Option<String> {
+fn without_driver(results: &StudyResults, effects: &[&Effect]) -> Option<String> {
     let of_engine = effects.iter().filter(|effect| effect.factor == payback::FACTOR);
     let changes = of_engine.filter_map(|effect| Some(effect.without_driver?.mean));
     let low = changes.clone().reduce(f64::min)?;
     let high = changes.reduce(f64::max)?;
-    Some(format!("without the emulated driver {}", number::changes(low, high)))
+    Some(format!("without the {} {}", words::driver_of(results), number::changes(low, high)))
 }
 
 /// `65 %`, and `63 to 67 %`.

@@ -157,7 +157,7 @@ fn one(
     let mut cost = if losses.is_empty() && doubtful.is_empty() && reversed.is_some() {
         String::new()
     } else if losses.is_empty() && doubtful.is_empty() {
-        format!("No measured downside in {}.", labels::listed(&compared(&of_step)))
+        format!("No downside was shown in {}.", labels::listed(&compared(&of_step)))
     } else if losses.is_empty() {
         format!("Adverse effect of unknown size on {}.", labels::listed(&doubtful))
     } else {
@@ -274,27 +274,25 @@ fn not_compared(steps: &[&Step<'_>]) -> &'static str {
     }
 }
 
-/// In how many cases the gain may be one of the emulated driver alone. A TCP offload engine has the driver in one of both
-/// cells alone, so that any other sign speaks against a gain.
+/// In how many cases the gain may be one of the emulated driver alone. A TCP offload engine has the driver, which receives
+/// for the host, in one of both cells alone, so that the gain must be shown without it.
 fn reversed(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
     let is_engine = steps.first().is_some_and(|step| step.factor == payback::FACTOR);
     let gains = steps.iter().flat_map(|step| step.claimed_for(true));
     let gains: Vec<&Effect> = gains.map(|index| &results.effects[index]).collect();
     let is_open = |effect: &&&Effect| match is_engine {
-        true => effect
-            .without_driver
-            .is_some_and(|without| (effect.ratio.mean < 1.0) != (without.mean < 1.0)),
+        true => effect.without_driver.is_some_and(|without| !effect.agrees_with(&without)),
         false => effect.without_driver_unknown,
     };
     let open = gains.iter().filter(is_open).count();
     let are = match (is_engine, open) {
-        (true, 1) => "has the other sign",
-        (true, _) => "have the other sign",
+        (true, 1) => "is not shown",
+        (true, _) => "are not shown",
         (false, 1) => "is not known",
         (false, _) => "are not known",
     };
-    (open > 0)
-        .then(|| format!("Without the emulated driver {open} of {} gains {are}.", gains.len()))
+    let driver = words::driver_of(results);
+    (open > 0).then(|| format!("Without the {driver} {open} of {} gains {are}.", gains.len()))
 }
 
 /// What bounds advice: whose CPU was the limit in the cells behind it.

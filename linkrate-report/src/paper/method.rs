@@ -53,7 +53,9 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> [(&'static str, String);
     let mut cells = match (varied.is_empty(), study.parts.len()) {
         (true, _) => cells,
         (false, 0) => format!("{cells}: {}", labels::listed(&varied)),
-        (false, parts) => format!("{cells} in {parts} parts: {}", labels::listed(&varied)),
+        (false, parts) => {
+            format!("{cells} in {}: {}", words::count(parts, "part"), labels::listed(&varied))
+        }
     };
     cells.push('.');
     let idle = match method.idle.is_zero() {
@@ -266,7 +268,8 @@ fn statistics(results: &StudyResults) -> String {
         text.push_str(&format!(
             " An effect is the geometric mean of the ratios of two cells within each block. It is significant if at least {MIN_TO_CLAIM} \
              blocks have it and a t test shows that it is larger than {minimum}; it may be small if only its existence is \
-             shown. {} No relevant change: the whole interval lies within {minimum}. Every other effect is inconclusive. Where the \
+             shown. {} No relevant change: the whole interval lies within {minimum}. Every other effect is open: inconclusive, or not \
+             significant where its own interval excludes no change, as one does by chance among so many. Where the \
              SUT's CPU is full in both cells, throughput follows from service demand and is not judged again.",
             adjusted(results),
             minimum = number::percent(results.minimum_effect)

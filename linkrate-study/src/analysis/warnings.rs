@@ -24,7 +24,7 @@ use crate::store::directory::minute_stamp;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
 use crate::validity;
-use crate::verdict::{REQUEST_RATE_PERCENT, judge};
+use crate::verdict::REQUEST_RATE_PERCENT;
 use linkrate_stats::interval::MIN_TO_CLAIM;
 use linkrate_stats::sample::mean;
 use linkrate_stats::stop::StopReason;
@@ -127,7 +127,8 @@ pub fn warnings(
     found.extend(counted_idle(runs));
     found.extend(background_load(background));
     found.extend(steal(runs));
-    found.extend(hosts::warnings(stored.runs.iter()));
+    let counted: Vec<_> = runs.all().collect();
+    found.extend(hosts::warnings(counted.iter().copied()));
     // the nodes of a fleet may have others
     if stored.plan.study.fleet.is_none() {
         let cells = (0..stored.plan.study.cells.len()).map(|cell| runs.cell(cell));
@@ -442,7 +443,7 @@ fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
 /// Other programs on clients' CPUs that were the bound, by name: the figure may be theirs.
 fn clients_disturbed(name: &str, runs: &[&StoredRun]) -> Option<String> {
     // the scale of the links changes no bound
-    let verdict = judge(&shares::of_runs(runs.iter().copied(), 1.0));
+    let verdict = shares::verdict(runs.iter().copied(), 1.0);
     let percent = verdict.client_others_percent?;
     let used = runs.iter().filter_map(|run| run.measurement()).map(|run| &run.client_cpu);
     let most = used.max_by_key(|cpu| cpu.others_at_most_ns())?;

@@ -18,7 +18,6 @@ use crate::quantity::{Measure, Unit};
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
-use crate::verdict::judge;
 
 /// A sender and a receiver of a fleet, by their names.
 pub type Ends = (String, String);
@@ -155,7 +154,7 @@ impl<'a> Set<'a> {
     /// Whether the adapter is what limited a cell.
     pub fn is_limited_by_the_adapter(&self, cell: usize) -> bool {
         let scale = self.stored.plan.study.testbed.scale;
-        judge(&shares::of_runs(self.runs.cell(cell).iter().copied(), scale)).is_of_the_adapter()
+        shares::verdict(self.runs.cell(cell).iter().copied(), scale).is_of_the_adapter()
     }
 
     /// Runs of a cell without figures.

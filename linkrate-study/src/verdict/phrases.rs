@@ -50,7 +50,7 @@ impl Verdict {
         match names.is_empty() {
             true if self.imported => "unknown".to_owned(),
             true => "no good run".to_owned(),
-            false => names.join(", "),
+            false => names.join(" + "),
         }
     }
 

@@ -198,3 +198,29 @@ fn counts_a_busy_thread_that_moves_over_several_cpus() {
     let shares = of_runs(&[run_of(run)], 1.0);
     assert_eq!(shares.sut.unwrap(), CpuShare { percent: 50.0, of_thread: false });
 }
+
+/// A stream that the receiver's window stops for a share of its time, on a link that is occupied so far.
+fn windowed(window: f64, link_percent: f64) -> StoredRun {
+    let mut run = fixture::stream(1e9, 0.5);
+    let senders = &mut run.evidence.senders;
+    (senders.sockets, senders.busy_us) = (1, 1_000_000);
+    senders.rwnd_limited_us = (window * 1e6) as u64;
+    senders.rwnd_limited_unqueued_us = Some(senders.rwnd_limited_us);
+    run.evidence.adapter = Some(fixture::counted(link_percent, 0.6));
+    run_of(run)
+}
+
+#[test]
+fn what_bound_most_runs_bound_the_cell() {
+    let (full, windowed) = (windowed(0.1, 99.9), windowed(0.99, 60.0));
+    let of = |runs: &[&StoredRun]| verdict(runs.iter().copied(), 1.0);
+    // by the mean of these the link is at 96.5 %, and the window stops the sender for 17 %
+    let nine = of(&[&full, &full, &full, &full, &full, &full, &full, &full, &windowed]);
+    assert_eq!(nine.brief(), "limited by the link: transmit 99.9 % (8 of 9 runs)");
+    assert!(nine.is_of_the_adapter());
+    // without a majority for the adapter it is none of the adapter's
+    assert!(!of(&[&full, &windowed]).is_of_the_adapter());
+    let five = of(&[&windowed, &full, &full, &windowed, &windowed]);
+    assert!(matches!(five.directions[0].bottleneck, Bottleneck::ReceiverWindow { .. }), "{five:?}");
+    assert_eq!(five.directions[0].agreeing, (3, 5));
+}
