@@ -1,5 +1,8 @@
 //! TAPs that an agent makes in its host: given away to its parent, and with knobs that read back.
 
+#[macro_use]
+#[path = "../../linkrate-sys/tests/common/skip.rs"]
+mod skip;
 #[path = "../../linkrate-sys/tests/common/mod.rs"]
 mod common;
 
@@ -19,6 +22,7 @@ use linkrate_protocol::{
 };
 use linkrate_sys::host::HostProcess;
 use linkrate_sys::tap::{self, Offloads};
+use skip::skip;
 
 const NAME: &str = "sut0";
 const ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -96,12 +100,11 @@ impl Host {
 }
 
 /// Runs `test` against an agent, once for each way of isolation that works here.
-fn with_agents(name: &str, test: impl Fn(&mut Host)) {
+fn with_agents(test: impl Fn(&mut Host)) {
     if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        println!("SKIPPED {name}: /dev/net/tun: {error}");
-        return;
+        return skip(format!("/dev/net/tun: {error}"));
     }
-    for privilege in privileges(name) {
+    for privilege in privileges() {
         println!("{privilege:?}");
         let process = spawn("inside::agent", privilege.isolation());
         let mut replies = BufReader::new(process.socket().try_clone().unwrap());
@@ -115,7 +118,7 @@ fn with_agents(name: &str, test: impl Fn(&mut Host)) {
 
 #[test]
 fn a_tap_is_given_away_and_lives_as_long_as_its_taker() {
-    with_agents("a_tap_is_given_away_and_lives_as_long_as_its_taker", |host| {
+    with_agents(|host| {
         let taken = host.take_tap(2);
         assert_eq!(host.set(InterfaceKnobs::default()).unwrap().queues, Some(2));
         // it is not the agent's any more
@@ -141,7 +144,7 @@ fn a_tap_is_given_away_and_lives_as_long_as_its_taker() {
 
 #[test]
 fn a_taken_tap_outlives_its_agent() {
-    with_agents("a_taken_tap_outlives_its_agent", |host| {
+    with_agents(|host| {
         let taken = host.take_tap(1);
         host.process.end(Duration::from_secs(5)).unwrap();
         host.replies.read_to_end(&mut Vec::new()).unwrap();
@@ -153,7 +156,7 @@ fn a_taken_tap_outlives_its_agent() {
 
 #[test]
 fn knobs_of_a_tap_read_back() {
-    with_agents("knobs_of_a_tap_read_back", |host| {
+    with_agents(|host| {
         let taken = host.take_tap(3);
         let fresh = host.set(InterfaceKnobs::default()).unwrap();
         assert_eq!(fresh.offload, Some(Offload::Tso));

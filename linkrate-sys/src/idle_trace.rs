@@ -264,18 +264,15 @@ mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
     use crate::sched;
+    use crate::skip::skip;
 
     #[test]
     fn a_thread_that_sleeps_is_idle_and_one_that_works_is_not() {
-        let test = "a_thread_that_sleeps_is_idle_and_one_that_works_is_not";
         let cpu = sched::affinity(sched::current_thread()).unwrap().iter().last().unwrap();
         let body = move || {
             let thread = sched::current_thread();
             sched::set_affinity(thread, &[cpu].into_iter().collect()).unwrap();
-            let trace = match IdleTrace::start(&[]) {
-                Ok(trace) => trace,
-                Err(error) => return println!("SKIPPED {test}: {error}"),
-            };
+            let trace = or_skip!(IdleTrace::start(&[]));
             // with this thread as an idle one, all of its time is idle too
             let also_this = IdleTrace::start(&[thread]).unwrap();
             // the clock is read outside, because this thread may have to wait between the two readings
@@ -301,7 +298,7 @@ mod tests {
             assert!(also.idle_ns <= ended_also.0 - before_ns, "{also:?}");
             // other tests may have the CPU, so there may be nothing but work
             if idle.wake_ups < 50 || idle.idle_ns < 50 * 900_000 {
-                return println!("SKIPPED {test}: other work had the CPU, {idle:?}");
+                return skip(format!("other work had the CPU, {idle:?}"));
             }
             // a part of idle time, and a small one: how long a wake-up takes is the machine's
             assert!(idle.leaving_ns < idle.idle_ns / 10, "{idle:?}");

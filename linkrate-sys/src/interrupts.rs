@@ -169,17 +169,14 @@ fn begins() -> [Instruction; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skip::skip;
     use crate::softirq_spin::MAX_NS;
     use crate::{sched, softirq_spin};
 
     #[test]
     fn softirqs_are_counted_by_their_length() {
-        let test = "softirqs_are_counted_by_their_length";
         let cpu = sched::affinity(sched::current_thread()).unwrap().iter().last().unwrap();
-        let counts = match InterruptCounts::start() {
-            Ok(counts) => counts,
-            Err(error) => return println!("SKIPPED {test}: {error}"),
-        };
+        let counts = or_skip!(InterruptCounts::start());
         softirq_spin::sending_on(cpu, move |send, spin| {
             // softirqs of others on this CPU are counted too: least are between two polls when nobody has it
             let mut least = None;
@@ -190,7 +187,7 @@ mod tests {
                 let spun = spin.spun().unwrap();
                 // receive processing may be steered to another CPU
                 if spun.datagrams != sent || seen.softirqs == 0 {
-                    return println!("SKIPPED {test}: {seen:?} {spun:?}");
+                    return skip(format!("{seen:?} {spun:?}"));
                 }
                 let spun_ns = spun.ns - spun_before;
                 assert!(

@@ -32,6 +32,11 @@
 // printing panics when nobody reads: lines to the user go through `stderr`
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(test)]
+#[macro_use]
+#[path = "../tests/common/skip.rs"]
+mod skip;
+
 pub mod bonding;
 pub mod bound_socket;
 mod bpf;

@@ -404,6 +404,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::skip::skip;
     use crate::softirq_spin;
 
     fn spin(ns: u64) {
@@ -418,11 +419,8 @@ mod tests {
     }
 
     /// Runs `body` on `cpu` with a trace; says so if there is none.
-    fn traced(test: &str, cpu: u32, body: impl FnOnce(&OnCpuTrace) + Send + 'static) {
-        let trace = match OnCpuTrace::start() {
-            Ok(trace) => trace,
-            Err(error) => return println!("SKIPPED {test}: {error}"),
-        };
+    fn traced(cpu: u32, body: impl FnOnce(&OnCpuTrace) + Send + 'static) {
+        let trace = or_skip!(OnCpuTrace::start());
         let there = std::thread::spawn(move || {
             sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
             body(&trace);
@@ -440,9 +438,8 @@ mod tests {
 
     #[test]
     fn all_times_together_are_the_time_that_passed() {
-        let test = "all_times_together_are_the_time_that_passed";
         let cpu = last_cpu();
-        traced(test, cpu, move |trace| {
+        traced(cpu, move |trace| {
             let once = || {
                 let opened = trace.on(cpu).unwrap();
                 for _ in 0..40 {
@@ -470,12 +467,8 @@ mod tests {
 
     #[test]
     fn a_softirq_is_no_time_of_the_thread_below_it() {
-        let test = "a_softirq_is_no_time_of_the_thread_below_it";
         let cpu = last_cpu();
-        let trace = match OnCpuTrace::start() {
-            Ok(trace) => trace,
-            Err(error) => return println!("SKIPPED {test}: {error}"),
-        };
+        let trace = or_skip!(OnCpuTrace::start());
         softirq_spin::sending_on(cpu, move |send, spun_by| {
             let once = || {
                 let opened = trace.on(cpu).unwrap();
@@ -496,7 +489,7 @@ mod tests {
             let tries: Vec<_> = (0..5).map(|_| once()).collect();
             // receive processing may be steered to another CPU
             if tries.iter().all(|(all_arrived, ..)| !all_arrived) {
-                return println!("SKIPPED {test}: {tries:?}");
+                return skip(format!("{tries:?}"));
             }
             assert!(tries.iter().any(|(arrived, right, _)| *arrived && *right), "{tries:?}");
         });
@@ -504,9 +497,8 @@ mod tests {
 
     #[test]
     fn a_process_that_lives_for_a_millisecond_is_seen() {
-        let test = "a_process_that_lives_for_a_millisecond_is_seen";
         let cpu = last_cpu();
-        traced(test, cpu, move |trace| {
+        traced(cpu, move |trace| {
             let opened = trace.on(cpu).unwrap();
             for _ in 0..5 {
                 let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -521,8 +513,7 @@ mod tests {
 
     #[test]
     fn a_thread_reads_its_own_time_without_its_sleeps() {
-        let test = "a_thread_reads_its_own_time_without_its_sleeps";
-        traced(test, last_cpu(), move |trace| {
+        traced(last_cpu(), move |trace| {
             let begun_ns = monotonic_ns();
             let own_ns = trace.of_caller().unwrap();
             for _ in 0..10 {
@@ -539,13 +530,12 @@ mod tests {
     /// The fault of the kernel's clock: a thread that another CPU wakes, while this CPU is in the kernel.
     #[test]
     fn a_thread_is_not_charged_for_its_wait_for_the_cpu() {
-        let test = "a_thread_is_not_charged_for_its_wait_for_the_cpu";
         let cpus: Vec<u32> =
             sched::affinity(sched::current_thread()).unwrap().iter().take(2).collect();
         let [cpu, other] = cpus[..] else {
-            return println!("SKIPPED {test}: one CPU");
+            return skip("one CPU");
         };
-        traced(test, cpu, move |trace| {
+        traced(cpu, move |trace| {
             let done = Arc::new(AtomicBool::new(false));
             let (mut rings, mut waits) = UnixStream::pair().unwrap();
             let on = |cpu: u32| {

@@ -191,13 +191,7 @@ mod tests {
     fn each_datagram_takes_its_time_and_is_dropped() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_nonblocking(true).unwrap();
-        let spin = match SoftirqSpin::attach(&receiver, LONG) {
-            Ok(spin) => spin,
-            Err(error) => {
-                println!("SKIPPED each_datagram_takes_its_time_and_is_dropped: {error}");
-                return;
-            }
-        };
+        let spin = or_skip!(SoftirqSpin::attach(&receiver, LONG));
         assert_eq!(spin.spun().unwrap(), Spun::default());
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let before = monotonic_ns();
@@ -229,10 +223,7 @@ mod tests {
             (Spinner::Process(std::process::id()), 3),
             (Spinner::Thread(own + 1_000_000), 0),
         ] {
-            let spin = match ThreadSpin::attach(c"sys_enter", spinner, 20_000) {
-                Ok(spin) => spin,
-                Err(error) => return println!("SKIPPED one_thread_or_process_spins: {error}"),
-            };
+            let spin = or_skip!(ThreadSpin::attach(c"sys_enter", spinner, 20_000));
             (0..3).for_each(|_| std::thread::yield_now());
             let spun = spin.spun().unwrap();
             // reading the sums is a pass too

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use linkrate_report::html::page;
 use serde_json::{Value, json};
 
-use crate::chromium::{Browser, start_or_skip};
+use crate::chromium::Browser;
 use crate::{fixture, pdf, simulated};
 
 /// A directory with the pages of very different studies.
@@ -52,8 +52,7 @@ impl Pages {
 
 #[test]
 fn a_page_loads_nothing_and_logs_no_error() {
-    let test = "a_page_loads_nothing_and_logs_no_error";
-    let Some(mut browser) = start_or_skip(test) else { return };
+    let mut browser = or_skip!(Browser::start());
     let pages = Pages::write();
     for name in &pages.names {
         let loaded = browser.load(&pages.path(name));
@@ -79,7 +78,7 @@ const WIDTHS: &str = "(() => {
 
 #[test]
 fn a_page_fits_every_window() {
-    let Some(mut browser) = start_or_skip("a_page_fits_every_window") else { return };
+    let mut browser = or_skip!(Browser::start());
     let pages = Pages::write();
     for name in &pages.names {
         browser.load(&pages.path(name));
@@ -137,9 +136,7 @@ fn wrong_texts(browser: &mut Browser) -> (u64, Vec<Value>) {
 
 #[test]
 fn drawings_are_legible_in_every_width_and_scheme() {
-    let Some(mut browser) = start_or_skip("drawings_are_legible_in_every_width_and_scheme") else {
-        return;
-    };
+    let mut browser = or_skip!(Browser::start());
     let pages = Pages::write();
     for name in &pages.names {
         browser.load(&pages.path(name));
@@ -209,9 +206,7 @@ fn printed(browser: &mut Browser) -> (usize, usize, Vec<u64>) {
 
 #[test]
 fn a_printed_page_cuts_neither_figures_nor_rows() {
-    let Some(mut browser) = start_or_skip("a_printed_page_cuts_neither_figures_nor_rows") else {
-        return;
-    };
+    let mut browser = or_skip!(Browser::start());
     let pages = Pages::write();
     browser.set(1280, "dark", "");
     // as many as a user would hand out; a page more or less comes of other fonts
@@ -237,7 +232,7 @@ fn a_printed_page_cuts_neither_figures_nor_rows() {
 /// Answer, trust and comparison are on two sheets; the method begins the third at the latest.
 #[test]
 fn the_first_part_has_two_pages() {
-    let Some(mut browser) = start_or_skip("the_first_part_has_two_pages") else { return };
+    let mut browser = or_skip!(Browser::start());
     let pages = Pages::write();
     browser.set(1280, "light", "");
     for name in ["tso", "ten-gigabit", "message-size", "request-response", "stream", "adapter"] {
@@ -255,7 +250,7 @@ fn the_first_part_has_two_pages() {
 /// On paper nothing can be scrolled: tables must fit between the margins.
 #[test]
 fn tables_fit_the_paper() {
-    let Some(mut browser) = start_or_skip("tables_fit_the_paper") else { return };
+    let mut browser = or_skip!(Browser::start());
     let pages = Pages::write();
     // A4 less margins of 16 mm, in CSS pixels
     browser.set(673, "light", "print");
@@ -275,7 +270,7 @@ fn tables_fit_the_paper() {
 
 #[test]
 fn folded_runs_are_not_printed() {
-    let Some(mut browser) = start_or_skip("folded_runs_are_not_printed") else { return };
+    let mut browser = or_skip!(Browser::start());
     let pages = Pages::write();
     let shown = "[...document.querySelectorAll('details, .print-only')].map(e => e.getClientRects().length > 0)";
     browser.set(1280, "light", "screen");

@@ -39,19 +39,16 @@ pub struct Loaded {
     pub complaints: Vec<String>,
 }
 
-/// Starts the browser, or says by the test's name why not.
-pub fn start_or_skip(test: &str) -> Option<Browser> {
-    let found = PROGRAMS.into_iter().find(|program| {
-        Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok()
-    });
-    if found.is_none() {
-        println!("SKIPPED {test}: chromium is not installed; apt-get install chromium");
-    }
-    found.map(Browser::start)
-}
-
 impl Browser {
-    fn start(program: &str) -> Self {
+    /// Starts the browser, if there is one.
+    pub fn start() -> Result<Self, &'static str> {
+        let found = PROGRAMS.into_iter().find(|program| {
+            Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok()
+        });
+        found.map(Self::of).ok_or("chromium is not installed; apt-get install chromium")
+    }
+
+    fn of(program: &str) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let (input, theirs_in) = UnixStream::pair().unwrap();
         let (output, theirs_out) = UnixStream::pair().unwrap();

@@ -1,6 +1,10 @@
 //! Outputs from made-up results. After a deliberate change of a table, run with
 //! `INSTA_UPDATE=always` and read the difference.
 
+#[macro_use]
+#[path = "../../../linkrate-sys/tests/common/skip.rs"]
+mod skip;
+
 mod adapter;
 mod answer;
 #[path = "../../../linkrate-study/tests/book/mod.rs"]

@@ -87,13 +87,13 @@ fn own(message: &AddressMessage) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skip::skip;
 
     #[test]
     fn the_loopback_has_its_address_and_the_route_to_it() {
         let mut socket = RouteSocket::open().unwrap();
         if !socket.link("lo").unwrap().up {
-            println!("SKIPPED the_loopback_has_its_address_and_the_route_to_it: lo is down");
-            return;
+            return skip("lo is down");
         }
         let all = socket.ipv4_addresses().unwrap();
         let loopback = all.iter().find(|found| found.interface == "lo").unwrap();
@@ -101,8 +101,7 @@ mod tests {
         let (interface, source) = socket.route_to(Ipv4Addr::new(127, 1, 2, 3).into()).unwrap();
         assert_eq!((interface.as_str(), source), ("lo", Some(Ipv4Addr::LOCALHOST.into())));
         if !std::path::Path::new("/proc/net/if_inet6").exists() {
-            println!("SKIPPED the route over IPv6: the kernel has no IPv6");
-            return;
+            return skip("the kernel has no IPv6");
         }
         let (interface, _) = socket.route_to(std::net::Ipv6Addr::LOCALHOST.into()).unwrap();
         assert_eq!(interface, "lo");

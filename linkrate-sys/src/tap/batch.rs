@@ -126,11 +126,13 @@ fn is_passing(error: &io::Error) -> bool {
 mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
+    use std::sync::Once;
 
     use proptest::prelude::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
+    use crate::skip::skip;
 
     impl Packet for Vec<Vec<u8>> {
         fn for_each_piece<'a>(&'a self, piece: impl FnMut(&'a [u8])) {
@@ -138,9 +140,11 @@ mod tests {
         }
     }
 
-    /// A ring, unless this kernel has none.
+    /// A ring, unless this kernel has none, which is said once for all cases.
     fn ring(queue: impl AsFd) -> Option<WriteRing> {
-        WriteRing::open(queue).inspect_err(|error| println!("SKIPPED: io_uring: {error}")).ok()
+        static SAID: Once = Once::new();
+        let say = |error: &_| SAID.call_once(|| skip(format!("io_uring: {error}")));
+        WriteRing::open(queue).inspect_err(say).ok()
     }
 
     proptest! {

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use linkrate_sys::host::{self, HostProcess, Isolation, Privilege};
 
+use crate::skip::skip;
+
 /// Tells the tests of `mod inside` that they run in a host. To the test harness it is one more
 /// name to run, which no test has.
 const MARKER: &str = "in-a-host";
@@ -32,7 +34,7 @@ pub fn spawn(name: &str, isolation: Isolation<'_>) -> HostProcess {
 }
 
 /// Every way of isolation that works here; says so when there is none.
-pub fn privileges(test: &str) -> Vec<Privilege> {
+pub fn privileges() -> Vec<Privilege> {
     match host::can_isolate() {
         Ok(Privilege::Root) => {
             // root can take the way of the ordinary user too, unless that is forbidden
@@ -41,14 +43,14 @@ pub fn privileges(test: &str) -> Vec<Privilege> {
             match user {
                 Ok(_) => vec![Privilege::Root, Privilege::UserNamespace],
                 Err(error) => {
-                    println!("SKIPPED {test} in a user namespace: {error}");
+                    skip(format!("in a user namespace: {error}"));
                     vec![Privilege::Root]
                 }
             }
         }
         Ok(privilege) => vec![privilege],
         Err(error) => {
-            println!("SKIPPED {test}: {error}; hint: {}", error.hint().unwrap_or("none"));
+            skip(format!("{error}; hint: {}", error.hint().unwrap_or("none")));
             Vec::new()
         }
     }
@@ -56,7 +58,7 @@ pub fn privileges(test: &str) -> Vec<Privilege> {
 
 /// Runs test `name` of `mod inside` in a host, once for each way of isolation.
 pub fn run_inside(name: &str) {
-    privileges(name).into_iter().for_each(|privilege| run_inside_with(name, privilege));
+    privileges().into_iter().for_each(|privilege| run_inside_with(name, privilege));
 }
 
 /// The same with one way of isolation.

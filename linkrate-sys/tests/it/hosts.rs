@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{Agent, answer, arguments, identity, privileges, spawn};
+use crate::skip::{skip, test_path};
 use linkrate_sys::host::{self, Isolation, Privilege};
 
 const AGENT: &str = "hosts::inside::agent";
@@ -34,7 +35,7 @@ fn inhabited(namespace: &OwnedFd) -> bool {
 
 #[test]
 fn two_hosts_are_wired_by_one_of_them() {
-    for privilege in privileges("two_hosts_are_wired_by_one_of_them") {
+    for privilege in privileges() {
         let mut one = Agent::start(AGENT, privilege.isolation());
         let shared = one.host.user_namespace().unwrap();
         let isolation = match privilege {
@@ -89,7 +90,7 @@ fn my_uid() -> String {
 
 #[test]
 fn hosts_do_not_outlive_a_killed_controller() {
-    for privilege in privileges("hosts_do_not_outlive_a_killed_controller") {
+    for privilege in privileges() {
         let name = match privilege {
             Privilege::Root => "hosts::inside::root_controller",
             Privilege::UserNamespace => "hosts::inside::user_controller",
@@ -118,7 +119,7 @@ fn hosts_do_not_outlive_a_killed_controller() {
 
 #[test]
 fn a_host_that_does_not_listen_is_killed() {
-    for privilege in privileges("a_host_that_does_not_listen_is_killed") {
+    for privilege in privileges() {
         let host = host::spawn("/bin/sleep".as_ref(), &["1000".as_ref()], privilege.isolation());
         let host = host.unwrap();
         let pid = host.pid();
@@ -161,8 +162,7 @@ fn joining_what_is_no_user_namespace_names_the_step() {
 
 #[test]
 fn a_limit_that_forbids_namespaces_is_named() {
-    const NAME: &str = "a_limit_that_forbids_namespaces_is_named";
-    if privileges(NAME).contains(&Privilege::UserNamespace) {
+    if privileges().contains(&Privilege::UserNamespace) {
         let isolation = Isolation::UserNamespace { join: None };
         let mut agent = Agent::start(AGENT, isolation);
         assert_eq!(agent.ask("can-isolate"), "Root");
@@ -178,31 +178,25 @@ fn a_limit_that_forbids_namespaces_is_named() {
 /// Runs the test binaries as an ordinary user.
 #[test]
 fn an_ordinary_user_can_do_it_all() {
-    const NAME: &str = "an_ordinary_user_can_do_it_all";
     const NOBODY: u32 = 65534;
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED {NAME}: this is an ordinary user already");
-        return;
+        return skip("this is an ordinary user already");
     }
     // where that user may reach it
     let program = std::env::temp_dir().join(format!("linkrate-sys-test-{}", std::process::id()));
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let output = Command::new(&program)
-        .args(["hosts::", "interfaces::", "taps::", "--nocapture", "--skip", NAME])
+        .args(["hosts::", "interfaces::", "taps::", "--nocapture", "--skip", &test_path()])
         .uid(NOBODY)
         .gid(NOBODY)
         .current_dir("/")
         .output();
     fs::remove_file(&program).unwrap();
-    match output {
-        Ok(output) => {
-            println!("{}", String::from_utf8_lossy(&output.stdout));
-            println!("{}", String::from_utf8_lossy(&output.stderr));
-            assert!(output.status.success(), "{}", output.status);
-        }
-        Err(error) => println!("SKIPPED {NAME}: {error}"),
-    }
+    let output = or_skip!(output);
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    println!("{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", output.status);
 }
 
 /// What the tests above start.

@@ -53,6 +53,7 @@ mod inside {
     use rustix::net::sockopt::tcp_congestion;
 
     use crate::common::{in_a_host, leave_network, queue_directories};
+    use crate::skip::skip;
 
     /// The namespace the calling thread is in.
     fn here() -> File {
@@ -245,9 +246,7 @@ mod inside {
         let default = read("tcp_congestion_control");
         let available = read("tcp_available_congestion_control");
         let Some(other) = available.split_whitespace().find(|name| *name != default.trim()) else {
-            const NAME: &str = "a_route_decides_the_congestion_control_of_both_ends";
-            println!("SKIPPED {NAME}: this kernel has only {default}");
-            return;
+            return skip(format!("this kernel has only {default}"));
         };
         let network = Ipv4Addr::new(10, 9, 0, 0);
         let near = Ipv4Addr::new(10, 9, 0, 1);

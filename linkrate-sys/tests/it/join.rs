@@ -33,7 +33,7 @@ fn output_in(host: &HostProcess, program: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn a_program_joins_a_host() {
-    for privilege in privileges("a_program_joins_a_host") {
+    for privilege in privileges() {
         let host = idle(privilege);
         let link = |name: &str| {
             let of_host = std::fs::read_link(format!("/proc/{}/ns/{name}", host.pid())).unwrap();
@@ -66,7 +66,7 @@ fn left_behind(host: &HostProcess, script: &str) -> ChildStdout {
 
 #[test]
 fn who_is_in_a_host_ends_with_it() {
-    for privilege in privileges("who_is_in_a_host_ends_with_it") {
+    for privilege in privileges() {
         let host = idle(privilege);
         // the shell goes, what it started stays, and does not want to go
         let script = "sh -c 'trap : TERM; echo begun; while :; do sleep 1; done' &";
@@ -86,7 +86,7 @@ fn who_is_in_a_host_ends_with_it() {
 /// they were found.
 #[test]
 fn who_forks_while_it_is_killed_ends_too() {
-    for privilege in privileges("who_forks_while_it_is_killed_ends_too") {
+    for privilege in privileges() {
         let host = idle(privilege);
         let script = "trap '' TERM; next() { sleep 0.02; next & }; \
                       for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do next & done; echo begun";

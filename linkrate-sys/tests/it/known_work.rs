@@ -3,24 +3,25 @@
 mod bed;
 
 use crate::common::run_inside_with;
+use crate::skip::skip;
 use linkrate_sys::host::Privilege;
 use linkrate_sys::sched;
 
 #[test]
 fn known_work_is_in_its_own_part_alone() {
-    run_inside("known_work_is_in_its_own_part_alone");
+    run_inside("known_work::inside::known_work_is_in_its_own_part_alone");
 }
 
 #[test]
 fn call_chains_find_the_parts_for_as_long_as_the_trace() {
-    run_inside("call_chains_find_the_parts_for_as_long_as_the_trace");
+    run_inside("known_work::inside::call_chains_find_the_parts_for_as_long_as_the_trace");
 }
 
-fn run_inside(test: &str) {
+fn run_inside(name: &str) {
     if !sched::may_place_kernel_threads() {
-        return println!("SKIPPED {test}: threads of the kernel cannot be placed here");
+        return skip("threads of the kernel cannot be placed here");
     }
-    run_inside_with(&format!("known_work::inside::{test}"), Privilege::Root);
+    run_inside_with(name, Privilege::Root);
 }
 
 mod inside {
@@ -31,6 +32,7 @@ mod inside {
 
     use super::bed::{Bed, Load, Measured, NAMES, Parts};
     use crate::common::in_a_host;
+    use crate::skip::skip;
 
     /// Work that is added to each packet, ns, and how much of it a measurement has.
     const SIZES: [u64; 3] = [10_000, 50_000, 100_000];
@@ -62,11 +64,7 @@ mod inside {
         if !in_a_host() {
             return;
         }
-        let test = "known_work_is_in_its_own_part_alone";
-        let bed = match Bed::new() {
-            Ok(bed) => bed,
-            Err(reason) => return println!("SKIPPED {test}: {reason}"),
-        };
+        let bed = or_skip!(Bed::new());
         let begun = Instant::now();
         for is_full in [false, true] {
             let filler = is_full.then(|| bed.fill());
@@ -107,7 +105,7 @@ mod inside {
                     }
                 }
                 if off[0].len() < PAIRS {
-                    return println!("SKIPPED {test}: others took time of the CPU");
+                    return skip("others took time of the CPU");
                 }
                 let case = format!("{added_ns} ns more for the {}, full {is_full}", NAMES[part]);
                 let idle = median(&mut idle);
@@ -154,16 +152,9 @@ mod inside {
         if !in_a_host() {
             return;
         }
-        let test = "call_chains_find_the_parts_for_as_long_as_the_trace";
-        let bed = match Bed::new() {
-            Ok(bed) => bed,
-            Err(reason) => return println!("SKIPPED {test}: {reason}"),
-        };
+        let bed = or_skip!(Bed::new());
         let sampler = CpuSampler::with_chains(bed.cpu, PERIOD_NS, 1_000_000_000, FRAMES);
-        let (mut sampler, symbols) = match (sampler, KernelSymbols::read()) {
-            (Ok(sampler), Ok(symbols)) => (sampler, symbols),
-            (Err(error), _) | (_, Err(error)) => return println!("SKIPPED {test}: {error}"),
-        };
+        let (mut sampler, symbols) = (or_skip!(sampler), or_skip!(KernelSymbols::read()));
         let of_frame = |frame: &u64| {
             let name = symbols.name_of(*frame)?;
             FUNCTIONS.iter().find(|(begins, _)| name.starts_with(begins)).map(|(_, part)| *part)
@@ -205,7 +196,7 @@ mod inside {
                 }
             }
             if found < MEASUREMENTS / 2 {
-                return println!("SKIPPED {test}: others took time of the CPU");
+                return skip("others took time of the CPU");
             }
             let sum = |of: &[f64; 3]| of.iter().sum::<f64>();
             // that of a sample, of which a part has no interrupt that is on top of it, as that of the timer

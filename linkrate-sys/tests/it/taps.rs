@@ -1,6 +1,6 @@
 //! TAPs in hosts of their own: what passes through them, and who holds them.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -8,21 +8,15 @@ use crate::common::{Agent, privileges, run_inside};
 use linkrate_sys::host::{HostProcess, Isolation, Privilege};
 use linkrate_sys::tap;
 
-/// Whether TAPs can be made here; says so when they cannot.
-fn available(test: &str) -> bool {
-    match OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        Ok(_) => true,
-        Err(error) => {
-            println!("SKIPPED {test}: /dev/net/tun: {error}");
-            false
-        }
-    }
+/// What opens if TAPs can be made here.
+fn tun() -> Result<File, String> {
+    let tun = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    tun.map_err(|error| format!("/dev/net/tun: {error}"))
 }
 
 fn run(name: &str) {
-    if available(name) {
-        run_inside(name);
-    }
+    or_skip!(tun());
+    run_inside(name);
 }
 
 #[test]
@@ -69,11 +63,8 @@ fn what_cannot_be_is_explained() {
 /// it, and carries frames without the host's doing.
 #[test]
 fn another_process_takes_a_tap_over() {
-    const NAME: &str = "another_process_takes_a_tap_over";
-    if !available(NAME) {
-        return;
-    }
-    for privilege in privileges(NAME) {
+    or_skip!(tun());
+    for privilege in privileges() {
         let mut first = Agent::start("taps::inside::agent", privilege.isolation());
         take_over(&mut first);
         // a second host of the same user namespace is its first one's, not ours
@@ -140,6 +131,7 @@ mod inside {
     use linkrate_sys::{sysfs, wait};
 
     use crate::common::{in_a_host, queue_directories};
+    use crate::skip::skip;
 
     const HOST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
     const STATION: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
@@ -408,8 +400,7 @@ mod inside {
             match route.limit_datagrams("t0", &slow) {
                 Ok(()) => {}
                 Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
-                    eprintln!("skipped: {error}");
-                    return;
+                    return skip(error);
                 }
                 Err(error) => panic!("{error}"),
             }

@@ -3,16 +3,18 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use crate::skip::skip;
+
 /// What tshark prints with these arguments when it reads `capture`. `None`, after a line that says
-/// that test `name` was skipped, where there is no tshark.
-pub fn tshark(name: &str, arguments: &[&str], capture: &[u8]) -> Option<String> {
+/// that the test was skipped, where there is no tshark.
+pub fn tshark(arguments: &[&str], capture: &[u8]) -> Option<String> {
     let mut command = Command::new("tshark");
     command.args(["-r", "-"]).args(arguments);
     let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut tshark = match started.spawn() {
         Ok(tshark) => tshark,
         Err(error) => {
-            println!("SKIPPED {name}: tshark: {error}; apt-get install tshark");
+            skip(format!("tshark: {error}; apt-get install tshark"));
             return None;
         }
     };

@@ -244,8 +244,7 @@ fn tshark_decodes_each_pdu_without_complaint() {
     ] {
         arguments.extend(["-e", field]);
     }
-    let name = "tshark_decodes_each_pdu_without_complaint";
-    let Some(decoded) = tshark(name, &arguments, &file) else { return };
+    let Some(decoded) = tshark(&arguments, &file) else { return };
     let lines: Vec<Vec<&str>> =
         decoded.lines().map(|line| line.split_whitespace().collect()).collect();
     let (a, b) = ("02:00:00:00:00:01", "02:00:00:00:00:09");

@@ -20,7 +20,7 @@ const COMPLAINTS: [&str; 2] = ["_ws.expert.message", "_ws.malformed"];
 
 /// The wanted fields of each frame. Versions of tshark write flags as numbers or as words.
 #[track_caller]
-fn decoded(name: &str, frames: &[Vec<u8>], wanted: &[&str]) -> Option<Vec<String>> {
+fn decoded(frames: &[Vec<u8>], wanted: &[&str]) -> Option<Vec<String>> {
     let mut file = Vec::new();
     section_header("linkrate", &mut file);
     let interface = Interface { name: "sut0", link_type: 1, speed: None, snap_length: 0 };
@@ -35,7 +35,7 @@ fn decoded(name: &str, frames: &[Vec<u8>], wanted: &[&str]) -> Option<Vec<String
     for field in COMPLAINTS.iter().chain(wanted) {
         arguments.extend(["-e", field]);
     }
-    let text = tshark(name, &arguments, &file)?;
+    let text = tshark(&arguments, &file)?;
     let clean = |line: &str| {
         let fields = line.strip_prefix("\t\t").unwrap_or_else(|| panic!("a complaint: {line}"));
         fields.replace("True", "1").replace("False", "0")
@@ -70,7 +70,7 @@ fn tshark_decodes_micro_bfd() {
         "bfd.desired_min_tx_interval",
         "bfd.required_min_rx_interval",
     ];
-    let Some(lines) = decoded("tshark_decodes_micro_bfd", &frames, &wanted) else { return };
+    let Some(lines) = decoded(&frames, &wanted) else { return };
     let line = |state, poll, last| {
         format!(
             "01:00:5e:90:00:01\t6784\t1\t1\t0x03\t{state}\t{poll}\t{last}\t3\t0x01020304\t\
@@ -96,7 +96,6 @@ fn tshark_decodes_announcements() {
         "icmpv6.nd.na.flag.o",
         "icmpv6.opt.linkaddr",
     ];
-    let name = "tshark_decodes_announcements";
-    let Some(lines) = decoded(name, &[arp, advertisement], &wanted) else { return };
+    let Some(lines) = decoded(&[arp, advertisement], &wanted) else { return };
     assert_eq!(lines, ["1\t\t\t\t\t", "\t136\t1\tfd00::1\t1\t02:00:00:00:00:01"]);
 }

@@ -52,7 +52,7 @@ fn capture(records: &[Vec<u8>]) -> Vec<u8> {
 
 /// The wanted fields of each record, of which tshark must not complain.
 #[track_caller]
-fn decoded(name: &str, records: &[Vec<u8>], wanted: &[&str]) -> Option<Vec<String>> {
+fn decoded(records: &[Vec<u8>], wanted: &[&str]) -> Option<Vec<String>> {
     let mut arguments = vec!["-T", "fields"];
     for option in ["ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE"] {
         arguments.extend(["-o", option]);
@@ -61,7 +61,7 @@ fn decoded(name: &str, records: &[Vec<u8>], wanted: &[&str]) -> Option<Vec<Strin
     for field in complaints.iter().chain(wanted) {
         arguments.extend(["-e", field]);
     }
-    let text = tshark(name, &arguments, &capture(records))?;
+    let text = tshark(&arguments, &capture(records))?;
     let clean = |line: &str| {
         let fields = line.strip_prefix("\t\t\t").unwrap_or_else(|| panic!("a complaint: {line}"));
         fields.replace("True", "1").replace("False", "0")
@@ -70,15 +70,15 @@ fn decoded(name: &str, records: &[Vec<u8>], wanted: &[&str]) -> Option<Vec<Strin
 }
 
 /// What tshark says about the CRC of each unit. It is a note in the text, and no field.
-fn crcs(name: &str, records: &[Vec<u8>]) -> Option<Vec<String>> {
-    let text = tshark(name, &["-V"], &capture(records))?;
+fn crcs(records: &[Vec<u8>]) -> Option<Vec<String>> {
+    let text = tshark(&["-V"], &capture(records))?;
     let said = text.lines().filter_map(|line| line.trim().strip_prefix("AAL5 CRC: "));
     Some(said.map(|line| line.split_once(" (").expect("a judgement").1.to_owned()).collect())
 }
 
 #[track_caller]
-fn all_crcs_are_right(name: &str, records: &[Vec<u8>]) {
-    let Some(said) = crcs(name, records) else { return };
+fn all_crcs_are_right(records: &[Vec<u8>]) {
+    let Some(said) = crcs(records) else { return };
     assert_eq!(said, vec!["correct)"; records.len()]);
 }
 
@@ -97,7 +97,7 @@ fn tshark_reads_cells() {
     let wanted =
         ["erf.types.type", "erf.flags.cap", "erf.lctr", "erf.wlen", "atm.vpi", "atm.vci", "erf.ts"];
     let wanted = [&wanted[..], &["atm.payload_type", "data.len"]].concat();
-    let Some(lines) = decoded("tshark_reads_cells", &records, &wanted) else { return };
+    let Some(lines) = decoded(&records, &wanted) else { return };
     // 0.25 s is a quarter of 2^32
     let line = |kind| format!("3\t1\t0\t52\t3\t77\t0x6553f10040000000\t{kind}\t48");
     assert_eq!(lines, [line(0), line(1)]);
@@ -105,33 +105,30 @@ fn tshark_reads_cells() {
 
 #[test]
 fn tshark_tells_a_wrong_crc() {
-    let name = "tshark_tells_a_wrong_crc";
     let mut wrong = unit(&llc(0x800, &Frame::tcp4(bytes(50)).frame()[14..]));
     wrong[40] ^= 1;
-    let Some(said) = crcs(name, &[wrong]) else { return };
+    let Some(said) = crcs(&[wrong]) else { return };
     assert!(said.len() == 1 && said[0].starts_with("incorrect"), "{said:?}");
 }
 
 #[test]
 fn tshark_reads_classical_ip() {
-    let name = "tshark_reads_classical_ip";
     let packets = [Frame::tcp4(bytes(1)), Frame::tcp4(bytes(9140)), Frame::udp4(bytes(8))];
     let records: Vec<Vec<u8>> =
         packets.iter().map(|packet| unit(&llc(0x800, &packet.frame()[14..]))).collect();
     let wanted = ["erf.types.type", "atm.vpi", "atm.vci", "atm.aal5t_len", "ip.checksum.status"];
     let wanted =
         [&wanted[..], &["tcp.checksum.status", "udp.checksum.status", "data.len"]].concat();
-    if let Some(lines) = decoded(name, &records, &wanted) {
+    if let Some(lines) = decoded(&records, &wanted) {
         let expected =
             ["4\t3\t77\t49\t1\t1\t\t1", "4\t3\t77\t9188\t1\t1\t\t9140", "4\t3\t77\t44\t1\t\t1\t8"];
         assert_eq!(lines, expected);
     }
-    all_crcs_are_right(name, &records);
+    all_crcs_are_right(&records);
 }
 
 #[test]
 fn tshark_reads_atmarp() {
-    let name = "tshark_reads_atmarp";
     let one = Station::new(atm(1), Ipv4Addr::new(10, 0, 0, 1));
     let other = Station::new(atm(2), Ipv4Addr::new(10, 0, 0, 2));
     let asked = Station::of_ip(Ipv4Addr::new(10, 0, 0, 2));
@@ -159,15 +156,14 @@ fn tshark_reads_atmarp() {
         "arp.dst.atm_num_nsap",
         "arp.dst.proto_ipv4",
     ];
-    if let Some(lines) = decoded(name, &records, &wanted) {
+    if let Some(lines) = decoded(&records, &wanted) {
         assert_eq!(lines, cases.map(|(.., line)| line));
     }
-    all_crcs_are_right(name, &records);
+    all_crcs_are_right(&records);
 }
 
 #[test]
 fn tshark_reads_lane_control_frames() {
-    let name = "tshark_reads_lane_control_frames";
     let operations = [
         (Operation::Configure, 1, true),
         (Operation::Join, 2, true),
@@ -204,7 +200,7 @@ fn tshark_reads_lane_control_frames() {
     let fields = |names: [&str; 4]| names.map(|name| format!("atm.le_control.{name}"));
     let fields = fields(["opcode", "status", "transaction_id", "requester_lecid"]);
     let wanted: Vec<&str> = fields.iter().map(String::as_str).collect();
-    if let Some(lines) = decoded(name, &records, &wanted) {
+    if let Some(lines) = decoded(&records, &wanted) {
         let expected = frames.iter().map(|(frame, number)| {
             // a request has no status, and a frame about readiness has the operation alone
             let status = if frame.is_response { "0x0005" } else { "" };
@@ -223,18 +219,17 @@ fn tshark_reads_lane_control_frames() {
         "atm.le_configure_join_frame.max_frame_size",
         "atm.le_configure_join_frame.elan_name",
     ];
-    if let Some(lines) = decoded(name, &records[..4], &wanted) {
+    if let Some(lines) = decoded(&records[..4], &wanted) {
         let hex = |address: AtmAddress| address.0.map(|octet| format!("{octet:02x}")).concat();
         let macs = "02:00:00:00:01:01,02:00:00:00:01:02";
         let expected = format!("{macs}\t{}\t{}\t0x03\t626c7565", hex(atm(1)), hex(atm(2)));
         assert_eq!(lines, vec![expected; 4]);
     }
-    all_crcs_are_right(name, &records);
+    all_crcs_are_right(&records);
 }
 
 #[test]
 fn tshark_reads_lane_data_frames() {
-    let name = "tshark_reads_lane_data_frames";
     let own =
         arp::Station { hardware: MacAddress([2, 0, 0, 0, 0, 1]), ip: Ipv4Addr::new(10, 0, 0, 1) };
     let message = Arp::announcement(own).emit();
@@ -246,7 +241,7 @@ fn tshark_reads_lane_data_frames() {
         frames.iter().map(|frame| unit(&Data { lecid: 7, frame }.emit())).collect();
     let wanted = ["atm.le_client.client", "atm.aal5t_len", "eth.dst", "eth.type"];
     let wanted = [&wanted[..], &["tcp.checksum.status", "udp.checksum.status"]].concat();
-    if let Some(lines) = decoded(name, &records, &wanted) {
+    if let Some(lines) = decoded(&records, &wanted) {
         assert_eq!(
             lines,
             [
@@ -256,13 +251,12 @@ fn tshark_reads_lane_data_frames() {
             ]
         );
     }
-    all_crcs_are_right(name, &records);
+    all_crcs_are_right(&records);
 }
 
 /// Everything that clients, LECS, LES and BUS say to each other.
 #[test]
 fn tshark_follows_an_emulated_lan() {
-    let name = "tshark_follows_an_emulated_lan";
     let proxy = ClientConfig { proxy: true, ..elan::config(2) };
     let mut world = World::new(&[elan::config(0), elan::config(1), proxy], Wire::good(MS), 1);
     world.units = Some(Vec::new());
@@ -288,7 +282,7 @@ fn tshark_follows_an_emulated_lan() {
     let records: Vec<Vec<u8>> =
         world.units.take().unwrap_or_default().iter().map(|one| unit(one)).collect();
     let fields = ["atm.le_control.opcode", "atm.le_client.client"];
-    if let Some(lines) = decoded(name, &records, &fields) {
+    if let Some(lines) = decoded(&records, &fields) {
         let mut kinds: Vec<&str> =
             lines.iter().filter_map(|line| line.split('\t').next()).collect();
         kinds.sort_unstable();
@@ -301,5 +295,5 @@ fn tshark_follows_an_emulated_lan() {
         assert_eq!(kinds, expected);
         assert!(lines.iter().all(|line| line.len() > 2), "a frame of neither kind: {lines:?}");
     }
-    all_crcs_are_right(name, &records);
+    all_crcs_are_right(&records);
 }

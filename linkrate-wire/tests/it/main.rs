@@ -1,5 +1,9 @@
 //! Formats, offloads, protocol machines and limits, from outside the crate.
 
+#[macro_use]
+#[path = "../../../linkrate-sys/tests/common/skip.rs"]
+mod skip;
+
 mod balance;
 #[path = "../common/mod.rs"]
 mod common;

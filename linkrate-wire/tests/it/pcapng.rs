@@ -122,7 +122,6 @@ proptest! {
 
 #[test]
 fn tshark_reads_it() {
-    const NAME: &str = "tshark_reads_it";
     let fields = ["frame.time_epoch", "frame.len", "frame.interface_name", "frame.packet_flags"];
     let mut arguments = vec!["-T", "fields", "-o", "tcp.check_checksum:TRUE"];
     for field in fields.iter().chain(&["tcp.checksum.status", "frame.comment"]) {
@@ -144,7 +143,7 @@ fn tshark_reads_it() {
     let comment = Some("after segmentation");
     packet(&Packet { interface: 1, direction, comment, ..plain(&parts) }, &mut file);
 
-    let Some(decoded) = tshark(NAME, &arguments, &file) else { return };
+    let Some(decoded) = tshark(&arguments, &file) else { return };
     let expected = "1700000000.123456789\t167\tsut0\t0x00000001\t1\t\n\
                     0.000000000\t167\tsut1\t0x00000002\t1\tafter segmentation\n";
     assert_eq!(decoded, expected);

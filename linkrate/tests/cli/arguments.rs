@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use crate::common;
 use crate::common::agent::Agent;
-use crate::common::{LINKRATE, Running, command, has_or_skips, linkrate, linkrate_with, printed};
+use crate::common::needs::has_or_skips;
+use crate::common::{LINKRATE, Running, command, linkrate, linkrate_with, printed, skip};
 use insta::assert_snapshot;
 use linkrate_model::InterfaceKnobs;
 use linkrate_protocol::framing::MAX_FRAME_BYTES;
@@ -67,7 +68,6 @@ fn colours_are_those_that_are_asked_for() {
 
 #[test]
 fn without_its_device_a_host_has_no_emulated_adapters() {
-    let test = "without_its_device_a_host_has_no_emulated_adapters";
     for words in ["measure --runs 1", "run tso --quick", "lab up"] {
         let script = format!("mount -t tmpfs none /dev/net && exec {LINKRATE} {words}");
         let mut hidden = Command::new("unshare");
@@ -75,8 +75,7 @@ fn without_its_device_a_host_has_no_emulated_adapters() {
         let output = hidden.stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         if !said.contains("/dev/net/tun") {
-            println!("SKIPPED {test}: /dev/net cannot be hidden: {said}");
-            return;
+            return skip(format!("/dev/net cannot be hidden: {said}"));
         }
         assert_eq!(output.status.code(), Some(3), "{words}: {said}");
         assert!(said.contains("hint: `modprobe tun`"), "{words}: {said}");
@@ -125,7 +124,7 @@ fn completions_are_read_by_their_shells() {
             // fish names options without hyphens
             assert!(text.contains(word.trim_start_matches('-')), "{shell}: {word}");
         }
-        if !has_or_skips("completions_are_read_by_their_shells", shell, shell) {
+        if !has_or_skips(shell) {
             continue;
         }
         let mut reader = Command::new(shell)

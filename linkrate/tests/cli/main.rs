@@ -1,9 +1,14 @@
 //! The command line as people and scripts meet it. Nothing here measures traffic.
 
-mod adapter;
-mod arguments;
+#[macro_use]
+#[path = "../../../linkrate-sys/tests/common/skip.rs"]
+mod skip;
+#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
+
+mod adapter;
+mod arguments;
 mod doctor;
 mod hostile;
 mod limit;

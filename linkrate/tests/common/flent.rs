@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::{Finished, LINKRATE, Running, command, skip};
+use super::{Finished, LINKRATE, Running, command};
 
 /// flent with linkrate as its netperf.
 pub struct Flent {
@@ -13,17 +13,16 @@ pub struct Flent {
 }
 
 impl Flent {
-    /// flent from the virtual environment that `cargo xtask test` makes; skips the test without it.
-    pub fn ready(test: &str) -> Option<Self> {
+    /// flent from the virtual environment that `cargo xtask test` makes.
+    pub fn find() -> Result<Self, &'static str> {
         let environment = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/flent");
         let program = environment.join("bin/flent");
         if !program.is_file() {
-            skip(test, "flent is not installed; cargo xtask test installs it");
-            return None;
+            return Err("flent is not installed; cargo xtask test installs it");
         }
         let directory = tempfile::tempdir().expect("a temporary directory");
         symlink(LINKRATE, directory.path().join("netperf")).expect("a link called netperf");
-        Some(Self { program, directory })
+        Ok(Self { program, directory })
     }
 
     /// Where it works, and writes its files.

@@ -6,7 +6,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use linkrate_model::CpuSet;
 use linkrate_sys::host::join::{Lifetime, Namespaces};
 use linkrate_sys::host::{HostProcess, Isolation, spawn};
 use linkrate_sys::sched;
@@ -201,13 +200,6 @@ pub fn study_of_the_loop(machine: &Machine, program: &Path, directory: &Path) ->
     let mut study = command(program, "run");
     machine.on(study.arg(&file).arg("--output").arg(directory.join("results")));
     study
-}
-
-/// Two CPUs of this machine, one for each side; `None` on a machine with one.
-pub fn two_cpus() -> Option<[u32; 2]> {
-    let cpus: CpuSet = sched::affinity(sched::current_thread()).ok()?;
-    let mut cpus = cpus.iter();
-    Some([cpus.next()?, cpus.next()?])
 }
 
 /// Two machines, the second with an OpenSSH server, and keys that are thrown away with them.

@@ -1,7 +1,7 @@
 //! What the integration tests share: running the program under a hang guard, finding the hosts it
 //! started, and saying visibly what could not be tested.
 
-#![allow(dead_code, reason = "every test binary uses a part of it")]
+#![allow(dead_code, unused_macros, reason = "every test binary uses a part of it")]
 
 pub mod agent;
 pub mod capture;
@@ -11,6 +11,8 @@ pub mod flent;
 pub mod keys;
 pub mod lab;
 pub mod machines;
+#[macro_use]
+pub mod needs;
 pub mod processes;
 pub mod schema;
 pub mod simulated;
@@ -31,9 +33,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::host::network_namespace_of;
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
+
+pub use crate::skip::skip;
 
 /// The program under test.
 pub const LINKRATE: &str = env!("CARGO_BIN_EXE_linkrate");
@@ -47,29 +51,6 @@ pub const RUNS_FAILED: i32 = 4;
 
 /// No command of these tests takes half as long on the slowest machine; one that does hangs.
 const HANG: Duration = Duration::from_secs(120);
-
-/// Says that a test did not run, in the form that `cargo xtask test` counts.
-pub fn skip(test: &str, reason: &str) {
-    println!("SKIPPED {test}: {reason}");
-}
-
-/// Whether this process may do what the tests with privilege need; says so if not.
-pub fn is_root_or_skips(test: &str) -> bool {
-    let root = geteuid().is_root();
-    if !root {
-        skip(test, "needs root; run the tests as root");
-    }
-    root
-}
-
-/// Whether `program` is installed; says so if not.
-pub fn has_or_skips(test: &str, program: &str, package: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok();
-    if !found {
-        skip(test, &format!("{program} is not installed; apt-get install {package}"));
-    }
-    found
-}
 
 /// Moves this thread into the network namespace of process `pid`.
 #[track_caller]

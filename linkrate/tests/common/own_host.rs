@@ -9,28 +9,24 @@ use std::time::Duration;
 use linkrate_sys::host;
 use linkrate_sys::netlink::RouteSocket;
 
+use crate::skip::{skip, test_path};
+
 /// Tells a test that it runs in a host of its own. To the harness it is one more name to run.
 const MARKER: &str = "in-a-host";
 
-/// Runs `test`, which is `name` in `module`, in a host of its own, or says why it cannot.
-pub fn in_a_host(module: &str, name: &str, test: impl FnOnce()) {
+/// Runs `test` in a host of its own, or says why it cannot.
+pub fn in_a_host(test: impl FnOnce()) {
     if std::env::args().any(|argument| argument == MARKER) {
         test();
         return;
     }
-    let isolation = match host::can_isolate() {
-        Ok(privilege) => privilege.isolation(),
-        Err(error) => return println!("SKIPPED {name}: {error}"),
-    };
+    let isolation = or_skip!(host::can_isolate()).isolation();
     if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        return println!("SKIPPED {name}: /dev/net/tun: {error}; run the tests as root");
+        return skip(format!("/dev/net/tun: {error}; run the tests as root"));
     }
-    if Command::new("ip").arg("-V").output().is_err() {
-        return println!("SKIPPED {name}: ip is not installed; apt-get install iproute2");
-    }
+    needs!("ip");
     let program = std::env::current_exe().expect("a test binary");
-    // the harness names a test without its crate
-    let path = format!("{}::{name}", module.split_once("::").map_or("", |(_, path)| path));
+    let path = test_path();
     let arguments = ["--exact", "--nocapture", "--test-threads=1", &path, MARKER].map(OsStr::new);
     let mut host = host::spawn(&program, &arguments, isolation).expect("a host");
     let mut output = String::new();
@@ -44,7 +40,7 @@ pub fn in_a_host(module: &str, name: &str, test: impl FnOnce()) {
             None => println!("  | {line}"),
         }
     }
-    assert!(status.success() && output.contains("1 passed"), "{name}: {status}");
+    assert!(status.success() && output.contains("1 passed"), "{path}: {status}");
 }
 
 /// Runs ip(8) in the test's host.

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use super::machines::Machine;
 use super::processes::readable_by_all;
-use super::{Finished, Running, command, skip, wait_until};
+use super::{Finished, Running, command, wait_until};
 
 /// The programs of the cluster, and where Debian has them.
-const DAEMONS: [&str; 3] = ["/usr/sbin/munged", "/usr/sbin/slurmctld", "/usr/sbin/slurmd"];
+pub const DAEMONS: [&str; 3] = ["/usr/sbin/munged", "/usr/sbin/slurmctld", "/usr/sbin/slurmd"];
 
 /// How long all nodes may take until they take jobs.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -93,15 +93,6 @@ for process in /proc/[0-9]*; do
     [ "$(readlink "$process/ns/net")" != "$own" ] || kill -KILL "$pid" || true
 done
 "#;
-
-/// Whether a cluster can be started; says so if not.
-pub fn has_slurm_or_skips(test: &str) -> bool {
-    let missing = DAEMONS.into_iter().find(|daemon| !Path::new(daemon).exists());
-    if let Some(daemon) = missing {
-        skip(test, &format!("{daemon} is not installed; apt-get install slurm-wlm munge"));
-    }
-    missing.is_none()
-}
 
 #[derive(Debug)]
 pub struct Cluster {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::processes::readable_by_all;
 use super::up::Up;
-use super::{Running, command, has_or_skips, wait_until};
+use super::{Running, command, wait_until};
 
 /// Where Debian has the server, which is in no user's search path.
 pub const SSHD: &str = "/usr/sbin/sshd";
@@ -17,12 +17,6 @@ pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Bytes of the file that crosses.
 const FILE: usize = 8 << 20;
-
-/// Whether OpenSSH is there, client and server; says so if not.
-pub fn has_ssh_or_skips(test: &str) -> bool {
-    has_or_skips(test, "/usr/bin/ssh", "openssh-client")
-        && has_or_skips(test, SSHD, "openssh-server")
-}
 
 /// Makes a key for a server at `address` and one for its user in a directory, with the configuration
 /// of both ends: the client's calls the server `lab2`.

@@ -9,9 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{
-    Finished, LINKRATE, Running, command, has_or_skips, is_root_or_skips, linkrate, wait_until,
-};
+use super::{Finished, LINKRATE, Running, command, linkrate, wait_until};
 
 /// Address of the system under test on its first wire.
 pub const SUT: &str = "198.18.0.1";
@@ -137,11 +135,6 @@ impl Up {
         assert_eq!(down["down"], self.name.as_str());
         self.running.wait()
     }
-}
-
-/// Whether this machine can do what most of these tests need; says so if not.
-pub fn ready(test: &str, peers: &[&str]) -> bool {
-    is_root_or_skips(test) && peers.iter().all(|peer| has_or_skips(test, peer, peer))
 }
 
 /// Ends an iperf3 that has served its purpose. Bits per second of each of its whole intervals.

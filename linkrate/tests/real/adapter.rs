@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::common::lab::{inside, lab_for, measured, options_for, run_spec, run_undisturbed};
-use crate::common::{enter_namespace, has_or_skips, is_root_or_skips, skip};
+use crate::common::{enter_namespace, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
@@ -145,9 +145,7 @@ fn verify_between(testbed: &mut Testbed, number: usize, bytes: u64) {
 /// One segment: two ports of the SUT and three clients at one switch.
 #[test]
 fn ports_of_one_segment_serve_their_own_clients() {
-    if !is_root_or_skips("ports_of_one_segment_serve_their_own_clients") {
-        return;
-    }
+    needs!(root);
     let port =
         |number| PortEnd { number, place: number as usize, interface: format!("eth{number}") };
     let ports = vec![port(0), port(1)];
@@ -233,9 +231,7 @@ fn verify_under(faults: Faults, evidence: &[&str]) {
 
 #[test]
 fn every_byte_is_right_whatever_is_offloaded() {
-    if !is_root_or_skips("every_byte_is_right_whatever_is_offloaded") {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(unpaced(), 1, 1);
     for offload in [Offload::None, Offload::Gso, Offload::Tso] {
         for port in [PortRequest::default(), lro()] {
@@ -264,42 +260,38 @@ fn every_byte_is_right_whatever_is_offloaded() {
 
 #[test]
 fn every_byte_is_right_when_frames_are_lost() {
-    if is_root_or_skips("every_byte_is_right_when_frames_are_lost") {
-        verify_under(Faults { loss: 0.01, ..Faults::default() }, &[]);
-        verify_under(Faults { fcs_error: 0.01, ..Faults::default() }, &["dot3HCStatsFCSErrors"]);
-    }
+    needs!(root);
+    verify_under(Faults { loss: 0.01, ..Faults::default() }, &[]);
+    verify_under(Faults { fcs_error: 0.01, ..Faults::default() }, &["dot3HCStatsFCSErrors"]);
 }
 
 #[test]
 fn every_byte_is_right_when_bits_flip_unseen() {
-    if is_root_or_skips("every_byte_is_right_when_bits_flip_unseen") {
-        verify_under(Faults { corrupt: 0.01, ..Faults::default() }, &["rxChecksumBad"]);
-    }
+    needs!(root);
+    verify_under(Faults { corrupt: 0.01, ..Faults::default() }, &["rxChecksumBad"]);
 }
 
 #[test]
 fn every_byte_is_right_when_frames_come_twice_or_late() {
-    if is_root_or_skips("every_byte_is_right_when_frames_come_twice_or_late") {
-        let evidence = ["rxFlushMismatch"];
-        verify_under(Faults { duplicate: 0.02, ..Faults::default() }, &evidence);
-        verify_under(Faults { reorder: 0.02, ..Faults::default() }, &evidence);
-    }
+    needs!(root);
+    let evidence = ["rxFlushMismatch"];
+    verify_under(Faults { duplicate: 0.02, ..Faults::default() }, &evidence);
+    verify_under(Faults { reorder: 0.02, ..Faults::default() }, &evidence);
 }
 
 #[test]
 fn every_byte_is_right_when_everything_happens() {
-    if is_root_or_skips("every_byte_is_right_when_everything_happens") {
-        let faults = Faults {
-            loss: 0.003,
-            corrupt: 0.003,
-            fcs_error: 0.003,
-            duplicate: 0.01,
-            reorder: 0.01,
-            delay: Duration::from_millis(1),
-            ..Faults::default()
-        };
-        verify_under(faults, &["rxChecksumBad", "dot3HCStatsFCSErrors"]);
-    }
+    needs!(root);
+    let faults = Faults {
+        loss: 0.003,
+        corrupt: 0.003,
+        fcs_error: 0.003,
+        duplicate: 0.01,
+        reorder: 0.01,
+        delay: Duration::from_millis(1),
+        ..Faults::default()
+    };
+    verify_under(faults, &["rxChecksumBad", "dot3HCStatsFCSErrors"]);
 }
 
 #[track_caller]
@@ -325,9 +317,7 @@ fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs)
 
 #[test]
 fn the_testbed_follows_the_model_that_a_run_names() {
-    if !is_root_or_skips("the_testbed_follows_the_model_that_a_run_names") {
-        return;
-    }
+    needs!(root);
     let at = |name: &str, rate: f64| Model {
         name: name.to_owned(),
         rate: Some(linkrate_model::BitRate(rate)),
@@ -363,9 +353,7 @@ fn the_testbed_follows_the_model_that_a_run_names() {
 
 #[test]
 fn the_evidence_shows_which_part_cuts() {
-    if !is_root_or_skips("the_evidence_shows_which_part_cuts") {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("gigabit"), 1, 2);
     let transmit = || stream(Direction::Transmit);
     for offload in [Offload::None, Offload::Gso] {
@@ -388,9 +376,7 @@ fn the_evidence_shows_which_part_cuts() {
 
 #[test]
 fn the_drivers_calls_to_the_tap_are_counted() {
-    if !is_root_or_skips("the_drivers_calls_to_the_tap_are_counted") {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("gigabit"), 1, 2);
     for (offload, direction) in [
         (Offload::None, Direction::Transmit),
@@ -415,19 +401,16 @@ fn the_drivers_calls_to_the_tap_are_counted() {
 /// The host's receive processing is in NAPI threads, whose time is no part of the driver's.
 #[test]
 fn what_is_received_is_processed_in_napi_threads() {
-    let test = "what_is_received_is_processed_in_napi_threads";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("gigabit"), 1, 2);
     let placed = &lab.facts().facts["receive-processing"];
     if !placed.contains("in NAPI") {
-        return skip(test, &format!("receive processing {placed}"));
+        return skip(format!("receive processing {placed}"));
     }
     let on = on(Offload::Tso, PortRequest::default());
     let measurement = run(&mut lab, 1, stream(Direction::Receive), on);
     let cpu = &measurement.sut_cpu;
-    let Some(parts) = cpu.parts else { return skip(test, "what runs cannot be traced here") };
+    let Some(parts) = cpu.parts else { return skip("what runs cannot be traced here") };
     for (part, ns) in [
         ("application", parts.application_ns),
         ("driver", parts.driver_ns),
@@ -445,13 +428,10 @@ fn what_is_received_is_processed_in_napi_threads() {
 /// GRO merges what a NAPI thread finds of the driver's batch; the frames are those of the link.
 #[test]
 fn gro_merges_what_napi_threads_find() {
-    let test = "gro_merges_what_napi_threads_find";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
     if !lab.facts().facts["receive-processing"].contains("in NAPI") {
-        return skip(test, "there are no NAPI threads");
+        return skip("there are no NAPI threads");
     }
     for gro in [false, true] {
         let interface =
@@ -467,13 +447,10 @@ fn gro_merges_what_napi_threads_find() {
 /// With lists the kernel merges datagrams for a socket that did not ask for it.
 #[test]
 fn gro_by_lists_merges_datagrams() {
-    let test = "gro_by_lists_merges_datagrams";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
     if !lab.facts().facts["receive-processing"].contains("in NAPI") {
-        return skip(test, "there are no NAPI threads");
+        return skip("there are no NAPI threads");
     }
     let datagrams = || Workload {
         kind: Protocol::UdpStream,
@@ -494,13 +471,10 @@ fn gro_by_lists_merges_datagrams() {
 #[test]
 fn gro_of_forwarded_datagrams_merges_them() {
     const DATAGRAMS: u64 = 20_000;
-    let test = "gro_of_forwarded_datagrams_merges_them";
-    if !is_root_or_skips(test) || !has_or_skips(test, "ip", "iproute2") {
-        return;
-    }
+    needs!(root, "ip");
     let mut lab = adapter_lab(find("ten-gigabit"), 2, 1);
     if !lab.facts().facts["receive-processing"].contains("in NAPI") {
-        return skip(test, "there are no NAPI threads");
+        return skip("there are no NAPI threads");
     }
     let testbed = lab.testbed().expect("up");
     let sut = testbed.sut.pid();
@@ -547,9 +521,7 @@ fn gro_of_forwarded_datagrams_merges_them() {
 
 #[test]
 fn a_gigabit_port_never_exceeds_its_link() {
-    if !is_root_or_skips("a_gigabit_port_never_exceeds_its_link") {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("gigabit"), 2, 1);
     for ports in [1, 2] {
         let interface = on(Offload::Tso, PortRequest::default());
@@ -567,9 +539,7 @@ fn a_gigabit_port_never_exceeds_its_link() {
 
 #[test]
 fn reassembly_shows_in_counters_and_can_be_switched() {
-    if !is_root_or_skips("reassembly_shows_in_counters_and_can_be_switched") {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
     let receive = || stream(Direction::Receive);
     let off = run(&mut lab, 1, receive(), on(Offload::Tso, PortRequest::default()));
@@ -582,9 +552,7 @@ fn reassembly_shows_in_counters_and_can_be_switched() {
 
 #[test]
 fn adaptive_moderation_delays_bulk_traffic_and_no_transaction() {
-    if !is_root_or_skips("adaptive_moderation_delays_bulk_traffic_and_no_transaction") {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("gigabit"), 1, 1);
     let adaptive = |adaptive_rx| {
         let port = PortRequest { adaptive_rx: Some(adaptive_rx), ..PortRequest::default() };
@@ -607,9 +575,7 @@ fn adaptive_moderation_delays_bulk_traffic_and_no_transaction() {
 
 #[test]
 fn steering_distributes_received_packets() {
-    if !is_root_or_skips("steering_distributes_received_packets") {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
     let workload = || Workload { connections: 8, ..stream(Direction::Receive) };
     let by = |steering| PortRequest { steering: Some(steering), ..PortRequest::default() };
@@ -635,9 +601,7 @@ fn steering_distributes_received_packets() {
 
 #[test]
 fn two_clients_share_a_port_through_a_switch() {
-    if !is_root_or_skips("two_clients_share_a_port_through_a_switch") {
-        return;
-    }
+    needs!(root);
     let mut lab = adapter_lab(find("gigabit"), 1, 2);
     let interface = on(Offload::Tso, PortRequest::default());
     let measurement = run(&mut lab, 1, stream(Direction::Bidirectional), interface);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::common::up::{CLIENT, Up, intervals, rates, ready};
-use crate::common::{has_or_skips, linkrate, tshark, wait_until};
+use crate::common::up::{CLIENT, Up, intervals, rates};
+use crate::common::{linkrate, tshark, wait_until};
 use serde_json::Value;
 
 /// The ports of the aggregate of a lab.
@@ -23,10 +23,7 @@ fn comes(lab: &Up, expected: &[bool]) -> bool {
 
 #[test]
 fn ports_agree_by_lacp_fail_and_come_back_under_traffic() {
-    let test = "ports_agree_by_lacp_fail_and_come_back_under_traffic";
-    if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "ping");
     let lab = Up::start("--aggregate 3 --clients 2");
     let set = lab.linkrate("adapter set agg0 mode=lacp balance=port --json").json();
     assert_eq!(set["set"]["settings"]["mode"], "lacp", "{set}");
@@ -79,10 +76,7 @@ fn ports_agree_by_lacp_fail_and_come_back_under_traffic() {
 
 #[test]
 fn tshark_reads_what_both_partners_send() {
-    let test = "tshark_reads_what_both_partners_send";
-    if !ready(test, &["tshark"]) {
-        return;
-    }
+    needs!(root, "tshark");
     let lab = Up::start("--aggregate 2");
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("lacp.pcapng");
@@ -100,10 +94,7 @@ fn tshark_reads_what_both_partners_send() {
 
 #[test]
 fn an_aggregate_has_no_tso_unless_it_is_lifted() {
-    let test = "an_aggregate_has_no_tso_unless_it_is_lifted";
-    if !ready(test, &["ethtool"]) {
-        return;
-    }
+    needs!(root, "ethtool");
     let lab = Up::start("--aggregate 2");
     let tso = || {
         let features = lab.run("sut", "ethtool -k agg0").expect_code(0).stdout;
@@ -130,10 +121,7 @@ fn an_aggregate_has_no_tso_unless_it_is_lifted() {
 
 #[test]
 fn eight_clients_use_every_port_in_each_direction() {
-    let test = "eight_clients_use_every_port_in_each_direction";
-    if !ready(test, &[]) {
-        return;
-    }
+    needs!(root);
     for direction in ["transmit", "receive"] {
         let words = format!(
             "measure --aggregate 4 --clients 8 --mode lacp --balance mac --switch-balance mac \
@@ -155,10 +143,7 @@ fn eight_clients_use_every_port_in_each_direction() {
 
 #[test]
 fn frames_that_round_robin_reorders_are_counted() {
-    let test = "frames_that_round_robin_reorders_are_counted";
-    if !ready(test, &[]) {
-        return;
-    }
+    needs!(root);
     let measured = |balance: &str| {
         let words = format!(
             "measure --aggregate 4 --clients 4 --balance {balance} --direction bidirectional \
@@ -177,10 +162,7 @@ fn frames_that_round_robin_reorders_are_counted() {
 /// Both ends put the tag on their packets. Frames of the protocols have none, and pass.
 #[test]
 fn an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner() {
-    let test = "an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner";
-    if !ready(test, &["iperf3", "tshark"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "tshark", "ping");
     let lab = Up::start("--aggregate 2 --clients 2");
     lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port vlan=100");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
@@ -230,10 +212,7 @@ fn an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner() {
 /// Drivers on several CPUs have a queue each, and the first one decides for all.
 #[test]
 fn drivers_on_several_cpus_follow_one_decision() {
-    let test = "drivers_on_several_cpus_follow_one_decision";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start(
         "--adapter ten-gigabit --aggregate 3 --clients 1 --scale 0.05 --sut-cpus 0-1 --client-cpus 0-1",
     );
@@ -260,10 +239,7 @@ fn drivers_on_several_cpus_follow_one_decision() {
 
 #[test]
 fn ports_are_removed_and_added_under_traffic() {
-    let test = "ports_are_removed_and_added_under_traffic";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start("--aggregate 3 --clients 2 --scale 0.2 --mode lacp --balance port");
     // they have agreed before the lab is there
     assert_eq!(distributing(&lab), [true; 3], "{:?}", members(&lab));
@@ -330,10 +306,7 @@ fn ports_are_removed_and_added_under_traffic() {
 
 #[test]
 fn connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_leave_and_join() {
-    let test = "connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_leave_and_join";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start("--adapter toe --aggregate 2 --clients 1 --mode lacp --balance port");
     lab.linkrate("adapter set agg0 toe=on");
     let (server, client) = lab.iperf3("-t 100 -i 1 -P 2 -b 50M");
@@ -360,10 +333,7 @@ fn connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_l
 
 #[test]
 fn flows_leave_a_port_after_the_partner_has_answered_a_marker() {
-    let test = "flows_leave_a_port_after_the_partner_has_answered_a_marker";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start("--aggregate 2 --clients 1");
     lab.linkrate("adapter set agg0 mode=lacp marker=on");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
@@ -391,10 +361,7 @@ fn flows_leave_a_port_after_the_partner_has_answered_a_marker() {
 /// Drivers tell the devices of all ports the queue of a flow: the switch may bring it by any of them.
 #[test]
 fn each_port_steers_and_merges_what_it_receives() {
-    let test = "each_port_steers_and_merges_what_it_receives";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start(
         "--adapter ten-gigabit --aggregate 2 --clients 1 --scale 0.05 --sut-cpus 0-1 --client-cpus 0-1",
     );
@@ -416,10 +383,7 @@ fn each_port_steers_and_merges_what_it_receives() {
 /// seconds, which has to come through while every CPU is busy.
 #[test]
 fn sixty_four_ports_keep_their_sessions_while_traffic_fills_the_cpus() {
-    let test = "sixty_four_ports_keep_their_sessions_while_traffic_fills_the_cpus";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start("--aggregate 64 --clients 1");
     lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port");
     assert!(comes(&lab, &[true; 64]), "{:?}", distributing(&lab));

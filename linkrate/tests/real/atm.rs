@@ -2,11 +2,9 @@
 
 use crate::common::capture::Capture;
 use crate::common::lab::{lab_of, measured, run_spec, run_undisturbed};
-use crate::common::machines::two_cpus;
-use crate::common::ssh::{Ssh, has_ssh_or_skips};
-use crate::common::up::{CLIENT, SUT, Up, ready};
+use crate::common::ssh::Ssh;
+use crate::common::up::{CLIENT, SUT, Up};
 use crate::common::web::Web;
-use crate::common::{has_or_skips, is_root_or_skips, skip};
 use std::time::Duration;
 
 use linkrate_adapter::Faults;
@@ -62,9 +60,7 @@ fn near(rate: f64, limit: f64) {
 
 #[test]
 fn an_adapter_reaches_its_limit_in_each_direction() {
-    if !is_root_or_skips("an_adapter_reaches_its_limit_in_each_direction") {
-        return;
-    }
+    needs!(root);
     for (name, limit) in [("atm-155", LIMIT_155), ("atm-622", LIMIT_622)] {
         let mut lab = lab(name, 1, 1);
         near(rates(&run(&mut lab, Direction::Transmit, InterfaceKnobs::default()))[0], limit);
@@ -78,9 +74,7 @@ fn an_adapter_reaches_its_limit_in_each_direction() {
 
 #[test]
 fn cells_of_several_clients_share_a_line_through_a_switch() {
-    if !is_root_or_skips("cells_of_several_clients_share_a_line_through_a_switch") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab("atm-155", 1, 2);
     let task = Task::Workload(stream(Direction::Receive));
     let mut spec = run_spec(task, InterfaceKnobs::default(), Duration::from_secs(1));
@@ -95,9 +89,7 @@ fn cells_of_several_clients_share_a_line_through_a_switch() {
 /// Two clients send more than one line carries. The knobs decide how the switch drops.
 #[test]
 fn a_full_queue_of_the_switch_drops_packets_and_not_cells() {
-    if !ready("a_full_queue_of_the_switch_drops_packets_and_not_cells", &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start("--adapter atm-155 --clients-per-port 2");
     let drops = || {
         let port = lab.port("eth0");
@@ -127,9 +119,7 @@ fn a_full_queue_of_the_switch_drops_packets_and_not_cells() {
 
 #[test]
 fn a_peak_rate_bounds_a_connection() {
-    if !is_root_or_skips("a_peak_rate_bounds_a_connection") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab("atm-622", 1, 1);
     let atm = AtmRequest { peak_rate: Some(100_000), ..AtmRequest::default() };
     let shaped =
@@ -140,9 +130,7 @@ fn a_peak_rate_bounds_a_connection() {
 
 #[test]
 fn faults_of_cells_show_in_their_counters() {
-    if !is_root_or_skips("faults_of_cells_show_in_their_counters") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab("atm-155", 1, 1);
     let all = Faults::default();
     for (faults, name) in [
@@ -163,10 +151,7 @@ fn faults_of_cells_show_in_their_counters() {
 
 #[test]
 fn stock_programs_work_and_the_lab_tells_of_connections() {
-    let test = "stock_programs_work_and_the_lab_tells_of_connections";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let lab = Up::start("--adapter atm-622 --clients-per-port 2");
     // whole, and in fragments
     for size in [9152, 60_000] {
@@ -189,9 +174,7 @@ fn stock_programs_work_and_the_lab_tells_of_connections() {
 /// Through an ATMARP server and calls, as fast as over permanent connections.
 #[test]
 fn switched_connections_reach_the_limit() {
-    if !is_root_or_skips("switched_connections_reach_the_limit") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab("atm-622-switched", 1, 1);
     for (direction, way) in [(Direction::Transmit, 0), (Direction::Receive, 1)] {
         let run = run(&mut lab, direction, InterfaceKnobs::default());
@@ -203,10 +186,7 @@ fn switched_connections_reach_the_limit() {
 /// tshark reads every message between the clients and the server, and finds each CRC right.
 #[test]
 fn addresses_are_resolved_by_a_server_and_others_read_its_messages() {
-    let test = "addresses_are_resolved_by_a_server_and_others_read_its_messages";
-    if !ready(test, &["tshark"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "tshark", "ping");
     let lab = Up::start("--adapter atm-155-switched --clients-per-port 2");
     let capture = Capture::start(&lab, "eth0");
     // the first packet waits until its end system is known and called
@@ -239,10 +219,7 @@ fn addresses_are_resolved_by_a_server_and_others_read_its_messages() {
 /// The most adapters that the paper had in one host, each with a subnet of its own, and the longest packet.
 #[test]
 fn twelve_adapters_have_a_subnet_each() {
-    let test = "twelve_adapters_have_a_subnet_each";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let lab = Up::start("--adapter atm-155 --ports 12");
     for port in 0..12 {
         let pinged = format!("ping -c 1 -W 2 -s 9152 -M do 198.18.{port}.2");
@@ -259,10 +236,7 @@ fn twelve_adapters_have_a_subnet_each() {
 /// Two adapters with a subnet each, and stock programs over both.
 #[test]
 fn stock_programs_work_over_two_adapters_both_ways() {
-    let test = "stock_programs_work_over_two_adapters_both_ways";
-    if !ready(test, &["iperf3", "nginx", "curl"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "nginx", "curl", "ping");
     let web = Web::with_file_of(4 << 20);
     let lab = Up::start("--adapter atm-155 --ports 2");
     for address in [CLIENT, "198.18.1.2"] {
@@ -288,10 +262,7 @@ fn stock_programs_work_over_two_adapters_both_ways() {
 /// Logs in at a client over Classical IP, and sends it a file of 8 MiB.
 #[test]
 fn ssh_carries_a_file_over_classical_ip() {
-    let test = "ssh_carries_a_file_over_classical_ip";
-    if !ready(test, &[]) || !has_ssh_or_skips(test) {
-        return;
-    }
+    needs!(root, ssh);
     let lab = Up::start("--adapter atm-155");
     Ssh::start(&lab, "client-0", CLIENT).carries_a_file_both_ways();
     assert!(lab.counter("eth0", "ifHCInOctets") > 8 << 20);
@@ -300,11 +271,7 @@ fn ssh_carries_a_file_over_classical_ip() {
 /// A bound flow is on the CPU of its driver, another one may be on each of its host.
 #[test]
 fn flows_are_bound_to_the_cpu_of_their_interrupts() {
-    let test = "flows_are_bound_to_the_cpu_of_their_interrupts";
-    if !is_root_or_skips(test) {
-        return;
-    }
-    let Some([first, second]) = two_cpus() else { return skip(test, "needs two CPUs") };
+    let [first, second] = needs!(root, two_cpus);
     let both: CpuSet = [first, second].into_iter().collect();
     let adapter = Adapter::Model(Box::new(model::find("atm-622").unwrap()));
     let (sut_cpus, client_cpus) = (Some(both.clone()), Some(both.clone()));

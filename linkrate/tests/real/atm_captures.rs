@@ -4,12 +4,8 @@
 use std::time::Duration;
 
 use crate::common::capture::Capture;
-use crate::common::up::{CLIENT, Up, rates, ready};
-use crate::common::{has_or_skips, wait_until};
-
-fn can_judge(test: &str) -> bool {
-    ready(test, &["tshark"]) && has_or_skips(test, "ping", "iputils-ping")
-}
+use crate::common::up::{CLIENT, Up, rates};
+use crate::common::wait_until;
 
 #[track_caller]
 fn pings(lab: &Up, host: &str, options: &str) {
@@ -34,10 +30,7 @@ fn flap(lab: &Up, port: &str) {
 
 #[test]
 fn classical_ip_over_permanent_connections() {
-    let test = "classical_ip_over_permanent_connections";
-    if !can_judge(test) || !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "tshark", "ping", "iperf3");
     let lab = Up::start("--adapter atm-155 --clients-per-port 2");
     let capture = Capture::start(&lab, "eth0");
     pings(&lab, "sut", &format!("-c 2 -s 60000 {CLIENT}"));
@@ -61,10 +54,7 @@ fn classical_ip_over_permanent_connections() {
 
 #[test]
 fn an_atmarp_server_and_its_clients() {
-    let test = "an_atmarp_server_and_its_clients";
-    if !can_judge(test) {
-        return;
-    }
+    needs!(root, "tshark", "ping");
     let lab = Up::start("--adapter atm-622-switched --clients-per-port 2");
     let capture = Capture::start(&lab, "eth0");
     flap(&lab, "eth0");
@@ -81,10 +71,7 @@ fn an_atmarp_server_and_its_clients() {
 
 #[test]
 fn a_client_that_joins_its_elan_and_talks() {
-    let test = "a_client_that_joins_its_elan_and_talks";
-    if !can_judge(test) || !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "tshark", "ping", "iperf3");
     let lab = Up::start("--adapter atm-155-lane-9234 --clients-per-port 2");
     let capture = Capture::start(&lab, "eth0");
     flap(&lab, "eth0");
@@ -111,10 +98,7 @@ fn a_client_that_joins_its_elan_and_talks() {
 
 #[test]
 fn two_emulated_lans_on_one_port() {
-    let test = "two_emulated_lans_on_one_port";
-    if !can_judge(test) {
-        return;
-    }
+    needs!(root, "tshark", "ping");
     let lab = Up::start("--adapter atm-155-lane-1516 --elans office,backup");
     let captures = ["eth0", "eth1"].map(|port| Capture::start(&lab, port));
     pings(&lab, "sut", &format!("-c 2 -s 1472 {CLIENT}"));
@@ -132,10 +116,7 @@ fn two_emulated_lans_on_one_port() {
 
 #[test]
 fn an_elan_with_a_bridge() {
-    let test = "an_elan_with_a_bridge";
-    if !can_judge(test) {
-        return;
-    }
+    needs!(root, "tshark", "ping");
     const STATION: &str = "198.18.0.3";
     let lab = Up::start("--adapter atm-155-lane-1516 --clients-per-port 2 --bridged-clients 1");
     let capture = Capture::start(&lab, "eth0");
@@ -155,10 +136,7 @@ fn an_elan_with_a_bridge() {
 /// Cells by themselves are in the capture as they came; units that did not come whole are not.
 #[test]
 fn cells_with_faults() {
-    let test = "cells_with_faults";
-    if !can_judge(test) {
-        return;
-    }
+    needs!(root, "tshark", "ping");
     let lab = Up::start("--adapter atm-622");
     let capture = Capture::start(&lab, "eth0");
     lab.linkrate("adapter faults eth0 payload-error=0.1% header-error=0.1%");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use crate::common::processes::OwnCopy;
-use crate::common::{Finished, Running, command, is_root_or_skips, schema};
+use crate::common::{Finished, Running, command, schema};
 use linkrate_model::CpuSet;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
@@ -110,9 +110,7 @@ fn records_the_settings_of_this_host(facts: &Value) {
 
 #[test]
 fn equal_sets_show_no_regression_and_a_hidden_load_is_one() {
-    if !is_root_or_skips("equal_sets_show_no_regression_and_a_hidden_load_is_one") {
-        return;
-    }
+    needs!(root);
     let sets = Sets::new();
     let document = sets.measure("first", &[0]);
     sets.measure("second", &[0]);

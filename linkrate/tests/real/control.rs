@@ -10,10 +10,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::processes::OwnCopy;
-use crate::common::up::{CLIENT, Up, ready};
-use crate::common::{
-    LINKRATE, Running, command, has_or_skips, is_root_or_skips, kill, linkrate, wait_until,
-};
+use crate::common::up::{CLIENT, Up};
+use crate::common::{LINKRATE, Running, command, kill, linkrate, wait_until};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::{Signal, geteuid};
 
@@ -26,9 +24,7 @@ fn socket_of(lab: &str) -> PathBuf {
 
 #[test]
 fn no_other_process_can_take_the_name_of_a_lab() {
-    if !ready("no_other_process_can_take_the_name_of_a_lab", &[]) {
-        return;
-    }
+    needs!(root);
     // the abstract name of earlier versions, which every user and container could take
     let name = format!("taken-{}", std::process::id());
     let address = format!("linkrate-lab.{}.{name}", geteuid().as_raw());
@@ -40,10 +36,7 @@ fn no_other_process_can_take_the_name_of_a_lab() {
 
 #[test]
 fn other_users_do_not_reach_the_socket_of_a_lab() {
-    let test = "other_users_do_not_reach_the_socket_of_a_lab";
-    if !ready(test, &[]) || !has_or_skips(test, "setpriv", "util-linux") {
-        return;
-    }
+    needs!(root, "setpriv");
     let lab = Up::start("");
     let socket = socket_of(&lab.name);
     assert!(fs::metadata(&socket).expect("a socket").file_type().is_socket());
@@ -65,9 +58,7 @@ fn other_users_do_not_reach_the_socket_of_a_lab() {
 
 #[test]
 fn the_socket_of_a_killed_lab_is_removed() {
-    if !ready("the_socket_of_a_killed_lab_is_removed", &[]) {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     let killed = Up::of(&own.program(), "");
     let socket = socket_of(&killed.name);
@@ -103,10 +94,7 @@ fn fifo_in(directory: &Path) -> PathBuf {
 
 #[test]
 fn a_capture_that_nobody_reads_hangs_no_lab() {
-    let test = "a_capture_that_nobody_reads_hangs_no_lab";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let fifo = fifo_in(directory.path());
     let lab = Up::start("");
@@ -142,10 +130,7 @@ fn a_capture_that_nobody_reads_hangs_no_lab() {
 
 #[test]
 fn a_lab_that_ends_finishes_what_it_was_asked_for() {
-    let test = "a_lab_that_ends_finishes_what_it_was_asked_for";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let fifo = fifo_in(directory.path());
     let lab = Up::start("");
@@ -174,10 +159,7 @@ fn a_lab_that_ends_finishes_what_it_was_asked_for() {
 
 #[test]
 fn removing_a_port_does_not_hold_up_the_lab() {
-    let test = "removing_a_port_does_not_hold_up_the_lab";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let fifo = fifo_in(directory.path());
     let lab = Up::start("--ports 2");
@@ -211,9 +193,7 @@ fn removing_a_port_does_not_hold_up_the_lab() {
 
 #[test]
 fn an_agent_that_does_not_answer_holds_up_no_end() {
-    if !ready("an_agent_that_does_not_answer_holds_up_no_end", &[]) {
-        return;
-    }
+    needs!(root);
     let lab = Up::start("");
     let hosts = lab.linkrate("lab show --json").json();
     let client = hosts["lab"]["hosts"][1]["pid"].as_u64().expect("a process") as u32;
@@ -234,9 +214,7 @@ fn an_agent_that_does_not_answer_holds_up_no_end() {
 
 #[test]
 fn a_refused_capture_changes_no_file() {
-    if !ready("a_refused_capture_changes_no_file", &[]) {
-        return;
-    }
+    needs!(root);
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let (old, new) = (directory.path().join("old"), directory.path().join("new"));
     fs::write(&old, "kept").expect("write a file");
@@ -255,9 +233,7 @@ fn a_refused_capture_changes_no_file() {
 
 #[test]
 fn each_signal_that_ends_a_lab_leaves_nothing() {
-    if !ready("each_signal_that_ends_a_lab_leaves_nothing", &[]) {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     for signal in [Signal::HUP, Signal::TERM, Signal::INT] {
         let lab = Up::of(&own.program(), "");
@@ -292,9 +268,7 @@ fn up_after(setup: &str, name: &str) -> Running {
 
 #[test]
 fn a_lab_under_nohup_stays_when_its_terminal_goes() {
-    if !is_root_or_skips("a_lab_under_nohup_stays_when_its_terminal_goes") {
-        return;
-    }
+    needs!(root);
     let name = format!("nohup-{}", std::process::id());
     // as nohup(1) does
     let lab = up_after("trap '' HUP;", &name);
@@ -309,9 +283,7 @@ fn a_lab_under_nohup_stays_when_its_terminal_goes() {
 
 #[test]
 fn a_lab_needs_no_reader_of_its_output() {
-    if !is_root_or_skips("a_lab_needs_no_reader_of_its_output") {
-        return;
-    }
+    needs!(root);
     for (number, setup) in ["exec >&- 2>&-;", "exec > /dev/full 2>&1;"].into_iter().enumerate() {
         let name = format!("mute-{}-{number}", std::process::id());
         let lab = up_after(setup, &name);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::lab::{lab_of, run_spec, run_undisturbed};
-use crate::common::{enter_namespace, is_root_or_skips};
+use crate::common::{enter_namespace, skip};
 use linkrate_lab::Lab;
 use linkrate_model::spec::Adapter;
 use linkrate_model::{
@@ -73,9 +73,7 @@ fn exchange(lab: &mut Lab, burst: u32, loss_ppm: u32) -> Measurement {
 /// be as quick as without losses.
 #[test]
 fn lost_datagrams_shift_no_other_latency_and_keep_the_concurrency() {
-    if !is_root_or_skips("lost_datagrams_shift_no_other_latency_and_keep_the_concurrency") {
-        return;
-    }
+    needs!(root);
     /// After so long a request is given up, s.
     const TIMEOUT: f64 = 0.1;
     let mut lab = lab("gigabit");
@@ -120,13 +118,10 @@ fn reported(measurement: &Measurement, message: u64) -> f64 {
 
 #[test]
 fn a_sender_of_datagrams_is_told_what_the_link_carries() {
-    if !is_root_or_skips("a_sender_of_datagrams_is_told_what_the_link_carries") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab("gigabit");
     let Some(set) = limit(&mut lab) else {
-        eprintln!("skipped: this kernel limits no datagrams");
-        return;
+        return skip("this kernel limits no datagrams");
     };
     assert_eq!((set.bytes_per_second, set.overhead, set.in_cells), (125_250_000, 24, false));
 
@@ -151,13 +146,10 @@ const CELLS: f64 = 149.76e6 / 424.0;
 
 #[test]
 fn a_sender_on_atm_is_told_what_the_cells_carry() {
-    if !is_root_or_skips("a_sender_on_atm_is_told_what_the_cells_carry") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab("atm-155");
     let Some(set) = limit(&mut lab) else {
-        eprintln!("skipped: this kernel limits no datagrams");
-        return;
+        return skip("this kernel limits no datagrams");
     };
     assert_eq!((set.overhead, set.in_cells), (16, true));
     // UDP, IP, LLC/SNAP and trailer are 44 octets

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::ends::{agree, await_connections, await_listener, free_port};
 use crate::common::keys::Keys;
-use crate::common::{LINKRATE, Running, at_once, command, has_or_skips};
+use crate::common::{LINKRATE, Running, at_once, command};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -48,10 +48,7 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<(String, &'static str)>)
 
 #[test]
 fn documents_have_the_keys_of_iperf3() {
-    let test = "documents_have_the_keys_of_iperf3";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let cases = ["", "-R", "--bidir -P 2", "-u", "-u -R -P 2", "-u --bidir", "-P 4"];
     at_once(4, &cases, |options| {
         let options = format!("-J -t 1 -b 40M {options}");
@@ -72,10 +69,7 @@ fn documents_have_the_keys_of_iperf3() {
 
 #[test]
 fn both_ends_tell_of_the_same_octets() {
-    let test = "both_ends_tell_of_the_same_octets";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let cases = [
         "-t 2",
         "-t 2 -R",
@@ -137,10 +131,7 @@ fn both_ends_tell_of_the_same_octets() {
 /// beginning are no reason for a rate of terabits.
 #[test]
 fn a_small_amount_has_a_rate_that_can_be() {
-    let test = "a_small_amount_has_a_rate_that_can_be";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     // more than memory copies
     const MAX: f64 = 150e9;
     let cases =
@@ -259,10 +250,7 @@ fn what_cannot_be_is_reported_as_iperf3_tells_it() {
 
 #[test]
 fn a_user_is_admitted_by_servers_of_either_padding() {
-    let test = "a_user_is_admitted_by_servers_of_either_padding";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let keys = Keys::new();
     let [private, public, users] =
         ["private.pem", "public.pem", "users"].map(|name| keys.path(name));

@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::ends::{await_listener, free_port};
 use crate::common::machines::Machine;
-use crate::common::up::{Up, ready};
-use crate::common::{
-    Finished, LINKRATE, Running, at_once, command, has_or_skips, is_root_or_skips, linkrate, skip,
-    wait_until,
-};
+use crate::common::up::Up;
+use crate::common::{Finished, LINKRATE, Running, at_once, command, linkrate, skip, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -121,10 +118,7 @@ fn both_counted(server: &Server) {
 
 #[test]
 fn netserver_serves_every_test() {
-    let test = "netserver_serves_every_test";
-    if !has_or_skips(test, "netserver", "netperf") {
-        return;
-    }
+    needs!("netserver");
     let server = Server::netserver();
     every_test(&server);
     both_counted(&server);
@@ -147,10 +141,7 @@ fn linkrate_serves_every_test() {
 /// Streams of datagrams at any rate stay on the link unless they are permitted to leave it.
 #[test]
 fn datagrams_at_any_rate_go_by_a_router_only_if_that_is_permitted() {
-    let test = "datagrams_at_any_rate_go_by_a_router_only_if_that_is_permitted";
-    if !ready(test, &[]) {
-        return;
-    }
+    needs!(root);
     let lab = Up::start("--aggregate 2 --clients 1 --router");
     let behind = "198.19.255.2";
     let words = format!("{LINKRATE} serve --programs netperf --bind {behind}");
@@ -269,14 +260,10 @@ exec LINKRATE netperf "${words[@]}"
 #[test]
 fn scripts_that_come_with_netperf_run_as_they_are() {
     const EXAMPLES: &str = "/usr/share/doc/netperf/examples";
-    let test = "scripts_that_come_with_netperf_run_as_they_are";
     // the scripts name the usual port
-    if !(is_root_or_skips(test) && has_or_skips(test, "ip", "iproute2")) {
-        return;
-    }
+    needs!(root, "ip");
     if !Path::new(EXAMPLES).join("tcp_rr_script").exists() {
-        skip(test, "the package netperf has no examples here");
-        return;
+        return skip("the package netperf has no examples here");
     }
     let machine = Machine::start();
     machine.sh("ip link set lo up");
@@ -331,10 +318,7 @@ fn scripts_that_come_with_netperf_run_as_they_are() {
 /// Of datagrams that were lost, netperf's throughput is that of the receiver.
 #[test]
 fn throughput_is_that_of_the_receiver() {
-    let test = "throughput_is_that_of_the_receiver";
-    if !has_or_skips(test, "netserver", "netperf") {
-        return;
-    }
+    needs!("netserver");
     const NAMES: &str = "THROUGHPUT,LOCAL_SEND_THROUGHPUT,REMOTE_RECV_THROUGHPUT";
     for server in [Server::netserver(), Server::serve()] {
         // a receive buffer of some datagrams, which overflows
@@ -363,10 +347,7 @@ fn throughput_is_that_of_the_receiver() {
 
 #[test]
 fn data_goes_to_the_address_that_is_named() {
-    let test = "data_goes_to_the_address_that_is_named";
-    if !has_or_skips(test, "netserver", "netperf") {
-        return;
-    }
+    needs!("netserver");
     let server = Server::netserver();
     for kind in ["TCP_STREAM", "TCP_MAERTS", "TCP_CRR", "UDP_RR"] {
         let words = format!("-t {kind} -l 1 -- -H 127.0.0.2 -k DEST_ADDR,THROUGHPUT");
@@ -403,10 +384,7 @@ fn intervals_bound_the_calls_of_this_end() {
 
 #[test]
 fn a_server_that_waits_for_a_passphrase_gets_it() {
-    let test = "a_server_that_waits_for_a_passphrase_gets_it";
-    if !has_or_skips(test, "netserver", "netperf") {
-        return;
-    }
+    needs!("netserver");
     let server = Server::start(&|port| ("netserver", format!("-D -4 -p {port} -Z secret")));
     let said = |words: &str| {
         linkrate(&format!("netperf -H 127.0.0.1 -p {} -P 0 -v 0 -l 1 {words}", server.port))

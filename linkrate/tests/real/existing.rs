@@ -10,37 +10,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common;
-use crate::common::machines::{
-    FAR_FILES, FAR_PROGRAMS, Lab, measure_the_loop, two_cpus, with_a_loop,
-};
+use crate::common::machines::{FAR_FILES, FAR_PROGRAMS, Lab, measure_the_loop, with_a_loop};
 use crate::common::processes::OwnCopy;
 use crate::common::small::{await_stored, stored};
-use crate::common::ssh::SSHD;
-use crate::common::up::ready;
-use crate::common::{Running, command, has_or_skips, kill, skip, wait_until};
+use crate::common::{Running, command, kill, skip, wait_until};
 use linkrate_protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long the far agent may take to put things back once its controller is gone.
 const PUT_BACK: Duration = Duration::from_secs(20);
-
-/// What the tests between machines need; the CPU of each side if it is there.
-fn needs(test: &str, server: bool) -> Option<[u32; 2]> {
-    let programs = ready(test, &["ethtool"]) && has_or_skips(test, "ip", "iproute2");
-    let ssh = || {
-        has_or_skips(test, "/usr/bin/ssh", "openssh-client")
-            && has_or_skips(test, SSHD, "openssh-server")
-    };
-    if !programs || (server && !ssh()) {
-        return None;
-    }
-    let cpus = two_cpus();
-    if cpus.is_none() {
-        skip(test, "needs two CPUs, one for each machine");
-    }
-    cpus
-}
 
 /// Two levels of offload over the cable.
 fn write_study(lab: &Lab, own: &OwnCopy, [sut, client]: [u32; 2], blocks: u32) {
@@ -75,8 +54,7 @@ fn study(lab: &Lab, own: &OwnCopy) -> Command {
 
 #[test]
 fn runs_a_study_between_two_machines_and_restores_them() {
-    let test = "runs_a_study_between_two_machines_and_restores_them";
-    let Some(cpus) = needs(test, true) else { return };
+    let cpus = needs!(root, "ethtool", "ip", ssh, two_cpus);
     let (lab, own) = (Lab::start(), OwnCopy::new());
     write_study(&lab, &own, cpus, 3);
     let before = lab.settings();
@@ -116,8 +94,7 @@ fn runs_a_study_between_two_machines_and_restores_them() {
 
 #[test]
 fn restores_both_machines_after_the_controller_is_killed() {
-    let test = "restores_both_machines_after_the_controller_is_killed";
-    let Some(cpus) = needs(test, true) else { return };
+    let cpus = needs!(root, "ethtool", "ip", ssh, two_cpus);
     let (lab, own) = (Lab::start(), OwnCopy::new());
     write_study(&lab, &own, cpus, 60);
     let before = lab.settings();
@@ -143,8 +120,7 @@ fn restores_both_machines_after_the_controller_is_killed() {
 
 #[test]
 fn names_unreachable_hosts_with_a_remedy() {
-    let test = "names_unreachable_hosts_with_a_remedy";
-    let Some(_) = needs(test, true) else { return };
+    needs!(root, "ethtool", "ip", ssh, two_cpus);
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
     let program = own.program().display().to_string();
@@ -190,8 +166,7 @@ fn names_unreachable_hosts_with_a_remedy() {
 
 #[test]
 fn what_ssh_says_reaches_the_terminal_as_clean_lines() {
-    let test = "what_ssh_says_reaches_the_terminal_as_clean_lines";
-    let Some(_) = needs(test, false) else { return };
+    needs!(root, "ethtool", "ip", two_cpus);
     let (machine, own) = (with_a_loop(), OwnCopy::new());
     let ssh = own.beside("ssh");
     let script = "#!/bin/sh\nprintf 'banner \\033]0;title\\007\\n' >&2\nyes noise | head -c 100000 >&2\n\
@@ -217,8 +192,7 @@ fn what_ssh_says_reaches_the_terminal_as_clean_lines() {
 
 #[test]
 fn a_far_agent_that_is_killed_is_named_with_its_interface() {
-    let test = "a_far_agent_that_is_killed_is_named_with_its_interface";
-    let Some([sut, client]) = needs(test, true) else { return };
+    let [sut, client] = needs!(root, "ethtool", "ip", ssh, two_cpus);
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
     let words = format!(
@@ -242,8 +216,7 @@ fn a_far_agent_that_is_killed_is_named_with_its_interface() {
 
 #[test]
 fn borrows_and_returns_a_second_interface() {
-    let test = "borrows_and_returns_a_second_interface";
-    let Some(_) = needs(test, false) else { return };
+    needs!(root, "ethtool", "ip", two_cpus);
     let (machine, own) = (with_a_loop(), OwnCopy::new());
     let settings = || [machine.settings("eth1"), machine.settings("eth2")];
     let before = settings();
@@ -274,8 +247,7 @@ fn borrows_and_returns_a_second_interface() {
 
 #[test]
 fn refuses_to_borrow_an_interface_with_uppers() {
-    let test = "refuses_to_borrow_an_interface_with_uppers";
-    let Some(_) = needs(test, false) else { return };
+    needs!(root, "ethtool", "ip", two_cpus);
     let own = OwnCopy::new();
     for (kind, script, said) in [
         ("macvlan", "ip link add link eth2 name over type macvlan", "it carries over"),
@@ -288,7 +260,7 @@ fn refuses_to_borrow_an_interface_with_uppers() {
         let machine = with_a_loop();
         // kernels are built without one or the other
         if machine.sh(&format!("({script}) 2>&1 || echo refused")).contains("refused") {
-            skip(test, &format!("this kernel has no {kind}"));
+            skip(format!("this kernel has no {kind}"));
             continue;
         }
         let mut measure = measure_the_loop(&machine, &own.program(), "--runs 1");
@@ -302,8 +274,7 @@ fn refuses_to_borrow_an_interface_with_uppers() {
 
 #[test]
 fn a_key_with_a_forced_command_starts_the_agent_and_nothing_else() {
-    let test = "a_key_with_a_forced_command_starts_the_agent_and_nothing_else";
-    let Some([sut, client]) = needs(test, true) else { return };
+    let [sut, client] = needs!(root, "ethtool", "ip", ssh, two_cpus);
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
     let key = fs::read_to_string(lab.beside("user.pub")).expect("read the key");
@@ -377,8 +348,7 @@ fn have_another_version(lab: &Lab) {
 
 #[test]
 fn a_machine_without_this_version_gets_the_program_for_the_time_of_a_run() {
-    let test = "a_machine_without_this_version_gets_the_program_for_the_time_of_a_run";
-    let Some([sut, client]) = needs(test, true) else { return };
+    let [sut, client] = needs!(root, "ethtool", "ip", ssh, two_cpus);
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
     let words = format!(
@@ -437,8 +407,7 @@ fn a_machine_without_this_version_gets_the_program_for_the_time_of_a_run() {
 
 #[test]
 fn a_copy_is_gone_after_the_controller_is_killed() {
-    let test = "a_copy_is_gone_after_the_controller_is_killed";
-    let Some(cpus) = needs(test, true) else { return };
+    let cpus = needs!(root, "ethtool", "ip", ssh, two_cpus);
     let (lab, own) = (Lab::start(), OwnCopy::new());
     write_study(&lab, &own, cpus, 60);
     let path = lab.beside("two.toml");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::common::up::{SUT, SUT_IPV6, Up, intervals, ready};
+use crate::common::up::{SUT, SUT_IPV6, Up, intervals};
 use crate::common::{linkrate, tshark, wait_until};
 use serde_json::Value;
 
@@ -33,9 +33,7 @@ fn all_up(lab: &Up) -> bool {
 
 #[test]
 fn a_failover_group_moves_under_traffic_and_returns() {
-    if !ready("a_failover_group_moves_under_traffic_and_returns", &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start("--aggregate 3 --clients 1");
     lab.linkrate("adapter set agg0 mode=failover poll-interval=100");
     comes(&lab, &[true, false, false]);
@@ -75,9 +73,7 @@ fn a_failover_group_moves_under_traffic_and_returns() {
 /// An aggregate that was made on a running lab knows the addresses that it has to announce.
 #[test]
 fn an_aggregate_made_later_announces_its_addresses_after_a_move() {
-    if !ready("an_aggregate_made_later_announces_its_addresses_after_a_move", &["tshark"]) {
-        return;
-    }
+    needs!(root, "tshark");
     let lab = Up::start("--aggregate 2");
     lab.linkrate("adapter aggregate remove agg0");
     lab.linkrate("adapter aggregate create eth0 eth1");
@@ -97,9 +93,7 @@ fn an_aggregate_made_later_announces_its_addresses_after_a_move() {
 
 #[test]
 fn bfd_runs_on_every_link_in_each_mode() {
-    if !ready("bfd_runs_on_every_link_in_each_mode", &["tshark"]) {
-        return;
-    }
+    needs!(root, "tshark");
     let lab = Up::start("--aggregate 2");
     lab.linkrate("adapter set agg0 bfd=on");
     for (mode, expected) in
@@ -140,9 +134,7 @@ fn bfd_runs_on_every_link_in_each_mode() {
 
 #[test]
 fn standby_ports_and_other_speeds_say_why_they_carry_nothing() {
-    if !ready("standby_ports_and_other_speeds_say_why_they_carry_nothing", &[]) {
-        return;
-    }
+    needs!(root);
     let lab = Up::start("--aggregate 3");
     lab.linkrate("adapter set agg0 mode=lacp max-active=1 preferred-port=1");
     comes(&lab, &[false, true, false]);
@@ -210,9 +202,7 @@ const DETECTION_MS: f64 = 1000.0;
 
 #[test]
 fn bfd_finds_what_fails_in_silence() {
-    if !ready("bfd_finds_what_fails_in_silence", &[]) {
-        return;
-    }
+    needs!(root);
     for (mode, event) in
         [("manual", "silent-transmit"), ("lacp", "silent-receive"), ("failover", "silent")]
     {
@@ -229,9 +219,7 @@ fn bfd_finds_what_fails_in_silence() {
 
 #[test]
 fn polls_and_carrier_move_a_failover_group() {
-    if !ready("polls_and_carrier_move_a_failover_group", &[]) {
-        return;
-    }
+    needs!(root);
     let knobs = "mode = \"failover\"\npoll-interval = 100\ndead-count = 3";
     // what failed in the runs before holds no port down
     for (count, event, limit) in [(4, "silent", 600.0), (2, "carrier", 100.0)] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common;
 use crate::common::lab::{lab_of, run_spec, run_undisturbed};
-use crate::common::{LINKRATE, Running, command, is_root_or_skips};
+use crate::common::{LINKRATE, Running, command};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_model::failure::Failure;
@@ -52,9 +52,7 @@ fn ms(quantity: &Value) -> f64 {
 
 #[test]
 fn a_lost_carrier_is_detected_before_the_gap_ends_and_every_byte_arrives() {
-    if !is_root_or_skips("a_lost_carrier_is_detected_before_the_gap_ends_and_every_byte_arrives") {
-        return;
-    }
+    needs!(root);
     let failure = failure_of("--mode lacp --event carrier --event-recover 1s");
     assert_eq!(failure["fault"], "carrier");
     let gap = ms(&failure["flow_gap"]);
@@ -80,9 +78,7 @@ fn a_lost_carrier_is_detected_before_the_gap_ends_and_every_byte_arrives() {
 
 #[test]
 fn a_silent_loss_that_nothing_watches_is_said_to_be_undetected() {
-    if !is_root_or_skips("a_silent_loss_that_nothing_watches_is_said_to_be_undetected") {
-        return;
-    }
+    needs!(root);
     let options = "--mode manual --event silent";
     let failure = failure_of(options);
     for moment in ["host_detection", "switch_detection", "restored"] {
@@ -107,10 +103,7 @@ fn a_silent_loss_that_nothing_watches_is_said_to_be_undetected() {
 
 #[test]
 fn a_port_that_leaves_in_good_order_costs_no_frame_and_no_flow_overtakes_itself() {
-    let test = "a_port_that_leaves_in_good_order_costs_no_frame_and_no_flow_overtakes_itself";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     for mode in ["manual", "lacp"] {
         let failure = failure_of(&format!("--mode {mode} --event removed --event-recover 1s"));
         assert_eq!(failure["frames_lost"]["mean"].as_f64(), Some(0.0), "{mode}: {failure}");
@@ -120,9 +113,7 @@ fn a_port_that_leaves_in_good_order_costs_no_frame_and_no_flow_overtakes_itself(
 
 #[test]
 fn a_failover_group_survives_one_of_two_switches() {
-    if !is_root_or_skips("a_failover_group_survives_one_of_two_switches") {
-        return;
-    }
+    needs!(root);
     let options = "--switches 2 --mode failover --bfd on --event switch --event-recover 1500ms";
     // after the first run, the group uses the switch that continues
     let failure = failure_of_runs(2, options);
@@ -135,9 +126,7 @@ fn a_failover_group_survives_one_of_two_switches() {
 
 #[test]
 fn a_switch_that_no_traffic_takes_cannot_fail() {
-    if !is_root_or_skips("a_switch_that_no_traffic_takes_cannot_fail") {
-        return;
-    }
+    needs!(root);
     let options = "--switches 2 --mode failover --poll-interval 50 --revert on --preferred-port 1 \
                    --event switch --json";
     let document = Running::start(&mut measure(1, options)).wait().expect_code(4).json();
@@ -166,10 +155,7 @@ fn cable(lab: &mut Lab) -> Failure {
 
 #[test]
 fn a_cable_stalls_while_its_carrier_is_gone_and_overtaken_frames_are_counted() {
-    let test = "a_cable_stands_still_while_its_carrier_is_gone_and_overtaken_frames_are_counted";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let adapter = Adapter::Model(Box::new(model::find("gigabit").expect("a model")));
     let spec = TestbedSpec { adapter, scale: 0.1, ..TestbedSpec::default() };
     let mut lab = lab_of(&spec, None);

@@ -8,31 +8,15 @@ use std::time::Duration;
 
 use crate::common;
 use crate::common::fleet::Cluster;
-use crate::common::machines::two_cpus;
 use crate::common::processes::OwnCopy;
 use crate::common::small::{await_stored, stored};
-use crate::common::ssh::has_ssh_or_skips;
-use crate::common::up::ready;
-use crate::common::{Finished, RUNS_FAILED, Running, has_or_skips, skip, wait_until};
+use crate::common::{Finished, RUNS_FAILED, Running, wait_until};
 use linkrate_study::fleet::two_way::MIN_BLOCKS;
 use linkrate_study::store::RUNS_FILE;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
 use rustix::process::Signal;
 use serde_json::Value;
-
-/// What the tests need; the CPU of each side if it is there.
-fn needs(test: &str) -> Option<[u32; 2]> {
-    let has_tools = ["ip", "tc"].into_iter().all(|program| has_or_skips(test, program, "iproute2"));
-    if !ready(test, &[]) || !has_tools || !has_ssh_or_skips(test) {
-        return None;
-    }
-    let cpus = two_cpus();
-    if cpus.is_none() {
-        skip(test, "needs two CPUs, one for senders and one for receivers");
-    }
-    cpus
-}
 
 /// Writes a study of short runs.
 fn study(
@@ -65,7 +49,7 @@ fn words(cluster: &Cluster, study: &std::path::Path) -> String {
 
 #[test]
 fn a_ring_of_four_nodes_is_measured_and_shown() {
-    let Some(cpus) = needs("a_ring_of_four_nodes_is_measured_and_shown") else { return };
+    let cpus = needs!(root, "ip", "tc", ssh, two_cpus);
     let (cluster, own) = (Cluster::start(4), OwnCopy::new());
     let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 1", 2, "\"64 KiB\"");
     let words = words(&cluster, &file);
@@ -141,8 +125,7 @@ fn all_others_send_to_one_node(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2])
 #[ignore = "exhaustive: forty studies"]
 fn a_slow_node_is_named_in_twenty_tries_and_no_node_in_twenty_without() {
     const TRIES: usize = 20;
-    let test = "a_slow_node_is_named_in_twenty_tries_and_no_node_in_twenty_without";
-    let Some(cpus) = needs(test) else { return };
+    let cpus = needs!(root, "ip", "tc", ssh, two_cpus);
     let (cluster, own) = (Cluster::start(4), OwnCopy::new());
     let mut wrong = Vec::new();
     for number in 0..TRIES {
@@ -198,7 +181,7 @@ fn a_try(
 
 #[test]
 fn a_node_that_is_gone_costs_its_own_pairs() {
-    let Some(cpus) = needs("a_node_that_is_gone_costs_its_own_pairs") else { return };
+    let cpus = needs!(root, "ip", "tc", ssh, two_cpus);
     let (cluster, own) = (Cluster::start(4), OwnCopy::new());
     cluster.unplug(3);
     let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 2", 2, "\"64 KiB\"");
@@ -240,7 +223,7 @@ fn the_others_send_without_it(cluster: &Cluster, own: &OwnCopy, cpus: [u32; 2]) 
 
 #[test]
 fn a_node_that_hangs_in_a_run_costs_its_own_pairs() {
-    let Some(cpus) = needs("a_node_that_hangs_in_a_run_costs_its_own_pairs") else { return };
+    let cpus = needs!(root, "ip", "tc", ssh, two_cpus);
     let (cluster, own) = (Cluster::start(4), OwnCopy::new());
     let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 2", 2, "\"64 KiB\"");
     // long enough that a busy machine sees the first one
@@ -271,7 +254,7 @@ fn a_node_that_hangs_in_a_run_costs_its_own_pairs() {
 
 #[test]
 fn a_study_that_was_killed_continues() {
-    let Some(cpus) = needs("a_study_that_was_killed_goes_on") else { return };
+    let cpus = needs!(root, "ip", "tc", ssh, two_cpus);
     let (cluster, own) = (Cluster::start(4), OwnCopy::new());
     let file = study(&cluster, &own, cpus, "pattern = \"ring\"\nat-once = 2", 2, "\"64 KiB\"");
     let mut command = cluster.command(&own.program(), &words(&cluster, &file));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::common::ends::{await_listener, free_port};
 use crate::common::flent::Flent;
-use crate::common::{LINKRATE, Running, command, has_or_skips, linkrate};
+use crate::common::{LINKRATE, Running, command, linkrate};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -85,20 +85,18 @@ const MORE_TESTS: &[Case] = &[
 
 #[test]
 fn flent_measures_its_own_tests_with_linkrate_and_draws_them() {
-    measures("flent_measures_its_own_tests_with_linkrate_and_draws_them", TESTS);
+    measures(TESTS);
 }
 
 #[test]
 #[ignore = "exhaustive: more tests of flent"]
 fn flent_measures_more_of_its_tests_with_linkrate_and_draws_them() {
-    measures("flent_measures_more_of_its_tests_with_linkrate_and_draws_them", MORE_TESTS);
+    measures(MORE_TESTS);
 }
 
-fn measures(test: &str, cases: &[Case]) {
-    if !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
-    let Some(flent) = Flent::ready(test) else { return };
+fn measures(cases: &[Case]) {
+    needs!("ping");
+    let flent = or_skip!(Flent::find());
     let port = free_port();
     let words = format!("serve --bind 0.0.0.0 --programs netperf --netperf-port {port}");
     let server = Running::start(&mut command(LINKRATE, &words));
@@ -164,8 +162,7 @@ blocks = { min = 2, max = 2 }
 
 #[test]
 fn flent_draws_the_runs_of_a_study() {
-    let test = "flent_draws_the_runs_of_a_study";
-    let Some(flent) = Flent::ready(test) else { return };
+    let flent = or_skip!(Flent::find());
     let study = flent.directory().join("study.toml");
     fs::write(&study, STUDY).expect("write the study");
     let set = flent.directory().join("set");

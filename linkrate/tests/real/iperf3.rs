@@ -3,7 +3,7 @@
 
 use crate::common::ends::{Served, agree, await_connections};
 use crate::common::keys::Keys;
-use crate::common::{Running, at_once, command, has_or_skips};
+use crate::common::{Running, at_once, command};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -15,10 +15,7 @@ fn client(server: &Served, options: &str) -> Running {
 
 #[test]
 fn iperf3_measures_to_and_from_the_server() {
-    let test = "iperf3_measures_to_and_from_the_server";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let cases = ["", "-R", "--bidir", "-P 4", "-P 3 --bidir", "-R -P 2 -O 1", "-n 20M", "-l 1K"];
     at_once(4, &cases, |&options| {
         let server = Served::start("iperf3", "");
@@ -58,10 +55,7 @@ fn iperf3_measures_to_and_from_the_server() {
 
 #[test]
 fn streams_have_the_options_that_iperf3_asks_for() {
-    let test = "streams_have_the_options_that_iperf3_asks_for";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let server = Served::start("iperf3", "");
     let document = client(&server, "-t 1 -R -N -C reno -w 60K").wait().expect_code(0).json();
     assert_eq!(document["end"]["sender_tcp_congestion"], "reno", "{document:#}");
@@ -77,10 +71,7 @@ fn streams_have_the_options_that_iperf3_asks_for() {
 
 #[test]
 fn networks_and_bytes_are_limited() {
-    let test = "networks_and_bytes_are_limited";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let server = Served::start("iperf3", "--allow 192.0.2.0/24 --allow 2001:db8::1");
     let document = client(&server, "-t 1").wait().json();
     assert!(document["error"].is_string(), "{document:#}");
@@ -115,10 +106,7 @@ fn is_before_3_17() -> bool {
 
 #[test]
 fn users_are_admitted_with_their_password() {
-    let test = "users_are_admitted_with_their_password";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let keys = Keys::new();
     let padding = if is_before_3_17() { "--pkcs1-padding" } else { "" };
     let [users, private, public] =
@@ -152,10 +140,7 @@ fn datagrams_agree(options: &str, sent: [&Value; 2], received: [&Value; 2]) {
 
 #[test]
 fn datagrams_are_numbered_and_counted_at_both_ends() {
-    let test = "datagrams_are_numbered_and_counted_at_both_ends";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let cases = [
         "-t 2",
         "-t 2 -R",
@@ -223,10 +208,7 @@ fn datagrams_of_both_ends(options: &str) {
 
 #[test]
 fn tests_of_one_host_share_the_udp_port() {
-    let test = "tests_of_one_host_share_the_udp_port";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let server = Served::start("iperf3", "");
     let ways =
         ["-u -b 5M -P 4 -t 2", "-u -b 5M -R -P 3 -t 2", "-u -b 5M --bidir -t 2", "-b 5M -t 2"];
@@ -247,10 +229,7 @@ fn tests_of_one_host_share_the_udp_port() {
 
 #[test]
 fn clients_are_served_side_by_side_and_one_too_many_is_busy() {
-    let test = "clients_are_served_side_by_side_and_one_too_many_is_busy";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let server = Served::start("iperf3", "--sessions 4");
     let clients: Vec<Running> = (0..4).map(|_| client(&server, "-b 20M -t 3 -P 2")).collect();
     await_connections(server.port, 4 * 3);
@@ -271,10 +250,7 @@ fn clients_are_served_side_by_side_and_one_too_many_is_busy() {
 
 #[test]
 fn clients_that_ask_for_too_much_or_vanish_cost_their_own_session() {
-    let test = "clients_that_ask_for_too_much_or_vanish_cost_their_own_session";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let server = Served::start("iperf3", "--duration 5s");
     for too_much in ["-t 6", "-u -R -O 3 -t 3"] {
         let document = client(&server, too_much).wait().json();
@@ -300,10 +276,7 @@ fn clients_that_ask_for_too_much_or_vanish_cost_their_own_session() {
 /// A sender sends as much as the client asks for, and no faster than it asks for.
 #[test]
 fn the_server_sends_what_its_client_asks_for() {
-    let test = "the_server_sends_what_its_client_asks_for";
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    needs!("iperf3");
     let server = Served::start("iperf3", "");
     let document = |options: &str| {
         let words = format!("-J -c 127.0.0.1 -p {} {options}", server.port);

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::common::READ_IN_TURN;
 use crate::common::lab::{lab, lab_of, measured, run_undisturbed};
-use crate::common::{READ_IN_TURN, is_root_or_skips};
 use linkrate_model::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
 use linkrate_study::file;
 
@@ -47,9 +47,7 @@ fn received(run: &Measurement) -> f64 {
 
 #[test]
 fn the_offload_ladder_shows_in_packet_sizes() {
-    if !is_root_or_skips("the_offload_ladder_shows_in_packet_sizes") {
-        return;
-    }
+    needs!(root);
     let cells = study("offload = [\"none\", \"gso\", \"tso\"]", "message = \"128 KiB\"");
     for run in &cells[0] {
         assert_eq!(run.effective.interface.offload, Some(Offload::None));
@@ -77,9 +75,7 @@ fn the_offload_ladder_shows_in_packet_sizes() {
 
 #[test]
 fn the_mtu_bounds_every_frame() {
-    if !is_root_or_skips("the_mtu_bounds_every_frame") {
-        return;
-    }
+    needs!(root);
     let cells = study("mtu = [\"576 B\", \"1500 B\", \"9000 B\"]", "offload = \"none\"");
     for (number, mtu) in [(0, 576), (1, 1500), (2, 9000)] {
         for run in &cells[number] {
@@ -95,9 +91,7 @@ fn the_mtu_bounds_every_frame() {
 
 #[test]
 fn the_virtual_mtu_bounds_every_superframe() {
-    if !is_root_or_skips("the_virtual_mtu_bounds_every_superframe") {
-        return;
-    }
+    needs!(root);
     let cells = study("gso-max-size = [\"4000 B\", \"16000 B\", \"65536 B\"]", "offload = \"tso\"");
     let sizes = [(0, 4000), (1, 16_000), (2, 65_536)].map(|(number, bound)| {
         let sizes = cells[number].iter().map(|run| {
@@ -112,9 +106,7 @@ fn the_virtual_mtu_bounds_every_superframe() {
 
 #[test]
 fn gro_merges_what_arrives() {
-    if !is_root_or_skips("gro_merges_what_arrives") {
-        return;
-    }
+    needs!(root);
     let cells = study("gro = [false, true]", "direction = \"receive\"");
     for (number, on) in [(0, false), (1, true)] {
         for run in &cells[number] {
@@ -130,9 +122,7 @@ fn gro_merges_what_arrives() {
 
 #[test]
 fn testbeds_have_the_requested_queues() {
-    if !is_root_or_skips("testbeds_have_the_requested_queues") {
-        return;
-    }
+    needs!(root);
     let cells = study("queues = [1, 2]", "connections = 4");
     for (number, queues) in [(0, 1), (1, 2)] {
         for run in &cells[number] {
@@ -143,9 +133,7 @@ fn testbeds_have_the_requested_queues() {
 
 #[test]
 fn host_computed_checksums_are_accepted() {
-    if !is_root_or_skips("host_computed_checksums_are_accepted") {
-        return;
-    }
+    needs!(root);
     let cells = study(
         "tx-checksum = [true, false]\nrx-checksum = [true, false]",
         "offload = \"gso\"\ndirection = \"bidirectional\"",
@@ -164,9 +152,7 @@ fn host_computed_checksums_are_accepted() {
 
 #[test]
 fn socket_options_read_back() {
-    if !is_root_or_skips("socket_options_read_back") {
-        return;
-    }
+    needs!(root);
     let cells =
         study("congestion = [\"cubic\", \"reno\"]\nnodelay = [false, true]", "socket = \"64 KiB\"");
     for (number, congestion, nodelay) in
@@ -186,9 +172,7 @@ fn socket_options_read_back() {
 
 #[test]
 fn a_knob_that_is_left_out_returns_to_its_first_value() {
-    if !is_root_or_skips("a_knob_that_is_left_out_returns_to_its_first_value") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab(None);
     let mut effective = |knobs: InterfaceKnobs| {
         let workload = Workload::default();

@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::common::lab::{lab_for, run_spec};
-use crate::common::{is_root_or_skips, skip};
+use crate::common::skip;
 use linkrate_lab::Lab;
 use linkrate_model::spec::Adapter;
 use linkrate_model::workload::Protocol;
@@ -50,10 +50,7 @@ fn figures(lab: &mut Lab, spec: &RunSpec) -> Option<Figures> {
 
 #[test]
 fn known_work_of_a_thread_is_in_its_part_of_service_demand_alone() {
-    let test = "known_work_of_a_thread_is_in_its_part_of_service_demand_alone";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let before = threads("/proc", "napi/");
     let mut lab = lab_for(
         Purpose::Functions,
@@ -64,7 +61,7 @@ fn known_work_of_a_thread_is_in_its_part_of_service_demand_alone() {
         None,
     );
     let napi = threads("/proc", "napi/").difference(&before).copied().next();
-    let Some(napi) = napi else { return skip(test, "there are no NAPI threads") };
+    let Some(napi) = napi else { return skip("there are no NAPI threads") };
     let driver = threads("/proc/self/task", "drv ").first().copied().expect("a driver");
     let sut = lab.testbed().expect("a testbed").sut.pid();
     // each is passed once in a transaction
@@ -82,7 +79,7 @@ fn known_work_of_a_thread_is_in_its_part_of_service_demand_alone() {
     let mut off: [[Vec<f64>; NAMES.len()]; 3] = Default::default();
     for _ in 0..ROUNDS {
         let Some(without) = figures(&mut lab, &spec) else {
-            return skip(test, "what runs cannot be traced here");
+            return skip("what runs cannot be traced here");
         };
         for (part, (tracepoint, spinner)) in places.iter().enumerate() {
             let spin = ThreadSpin::attach(tracepoint, *spinner, WORK_NS).expect("a program");

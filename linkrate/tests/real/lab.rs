@@ -6,22 +6,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common;
+use crate::common::needs::has_or_skips;
 use crate::common::processes::OwnCopy;
-use crate::common::up::{SUT, Up, rates, ready};
+use crate::common::up::{SUT, Up, rates};
 use crate::common::web::Web;
-use crate::common::{
-    LINKRATE, Running, command, has_or_skips, is_root_or_skips, kill, linkrate, skip, wait_until,
-};
+use crate::common::{LINKRATE, Running, command, kill, linkrate, skip, wait_until};
 use linkrate_sys::local_socket;
 use rustix::process::Signal;
 use serde_json::Value;
 
 #[test]
 fn third_party_programs_run_over_each_model() {
-    let test = "foreign_programs_run_over_each_model";
-    if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "ping");
     // payload of full frames at MTU 1500, of the link's rate
     let share = 1448.0 / 1538.0;
     for (model, most) in [("gigabit", 1e9 * share), ("ten-gigabit", 10e9 * share)] {
@@ -46,9 +42,7 @@ fn third_party_programs_run_over_each_model() {
 
 #[test]
 fn a_program_is_in_the_host_and_on_its_cpus() {
-    if !ready("a_program_is_in_the_host_and_on_its_cpus", &[]) {
-        return;
-    }
+    needs!(root);
     let lab = Up::start("--ports 2");
     let shown = lab.linkrate("lab show --json").json();
     let hosts = shown["lab"]["hosts"].as_array().expect("hosts");
@@ -63,7 +57,7 @@ fn a_program_is_in_the_host_and_on_its_cpus() {
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
         assert_eq!(allowed, host["cpus"].as_str(), "{name}");
     }
-    if has_or_skips("a_program_is_in_the_host_and_on_its_cpus: ip addr", "ip", "iproute2") {
+    if has_or_skips("ip") {
         let addresses = lab.run("sut", "ip addr").expect_code(0).stdout;
         assert!(addresses.contains("eth0") && addresses.contains("inet 198.18.0.1/24"));
     }
@@ -84,9 +78,7 @@ fn a_program_is_in_the_host_and_on_its_cpus() {
 
 #[test]
 fn the_exit_code_of_the_program_is_that_of_the_lab() {
-    if !ready("the_exit_code_of_the_program_is_that_of_the_lab", &[]) {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     let run = |script: &str| {
         let name = format!("--name code-{}", std::process::id());
@@ -102,10 +94,7 @@ fn the_exit_code_of_the_program_is_that_of_the_lab() {
 
 #[test]
 fn nginx_serves_a_file_to_curl() {
-    let test = "nginx_serves_a_file_to_curl";
-    if !ready(test, &["nginx", "curl"]) {
-        return;
-    }
+    needs!(root, "nginx", "curl");
     let web = Web::with_file_of(32 << 20);
     let lab = Up::start("--adapter ten-gigabit");
     lab.linkrate("adapter set eth0 lro=on");
@@ -122,10 +111,7 @@ fn nginx_serves_a_file_to_curl() {
 
 #[test]
 fn a_killed_lab_leaves_nothing_behind() {
-    let test = "a_killed_lab_leaves_nothing_behind";
-    if !ready(test, &[]) || !has_or_skips(test, "nsenter", "util-linux") {
-        return;
-    }
+    needs!(root, "nsenter");
     let own = OwnCopy::new();
     for options in ["", "--adapter veth"] {
         let lab = Up::of(&own.program(), options);
@@ -148,9 +134,7 @@ fn a_killed_lab_leaves_nothing_behind() {
 
 #[test]
 fn finds_own_mounted_namespaces_only() {
-    if !ready("finds_own_mounted_namespaces_only", &[]) {
-        return;
-    }
+    needs!(root);
     /// A namespace mounted on a file, until the test is done with it.
     struct Mounted<'a>(&'a Path);
     impl<'a> Mounted<'a> {
@@ -184,9 +168,7 @@ fn finds_own_mounted_namespaces_only() {
 
 #[test]
 fn lab_down_ends_all_programs_of_the_lab() {
-    if !ready("lab_down_ends_all_programs_of_the_lab", &[]) {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     let lab = Up::of(&own.program(), "");
     let again = linkrate(&format!("lab up --wait --name {}", lab.name)).expect_code(2).stderr;
@@ -210,9 +192,7 @@ fn lab_down_ends_all_programs_of_the_lab() {
 
 #[test]
 fn a_lab_that_loses_a_host_ends_and_names_it() {
-    if !ready("a_lab_that_loses_a_host_ends_and_names_it", &[]) {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     for (options, agent) in [("", 0), ("--adapter veth", 1)] {
         let lab = Up::of(&own.program(), options);
@@ -225,9 +205,7 @@ fn a_lab_that_loses_a_host_ends_and_names_it() {
 
 #[test]
 fn foreign_connections_are_answered_without_harm() {
-    if !ready("foreign_connections_are_answered_without_harm", &[]) {
-        return;
-    }
+    needs!(root);
     let lab = Up::start("");
     let socket = Path::new("/run/linkrate/labs").join(&lab.name);
     let connect = || local_socket::connect(&socket).expect("connect");
@@ -261,10 +239,7 @@ fn foreign_connections_are_answered_without_harm() {
 
 #[test]
 fn an_ordinary_user_has_labs_of_their_own() {
-    let test = "an_ordinary_user_has_labs_of_their_own";
-    if !is_root_or_skips(test) || !has_or_skips(test, "setpriv", "util-linux") {
-        return;
-    }
+    needs!(root, "setpriv");
     let own = OwnCopy::new();
     let user = |words: &str| {
         let mut command = command("setpriv", "--reuid 65534 --regid 65534 --clear-groups");
@@ -280,7 +255,7 @@ fn an_ordinary_user_has_labs_of_their_own() {
     let finished =
         Running::start(user(&format!("lab up --name {name} -- sh -c")).arg(&script)).wait();
     if finished.code() == Some(3) || finished.stderr.contains("/dev/net/tun") {
-        return skip(test, finished.stderr.lines().next().unwrap_or("not possible here"));
+        return skip(finished.stderr.lines().next().unwrap_or("not possible here"));
     }
     let finished = finished.expect_code(0);
     assert!(finished.stdout.contains("eth0  gigabit adapter 0"), "{}", finished.stdout);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::common::capture::Capture;
 use crate::common::lab::{lab_of, measured};
-use crate::common::ssh::{Ssh, has_ssh_or_skips};
-use crate::common::up::{CLIENT, SUT, Up, rates, ready};
+use crate::common::ssh::Ssh;
+use crate::common::up::{CLIENT, SUT, Up, rates};
 use crate::common::web::Web;
-use crate::common::{has_or_skips, is_root_or_skips, linkrate, tshark};
+use crate::common::{linkrate, tshark};
 use linkrate_model::spec::Adapter;
 use linkrate_model::{Direction, InterfaceKnobs, TestbedSpec, Workload, model};
 
@@ -21,9 +21,7 @@ const CELLS: f64 = 149.76;
 
 #[test]
 fn each_elan_reaches_its_limit_in_each_direction() {
-    if !is_root_or_skips("each_elan_reaches_its_limit_in_each_direction") {
-        return;
-    }
+    needs!(root);
     for (name, payload, cells) in PACKETS {
         let adapter = Adapter::Model(Box::new(model::find(name).unwrap()));
         let mut lab = lab_of(&TestbedSpec { adapter, ..TestbedSpec::default() }, Some("cubic"));
@@ -47,10 +45,7 @@ fn each_elan_reaches_its_limit_in_each_direction() {
 
 #[test]
 fn stock_programs_work_over_an_elan_and_the_lab_tells_of_it() {
-    let test = "stock_programs_work_over_an_elan_and_the_lab_tells_of_it";
-    if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "ping");
     let lab = Up::start("--adapter atm-155-lane-9234 --clients-per-port 2");
     // as long as the MTU, and in fragments
     for size in [9190, 60_000] {
@@ -89,10 +84,7 @@ fn stock_programs_work_over_an_elan_and_the_lab_tells_of_it() {
 /// nginx serves a file to the clients of an emulated LAN.
 #[test]
 fn a_web_server_works_over_an_elan() {
-    let test = "a_web_server_works_over_an_elan";
-    if !ready(test, &["nginx", "curl"]) {
-        return;
-    }
+    needs!(root, "nginx", "curl");
     let web = Web::with_file_of(4 << 20);
     let lab = Up::start("--adapter atm-155-lane-1516 --clients-per-port 2");
     let serves = web.serve(&lab);
@@ -105,10 +97,7 @@ fn a_web_server_works_over_an_elan() {
 /// tshark reads the frames of the client and its host, and finds each CRC right.
 #[test]
 fn a_capture_of_an_elan_is_read_by_others() {
-    let test = "a_capture_of_an_elan_is_read_by_others";
-    if !ready(test, &["tshark"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "tshark", "ping");
     let lab = Up::start("--adapter atm-622-lane-1516");
     let capture = Capture::start(&lab, "eth0");
     let out = lab.run("sut", &format!("ping -c 3 -W 2 -s 4000 {CLIENT}")).expect_code(0);
@@ -127,10 +116,7 @@ fn a_capture_of_an_elan_is_read_by_others() {
 /// Logs in at a client over LAN Emulation, and sends it a file of 8 MiB.
 #[test]
 fn ssh_carries_a_file_over_an_elan() {
-    let test = "ssh_carries_a_file_over_an_elan";
-    if !ready(test, &[]) || !has_ssh_or_skips(test) {
-        return;
-    }
+    needs!(root, ssh);
     let lab = Up::start("--adapter atm-155-lane-9234");
     Ssh::start(&lab, "client-0", CLIENT).carries_a_file_both_ways();
     assert!(lab.counter("eth0", "laneTxDirect") > 900, "data-direct connections carry it");
@@ -140,10 +126,7 @@ fn ssh_carries_a_file_over_an_elan() {
 /// the station are Ethernet.
 #[test]
 fn a_station_on_ethernet_is_bridged_into_an_elan() {
-    let test = "a_station_on_ethernet_is_bridged_into_an_elan";
-    if !ready(test, &["iperf3", "tshark"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "tshark", "ping");
     const STATION: &str = "198.18.0.3";
     let lab = Up::start("--adapter atm-155-lane-1516 --clients-per-port 2 --bridged-clients 1");
     let file = std::env::temp_dir().join(format!("bridged-{}.pcapng", std::process::id()));
@@ -205,10 +188,7 @@ fn clients_are_bridged_into_an_elan_with_the_frames_of_ethernet() {
 /// One ATM port is a client of two emulated LANs, with an interface for each.
 #[test]
 fn two_elans_share_an_adapter() {
-    let test = "two_elans_share_an_adapter";
-    if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "ping");
     let lab = Up::start("--adapter atm-155-lane-1516 --elans office,backup --clients-per-port 2");
     // each ELAN has an IP network of its own
     for (host, station) in [

@@ -1,11 +1,16 @@
 //! The program with real traffic, real privileges and real peers.
 
+#[macro_use]
+#[path = "../../../linkrate-sys/tests/common/skip.rs"]
+mod skip;
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
 mod adapter;
 mod aggregate;
 mod atm;
 mod atm_captures;
-#[path = "../common/mod.rs"]
-mod common;
 mod compare;
 mod control;
 mod datagrams;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common;
 use crate::common::processes::OwnCopy;
-use crate::common::{LINKRATE, READ_IN_TURN, Running, command, is_root_or_skips};
+use crate::common::{LINKRATE, READ_IN_TURN, Running, command};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -84,9 +84,7 @@ fn transactions(options: &str) -> Value {
 
 #[test]
 fn requests_at_a_rate_are_answered_at_that_rate() {
-    if !is_root_or_skips("requests_at_a_rate_are_answered_at_that_rate") {
-        return;
-    }
+    needs!(root);
     for options in ["--kind request-response --nodelay on", "--kind udp-request-response"] {
         let cell = transactions(&format!("{options} --request-rate 500 --connections 2"));
         assert_eq!(cell["loop"], "open", "{options}");
@@ -101,9 +99,7 @@ fn requests_at_a_rate_are_answered_at_that_rate() {
 
 #[test]
 fn streams_flow_in_every_direction() {
-    if !is_root_or_skips("streams_flow_in_every_direction") {
-        return;
-    }
+    needs!(root);
     for direction in ["transmit", "receive", "bidirectional"] {
         stream(&format!("--direction {direction}"));
         stream(&format!("--direction {direction} --clients 2 --connections 3"));
@@ -112,9 +108,7 @@ fn streams_flow_in_every_direction() {
 
 #[test]
 fn messages_are_of_one_size_or_of_a_range() {
-    if !is_root_or_skips("messages_are_of_one_size_or_of_a_range") {
-        return;
-    }
+    needs!(root);
     for message in ["1", "128_B_to_4_KiB", "1_B_to_64_MiB", "64_MiB"] {
         stream(&format!("--message {message}"));
     }
@@ -125,9 +119,7 @@ fn messages_are_of_one_size_or_of_a_range() {
 
 #[test]
 fn every_send_path_meets_every_receive_path() {
-    if !is_root_or_skips("every_send_path_meets_every_receive_path") {
-        return;
-    }
+    needs!(root);
     for send in ["plain", "msg-zerocopy", "sendfile", "splice"] {
         for receive in ["plain", "truncate"] {
             stream(&format!("--send-path {send} --receive-path {receive}"));
@@ -140,9 +132,7 @@ fn every_send_path_meets_every_receive_path() {
 
 #[test]
 fn requests_are_answered() {
-    if !is_root_or_skips("requests_are_answered") {
-        return;
-    }
+    needs!(root);
     for options in [
         "",
         "--burst 16",
@@ -157,9 +147,7 @@ fn requests_are_answered() {
 
 #[test]
 fn more_requests_outstanding_means_more_transactions() {
-    if !is_root_or_skips("more_requests_outstanding_means_more_transactions") {
-        return;
-    }
+    needs!(root);
     let rate = |burst: u32| {
         let options = format!("--kind request-response --nodelay on --burst {burst}");
         mean(&transactions(&options), "transactions")
@@ -171,9 +159,7 @@ fn more_requests_outstanding_means_more_transactions() {
 
 #[test]
 fn connections_are_made_for_each_transaction() {
-    if !is_root_or_skips("connections_are_made_for_each_transaction") {
-        return;
-    }
+    needs!(root);
     for options in ["", "--connections 4", "--clients 2 --connections 3 --response 64_KiB"] {
         transactions(&format!("--kind connect-request-response {options}"));
     }
@@ -181,9 +167,7 @@ fn connections_are_made_for_each_transaction() {
 
 #[test]
 fn datagrams_flow_and_are_answered() {
-    if !is_root_or_skips("datagrams_flow_and_are_answered") {
-        return;
-    }
+    needs!(root);
     for direction in ["transmit", "receive", "bidirectional"] {
         stream(&format!("--kind udp-stream --direction {direction}"));
     }
@@ -212,9 +196,7 @@ fn datagrams_flow_and_are_answered() {
 
 #[test]
 fn both_ends_can_share_a_cpu_with_a_warning() {
-    if !is_root_or_skips("both_ends_can_share_a_cpu_with_a_warning") {
-        return;
-    }
+    needs!(root);
     let options = "--sut-cpus 0 --client-cpus 0";
     let document = Running::start(&mut measure(options)).wait().expect_code(0).json();
     let warnings = document["warnings"].to_string() + &document["facts"]["warnings"].to_string();
@@ -224,9 +206,7 @@ fn both_ends_can_share_a_cpu_with_a_warning() {
 
 #[test]
 fn several_runs_have_an_interval() {
-    if !is_root_or_skips("several_runs_have_an_interval") {
-        return;
-    }
+    needs!(root);
     let words = "measure --json --runs 3 --time 200ms --warm-up 100ms --purpose functions";
     let document = common::linkrate(words).expect_code(0).json();
     let cell = &document["cells"][0];
@@ -240,9 +220,7 @@ fn several_runs_have_an_interval() {
 
 #[test]
 fn ctrl_c_keeps_the_finished_samples() {
-    if !is_root_or_skips("ctrl_c_keeps_the_finished_samples") {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     let words = "measure --json --runs 100 --time 200ms --warm-up 0s --purpose functions";
     let running = Running::start(&mut command(own.program(), words));
@@ -262,9 +240,7 @@ fn ctrl_c_keeps_the_finished_samples() {
 
 #[test]
 fn people_get_a_table() {
-    if !is_root_or_skips("people_get_a_table") {
-        return;
-    }
+    needs!(root);
     let finished =
         common::linkrate("measure --runs 2 --time 100ms --warm-up 0s --purpose functions")
             .expect_code(0);
@@ -285,9 +261,7 @@ fn refuses_an_unknown_congestion_control_before_any_run() {
 
 #[test]
 fn segmentation_offload_goes_off_with_checksum_offload() {
-    if !is_root_or_skips("segmentation_offload_goes_off_with_checksum_offload") {
-        return;
-    }
+    needs!(root);
     let options = "--tx-checksum off";
     let document = Running::start(&mut measure(options)).wait().expect_code(0).json();
     let driver = document["cells"][0]["evidence"]["driver_packet_bytes"].as_f64().expect("bytes");

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::common::ends::{Served, await_connections};
-use crate::common::{Running, at_once, command, has_or_skips};
+use crate::common::{Running, at_once, command};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -30,10 +30,7 @@ fn reported(output: &str, selector: &str) -> f64 {
 
 #[test]
 fn netperf_measures_streams_to_and_from_the_server() {
-    let test = "netperf_measures_streams_to_and_from_the_server";
-    if !has_or_skips(test, "netperf", "netperf") {
-        return;
-    }
+    needs!("netperf");
     const SELECTORS: &str = "THROUGHPUT,LOCAL_BYTES_SENT,LOCAL_BYTES_RECVD,REMOTE_BYTES_SENT,REMOTE_BYTES_RECVD,REMOTE_CPU_UTIL";
     for (name, here, there, ours) in [
         ("TCP_STREAM", "LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD", "received_bytes"),
@@ -56,10 +53,7 @@ fn netperf_measures_streams_to_and_from_the_server() {
 
 #[test]
 fn netperf_makes_transactions_and_connections_with_the_server() {
-    let test = "netperf_makes_transactions_and_connections_with_the_server";
-    if !has_or_skips(test, "netperf", "netperf") {
-        return;
-    }
+    needs!("netperf");
     at_once(4, &["TCP_RR", "TCP_CRR", "TCP_CC", "UDP_RR"], |&name| {
         let server = Served::start("netperf", "");
         let output = client(&server, &format!("-t {name} -l 1")).wait().expect_code(0).stdout;
@@ -81,10 +75,7 @@ fn netperf_makes_transactions_and_connections_with_the_server() {
 
 #[test]
 fn clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone() {
-    let test = "clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone";
-    if !has_or_skips(test, "netperf", "netperf") {
-        return;
-    }
+    needs!("netperf");
     let server = Served::start("netperf", "--duration 30s");
     let clients: Vec<Running> = (0..4).map(|_| client(&server, "-t TCP_RR -l 2")).collect();
     let killed = client(&server, "-t TCP_STREAM -l 20");
@@ -107,10 +98,7 @@ fn clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone() {
 /// The data of a test may come from another address than its control connection, and have another family.
 #[test]
 fn data_may_take_another_way_than_the_control_connection() {
-    let test = "data_may_take_another_way_than_the_control_connection";
-    if !has_or_skips(test, "netperf", "netperf") {
-        return;
-    }
+    needs!("netperf");
     let server = Served::start("netperf", "--bind ::");
     let mut tests = vec!["-t UDP_RR -l 1 -- -L 127.0.0.3", "-t UDP_RR -l 1 -- -H 127.0.0.2"];
     if std::path::Path::new("/proc/net/if_inet6").exists() {
@@ -135,10 +123,7 @@ fn data_may_take_another_way_than_the_control_connection() {
 
 #[test]
 fn the_wait_of_a_client_before_its_payload_is_no_time_of_the_test() {
-    let test = "the_wait_of_a_client_before_its_payload_is_no_time_of_the_test";
-    if !has_or_skips(test, "netperf", "netperf") {
-        return;
-    }
+    needs!("netperf");
     for name in ["TCP_STREAM", "TCP_MAERTS", "UDP_RR"] {
         let server = Served::start("netperf", "");
         client(&server, &format!("-s 2 -l 1 -t {name}")).wait().expect_code(0);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::ends::await_listener;
-use crate::common::{enter_namespace, has_or_skips, wait_until};
+use crate::common::{enter_namespace, wait_until};
 use crate::open_vswitch::{OpenVSwitch, output};
 use crate::own_host::{in_a_host, ip, up};
 use linkrate_adapter::{
@@ -33,15 +33,6 @@ const MEMBERS: [&str; 2] = ["far0", "far1"];
 /// periods of 30 s. Fast ones take a thirtieth.
 const SLOW: Duration = Duration::from_secs(95);
 const FAST: Duration = Duration::from_secs(12);
-
-fn ready(test: &str, programs: &[&str]) -> bool {
-    let package = |program| match program {
-        "nsenter" | "setpriv" | "unshare" => "util-linux",
-        other => other,
-    };
-    has_or_skips(test, "ovs-vswitchd", "openvswitch-switch")
-        && programs.iter().all(|program| has_or_skips(test, program, package(program)))
-}
 
 /// A namespace for the system under test, as long as this lives.
 struct Namespace(Child);
@@ -309,13 +300,8 @@ fn every_port_is_used(counter: &str, bonded: &Bonded, words: &str) {
 
 #[test]
 fn open_vswitch_agrees_with_fast_timers_in_failure_and_recovery() {
-    let test = "open_vswitch_agrees_with_fast_timers_in_failure_and_recovery";
-    if !ready(test, &["iperf3", "nsenter", "setpriv", "unshare"])
-        || !has_or_skips(test, "ping", "iputils-ping")
-    {
-        return;
-    }
-    in_a_host(module_path!(), test, || {
+    needs!("ovs-vswitchd", "iperf3", "nsenter", "setpriv", "unshare", "ping");
+    in_a_host(|| {
         let bonded = Bonded::new(LacpRate::Fast);
         bonded.expect(FAST, &[true; 2]);
         bonded.sut.run(&format!("ping -c 3 -i 0.2 -W 2 {BRIDGE}"));
@@ -361,13 +347,8 @@ fn open_vswitch_agrees_with_fast_timers_in_failure_and_recovery() {
 
 #[test]
 fn open_vswitch_agrees_with_slow_timers() {
-    let test = "open_vswitch_agrees_with_slow_timers";
-    if !ready(test, &["iperf3", "nsenter", "setpriv", "unshare"])
-        || !has_or_skips(test, "ping", "iputils-ping")
-    {
-        return;
-    }
-    in_a_host(module_path!(), test, || {
+    needs!("ovs-vswitchd", "iperf3", "nsenter", "setpriv", "unshare", "ping");
+    in_a_host(|| {
         let bonded = Bonded::new(LacpRate::Slow);
         // the first exchanges need no timer: each end answers news at once
         bonded.expect(SLOW, &[true; 2]);

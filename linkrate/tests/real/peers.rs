@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::lab::{
     CLIENT_INTERFACE, SUT_INTERFACE, inside, lab, measured, run_spec, run_undisturbed,
 };
-use crate::common::{Running, has_or_skips, is_root_or_skips, kill, wait_until};
+use crate::common::{Running, kill, wait_until};
 use linkrate_lab::Lab;
 use linkrate_model::{InterfaceKnobs, Measurement, Offload, Protocol, Task, Workload};
 use rustix::process::Signal;
@@ -21,12 +21,6 @@ use serde_json::Value;
 const SEGMENT: f64 = 1448.0;
 /// The same frame with Ethernet's header.
 const FRAME: f64 = 1514.0;
-
-fn tshark_or_skips(test: &str) -> bool {
-    is_root_or_skips(test)
-        && has_or_skips(test, "tshark", "tshark")
-        && has_or_skips(test, "nsenter", "util-linux")
-}
 
 /// One frame as tshark reads it.
 #[derive(Debug)]
@@ -216,9 +210,7 @@ fn check_sound(frames: &[Frame]) {
 
 #[test]
 fn at_rung_none_every_frame_is_whole_and_its_checksums_are_right() {
-    if !tshark_or_skips("at_rung_none_every_frame_is_whole_and_its_checksums_are_right") {
-        return;
-    }
+    needs!(root, "tshark", "nsenter");
     let (frames, measurement) = judged(knobs(Offload::None, false), Workload::default());
     check_sound(&frames);
     // what the client sends is not under test, and leaves its checksums to its own device
@@ -234,9 +226,7 @@ fn at_rung_none_every_frame_is_whole_and_its_checksums_are_right() {
 
 #[test]
 fn the_wire_shows_the_work_of_the_adapter_on_each_rung() {
-    if !tshark_or_skips("the_wire_shows_the_work_of_the_adapter_on_each_rung") {
-        return;
-    }
+    needs!(root, "tshark", "nsenter");
     // software GSO cuts, and writes every checksum itself when the adapter does not
     let (frames, _) = judged(knobs(Offload::Gso, false), Workload::default());
     check_sound(&frames);
@@ -257,9 +247,7 @@ fn the_wire_shows_the_work_of_the_adapter_on_each_rung() {
 
 #[test]
 fn transactions_appear_on_the_wire() {
-    if !tshark_or_skips("transactions_appear_on_the_wire") {
-        return;
-    }
+    needs!(root, "tshark", "nsenter");
     for kind in [Protocol::RequestResponse, Protocol::UdpRequestResponse] {
         let workload = Workload { kind, ..Workload::default() };
         let (frames, measurement) = judged(knobs(Offload::None, false), workload);
@@ -271,9 +259,7 @@ fn transactions_appear_on_the_wire() {
 
 #[test]
 fn payload_agrees_with_sequence_numbers() {
-    if !tshark_or_skips("payload_agrees_with_sequence_numbers") {
-        return;
-    }
+    needs!(root, "tshark", "nsenter");
     let mut lab = lab(None);
     let mut once = || {
         // first and last segments alone, so that none is missed however fast the rest goes by
@@ -326,13 +312,7 @@ fn watched_iperf3(lab: &mut Lab, offload: Offload, bytes: u64) -> (Measurement, 
 
 #[test]
 fn interface_counters_agree_with_iperf3() {
-    let test = "interface_counters_agree_with_iperf3";
-    if !is_root_or_skips(test)
-        || !has_or_skips(test, "iperf3", "iperf3")
-        || !has_or_skips(test, "nsenter", "util-linux")
-    {
-        return;
-    }
+    needs!(root, "iperf3", "nsenter");
     let mut lab = lab(Some("cubic"));
     for (offload, most_overhead) in
         [(Offload::None, FRAME / SEGMENT), (Offload::Gso, FRAME / SEGMENT), (Offload::Tso, 1.02)]

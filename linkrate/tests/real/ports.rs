@@ -4,17 +4,15 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::up::{CLIENT, SUT, Up, intervals, ready};
-use crate::common::{LINKRATE, Running, command, has_or_skips, wait_until};
+use crate::common::needs::has_or_skips;
+use crate::common::up::{CLIENT, SUT, Up, intervals};
+use crate::common::{LINKRATE, Running, command, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
 #[test]
 fn settings_change_while_traffic_flows() {
-    let test = "settings_change_while_traffic_flows";
-    if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "ping");
     let lab = Up::start("--adapter ten-gigabit");
     let (server, client) = lab.iperf3("-t 100 -i 0.5");
     lab.await_traffic();
@@ -38,7 +36,7 @@ fn settings_change_while_traffic_flows() {
         let wanted = format!("tx-tcp-segmentation: {}", if on { "on" } else { "off" });
         assert!(features.contains(&wanted), "{features}");
     };
-    let ethtool = has_or_skips(&format!("{test}: ethtool"), "ethtool", "ethtool");
+    let ethtool = has_or_skips("ethtool");
     if ethtool {
         wanted(false);
     }
@@ -71,10 +69,7 @@ fn settings_change_while_traffic_flows() {
 
 #[test]
 fn ports_come_and_go_without_disturbing_others() {
-    let test = "ports_come_and_go_without_disturbing_others";
-    if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "iperf3", "ping");
     let lab = Up::start("--clients-per-port 2");
     let (server, client) = lab.iperf3("-t 100 -i 1 -b 50M");
     lab.await_traffic();
@@ -106,10 +101,7 @@ fn ports_come_and_go_without_disturbing_others() {
 
 #[test]
 fn faults_and_link_states_have_their_effect() {
-    let test = "faults_and_link_states_have_their_effect";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let lab = Up::start("");
     let ping = || lab.run("sut", &format!("ping -c 3 -i 0.2 -W 1 {CLIENT}"));
     ping().expect_code(0);
@@ -139,10 +131,7 @@ fn faults_and_link_states_have_their_effect() {
 
 #[test]
 fn clients_reach_each_other_in_the_same_vlan_only() {
-    let test = "clients_reach_each_other_in_the_same_vlan_only";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let lab = Up::start("--adapter gigabit --clients-per-port 2");
     const OTHER: &str = "198.18.0.3";
     let ping = |from: &str, to: &str| {
@@ -191,10 +180,7 @@ fn clients_reach_each_other_in_the_same_vlan_only() {
 
 #[test]
 fn tshark_finds_nothing_wrong_with_a_capture() {
-    let test = "tshark_finds_nothing_wrong_with_a_capture";
-    if !ready(test, &["iperf3", "tshark"]) {
-        return;
-    }
+    needs!(root, "iperf3", "tshark");
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let file = directory.path().join("a.pcapng");
     let lab = Up::start("");
@@ -252,10 +238,7 @@ fn tshark_finds_nothing_wrong_with_a_capture() {
 
 #[test]
 fn top_shows_the_traffic() {
-    let test = "top_shows_the_traffic";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start("");
     let (server, client) = lab.iperf3("-t 100");
     lab.await_traffic();

@@ -4,25 +4,23 @@
 use std::time::Duration;
 
 use crate::common::lab::{lab, run_spec, run_undisturbed};
-use crate::common::{linkrate, skip};
+use crate::common::linkrate;
 use linkrate_lab::Lab;
 use linkrate_model::{
     InterfaceKnobs, Measurement, Offload, ReceivePath, RunSpec, SendPath, Task, Workload,
 };
 use linkrate_study::attribution::of_runs;
 use linkrate_study::results::Attribution;
+use linkrate_sys::error::SysError;
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::perf::CpuSampler;
 
-/// Whether this host allows sampling; says so if not.
-fn can_profile_or_skips(test: &str) -> bool {
-    let sampling = CpuSampler::open(0, 1_000_000, 1_000_000);
-    let reason = match (sampling, KernelSymbols::read()) {
-        (Ok(_), Ok(_)) => return true,
-        (Err(error), _) | (_, Err(error)) => error,
-    };
-    skip(test, &format!("{reason}; {}", reason.hint().unwrap_or("run as root")));
-    false
+/// Whether this host allows sampling.
+fn sampling() -> Result<(), String> {
+    let sampler = CpuSampler::open(0, 1_000_000, 1_000_000).map(drop);
+    let symbols = KernelSymbols::read().map(drop);
+    let hinted = |error: SysError| format!("{error}; {}", error.hint().unwrap_or("run as root"));
+    sampler.and(symbols).map_err(hinted)
 }
 
 /// A profiled run of a second.
@@ -58,9 +56,7 @@ fn ns_per_byte(run: &Measurement, categories: &[&str]) -> f64 {
 
 #[test]
 fn segmentation_offload_saves_in_the_protocols_and_not_in_the_copy() {
-    if !can_profile_or_skips("segmentation_offload_saves_in_the_protocols_and_not_in_the_copy") {
-        return;
-    }
+    or_skip!(sampling());
     let mut lab = lab(None);
     let none = profiled(&mut lab, Workload::default(), Offload::None);
     let tso = profiled(&mut lab, Workload::default(), Offload::Tso);
@@ -74,9 +70,7 @@ fn segmentation_offload_saves_in_the_protocols_and_not_in_the_copy() {
 
 #[test]
 fn finds_the_copy_of_a_plain_send() {
-    if !can_profile_or_skips("finds_the_copy_of_a_plain_send") {
-        return;
-    }
+    or_skip!(sampling());
     let mut lab = lab(None);
     let plain = attribution(&profiled(&mut lab, Workload::default(), Offload::Tso));
     let workload = Workload {
@@ -98,9 +92,7 @@ fn finds_the_copy_of_a_plain_send() {
 
 #[test]
 fn categories_add_up_to_the_meter_within_the_stated_error() {
-    if !can_profile_or_skips("categories_add_up_to_the_meter_within_the_stated_error") {
-        return;
-    }
+    or_skip!(sampling());
     let mut lab = lab(None);
     let mut outside = Vec::new();
     for offload in [Offload::None, Offload::Gso, Offload::Tso, Offload::None, Offload::Tso] {
@@ -134,9 +126,7 @@ fn categories_add_up_to_the_meter_within_the_stated_error() {
 
 #[test]
 fn marks_profiled_figures() {
-    if !can_profile_or_skips("marks_profiled_figures") {
-        return;
-    }
+    or_skip!(sampling());
     let words = "measure --profile --runs 1 --warm-up 100ms --json --time";
     let document = linkrate(&format!("{words} 500ms")).expect_code(0).json();
     let cell = &document["cells"][0]["attribution"];

@@ -2,9 +2,9 @@
 //! namespaces with a cable are the machines.
 
 use crate::common::keys::Keys;
-use crate::common::machines::{ADDRESSES, Machine, two_cpus};
-use crate::common::up::ready;
-use crate::common::{LINKRATE, Running, command, has_or_skips, skip, wait_until};
+use crate::common::machines::{ADDRESSES, Machine};
+use crate::common::needs::has_or_skips;
+use crate::common::{LINKRATE, Running, command, wait_until};
 use linkrate_model::CpuSet;
 use linkrate_sys::sched;
 use rustix::process::Signal;
@@ -23,14 +23,7 @@ struct Cable {
 }
 
 impl Cable {
-    fn or_skip(test: &str) -> Option<Self> {
-        if !(ready(test, &["ethtool"]) && has_or_skips(test, "ip", "iproute2")) {
-            return None;
-        }
-        let Some(cpus) = two_cpus() else {
-            skip(test, "needs two CPUs, one for each machine");
-            return None;
-        };
+    fn new(cpus: [u32; 2]) -> Self {
         let (here, there) = (Machine::start(), Machine::start());
         here.sh(&format!("ip link add eth1 type veth peer name eth1 netns {}", there.pid()));
         for (machine, address) in [&here, &there].into_iter().zip(ADDRESSES) {
@@ -38,19 +31,14 @@ impl Cable {
                 "ip link set lo up; ip address add {address}/24 dev eth1; ip link set eth1 up"
             ));
         }
-        Some(Self { here, there, cpus })
+        Self { here, there, cpus }
     }
 
-    /// Gives both machines addresses of IPv6. Without IPv6 in the kernel, `test` is skipped.
-    fn has_ipv6_or_skips(&self, test: &str) -> bool {
-        if !std::path::Path::new("/proc/net/if_inet6").exists() {
-            skip(test, "the kernel has no IPv6");
-            return false;
-        }
+    /// Gives both machines addresses of IPv6.
+    fn add_ipv6(&self) {
         for (machine, address) in [&self.here, &self.there].into_iter().zip(ADDRESSES_6) {
             machine.sh(&format!("ip -6 address add {address}/64 dev eth1 nodad"));
         }
-        true
     }
 
     /// Starts a server on the far machine, and waits until it listens on `port`.
@@ -125,11 +113,7 @@ const STREAMS: [&str; 3] = ["", "--direction receive", "--direction bidirectiona
 
 #[test]
 fn a_server_of_iperf3_is_the_peer_of_streams() {
-    let test = "a_server_of_iperf3_is_the_peer_of_streams";
-    let Some(cable) = Cable::or_skip(test) else { return };
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    let cable = Cable::new(needs!(root, "ethtool", "ip", "iperf3", two_cpus));
     let server = cable.server(command("iperf3", "-s"), 5201);
     cable.check(&format!("iperf3:{}", ADDRESSES[1]), &[&STREAMS[..], &DATAGRAMS].concat());
     drop(server);
@@ -137,11 +121,7 @@ fn a_server_of_iperf3_is_the_peer_of_streams() {
 
 #[test]
 fn netserver_is_the_peer_of_streams_and_transactions() {
-    let test = "netserver_is_the_peer_of_streams_and_transactions";
-    let Some(cable) = Cable::or_skip(test) else { return };
-    if !has_or_skips(test, "netserver", "netperf") {
-        return;
-    }
+    let cable = Cable::new(needs!(root, "ethtool", "ip", "netserver", two_cpus));
     let server = cable.server(command("netserver", "-D -4"), 12_865);
     let more = [
         "--kind request-response",
@@ -156,8 +136,7 @@ fn netserver_is_the_peer_of_streams_and_transactions() {
 
 #[test]
 fn the_server_of_linkrate_is_a_peer_by_both_protocols() {
-    let test = "the_server_of_linkrate_is_a_peer_by_both_protocols";
-    let Some(cable) = Cable::or_skip(test) else { return };
+    let cable = Cable::new(needs!(root, "ethtool", "ip", two_cpus));
     let bind = format!("serve --bind {}", ADDRESSES[1]);
     let server = cable.server(command(LINKRATE, &bind), 12_865);
     cable.check(&format!("iperf3:{}", ADDRESSES[1]), &[&STREAMS[..2], &DATAGRAMS[1..2]].concat());
@@ -174,21 +153,18 @@ fn the_server_of_linkrate_is_a_peer_by_both_protocols() {
 
 #[test]
 fn programs_are_peers_over_ipv6() {
-    let test = "programs_are_peers_over_ipv6";
-    let Some(cable) = Cable::or_skip(test) else { return };
-    if !cable.has_ipv6_or_skips(test) {
-        return;
-    }
+    let cable = Cable::new(needs!(root, "ethtool", "ip", ipv6, two_cpus));
+    cable.add_ipv6();
     let there = ADDRESSES_6[1];
     let over = |words: &str| format!("--family ipv6 {words}");
-    if has_or_skips(test, "iperf3", "iperf3") {
+    if has_or_skips("iperf3") {
         let server = cable.server(command("iperf3", "-s"), 5201);
         for words in ["", DATAGRAMS[0]] {
             cable.check(&format!("iperf3:[{there}]"), &[&over(words)]);
         }
         drop(server);
     }
-    if has_or_skips(test, "netserver", "netperf") {
+    if has_or_skips("netserver") {
         let server = cable.server(command("netserver", "-D -p 12866"), 12_866);
         for words in ["--direction receive", "--kind connect-request-response"] {
             cable.check(&format!("netperf:[{there}]:12866"), &[&over(words)]);
@@ -211,11 +187,7 @@ fn programs_are_peers_over_ipv6() {
 
 #[test]
 fn an_iperf3_leaves_out_the_warm_up() {
-    let test = "an_iperf3_leaves_out_the_warm_up";
-    let Some(cable) = Cable::or_skip(test) else { return };
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    let cable = Cable::new(needs!(root, "ethtool", "ip", "iperf3", two_cpus));
     let server = cable.server(command("iperf3", "-s"), 5201);
     for words in ["", "--direction receive", "--kind udp-stream --message 1400"] {
         let document = cable.measure(&format!(
@@ -233,11 +205,7 @@ fn an_iperf3_leaves_out_the_warm_up() {
 
 #[test]
 fn a_server_that_asks_for_a_user_is_a_peer() {
-    let test = "a_server_that_asks_for_a_user_is_a_peer";
-    let Some(cable) = Cable::or_skip(test) else { return };
-    if !has_or_skips(test, "iperf3", "iperf3") {
-        return;
-    }
+    let cable = Cable::new(needs!(root, "ethtool", "ip", "iperf3", two_cpus));
     let keys = Keys::new();
     let [private, public, users] =
         ["private.pem", "public.pem", "users"].map(|name| keys.path(name));
@@ -275,8 +243,7 @@ fn a_server_that_asks_for_a_user_is_a_peer() {
 
 #[test]
 fn what_a_program_cannot_do_is_refused_before_anything_runs() {
-    let test = "what_a_program_cannot_do_is_refused_before_anything_runs";
-    let Some(cable) = Cable::or_skip(test) else { return };
+    let cable = Cable::new(needs!(root, "ethtool", "ip", two_cpus));
     let said = |words: &str, code: i32| {
         let mut measure = command(LINKRATE, &format!("measure --interface eth1 {words}"));
         cable.here.on(&mut measure);
@@ -292,11 +259,7 @@ fn what_a_program_cannot_do_is_refused_before_anything_runs() {
 
 #[test]
 fn a_client_that_falls_silent_is_gone_from_a_server_of_linkrate() {
-    let test = "a_client_that_falls_silent_is_gone_from_a_server_of_linkrate";
-    let Some(cable) = Cable::or_skip(test) else { return };
-    if !(has_or_skips(test, "iperf3", "iperf3") && has_or_skips(test, "netperf", "netperf")) {
-        return;
-    }
+    let cable = Cable::new(needs!(root, "ethtool", "ip", "iperf3", "netperf", two_cpus));
     let there = ADDRESSES[1];
     let server = cable.server(command(LINKRATE, &format!("serve --bind {there}")), 12_865);
     let clients = [

@@ -7,12 +7,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::machines::{
-    Machine, difference, lost_in_a_move, measure_the_loop, two_cpus, with_a_furnished_loop,
-    with_a_loop,
+    Machine, difference, lost_in_a_move, measure_the_loop, with_a_furnished_loop, with_a_loop,
 };
 use crate::common::processes::OwnCopy;
-use crate::common::up::ready;
-use crate::common::{Finished, Running, at_once, command, has_or_skips, kill, skip, wait_until};
+use crate::common::{Finished, Running, at_once, command, kill, skip, wait_until};
 use linkrate_sys::{network_namespace, run_directory};
 use rustix::process::Signal;
 
@@ -24,15 +22,6 @@ const GIVEN_UP: Duration = Duration::from_secs(45);
 
 /// Changes the MTU and the offloads of both interfaces.
 const CHANGES: &str = "--time 300ms --offload none --mtu 1300 --txqueuelen 77";
-
-fn needs(test: &str) -> bool {
-    let programs = ready(test, &["ethtool"]) && has_or_skips(test, "ip", "iproute2");
-    if programs && two_cpus().is_none() {
-        skip(test, "needs two CPUs, one for each side");
-        return false;
-    }
-    programs
-}
 
 /// Everything that is set on both interfaces.
 #[track_caller]
@@ -71,10 +60,7 @@ fn doctor_restores(machine: &Machine, own: &OwnCopy) -> Finished {
 
 #[test]
 fn a_silent_unexpected_peer_on_a_test_socket_does_not_keep_settings_from_coming_back() {
-    let test = "a_silent_stranger_on_a_test_socket_does_not_keep_settings_from_coming_back";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     for signal in [None, Some(Signal::KILL)] {
         let (machine, own) = (with_a_loop(), OwnCopy::new());
         let before = settings(&machine);
@@ -121,10 +107,7 @@ fn a_silent_unexpected_peer_on_a_test_socket_does_not_keep_settings_from_coming_
 
 #[test]
 fn a_network_that_drops_every_answer_costs_a_run_and_no_interface() {
-    let test = "a_network_that_drops_every_answer_costs_a_run_and_no_interface";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     at_once(2, &["stream", "connect-request-response"], |workload| {
         let (machine, own) = (with_a_loop(), OwnCopy::new());
         // answers of the system under test go to an address that nobody has
@@ -141,10 +124,7 @@ fn a_network_that_drops_every_answer_costs_a_run_and_no_interface() {
 
 #[test]
 fn an_agent_that_is_stopped_or_killed_costs_no_interface() {
-    let test = "an_agent_that_is_stopped_or_killed_costs_no_interface";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     let cases = [(1, Signal::STOP), (1, Signal::KILL), (0, Signal::KILL)];
     at_once(cases.len(), &cases, |&(number, signal)| {
         let (machine, own) = (with_a_loop(), OwnCopy::new());
@@ -167,10 +147,7 @@ fn an_agent_that_is_stopped_or_killed_costs_no_interface() {
 
 #[test]
 fn an_agent_that_holds_interfaces_is_never_killed() {
-    let test = "an_agent_that_holds_interfaces_is_never_killed";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     let (machine, own) = (with_a_loop(), OwnCopy::new());
     let before = settings(&machine);
     let words = format!("--runs 100 {CHANGES}");
@@ -210,10 +187,7 @@ fn an_agent_that_holds_interfaces_is_never_killed() {
 
 #[test]
 fn a_signal_that_would_end_an_agent_at_once_costs_no_interface() {
-    let test = "a_signal_that_would_end_an_agent_at_once_costs_no_interface";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     at_once(3, &[Signal::QUIT, Signal::USR1, Signal::XCPU], |&signal| {
         let (machine, own) = (with_a_loop(), OwnCopy::new());
         let before = settings(&machine);
@@ -232,10 +206,7 @@ fn a_signal_that_would_end_an_agent_at_once_costs_no_interface() {
 
 #[test]
 fn the_doctor_restores_after_everything_was_killed() {
-    let test = "the_doctor_restores_after_everything_was_killed";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     let (machine, own) = (with_a_loop(), OwnCopy::new());
     let before = settings(&machine);
     let words = format!("--runs 100 {CHANGES}");
@@ -271,13 +242,9 @@ fn records(namespace: u64) -> Vec<String> {
 
 #[test]
 fn the_records_of_a_namespace_that_ended_are_removed() {
-    let test = "the_records_of_a_namespace_that_ended_are_removed";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     if network_namespace::handle().is_none() {
-        skip(test, "needs handles of namespaces: Linux 6.18");
-        return;
+        return skip("needs handles of namespaces: Linux 6.18");
     }
     at_once(2, &[true, false], |&by_doctor| {
         let (machine, own) = (with_a_loop(), OwnCopy::new());
@@ -311,10 +278,7 @@ fn the_records_of_a_namespace_that_ended_are_removed() {
 
 #[test]
 fn a_second_instance_on_an_interface_is_refused() {
-    let test = "a_second_instance_on_an_interface_is_refused";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     let (machine, own) = (with_a_loop(), OwnCopy::new());
     let before = settings(&machine);
     let words = format!("--runs 100 {CHANGES}");
@@ -341,10 +305,7 @@ fn a_second_instance_on_an_interface_is_refused() {
 
 #[test]
 fn what_the_kernel_removes_from_an_interface_that_moves_comes_back() {
-    let test = "what_the_kernel_removes_from_an_interface_that_moves_comes_back";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     for killed in [false, true] {
         let (machine, own) = (with_a_furnished_loop(), OwnCopy::new());
         let before = everything(&machine);
@@ -369,10 +330,7 @@ fn what_the_kernel_removes_from_an_interface_that_moves_comes_back() {
 
 #[test]
 fn an_interface_that_would_lose_something_is_not_lent() {
-    let test = "an_interface_that_would_lose_something_is_not_lent";
-    if !needs(test) {
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     let own = OwnCopy::new();
     for (script, reason) in [
         ("tc qdisc add dev eth2 root handle 1: htb", "the queueing discipline htb 1:"),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::common::up::{Up, ready};
-use crate::common::{has_or_skips, linkrate, wait_until};
+use crate::common::up::Up;
+use crate::common::{linkrate, wait_until};
 use serde_json::Value;
 
 /// The first client behind a router.
@@ -19,10 +19,7 @@ fn members(lab: &Up) -> Vec<Value> {
 /// one port in both directions; balancing by port spreads them.
 #[test]
 fn balancing_by_mac_sees_one_station_behind_a_router() {
-    let test = "balancing_by_mac_sees_one_station_behind_a_router";
-    if !ready(test, &[]) {
-        return;
-    }
+    needs!(root);
     let measure = |balance: &str| {
         let words = "measure --aggregate 4 --clients 8 --router --scale 0.1 --direction bidirectional \
                      --runs 1 --time 500ms --json";
@@ -49,10 +46,7 @@ fn balancing_by_mac_sees_one_station_behind_a_router() {
 
 #[test]
 fn a_router_forwards_with_one_hop_less() {
-    let test = "a_router_forwards_with_one_hop_less";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let lab = Up::start("--aggregate 2 --clients 2 --router");
     let reached = lab.run("sut", &format!("ping -c 2 -W 2 {BEHIND}"));
     // 64 at the sender, one less at each way through the router
@@ -68,10 +62,7 @@ fn a_router_forwards_with_one_hop_less() {
 /// Two switches are two partners: the ports on the second one stay out, and the state says why.
 #[test]
 fn ports_on_two_switches_have_two_partners() {
-    let test = "ports_on_two_switches_have_two_partners";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let lab = Up::start("--aggregate 4 --clients 2 --switches 2");
     lab.linkrate("adapter set agg0 mode=lacp");
     let settled = || {
@@ -107,10 +98,7 @@ fn ports_on_two_switches_have_two_partners() {
 
 #[test]
 fn an_aggregate_is_taken_apart_and_made_again() {
-    let test = "an_aggregate_is_taken_apart_and_made_again";
-    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
-        return;
-    }
+    needs!(root, "ping");
     let lab = Up::start("--aggregate 2 --clients 2");
     let reaches = |address: &str| {
         let ping = format!("ping -c 1 -W 1 {address}");

@@ -12,7 +12,7 @@ use crate::common::lab::{
     SUT_INTERFACE, inside, lab, lab_for, lab_of, run_spec, run_undisturbed, undisturbed,
 };
 use crate::common::small::SmallStudy;
-use crate::common::{LINKRATE, Running, has_or_skips, is_root_or_skips, kill, skip, wait_until};
+use crate::common::{LINKRATE, Running, kill, skip, wait_until};
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
 use linkrate_model::knobs::PortRequest;
@@ -58,10 +58,7 @@ fn hog(cpu: u32) -> Running {
 
 #[test]
 fn names_a_program_on_the_suts_cpu() {
-    let test = "names_a_program_on_the_suts_cpu";
-    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
-        return;
-    }
+    needs!(root, "taskset");
     let mut lab = lab_for(Purpose::Costs, &TestbedSpec::default(), None);
     let cpu = lab.testbed().and_then(|testbed| testbed.placement.sut.iter().next());
     let spec = run_of(None);
@@ -82,10 +79,7 @@ fn a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic() {
     const PAIRS: std::ops::RangeInclusive<usize> = 3..=12;
     /// The program costs the traffic cache misses and changes of thread beside its own time.
     const AGREE: f64 = 0.15;
-    let test = "a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic";
-    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
-        return;
-    }
+    needs!(root, "taskset");
     let mut lab = lab_for(Purpose::Costs, &gigabit(), None);
     let spec = run_of(Some(Offload::Tso));
     let cpu = lab.testbed().and_then(|testbed| testbed.placement.sut.iter().next());
@@ -170,10 +164,7 @@ fn seen_and_refused_or_as_cheap(
 /// Each of them lives too short to be found in a table of processes.
 #[test]
 fn processes_that_come_and_go_are_no_cost_of_the_traffic() {
-    let test = "processes_that_come_and_go_are_no_cost_of_the_traffic";
-    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
-        return;
-    }
+    needs!(root, "taskset");
     let disturb = |placement: &Placement| {
         let cpu = placement.sut.iter().next().expect("a CPU").to_string();
         let mut command = Command::new("taskset");
@@ -186,10 +177,7 @@ fn processes_that_come_and_go_are_no_cost_of_the_traffic() {
 /// Its NAPI threads are threads of the kernel as those of this lab are.
 #[test]
 fn another_lab_on_the_same_cpus_is_no_cost_of_the_traffic() {
-    let test = "another_lab_on_the_same_cpus_is_no_cost_of_the_traffic";
-    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
-        return;
-    }
+    needs!(root, "taskset");
     let disturb = |placement: &Placement| {
         let Placement { sut, clients, .. } = placement;
         // this process has bound itself to the CPUs of the clients
@@ -214,10 +202,7 @@ fn another_lab_on_the_same_cpus_is_no_cost_of_the_traffic() {
 /// A program that has a third of the CPU on which devices and clients run slows the traffic.
 #[test]
 fn a_program_on_the_cpu_of_the_devices_is_seen() {
-    let test = "a_program_on_the_cpu_of_the_devices_is_seen";
-    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
-        return;
-    }
+    needs!(root, "taskset");
     let mut lab = lab_for(Purpose::Functions, &gigabit(), None);
     let cpu = lab.testbed().and_then(|testbed| testbed.placement.clients.iter().next());
     let hog = hog(cpu.expect("a CPU"));
@@ -232,13 +217,7 @@ fn a_program_on_the_cpu_of_the_devices_is_seen() {
 /// Threads of the kernel that process what the system under test receives.
 #[test]
 fn a_napi_thread_that_is_moved_reniced_or_ended_is_named() {
-    let test = "a_napi_thread_that_is_moved_reniced_or_ended_is_named";
-    if !is_root_or_skips(test)
-        || !has_or_skips(test, "taskset", "util-linux")
-        || !has_or_skips(test, "renice", "bsdutils")
-    {
-        return;
-    }
+    needs!(root, "taskset", "renice");
     let mut lab = lab_for(Purpose::Functions, &gigabit(), None);
     let spec = run_of(None);
     /// What is done to a thread, and what is said of it.
@@ -262,7 +241,7 @@ fn a_napi_thread_that_is_moved_reniced_or_ended_is_named() {
         validated(&mut lab, &spec);
         let testbed = lab.testbed().expect("a testbed");
         let threads = testbed.backend.adapters().expect("adapters").napi_ids();
-        let [thread] = threads[..] else { return skip(test, "there are no NAPI threads") };
+        let [thread] = threads[..] else { return skip("there are no NAPI threads") };
         let (act, said) = case(thread, &testbed.placement);
         // before, the thread goes on without work
         if act.starts_with("echo") && kernel_is_before([6, 17]) {
@@ -302,14 +281,11 @@ impl Drop for Group {
 /// The machine takes the CPU of the system under test away: its threads continue on the other one.
 #[test]
 fn a_cpu_that_is_taken_away_is_named() {
-    let test = "a_cpu_that_is_taken_away_is_named";
     const GROUPS: &str = "/sys/fs/cgroup/cpuset";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let group = Group(PathBuf::from(format!("{GROUPS}/linkrate-test-{}", std::process::id())));
     if fs::create_dir(&group.0).is_err() {
-        return skip(test, &format!("no set of CPUs can be made in {GROUPS}"));
+        return skip(format!("no set of CPUs can be made in {GROUPS}"));
     }
     let mut lab = lab_for(Purpose::Functions, &gigabit(), None);
     let spec = run_of(None);
@@ -335,9 +311,7 @@ fn a_cpu_that_is_taken_away_is_named() {
 
 #[test]
 fn a_host_that_is_stopped_for_a_while_is_named() {
-    if !is_root_or_skips("a_host_that_is_stopped_for_a_while_is_named") {
-        return;
-    }
+    needs!(root);
     let spec = RunSpec { duration: WINDOW * 2, ..run_of(None) };
     for named in ["client 0", "sut", "the process of the adapters"] {
         let mut lab = lab_for(Purpose::Rates, &gigabit(), None);
@@ -361,10 +335,7 @@ fn a_host_that_is_stopped_for_a_while_is_named() {
 
 #[test]
 fn an_offload_that_is_switched_back_is_named() {
-    let test = "an_offload_that_is_switched_back_is_named";
-    if !is_root_or_skips(test) || !has_or_skips(test, "ethtool", "ethtool") {
-        return;
-    }
+    needs!(root, "ethtool");
     let mut lab = lab(None);
     let pid = lab.testbed().expect("a testbed").sut.pid();
     let spec = run_of(Some(Offload::Tso));
@@ -386,10 +357,7 @@ fn an_offload_that_is_switched_back_is_named() {
 
 #[test]
 fn a_queue_discipline_that_is_set_meanwhile_is_named() {
-    let test = "a_queue_discipline_that_is_set_meanwhile_is_named";
-    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
-        return;
-    }
+    needs!(root, "tc");
     let mut lab = lab_for(Purpose::Rates, &gigabit(), None);
     let spec = run_of(None);
     validated(&mut lab, &spec);
@@ -439,10 +407,7 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
 
 #[test]
 fn a_queue_discipline_of_a_client_that_is_set_meanwhile_is_named() {
-    let test = "a_queue_discipline_of_a_client_that_is_set_meanwhile_is_named";
-    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
-        return;
-    }
+    needs!(root, "tc");
     let mut lab = lab_of(&gigabit(), None);
     let client = &lab.testbed().expect("a testbed").clients[0];
     let (pid, interface) = (client.host.pid(), client.interface.clone());
@@ -491,9 +456,7 @@ fn a_device_that_ignores_a_setting_is_named() {
 
 #[test]
 fn an_interface_that_differs_from_the_others_is_named() {
-    if !is_root_or_skips("an_interface_that_differs_from_the_others_is_named") {
-        return;
-    }
+    needs!(root);
     let two_clients = TestbedSpec { clients: 2, ..TestbedSpec::default() };
     let mut lab = lab_of(&two_clients, None);
     let pid = lab.testbed().expect("a testbed").sut.pid().to_string();
@@ -523,9 +486,7 @@ fn gigabit() -> TestbedSpec {
 
 #[test]
 fn names_a_link_at_half_its_rate() {
-    if !is_root_or_skips("names_a_link_at_half_its_rate") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab_of(&gigabit(), None);
     let spec = run_of(None);
     let adapters = lab.testbed().and_then(|testbed| testbed.backend.adapters()).expect("adapters");
@@ -557,9 +518,7 @@ fn names_a_link_at_half_its_rate() {
 
 #[test]
 fn a_clock_that_moved_is_named() {
-    if !is_root_or_skips("a_clock_that_moved_is_named") {
-        return;
-    }
+    needs!(root);
     let mut lab = lab(None);
     let spec = run_of(None);
     validated(&mut lab, &spec);
@@ -573,10 +532,7 @@ fn a_clock_that_moved_is_named() {
 
 #[test]
 fn continues_a_study_without_refused_runs() {
-    let test = "continues_a_study_without_refused_runs";
-    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
-        return;
-    }
+    needs!(root, "taskset");
     let study = SmallStudy::for_costs();
     let running = Running::start(study.run().args(["--sut-cpus", "0", "--client-cpus", "1"]));
     study.await_runs(3);

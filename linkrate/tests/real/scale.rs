@@ -5,7 +5,6 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::common::processes::OwnCopy;
-use crate::common::up::ready;
 use crate::common::{Running, command};
 
 /// Clients of the testbed: the most that there may be.
@@ -22,10 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 
 #[test]
 fn sixty_four_agents_in_namespaces_carry_traffic_at_once() {
-    let test = "sixty_four_agents_in_namespaces_carry_traffic_at_once";
-    if !ready(test, &[]) {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     let begun = Instant::now();
     let words = format!(

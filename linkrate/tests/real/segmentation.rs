@@ -276,7 +276,7 @@ fn superframe(v6: bool, udp: bool) -> impl Strategy<Value = Superframe> {
 
 #[test]
 fn tcp_over_ipv4_is_cut_as_the_kernel_cuts_it() {
-    in_a_host(module_path!(), "tcp_over_ipv4_is_cut_as_the_kernel_cuts_it", || {
+    in_a_host(|| {
         let tally = compare_all(superframe(false, false));
         tally.expect("identification wraps", 200);
         tally.expect("with DF", 500);
@@ -286,14 +286,14 @@ fn tcp_over_ipv4_is_cut_as_the_kernel_cuts_it() {
 
 #[test]
 fn tcp_over_ipv6_is_cut_as_the_kernel_cuts_it() {
-    in_a_host(module_path!(), "tcp_over_ipv6_is_cut_as_the_kernel_cuts_it", || {
+    in_a_host(|| {
         expect_tcp(&compare_all(superframe(true, false)));
     });
 }
 
 #[test]
 fn udp_over_ipv4_is_cut_as_the_kernel_cuts_it() {
-    in_a_host(module_path!(), "udp_over_ipv4_is_cut_as_the_kernel_cuts_it", || {
+    in_a_host(|| {
         let tally = compare_all(superframe(false, true));
         tally.expect("identification wraps", 200);
         expect_all(&tally);
@@ -302,7 +302,7 @@ fn udp_over_ipv4_is_cut_as_the_kernel_cuts_it() {
 
 #[test]
 fn udp_over_ipv6_is_cut_as_the_kernel_cuts_it() {
-    in_a_host(module_path!(), "udp_over_ipv6_is_cut_as_the_kernel_cuts_it", || {
+    in_a_host(|| {
         expect_all(&compare_all(superframe(true, true)));
     });
 }
@@ -345,7 +345,7 @@ fn frame_with_zero(superframe: &Superframe, chosen: usize) -> (Vec<u8>, usize) {
 /// Comes up once in 65536 segments.
 #[test]
 fn checksums_of_zero_are_written_as_the_kernel_writes_them() {
-    in_a_host(module_path!(), "checksums_of_zero_are_written_as_the_kernel_writes_them", || {
+    in_a_host(|| {
         let bridge = Bridge::new(MAX_SEGMENTS);
         for (v6, udp) in [(false, false), (true, false), (false, true), (true, true)] {
             let whole = Superframe {

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crate::common;
-use crate::common::{LINKRATE, Running, command, is_root_or_skips, skip};
+use crate::common::{LINKRATE, Running, command, skip};
 use linkrate_agent::cpu_meter::{CpuMeter, choose};
 use linkrate_doctor::self_test::{
     self, Asked, LoadKind, Meter, MeterKind, Pace, SelfTest, Verdict,
@@ -33,24 +33,22 @@ fn stolen_ns() -> u64 {
     online.iter().map(|cpu| procstat::read_coarse(cpu).expect("times").steal_ns).sum()
 }
 
-/// What the self-test says, and whether the hypervisor left the machine alone meanwhile; where it
-/// did not, that is said, and nothing is judged.
-fn run_or_skips(test: &str, mut command: Command) -> Option<Value> {
+/// What the self-test says, unless the hypervisor did not leave the machine alone meanwhile: then nothing is judged.
+fn run(mut command: Command) -> Result<Value, String> {
     let (began, before_ns) = (Instant::now(), stolen_ns());
     let finished = Running::start(&mut command).wait();
     let stolen = (stolen_ns() - before_ns) as f64 * 100.0 / began.elapsed().as_nanos() as f64;
     if stolen > 1.0 {
-        skip(test, &format!("the hypervisor took {stolen:.1} % of a CPU; run the test again"));
-        return None;
+        return Err(format!("the hypervisor took {stolen:.1} % of a CPU; run the test again"));
     }
-    let document = judged(finished.json(), test)?;
+    let document = judged(finished.json())?;
     let code = if document["verdict"] == "passed" { 0 } else { 1 };
     assert_eq!(finished.code(), Some(code));
-    Some(document)
+    Ok(document)
 }
 
-/// The document, unless the machine was too busy to judge; says so then.
-fn judged(document: Value, test: &str) -> Option<Value> {
+/// The document, unless the machine was too busy to judge.
+fn judged(document: Value) -> Result<Value, &'static str> {
     for sample in document["samples"].as_array().expect("samples") {
         println!(
             "{} {} {:.1} %: {} reads {:.2} of {:.2}",
@@ -65,14 +63,12 @@ fn judged(document: Value, test: &str) -> Option<Value> {
     let samples = document["samples"].as_array().expect("samples");
     let disturbed = samples.iter().filter(|sample| !sample["disturbance"].is_null()).count();
     if disturbed * 2 > samples.len() {
-        skip(test, "something else kept this machine busy most of the time; run the test again");
-        return None;
+        return Err("something else kept this machine busy most of the time; run the test again");
     }
     match document["verdict"].as_str() {
-        Some("passed" | "failed") => Some(document),
+        Some("passed" | "failed") => Ok(document),
         Some("disturbed") => {
-            skip(test, "something else kept this machine busy; stop it and run the test again");
-            None
+            Err("something else kept this machine busy; stop it and run the test again")
         }
         other => panic!("{other:?}: {document:#}"),
     }
@@ -82,7 +78,7 @@ fn judged(document: Value, test: &str) -> Option<Value> {
 /// see interrupts cannot tell a long tick from work: the median of its samples is, where ticks are what
 /// they were when it was calibrated. Where they are not, all that it counts is off by one share, some per cent
 /// at most; that is said, and nothing judged.
-fn check_errors(test: &str, document: &Value, sees_interrupts: bool) {
+fn check_errors(document: &Value, sees_interrupts: bool) {
     let mut of_counter = Vec::new();
     for sample in document["samples"].as_array().expect("samples") {
         let figure = |name: &str| sample[name].as_f64().expect("a figure");
@@ -112,10 +108,7 @@ fn check_errors(test: &str, document: &Value, sees_interrupts: bool) {
     assert!(median.is_none_or(|error| error <= 3.0), "{of_counter:?}");
     if let Some(error) = median.filter(|error| *error > 1.0) {
         let why = "ticks took longer, or less, than when it was calibrated; run the test again";
-        skip(
-            test,
-            &format!("a counter without sight of interrupts was {error:.1} points off: {why}"),
-        );
+        skip(format!("a counter without sight of interrupts was {error:.1} points off: {why}"));
     }
 }
 
@@ -154,29 +147,27 @@ impl Meter for OfMiddleSize {
 
 #[test]
 fn the_meters_report_loads_of_middle_size() {
-    let test = "the_meters_report_loads_of_middle_size";
     let placement = Placement::choose(&TestbedSpec::default()).expect("CPUs");
     let (meters, left_out) = self_test::meters(&placement);
     let meters: Vec<OfMiddleSize> = meters.into_iter().map(OfMiddleSize).collect();
     let meters: Vec<&dyn Meter> = meters.iter().map(|meter| meter as &dyn Meter).collect();
     let outcome = test_of(&meters, &placement);
     let document = serde_json::to_value(&outcome).expect("a document");
-    let Some(document) = judged(document, test) else { return };
+    let document = or_skip!(judged(document));
     // three loads of one size; a virtual testbed has no softirqs of milliseconds
     let not_met = outcome.meters.iter().filter(|kind| **kind == MeterKind::TimerList).count();
     let of_pace = |pace| outcome.samples.iter().filter(move |sample| sample.pace == pace).count();
     assert_eq!(of_pace(Pace::Slow), 3 * meters.len() - not_met, "{left_out:?}");
     let traces = of_pace(Pace::Fast) > 0;
     assert!(!traces || of_pace(Pace::Fast) == 3 * meters.len());
-    check_errors(test, &document, traces);
+    check_errors(&document, traces);
 }
 
 #[test]
 #[ignore = "exhaustive: a minute of loads of each size"]
 fn the_meters_report_known_loads_within_a_percentage_point() {
-    let test = "the_meters_report_known_loads_within_a_percentage_point";
     let self_test = command(LINKRATE, "doctor self-test --json");
-    let Some(document) = run_or_skips(test, self_test) else { return };
+    let document = or_skip!(run(self_test));
     let traces = IdleTrace::start(&[]).is_ok() && InterruptCounts::start().is_ok();
     let meters = match (geteuid().is_root(), traces) {
         (true, true) => serde_json::json!(["timer-list-traced", "timer-list", "idle-counter"]),
@@ -193,29 +184,22 @@ fn the_meters_report_known_loads_within_a_percentage_point() {
     let not_met = if geteuid().is_root() { 3 } else { 0 };
     assert_eq!(of_pace("slow"), 9 * meters - not_met);
     assert_eq!(of_pace("fast"), if traces { 9 * meters } else { 0 });
-    check_errors(test, &document, traces);
+    check_errors(&document, traces);
 }
 
 /// The samples of the test above by a user who may not trace.
 #[test]
 #[ignore = "exhaustive: a minute of loads once more"]
 fn an_ordinary_users_meters_measure_known_loads() {
-    let test = "an_ordinary_users_meters_measure_known_loads";
-    if !is_root_or_skips(test) {
-        // then the test above is this one
-        return;
-    }
-    if command("setpriv", "--version").output().is_err() {
-        skip(test, "setpriv is not installed; apt-get install util-linux");
-        return;
-    }
+    // without root, the test above is this one
+    needs!(root, "setpriv");
     // a copy that is not in root's home
     let copy = common::small::SmallStudy::new();
     let mut as_user = command("setpriv", "--reuid 65534 --regid 65534 --clear-groups");
     as_user.arg(copy.own.program()).args(["doctor", "self-test", "--json"]);
-    let Some(document) = run_or_skips(test, as_user) else { return };
+    let document = or_skip!(run(as_user));
     assert_eq!(document["meters"][0], "proc-stat");
-    check_errors(test, &document, false);
+    check_errors(&document, false);
     let left_out = document["left_out"].to_string();
     assert!(left_out.contains("loads that wake up 5025 times a second"), "{left_out}");
     let how = document["loads"][2]["how"].as_str().expect("how the load is made");
@@ -320,8 +304,7 @@ fn detects_a_meter_that_forgets_idle_time() {
         }
         let failed = of_size().any(|sample| sample.verdict == Verdict::Failed);
         if !failed {
-            let test = "detects_a_meter_that_forgets_idle_time";
-            skip(test, "something else kept this machine busy; stop it and run the test again");
+            skip("something else kept this machine busy; stop it and run the test again");
         }
     }
 }
@@ -329,11 +312,9 @@ fn detects_a_meter_that_forgets_idle_time() {
 /// 10 µs of each wake-up are nothing at 50 a second, and a twentieth of a CPU at 5,000.
 #[test]
 fn detects_a_meter_that_misses_a_part_of_each_wake_up() {
-    let test = "detects_a_meter_that_misses_a_part_of_each_wake_up";
     let source = choose(linkrate_model::CpuMeter::IdleTime);
     if source != IdleSource::TimerList || IdleTrace::start(&[]).is_err() {
-        skip(test, "only root may read idle times in nanoseconds and trace them");
-        return;
+        return skip("only root may read idle times in nanoseconds and trace them");
     }
     let placement = Placement::choose(&TestbedSpec::default()).expect("CPUs");
     let meter = CpuMeter::new(source, &placement.sut).expect("a meter");
@@ -344,7 +325,7 @@ fn detects_a_meter_that_misses_a_part_of_each_wake_up() {
     }
     let undisturbed = || of_pace(Pace::Fast).filter(|sample| sample.disturbance.is_none());
     if undisturbed().next().is_none() {
-        skip(test, "something else kept this machine busy; stop it and run the test again");
+        skip("something else kept this machine busy; stop it and run the test again");
     }
     for sample in undisturbed() {
         assert_eq!(sample.verdict, Verdict::Failed, "{sample:?}");

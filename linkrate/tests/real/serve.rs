@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use crate::common::capture::Capture;
-use crate::common::up::{CLIENT, Up, ready};
-use crate::common::{LINKRATE, Running, has_or_skips, wait_until};
+use crate::common::needs::has_or_skips;
+use crate::common::up::{CLIENT, Up};
+use crate::common::{LINKRATE, Running, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -66,10 +67,7 @@ fn agree(what: &str, here: f64, there: f64) {
 
 #[test]
 fn both_ends_tell_the_same_throughput_of_a_paced_link() {
-    let test = "both_ends_tell_the_same_throughput_of_a_paced_link";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let served = Served::start();
     let mut theirs = Vec::new();
     for options in ["", "-R", "-u -b 300M", "-u -b 300M -R"] {
@@ -83,7 +81,7 @@ fn both_ends_tell_the_same_throughput_of_a_paced_link() {
         // a busy machine may lose datagrams, so both report on those that arrived
         theirs.push((options.to_owned(), rate("sum_received")));
     }
-    if has_or_skips(test, "netperf", "netperf") {
+    if has_or_skips("netperf") {
         for kind in ["TCP_STREAM", "TCP_MAERTS"] {
             let words = format!("netperf -P 0 -v 0 -H {CLIENT} -t {kind} -l 2");
             let megabits: f64 = served.client(&words).trim().parse().expect("a number");
@@ -101,10 +99,7 @@ fn both_ends_tell_the_same_throughput_of_a_paced_link() {
 
 #[test]
 fn tshark_finds_nothing_wrong_with_a_session() {
-    let test = "tshark_finds_nothing_wrong_with_a_session";
-    if !ready(test, &["iperf3", "tshark"]) {
-        return;
-    }
+    needs!(root, "iperf3", "tshark");
     let served = Served::start();
     let capture = Capture::start(&served.lab, "eth0");
     let mut sessions = 0;
@@ -112,7 +107,7 @@ fn tshark_finds_nothing_wrong_with_a_session() {
         served.client(&format!("iperf3 -c {CLIENT} -b 5M {options}"));
         sessions += 1;
     }
-    if has_or_skips(test, "netperf", "netperf") {
+    if has_or_skips("netperf") {
         for kind in ["TCP_RR", "TCP_CRR", "UDP_RR"] {
             served.client(&format!("netperf -H {CLIENT} -t {kind} -l -50"));
             sessions += 1;

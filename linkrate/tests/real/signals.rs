@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::processes::OwnCopy;
 use crate::common::small::{SmallStudy, planned, stored};
-use crate::common::{RUNS_FAILED, Running, command, is_root_or_skips, kill, wait_until};
+use crate::common::{RUNS_FAILED, Running, command, kill, wait_until};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -45,9 +45,7 @@ fn warned_at(study: &SmallStudy, stderr: OwnedFd) {
 
 #[test]
 fn a_study_outlives_a_terminal_that_nobody_reads() {
-    if !is_root_or_skips("a_study_outlives_a_terminal_that_nobody_reads") {
-        return;
-    }
+    needs!(root);
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&master).expect("its rights");
     unlockpt(&master).expect("its lock");
@@ -63,9 +61,7 @@ fn a_study_outlives_a_terminal_that_nobody_reads() {
 
 #[test]
 fn a_study_outlives_the_reader_of_its_standard_error() {
-    if !is_root_or_skips("a_study_outlives_the_reader_of_its_standard_error") {
-        return;
-    }
+    needs!(root);
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     warned_at(&SmallStudy::new(), writer.into());
@@ -73,9 +69,7 @@ fn a_study_outlives_the_reader_of_its_standard_error() {
 
 #[test]
 fn a_study_outlives_a_standard_error_that_nobody_reads() {
-    if !is_root_or_skips("a_study_outlives_a_standard_error_that_nobody_reads") {
-        return;
-    }
+    needs!(root);
     let (_reader, mut writer) = std::io::pipe().expect("a pipe");
     rustix::io::ioctl_fionbio(&writer, true).expect("do not block");
     while std::io::Write::write(&mut writer, &[0; 4096]).is_ok() {}
@@ -93,9 +87,7 @@ fn under_nohup(run: &Command) -> Command {
 
 #[test]
 fn a_hang_up_that_was_ignored_stays_ignored() {
-    if !is_root_or_skips("a_hang_up_that_was_ignored_stays_ignored") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let running = Running::start(&mut under_nohup(&study.run()));
     study.await_runs(2);
@@ -107,9 +99,7 @@ fn a_hang_up_that_was_ignored_stays_ignored() {
 
 #[test]
 fn a_study_ends_in_order_on_each_signal() {
-    if !is_root_or_skips("a_study_ends_in_order_on_each_signal") {
-        return;
-    }
+    needs!(root);
     for signal in [Signal::HUP, Signal::TERM] {
         let study = SmallStudy::new();
         let running = Running::start(&mut study.run());
@@ -131,9 +121,7 @@ fn a_study_ends_in_order_on_each_signal() {
 
 #[test]
 fn a_measurement_ends_in_order_on_each_signal() {
-    if !is_root_or_skips("a_measurement_ends_in_order_on_each_signal") {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     let words =
         "measure --json --purpose functions --runs 8 --time 300ms --warm-up 0s --adapter veth";

@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::common;
-use crate::common::machines::two_cpus;
 use crate::common::processes::OwnCopy;
-use crate::common::slurm::{Cluster, has_slurm_or_skips};
+use crate::common::slurm::Cluster;
 use crate::common::small::{await_stored, stored};
-use crate::common::up::ready;
-use crate::common::{Finished, Running, command, has_or_skips, kill, skip, wait_until};
+use crate::common::{Finished, Running, command, kill, wait_until};
 use linkrate_protocol::{HELLO_NUMBER, Refusal, Reply, write_message};
 use linkrate_study::store::{RUNS_FILE, StoredRun};
 use rustix::process::Signal;
@@ -24,21 +22,9 @@ const LONG: &str = "--runs 1 --time 30s";
 /// controller with an agent that has a window to report, and with an `srun` that should end.
 const SILENCE: Duration = Duration::from_secs(3 + 16 + 20 + 6);
 
-/// What these tests need, with the CPUs of each side; all nodes are this machine.
-fn needs(test: &str) -> Option<String> {
-    if !ready(test, &["ethtool"])
-        || !has_or_skips(test, "ip", "iproute2")
-        || !has_slurm_or_skips(test)
-    {
-        return None;
-    }
-    match two_cpus() {
-        Some([sut, client]) => Some(format!("--sut-cpus {sut} --client-cpus {client}")),
-        None => {
-            skip(test, "needs two CPUs, one for each machine");
-            None
-        }
-    }
+/// The CPUs of each side as options; all nodes are this machine.
+fn on([sut, client]: [u32; 2]) -> String {
+    format!("--sut-cpus {sut} --client-cpus {client}")
 }
 
 fn own() -> (OwnCopy, PathBuf) {
@@ -49,8 +35,8 @@ fn own() -> (OwnCopy, PathBuf) {
 
 #[test]
 fn measures_nodes_of_an_allocation_and_leaves_no_step() {
-    let test = "measures_nodes_of_an_allocation_and_leaves_no_step";
-    let Some(cpus) = needs(test) else { return };
+    let two_cpus = needs!(root, "ethtool", "ip", slurm, two_cpus);
+    let cpus = on(two_cpus);
     let (cluster, (own, program)) = (Cluster::start(), own());
     let runs = "--json --runs 2 --time 200ms --offload none";
 
@@ -73,13 +59,12 @@ fn measures_nodes_of_an_allocation_and_leaves_no_step() {
     assert_eq!(document["facts"]["facts"]["port-1-interface"], "eth1");
     assert_eq!(document["cells"][0]["runs"], 2, "{document}");
     cluster.expect_no_step();
-    nodes_of_an_allocation_are_a_fleet(&cluster, &program);
+    nodes_of_an_allocation_are_a_fleet(&cluster, &program, two_cpus);
     own.expect_nothing_left();
 }
 
 /// Without a list of hosts.
-fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path) {
-    let Some([sut, client]) = two_cpus() else { return };
+fn nodes_of_an_allocation_are_a_fleet(cluster: &Cluster, program: &Path, [sut, client]: [u32; 2]) {
     let text = format!(
         "title = \"Nodes\"\n[testbed]\nsut-cpus = \"{sut}\"\nclient-cpus = \"{client}\"\n\
          [factors]\nmessage = [\"64 KiB\"]\n[method]\npurpose = \"functions\"\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\n\
@@ -152,8 +137,7 @@ fn a_study_continues_in_the_next_allocation(cluster: &Cluster, program: &Path) {
 
 #[test]
 fn refusals_name_the_node_and_the_remedy() {
-    let test = "refusals_name_the_node_and_the_remedy";
-    let Some(cpus) = needs(test) else { return };
+    let cpus = on(needs!(root, "ethtool", "ip", slurm, two_cpus));
     let (cluster, (own, program)) = (Cluster::start(), own());
     have_another_version(&own);
     let (other, empty) = (own.beside("other"), own.beside("empty"));
@@ -242,11 +226,7 @@ fn expect_refusal(words: &str, finished: &Finished, parts: &[&str]) {
 
 #[test]
 fn without_an_allocation_each_agent_is_a_job_and_brings_its_program() {
-    let test = "without_an_allocation_each_agent_is_a_job_and_brings_its_program";
-    let Some(cpus) = needs(test) else { return };
-    if !has_or_skips(test, "strip", "binutils") {
-        return;
-    }
+    let cpus = on(needs!(root, "ethtool", "ip", "strip", slurm, two_cpus));
     let (cluster, (own, program)) = (Cluster::start(), own());
     let small = cluster.place("linkrate-for-nodes");
     let mut strip = command("strip", "--strip-all -o");
@@ -272,8 +252,7 @@ fn without_an_allocation_each_agent_is_a_job_and_brings_its_program() {
 
 #[test]
 fn nodes_and_controllers_that_die_leave_nothing() {
-    let test = "nodes_and_controllers_that_die_leave_nothing";
-    let Some(cpus) = needs(test) else { return };
+    let cpus = on(needs!(root, "ethtool", "ip", slurm, two_cpus));
     let (cluster, (own, program), (dying, victim)) = (Cluster::start(), own(), own());
 
     // all processes of a node end at once: nothing tells so but its silence

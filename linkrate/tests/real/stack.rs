@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::common::kill;
 use crate::common::lab::{SUT_INTERFACE, inside, lab_for, run_spec, run_undisturbed};
-use crate::common::{has_or_skips, is_root_or_skips, kill};
 use linkrate_lab::Lab;
 use linkrate_model::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload};
 use linkrate_study::executor::{Executor, Stage};
@@ -63,10 +63,7 @@ fn refused(lab: &mut Lab, sabotage: impl FnOnce() + Send) -> String {
 
 #[test]
 fn a_change_of_the_stack_refuses_the_run_by_name() {
-    let test = "a_change_of_the_stack_refuses_the_run_by_name";
-    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
-        return;
-    }
+    needs!(root, "tc");
     let of_sut = " of the system under test: ";
     let mut lab = figures();
     validated(&mut lab);
@@ -110,9 +107,7 @@ fn a_change_of_the_stack_refuses_the_run_by_name() {
 
 #[test]
 fn a_change_of_a_clients_stack_is_named_with_the_client() {
-    if !is_root_or_skips("a_change_of_a_clients_stack_is_named_with_the_client") {
-        return;
-    }
+    needs!(root);
     let mut lab = figures();
     validated(&mut lab);
     let pid = lab.testbed().expect("a testbed").clients[0].host.pid();
@@ -124,10 +119,7 @@ fn a_change_of_a_clients_stack_is_named_with_the_client() {
 
 #[test]
 fn a_filter_that_is_added_meanwhile_is_named() {
-    let test = "a_filter_that_is_added_meanwhile_is_named";
-    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
-        return;
-    }
+    needs!(root, "tc");
     let mut lab = figures();
     let pid = pid_of_sut(&mut lab);
     // a place for filters alone changes nothing
@@ -142,10 +134,7 @@ fn a_filter_that_is_added_meanwhile_is_named() {
 /// The capture begins in the window, and continues until the run has ended.
 #[test]
 fn a_capture_is_named_with_its_program() {
-    let test = "a_capture_is_named_with_its_program";
-    if !is_root_or_skips(test) || !has_or_skips(test, "dumpcap", "tshark") {
-        return;
-    }
+    needs!(root, "dumpcap");
     let mut lab = figures();
     validated(&mut lab);
     let mut dumpcap = inside(pid_of_sut(&mut lab), "dumpcap");
@@ -174,10 +163,7 @@ fn a_capture_is_named_with_its_program() {
 
 #[test]
 fn rules_of_netfilter_are_named() {
-    let test = "rules_of_netfilter_are_named";
-    if !is_root_or_skips(test) || !has_or_skips(test, "nft", "nftables") {
-        return;
-    }
+    needs!(root, "nft");
     let mut lab = figures();
     validated(&mut lab);
     let pid = pid_of_sut(&mut lab);
@@ -192,9 +178,7 @@ fn rules_of_netfilter_are_named() {
 /// What is changed between two runs would be in all runs from then on.
 #[test]
 fn a_change_between_two_runs_refuses_those_behind_it() {
-    if !is_root_or_skips("a_change_between_two_runs_refuses_those_behind_it") {
-        return;
-    }
+    needs!(root);
     let mut lab = figures();
     validated(&mut lab);
     let pid = pid_of_sut(&mut lab);
@@ -212,9 +196,7 @@ fn a_change_between_two_runs_refuses_those_behind_it() {
 /// The readings are taken in namespaces of their own, and no program is started for them: they cost little.
 #[test]
 fn a_host_that_nobody_changes_is_valid_in_each_run() {
-    if !is_root_or_skips("a_host_that_nobody_changes_is_believed_in_each_run") {
-        return;
-    }
+    needs!(root);
     let mut lab = figures();
     for run in 0..3 {
         let mtu = if run == 1 { Some(1400) } else { None };

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 
 use crate::common;
 use crate::common::small::{BLOCKS, CELLS, RUNS, SmallStudy, planned, stored};
-use crate::common::{Finished, Running, is_root_or_skips, schema};
+use crate::common::{Finished, Running, schema};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
@@ -89,9 +89,7 @@ fn resumed(study: &SmallStudy) -> Finished {
 
 #[test]
 fn a_study_runs_to_its_report_and_the_report_can_be_made_again() {
-    if !is_root_or_skips("a_study_runs_to_its_report_and_the_report_can_be_made_again") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let finished = Running::start(&mut study.run()).wait().expect_code(0);
     let results = study.results();
@@ -132,9 +130,7 @@ fn a_study_runs_to_its_report_and_the_report_can_be_made_again() {
 
 #[test]
 fn ctrl_c_keeps_finished_runs_and_resume_makes_the_others() {
-    if !is_root_or_skips("ctrl_c_keeps_finished_runs_and_resume_makes_the_others") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let running = in_its_group(study.run());
     study.await_runs(5);
@@ -159,9 +155,7 @@ fn ctrl_c_keeps_finished_runs_and_resume_makes_the_others() {
 
 #[test]
 fn an_end_is_clean_before_anything_was_measured() {
-    if !is_root_or_skips("an_end_is_clean_before_anything_was_measured") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let running = in_its_group(study.run());
     study.await_plan();
@@ -174,9 +168,7 @@ fn an_end_is_clean_before_anything_was_measured() {
 
 #[test]
 fn a_second_ctrl_c_ends_at_once() {
-    if !is_root_or_skips("a_second_ctrl_c_ends_at_once") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let running = in_its_group(study.run());
     study.own.await_traffic(2);
@@ -189,9 +181,7 @@ fn a_second_ctrl_c_ends_at_once() {
 
 #[test]
 fn another_seed_is_another_order_of_the_same_runs() {
-    if !is_root_or_skips("another_seed_is_another_order_of_the_same_runs") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let mut run = study.run();
     Running::start(run.args(["--seed", "8"])).wait().expect_code(0);
@@ -212,10 +202,7 @@ fn another_seed_is_another_order_of_the_same_runs() {
 #[test]
 #[ignore = "exhaustive: a built-in study, forty seconds"]
 fn a_quick_run_claims_the_saving_of_tso() {
-    let test = "a_quick_run_claims_the_saving_of_tso";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let directory = tempfile::tempdir().expect("a directory");
     let output = directory.path().join("quick");
     let output = output.to_str().expect("a path");
@@ -236,9 +223,7 @@ fn a_quick_run_claims_the_saving_of_tso() {
 
 #[test]
 fn people_get_a_table_and_a_path() {
-    if !is_root_or_skips("people_get_a_table_and_a_path") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let mut run = common::command(study.own.program(), "run");
     // without --output the results have a directory of their own below this one

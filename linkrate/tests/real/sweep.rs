@@ -8,11 +8,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::common::machines::{
-    Machine, difference, lost_in_a_move, study_of_the_loop, two_cpus, with_a_furnished_loop,
+    Machine, difference, lost_in_a_move, study_of_the_loop, with_a_furnished_loop,
 };
 use crate::common::processes::OwnCopy;
-use crate::common::up::ready;
-use crate::common::{Running, command, has_or_skips, kill, skip, wait_until};
+use crate::common::{Running, command, kill, wait_until};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 
 /// Events of the sweep.
@@ -168,14 +167,7 @@ fn run(event: Event, machine: &Machine, own: &OwnCopy, before: &str) -> Result<(
 #[test]
 #[ignore = "exhaustive: every act on every process, at many moments"]
 fn settings_come_back_whatever_happens_to_a_controller_or_an_agent() {
-    let test = "settings_come_back_whatever_happens_to_a_controller_or_an_agent";
-    if !ready(test, &["ethtool"]) || !has_or_skips(test, "ip", "iproute2") {
-        return;
-    }
-    if two_cpus().is_none() {
-        skip(test, "needs two CPUs, one for each side");
-        return;
-    }
+    needs!(root, "ethtool", "ip", two_cpus);
     let seed = std::env::var("LINKRATE_SWEEP_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or(20_261_122);
     let waiting = Mutex::new(events(seed));

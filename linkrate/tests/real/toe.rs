@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::common::lab::{lab_of, run_spec, run_undisturbed};
-use crate::common::up::{CLIENT, Up, ready};
+use crate::common::up::{CLIENT, Up};
 use crate::common::{Running, wait_until};
 use linkrate_lab::Lab;
 use linkrate_model::knobs::{PortRequest, Toe};
@@ -234,10 +234,7 @@ fn links_lose_what_a_run_asks_for_and_a_offload_has_its_cost() {
 /// A program bounds its rate before it connects, and its connection moves while it connects.
 #[test]
 fn a_rate_that_a_program_has_set_holds_at_the_adapter() {
-    let test = "a_rate_that_a_program_has_set_holds_at_the_adapter";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = Up::start("--adapter toe");
     let _server = Running::start(&mut lab.exec("client-0", "iperf3 -s"));
     for toe in ["off", "on"] {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::capture::Capture;
-use crate::common::up::{Up, ready};
+use crate::common::up::Up;
 use crate::common::{tshark, wait_until};
 
 /// How often the streams move: to the host, and to the adapter again.
@@ -39,9 +39,7 @@ fn moves(lab: &Up) -> u64 {
 
 #[test]
 fn no_move_is_to_be_seen_on_the_wire() {
-    if !ready("no_move_is_to_be_seen_on_the_wire", &["iperf3", "tshark"]) {
-        return;
-    }
+    needs!(root, "iperf3", "tshark");
     let lab = lab();
     lab.linkrate("adapter set eth0 toe=on");
     let capture = Capture::start(&lab, "eth0");

@@ -12,9 +12,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::ssh::{Ssh, has_ssh_or_skips};
-use crate::common::up::{CLIENT, CLIENT_IPV6, SUT, SUT_IPV6, Up, ready};
-use crate::common::{Finished, Running, has_or_skips, wait_until};
+use crate::common::ssh::Ssh;
+use crate::common::up::{CLIENT, CLIENT_IPV6, SUT, SUT_IPV6, Up};
+use crate::common::{Finished, Running, wait_until};
 use linkrate_sys::processes::{self, ThreadPlace};
 use linkrate_sys::sched;
 use rustix::process::Signal;
@@ -40,10 +40,6 @@ fn stream() -> &'static Path {
         common::processes::readable_by_all(&made);
         made
     })
-}
-
-fn may_or_skips(test: &str) -> bool {
-    ready(test, &[]) && has_or_skips(test, "c++", "g++")
 }
 
 /// A lab with connections at the adapter, or those that are ordered to it.
@@ -140,9 +136,7 @@ fn expect_by_adapter(lab: &Up, before: impl Fn(&str) -> u64, bytes: u64, context
 
 #[test]
 fn a_program_that_connects_is_at_the_adapter_whatever_way_it_waits() {
-    if !may_or_skips("a_program_that_connects_is_at_the_adapter_whatever_way_it_waits") {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab("on");
     for way in WAYS.into_iter().chain(["late"]) {
         let (port, before) = (port(), counters(&lab));
@@ -158,9 +152,7 @@ fn a_program_that_connects_is_at_the_adapter_whatever_way_it_waits() {
 
 #[test]
 fn a_program_that_accepts_is_at_the_adapter_whatever_way_it_waits() {
-    if !may_or_skips("a_program_that_accepts_is_at_the_adapter_whatever_way_it_waits") {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab("on");
     for way in WAYS {
         let (port, before) = (port(), counters(&lab));
@@ -197,9 +189,7 @@ fn ordered(lab: &Up, way: &str, bytes: u64) -> (Teller, Teller, Finished) {
 
 #[test]
 fn a_running_program_moves_whatever_call_it_waits_in() {
-    if !may_or_skips("a_running_program_moves_whatever_call_it_waits_in") {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab("off");
     for way in ["block", "timeout", "poll", "epoll", "edge", "threads"] {
         let before = counters(&lab);
@@ -244,9 +234,7 @@ fn streaming(lab: &Up, way: &str, bytes: u64) -> (Teller, Teller) {
 
 #[test]
 fn auto_moves_a_program_while_it_runs() {
-    if !may_or_skips("auto_moves_a_program_while_it_runs") {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab("auto");
     for way in ["block", "epoll", "threads"] {
         let (before, down) = (counters(&lab), moves(&lab, "down"));
@@ -265,21 +253,17 @@ fn auto_moves_a_program_while_it_runs() {
 
 #[test]
 fn a_running_program_returns_to_the_host_when_toe_is_off_and_goes_again() {
-    let test = "a_running_program_returns_to_the_host_when_toe_is_off_and_goes_again";
-    returns_and_goes_again(test, &["epoll", "threads"]);
+    returns_and_goes_again(&["epoll", "threads"]);
 }
 
 #[test]
 #[ignore = "exhaustive: the other ways to wait"]
 fn a_running_program_returns_and_goes_again_whatever_call_it_waits_in() {
-    let test = "a_running_program_returns_and_goes_again_whatever_call_it_waits_in";
-    returns_and_goes_again(test, &["block", "timeout", "poll", "edge"]);
+    returns_and_goes_again(&["block", "timeout", "poll", "edge"]);
 }
 
-fn returns_and_goes_again(test: &str, ways: &[&str]) {
-    if !may_or_skips(test) {
-        return;
-    }
+fn returns_and_goes_again(ways: &[&str]) {
+    needs!(root, "c++");
     let lab = lab("on");
     for way in ways {
         let (up, down) = (moves(&lab, "up.toe-off"), moves(&lab, "down"));
@@ -303,10 +287,7 @@ fn returns_and_goes_again(test: &str, ways: &[&str]) {
 
 #[test]
 fn a_running_program_returns_to_the_host_when_its_port_is_removed() {
-    let test = "a_running_program_returns_to_the_host_when_its_port_is_removed";
-    if !may_or_skips(test) {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab("on");
     let (mut near, far) = streaming(&lab, "threads", LONG * 10);
     std::thread::sleep(Duration::from_millis(100));
@@ -324,9 +305,7 @@ fn a_running_program_returns_to_the_host_when_its_port_is_removed() {
 
 #[test]
 fn what_cannot_move_says_why_and_continues() {
-    if !may_or_skips("what_cannot_move_says_why_and_goes_on") {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab("off");
     // two processes have the socket
     let (near, far, refused) = ordered(&lab, "fork", BYTES);
@@ -385,9 +364,7 @@ fn lab_with_table(most: u32) -> Up {
 
 #[test]
 fn a_full_table_leaves_connections_at_the_host() {
-    if !may_or_skips("a_full_table_leaves_connections_at_the_host") {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab_with_table(1);
     let mut streams = Vec::new();
     for _ in 0..2 {
@@ -427,9 +404,7 @@ fn idle(lab: &Up, connections: usize) -> (Teller, Teller) {
 
 #[test]
 fn a_program_learns_at_once_that_the_peer_has_reset_its_connection() {
-    if !may_or_skips("a_program_learns_at_once_that_the_peer_has_reset_its_connection") {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab("on");
     let mut all = Vec::new();
     for number in 1..=5 {
@@ -492,9 +467,7 @@ fn thousands_of_idle_connections_cost_no_cpu_time() {
 }
 
 fn idle_connections_cost_nothing(test: &str, count: usize) {
-    if !may_or_skips(test) {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab_with_table(10_000);
     let first = idle(&lab, 1);
     let measure = |program| {
@@ -538,9 +511,7 @@ fn at_adapter(lab: &Up) -> usize {
 
 #[test]
 fn a_program_or_a_supervisor_that_dies_leaves_nothing() {
-    if !may_or_skips("a_program_or_a_supervisor_that_dies_leaves_nothing") {
-        return;
-    }
+    needs!(root, "c++");
     let lab = lab("on");
     let port_of_first = port();
     let peer = far(&lab, port_of_first, BYTES * 100, 0);
@@ -573,10 +544,7 @@ fn a_program_or_a_supervisor_that_dies_leaves_nothing() {
 
 #[test]
 fn iperf3_in_both_roles_is_at_the_adapter() {
-    let test = "iperf3_in_both_roles_is_at_the_adapter";
-    if !ready(test, &["iperf3"]) {
-        return;
-    }
+    needs!(root, "iperf3");
     let lab = lab("on");
     for (address, options) in [
         (CLIENT, "-t 1"),
@@ -635,10 +603,7 @@ fn netperf(lab: &Up, host: &str, far: &str, port: u16, test: &str) -> f64 {
 /// link and what the adapter has counted; ours on such an adapter stands beside it.
 #[test]
 fn netperf_in_both_roles_is_at_the_adapter() {
-    let test = "netperf_in_both_roles_is_at_the_adapter";
-    if !ready(test, &["netperf"]) || !has_or_skips(test, "netserver", "netperf") {
-        return;
-    }
+    needs!(root, "netperf", "netserver");
     let directory = tempfile::tempdir().expect("make a temporary directory");
     common::processes::readable_by_all(directory.path());
     let file = directory.path().join("file");
@@ -716,10 +681,7 @@ fn ours() -> Vec<String> {
 
 #[test]
 fn nginx_serves_a_file_to_curl_from_the_adapter() {
-    let test = "nginx_serves_a_file_to_curl_from_the_adapter";
-    if !ready(test, &["nginx", "curl"]) {
-        return;
-    }
+    needs!(root, "nginx", "curl");
     let directory = tempfile::tempdir().expect("make a temporary directory");
     common::processes::readable_by_all(directory.path());
     let at = directory.path().to_str().expect("a path that is text");
@@ -761,10 +723,7 @@ fn nginx_serves_a_file_to_curl_from_the_adapter() {
 
 #[test]
 fn ssh_carries_a_file_at_the_adapter() {
-    let test = "ssh_carries_a_file_at_the_adapter";
-    if !ready(test, &[]) || !has_ssh_or_skips(test) {
-        return;
-    }
+    needs!(root, ssh);
     let lab = lab("on");
     let before = counters(&lab);
     Ssh::start(&lab, "client-0", CLIENT).carries_a_file_both_ways();

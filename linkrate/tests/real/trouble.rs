@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::common::processes::OwnCopy;
 use crate::common::small::{RUNS, SmallStudy, planned, stored};
-use crate::common::{Finished, Running, command, is_root_or_skips, kill, skip};
+use crate::common::{Finished, Running, command, kill};
 use linkrate_study::store::{ENDED_FILE, RUNS_FILE, StoredRun, TORN_FILE};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -25,9 +25,7 @@ fn resume_completes(study: &SmallStudy) -> Finished {
 
 #[test]
 fn a_killed_controller_leaves_nothing_and_loses_only_the_run_in_flight() {
-    if !is_root_or_skips("a_killed_controller_leaves_nothing_and_loses_only_the_run_in_flight") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let running = Running::start(&mut study.run());
     study.await_runs(2);
@@ -51,9 +49,7 @@ fn namespace_of(pid: u32) -> std::path::PathBuf {
 
 #[test]
 fn a_controller_can_be_killed_at_any_moment() {
-    if !is_root_or_skips("a_controller_can_be_killed_at_any_moment") {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     for milliseconds in [0, 2, 5, 10, 20, 35, 50, 75, 100, 150, 250, 400] {
         let words = "measure --json --purpose functions --runs 50 --time 100ms --warm-up 0s --adapter veth \
@@ -108,27 +104,23 @@ fn kill_host(number: usize, name: &str) {
 
 #[test]
 fn a_killed_client_fails_its_run_alone() {
-    if is_root_or_skips("a_killed_client_fails_its_run_alone") {
-        kill_host(1, "client 0");
-    }
+    needs!(root);
+    kill_host(1, "client 0");
 }
 
 #[test]
 fn a_killed_system_under_test_fails_its_run_alone() {
-    if is_root_or_skips("a_killed_system_under_test_fails_its_run_alone") {
-        kill_host(0, "sut");
-    }
+    needs!(root);
+    kill_host(0, "sut");
 }
 
 /// Runs the small study with its results on a file system that has only `room` KiB left from the
-/// moment when so many runs are stored, then resumes it with room enough. `None` where no file
-/// system can be mounted.
+/// moment when so many runs are stored, then resumes it with room enough, if a file system can be mounted.
 fn on_a_small_disk(
-    test: &str,
     study: &SmallStudy,
     runs: usize,
     room_kib: u32,
-) -> Option<[(i32, Finished); 2]> {
+) -> Result<[(i32, Finished); 2], String> {
     // in a mount namespace of its own; what is to be looked at is copied out of it; the size is
     // set late, because what a plan takes depends on the machine
     let script = r#"
@@ -160,10 +152,9 @@ fn on_a_small_disk(
     let finished = Running::start(&mut unshare).wait();
     if finished.code() != Some(0) {
         let said = finished.stderr.trim().replace('\n', "; ");
-        skip(test, &format!("cannot mount a file system in a namespace of its own: {said}"));
-        return None;
+        return Err(format!("cannot mount a file system in a namespace of its own: {said}"));
     }
-    Some(["first", "second"].map(|name| {
+    Ok(["first", "second"].map(|name| {
         let read = |ending: &str| {
             let path = out.join(format!("{name}.{ending}"));
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -187,12 +178,9 @@ fn check_after_full_disk(study: &SmallStudy, second: &(i32, Finished)) {
 
 #[test]
 fn a_full_disk_ends_the_study_and_keeps_its_runs() {
-    let test = "a_full_disk_ends_the_study_and_keeps_its_runs";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
-    let Some([first, second]) = on_a_small_disk(test, &study, 2, 0) else { return };
+    let [first, second] = or_skip!(on_a_small_disk(&study, 2, 0));
     let (code, finished) = first;
     assert_eq!(code, 1, "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
@@ -210,12 +198,9 @@ fn a_full_disk_ends_the_study_and_keeps_its_runs() {
 
 #[test]
 fn a_full_disk_at_the_report_keeps_every_run() {
-    let test = "a_full_disk_at_the_report_keeps_every_run";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
-    let Some([first, second]) = on_a_small_disk(test, &study, RUNS - 1, 16) else { return };
+    let [first, second] = or_skip!(on_a_small_disk(&study, RUNS - 1, 16));
     let (code, finished) = first;
     assert_eq!(code, 1, "{}", finished.stderr);
     for part in ["No space left on device", "/disk/results/", "hint: the runs are kept"] {
@@ -228,9 +213,7 @@ fn a_full_disk_at_the_report_keeps_every_run() {
 
 #[test]
 fn moves_a_torn_line_away_and_repeats_its_run() {
-    if !is_root_or_skips("moves_a_torn_line_away_and_repeats_its_run") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     Running::start(&mut study.run()).wait().expect_code(0);
     let runs = study.results().join(RUNS_FILE);
@@ -253,9 +236,7 @@ fn moves_a_torn_line_away_and_repeats_its_run() {
 
 #[test]
 fn refuses_damage_that_no_crash_explains() {
-    if !is_root_or_skips("refuses_damage_that_no_crash_explains") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let running = Running::start(&mut study.run());
     study.await_runs(3);
@@ -275,9 +256,7 @@ fn refuses_damage_that_no_crash_explains() {
 
 #[test]
 fn a_second_writer_is_refused() {
-    if !is_root_or_skips("a_second_writer_is_refused") {
-        return;
-    }
+    needs!(root);
     let study = SmallStudy::new();
     let running = Running::start(&mut study.run());
     study.await_runs(1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::lab::{lab_for, lab_of, run_spec, run_undisturbed};
 use crate::common::processes::OwnCopy;
-use crate::common::{Running, command, is_root_or_skips, skip};
+use crate::common::{Running, command, skip};
 use linkrate_lab::Lab;
 use linkrate_model::spec::Adapter;
 use linkrate_model::{
@@ -56,9 +56,7 @@ fn claims(document: &Value, factor: &str, measure: &str) -> (usize, usize) {
 #[test]
 #[ignore = "exhaustive: two hundred runs, for one claim in a thousand"]
 fn claims_real_differences_only() {
-    if !is_root_or_skips("claims_real_differences_only") {
-        return;
-    }
+    needs!(root);
     let own = OwnCopy::new();
     std::fs::write(own.beside("same.toml"), STUDY).expect("write the study file");
     let mut run = command(own.program(), "run --json --output");
@@ -68,7 +66,7 @@ fn claims_real_differences_only() {
     // of a window of 100 ms, a neighbour's 10 ms are too much
     if finished.code() == Some(4) && finished.stdout.contains("other programs used") {
         own.expect_nothing_left();
-        return skip("claims_real_differences_only", "other programs use the CPUs");
+        return skip("other programs use the CPUs");
     }
     let finished = finished.expect_code(0);
     let document = finished.json();
@@ -116,10 +114,7 @@ fn lab_at(name: &str, scale: f64) -> Lab {
 /// On a busy machine single runs are off in both directions, and their median is not.
 #[test]
 fn a_full_link_shows_no_more_than_its_limit() {
-    let name = "a_full_link_shows_no_more_than_its_limit";
-    if !is_root_or_skips(name) {
-        return;
-    }
+    needs!(root);
     // full frames with timestamps, and what Ethernet adds to each; cells of 26 of 27 columns
     let ethernet = 1e8 * 1448.0 / 1538.0;
     let cells = 14.976e6 * 9128.0 / (192.0 * 53.0);
@@ -156,8 +151,7 @@ fn a_full_link_shows_no_more_than_its_limit() {
         percents.sort_by(f64::total_cmp);
         println!("{model} {direction:?}: {percents:.4?} % of the limit");
         if percents.len() < RUNS {
-            skip(name, "other programs use the CPUs");
-            return;
+            return skip("other programs use the CPUs");
         }
         let median = percents[percents.len() / 2];
         assert!((99.0..=MAX_PERCENT).contains(&median), "{model} {direction:?}: {median} %");
@@ -175,10 +169,7 @@ fn a_full_link_shows_no_more_than_its_limit() {
 /// program waits long for its turn. Meters do not wait with it.
 #[test]
 fn many_connections_do_not_hold_up_the_meters() {
-    let name = "many_connections_do_not_hold_up_the_meters";
-    if !is_root_or_skips(name) {
-        return;
-    }
+    needs!(root);
     let mut lab = lab_at("gigabit", 1.0);
     let mut late = Vec::new();
     for direction in [Direction::Transmit, Direction::Receive].repeat(6) {
@@ -203,10 +194,7 @@ fn many_connections_do_not_hold_up_the_meters() {
 
 #[test]
 fn a_testbed_that_is_given_up_is_built_anew() {
-    let name = "a_testbed_that_is_given_up_is_built_anew";
-    if !is_root_or_skips(name) {
-        return;
-    }
+    needs!(root);
     let mut lab = lab_of(&TestbedSpec::default(), None);
     let spec = run_spec(Task::Idle, InterfaceKnobs::default(), Duration::from_millis(100));
     let mut hosts = Vec::new();

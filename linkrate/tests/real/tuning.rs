@@ -3,25 +3,18 @@
 
 use std::process::{Command, Stdio};
 
-use crate::common::{LINKRATE, has_or_skips, is_root_or_skips};
+use crate::common::LINKRATE;
+use crate::common::needs::{program, root};
 use serde_json::Value;
 
 /// A network namespace with a sysfs of its own, held by a process that sleeps in it.
 struct Namespace(std::process::Child);
 
 impl Namespace {
-    /// Makes one in which `script` has run; `None`, said by name, where a program is missing.
-    fn with(test: &str, script: &str) -> Option<Self> {
-        if !is_root_or_skips(test) {
-            return None;
-        }
-        for (program, package) in
-            [("ip", "iproute2"), ("ethtool", "ethtool"), ("nsenter", "util-linux")]
-        {
-            if !has_or_skips(test, program, package) {
-                return None;
-            }
-        }
+    /// Makes one in which `script` has run, if there is what it takes.
+    fn with(script: &str) -> Result<Self, String> {
+        root()?;
+        ["ip", "ethtool", "nsenter"].into_iter().try_for_each(program)?;
         // `exec` keeps the process id, and with its end the namespace ends
         let hold =
             "mount -t sysfs sysfs /sys && ip link set dev lo up && echo ready && exec sleep 300";
@@ -35,7 +28,7 @@ impl Namespace {
         std::io::Read::read_exact(stdout, &mut ready).expect("the namespace is ready");
         let namespace = Self(child);
         namespace.run(script);
-        Some(namespace)
+        Ok(namespace)
     }
 
     fn command(&self, program: &str) -> Command {
@@ -112,8 +105,7 @@ const PAIR: &str =
 
 #[test]
 fn segmentation_that_was_switched_off_is_switched_on_by_the_printed_command() {
-    let test = "segmentation_that_was_switched_off_is_switched_on_by_the_printed_command";
-    let Some(namespace) = Namespace::with(test, PAIR) else { return };
+    let namespace = or_skip!(Namespace::with(PAIR));
     assert!(asks(&namespace.advice(&[]), "tso", "v0").is_none(), "a fresh veth has it on");
     namespace.run("ethtool -K v0 tso off");
     assert!(asks(&namespace.advice(&[]), "tso", "v1").is_none(), "only v0 was changed");
@@ -122,8 +114,7 @@ fn segmentation_that_was_switched_off_is_switched_on_by_the_printed_command() {
 
 #[test]
 fn checksum_and_dependent_offloads_are_enabled_together() {
-    let test = "checksum_and_dependent_offloads_are_enabled_together";
-    let Some(namespace) = Namespace::with(test, PAIR) else { return };
+    let namespace = or_skip!(Namespace::with(PAIR));
     // the kernel takes TSO away with it
     namespace.run("ethtool -K v0 tx off");
     let command = followed(&namespace, "tso", "v0");
@@ -134,15 +125,13 @@ fn checksum_and_dependent_offloads_are_enabled_together() {
 
 #[test]
 fn the_printed_command_allows_superframes_again() {
-    let test = "the_printed_command_allows_superframes_again";
-    let Some(namespace) = Namespace::with(test, PAIR) else { return };
+    let namespace = or_skip!(Namespace::with(PAIR));
     namespace.run("ip link set dev v0 gso_max_segs 1");
     followed(&namespace, "superframes", "v0");
 }
 
 #[test]
 fn finds_and_repairs_different_mtus_of_a_pair_and_a_bridge() {
-    let test = "finds_and_repairs_different_mtus_of_a_pair_and_a_bridge";
     let script = format!(
         "{PAIR} && ip link set v0 mtu 9000 && ip link add br0 type bridge && ip link set br0 up && \
          ip link add w0 type veth peer name w1 && ip link set w0 up && ip link set w1 up && \
@@ -150,18 +139,17 @@ fn finds_and_repairs_different_mtus_of_a_pair_and_a_bridge() {
          ip link set w0 mtu 4000 && ip link set w1 mtu 4000 && \
          ip link set w0 master br0 && ip link set x0 master br0"
     );
-    let Some(namespace) = Namespace::with(test, &script) else { return };
+    let namespace = or_skip!(Namespace::with(&script));
     assert_eq!(followed(&namespace, "mtu", "v0"), ["ip link set dev v1 mtu 9000"]);
     assert_eq!(followed(&namespace, "mtu", "br0"), ["ip link set dev x0 mtu 4000"]);
 }
 
 #[test]
 fn finds_routes_and_paths_with_a_smaller_mtu() {
-    let test = "finds_routes_and_paths_with_a_smaller_mtu";
     let script = format!(
         "{PAIR} && ip addr add 192.0.2.1/24 dev v0 && ip route add 198.51.100.0/24 dev v0 mtu 1200"
     );
-    let Some(namespace) = Namespace::with(test, &script) else { return };
+    let namespace = or_skip!(Namespace::with(&script));
     let all = namespace.advice(&[]);
     let route = asks(&all, "route-mtu", "v0").unwrap_or_else(|| panic!("not in {all:#?}"));
     assert!(route["detail"].as_str().unwrap().contains("198.51.100.0/24 mtu 1200"), "{route:#}");
@@ -171,14 +159,13 @@ fn finds_routes_and_paths_with_a_smaller_mtu() {
 
 #[test]
 fn finds_a_learned_path_mtu_and_the_printed_command_clears_it() {
-    let test = "finds_a_learned_path_mtu_and_the_printed_command_clears_it";
-    let Some(router) = Namespace::with(test, "true") else { return };
+    let router = or_skip!(Namespace::with("true"));
     let script = format!(
         "ip link add v0 type veth peer name v1 netns {} && ip link set v0 up && \
          ip addr add 192.0.2.1/24 dev v0",
         router.0.id()
     );
-    let Some(host) = Namespace::with(test, &script) else { return };
+    let host = or_skip!(Namespace::with(&script));
     // what is behind it takes 1200 bytes, and the router says so to who sends more
     router.run(
         "ip link set v1 up && ip addr add 192.0.2.2/24 dev v1 && \
@@ -194,17 +181,15 @@ fn finds_a_learned_path_mtu_and_the_printed_command_clears_it() {
 
 #[test]
 fn quotes_a_hostile_interface_name_for_the_shell() {
-    let test = "quotes_a_hostile_interface_name_for_the_shell";
     let script = "ip link add 'a;touch$x' type veth peer name v1 && ip link set 'a;touch$x' up && \
                   ethtool -K 'a;touch$x' tso off";
-    let Some(namespace) = Namespace::with(test, script) else { return };
+    let namespace = or_skip!(Namespace::with(script));
     assert_eq!(followed(&namespace, "tso", "a;touch$x"), ["ethtool -K 'a;touch$x' tso on"]);
 }
 
 #[test]
 fn names_facts_that_are_hidden_without_an_adapter_or_sysfs() {
-    let test = "names_facts_that_are_hidden_without_an_adapter_or_sysfs";
-    let Some(namespace) = Namespace::with(test, PAIR) else { return };
+    let namespace = or_skip!(Namespace::with(PAIR));
     let unseen = |all: &[Value], name: &str| {
         all.iter().any(|advice| advice["name"] == name && advice["state"] == "unseen")
     };

@@ -6,8 +6,9 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::process::Command;
 
+use crate::common::needs::program;
 use crate::common::small::{CELLS, SmallStudy, planned, slots, stored};
-use crate::common::{LINKRATE, Running, command, is_root_or_skips, skip};
+use crate::common::{LINKRATE, Running, command, skip};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 
@@ -25,23 +26,18 @@ fn as_user(program: impl AsRef<OsStr>, words: &str) -> Command {
     as_user
 }
 
-/// Whether an ordinary user may have namespaces here; says so if not.
-fn may_or_skips(test: &str) -> bool {
-    if geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
-        skip(test, "setpriv is not installed; apt-get install util-linux");
-        return false;
+/// Whether an ordinary user may have namespaces here.
+fn namespaces_of_users() -> Result<(), String> {
+    if geteuid().is_root() {
+        program("setpriv")?;
     }
     match as_user("unshare", "--user --map-root-user --net --mount true").output() {
-        Ok(output) if output.status.success() => true,
+        Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-            skip(test, &format!("users may have no namespaces here ({said}); see linkrate doctor"));
-            false
+            Err(format!("users may have no namespaces here ({said}); see linkrate doctor"))
         }
-        Err(error) => {
-            skip(test, &format!("unshare: {error}; apt-get install util-linux"));
-            false
-        }
+        Err(error) => Err(format!("unshare: {error}; apt-get install util-linux")),
     }
 }
 
@@ -65,9 +61,7 @@ fn check_facts(document: &Value) {
 
 #[test]
 fn a_user_measures_through_a_user_namespace() {
-    if !may_or_skips("a_user_measures_through_a_user_namespace") {
-        return;
-    }
+    or_skip!(namespaces_of_users());
     let study = SmallStudy::new();
     for options in ["", "--clients 2 --connections 2", "--offload none --mtu 9000 --gro off"] {
         let words = format!(
@@ -86,14 +80,10 @@ fn a_user_measures_through_a_user_namespace() {
 
 #[test]
 fn a_user_measures_over_a_virtual_adapter() {
-    let test = "a_user_measures_over_a_virtual_adapter";
-    if !may_or_skips(test) {
-        return;
-    }
+    or_skip!(namespaces_of_users());
     let readable = as_user("test", "-r /dev/net/tun -a -w /dev/net/tun").status();
     if !readable.is_ok_and(|status| status.success()) {
-        skip(test, "users may not open /dev/net/tun here; chmod a+rw /dev/net/tun allows it");
-        return;
+        return skip("users may not open /dev/net/tun here; chmod a+rw /dev/net/tun allows it");
     }
     let study = SmallStudy::new();
     let words = "measure --json --purpose functions --runs 1 --time 300ms --warm-up 100ms --adapter gigabit \
@@ -116,10 +106,7 @@ fn a_user_measures_over_a_virtual_adapter() {
 /// Root of a machine whose kernel does not say which threads began, as an old one or that of a container.
 #[test]
 fn without_napi_threads_the_reason_is_a_fact() {
-    let test = "without_napi_threads_the_reason_is_a_fact";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let words = "measure --json --purpose functions --runs 1 --time 300ms --warm-up 100ms --adapter gigabit";
     let with = |knobs: &str| {
         let mut hidden = command("unshare", "--mount sh -c");
@@ -131,7 +118,7 @@ fn without_napi_threads_the_reason_is_a_fact() {
     let document = with("").expect_code(0).json();
     let facts = &document["facts"]["facts"];
     if facts["sut-cpus"] == facts["client-cpus"] {
-        return skip(test, "the system under test shares its CPUs");
+        return skip("the system under test shares its CPUs");
     }
     let fact = facts["receive-processing"].as_str().expect("a fact");
     let said = "in the driver threads, on the CPUs of the receiving host: find NAPI threads of";
@@ -146,9 +133,7 @@ fn without_napi_threads_the_reason_is_a_fact() {
 
 #[test]
 fn finds_the_processes_of_a_user() {
-    if !may_or_skips("finds_the_processes_of_a_user") {
-        return;
-    }
+    or_skip!(namespaces_of_users());
     let study = SmallStudy::new();
     let words = "measure --purpose functions --adapter veth --json --runs 20 --time 300ms";
     let running = Running::start(&mut as_user(study.own.program(), words));
@@ -165,9 +150,7 @@ fn finds_the_processes_of_a_user() {
 
 #[test]
 fn a_user_runs_a_study_and_resumes_it() {
-    if !may_or_skips("a_user_runs_a_study_and_resumes_it") {
-        return;
-    }
+    or_skip!(namespaces_of_users());
     let study = SmallStudy::new();
     let home = study.own.beside("home");
     fs::create_dir(&home).expect("make a directory");

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::common::lab::{SUT_INTERFACE, inside, lab_of, run_spec, run_undisturbed};
-use crate::common::{has_or_skips, is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_model::spec::Adapter;
@@ -43,14 +42,13 @@ const STOLEN_PERCENT: f64 = 1.0;
 /// What bound one run, with the sentence for the message of a failed test. `None`, with a note, if
 /// the hypervisor took part of the machine away meanwhile.
 #[track_caller]
-fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bottleneck, String)> {
+fn judged(lab: &mut Lab, spec: RunSpec) -> Result<(Bottleneck, String), String> {
     let measured = run_undisturbed(lab, &spec);
     let cpus = measured.sut_cpu.cpus.iter().chain(&measured.client_cpu.cpus);
     let stolen = cpus.map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.interval_ns.max(1) as f64);
     let stolen = stolen.fold(0.0, f64::max);
     if stolen >= STOLEN_PERCENT {
-        skip(test, &format!("the hypervisor took {stolen:.1} % of a CPU; run it again"));
-        return None;
+        return Err(format!("the hypervisor took {stolen:.1} % of a CPU; run it again"));
     }
     let outcome = Outcome::Measured(Box::new(measured));
     let run = StoredRun {
@@ -71,65 +69,36 @@ fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bottleneck, Strin
 
 #[test]
 fn a_link_that_is_full_is_the_verdict() {
-    let test = "a_link_that_is_full_is_the_verdict";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = lab_of(&model("rate = \"100 Mbit/s\""), None);
-    let Some((bound, sentence)) =
-        judged(test, &mut lab, run_of(stream(Direction::Transmit, 32768)))
-    else {
-        return;
-    };
+    let (bound, sentence) = or_skip!(judged(&mut lab, run_of(stream(Direction::Transmit, 32768))));
     assert!(matches!(bound, Bottleneck::Link { percent } if percent > 97.0), "{sentence}");
 }
 
 #[test]
 fn a_bus_that_is_full_is_the_verdict() {
-    let test = "a_bus_that_is_full_is_the_verdict";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = lab_of(&model("rate = \"1 Gbit/s\"\nbus = \"200 Mbit/s\""), None);
-    let Some((bound, sentence)) =
-        judged(test, &mut lab, run_of(stream(Direction::Transmit, 32768)))
-    else {
-        return;
-    };
+    let (bound, sentence) = or_skip!(judged(&mut lab, run_of(stream(Direction::Transmit, 32768))));
     assert!(matches!(bound, Bottleneck::Bus { .. }), "{sentence}");
 }
 
 #[test]
 fn small_messages_are_bound_by_the_senders_cpu() {
-    let test = "small_messages_are_bound_by_the_senders_cpu";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = lab_of(&TestbedSpec::default(), None);
-    let Some((bound, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Transmit, 64)))
-    else {
-        return;
-    };
+    let (bound, sentence) = or_skip!(judged(&mut lab, run_of(stream(Direction::Transmit, 64))));
     assert!(matches!(bound, Bottleneck::SutCpu { .. }), "{sentence}");
-    let Some((bound, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Receive, 64)))
-    else {
-        return;
-    };
+    let (bound, sentence) = or_skip!(judged(&mut lab, run_of(stream(Direction::Receive, 64))));
     assert!(matches!(bound, Bottleneck::ClientCpu { .. }), "{sentence}");
-    let Some((bound, sentence)) =
-        judged(test, &mut lab, run_of(stream(Direction::Bidirectional, 64)))
-    else {
-        return;
-    };
+    let (bound, sentence) =
+        or_skip!(judged(&mut lab, run_of(stream(Direction::Bidirectional, 64))));
     assert!(matches!(bound, Bottleneck::BothCpus { .. }), "{sentence}");
 }
 
 #[test]
 fn a_cpu_that_both_ends_share_is_the_verdict() {
-    let test = "a_cpu_that_both_ends_share_is_the_verdict";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let one: linkrate_model::CpuSet = [0].into_iter().collect();
     let spec = TestbedSpec {
         sut_cpus: Some(one.clone()),
@@ -137,36 +106,27 @@ fn a_cpu_that_both_ends_share_is_the_verdict() {
         ..TestbedSpec::default()
     };
     let mut lab = lab_of(&spec, None);
-    let Some((bound, sentence)) =
-        judged(test, &mut lab, run_of(stream(Direction::Transmit, 131_072)))
-    else {
-        return;
-    };
+    let (bound, sentence) =
+        or_skip!(judged(&mut lab, run_of(stream(Direction::Transmit, 131_072))));
     assert!(matches!(bound, Bottleneck::SharedCpu { .. }), "{sentence}");
 }
 
 #[test]
 fn a_device_that_cuts_tiny_frames_is_the_verdict() {
-    let test = "a_device_that_cuts_tiny_frames_is_the_verdict";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = lab_of(&model(""), None);
     let mut workload = stream(Direction::Transmit, 131_072);
     workload.receive_path = ReceivePath::Truncate;
     let mut spec = run_of(workload);
     spec.interface.mtu = Some(100);
     spec.interface.offload = Some(Offload::Tso);
-    let Some((bound, sentence)) = judged(test, &mut lab, spec) else { return };
+    let (bound, sentence) = or_skip!(judged(&mut lab, spec));
     assert!(matches!(bound, Bottleneck::DeviceCpu { .. }), "{sentence}");
 }
 
 #[test]
 fn a_queue_discipline_with_a_rate_is_the_verdict() {
-    let test = "a_queue_discipline_with_a_rate_is_the_verdict";
-    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
-        return;
-    }
+    needs!(root, "tc");
     let mut lab = lab_of(&model("rate = \"1 Gbit/s\""), None);
     let pid = lab.testbed().expect("a testbed").sut.pid();
     let set = |words: &str| {
@@ -181,7 +141,7 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
         ("tbf rate 500mbit burst 64kb latency 20ms", "queue_discipline"),
     ] {
         set(words);
-        let Some((bound, sentence)) = judged(test, &mut lab, transmit()) else { return };
+        let (bound, sentence) = or_skip!(judged(&mut lab, transmit()));
         assert_eq!(bound.word(), expected, "{sentence}");
         let Bottleneck::Discipline { discipline } = bound else { continue };
         assert_eq!((discipline.interface.as_str(), discipline.kind.as_str()), ("eth0", "tbf"));
@@ -193,7 +153,7 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
     }
     // the SUT sends little in the other direction, which its disciplines do not limit
     let receive = || run_of(stream(Direction::Receive, 131_072));
-    let Some((bound, sentence)) = judged(test, &mut lab, receive()) else { return };
+    let (bound, sentence) = or_skip!(judged(&mut lab, receive()));
     assert_eq!(bound.word(), "link", "{sentence}");
     // those of the client do
     let testbed = lab.testbed().expect("a testbed");
@@ -202,7 +162,7 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
     tc.args(["qdisc", "replace", "dev", &interface, "root"]);
     tc.args("tbf rate 500mbit burst 64kb latency 20ms".split(' '));
     assert!(tc.status().expect("run tc").success());
-    let Some((bound, sentence)) = judged(test, &mut lab, receive()) else { return };
+    let (bound, sentence) = or_skip!(judged(&mut lab, receive()));
     let named = format!("limited by the queue discipline tbf of client 0: {interface} (");
     assert!(sentence.starts_with(&named), "{bound:?}: {sentence}");
 }
@@ -217,14 +177,11 @@ fn faulty(faults: Faults) -> Lab {
 
 #[test]
 fn a_small_window_over_a_long_wire_is_the_verdict() {
-    let test = "a_small_window_over_a_long_wire_is_the_verdict";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
     let mut spec = run_of(stream(Direction::Transmit, 131_072));
     spec.socket.buffer = Some(ByteSize(16384));
-    let Some((bound, sentence)) = judged(test, &mut lab, spec.clone()) else { return };
+    let (bound, sentence) = or_skip!(judged(&mut lab, spec.clone()));
     assert!(matches!(bound, Bottleneck::ReceiverWindow { .. }), "{sentence}");
     // four times the window carry more: it was the bound
     let small = lab.run(&spec).expect("a run").traffic.bits_per_second();
@@ -237,15 +194,12 @@ fn a_small_window_over_a_long_wire_is_the_verdict() {
 /// long before their bytes fill the receiver's window.
 #[test]
 fn a_small_send_buffer_over_a_long_wire_is_the_verdict() {
-    let test = "a_small_send_buffer_over_a_long_wire_is_the_verdict";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
     let mut spec = run_of(stream(Direction::Transmit, 512));
     spec.socket.buffer = Some(ByteSize(65536));
     spec.socket.nodelay = true;
-    let Some((bound, sentence)) = judged(test, &mut lab, spec.clone()) else { return };
+    let (bound, sentence) = or_skip!(judged(&mut lab, spec.clone()));
     assert!(matches!(bound, Bottleneck::SendBuffer { .. }), "{sentence}");
     // four times the buffer carry more: it was the bound
     let small = lab.run(&spec).expect("a run").traffic.bits_per_second();
@@ -256,37 +210,28 @@ fn a_small_send_buffer_over_a_long_wire_is_the_verdict() {
 
 #[test]
 fn losses_keep_the_congestion_window_small() {
-    let test = "losses_keep_the_congestion_window_small";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let faults = Faults { delay: Duration::from_millis(1), loss: 0.01, ..Faults::default() };
-    let Some((bound, sentence)) =
-        judged(test, &mut faulty(faults), run_of(stream(Direction::Transmit, 131_072)))
-    else {
-        return;
-    };
+    let (bound, sentence) =
+        or_skip!(judged(&mut faulty(faults), run_of(stream(Direction::Transmit, 131_072))));
     assert!(matches!(bound, Bottleneck::CongestionWindow { .. }), "{sentence}");
 }
 
 #[test]
 fn transactions_one_at_a_time_are_bound_by_the_round_trip() {
-    let test = "transactions_one_at_a_time_are_bound_by_the_round_trip";
-    if !is_root_or_skips(test) {
-        return;
-    }
+    needs!(root);
     let workload = || Workload { kind: Protocol::RequestResponse, ..Workload::default() };
     // interrupts wait for ticks of 4 ms at both ends, which is nearly all of a round trip
     let ticking = "rate = \"1 Gbit/s\"\n[defaults]\nrx-usecs = 4000";
     let mut lab = lab_of(&model(ticking), None);
-    let Some((bound, sentence)) = judged(test, &mut lab, run_of(workload())) else { return };
+    let (bound, sentence) = or_skip!(judged(&mut lab, run_of(workload())));
     let Bottleneck::RoundTrip { parts, .. } = bound else { panic!("{sentence}") };
     let waited_us = parts.moderation_us.expect("ports that count");
     assert!(waited_us > 0.75 * parts.latency_us && waited_us < parts.latency_us, "{parts:?}");
     assert!(parts.wire_us.expect("ports that count") < 100.0, "{parts:?}");
     // on a wire that takes 5 ms each way, of which no port knows, the parts do not explain it
     let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
-    let Some((bound, sentence)) = judged(test, &mut lab, run_of(workload())) else { return };
+    let (bound, sentence) = or_skip!(judged(&mut lab, run_of(workload())));
     let Bottleneck::NoSingleResource { unexplained: Some(Unexplained::Part(parts)), .. } = bound
     else {
         panic!("{sentence}")

@@ -7,9 +7,9 @@ use rustix::process::Signal;
 
 use super::common::ends::listening_ports;
 use super::common::processes::OwnCopy;
-use super::common::up::{CLIENT, SUT, ready};
-use super::common::{self, Finished, Running, has_or_skips, wait_until};
-use super::{BYTES, FIRST_WINDOW, Teller, WAYS, may_or_skips, port, stream};
+use super::common::up::{CLIENT, SUT};
+use super::common::{self, Finished, Running, wait_until};
+use super::{BYTES, FIRST_WINDOW, Teller, WAYS, port, stream};
 
 /// Nobody's ids.
 const USER: u32 = 65534;
@@ -22,8 +22,8 @@ struct OfUser {
 }
 
 impl OfUser {
-    /// The lab, if a user can have one here; says why not otherwise.
-    fn start_or_skips(test: &str) -> Option<Self> {
+    /// The lab, if a user can have one here.
+    fn start() -> Result<Self, String> {
         let own = OwnCopy::new();
         let name = format!("user-{}-{}", std::process::id(), port());
         let mut up = common::command("setpriv", &Self::ids());
@@ -35,11 +35,10 @@ impl OfUser {
             lab.up.signal(Signal::TERM);
             let said = lab.up.wait().stderr;
             let said = said.trim().replace('\n', "; ");
-            common::skip(test, &format!("a user has no lab here: {said}"));
-            return None;
+            return Err(format!("a user has no lab here: {said}"));
         }
         lab.linkrate("adapter set eth0 toe=on").expect_code(0);
-        Some(lab)
+        Ok(lab)
     }
 
     fn ids() -> String {
@@ -91,11 +90,8 @@ impl OfUser {
 
 #[test]
 fn a_user_has_programs_at_the_adapter_whatever_way_they_wait() {
-    let test = "a_user_has_programs_at_the_adapter_whatever_way_they_wait";
-    if !may_or_skips(test) || !has_or_skips(test, "setpriv", "util-linux") {
-        return;
-    }
-    let Some(lab) = OfUser::start_or_skips(test) else { return };
+    needs!(root, "c++", "setpriv");
+    let lab = or_skip!(OfUser::start());
     let stream = stream().display();
     for way in WAYS {
         let port = port();
@@ -129,11 +125,8 @@ fn a_user_has_programs_at_the_adapter_whatever_way_they_wait() {
 
 #[test]
 fn a_user_has_iperf3_at_the_adapter() {
-    let test = "a_user_has_iperf3_at_the_adapter";
-    if !ready(test, &["iperf3"]) || !has_or_skips(test, "setpriv", "util-linux") {
-        return;
-    }
-    let Some(lab) = OfUser::start_or_skips(test) else { return };
+    needs!(root, "iperf3", "setpriv");
+    let lab = or_skip!(OfUser::start());
     lab.carries("iperf3", 1_000_000, || {
         let server = Running::start(&mut lab.exec("client-0", "iperf3 -s -1"));
         let listens = || {
