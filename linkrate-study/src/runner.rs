@@ -1,5 +1,8 @@
 //! Runs a study: block after block, each run stored the moment it ends.
 //!
+//! A block has rounds, which a `Schedule` gives: of a study alone each run is one, of a [fleet](crate::fleet::runner)
+//! the turns of several pairs.
+//!
 //! The runner is a function of the store, the executor and the clock. A run that is stored is
 //! not run again, and the order of the other runs comes from the study's seed alone, so that an
 //! interrupted study, resumed, makes exactly the runs it would have made.
@@ -20,10 +23,11 @@ use crate::analysis::effects::{Comparison, comparisons};
 use crate::analysis::runs_by_cell::{RunsByCell, fallen_blocks};
 use crate::analysis::stop_inputs::{self, CellPrecision};
 use crate::executor::{Executor, Facts, RunFailure, Stage};
+use crate::fleet::{self, Pair};
 use crate::levels::Levels;
-use crate::schedule::{Slot, block_order, estimate};
+use crate::schedule::{Estimate, RUN_OVERHEAD, Slot, block_order, estimate};
 use crate::store::{Ended, Outcome, RunStore, StoreError, StoredRun};
-use crate::study::{OnFailure, Study};
+use crate::study::{Cell, OnFailure, Study};
 use linkrate_stats::stop::{self, Decision, Progress, StopInput, StopReason};
 
 /// Time, so that tests need not wait for it.
@@ -151,6 +155,63 @@ impl RunnerError {
     }
 }
 
+/// What a session runs: rounds of one run, or of turns of a fleet.
+pub(crate) trait Schedule {
+    /// The rounds of a block in their order.
+    fn rounds(&self, block: u32) -> Vec<Vec<Run>>;
+
+    /// A block begins of which runs are missing.
+    fn begin_block(&mut self);
+
+    /// Makes the missing runs of a round, which `session` stores; gives back why the study must end, if it must.
+    fn round(
+        &mut self,
+        session: &mut Session<'_>,
+        round: &[Run],
+    ) -> Result<Option<Ended>, RunnerError>;
+}
+
+/// A run that is to be made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    /// Its block, or its turn in a study of a fleet.
+    pub turn: u32,
+    pub pair: Option<Pair>,
+    /// Its position in the block or turn, from 0.
+    pub position: u32,
+    pub slot: Slot,
+}
+
+/// A run that was made.
+pub(crate) struct Made {
+    pub started_unix_ms: u64,
+    pub took: Duration,
+    pub outcome: Outcome,
+}
+
+/// The runs of a block, or of a turn of a fleet, in their order.
+pub(crate) fn runs_of(study: &Study, turn: u32, pair: Option<Pair>) -> impl Iterator<Item = Run> {
+    let slots = (0..).zip(block_order(study, turn));
+    slots.map(move |(position, slot)| Run { turn, pair, position, slot })
+}
+
+/// Makes a run. `None` where it was given up because the study is to end.
+pub(crate) fn make(
+    executor: &mut dyn Executor,
+    spec: &RunSpec,
+    clock: &dyn Clock,
+    ends: &dyn Fn() -> bool,
+) -> Option<Made> {
+    let (started_unix_ms, began) = (clock.unix_ms(), clock.elapsed());
+    let outcome = match executor.run(spec) {
+        Ok(measurement) => Outcome::Measured(Box::new(measurement)),
+        // a failure after the user asked to stop says nothing about the cell
+        Err(failure) if failure.stage == Stage::Interrupted || ends() => return None,
+        Err(failure) => Outcome::Failed(failure),
+    };
+    Some(Made { started_unix_ms, took: clock.elapsed().saturating_sub(began), outcome })
+}
+
 /// Runs the study in `store` until its stop rule, a failure that ends it, or `stop` says yes
 /// (asked before each run), and writes down why it ended.
 ///
@@ -164,205 +225,231 @@ pub fn run_study(
     stop: &dyn Fn() -> bool,
     observer: &mut dyn Observer,
 ) -> Result<Ended, RunnerError> {
-    let (study, changed_facts) = begin(executor.facts(), store, clock)?;
-    let mut session = Session::new(&study, store, clock);
-    let remaining = session.time_for(0, session.blocks_to_go, session.blocks);
-    let stored = store.runs().len();
-    observer.event(&Event::SessionStarted { study: &study, stored, changed_facts, remaining });
-    let ended = session.run(executor, store, stop, observer)?;
-    finish(ended, store, observer)
+    let study = store.plan().study.clone();
+    let facts = executor.facts();
+    let session = Session::new(&study, store, clock, stop, observer);
+    session.run(&mut Alone { study: &study, executor, used: false }, facts)
 }
 
-/// Writes down that a session begins on hosts with these facts. Gives back the study, and the facts that are
-/// other ones than those of the first session.
-pub(crate) fn begin(
-    facts: Facts,
-    store: &mut dyn RunStore,
-    clock: &dyn Clock,
-) -> Result<(Study, Vec<String>), RunnerError> {
-    let changed_facts = store.plan().changed_facts(&facts);
-    store.begin_session(facts, clock.unix_ms())?;
-    Ok((store.plan().study.clone(), changed_facts))
+/// A study alone: each round is one run.
+struct Alone<'a> {
+    study: &'a Study,
+    executor: &'a mut dyn Executor,
+    /// Whether the testbed has made runs.
+    used: bool,
 }
 
-/// Writes down why a session has ended, and tells it.
-pub(crate) fn finish(
-    ended: Ended,
-    store: &mut dyn RunStore,
-    observer: &mut dyn Observer,
-) -> Result<Ended, RunnerError> {
-    store.finish(&ended)?;
-    observer.event(&Event::SessionEnded { ended: &ended });
-    Ok(ended)
+impl Schedule for Alone<'_> {
+    fn rounds(&self, block: u32) -> Vec<Vec<Run>> {
+        runs_of(self.study, block, None).map(|run| vec![run]).collect()
+    }
+
+    fn begin_block(&mut self) {
+        // a session begins on a testbed of its own
+        if self.used && self.study.method.rebuild {
+            self.executor.rebuild();
+        }
+        self.used = true;
+    }
+
+    fn round(
+        &mut self,
+        session: &mut Session<'_>,
+        round: &[Run],
+    ) -> Result<Option<Ended>, RunnerError> {
+        let [run] = round else { return Ok(None) };
+        session.begun(run, &[]);
+        let (_, spec) = asked(self.study, &run.slot, &[]);
+        match make(self.executor, &spec, session.clock, session.stop) {
+            Some(made) => session.ended(run, Vec::new(), made),
+            None => Ok(Some(Ended::Interrupted)),
+        }
+    }
 }
 
 /// One session and the times it has measured.
-struct Session<'a> {
+pub(crate) struct Session<'a> {
     study: &'a Study,
     comparisons: Vec<Comparison>,
+    store: &'a mut dyn RunStore,
     clock: &'a dyn Clock,
+    stop: &'a dyn Fn() -> bool,
+    observer: &'a mut dyn Observer,
+    planned: Estimate,
     started: Duration,
-    /// Time and number of the runs of this session.
-    run_time: (Duration, u32),
+    /// Time and number of the rounds of this session.
+    round_time: (Duration, u32),
     /// Time and number of its blocks.
     block_time: (Duration, u32),
-    /// Blocks that were complete when the stop rule was last asked.
-    blocks: u32,
-    /// How many more were to be expected then.
+    /// How many more blocks were to be expected when the stop rule was last asked.
     blocks_to_go: u32,
+    /// The block under way.
+    block: u32,
+    /// Its rounds after the one under way.
+    rounds_left: usize,
+    round_began: Duration,
+    /// Runs of the round that are still to be stored.
+    runs_left: usize,
 }
 
 impl<'a> Session<'a> {
-    fn new(study: &'a Study, store: &dyn RunStore, clock: &'a dyn Clock) -> Self {
-        let mut session = Self {
+    pub(crate) fn new(
+        study: &'a Study,
+        store: &'a mut dyn RunStore,
+        clock: &'a dyn Clock,
+        stop: &'a dyn Fn() -> bool,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        let overhead = study.fleet.as_ref().map_or(Duration::ZERO, |_| RUN_OVERHEAD);
+        Self {
             study,
             comparisons: comparisons(study),
+            store,
             clock,
+            stop,
+            observer,
+            planned: estimate(study, overhead),
             started: clock.elapsed(),
-            run_time: (Duration::ZERO, 0),
+            round_time: (Duration::ZERO, 0),
             block_time: (Duration::ZERO, 0),
-            blocks: 0,
             blocks_to_go: 0,
-        };
-        let runs = RunsByCell::of(study, store.runs());
-        let blocks = runs.complete_blocks(study);
-        let stop_inputs = stop_inputs::stop_inputs(study, &session.comparisons, &runs, blocks);
-        session.expect(blocks, &stop_inputs);
-        session
+            block: 0,
+            rounds_left: 0,
+            round_began: Duration::ZERO,
+            runs_left: 0,
+        }
     }
 
-    fn run(
-        &mut self,
-        executor: &mut dyn Executor,
-        store: &mut dyn RunStore,
-        stop: &dyn Fn() -> bool,
-        observer: &mut dyn Observer,
+    /// Writes down that the session begins on hosts with these facts, runs blocks until the study must end, and writes
+    /// down why.
+    pub(crate) fn run(
+        mut self,
+        schedule: &mut dyn Schedule,
+        facts: Facts,
     ) -> Result<Ended, RunnerError> {
-        let mut stored: HashSet<(u32, Option<u32>)> =
-            store.runs().iter().map(|run| (run.block, run.cell)).collect();
-        let last_block = store.runs().iter().map(|run| run.block).max();
-        let mut used = false;
-        let max_blocks = self.study.method.max_blocks;
+        let changed_facts = self.store.plan().changed_facts(&facts);
+        self.store.begin_session(facts, self.clock.unix_ms())?;
+        let blocks = RunsByCell::of(self.study, self.store.runs()).whole_blocks(self.study);
+        self.expect(blocks, &self.stop_inputs(blocks).0);
+        let remaining = self.time_for(0, self.blocks_to_go, blocks);
+        let (study, stored) = (self.study, self.store.runs().len());
+        self.observer.event(&Event::SessionStarted { study, stored, changed_facts, remaining });
+        let ended = self.blocks(schedule)?;
+        self.store.finish(&ended)?;
+        self.observer.event(&Event::SessionEnded { ended: &ended });
+        Ok(ended)
+    }
+
+    fn blocks(&mut self, schedule: &mut dyn Schedule) -> Result<Ended, RunnerError> {
+        let stored: HashSet<(u32, Option<u32>)> =
+            self.store.runs().iter().map(|run| (run.block, run.cell)).collect();
+        let last_block = stored.iter().map(|(turn, _)| turn / self.study.turns()).max();
         // a block that falls is repeated
         for block in 0..self.study.most_turns() {
-            let fallen = fallen_blocks(self.study, store.runs());
-            let whole = block.saturating_sub(number(fallen.range(..block).count()));
-            if whole >= max_blocks {
-                return Ok(Ended::Rule(StopReason::MaxBlocks { blocks: whole }));
+            let fallen = fallen_blocks(self.study, self.store.runs());
+            let blocks = block.saturating_sub(number(fallen.range(..block).count()));
+            if blocks >= self.study.method.max_blocks {
+                return Ok(Ended::Rule(StopReason::MaxBlocks { blocks }));
             }
             if fallen.contains(&block) {
                 continue;
             }
-            let order = block_order(self.study, block);
-            let missing = order.iter().filter(|slot| !stored.contains(&(block, slot.cell))).count();
+            let mut rounds = schedule.rounds(block);
+            let all = rounds.len();
+            for round in &mut rounds {
+                round.retain(|run| !stored.contains(&(run.turn, run.slot.cell)));
+            }
+            rounds.retain(|round| !round.is_empty());
+            let missing = rounds.len();
             if missing == 0 && last_block.is_some_and(|last| last > block) {
                 // the rule was asked after this block when it was run, and said to continue
                 continue;
             }
             let began = self.clock.elapsed();
-            // a session begins on a testbed of its own
-            if used && missing > 0 && self.study.method.rebuild {
-                executor.rebuild();
+            if missing > 0 {
+                schedule.begin_block();
             }
-            used |= missing > 0;
-            let mut left = missing;
-            for (position, slot) in order.iter().enumerate() {
-                if !stored.insert((block, slot.cell)) {
-                    continue;
-                }
-                if stop() {
+            for (done, round) in (1..).zip(rounds) {
+                if (self.stop)() {
                     return Ok(Ended::Interrupted);
                 }
-                left = left.saturating_sub(1);
-                let place = Place { block, position, of: order.len(), left };
-                if let Some(ended) = self.one_run(executor, store, stop, observer, &place, slot)? {
+                self.store.check()?;
+                (self.block, self.rounds_left) = (block, missing - done);
+                (self.round_began, self.runs_left) = (self.clock.elapsed(), round.len());
+                if let Some(ended) = schedule.round(self, &round)? {
                     return Ok(ended);
                 }
                 // its other runs would be left out
-                if store.runs().last().is_some_and(is_disturbed)
-                    && fallen_blocks(self.study, store.runs()).contains(&block)
-                {
+                if fallen_blocks(self.study, self.store.runs()).contains(&block) {
                     break;
                 }
             }
-            self.block_took(self.clock.elapsed().saturating_sub(began), missing, order.len());
-            if let Some(reason) = self.after_block(store, observer, block, missing > 0) {
+            if missing > 0 {
+                // of a block that an earlier session began, only a part
+                let took = self.clock.elapsed().saturating_sub(began);
+                let whole = took.mul_f64(all as f64 / missing as f64);
+                self.block_time = (self.block_time.0 + whole, self.block_time.1 + 1);
+            }
+            if let Decision::Stop(reason) = self.after_block(block, missing > 0) {
                 return Ok(Ended::Rule(reason));
             }
         }
-        let blocks = RunsByCell::of(self.study, store.runs()).complete_blocks(self.study);
+        let blocks = RunsByCell::of(self.study, self.store.runs()).whole_blocks(self.study);
         Ok(Ended::Rule(StopReason::MaxBlocks { blocks }))
     }
 
-    /// Makes and stores one run; gives back why the study must end, if it must.
-    fn one_run(
-        &mut self,
-        executor: &mut dyn Executor,
-        store: &mut dyn RunStore,
-        stop: &dyn Fn() -> bool,
-        observer: &mut dyn Observer,
-        place: &Place,
-        slot: &Slot,
-    ) -> Result<Option<Ended>, RunnerError> {
-        store.check()?;
-        let (levels, spec) = asked(self.study, slot);
-        observer.event(&Event::RunStarted {
-            block: place.block,
-            position: number(place.position),
-            of: number(place.of),
-            cell: slot.cell,
+    /// A run begins, without some nodes of a fleet.
+    pub(crate) fn begun(&mut self, run: &Run, missing_nodes: &[u32]) {
+        let (levels, spec) = asked(self.study, &run.slot, missing_nodes);
+        self.observer.event(&Event::RunStarted {
+            block: self.block,
+            position: run.position,
+            of: number(block_order(self.study, 0).len()),
+            cell: run.slot.cell,
             levels: &levels,
             spec: &spec,
-            pair: None,
+            pair: self.study.fleet.as_ref().zip(run.pair).map(|(fleet, pair)| fleet.ends(&pair)),
         });
-        let started_unix_ms = self.clock.unix_ms();
-        let began = self.clock.elapsed();
-        let outcome = match executor.run(&spec) {
-            Ok(measurement) => Outcome::Measured(Box::new(measurement)),
-            // a failure after the user asked to stop says nothing about the cell
-            Err(failure) if failure.stage == Stage::Interrupted || stop() => {
-                return Ok(Some(Ended::Interrupted));
-            }
-            Err(failure) => Outcome::Failed(failure),
-        };
-        let took = self.clock.elapsed().saturating_sub(began);
-        self.run_time = (self.run_time.0 + took, self.run_time.1 + 1);
+    }
 
-        let sequence = store.next_sequence();
-        let (block, cell) = (place.block, slot.cell);
+    /// Stores a run; gives back why the study must end, if it must.
+    pub(crate) fn ended(
+        &mut self,
+        run: &Run,
+        missing_nodes: Vec<u32>,
+        Made { started_unix_ms, took, outcome }: Made,
+    ) -> Result<Option<Ended>, RunnerError> {
+        let (_, spec) = asked(self.study, &run.slot, &missing_nodes);
         let run = StoredRun {
-            sequence,
-            block,
-            cell,
-            pair: None,
-            missing_nodes: Vec::new(),
+            sequence: self.store.next_sequence(),
+            block: run.turn,
+            cell: run.slot.cell,
+            pair: run.pair,
+            missing_nodes,
             started_unix_ms,
             spec,
             outcome,
         };
-        store_run(store, run)?;
+        store_run(self.store, run)?;
+        self.runs_left = self.runs_left.saturating_sub(1);
+        if self.runs_left == 0 {
+            let round = self.clock.elapsed().saturating_sub(self.round_began);
+            self.round_time = (self.round_time.0 + round, self.round_time.1 + 1);
+        }
         // this block is one of those that were to be expected
         let to_go = self.blocks_to_go.saturating_sub(1);
-        let remaining = self.time_for(place.left, to_go, place.block + 1);
-        let Some(run) = store.runs().last() else { return Ok(None) };
-        observer.event(&Event::RunEnded { run, took, remaining });
+        let remaining = self.time_for(self.rounds_left, to_go, self.block + 1);
+        let Some(run) = self.store.runs().last() else { return Ok(None) };
+        self.observer.event(&Event::RunEnded { run, took, remaining });
         Ok(run.failure().and_then(|failure| ends_it(self.study, failure)))
     }
 
     /// Asks the stop rule after a block. A block that was stored by an earlier session says
     /// nothing about this one's budget.
-    fn after_block(
-        &mut self,
-        store: &dyn RunStore,
-        observer: &mut dyn Observer,
-        block: u32,
-        ran: bool,
-    ) -> Option<StopReason> {
-        let runs = RunsByCell::of(self.study, store.runs());
-        let blocks = (block + 1).saturating_sub(number(runs.fallen().range(..=block).count()));
-        let mut stop_inputs = stop_inputs::of_cells(self.study, &runs, blocks);
-        let of_cells = stop_inputs.len();
-        stop_inputs.extend(stop_inputs::of_effects(self.study, &self.comparisons, &runs, blocks));
+    fn after_block(&mut self, block: u32, ran: bool) -> Decision {
+        let fallen = fallen_blocks(self.study, self.store.runs());
+        let blocks = (block + 1).saturating_sub(number(fallen.range(..=block).count()));
+        let (stop_inputs, of_cells, cells) = self.stop_inputs(blocks);
         let mut rule = self.study.method.stop_rule();
         if !ran {
             rule.budget = None;
@@ -374,18 +461,31 @@ impl<'a> Session<'a> {
                 Decision::Continue(_) => self.time_for(0, self.blocks_to_go, blocks),
                 Decision::Stop(_) => Remaining { likely: Duration::ZERO, at_most: Duration::ZERO },
             };
-            observer.event(&Event::BlockEnded {
+            self.observer.event(&Event::BlockEnded {
                 block,
-                cells: &stop_inputs::precisions(self.study, &runs, blocks),
+                cells: &cells,
                 effects: &stop_inputs[of_cells..],
                 decision: &decision,
                 remaining,
             });
         }
-        match decision {
-            Decision::Continue(_) => None,
-            Decision::Stop(reason) => Some(reason),
+        decision
+    }
+
+    /// What the stop rule looks at after `blocks`, with the number of figures of cells, which come before those of
+    /// effects; and how precise the cells are. Of a fleet it looks at the means over the pairs.
+    fn stop_inputs(&self, blocks: u32) -> (Vec<StopInput>, usize, Vec<CellPrecision>) {
+        let (study, runs) = (self.study, self.store.runs());
+        if let Some(fleet) = &study.fleet {
+            let of_cells = fleet::results::stop_inputs(study, fleet, runs, blocks);
+            let count = of_cells.len();
+            return (of_cells, count, Vec::new());
         }
+        let runs = RunsByCell::of(study, runs);
+        let mut found = stop_inputs::of_cells(study, &runs, blocks);
+        let of_cells = found.len();
+        found.extend(stop_inputs::of_effects(study, &self.comparisons, &runs, blocks));
+        (found, of_cells, stop_inputs::precisions(study, &runs, blocks))
     }
 
     /// Learns how many blocks are to be expected after `blocks` complete ones.
@@ -394,7 +494,6 @@ impl<'a> Session<'a> {
         // widths from two or three runs forecast nothing; until the first look, that block is the
         // forecast
         let stop_inputs = if blocks < rule.first_look() { &[] } else { stop_inputs };
-        self.blocks = blocks;
         self.blocks_to_go = stop::blocks_to_go(&rule, &self.progress(blocks), stop_inputs);
     }
 
@@ -404,33 +503,20 @@ impl<'a> Session<'a> {
         Progress { blocks, elapsed, block_time: time.checked_div(count) }
     }
 
-    /// Learns how long a block takes; one of which `missing` of `all` runs were made is scaled.
-    fn block_took(&mut self, took: Duration, missing: usize, all: usize) {
-        if missing > 0 {
-            let whole = took.mul_f64(all as f64 / missing as f64);
-            self.block_time = (self.block_time.0 + whole, self.block_time.1 + 1);
-        }
-    }
-
-    /// The time for some runs and blocks, `begun` blocks being run already.
-    fn time_for(&self, runs_left: usize, blocks_to_go: u32, begun: u32) -> Remaining {
-        let planned = estimate(self.study, Duration::ZERO);
-        let run = self
-            .run_time
-            .0
-            .checked_div(self.run_time.1)
-            .unwrap_or_else(|| planned.block / planned.runs_per_block.max(1));
+    /// The time for some rounds and blocks, `begun` blocks being run already.
+    fn time_for(&self, rounds_left: usize, blocks_to_go: u32, begun: u32) -> Remaining {
+        let (of_block, (time, count)) = (self.planned.rounds_per_block, self.round_time);
+        let planned = || self.planned.block / of_block.max(1);
+        let round = time.checked_div(count).unwrap_or_else(planned);
         let progress = self.progress(begun);
-        let block =
-            progress.block_time.unwrap_or_else(|| run.saturating_mul(planned.runs_per_block));
-        let rest = run.saturating_mul(number(runs_left));
-        let most = self.study.method.max_blocks.saturating_sub(begun);
+        let block = progress.block_time.unwrap_or_else(|| round.saturating_mul(of_block));
+        let rest = round.saturating_mul(number(rounds_left));
+        let method = &self.study.method;
+        let most = method.max_blocks.saturating_sub(begun);
         let at_most = rest.saturating_add(block.saturating_mul(most));
         let likely = rest.saturating_add(block.saturating_mul(blocks_to_go));
         // the budget holds for blocks not yet begun; the rest of this one is run in any case
-        let cap = self
-            .study
-            .method
+        let cap = method
             .stop_rule()
             .time_limit(progress.blocks)
             .map_or(Duration::MAX, |limit| limit.saturating_sub(progress.elapsed).max(rest));
@@ -438,22 +524,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether something from outside spoiled a run.
-fn is_disturbed(run: &StoredRun) -> bool {
-    run.failure().is_some_and(|failure| failure.disturbed)
-}
-
-/// Where in a study a run stands.
-struct Place {
-    block: u32,
-    position: usize,
-    of: usize,
-    /// Runs of the block still to make after this one.
-    left: usize,
-}
-
 /// Whether a failure ends the study.
-pub(crate) fn ends_it(study: &Study, failure: &RunFailure) -> Option<Ended> {
+fn ends_it(study: &Study, failure: &RunFailure) -> Option<Ended> {
     if failure.fatal {
         Some(Ended::TestbedLost(failure.clone()))
     } else if study.method.on_failure == OnFailure::Stop {
@@ -463,10 +535,13 @@ pub(crate) fn ends_it(study: &Study, failure: &RunFailure) -> Option<Ended> {
     }
 }
 
-/// What a slot asks for.
-pub(crate) fn asked(study: &Study, slot: &Slot) -> (Levels, RunSpec) {
+/// What a slot asks for: fewer clients where nodes of a fleet are missing.
+pub(crate) fn asked(study: &Study, slot: &Slot, missing_nodes: &[u32]) -> (Levels, RunSpec) {
     match slot.cell.and_then(|cell| study.cell(cell)) {
-        Some(cell) => (cell.levels.clone(), RunSpec { seed: slot.seed, ..cell.spec.clone() }),
+        Some(Cell { levels, spec }) => {
+            let clients = spec.clients.saturating_sub(number(missing_nodes.len()));
+            (levels.clone(), RunSpec { seed: slot.seed, clients, ..spec.clone() })
+        }
         None => (
             Levels::default(),
             RunSpec {
@@ -488,7 +563,7 @@ pub(crate) fn asked(study: &Study, slot: &Slot) -> (Levels, RunSpec) {
 }
 
 /// Stores a run. Figures that the store cannot hold are no figures: the run has failed.
-pub(crate) fn store_run(store: &mut dyn RunStore, mut run: StoredRun) -> Result<(), StoreError> {
+fn store_run(store: &mut dyn RunStore, mut run: StoredRun) -> Result<(), StoreError> {
     match (store.append(&run), &run.outcome) {
         (Err(StoreError::Unreadable { reason, .. }), Outcome::Measured(_)) => {
             run.outcome = Outcome::Failed(RunFailure::at(

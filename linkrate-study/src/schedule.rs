@@ -62,6 +62,8 @@ pub struct Estimate {
     pub longest: Duration,
     /// Runs of one block, the idle run included.
     pub runs_per_block: u32,
+    /// Rounds of one block: runs, or in a study of a fleet turns at the same time.
+    pub rounds_per_block: u32,
 }
 
 /// Estimates a study's time. `overhead_per_run` is the time of a run beside warm-up and measurement:
@@ -77,11 +79,13 @@ pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
     if idle == 1 {
         block = block.saturating_add(method.idle).saturating_add(overhead_per_run);
     }
+    let of_turn = cells.saturating_add(idle);
+    let mut rounds_per_block = of_turn;
     // of a fleet, the pairs of a round take their turns at the same time
-    let (turns, rounds) = study.fleet.as_ref().map_or((1, 1), |fleet| {
-        (fleet.turns(), u32::try_from(rounds::rounds(fleet).len()).unwrap_or(u32::MAX))
-    });
-    block = block.saturating_mul(rounds);
+    if let Some(fleet) = &study.fleet {
+        rounds_per_block = u32::try_from(rounds::rounds(fleet).len()).unwrap_or(u32::MAX);
+        block = block.saturating_mul(rounds_per_block);
+    }
     let fitting = method.budget.map_or(u32::MAX, |budget| {
         let blocks = budget.as_nanos() / block.as_nanos().max(1);
         u32::try_from(blocks).unwrap_or(u32::MAX).max(1)
@@ -90,7 +94,8 @@ pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
         block,
         shortest: block.saturating_mul(method.stop_rule().first_look().min(fitting)),
         longest: block.saturating_mul(method.max_blocks.min(fitting)),
-        runs_per_block: cells.saturating_add(idle).saturating_mul(turns),
+        runs_per_block: of_turn.saturating_mul(study.turns()),
+        rounds_per_block,
     }
 }
 

@@ -87,7 +87,7 @@ fn logs<'a>(
 }
 
 /// The figures of the stop rule after `blocks`: the mean rate over the pairs, of each cell.
-pub(super) fn stop_inputs(
+pub(crate) fn stop_inputs(
     study: &Study,
     fleet: &Fleet,
     runs: &[StoredRun],

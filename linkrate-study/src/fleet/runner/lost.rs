@@ -6,11 +6,12 @@ use linkrate_model::client_part::ClientPart;
 use linkrate_model::spec::Task;
 use linkrate_model::{Measurement, RunSpec};
 
-use super::moved::{Silent, Standing};
+use super::moved::Standing;
 use super::*;
 use crate::fixture;
-use crate::fleet::Pattern;
 use crate::fleet::rounds::tests::study_of;
+use crate::fleet::{Pattern, results};
+use crate::runner::{Silent, number};
 use crate::store::{MemoryStore, StoredStudy};
 
 const BLOCKS: u32 = 3;

@@ -12,8 +12,9 @@ use crate::fleet::facts::fact_name;
 use crate::fleet::places::Candidate;
 use crate::fleet::rounds::tests::study_of;
 use crate::fleet::two_way::Subject;
-use crate::fleet::{Node, Pattern};
+use crate::fleet::{Node, Pattern, results};
 use crate::results::fleet::FleetCell;
+use crate::runner::Silent;
 use crate::store::{Store, StoredStudy};
 
 /// Blocks of each session.
@@ -99,12 +100,6 @@ impl Clock for Standing {
     fn unix_ms(&self) -> u64 {
         1_795_273_920_000
     }
-}
-
-pub(super) struct Silent;
-
-impl Observer for Silent {
-    fn event(&mut self, _: &Event<'_>) {}
 }
 
 fn session(fleet: &Fleet, store: &mut Store, slow: &'static str, runs: u32) -> Ended {
