@@ -10,7 +10,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use linkrate_model::lab::TcpReport;
 use linkrate_sys::memory_file::memory_file;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::on_cpu::OnCpuTrace;
@@ -18,7 +17,6 @@ use linkrate_sys::sched::{Ahead, ThreadId, current_thread, thread_cpu_ns};
 use linkrate_sys::socket_swap::{bound_unsent, descriptor_of, ends, unsent_bound};
 use linkrate_sys::{sock_diag, tcp_repair};
 use linkrate_toe::connection::MAX_BYTES;
-use linkrate_toe::engine::{self, Status};
 use linkrate_toe::linux::Linux;
 use linkrate_toe::program::{Offered, ParkedSocket, Parking, offload, take_waiting};
 use linkrate_toe::round_trip;
@@ -27,9 +25,7 @@ use linkrate_toe::{Connection, Engine, Refusal as Obstacle};
 use crate::flow::{Control, Counters, Flow};
 use crate::session::Session;
 use linkrate_protocol::framing::read_frame;
-use linkrate_protocol::toe::{
-    Asked, ConnectionStatus, FileOf, FlowConnection, HostConnection, Stays, ToeReply, ToeRequest,
-};
+use linkrate_protocol::toe::{FileOf, FlowConnection, HostConnection, Stays, ToeReply, ToeRequest};
 use linkrate_protocol::{Refusal, Reply, Request, decode_request, write_message};
 
 /// Bytes that a socket takes from its program and does not send at once, before its connection moves. All
@@ -266,11 +262,11 @@ impl Offload {
                 let mut connection = self.read_state(state)?;
                 connection.take_back(unsent);
                 let pair = descriptor_of(pair.pid, pair.descriptor)?;
-                let imported = self.engine()?.import(id.into(), pair, connection);
+                let imported = self.engine()?.import(id, pair, connection);
                 imported.map_err(|error| refusal(error.to_string()))?;
                 done
             }
-            ToeRequest::Export { id } => match self.engine()?.export(id.into()) {
+            ToeRequest::Export { id } => match self.engine()?.export(id) {
                 Ok(connection) => {
                     let state = self.write_state(&connection)?;
                     Ok(Reply::Toe(ToeReply::Exported { state }))
@@ -291,18 +287,13 @@ impl Offload {
             ToeRequest::ImportOpened { id } => {
                 let opened = self.opened.take().ok_or_else(|| refusal("no state was opened"))?;
                 let connection = read_file(opened.state)?;
-                let imported = self.engine()?.import(id.into(), opened.adapter, connection);
+                let imported = self.engine()?.import(id, opened.adapter, connection);
                 imported.map_err(|error| refusal(error.to_string()))?;
                 done
             }
             ToeRequest::Status(asked) => {
-                let asked = match asked {
-                    Asked::All => engine::Asked::All,
-                    Asked::News => engine::Asked::News,
-                    Asked::One(id) => engine::Asked::One(id.into()),
-                };
                 let all = self.engine()?.look(asked).map_err(|error| refusal(error.to_string()))?;
-                Ok(Reply::Toe(ToeReply::Status(all.into_iter().map(status).collect())))
+                Ok(Reply::Toe(ToeReply::Status(all)))
             }
             ToeRequest::HostConnections { closing } => {
                 let all = match closing {
@@ -464,25 +455,6 @@ fn read_over(mut file: File, buffer: &mut Vec<u8>) -> Result<Connection, Refusal
     Connection::decode(buffer).map_err(|error| refusal(format!("state of a connection: {error}")))
 }
 
-fn status(of: Status) -> ConnectionStatus {
-    let ended = of.ended.is_some();
-    ConnectionStatus {
-        // numbers come from requests, where they are as long
-        id: of.id as u32,
-        sent: of.sent,
-        received: of.received,
-        timeouts: of.timeouts,
-        ended,
-        descriptor: (!ended).then_some(of.descriptor),
-        tcp: of.tcp.filter(|_| !ended).map(|tcp| TcpReport {
-            mss: tcp.snd_mss,
-            rtt_us: tcp.rtt_us,
-            congestion_window: tcp.snd_cwnd,
-            retransmitted: tcp.total_retrans,
-        }),
-    }
-}
-
 fn at_host(of: sock_diag::Connection) -> HostConnection {
     HostConnection {
         own: of.local,
@@ -490,11 +462,6 @@ fn at_host(of: sock_diag::Connection) -> HostConnection {
         inode: of.inode,
         sent: of.path.bytes_acked,
         received: of.path.bytes_received,
-        tcp: TcpReport {
-            mss: of.path.snd_mss,
-            rtt_us: of.path.rtt_us,
-            congestion_window: of.path.snd_cwnd,
-            retransmitted: of.path.total_retrans,
-        },
+        tcp: of.path.into(),
     }
 }

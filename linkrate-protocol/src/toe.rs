@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use linkrate_model::lab::TcpReport;
+use linkrate_model::lab::{Asked, ConnectionStatus, TcpReport};
 use serde::{Deserialize, Serialize};
 
 /// A file that another agent of this machine has open.
@@ -148,38 +148,6 @@ pub struct HostConnection {
     pub sent: u64,
     pub received: u64,
     pub tcp: TcpReport,
-}
-
-/// Connections at an adapter that somebody asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Asked {
-    /// All that have not ended.
-    All,
-    /// Those that have carried bytes, have come or have ended since the last request of this kind, and those
-    /// with bytes that are not acknowledged. One that has ended is told of once.
-    News,
-    /// That with this number, if it has not ended.
-    One(u32),
-}
-
-/// A connection at an adapter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct ConnectionStatus {
-    pub id: u32,
-    /// Bytes from the program since it came.
-    pub sent: u64,
-    /// Bytes for the program since it came.
-    pub received: u64,
-    /// Retransmission time-outs in sequence without an acknowledgement.
-    pub timeouts: u8,
-    /// The program's end, or the peer's, or an error has ended it. TCP may still have bytes to
-    /// send.
-    pub ended: bool,
-    /// The descriptor of its socket in the agent, as long as it has not ended.
-    pub descriptor: Option<i32>,
-    pub tcp: Option<TcpReport>,
 }
 
 /// Why a connection stays where it is.

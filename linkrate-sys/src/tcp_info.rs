@@ -4,6 +4,8 @@ use std::io;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 
+use linkrate_model::lab::TcpReport;
+
 /// Fields of TCP_INFO of a connection of this process, in the kernel's units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
@@ -109,6 +111,23 @@ impl PathInfo {
         [self.min_rtt_us, self.rtt_us].into_iter().find(known)
     }
 }
+
+macro_rules! reported {
+    ($($info:ty),*) => {
+        $(impl From<$info> for TcpReport {
+            fn from(info: $info) -> Self {
+                Self {
+                    mss: info.snd_mss,
+                    rtt_us: info.rtt_us,
+                    congestion_window: info.snd_cwnd,
+                    retransmitted: info.total_retrans,
+                }
+            }
+        })*
+    };
+}
+
+reported!(TcpInfo, PathInfo);
 
 /// `struct tcp_info` of include/uapi/linux/tcp.h up to `tcpi_snd_wnd`. Older kernels fill
 /// a shorter prefix and the rest stays zero; fields of newer kernels are cut off.

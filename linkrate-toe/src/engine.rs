@@ -6,15 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
+use linkrate_model::lab::{Asked, ConnectionStatus, TcpReport};
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::sched::{self, Ahead, ThreadId};
-use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_sys::tcp_info::tcp_info;
 
 use crate::connection::Connection;
 use crate::migrate::Refusal;
@@ -37,36 +38,6 @@ const PIECE: usize = 256 << 10;
 /// The number of the doorbell among watched descriptors; connections have two each, from 0.
 const BELL: u64 = u64::MAX;
 
-/// A connection in an engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    pub id: u64,
-    /// Bytes from the program since it came.
-    pub sent: u64,
-    /// Bytes for the program since it came.
-    pub received: u64,
-    /// Retransmission time-outs in sequence without an acknowledgement.
-    pub timeouts: u8,
-    pub ended: Option<Ended>,
-    /// The descriptor of the connection in the stack, as long as it has one.
-    pub descriptor: RawFd,
-    /// TCP_INFO, where the stack is the kernel's.
-    pub tcp: Option<TcpInfo>,
-}
-
-/// Connections that somebody asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// All that have not ended.
-    All,
-    /// Those that have carried bytes, have come or have ended since the last look of this kind, and those
-    /// with bytes that are not acknowledged. Idle connections take no part, however many there are. One that
-    /// has ended is told of once.
-    News,
-    /// That with this number, if it has not ended.
-    One(u64),
-}
-
 /// A running engine. It ends when it is dropped, with its connections.
 #[derive(Debug)]
 pub struct Engine {
@@ -75,9 +46,9 @@ pub struct Engine {
 
 #[derive(Debug)]
 enum Order {
-    Import(u64, OwnedFd, Box<Connection>, SyncSender<Result<(), Refusal>>),
-    Export(u64, SyncSender<Result<Connection, Refusal>>),
-    Look(Asked, SyncSender<Vec<Status>>),
+    Import(u32, OwnedFd, Box<Connection>, SyncSender<Result<(), Refusal>>),
+    Export(u32, SyncSender<Result<Connection, Refusal>>),
+    Look(Asked, SyncSender<Vec<ConnectionStatus>>),
     Forget,
 }
 
@@ -93,20 +64,20 @@ impl Engine {
 
     /// Takes a connection under the number `id`. `pair` is the adapter's end of the program's stream pair; a
     /// refusal closes it.
-    pub fn import(&self, id: u64, pair: OwnedFd, connection: Connection) -> Result<(), Refusal> {
+    pub fn import(&self, id: u32, pair: OwnedFd, connection: Connection) -> Result<(), Refusal> {
         let _ahead = self.ahead();
         self.ask(|answer| Order::Import(id, pair, Box::new(connection), answer))?
     }
 
     /// Gives a connection back; if it is refused, the connection continues. What the program has not read is in its
     /// end of the pair, and comes before the bytes that were not read here.
-    pub fn export(&self, id: u64) -> Result<Connection, Refusal> {
+    pub fn export(&self, id: u32) -> Result<Connection, Refusal> {
         let _ahead = self.ahead();
         self.ask(|answer| Order::Export(id, answer))?
     }
 
     /// How connections fare.
-    pub fn look(&self, asked: Asked) -> Result<Vec<Status>, Refusal> {
+    pub fn look(&self, asked: Asked) -> Result<Vec<ConnectionStatus>, Refusal> {
         self.ask(|answer| Order::Look(asked, answer))
     }
 
@@ -160,12 +131,12 @@ struct EngineLoop<S: Stack> {
     stack: S,
     epoll: Epoll,
     orders: Orders<Order>,
-    connections: BTreeMap<u64, Member<S>>,
+    connections: BTreeMap<u32, Member<S>>,
     /// Those that have ended since the last look at news.
-    ended: Vec<Status>,
+    ended: Vec<ConnectionStatus>,
     /// The others that the next look at news is to report on.
-    news: BTreeSet<u64>,
-    polled: Vec<u64>,
+    news: BTreeSet<u32>,
+    polled: Vec<u32>,
     ticks: u64,
     buffer: PageBuffer,
 }
@@ -203,12 +174,15 @@ impl<S: Stack> EngineLoop<S> {
                     if self.carry_out_orders() == Err(Dismissed) {
                         return;
                     }
-                } else if let Some(served) = self.connections.get_mut(&(number / 2))
+                    continue;
+                }
+                let id = (number / 2) as u32;
+                if let Some(served) = self.connections.get_mut(&id)
                     && !served.polled
                 {
                     served.polled = true;
                     served.quiet = 0;
-                    self.polled.push(number / 2);
+                    self.polled.push(id);
                 }
             }
             if !self.polled.is_empty() {
@@ -249,8 +223,8 @@ impl<S: Stack> EngineLoop<S> {
         }
     }
 
-    fn look(&mut self, asked: Asked) -> Vec<Status> {
-        let of = |(id, served): (&u64, &Member<S>)| status(*id, served, &self.stack);
+    fn look(&mut self, asked: Asked) -> Vec<ConnectionStatus> {
+        let of = |(id, served): (&u32, &Member<S>)| status(*id, served, &self.stack);
         match asked {
             Asked::All => self.connections.iter().map(of).collect(),
             Asked::One(id) => self.connections.get_key_value(&id).map(of).into_iter().collect(),
@@ -258,7 +232,7 @@ impl<S: Stack> EngineLoop<S> {
         }
     }
 
-    fn look_at_news(&mut self) -> Vec<Status> {
+    fn look_at_news(&mut self) -> Vec<ConnectionStatus> {
         let mut all = std::mem::take(&mut self.ended);
         let Self { stack, connections, news, .. } = self;
         news.retain(|id| {
@@ -271,25 +245,26 @@ impl<S: Stack> EngineLoop<S> {
         all
     }
 
-    fn import(&mut self, id: u64, pair: OwnedFd, connection: Connection) -> Result<(), Refusal> {
+    fn import(&mut self, id: u32, pair: OwnedFd, connection: Connection) -> Result<(), Refusal> {
         let pump = Pump::new(&mut self.stack, pair, connection)?;
         let failed = |error: SysError| Refusal::System {
             step: "watch the connection",
             cause: io::Error::other(error.to_string()),
         };
-        self.epoll.add(pump.pair(), 2 * id, Watch::Once).map_err(failed)?;
-        self.epoll.add(pump.tcp(), 2 * id + 1, Watch::Once).map_err(failed)?;
+        let [pair, tcp] = watched(id);
+        self.epoll.add(pump.pair(), pair, Watch::Once).map_err(failed)?;
+        self.epoll.add(pump.tcp(), tcp, Watch::Once).map_err(failed)?;
         self.insert(id, pump);
         Ok(())
     }
 
-    fn insert(&mut self, id: u64, pump: Pump<S>) {
+    fn insert(&mut self, id: u32, pump: Pump<S>) {
         self.connections.insert(id, Member::new(pump));
         self.polled.push(id);
         self.news.insert(id);
     }
 
-    fn export(&mut self, id: u64) -> Result<Connection, Refusal> {
+    fn export(&mut self, id: u32) -> Result<Connection, Refusal> {
         let Some(served) = self.connections.remove(&id) else {
             let cause = io::ErrorKind::NotFound.into();
             return Err(Refusal::System { step: "find the connection", cause });
@@ -303,8 +278,9 @@ impl<S: Stack> EngineLoop<S> {
             Ok(connection) => Ok(connection),
             Err(refused) => {
                 let (refusal, pump) = *refused;
-                let _ = self.epoll.add(pump.pair(), 2 * id, Watch::Once);
-                let _ = self.epoll.add(pump.tcp(), 2 * id + 1, Watch::Once);
+                let [pair, tcp] = watched(id);
+                let _ = self.epoll.add(pump.pair(), pair, Watch::Once);
+                let _ = self.epoll.add(pump.tcp(), tcp, Watch::Once);
                 self.insert(id, pump);
                 Err(refusal)
             }
@@ -325,7 +301,12 @@ impl<S: Stack> EngineLoop<S> {
             if let Some(how) = turn.ended {
                 if let Some(served) = connections.remove(id) {
                     let last = status(*id, &served, stack);
-                    ended.push(Status { ended: Some(how.clone()), ..last });
+                    ended.push(ConnectionStatus {
+                        ended: true,
+                        descriptor: None,
+                        tcp: None,
+                        ..last
+                    });
                     served.pump.close(stack, &how);
                 }
                 return false;
@@ -345,24 +326,32 @@ impl<S: Stack> EngineLoop<S> {
     }
 }
 
+/// The numbers of a connection's pair and of its TCP among watched descriptors.
+fn watched(id: u32) -> [u64; 2] {
+    [0, 1].map(|which| 2 * u64::from(id) + which)
+}
+
 /// Watches the descriptors of a quiet connection. One whose end was read stays readable, and only
 /// hanging up is news of it.
-fn watch<S: Stack>(epoll: &Epoll, id: u64, pump: &Pump<S>) -> SysResult<()> {
+fn watch<S: Stack>(epoll: &Epoll, id: u32, pump: &Pump<S>) -> SysResult<()> {
     let (out_ended, in_ended) = pump.ends_read();
+    let [pair, tcp] = watched(id);
     match out_ended {
-        true => epoll.change(pump.pair(), 2 * id, Watch::Once)?,
-        false => epoll.arm(pump.pair(), 2 * id)?,
+        true => epoll.change(pump.pair(), pair, Watch::Once)?,
+        false => epoll.arm(pump.pair(), pair)?,
     }
     match in_ended {
-        true => epoll.change(pump.tcp(), 2 * id + 1, Watch::Once),
-        false => epoll.arm(pump.tcp(), 2 * id + 1),
+        true => epoll.change(pump.tcp(), tcp, Watch::Once),
+        false => epoll.arm(pump.tcp(), tcp),
     }
 }
 
 /// That of a connection that has not ended.
-fn status<S: Stack>(id: u64, served: &Member<S>, stack: &S) -> Status {
+fn status<S: Stack>(id: u32, served: &Member<S>, stack: &S) -> ConnectionStatus {
     let (sent, received) = served.pump.carried();
-    let (descriptor, tcp) = (served.pump.tcp().as_raw_fd(), tcp_info(served.pump.tcp()).ok());
-    let timeouts = served.pump.timeouts(stack);
-    Status { id, sent, received, timeouts, ended: None, descriptor, tcp }
+    let (timeouts, socket) = (served.pump.timeouts(stack), served.pump.tcp());
+    // a stack that is not the kernel's has none
+    let tcp = tcp_info(socket).ok().map(TcpReport::from);
+    let descriptor = Some(socket.as_raw_fd());
+    ConnectionStatus { id, sent, received, timeouts, ended: false, descriptor, tcp }
 }

@@ -37,8 +37,8 @@ mod inside {
     use std::io::ErrorKind;
     use std::time::{Duration, Instant};
 
+    use linkrate_model::lab::Asked;
     use linkrate_sys::socket;
-    use linkrate_toe::engine::Asked;
 
     use super::{common, cycles, wire};
 
@@ -142,7 +142,7 @@ mod inside {
         }
         std::thread::sleep(PAUSE);
         let told = testbed.look(look);
-        assert!(told.len() == 1 && told[0].ended.is_some(), "{told:?}");
+        assert!(told.len() == 1 && told[0].ended, "{told:?}");
         assert!(testbed.look(look).is_empty() && testbed.look(Asked::All).is_empty());
     }
 

@@ -19,9 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use linkrate_adapter::{ConnectionEnds, MAX_PORTS, Port};
+use linkrate_model::lab::ConnectionStatus;
 use linkrate_model::topology::{self, ipv6_address};
 use linkrate_model::{InterfaceKnobs, Model};
-use linkrate_protocol::toe::{ConnectionStatus, FlowConnection, ToeReply, ToeRequest};
+use linkrate_protocol::toe::{FlowConnection, ToeReply, ToeRequest};
 use linkrate_protocol::{Ipv6Setup, Reply, Request};
 use linkrate_sys::open_file_limit;
 use linkrate_sys::tap::{attach_queue, detach_queue};

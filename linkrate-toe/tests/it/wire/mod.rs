@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use linkrate_model::lab::{Asked, ConnectionStatus};
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::sched::{ThreadId, current_thread};
 use linkrate_sys::socket;
 use linkrate_sys::tap::{self, Offloads, Tap, VNET_HEADER_BYTES};
-use linkrate_toe::engine::{Asked, Status};
 use linkrate_toe::linux::Linux;
 use linkrate_toe::program::{ParkedSocket, Parking, offload};
 use linkrate_toe::{Connection, Engine, round_trip};
@@ -338,7 +338,7 @@ impl Testbed {
     }
 
     /// How connections fare at the adapter.
-    pub fn look(&self, asked: Asked) -> Vec<Status> {
+    pub fn look(&self, asked: Asked) -> Vec<ConnectionStatus> {
         self.engine.look(asked).expect("the engine runs")
     }
 

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use linkrate_adapter::{Asks, ConnectionEnds};
 use linkrate_model::InterfaceKnobs;
 use linkrate_model::knobs::Toe;
-use linkrate_protocol::toe::{
-    Asked, ConnectionStatus, FileOf, FlowConnection, Stays, ToeReply, ToeRequest,
-};
+use linkrate_model::lab::{Asked, ConnectionStatus};
+use linkrate_protocol::toe::{FileOf, FlowConnection, Stays, ToeReply, ToeRequest};
 use linkrate_protocol::{Ipv6Setup, Reply, Request};
 
 use super::rules::{self, Back, Reason, Use};

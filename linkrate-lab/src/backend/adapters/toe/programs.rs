@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 use linkrate_adapter::{AdapterError, ConnectionEnds, Notify};
 use linkrate_model::InterfaceKnobs;
 use linkrate_model::knobs::Toe;
-use linkrate_protocol::toe::{
-    Asked, ConnectionStatus, FlowConnection, HostConnection, ToeReply, ToeRequest,
-};
+use linkrate_model::lab::{Asked, ConnectionStatus};
+use linkrate_protocol::toe::{FlowConnection, HostConnection, ToeReply, ToeRequest};
 use linkrate_sys::error::SysError;
 use linkrate_sys::socket_swap;
 use linkrate_toe::program::rest_of;
