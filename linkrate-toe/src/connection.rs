@@ -379,8 +379,11 @@ mod tests {
     /// What is sent and not sent of a connection whose packets from `start` to `end` were given up.
     fn taken_back(whole: &Connection, unsent: Option<Range<u32>>) -> (String, String) {
         let mut connection = whole.clone();
-        connection.take_back(unsent);
+        connection.take_back(unsent.clone());
         assert_eq!(connection.unacknowledged, whole.unacknowledged);
+        let once = connection.clone();
+        connection.take_back(unsent);
+        assert_eq!(connection, once);
         let Connection { sent, unsent, .. } = connection;
         (String::from_utf8(sent).unwrap(), String::from_utf8(unsent).unwrap())
     }

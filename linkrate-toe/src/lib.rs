@@ -12,6 +12,7 @@
 //!
 //! - [`connection`]: the state of a connection, and its encoding
 //! - [`migrate`]: out of a socket, and into one
+//! - [`moving`]: the steps of a move, and what follows one that fails
 //! - [`program`]: threads and descriptors of the program
 //! - [`stack`], [`linux`]: a TCP of an adapter
 //! - [`round_trip`]: first time-outs of a connection that is restored
@@ -31,6 +32,7 @@ pub mod engine;
 pub mod linux;
 pub mod migrate;
 mod moderation;
+pub mod moving;
 pub mod program;
 pub mod pump;
 pub mod round_trip;

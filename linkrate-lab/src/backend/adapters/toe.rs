@@ -2,10 +2,10 @@
 //!
 //! The adapter's TCP is that of an agent in a network namespace of the adapter's, on the CPUs of the
 //! adapter. For each port of the SUT it has a TAP with the same addresses, whose other end is with the
-//! port's device. One move is a row of steps: the device holds the frames of the peer; the SUT's agent
-//! takes the connection out of the socket of its flow, which continues at a stream pair; the adapter's agent
-//! takes it; the device hands its frames to the adapter. [`moves`] carries the moves out, and [`rules`] says
-//! which connections are to move.
+//! port's device. [`linkrate_toe::moving`] says which steps a move has: the device holds the frames of the peer;
+//! the connection leaves the socket, whose program continues at a stream pair; the adapter's agent takes it; the
+//! device hands its frames to the adapter. [`offload_port`] takes those of the device, [`moves`] and [`programs`]
+//! the others, of flows and of programs. [`rules`] says which connections are to move.
 
 mod moves;
 mod offload_port;

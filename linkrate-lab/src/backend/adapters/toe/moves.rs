@@ -9,8 +9,10 @@ use linkrate_model::InterfaceKnobs;
 use linkrate_model::knobs::Toe;
 use linkrate_model::lab::{Asked, ConnectionStatus};
 use linkrate_protocol::toe::{FileOf, FlowConnection, Stays, ToeReply, ToeRequest};
-use linkrate_protocol::{Ipv6Setup, Reply, Request};
+use linkrate_protocol::{Ipv6Setup, Refusal, Reply, Request};
+use linkrate_toe::moving::Side;
 
+use super::programs::Stay;
 use super::rules::{self, Back, Reason, Use};
 use super::{Away, Engine, OffloadPort, Place, Prepared, State, done, is_of, toe};
 use crate::backend::adapters::{Adapters, Segment};
@@ -52,6 +54,15 @@ impl State {
         match self.ask(ToeRequest::Taken { flow })? {
             ToeReply::Taken { cpu_ns } => Ok(cpu_ns),
             _ => Err(self.unexpected("taken")),
+        }
+    }
+
+    /// Takes a connection out of the adapter's TCP. Returns the descriptor of its state there.
+    pub(super) fn export(&mut self, id: u32) -> Result<i32, Stay> {
+        match toe(&mut self.host, ToeRequest::Export { id })? {
+            ToeReply::Exported { state } => Ok(state),
+            ToeReply::Stays(stays) => Err(Stay::Agent(stays)),
+            _ => Err(self.host.connection.unexpected("export").into()),
         }
     }
 
@@ -417,55 +428,50 @@ impl Adapters {
             *state.stayed.entry("table-full".to_owned()).or_default() += 1;
             return Ok(());
         }
-        let pid = state.sut.as_ref().map_or(0, |(_, pid)| *pid);
         let began = Instant::now();
-        offload_port.hold(ends)?;
-        let (descriptor, pair, send_next, stalled_us) =
-            match state.ask(ToeRequest::Offload { flow }) {
-                Ok(ToeReply::Offloaded { state, pair, send_next, stalled_us }) => {
-                    (state, pair, send_next, stalled_us)
-                }
-                Ok(ToeReply::Stays(Stays { word, .. })) => {
-                    state.stays(flow, &word);
-                    return Ok(offload_port.to_host(ends)?);
-                }
-                // as a flow that has ended meanwhile
-                Err(AgentError::Refused(_)) => {
-                    state.stays(flow, "refused");
-                    return Ok(offload_port.to_host(ends)?);
-                }
-                Ok(_) => return Err(state.unexpected("offload").into()),
-                Err(error) => return Err(error.into()),
-            };
-        let file = |descriptor| FileOf { pid, descriptor };
-        let unsent = offload_port.take_back(ends)?;
-        let (state_file, pair) = (file(descriptor), file(pair));
-        let import =
-            ToeRequest::Import { id: flow, state: state_file, pair, unsent: unsent.clone() };
-        match done(&mut state.host, import) {
-            Ok(()) => {
-                offload_port.to_adapter(ends, send_next)?;
-                state.moved_us.push(began.elapsed().as_micros() as u64);
-                state.spent_ns += state.taken(flow)?;
-                let use_of = Use::new(Instant::now());
-                let at = offload_port.number;
-                let place = Place { at, ends, send_next, in_use, stuck: false };
-                state.away.insert(flow, Away { place, use_of });
-                state.back.remove(&flow);
-                state.count(at, "down");
-                state.stalled_us.push(stalled_us);
-                Ok(())
+        let take_out = |state: &mut State| match state.ask(ToeRequest::Offload { flow }) {
+            Ok(ToeReply::Offloaded { state: file, pair, send_next, stalled_us }) => {
+                Ok(((file, pair, stalled_us), send_next))
             }
-            // it continues at the host
-            Err(AgentError::Refused(refusal)) => {
-                offload_port.hold_to_return(ends)?;
-                state.order(ToeRequest::Halt { flow })?;
-                state.order(ToeRequest::Reclaim { flow, state: None, unsent })?;
-                offload_port.to_host(ends)?;
-                Err(AgentError::Refused(refusal).into())
+            Ok(ToeReply::Stays(stays)) => Err(Stay::Agent(stays)),
+            // as a flow that has ended meanwhile
+            Err(AgentError::Refused(Refusal { reason, .. })) => {
+                Err(Stay::Agent(Stays { word: "refused".to_owned(), reason }))
             }
+            Ok(_) => Err(state.unexpected("offload").into()),
             Err(error) => Err(error.into()),
-        }
+        };
+        let put_in = |state: &mut State, out: &mut (i32, i32, u64), side, unsent| match side {
+            Side::Adapter => {
+                let pid = state.sut.as_ref().map_or(0, |(_, pid)| *pid);
+                let [file, pair] = [out.0, out.1].map(|descriptor| FileOf { pid, descriptor });
+                let import = ToeRequest::Import { id: flow, state: file, pair, unsent };
+                Ok(done(&mut state.host, import)?)
+            }
+            // its agent has it still
+            Side::Host => {
+                state.order(ToeRequest::Halt { flow })?;
+                Ok(state.order(ToeRequest::Reclaim { flow, state: None, unsent })?)
+            }
+        };
+        let moved = offload_port.carry_out(ends, Side::Adapter, state, take_out, put_in);
+        let ((.., stalled_us), send_next) = match moved {
+            Ok(moved) => moved,
+            Err(Stay::Lab(error)) => return Err(error),
+            Err(stay) => {
+                state.stays(flow, stay.word());
+                return Ok(());
+            }
+        };
+        state.moved_us.push(began.elapsed().as_micros() as u64);
+        state.spent_ns += state.taken(flow)?;
+        let at = offload_port.number;
+        let place = Place { at, ends, send_next, in_use, stuck: false };
+        state.away.insert(flow, Away { place, use_of: Use::new(Instant::now()) });
+        state.back.remove(&flow);
+        state.count(at, "down");
+        state.stalled_us.push(stalled_us);
+        Ok(())
     }
 
     /// Brings the connections back for which `which` holds, by the number of their outlet.
@@ -484,28 +490,32 @@ impl Adapters {
         let Some(away) = state.away.get(&flow) else { return Ok(()) };
         let Place { at, ends, .. } = away.place;
         let Some(offload_port) = self.offload_port(at) else { return Ok(()) };
-        offload_port.hold_to_return(ends)?;
-        state.order(ToeRequest::Halt { flow })?;
-        match toe(&mut state.host, ToeRequest::Export { id: flow })? {
-            ToeReply::Exported { state: descriptor } => {
-                let from = FileOf { pid: state.host.pid(), descriptor };
-                let unsent = offload_port.take_back(ends)?;
-                state.order(ToeRequest::Reclaim { flow, state: Some(from), unsent })?;
-                offload_port.to_host(ends)?;
+        let take_out = |state: &mut State| {
+            state.order(ToeRequest::Halt { flow })?;
+            match state.export(flow) {
+                Ok(descriptor) => Ok((FileOf { pid: state.host.pid(), descriptor }, 0)),
+                Err(stay) => {
+                    state.order(ToeRequest::Resume { flow })?;
+                    Err(stay)
+                }
+            }
+        };
+        let put_in = |state: &mut State, file: &mut FileOf, _, unsent| {
+            Ok(state.order(ToeRequest::Reclaim { flow, state: Some(*file), unsent })?)
+        };
+        match offload_port.carry_out(ends, Side::Host, state, take_out, put_in) {
+            Ok(_) => {
                 state.away.remove(&flow);
                 state.count(at, &format!("up.{}", reason.word()));
                 state.back.insert(flow, Back { reason, at: Instant::now(), carried: None });
             }
-            ToeReply::Stays(Stays { word, .. }) => {
-                *state.stayed.entry(format!("adapter-{word}")).or_default() += 1;
+            Err(Stay::Lab(error)) => return Err(error),
+            Err(stay) => {
+                *state.stayed.entry(format!("adapter-{}", stay.word())).or_default() += 1;
                 if let Some(away) = state.away.get_mut(&flow) {
                     away.place.stuck = true;
                 }
-                state.order(ToeRequest::Resume { flow })?;
-                // all that the host had sent is long out
-                offload_port.release(ends)?;
             }
-            _ => return Err(state.host.connection.unexpected("export").into()),
         }
         Ok(())
     }

@@ -9,8 +9,10 @@ use std::ops::Range;
 use linkrate_adapter::interface::tx_revoke::last_piece;
 use linkrate_adapter::{AdapterError, Aggregate, Asks, ConnectionEnds, Notify, Port};
 use linkrate_model::PortKnobs;
+use linkrate_toe::moving::{Move, Side, Step};
 
-use super::rules;
+use super::programs::Stay;
+use super::{State, rules};
 use crate::backend::adapters::{Segment, SutPort};
 
 /// A port with an engine, or the ports of an aggregate, which have one table.
@@ -74,42 +76,57 @@ impl OffloadPort<'_> {
         self.first().connections_offloaded().0 >= self.most()
     }
 
-    /// Keeps the frames of a connection's peer, until it is at the adapter or at the host.
-    pub(super) fn hold(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        for (index, port) in self.ports().enumerate() {
-            if let Err(error) = port.hold(ends) {
-                self.ports().take(index).try_for_each(|port| port.to_host(ends))?;
-                return Err(error);
-            }
+    /// Moves a connection with these ends. `take_out` takes it out of its TCP, or leaves it there, and returns what
+    /// there is of it, and SND.NXT if that was the host's TCP. `put_in` puts it into a TCP; its last bytes with these
+    /// sequence numbers have not left, although they were sent. After an error the connection is where it was, unless
+    /// the host's TCP does not take it.
+    pub(super) fn carry_out<T>(
+        &self,
+        ends: ConnectionEnds,
+        to: Side,
+        state: &mut State,
+        take_out: impl Fn(&mut State) -> Result<(T, u32), Stay>,
+        put_in: impl Fn(&mut State, &mut T, Side, Option<Range<u32>>) -> Result<(), Stay>,
+    ) -> Result<(T, u32), Stay> {
+        let each = |order: &dyn Fn(&Port) -> Result<(), AdapterError>| {
+            self.ports().try_for_each(order).map_err(Stay::from)
+        };
+        let (mut out, mut unsent, mut failed) = (None, None, None);
+        let mut next = Some(Move::new(to));
+        while let Some(now) = next {
+            let taken = match now.step {
+                Step::Hold(Side::Adapter) => each(&|port| port.hold(ends)),
+                Step::Hold(Side::Host) => each(&|port| port.hold_to_return(ends)),
+                Step::TakeOut => take_out(state).map(|taken| out = Some(taken)),
+                Step::TakeBack => {
+                    self.take_back(ends).map(|last| unsent = last).map_err(Stay::from)
+                }
+                Step::PutIn(side) => match &mut out {
+                    Some((connection, _)) => put_in(state, connection, side, unsent.clone()),
+                    None => Ok(()),
+                },
+                Step::HandOver(Side::Adapter) => {
+                    let send_next = out.as_ref().map_or(0, |(_, send_next)| *send_next);
+                    each(&|port| port.to_adapter(ends, send_next))
+                }
+                Step::Stay if to == Side::Host => each(&|port| port.release(ends)),
+                Step::HandOver(Side::Host) | Step::Stay => each(&|port| port.to_host(ends)),
+            };
+            next = now.after(taken.is_ok());
+            failed = taken.err().or(failed);
         }
-        Ok(())
-    }
-
-    /// Keeps the frames of a connection at the adapter, until it is at the host or stays.
-    pub(super) fn hold_to_return(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
-        self.ports().try_for_each(|port| port.hold_to_return(ends))
+        let missing = || Stay::from(std::io::Error::other("a move without a connection"));
+        failed.map_or_else(|| out.ok_or_else(missing), Err)
     }
 
     /// Takes back the packets of a connection that have not left, once the TCP that sent them has it no more.
     /// Returns the sequence numbers of the last piece of their payload.
-    pub(super) fn take_back(
-        &self,
-        ends: ConnectionEnds,
-    ) -> Result<Option<Range<u32>>, AdapterError> {
+    fn take_back(&self, ends: ConnectionEnds) -> Result<Option<Range<u32>>, AdapterError> {
         let mut payload = Vec::new();
         for port in self.ports() {
             payload.extend(port.take_back(ends)?);
         }
         Ok(last_piece(payload))
-    }
-
-    /// Hands the frames of a connection to the adapter's TCP.
-    pub(super) fn to_adapter(
-        &self,
-        ends: ConnectionEnds,
-        send_next: u32,
-    ) -> Result<(), AdapterError> {
-        self.ports().try_for_each(|port| port.to_adapter(ends, send_next))
     }
 
     /// Hands the frames of a connection to the host.

@@ -7,16 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::{AdapterError, ConnectionEnds, Notify};
 use linkrate_model::InterfaceKnobs;
 use linkrate_model::knobs::Toe;
 use linkrate_model::lab::{Asked, ConnectionStatus};
-use linkrate_protocol::toe::{FlowConnection, HostConnection, ToeReply, ToeRequest};
+use linkrate_protocol::toe::{FlowConnection, HostConnection, Stays, ToeReply, ToeRequest};
 use linkrate_sys::error::SysError;
 use linkrate_sys::socket_swap;
+use linkrate_toe::moving::Side;
 use linkrate_toe::program::rest_of;
 use linkrate_toe::{Connection, Refusal as Obstacle, migrate};
 
@@ -30,7 +31,7 @@ use crate::host::Host;
 /// adapter.
 const LINGERING: Duration = Duration::from_secs(3);
 
-/// Why the connection of a program stays at the host.
+/// Why a connection does not move.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stay {
     /// It is not between a port with an engine and a client of this port.
@@ -56,6 +57,9 @@ pub(crate) enum Stay {
     /// Its state cannot move.
     #[error(transparent)]
     Obstacle(#[from] Obstacle),
+    /// The same, as an agent says it.
+    #[error("{}", .0.reason)]
+    Agent(Stays),
     /// An agent or a device refused.
     #[error("{0}")]
     Lab(LabError),
@@ -63,12 +67,13 @@ pub(crate) enum Stay {
 
 impl Stay {
     /// The word for the reason in counters.
-    fn word(&self) -> &'static str {
+    pub(super) fn word(&self) -> &str {
         match self {
             Self::OtherInterface { .. } => "no-engine",
             Self::Off { .. } => "off",
             Self::TableFull { .. } => "table-full",
             Self::Obstacle(obstacle) => obstacle.word(),
+            Self::Agent(stays) => &stays.word,
             Self::Lab(_) => "system",
         }
     }
@@ -162,7 +167,7 @@ impl Adapters {
         let in_use = offload_port.in_use();
         migrate::movable(socket)?;
         let mut state = engine.lock();
-        let (mut file, pair) = match toe(&mut state.host, ToeRequest::Open)? {
+        let (file, pair) = match toe(&mut state.host, ToeRequest::Open)? {
             ToeReply::Opened { state: file, pair } => {
                 let file = File::from(state.host.take_descriptor(file)?);
                 (file, state.host.take_descriptor(pair)?)
@@ -170,30 +175,26 @@ impl Adapters {
             _ => return Err(state.host.connection.unexpected("open").into()),
         };
         socket_swap::copy_waiting(socket, &pair)?;
-        offload_port.hold(ends)?;
-        let mut connection = match migrate::dump(socket) {
-            Ok(connection) => connection,
-            Err(obstacle) => {
-                offload_port.to_host(ends)?;
-                return Err(obstacle.into());
+        let take_out = |_: &mut State| {
+            let mut connection = migrate::dump(socket)?;
+            migrate::park(socket, &connection)?;
+            (connection.own, connection.far) = (ends.own, ends.far);
+            let send_next = connection.send_next();
+            Ok((connection, send_next))
+        };
+        let put_in = |state: &mut State, connection: &mut Connection, side, unsent| {
+            connection.take_back(unsent);
+            match side {
+                Side::Host => put_back(socket, connection, &own),
+                Side::Adapter => {
+                    (&file).write_all(&connection.encode())?;
+                    Ok(done(&mut state.host, ToeRequest::ImportOpened { id })?)
+                }
             }
         };
-        migrate::park(socket, &connection)?;
-        let send_next = connection.send_next();
-        connection.take_back(offload_port.take_back(ends)?);
-        (connection.own, connection.far) = (ends.own, ends.far);
-        let written = file.write_all(&connection.encode()).map_err(LabError::Io);
-        let imported =
-            written.and_then(|()| Ok(done(&mut state.host, ToeRequest::ImportOpened { id })?));
-        if let Err(error) = imported {
-            // it continues at the host
-            offload_port.hold_to_return(ends)?;
-            put_back(socket, connection, &own)?;
-            offload_port.to_host(ends)?;
-            return Err(Stay::Lab(error));
-        }
+        let moved = offload_port.carry_out(ends, Side::Adapter, &mut state, take_out, put_in);
+        let (_, send_next) = moved?;
         let at = offload_port.number;
-        offload_port.to_adapter(ends, send_next)?;
         state.programs.insert(id, Place { at, ends, send_next, in_use, stuck: false });
         state.count(at, "down");
         Ok(pair)
@@ -227,22 +228,25 @@ impl Adapters {
             return Ok(());
         };
         let Some(offload_port) = self.offload_port(at) else { return Ok(()) };
-        offload_port.hold_to_return(ends)?;
-        let file = match toe(&mut state.host, ToeRequest::Export { id })? {
-            ToeReply::Exported { state: file } => File::from(state.host.take_descriptor(file)?),
-            ToeReply::Stays(stays) => {
-                offload_port.release(ends)?;
-                let cause = std::io::Error::other(stays.reason);
-                return Err(Obstacle::System { step: "take it from the adapter", cause }.into());
-            }
-            _ => return Err(state.host.connection.unexpected("export").into()),
+        let take_out = |state: &mut State| {
+            let file = state.export(id).map_err(|stay| match stay {
+                Stay::Agent(Stays { reason, .. }) => {
+                    let cause = std::io::Error::other(reason);
+                    Stay::from(Obstacle::System { step: "take it from the adapter", cause })
+                }
+                other => other,
+            })?;
+            let file = File::from(state.host.take_descriptor(file)?);
+            let mut connection = linkrate_agent::toe::read_file(file)
+                .map_err(|refusal| Stay::Lab(AgentError::Refused(refusal).into()))?;
+            connection.unread.splice(..0, rest_of(pair));
+            Ok((connection, 0))
         };
-        let mut connection = linkrate_agent::toe::read_file(file)
-            .map_err(|refusal| Stay::Lab(AgentError::Refused(refusal).into()))?;
-        connection.take_back(offload_port.take_back(ends)?);
-        connection.unread.splice(..0, rest_of(pair));
-        put_back(socket, connection, own)?;
-        offload_port.to_host(ends)?;
+        let put_in = |_: &mut State, connection: &mut Connection, _, unsent| {
+            connection.take_back(unsent);
+            put_back(socket, connection, own)
+        };
+        offload_port.carry_out(ends, Side::Host, &mut state, take_out, put_in)?;
         state.programs.remove(&id);
         state.ended.remove(&id);
         Ok(())
@@ -500,11 +504,11 @@ impl State {
 /// Puts a connection into the socket it came from, whose own address was `own`.
 fn put_back(
     socket: BorrowedFd<'_>,
-    mut connection: Connection,
+    connection: &mut Connection,
     own: &SocketAddr,
-) -> Result<(), Obstacle> {
+) -> Result<(), Stay> {
     connection.own = in_socket(connection.own, own);
     connection.far = in_socket(connection.far, own);
-    migrate::restore(socket, &connection)?;
-    migrate::go_on(socket.as_fd(), &connection)
+    migrate::restore(socket, connection)?;
+    Ok(migrate::go_on(socket, connection)?)
 }
