@@ -59,7 +59,7 @@ impl Imported {
 }
 
 /// What was asked of the program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Asked {
     /// The shape of the exchange.
     pub kind: Protocol,
@@ -107,22 +107,7 @@ impl Asked {
     /// A test of this kind of which nothing else is known.
     #[must_use]
     pub fn of(kind: Protocol, direction: Direction) -> Self {
-        Self {
-            kind,
-            direction,
-            family: None,
-            connections: None,
-            message: None,
-            request: None,
-            response: None,
-            burst: None,
-            send_path: None,
-            socket: None,
-            congestion: None,
-            nodelay: None,
-            rate: None,
-            warm_up_seconds: None,
-        }
+        Self { kind, direction, ..Self::default() }
     }
 }
 

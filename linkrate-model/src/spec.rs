@@ -18,7 +18,7 @@ use crate::workload::{Direction, Item, Workload};
 pub use emulated::{BridgeError, ElanError};
 
 /// What the hosts do during a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(
     clippy::large_enum_variant,
@@ -26,13 +26,14 @@ pub use emulated::{BridgeError, ElanError};
 )]
 pub enum Task {
     /// Nothing: the background load is measured.
+    #[default]
     Idle,
     /// Traffic.
     Workload(Workload),
 }
 
 /// One run: everything that is set and done, from knobs to measurement.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunSpec {
     /// What the hosts do.

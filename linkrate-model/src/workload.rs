@@ -6,10 +6,11 @@ use crate::backup::Backup;
 use crate::units::ByteSize;
 
 /// Which way the payload of a stream flows, seen from the system under test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// The system under test sends.
+    #[default]
     Transmit,
     /// The system under test receives.
     Receive,
@@ -18,10 +19,11 @@ pub enum Direction {
 }
 
 /// The shape of the exchange; netperf's test name in brackets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// TCP bulk data (TCP_STREAM, TCP_MAERTS).
+    #[default]
     Stream,
     /// TCP transactions on connections that stay open (TCP_RR).
     RequestResponse,

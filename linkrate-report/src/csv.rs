@@ -15,7 +15,7 @@ use linkrate_study::analysis::{adapter, limit, round_trip};
 use linkrate_study::keys::{direction_name, kind_name};
 use linkrate_study::results::StudyResults;
 use linkrate_study::results::round_trip::RoundTripParts;
-use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_study::store::StoredRun;
 use linkrate_study::verdict::FlowDirection;
 
 use crate::ReportError;
@@ -69,36 +69,16 @@ const RUN: &[Column<StoredRun>] = &[
 ];
 
 const OUTCOME: &[Column<StoredRun>] = &[
-    ("status", |run| {
-        text(match &run.outcome {
-            Outcome::Measured(_) => "measured",
-            Outcome::Imported(_) => "imported",
-            Outcome::Failed(_) => "failed",
-        })
-    }),
-    ("failure_stage", |run| failure(run).and_then(|failure| text(failure.stage))),
-    ("failure_reason", |run| failure(run).map(|failure| failure.reason.clone())),
-    ("started_unix_ms", |run| match run.imported() {
-        Some(imported) => imported.started_unix_ms.and_then(text),
-        None => text(run.started_unix_ms),
-    }),
-    ("seed", |run| own(run).and_then(|run| text(run.spec.seed))),
-    ("warm_up_s", |run| match run.imported() {
-        Some(imported) => imported.asked.warm_up_seconds.and_then(figure),
-        None => figure(run.spec.warm_up.as_secs_f64()),
-    }),
-    ("duration_s", |run| match run.imported() {
-        Some(imported) => imported.found.seconds.and_then(figure),
-        None => figure(run.spec.duration.as_secs_f64()),
-    }),
-    ("clients", |run| own(run).and_then(|run| text(run.spec.clients))),
+    ("status", |run| text(if run.is_good() { "measured" } else { "failed" })),
+    ("failure_stage", |run| run.failure().and_then(|failure| text(failure.stage))),
+    ("failure_reason", |run| run.failure().map(|failure| failure.reason.clone())),
+    ("started_unix_ms", |run| text(run.started_unix_ms)),
+    ("seed", |run| text(run.spec.seed)),
+    ("warm_up_s", |run| figure(run.spec.warm_up.as_secs_f64())),
+    ("duration_s", |run| figure(run.spec.duration.as_secs_f64())),
+    ("clients", |run| text(run.spec.clients)),
     ("ports", |run| run.spec.ports.and_then(text)),
 ];
-
-/// The run, if linkrate made it.
-fn own(run: &StoredRun) -> Option<&StoredRun> {
-    run.imported().is_none().then_some(run)
-}
 
 /// Values that are the same for all runs. Each row has them, so that the file is complete without its
 /// directory.
@@ -531,12 +511,8 @@ fn separated(values: &[impl ToString]) -> String {
 }
 
 /// Where imported runs come from; empty for runs of linkrate.
-const IMPORTED: &[Column<StoredRun>] = &[
-    ("imported_file", |run| run.imported().and_then(|imported| text(&imported.file))),
-    ("imported_place", |run| run.imported()?.place.clone()),
-    ("imported_program", |run| run.imported().and_then(|imported| text(&imported.program))),
-    ("imported_test", |run| run.imported().and_then(|imported| text(&imported.test))),
-];
+const IMPORTED: [&str; 4] =
+    ["imported_file", "imported_place", "imported_program", "imported_test"];
 
 /// What a measured run must be for a group of columns to mean something.
 type Applies = fn(&Task) -> bool;
@@ -608,7 +584,7 @@ pub fn groups() -> Vec<(&'static str, Vec<String>)> {
     groups.extend([
         ("flows on the ports of an aggregate", names(PREDICTED)),
         ("parts of the latency of transactions", names(ROUND_TRIP)),
-        ("imported runs", names(IMPORTED)),
+        ("imported runs", IMPORTED.map(str::to_owned).to_vec()),
     ]);
     groups
 }
@@ -647,34 +623,21 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
     });
     let mut fields: Vec<Field> = of_run.collect();
     fields.extend(factors.iter().map(level));
-    fields.extend(OUTCOME.iter().map(|(_, value)| value(run)));
+    let imported = |name: &str| run.imported().map(|run| imported::field(name, run));
+    fields.extend(OUTCOME.iter().map(|(name, value)| imported(name).unwrap_or_else(|| value(run))));
     fields.extend(TESTBED.iter().map(|(_, value)| value(results, run)));
-    let imported = |name: &str| run.imported().and_then(|run| imported::field(name, run));
-    fields.extend(REQUESTED.iter().map(|(name, value)| match run.imported() {
-        Some(_) => imported(name),
-        None => value(&run.spec),
-    }));
+    fields.extend(
+        REQUESTED.iter().map(|(name, value)| imported(name).unwrap_or_else(|| value(&run.spec))),
+    );
     for (_, group, applies) in MEASURED {
-        let measured = match &run.outcome {
-            Outcome::Measured(measurement) if applies(&run.spec.task) => Some(measurement.as_ref()),
-            _ => None,
-        };
-        fields.extend(match run.imported() {
-            Some(_) => group.names().iter().map(|name| imported(name)).collect(),
-            None => group.fields(measured),
-        });
+        let measured = run.measurement().filter(|_| applies(&run.spec.task));
+        let fields_of_run = group.names().into_iter().zip(group.fields(measured));
+        fields.extend(fields_of_run.map(|(name, field)| imported(&name).unwrap_or(field)));
     }
     fields.extend(PREDICTED.iter().map(|(_, value)| value(results, run)));
     fields.extend(ROUND_TRIP.iter().map(|(_, value)| value(run)));
-    fields.extend(IMPORTED.iter().map(|(_, value)| value(run)));
+    fields.extend(IMPORTED.map(|name| imported(name).flatten()));
     fields.into_iter().map(Option::unwrap_or_default).collect()
-}
-
-fn failure(run: &StoredRun) -> Option<&linkrate_study::executor::RunFailure> {
-    match &run.outcome {
-        Outcome::Failed(failure) => Some(failure),
-        Outcome::Measured(_) | Outcome::Imported(_) => None,
-    }
 }
 
 fn text(value: impl ToString) -> Field {

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use linkrate_model::spec::{Adapter, Task};
 use linkrate_model::{
-    ByteSize, Imported, InterfaceKnobs, MessageSize, RunSpec, SendPath, SocketKnobs, TestbedSpec,
-    Workload,
+    ByteSize, Imported, MessageSize, RunSpec, SendPath, SocketKnobs, TestbedSpec, Workload,
 };
 
 use crate::bounds::{MAX_BLOCKS, MAX_CELLS, MAX_RUN};
@@ -20,18 +19,12 @@ use crate::keys::{self, direction_name, kind_name};
 use crate::labels::UNKNOWN;
 use crate::levels::{Level, Levels};
 use crate::store::{ImportedSet, Outcome, StoredRun};
-use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
+use crate::study::{Cell, Factor, Family, Method, Study};
 use linkrate_model::units::format_duration;
 use linkrate_stats::order::Order;
 
 /// Name of the study that imported runs seem to be of.
 pub const NAME: &str = "import";
-
-/// Confidence level of the intervals.
-const CONFIDENCE: f64 = 0.95;
-
-/// Smallest difference that comparisons of imported sets call one.
-const MINIMUM_EFFECT: f64 = 0.02;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
@@ -196,7 +189,18 @@ pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet
         parts: Vec::new(),
         cells,
         published: Vec::new(),
-        method: method(interval, blocks),
+        method: Method {
+            precision: 1.0,
+            min_blocks: blocks.min(2),
+            max_blocks: blocks,
+            run: interval,
+            warm_up: Duration::ZERO,
+            idle: Duration::ZERO,
+            order: Order::Independent,
+            family: Family::Study,
+            aa: false,
+            ..Method::default()
+        },
         quick: None,
         fleet: None,
         source: String::new(),
@@ -329,7 +333,6 @@ fn spec(run: &Imported) -> RunSpec {
     let seconds = run.found.seconds.filter(|seconds| seconds.is_finite()).unwrap_or(1.0);
     RunSpec {
         task: Task::Workload(workload),
-        interface: InterfaceKnobs::default(),
         socket: SocketKnobs {
             buffer: asked.socket.filter(|bytes| *bytes > 0).map(ByteSize),
             congestion: asked.congestion.clone().unwrap_or(socket.congestion),
@@ -337,37 +340,9 @@ fn spec(run: &Imported) -> RunSpec {
             family: asked.family.unwrap_or(socket.family),
         },
         clients: 1,
-        ports: None,
-        adapter: None,
-        warm_up: Duration::ZERO,
         // programs end their measurements some ms late
         duration: Duration::from_secs_f64(seconds.round().clamp(1.0, MAX_RUN.as_secs_f64())),
-        profile: false,
-        event: None,
-        loss_ppm: 0,
-        seed: 0,
-    }
-}
-
-fn method(interval: Duration, blocks: u32) -> Method {
-    Method {
-        confidence: CONFIDENCE,
-        precision: 1.0,
-        minimum_effect: MINIMUM_EFFECT,
-        min_blocks: blocks.min(2),
-        max_blocks: blocks,
-        run: interval,
-        warm_up: Duration::ZERO,
-        idle: Duration::ZERO,
-        budget: None,
-        profile: false,
-        order: Order::Independent,
-        seed: None,
-        on_failure: OnFailure::Continue,
-        purpose: crate::study::Purpose::default(),
-        family: Family::Study,
-        rebuild: false,
-        aa: false,
+        ..RunSpec::default()
     }
 }
 

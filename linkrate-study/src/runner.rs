@@ -16,8 +16,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use linkrate_model::spec::Task;
-use linkrate_model::{InterfaceKnobs, RunSpec, SocketKnobs};
+use linkrate_model::RunSpec;
 
 use crate::analysis::effects::{Comparison, comparisons};
 use crate::analysis::runs_by_cell::{RunsByCell, fallen_blocks};
@@ -542,23 +541,11 @@ pub(crate) fn asked(study: &Study, slot: &Slot, missing_nodes: &[u32]) -> (Level
             let clients = spec.clients.saturating_sub(number(missing_nodes.len()));
             (levels.clone(), RunSpec { seed: slot.seed, clients, ..spec.clone() })
         }
-        None => (
-            Levels::default(),
-            RunSpec {
-                task: Task::Idle,
-                interface: InterfaceKnobs::default(),
-                socket: SocketKnobs::default(),
-                clients: 0,
-                ports: None,
-                adapter: None,
-                warm_up: Duration::ZERO,
-                duration: study.method.idle,
-                profile: study.method.profile,
-                event: None,
-                loss_ppm: 0,
-                seed: slot.seed,
-            },
-        ),
+        None => {
+            let (duration, profile) = (study.method.idle, study.method.profile);
+            let idle = RunSpec { duration, profile, seed: slot.seed, ..RunSpec::default() };
+            (Levels::default(), idle)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The columns that imported runs fill: those that mean the same for them. All others stay empty.
+//! The columns that imported runs fill: where they come from, and those that mean the same for them. All others stay empty.
 
 use linkrate_model::Imported;
 use linkrate_study::keys::{direction_name, kind_name};
@@ -14,6 +14,10 @@ pub(super) fn field(column: &str, run: &Imported) -> Field {
     let of_stream = |value: Option<f64>| value.filter(|_| !transactional).and_then(figure);
     let of_transactions = |value: Option<f64>| value.filter(|_| transactional).and_then(figure);
     match column {
+        "status" => text("imported"),
+        "started_unix_ms" => whole(run.started_unix_ms),
+        "warm_up_s" => asked.warm_up_seconds.and_then(figure),
+        "duration_s" => found.seconds.and_then(figure),
         "requested_workload" => text(kind_name(asked.kind)),
         "requested_direction" if !transactional => text(direction_name(asked.direction)),
         "requested_connections" => whole(asked.connections.map(u64::from)),
@@ -21,7 +25,6 @@ pub(super) fn field(column: &str, run: &Imported) -> Field {
         "requested_request_min_bytes" | "requested_request_max_bytes" => whole(asked.request),
         "requested_response_min_bytes" | "requested_response_max_bytes" => whole(asked.response),
         "requested_burst" => whole(asked.burst.map(u64::from)),
-        "requested_request_rate_per_s" => None,
         "throughput_bit_per_s" => found.bits_per_second().and_then(figure),
         "service_demand_us_per_kb" => of_stream(found.service_demand_us),
         "transactions_per_s" => found.transactions_per_second.and_then(figure),
@@ -44,6 +47,10 @@ pub(super) fn field(column: &str, run: &Imported) -> Field {
         "granted_receive_buffer_bytes" => whole(found.granted_receive_buffer_bytes),
         "mss_bytes" => whole(found.mss_bytes.map(u64::from)),
         "retransmitted_segments" => whole(found.retransmits),
+        "imported_file" => text(&run.file),
+        "imported_place" => run.place.clone(),
+        "imported_program" => text(&run.program),
+        "imported_test" => text(&run.test),
         "remarks" => Some(run.remarks.join(" ")).filter(|remarks| !remarks.is_empty()),
         _ => None,
     }

@@ -1,7 +1,7 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
-use linkrate_model::Task;
 use linkrate_model::latency::{LatencyFigures, Percentile};
+use linkrate_model::measurement::CpuUse;
 use linkrate_study::analysis::measures;
 use linkrate_study::labels;
 use linkrate_study::quantity::{Measure, Quantity, Unit};
@@ -555,50 +555,24 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
         let interval = linkrate_study::quantity::Interval { mean, low: None, high: None };
         number::brief_mean(&Quantity { interval, unit })
     };
-    match &run.outcome {
-        Outcome::Failed(failure) => {
-            fields.push(Field { text: cell, small: format!("failed: {failure}") });
-            fields.extend((0..4).map(|_| Field::of(ABSENT)));
+    let (small, client) = match &run.outcome {
+        Outcome::Failed(failure) => (format!("failed: {failure}"), None),
+        Outcome::Imported(run) => (run.source(), run.found.client_cpu_percent),
+        Outcome::Measured(run) => {
+            let cpu = Some(&run.client_cpu).filter(|cpu| !cpu.shared && !cpu.cpus.is_empty());
+            (String::new(), cpu.map(CpuUse::percent))
         }
-        Outcome::Imported(imported) => {
-            fields.push(Field { text: cell, small: imported.source() });
-            let transactional = imported.is_transactional();
-            let rate = if transactional { Measure::Transactions } else { Measure::Throughput };
-            let figures = [rate, Measure::ServiceDemand, Measure::Cpu].map(|measure| {
-                let value = measures::figure(measure, run)?;
-                Some(quantity(value, measure.unit(transactional)))
-            });
-            let client = imported.found.client_cpu_percent;
-            let client = client.map(|percent| quantity(percent, Unit::Percent));
-            fields.extend(figures.into_iter().chain([client]).map(Field::or_absent));
-        }
-        Outcome::Measured(measured) => {
-            fields.push(Field::of(cell));
-            let transactional =
-                matches!(&run.spec.task, Task::Workload(w) if w.kind.is_transactional());
-            let (rate, demand) = match (&run.spec.task, transactional) {
-                (Task::Idle, _) => (None, None),
-                (_, true) => (
-                    Some(quantity(
-                        measured.traffic.transactions_per_second(),
-                        Unit::TransactionsPerSecond,
-                    )),
-                    measured
-                        .service_demand_us_per_transaction()
-                        .map(|demand| quantity(demand, Unit::MicrosecondsPerTransaction)),
-                ),
-                (_, false) => (
-                    Some(quantity(measured.traffic.bits_per_second(), Unit::BitsPerSecond)),
-                    measured
-                        .service_demand_us_per_kb()
-                        .map(|demand| quantity(demand, Unit::MicrosecondsPerKb)),
-                ),
-            };
-            let client = (!measured.client_cpu.shared && !measured.client_cpu.cpus.is_empty())
-                .then(|| quantity(measured.client_cpu.percent(), Unit::Percent));
-            let cpu = Some(quantity(measured.sut_cpu.own_percent(), Unit::Percent));
-            fields.extend([rate, demand, cpu, client].map(Field::or_absent));
-        }
-    }
+    };
+    fields.push(Field { text: cell, small });
+    let transactional = run.spec.is_transactional();
+    let rate = if transactional { Measure::Transactions } else { Measure::Throughput };
+    let figures = [rate, Measure::ServiceDemand, Measure::Cpu].map(|measure| {
+        // an idle run has nothing but its CPU time
+        let figure = measures::figure(measure, run)
+            .filter(|_| run.cell.is_some() || measure == Measure::Cpu)?;
+        Some(quantity(figure, measure.unit(transactional)))
+    });
+    let client = client.map(|percent| quantity(percent, Unit::Percent));
+    fields.extend(figures.into_iter().chain([client]).map(Field::or_absent));
     TableRow::of(fields)
 }

@@ -23,7 +23,7 @@ use crate::verdict::FlowDirection;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::paired;
 
-use super::measures::bits_per_second;
+use super::measures::{bits_per_second, figure};
 use super::runs_by_cell::RunsByCell;
 
 /// The factor whose levels are the directions.
@@ -40,14 +40,7 @@ pub fn of_cell(
         return Vec::new();
     }
     let rate = |(direction, measure)| {
-        let rates: Vec<f64> = runs
-            .iter()
-            .filter_map(|run| match (run.imported(), direction) {
-                (None, _) => Some(bits_per_second(&run.measurement()?.traffic, direction)),
-                (Some(run), FlowDirection::Transmit) => run.found.transmit_bits_per_second,
-                (Some(run), FlowDirection::Receive) => run.found.receive_bits_per_second,
-            })
-            .collect();
+        let rates: Vec<f64> = runs.iter().filter_map(|run| figure(measure, run)).collect();
         let limit = limit::of_figure(measure, spec, testbed, runs);
         let interval = of_mean(&rates, level)?.within(limit);
         Some(DirectionRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } })

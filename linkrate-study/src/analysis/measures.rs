@@ -60,7 +60,8 @@ fn of_other_program(measure: Measure, run: &Imported) -> Option<f64> {
         Measure::Transactions => found.transactions_per_second,
         Measure::ServiceDemand => found.service_demand_us,
         Measure::Cpu => found.cpu_percent,
-        Measure::Transmit | Measure::Receive => None,
+        Measure::Transmit => found.transmit_bits_per_second,
+        Measure::Receive => found.receive_bits_per_second,
         Measure::LatencyP50 => found.latency?.p50_ns.map(|ns| ns as f64),
         Measure::LatencyP99 => found.latency?.p99_ns.map(|ns| ns as f64),
     })

@@ -21,31 +21,33 @@ pub(super) struct MethodRead<'t> {
 }
 
 /// What a study takes that says nothing about its method.
-fn default_method() -> Method {
-    Method {
-        confidence: 0.95,
-        precision: 0.025,
-        minimum_effect: 0.02,
-        min_blocks: 5,
-        max_blocks: 30,
-        run: Duration::from_secs(2),
-        warm_up: Duration::from_millis(300),
-        idle: Duration::from_secs(1),
-        budget: None,
-        profile: false,
-        order: Order::Mirrored,
-        seed: None,
-        on_failure: OnFailure::Continue,
-        purpose: Purpose::default(),
-        family: Family::default(),
-        rebuild: false,
-        aa: true,
+impl Default for Method {
+    fn default() -> Self {
+        Self {
+            confidence: 0.95,
+            precision: 0.025,
+            minimum_effect: 0.02,
+            min_blocks: 5,
+            max_blocks: 30,
+            run: Duration::from_secs(2),
+            warm_up: Duration::from_millis(300),
+            idle: Duration::from_secs(1),
+            budget: None,
+            profile: false,
+            order: Order::Mirrored,
+            seed: None,
+            on_failure: OnFailure::Continue,
+            purpose: Purpose::default(),
+            family: Family::default(),
+            rebuild: false,
+            aa: true,
+        }
     }
 }
 
 /// The method; a key that is left out or refused keeps its default.
 pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> MethodRead<'t> {
-    let mut method = default_method();
+    let mut method = Method::default();
     let mut budget_at = 0;
     let Some(mut table) = table else {
         return MethodRead { method, effects: None, aa_at: None, budget_at };
@@ -150,7 +152,7 @@ fn percent(reader: &mut Reader<'_>, entry: &Entry<'_>, low: f64) -> Option<f64> 
 
 /// `{ min, max }`.
 fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
-    let default = default_method();
+    let default = Method::default();
     let (min_entry, max_entry) = (table.take("min"), table.take("max"));
     table.finish(reader);
     let mut read = |entry: &Option<Entry<'_>>, low: u64| {

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 
-use linkrate_model::Measurement;
+use linkrate_model::{Measurement, Task};
 
 use super::*;
 use crate::executor::Facts;
