@@ -71,6 +71,24 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
+    /// A run of `task` with one client, everything else as it comes and nothing before the measurement.
+    pub fn new(task: Task, duration: Duration) -> Self {
+        Self {
+            task,
+            interface: InterfaceKnobs::default(),
+            socket: SocketKnobs::default(),
+            clients: 1,
+            ports: None,
+            adapter: None,
+            warm_up: Duration::ZERO,
+            duration,
+            profile: false,
+            event: None,
+            loss_ppm: 0,
+            seed: 0,
+        }
+    }
+
     /// What the run completes one by one; `None` for streams and idle runs.
     pub fn item(&self) -> Option<Item> {
         match &self.task {

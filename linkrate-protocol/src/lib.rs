@@ -325,7 +325,7 @@ pub enum DatagramHabit {
 }
 
 /// A measurement between two times.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MeasureSpec {
     /// Start of the measurement on this host's CLOCK_MONOTONIC, ns.

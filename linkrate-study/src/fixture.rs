@@ -23,24 +23,18 @@ use linkrate_stats::order::Order;
 use linkrate_stats::simulate::Simulator;
 use linkrate_stats::stop::StopReason;
 
+/// When the first of them began, milliseconds since 1970-01-01 UTC.
+pub const STARTED_MS: u64 = 1_795_273_920_000;
+
 /// `offload = ["none", "gso", "tso"]` over one stream.
-pub(crate) fn ladder() -> Study {
+pub fn ladder() -> Study {
     let rungs = [Offload::None, Offload::Gso, Offload::Tso];
     let cells = rungs.map(|rung| Cell {
         levels: Levels(vec![("offload".to_owned(), Level::Text(rung.name().to_owned()))]),
         spec: RunSpec {
-            task: Task::Workload(Workload::default()),
             interface: InterfaceKnobs { offload: Some(rung), ..InterfaceKnobs::default() },
-            socket: SocketKnobs::default(),
-            clients: 1,
-            ports: None,
-            adapter: None,
             warm_up: Duration::from_millis(300),
-            duration: Duration::from_secs(2),
-            profile: false,
-            event: None,
-            loss_ppm: 0,
-            seed: 0,
+            ..RunSpec::new(Task::Workload(Workload::default()), Duration::from_secs(2))
         },
     });
     Study {
@@ -83,7 +77,7 @@ pub(crate) fn ladder() -> Study {
 
 /// A stream transmitted at `bits_per_second` over two seconds, with the SUT's one CPU busy for
 /// `busy` of the time.
-pub(crate) fn stream(bits_per_second: f64, busy: f64) -> Measurement {
+pub fn stream(bits_per_second: f64, busy: f64) -> Measurement {
     let traffic = Traffic {
         transmit_bytes: (bits_per_second / 4.0) as u64,
         transmit_seconds: 2.0,
@@ -93,7 +87,7 @@ pub(crate) fn stream(bits_per_second: f64, busy: f64) -> Measurement {
 }
 
 /// What a silent fault of a second showed.
-pub(crate) fn failure() -> Failure {
+pub fn failure() -> Failure {
     const MS: u64 = 1_000_000;
     Failure {
         event: Event {
@@ -124,12 +118,12 @@ pub(crate) fn failure() -> Failure {
 }
 
 /// Nothing flowed.
-pub(crate) fn idle(busy: f64) -> Measurement {
+pub fn idle(busy: f64) -> Measurement {
     measurement(Traffic::default(), busy)
 }
 
 /// `rate` transactions per second over two seconds.
-pub(crate) fn transactions(rate: f64, busy: f64) -> Measurement {
+pub fn transactions(rate: f64, busy: f64) -> Measurement {
     let traffic = Traffic {
         transactions: (rate * 2.0) as u64,
         transaction_seconds: 2.0,
@@ -143,7 +137,8 @@ pub fn roaming(cpu_ns: u64) -> Vec<OtherProgram> {
     vec![OtherProgram { pid: 7, name: "hog".to_owned(), cpu_ns, bound_ns: 0 }]
 }
 
-fn measurement(traffic: Traffic, busy: f64) -> Measurement {
+/// What two hosts of one CPU each measured in two seconds; the SUT's was busy for `busy` of the time.
+pub fn measurement(traffic: Traffic, busy: f64) -> Measurement {
     let interval_ns = 2_000_000_000;
     let cpu = |cpu, busy| CpuUse {
         cpus: vec![CpuTime {
@@ -181,23 +176,9 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
                 tx_bytes: 1_400_000,
                 ..InterfaceCounts::default()
             },
-            client_interface: None,
-            protocol: BTreeMap::from([
-                ("IpExt.OutOctets".to_owned(), 1_386_000),
-                ("Ip.OutRequests".to_owned(), 1000),
-            ]),
+            protocol: counts([("IpExt.OutOctets", 1_386_000), ("Ip.OutRequests", 1000)]),
             senders: SenderTimes { sockets: 1, busy_us: 1_900_000, ..SenderTimes::default() },
-            client_senders: None,
-            client_receive_batches: 0,
-            receive_packets_by_cpu: BTreeMap::new(),
-            adapter: None,
-            links: Vec::new(),
-            clients: Vec::new(),
-            unsettled_flows: 0,
-            flows: Vec::new(),
-            disciplines: Vec::new(),
-            client_disciplines: Vec::new(),
-            peer_reports: Vec::new(),
+            ..Evidence::default()
         },
         profile: None,
         failure: None,
@@ -205,25 +186,27 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
     }
 }
 
+/// Counters by name.
+pub fn counts<const N: usize>(named: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    named.map(|(name, count)| (name.to_owned(), count)).into()
+}
+
 /// What a two-port adapter counted over two seconds: full frames outwards, and the links occupied
 /// for these shares of the time.
-pub(crate) fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
+pub fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
     let port = |name: &str| PortEvidence {
         name: name.to_owned(),
         tx_link_percent: Some(tx_link),
         rx_link_percent: Some(rx_link),
-        counters: BTreeMap::from(
-            [
-                ("ifHCOutOctets", 1_518_000),
-                ("ifHCOutUcastPkts", 1000),
-                ("ifHCInOctets", 70_000),
-                ("ifHCInUcastPkts", 1000),
-                ("txSuperframes", 50),
-                ("txSegments", 1000),
-                ("rxChecksumGood", 1000),
-            ]
-            .map(|(name, count)| (name.to_owned(), count)),
-        ),
+        counters: counts([
+            ("ifHCOutOctets", 1_518_000),
+            ("ifHCOutUcastPkts", 1000),
+            ("ifHCInOctets", 70_000),
+            ("ifHCInUcastPkts", 1000),
+            ("txSuperframes", 50),
+            ("txSegments", 1000),
+            ("rxChecksumGood", 1000),
+        ]),
     };
     let thread = ThreadTime {
         name: "device".to_owned(),
@@ -236,42 +219,56 @@ pub(crate) fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
         ports: vec![port("eth0"), port("eth1")],
         bus_percent: vec![23.0],
         device_threads: vec![thread.clone(), ThreadTime { cpu_ns: 200_000_000, ..thread }],
-        driver_threads: Vec::new(),
-        driver_counts: Default::default(),
-        receives_in_drivers: false,
-        clients: BTreeMap::new(),
-        frames_overtaken: None,
+        ..AdapterEvidence::default()
     })
 }
 
-pub(crate) fn failed(reason: &str) -> RunFailure {
+/// A run that failed at a knob.
+pub fn failed(reason: &str) -> RunFailure {
     RunFailure::at(Stage::Knob, reason)
 }
 
 /// A stored run of [`ladder`], or of its A/A test.
-pub(crate) fn run(
-    sequence: u32,
-    block: u32,
-    cell: Option<u32>,
-    outcome: impl Into<Outcome>,
-) -> StoredRun {
+pub fn run(sequence: u32, block: u32, cell: Option<u32>, outcome: impl Into<Outcome>) -> StoredRun {
     let mut study = ladder();
     study.method.aa = true;
     let spec = match cell.and_then(|cell| study.cell(cell)) {
         Some(cell) => cell.spec.clone(),
         None => RunSpec { task: Task::Idle, ..study.cells[0].spec.clone() },
     };
-    let started_unix_ms = 1_795_273_920_000 + 3000 * u64::from(sequence);
+    stored_run(sequence, block, cell, spec, outcome)
+}
+
+/// A run as it is stored, three seconds after the one before it.
+pub fn stored_run(
+    sequence: u32,
+    block: u32,
+    cell: Option<u32>,
+    spec: RunSpec,
+    outcome: impl Into<Outcome>,
+) -> StoredRun {
     StoredRun {
         sequence,
         block,
         cell,
         pair: None,
         missing_nodes: Vec::new(),
-        started_unix_ms,
+        started_unix_ms: STARTED_MS + 3000 * u64::from(sequence),
         spec,
         outcome: outcome.into(),
     }
+}
+
+/// A run of a cell of `study`.
+pub fn run_of(
+    study: &Study,
+    sequence: u32,
+    block: u32,
+    cell: u32,
+    outcome: impl Into<Outcome>,
+) -> StoredRun {
+    let spec = study.cells[cell as usize].spec.clone();
+    stored_run(sequence, block, Some(cell), spec, outcome)
 }
 
 impl From<Measurement> for Outcome {
@@ -287,14 +284,14 @@ impl From<RunFailure> for Outcome {
 }
 
 /// What makes one set unlike another: factors on the rate and on the CPU time of each cell.
-pub(crate) type Truth = [(f64, f64); 3];
+pub type Truth = [(f64, f64); 3];
 
 /// No difference.
-pub(crate) const SAME: Truth = [(1.0, 1.0); 3];
+pub const SAME: Truth = [(1.0, 1.0); 3];
 
 /// The ladder in `blocks` blocks: rates of 6, 12 and 24 Gb/s with `noise` of their own in each run
 /// and `drift` that the runs of a block share, both as deviations of the logarithm.
-pub(crate) fn set(seed: u64, blocks: u32, truth: Truth, noise: f64, drift: f64) -> StoredStudy {
+pub fn set(seed: u64, blocks: u32, truth: Truth, noise: f64, drift: f64) -> StoredStudy {
     let mut simulator = Simulator::new(seed);
     let mut runs = Vec::new();
     for block in 0..blocks {
@@ -308,19 +305,25 @@ pub(crate) fn set(seed: u64, blocks: u32, truth: Truth, noise: f64, drift: f64) 
     stored(ladder(), runs, seed)
 }
 
+/// What is stored of a study that is still running, on a host of which nothing is known.
+pub fn under_way(study: Study, runs: Vec<StoredRun>) -> StoredStudy {
+    let plan = StoredPlan::new(study, Facts::default(), 0);
+    StoredStudy { directory: PathBuf::new(), plan, runs, torn: false, ended: None }
+}
+
+/// Facts by name.
+pub fn facts_of<const N: usize>(named: [(&str, &str); N]) -> Facts {
+    let facts = named.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    Facts { facts, ..Facts::default() }
+}
+
 /// A result set of these runs, which began `seed` minutes after a fixed moment.
-pub(crate) fn stored(study: Study, runs: Vec<StoredRun>, seed: u64) -> StoredStudy {
+pub fn stored(study: Study, runs: Vec<StoredRun>, seed: u64) -> StoredStudy {
     let facts = [("kernel", "6.12.9"), ("cpu-model", "Example"), ("idle-time", "/proc/timer_list")];
-    let facts = Facts {
-        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        sysctls: BTreeMap::new(),
-        contention: None,
-        measured: BTreeMap::new(),
-        warnings: Vec::new(),
-    };
+    let facts = facts_of(facts);
     StoredStudy {
         directory: PathBuf::from("results/some"),
-        plan: StoredPlan::new(study, facts, 1_795_273_920_000 + seed * 60_000),
+        plan: StoredPlan::new(study, facts, STARTED_MS + seed * 60_000),
         runs,
         torn: false,
         ended: Some(Ended::Rule(StopReason::MaxBlocks { blocks: 5 })),

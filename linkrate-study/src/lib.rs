@@ -59,6 +59,6 @@ pub mod verdict;
 
 #[cfg(test)]
 mod coverage;
-#[cfg(test)]
-mod fixture;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
 mod names;

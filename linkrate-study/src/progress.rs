@@ -265,8 +265,6 @@ fn session_began(plan: &StoredPlan, at_unix_ms: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
     use crate::executor::Facts;
     use crate::fixture;
@@ -289,13 +287,8 @@ mod tests {
                 fixture::run(n, block, Some(cell), fixture::stream(rate, 0.5))
             })
             .collect();
-        StoredStudy {
-            directory: PathBuf::from("results/ladder"),
-            plan: StoredPlan::new(study, Facts::default(), BEGAN),
-            runs,
-            torn: false,
-            ended: None,
-        }
+        let plan = StoredPlan::new(study.clone(), Facts::default(), BEGAN);
+        StoredStudy { plan, ..fixture::under_way(study, runs) }
     }
 
     /// A cost looks as uncertain while the study runs as in its results.

@@ -9,34 +9,22 @@ mod open_vswitch;
 
 use std::process::{Child, Command};
 
-use linkrate_lab::Lab;
-use linkrate_model::knobs::PortRequest;
-use linkrate_model::spec::Adapter;
-use linkrate_model::{
-    ByteSize, CpuSet, InterfaceKnobs, MessageSize, Model, Offload, TestbedSpec, Workload, model,
-};
+use linkrate_model::{InterfaceKnobs, MessageSize, Model, Workload, model};
 use linkrate_study::executor::Executor;
 
-use common::{Failed, Iperf3, iperf3, print_row};
+use common::{Failed, Iperf3, MESSAGE, ROUNDS, SECONDS, print_row};
 use open_vswitch::{OpenVSwitch, output};
-
-/// Rounds of every contestant, in turn.
-const ROUNDS: usize = 7;
-const SECONDS: u64 = 2;
-const MESSAGE: ByteSize = ByteSize(128 << 10);
 
 fn main() -> Result<(), Failed> {
     if !common::can_run("adapter", &["iperf3"]) {
         return Ok(());
     }
-    let (one, two) = common::two_cpus()?;
-    let two = if two.is_empty() { one.clone() } else { two };
     println!("virtual adapters, one iperf3 stream, cubic, {ROUNDS} rounds of {SECONDS} s in turn");
-    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
-    if !std::env::args().any(|argument| argument == "links") {
-        unpaced(&one, &two)?;
+    common::print_header();
+    if !common::words().any(|word| word == "links") {
+        unpaced()?;
     }
-    paced(&one, &two)
+    paced()
 }
 
 /// The 10 Gigabit adapter without its link and bus.
@@ -45,33 +33,13 @@ fn unpaced_model(hand_through: bool) -> Result<Model, Failed> {
     Ok(Model { rate: None, bus: None, queues: 1, hand_through, ..model })
 }
 
-fn adapter_lab(model: Model, ports: u32, sut: &CpuSet, clients: &CpuSet) -> Result<Lab, Failed> {
-    common::lab(&TestbedSpec {
-        adapter: Adapter::Model(Box::new(model)),
-        clients: ports,
-        ports,
-        sut_cpus: Some(sut.clone()),
-        client_cpus: Some(clients.clone()),
-        ..TestbedSpec::default()
-    })
-}
-
-/// Everything an adapter does.
-fn all_on() -> InterfaceKnobs {
-    InterfaceKnobs {
-        offload: Some(Offload::Tso),
-        port: PortRequest { lro: Some(true), ..PortRequest::default() },
-        ..InterfaceKnobs::default()
-    }
-}
-
-fn unpaced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
+fn unpaced() -> Result<(), Failed> {
     // a lab takes its place on the CPUs for as long as it lives, so each is built for its turn
     let turn = |hand_through| -> Result<f64, Failed> {
-        let mut lab = adapter_lab(unpaced_model(hand_through)?, 1, sut, clients)?;
+        let mut lab = common::lab(&common::testbed(unpaced_model(hand_through)?, 1)?)?;
         // sets the knobs, and warms up
-        lab.run(&common::run_spec(Workload::default(), all_on(), 1, Some(1), 1))?;
-        lab_stream(&mut lab)
+        lab.run(&common::run_spec(Workload::default(), common::all_on(), 1, Some(1), 1))?;
+        common::iperf3_in(&mut lab, false)
     };
     let open_vswitch = if common::has("Open vSwitch", "ovs-vswitchd") {
         Some(SwitchedTaps::start()?)
@@ -86,7 +54,7 @@ fn unpaced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
         rates[0].push(handed / 1e9);
         rates[1].push(worked / 1e9);
         if let Some(switch) = &open_vswitch {
-            let switched = switch.stream(sut, clients)?;
+            let switched = switch.stream()?;
             to_switch.push(worked / switched);
             rates[2].push(switched / 1e9);
         }
@@ -102,27 +70,14 @@ fn unpaced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     Ok(())
 }
 
-fn lab_stream(lab: &mut Lab) -> Result<f64, Failed> {
-    let testbed = lab.testbed().ok_or("the testbed is down")?;
-    let placement = testbed.placement.clone();
-    iperf3(&Iperf3 {
-        sender: (testbed.sut.pid(), &placement.sut),
-        receiver: (testbed.clients[0].host.pid(), &placement.clients),
-        address: &testbed.clients[0].address.to_string(),
-        seconds: SECONDS,
-        message: MESSAGE,
-        zero_copy: false,
-    })
-}
-
 /// Throughput in per cent of what TCP can get of the links.
-fn paced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
+fn paced() -> Result<(), Failed> {
     let row = |name: &str, model: &str, ports: u32, mtu: u32| -> Result<(), Failed> {
         let model = model::find(model)?;
         let rate = model.rate.ok_or("a model with a rate")?.0;
         let limit = common::tcp_limit(rate, mtu) * f64::from(ports);
-        let mut lab = adapter_lab(model, ports, sut, clients)?;
-        let interface = InterfaceKnobs { mtu: Some(mtu), ..all_on() };
+        let mut lab = common::lab(&common::testbed(model, ports)?)?;
+        let interface = InterfaceKnobs { mtu: Some(mtu), ..common::all_on() };
         let message = MessageSize::Fixed(MESSAGE);
         let mut percents = Vec::new();
         for _ in 0..ROUNDS {
@@ -169,13 +124,12 @@ impl SwitchedTaps {
         Ok(taps)
     }
 
-    fn stream(&self, sender: &CpuSet, receiver: &CpuSet) -> Result<f64, Failed> {
-        iperf3(&Iperf3 {
-            sender: (self.hosts[0].id(), sender),
-            receiver: (self.hosts[1].id(), receiver),
+    fn stream(&self) -> Result<f64, Failed> {
+        let (one, two) = common::two_cpus()?;
+        common::iperf3(&Iperf3 {
+            sender: (self.hosts[0].id(), &one),
+            receiver: (self.hosts[1].id(), if two.is_empty() { &one } else { &two }),
             address: TAPS[1].1,
-            seconds: SECONDS,
-            message: MESSAGE,
             zero_copy: false,
         })
     }

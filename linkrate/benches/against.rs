@@ -78,8 +78,7 @@ struct Figures {
 }
 
 fn main() -> Result<(), Failed> {
-    let words: Vec<String> =
-        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let words: Vec<String> = common::words().collect();
     let Some(other) = words.first() else {
         println!(
             "SKIPPED against: it needs the program of another commit: cargo xtask bench --against COMMIT"
@@ -100,16 +99,8 @@ fn main() -> Result<(), Failed> {
 
 fn compare(Case { name, words, reach }: &Case, other: &str) -> Result<(), Failed> {
     let (mut rates, mut demands, mut now) = (Vec::new(), Vec::new(), Vec::new());
-    for pair in 0..PAIRS {
-        let this = || measure(env!("CARGO_BIN_EXE_linkrate"), words);
-        let that = || measure(other, words);
-        let (this, that) = match pair % 2 {
-            0 => (this()?, that()?),
-            _ => {
-                let that = that()?;
-                (this()?, that)
-            }
-        };
+    let program = |is_this| if is_this { env!("CARGO_BIN_EXE_linkrate") } else { other };
+    for (this, that) in common::pairs(PAIRS, |is_this| measure(program(is_this), words))? {
         rates.push((this.rate / that.rate).ln());
         demands.push((this.demand / that.demand).ln());
         now.push(this);

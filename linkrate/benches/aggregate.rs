@@ -8,19 +8,14 @@ mod common;
 use std::time::Duration;
 
 use linkrate_lab::Lab;
-use linkrate_model::knobs::{AggregateMode, AggregateRequest, PortRequest};
-use linkrate_model::spec::Adapter;
+use linkrate_model::knobs::{AggregateMode, AggregateRequest};
 use linkrate_model::{
-    Balance, ByteSize, CpuSet, Direction, Event, Fault, InterfaceKnobs, MessageSize, Model,
-    Offload, RunSpec, TestbedSpec, Workload, model,
+    Balance, Direction, Event, Fault, InterfaceKnobs, MessageSize, Model, RunSpec, TestbedSpec,
+    Workload, model,
 };
 use linkrate_study::executor::Executor;
 
-use common::{Failed, print_row, print_row_of_least};
-
-/// Rounds of every contestant, in turn.
-const ROUNDS: usize = 7;
-const SECONDS: u64 = 2;
+use common::{Failed, MESSAGE, ROUNDS, SECONDS, print_row, print_row_of_least};
 
 /// Ports and clients of the aggregate on paced links, and the share of their rates. A small machine
 /// carries eight links of this rate in both directions.
@@ -31,40 +26,28 @@ fn main() -> Result<(), Failed> {
     if !common::can_run("aggregate", &[]) {
         return Ok(());
     }
-    let (one, two) = common::two_cpus()?;
-    let two = if two.is_empty() { one.clone() } else { two };
     println!("aggregates, cubic, MTU 1500, {ROUNDS} rounds of {SECONDS} s in turn");
-    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
-    let part = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    common::print_header();
+    let part = common::words().next();
     let is_wanted = |name| part.as_ref().is_none_or(|part| part == name);
     if is_wanted("unpaced") {
-        unpaced(&one, &two)?;
+        unpaced()?;
     }
     if is_wanted("paced") {
-        paced(&one, &two)?;
+        paced()?;
     }
     if is_wanted("carrier") {
-        carrier(&one, &two)?;
+        carrier()?;
     }
     Ok(())
 }
 
-fn lab(
-    model: Model,
-    ports: u32,
-    of_aggregate: bool,
-    sut: &CpuSet,
-    other: &CpuSet,
-) -> Result<Lab, Failed> {
+fn lab(model: Model, ports: u32, of_aggregate: bool) -> Result<Lab, Failed> {
     common::lab(&TestbedSpec {
-        adapter: Adapter::Model(Box::new(model)),
-        clients: ports,
         ports: if of_aggregate { ports } else { 1 },
         clients_per_port: if of_aggregate { 1 } else { ports },
         aggregate: if of_aggregate { ports } else { 0 },
-        sut_cpus: Some(sut.clone()),
-        client_cpus: Some(other.clone()),
-        ..TestbedSpec::default()
+        ..common::testbed(model, ports)?
     })
 }
 
@@ -88,7 +71,7 @@ fn throughput(
     clients: u32,
     ports: u32,
 ) -> Result<f64, Failed> {
-    let message = MessageSize::Fixed(ByteSize(128 << 10));
+    let message = MessageSize::Fixed(MESSAGE);
     let workload = Workload { message, direction, ..Workload::default() };
     let spec = common::run_spec(workload, interface, clients, Some(ports), SECONDS);
     Ok(lab.run(&spec)?.traffic.bits_per_second())
@@ -96,23 +79,18 @@ fn throughput(
 
 /// One port without a rate, with two clients behind a switch, beside an aggregate of two such ports.
 /// Both have everything on.
-fn unpaced(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
+fn unpaced() -> Result<(), Failed> {
     let model = model::find("ten-gigabit")?;
     let model = Model { rate: None, bus: None, queues: 1, ..model };
-    let all_on = InterfaceKnobs {
-        offload: Some(Offload::Tso),
-        port: PortRequest { lro: Some(true), ..PortRequest::default() },
-        ..InterfaceKnobs::default()
-    };
     for (direction, way) in [(Direction::Transmit, "transmit"), (Direction::Receive, "receive")] {
         // a lab takes its place on the CPUs for as long as it lives, so each is built for its turn
         let turn = |of_aggregate| -> Result<f64, Failed> {
-            let mut lab = lab(model.clone(), 2, of_aggregate, sut, other)?;
+            let mut lab = lab(model.clone(), 2, of_aggregate)?;
             let (ports, aggregate) = match of_aggregate {
                 true => (2, balanced(2, true)),
                 false => (1, AggregateRequest::default()),
             };
-            let interface = InterfaceKnobs { aggregate, ..all_on.clone() };
+            let interface = InterfaceKnobs { aggregate, ..common::all_on() };
             throughput(&mut lab, direction, interface, 2, ports)
         };
         let (mut one, mut both, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
@@ -131,10 +109,10 @@ fn unpaced(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
 
 /// Throughput of eight scaled Gigabit ports with eight clients, in per cent of what TCP can get of the
 /// links.
-fn paced(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
+fn paced() -> Result<(), Failed> {
     let model = model::find("gigabit")?.scaled(SCALE);
     let rate = model.rate.ok_or("a model with a rate")?.0;
-    let mut lab = lab(model, PORTS, true, sut, other)?;
+    let mut lab = lab(model, PORTS, true)?;
     for (direction, way, needed) in [
         (Direction::Transmit, "transmit", "99 %"),
         (Direction::Receive, "receive", "99 %"),
@@ -158,13 +136,13 @@ fn paced(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
 /// frame of a connection that the port had carried has left by the other port: one without traffic, and
 /// one that is full. Links have their whole rate, so that a frame takes 12 us, and the packets in the ring
 /// of a full port at most 1 ms.
-fn carrier(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
+fn carrier() -> Result<(), Failed> {
     let event = Event {
         fault: Fault::Carrier,
         at: Duration::from_millis(400),
         recover: Some(Duration::from_millis(500)),
     };
-    let mut lab = lab(model::find("gigabit")?, 2, true, sut, other)?;
+    let mut lab = lab(model::find("gigabit")?, 2, true)?;
     // one client's frames have one pair of MAC addresses, and so one port
     for (clients, balance, about) in
         [(1, Balance::Mac, "to an idle port, ms"), (2, Balance::Port, "to a full port, ms")]

@@ -9,11 +9,10 @@ use linkrate_model::spec::Adapter;
 use linkrate_model::{BitRate, Direction, InterfaceKnobs, TestbedSpec, Workload, model};
 use linkrate_study::executor::Executor;
 
-use common::{Failed, print_row};
+use common::{Failed, SECONDS, print_row};
 
 /// Rounds of every row.
 const ROUNDS: usize = 5;
-const SECONDS: u64 = 2;
 
 /// Classical IP: TCP payload of a packet of 9180 bytes with timestamps, and its cells.
 const PAYLOAD: f64 = 9128.0;
@@ -24,7 +23,7 @@ fn main() -> Result<(), Failed> {
         return Ok(());
     }
     println!("ATM adapters, Classical IP, MTU 9180, {ROUNDS} rounds of {SECONDS} s");
-    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
+    common::print_header();
     pacing()?;
     rates("622, both ways, % of the limit", 1, Direction::Bidirectional)?;
     rates("4 of 622, transmit, %", 4, Direction::Transmit)?;

@@ -8,29 +8,23 @@ mod common;
 
 use linkrate_lab::Lab;
 use linkrate_model::{
-    ByteSize, CpuSet, InterfaceKnobs, Measurement, MessageSize, Protocol, ReceivePath, SendPath,
-    TestbedSpec, Workload,
+    CpuSet, InterfaceKnobs, Measurement, MessageSize, Protocol, ReceivePath, SendPath, TestbedSpec,
+    Workload,
 };
 use linkrate_study::executor::Executor;
 
-use common::Failed;
-
-const MESSAGE: ByteSize = ByteSize(128 << 10);
-
-/// Rounds of every contestant, in turn.
-const ROUNDS: usize = 7;
-const SECONDS: u64 = 2;
+use common::{Failed, MESSAGE, ROUNDS, SECONDS, print_row};
 
 fn main() -> Result<(), Failed> {
     if !common::can_run("iperf3", &["iperf3"]) {
         return Ok(());
     }
     // as with other benchmarks, a word on the command line chooses those whose name has it
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wanted = common::words().next();
     let runs = |name: &str| wanted.as_deref().is_none_or(|word| name.contains(word));
     let (one, two) = common::two_cpus()?;
     println!("single stream, {MESSAGE} messages, cubic, {ROUNDS} rounds of {SECONDS} s in turn");
-    println!("{:22} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
+    common::print_header();
     if runs("one CPU") {
         streams("one CPU", &one, &one)?;
     }
@@ -70,20 +64,6 @@ fn stream(lab: &mut Lab, send_path: SendPath, receive_path: ReceivePath) -> Resu
     Ok(measured(lab, workload)?.traffic.bits_per_second())
 }
 
-/// One iperf3 stream from the SUT to its client.
-fn iperf3(lab: &mut Lab, zero_copy: bool) -> Result<f64, Failed> {
-    let testbed = lab.testbed().ok_or("the testbed is down")?;
-    let placement = testbed.placement.clone();
-    common::iperf3(&common::Iperf3 {
-        sender: (testbed.sut.pid(), &placement.sut),
-        receiver: (testbed.clients[0].host.pid(), &placement.clients),
-        address: &testbed.clients[0].address.to_string(),
-        seconds: SECONDS,
-        message: MESSAGE,
-        zero_copy,
-    })
-}
-
 fn streams(name: &str, sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     let mut lab = lab(sut, clients)?;
     let (mut plain, mut zero_copy) = (Vec::new(), Vec::new());
@@ -91,8 +71,8 @@ fn streams(name: &str, sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     for _ in 0..ROUNDS {
         let round = [
             stream(&mut lab, SendPath::Plain, ReceivePath::Plain)?,
-            iperf3(&mut lab, false)?,
-            iperf3(&mut lab, true)?,
+            common::iperf3_in(&mut lab, false)?,
+            common::iperf3_in(&mut lab, true)?,
             stream(&mut lab, SendPath::Splice, ReceivePath::Truncate)?,
         ];
         let best = round[1].max(round[2]);
@@ -102,10 +82,10 @@ fn streams(name: &str, sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     }
     let contestants = ["linkrate", "iperf3", "iperf3 -Z", "linkrate --zero-copy"];
     for (contestant, rates) in contestants.iter().zip(&mut rates) {
-        common::print_row(contestant, rates, "Gb/s");
+        print_row(contestant, rates, "Gb/s");
     }
-    common::print_row(&format!("{name}: plain"), &mut plain, "1.0");
-    common::print_row(&format!("{name}: zero-copy"), &mut zero_copy, "1.7");
+    print_row(&format!("{name}: plain"), &mut plain, "1.0");
+    print_row(&format!("{name}: zero-copy"), &mut zero_copy, "1.7");
     Ok(())
 }
 
@@ -119,6 +99,6 @@ fn transactions(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
         let user: u64 = measurement.sut_cpu.threads.iter().map(|thread| thread.user_ns).sum();
         shares.push(user as f64 * 100.0 / measurement.sut_cpu.busy_ns() as f64);
     }
-    common::print_row("own user time, %", &mut shares, "< 10");
+    print_row("own user time, %", &mut shares, "< 10");
     Ok(())
 }

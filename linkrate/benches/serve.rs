@@ -13,15 +13,12 @@ use linkrate_model::{CpuSet, TestbedSpec};
 use linkrate_stats::paired;
 use linkrate_study::quantity::Interval;
 
-use common::{Failed, inside, print_row};
+use common::{Failed, ROUNDS, SECONDS, inside, print_row, received};
 
-/// Rounds of many clients and one, in turn.
-const ROUNDS: usize = 7;
 /// Rounds of two contestants. Of a stream on a shared machine, one round differs from the next by a fifth.
 const CONTEST_ROUNDS: usize = 24;
 /// Level of the interval of a ratio.
 const CONFIDENCE: f64 = 0.95;
-const SECONDS: u64 = 2;
 
 /// Clients at once.
 const MANY: usize = 64;
@@ -38,9 +35,9 @@ fn main() -> Result<(), Failed> {
         TestbedSpec { sut_cpus: Some(one), client_cpus: Some(two), ..TestbedSpec::default() };
     let mut lab = common::lab(&spec)?;
     println!("servers, veth, cubic, {CONTEST_ROUNDS} rounds of {SECONDS} s in turn, Gb/s");
-    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
+    common::print_header();
     let ends = Ends::of(&mut lab)?;
-    let mut names = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let mut names = common::words();
     let (part, test) = (names.next(), names.next());
     let wants = |name: &str| part.as_deref().is_none_or(|wanted| wanted == name);
     let wants_test = |name: &&str| test.as_deref().is_none_or(|wanted| wanted == *name);
@@ -139,9 +136,7 @@ impl<'a> Ends<'a> {
         let words = [LINKRATE, "serve", "--programs", program, "--bind", &self.address];
         let _ours = self.server(&[&words[..], &[port.as_str(), our_port.as_str()]].concat())?;
         let names = [theirs[0], "linkrate serve"];
-        contest(name, names, &mut |whose| {
-            client(if whose == Whose::Theirs { THEIRS } else { OURS })
-        })
+        contest(name, names, |is_theirs| client(if is_theirs { THEIRS } else { OURS }))
     }
 
     /// Both clients with the same server, in turn.
@@ -154,7 +149,7 @@ impl<'a> Ends<'a> {
         let port = SERVER.to_string();
         let _server = self.server(&[server, &["-p", &port]].concat())?;
         let names = ["their client", "client of linkrate"];
-        contest(name, names, &mut |whose| client(if whose == Whose::Theirs { THEM } else { US }))
+        contest(name, names, |is_theirs| client(if is_theirs { THEM } else { US }))
     }
 
     /// A client on the system under test.
@@ -216,28 +211,13 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Who is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Theirs,
-    Ours,
-}
-
 /// Measures both in each round, each of them first in every other one, and prints the mean ratio with its interval.
 fn contest(
     name: &str,
     names: [&str; 2],
-    measure: &mut dyn FnMut(Whose) -> Result<f64, Failed>,
+    measure: impl FnMut(bool) -> Result<f64, Failed>,
 ) -> Result<(), Failed> {
-    let mut pairs = Vec::new();
-    for round in 0..CONTEST_ROUNDS {
-        let first = if round % 2 == 0 { Whose::Theirs } else { Whose::Ours };
-        let one = measure(first)?;
-        pairs.push(match first {
-            Whose::Theirs => (one, measure(Whose::Ours)?),
-            Whose::Ours => (measure(Whose::Theirs)?, one),
-        });
-    }
+    let pairs = common::pairs(CONTEST_ROUNDS, measure)?;
     let mut rows = [
         pairs.iter().map(|(theirs, _)| theirs / 1e9).collect::<Vec<_>>(),
         pairs.iter().map(|(_, ours)| ours / 1e9).collect(),
@@ -257,11 +237,4 @@ fn contest(
         );
     }
     Ok(())
-}
-
-fn received(document: &[u8]) -> Result<f64, Failed> {
-    let document: serde_json::Value = serde_json::from_slice(document)?;
-    document["end"]["sum_received"]["bits_per_second"]
-        .as_f64()
-        .ok_or_else(|| format!("iperf3 said {}", document["error"]).into())
 }

@@ -29,7 +29,7 @@ fn main() -> Result<(), Failed> {
         return Ok(());
     }
     let temporary;
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let mut arguments = common::words();
     let folder = match arguments.next() {
         Some(folder) => PathBuf::from(folder),
         None => {

@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use linkrate_model::knobs::PortRequest;
-use linkrate_model::spec::Adapter;
 use linkrate_model::{
-    ByteSize, CpuSet, Direction, InterfaceKnobs, Measurement, MessageSize, Offload, TestbedSpec,
-    Workload, model,
+    ByteSize, CpuSet, Direction, InterfaceKnobs, Measurement, MessageSize, Offload, Workload, model,
 };
 use linkrate_study::executor::Executor;
 use linkrate_sys::clock::monotonic_ns;
@@ -21,11 +19,7 @@ use linkrate_sys::doorbell::Doorbell;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::sched;
 
-use common::{Failed, print_row};
-
-/// Rounds of every contestant, in turn.
-const ROUNDS: usize = 7;
-const SECONDS: u64 = 2;
+use common::{Failed, ROUNDS, SECONDS, print_row, print_row_of_least};
 
 /// The interrupt timer of model `gigabit`.
 const TICK_NS: usize = 250_000;
@@ -42,9 +36,9 @@ fn main() -> Result<(), Failed> {
     println!(
         "threads of virtual adapters, cubic, MTU 1500, {ROUNDS} rounds of {SECONDS} s in turn"
     );
-    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
+    common::print_header();
     one_port(&one, &two)?;
-    throughput(&one, &two)
+    throughput()
 }
 
 /// Per cent of a CPU for device and client port at 1 Gb/s, and for sleep and wake-ups alone.
@@ -52,13 +46,13 @@ fn one_port(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     let mut rows = [const { Vec::new() }; 4];
     for _ in 0..ROUNDS {
         for (row, direction) in [Direction::Transmit, Direction::Receive].into_iter().enumerate() {
-            let measurement = run("gigabit", direction, 1, Offload::Tso, sut, clients)?;
+            let measurement = run("gigabit", direction, 1, Offload::Tso)?;
             let evidence =
                 measurement.evidence.adapter.as_ref().ok_or("no evidence of the adapter")?;
-            rows[row].push(-evidence.device_cpus() * 100.0);
+            rows[row].push(evidence.device_cpus() * 100.0);
         }
-        rows[2].push(-sleeper(clients, None)?);
-        rows[3].push(-sleeper(clients, Some(sut))?);
+        rows[2].push(sleeper(clients, None)?);
+        rows[3].push(sleeper(clients, Some(sut))?);
     }
     let names = [
         ("gigabit, transmit, % of a CPU", "12 %"),
@@ -67,11 +61,7 @@ fn one_port(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
         ("and 4000 wake-ups, %", ""),
     ];
     for ((name, needed), row) in names.iter().zip(&mut rows) {
-        // the least is the best
-        row.sort_by(f64::total_cmp);
-        row.iter_mut().for_each(|percent| *percent = -*percent);
-        let (best, worst) = (row[row.len() - 1], row[0]);
-        println!("{name:32} {best:>9.2} {:>9.2} {worst:>9.2} {needed:>9}", row[row.len() / 2]);
+        print_row_of_least(name, row, needed);
     }
     Ok(())
 }
@@ -137,12 +127,12 @@ fn watch(bell: &Doorbell) -> Result<Epoll, ThreadFailed> {
 }
 
 /// Throughput where threads and their wake-ups were the bound once.
-fn throughput(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
+fn throughput() -> Result<(), Failed> {
     let mut rows = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
-        let both = run("gigabit", Direction::Bidirectional, 4, Offload::Tso, sut, clients)?;
+        let both = run("gigabit", Direction::Bidirectional, 4, Offload::Tso)?;
         rows[0].push(both.traffic.bits_per_second() / 1e9);
-        let receive = run("ten-gigabit", Direction::Receive, 1, Offload::None, sut, clients)?;
+        let receive = run("ten-gigabit", Direction::Receive, 1, Offload::None)?;
         rows[1].push(receive.traffic.bits_per_second() / 1e9);
     }
     print_row("4 gigabit, bidirectional, Gb/s", &mut rows[0], "7.0");
@@ -156,18 +146,9 @@ fn run(
     direction: Direction,
     ports: u32,
     offload: Offload,
-    sut: &CpuSet,
-    clients: &CpuSet,
 ) -> Result<Measurement, Failed> {
     // a lab takes its place on the CPUs for as long as it lives, so each is built for its turn
-    let mut lab = common::lab(&TestbedSpec {
-        adapter: Adapter::Model(Box::new(model::find(name)?)),
-        clients: ports,
-        ports,
-        sut_cpus: Some(sut.clone()),
-        client_cpus: Some(clients.clone()),
-        ..TestbedSpec::default()
-    })?;
+    let mut lab = common::lab(&common::testbed(model::find(name)?, ports)?)?;
     let interface = InterfaceKnobs {
         offload: Some(offload),
         port: PortRequest { lro: Some(false), ..PortRequest::default() },

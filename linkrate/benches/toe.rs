@@ -6,29 +6,23 @@ mod common;
 
 use linkrate_lab::Lab;
 use linkrate_model::knobs::{PortRequest, Toe};
-use linkrate_model::spec::Adapter;
 use linkrate_model::{
-    ByteSize, Direction, InterfaceKnobs, Measurement, MessageSize, Model, TestbedSpec, Workload,
-    model,
+    ByteSize, Direction, InterfaceKnobs, Measurement, MessageSize, Model, Workload, model,
 };
 use linkrate_study::executor::Executor;
 
-use common::{Failed, print_row, print_row_of_least};
-
-/// Rounds of both, in turn.
-const ROUNDS: usize = 7;
-const SECONDS: u64 = 2;
+use common::{Failed, ROUNDS, SECONDS, print_row, print_row_of_least};
 
 fn main() -> Result<(), Failed> {
     if !common::can_run("toe", &[]) {
         return Ok(());
     }
     let toe = model::find("toe")?;
-    let mut lab = lab(toe.clone())?;
+    let mut lab = common::lab(&common::testbed(toe.clone(), 1)?)?;
     println!(
         "TOE, one stream, {ROUNDS} rounds of {SECONDS} s in turn: service demand, on to off at most"
     );
-    print_header();
+    common::print_header();
     for (message, direction, needed) in [
         (64 << 10, Direction::Transmit, "0.4"),
         (64 << 10, Direction::Receive, "0.35"),
@@ -40,31 +34,14 @@ fn main() -> Result<(), Failed> {
         compare(&mut lab, message, direction, needed, &DEMAND)?;
     }
     drop(lab);
-    let mut lab = self::lab(Model { rate: None, bus: None, ..toe })?;
+    let unpaced = Model { rate: None, bus: None, ..toe };
+    let mut lab = common::lab(&common::testbed(unpaced, 1)?)?;
     println!("\nthe same without a rate of the link: throughput on to off, at least");
-    print_header();
+    common::print_header();
     for direction in [Direction::Transmit, Direction::Receive] {
         compare(&mut lab, 64 << 10, direction, "1.0", &THROUGHPUT)?;
     }
     Ok(())
-}
-
-/// One port of `model` with one client, which has CPUs of its own.
-fn lab(model: Model) -> Result<Lab, Failed> {
-    let (sut, clients) = common::two_cpus()?;
-    let clients = if clients.is_empty() { sut.clone() } else { clients };
-    common::lab(&TestbedSpec {
-        adapter: Adapter::Model(Box::new(model)),
-        clients: 1,
-        ports: 1,
-        sut_cpus: Some(sut),
-        client_cpus: Some(clients),
-        ..TestbedSpec::default()
-    })
-}
-
-fn print_header() {
-    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
 }
 
 /// Prints a figure with the connection at the host, at the adapter, and the quotient.

@@ -4,15 +4,13 @@
 mod common;
 
 use linkrate_lab::Lab;
-use linkrate_model::spec::Adapter;
 use linkrate_model::workload::Protocol;
 use linkrate_model::{
-    ByteSize, CpuMeter, Direction, InterfaceKnobs, Measurement, MessageSize, TestbedSpec, Workload,
-    model,
+    CpuMeter, Direction, InterfaceKnobs, Measurement, MessageSize, Workload, model,
 };
 use linkrate_study::executor::Executor;
 
-use common::{Failed, ratio};
+use common::{Failed, MESSAGE, ratio};
 
 /// Pairs of each case.
 const PAIRS: usize = 9;
@@ -24,7 +22,7 @@ fn main() -> Result<(), Failed> {
     println!("the trace, on to off, {PAIRS} pairs of a second; ratios with 95 % intervals");
     println!("{:26} {:>22} {:>22} {:>14}", "", "rate", "service demand", "demand, off");
     for name in ["ten-gigabit", "gigabit"] {
-        let mut lab = lab(name)?;
+        let mut lab = common::lab(&common::testbed(model::find(name)?, 1)?)?;
         for (what, workload) in [
             ("receive", Workload { direction: Direction::Receive, ..stream() }),
             ("transmit", stream()),
@@ -39,26 +37,13 @@ fn main() -> Result<(), Failed> {
     Ok(())
 }
 
-fn lab(name: &str) -> Result<Lab, Failed> {
-    let (sut, clients) = common::two_cpus()?;
-    let clients = if clients.is_empty() { sut.clone() } else { clients };
-    common::lab(&TestbedSpec {
-        adapter: Adapter::Model(Box::new(model::find(name)?)),
-        clients: 1,
-        ports: 1,
-        sut_cpus: Some(sut),
-        client_cpus: Some(clients),
-        ..TestbedSpec::default()
-    })
-}
-
 fn stream() -> Workload {
-    Workload { message: MessageSize::Fixed(ByteSize(128 << 10)), ..Workload::default() }
+    Workload { message: MessageSize::Fixed(MESSAGE), ..Workload::default() }
 }
 
 fn compare(lab: &mut Lab, name: &str, workload: Workload) -> Result<(), Failed> {
     let spec = common::run_spec(workload, InterfaceKnobs::default(), 1, Some(1), 1);
-    let mut figures = |traces| -> Result<(f64, f64), Failed> {
+    let figures = |traces| -> Result<(f64, f64), Failed> {
         lab.testbed().ok_or("no testbed")?.trace(CpuMeter::Auto, traces)?;
         let run = lab.run(&spec)?;
         if run.sut_cpu.parts.is_some() != traces {
@@ -67,10 +52,7 @@ fn compare(lab: &mut Lab, name: &str, workload: Workload) -> Result<(), Failed> 
         rate_and_demand(&run).ok_or_else(|| "nothing arrived".into())
     };
     let [mut rates, mut demands, mut without] = [const { Vec::new() }; 3];
-    for pair in 0..PAIRS {
-        let first = figures(pair % 2 == 0)?;
-        let second = figures(pair % 2 == 1)?;
-        let (on, off) = if pair % 2 == 0 { (first, second) } else { (second, first) };
+    for (on, off) in common::pairs(PAIRS, figures)? {
         rates.push((on.0 / off.0).ln());
         demands.push((on.1 / off.1).ln());
         without.push(off.1);

@@ -143,6 +143,12 @@ fn find<'a>(all: &'a [Advice], name: &str) -> &'a Advice {
     all.iter().find(|advice| advice.name == name).unwrap_or_else(|| panic!("no {name} in {all:#?}"))
 }
 
+/// A finding asks for these commands.
+#[track_caller]
+fn advises(all: &[Advice], name: &str, commands: &[&str]) {
+    assert_eq!(find(all, name).commands, commands, "{name}");
+}
+
 /// A finding that asks for something, if there is one.
 fn asks<'a>(all: &'a [Advice], name: &str) -> Option<&'a Advice> {
     let asks = |state| matches!(state, Tuning::Improve | Tuning::Consider);
@@ -175,12 +181,10 @@ fn advises_a_badly_tuned_server_from_its_files() {
     assert!(rings.evidence.iter().any(|e| e.value == "rx 256 of 4096, tx 256 of 4096"));
     assert!(share(rings) > 0.99, "0.2 % lost over 1 ms leaves 0.3 Gb/s: {rings:?}");
 
-    let governor = find(&all, "governor");
-    assert!((share(governor) - 0.75).abs() < 1e-9);
-    assert_eq!(
-        governor.commands,
-        ["echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"]
-    );
+    assert!((share(find(&all, "governor")) - 0.75).abs() < 1e-9);
+    let performance =
+        "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
+    advises(&all, "governor", &[performance]);
 
     let interrupts = find(&all, "interrupts");
     assert_eq!(
@@ -194,15 +198,16 @@ fn advises_a_badly_tuned_server_from_its_files() {
     );
     assert!(interrupts.note.as_deref().unwrap().contains("irqbalance"));
 
-    assert_eq!(find(&all, "tso").commands, ["ethtool -K ens1 tso on"]);
-    assert_eq!(find(&all, "queues").commands, ["ethtool -L ens1 combined 4"]);
-    assert_eq!(find(&all, "jumbo-frames").commands, ["ip link set dev ens1 mtu 9000"]);
-    assert_eq!(find(&all, "pause").commands, ["ethtool -A ens1 rx on tx on"]);
-    assert_eq!(
-        find(&all, "idle-states").commands,
-        ["echo 1 | tee /sys/devices/system/cpu/cpu*/cpuidle/state3/disable"]
+    advises(&all, "tso", &["ethtool -K ens1 tso on"]);
+    advises(&all, "queues", &["ethtool -L ens1 combined 4"]);
+    advises(&all, "jumbo-frames", &["ip link set dev ens1 mtu 9000"]);
+    advises(&all, "pause", &["ethtool -A ens1 rx on tx on"]);
+    advises(
+        &all,
+        "idle-states",
+        &["echo 1 | tee /sys/devices/system/cpu/cpu*/cpuidle/state3/disable"],
     );
-    assert_eq!(find(&all, "backlog").commands, ["sysctl -w net.core.netdev_max_backlog=4000"]);
+    advises(&all, "backlog", &["sysctl -w net.core.netdev_max_backlog=4000"]);
     assert_eq!(find(&all, "congestion-control").state, Tuning::Good);
 
     // 100 Gb/s over 1 ms: 12.5 MB under way, twice that for the buffer
@@ -297,7 +302,7 @@ fn takes_the_round_trip_from_the_busiest_connection() {
         sockets: vec![1],
     }];
     let all = advice_of(&host);
-    assert_eq!(find(&all, "processes").commands, ["taskset --all-tasks --cpu-list --pid 0-3 42"]);
+    advises(&all, "processes", &["taskset --all-tasks --cpu-list --pid 0-3 42"]);
     host.processes[0].sockets = vec![2];
     assert!(asks(&advice_of(&host), "processes").is_none(), "70 kB are no load");
 }
@@ -330,7 +335,7 @@ fn tells_a_slow_link_from_a_slow_peer() {
     assert_eq!(find(&advice_of(&host), "link-speed").state, Tuning::Improve);
 
     host.interfaces[0].full_duplex = Some(false);
-    assert_eq!(find(&advice_of(&host), "duplex").commands, ["ethtool -s ens1 autoneg on"]);
+    advises(&advice_of(&host), "duplex", &["ethtool -s ens1 autoneg on"]);
     host.interfaces[0].statistics.insert("rx_crc_errors".to_owned(), 400);
     assert_eq!(find(&advice_of(&host), "damaged-frames").state, Tuning::Improve);
 }
@@ -342,13 +347,11 @@ fn bbr_on_a_fast_path_and_what_paces_it() {
     host.interfaces[0].queue_discipline = "mq".to_owned();
     host.settings.default_queue_discipline = Some("fq_codel".to_owned());
     let all = advice_of(&host);
-    assert_eq!(
-        find(&all, "congestion-control").commands,
-        ["sysctl -w net.ipv4.tcp_congestion_control=cubic"]
-    );
-    assert_eq!(
-        find(&all, "queue-discipline").commands,
-        ["sysctl -w net.core.default_qdisc=fq", "tc qdisc replace dev ens1 root handle 1: mq"]
+    advises(&all, "congestion-control", &["sysctl -w net.ipv4.tcp_congestion_control=cubic"]);
+    advises(
+        &all,
+        "queue-discipline",
+        &["sysctl -w net.core.default_qdisc=fq", "tc qdisc replace dev ens1 root handle 1: mq"],
     );
     host.interfaces[0].queue_discipline = "fq".to_owned();
     assert_eq!(find(&advice_of(&host), "queue-discipline").state, Tuning::Good);
@@ -429,10 +432,10 @@ fn offloads_that_depend_on_others_are_switched_on_together() {
         ("rx-gro", false),
     ]));
     let all = advice_of(&host);
-    assert_eq!(find(&all, "tso").commands, ["ethtool -K v0 sg on tx on tso on"]);
+    advises(&all, "tso", &["ethtool -K v0 sg on tx on tso on"]);
     assert!(asks(&all, "gro").is_none(), "{all:?}");
     host.interfaces[0].kind = None;
-    assert_eq!(find(&advice_of(&host), "gro").commands, ["ethtool -K v0 gro on"]);
+    advises(&advice_of(&host), "gro", &["ethtool -K v0 gro on"]);
     // an offload that the adapter does not have is no finding
     let fixed = [("tx-tcp-segmentation".to_owned(), Feature::default())];
     host.interfaces[0].features = Some(fixed.into_iter().collect());
@@ -442,10 +445,7 @@ fn offloads_that_depend_on_others_are_switched_on_together() {
 
     host.interfaces[0].gso_max_segs = 1;
     host.interfaces[0].gso_max_size = 65_536;
-    assert_eq!(
-        find(&advice_of(&host), "superframes").commands,
-        ["ip link set dev v0 gso_max_segs 65535"]
-    );
+    advises(&advice_of(&host), "superframes", &["ip link set dev v0 gso_max_segs 65535"]);
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn reports_long_waits_and_interrupts_for_every_packet() {
     assert_eq!(find(&advice_of(&host), "coalescing").state, Tuning::Good, "0.16 for a packet");
     host.interfaces[0].statistics.insert("rx_packets".to_owned(), 1_000_000);
     host.interfaces[0].statistics.insert("tx_packets".to_owned(), 0);
-    assert_eq!(find(&advice_of(&host), "coalescing").commands, ["ethtool -C ens1 adaptive-rx on"]);
+    advises(&advice_of(&host), "coalescing", &["ethtool -C ens1 adaptive-rx on"]);
     set(&mut host, 0, Some(true));
     assert_eq!(find(&advice_of(&host), "coalescing").state, Tuning::Good);
 }
@@ -483,10 +483,7 @@ fn one_queue_and_threads_of_one_core() {
     interrupts[1].effective = "4".parse().unwrap();
     interrupts[2].effective = "5".parse().unwrap();
     let all = advice_of(&host);
-    assert_eq!(
-        find(&all, "receive-steering").commands,
-        ["echo f0 > /sys/class/net/ens1/queues/rx-0/rps_cpus"]
-    );
+    advises(&all, "receive-steering", &["echo f0 > /sys/class/net/ens1/queues/rx-0/rps_cpus"]);
     assert!(find(&all, "interrupts").detail.contains("are threads of one core"), "{all:?}");
     host.interfaces[0].rx_queues[0].steering = "4-7".parse().unwrap();
     assert!(
@@ -611,35 +608,22 @@ fn an_aggregate_that_is_whole_is_good() {
 #[test]
 fn what_is_wrong_with_an_aggregate_is_reported() {
     let zero = "00:00:00:00:00:00";
-    for (changes, name, part, lost) in [
+    for (path, text, name, part, lost) in [
+        ("eth3/bonding_slave/mii_status", "down", "-member", "the link of eth3 is down", Some(0.5)),
+        ("bond0/bonding/ad_partner_mac", zero, "-partner", "no LACP partner answers", Some(0.5)),
         (
-            &[("eth3/bonding_slave/mii_status", "down")][..],
-            "aggregate-member",
-            "the link of eth3 is down",
-            Some(0.5),
-        ),
-        (
-            &[("bond0/bonding/ad_partner_mac", zero)],
-            "aggregate-partner",
-            "no LACP partner answers",
-            Some(0.5),
-        ),
-        (
-            &[("eth3/bonding_slave/ad_aggregator_id", "2")],
-            "aggregate-partner",
+            "eth3/bonding_slave/ad_aggregator_id",
+            "2",
+            "-partner",
             "another aggregator than the active one: eth3",
             Some(0.5),
         ),
-        (&[("eth3/speed", "1000")], "aggregate-rates", "rates from 1.000 Gb/s to 10.00 Gb/s", None),
-        (
-            &[("eth3/statistics/tx_bytes", "0")],
-            "aggregate-shares",
-            "eth2 sent 100 % of all bytes",
-            Some(0.5),
-        ),
-        (&[("bond0/bonding/slaves", "")], "aggregate", "no members", None),
+        ("eth3/speed", "1000", "-rates", "rates from 1.000 Gb/s to 10.00 Gb/s", None),
+        ("eth3/statistics/tx_bytes", "0", "-shares", "eth2 sent 100 % of all bytes", Some(0.5)),
+        ("bond0/bonding/slaves", "", "", "no members", None),
     ] {
-        let (_root, host) = bonded(changes);
+        let (_root, host) = bonded(&[(path, text)]);
+        let name = &format!("aggregate{name}");
         let all = advice_of(&host);
         let reported = find(&all, name);
         assert!(reported.detail.contains(part), "{part}: {reported:?}");

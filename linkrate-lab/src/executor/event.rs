@@ -199,25 +199,13 @@ fn nothing_failed(fault: Fault) -> LabError {
 mod tests {
     use std::time::Duration;
 
-    use linkrate_model::{InterfaceKnobs, SocketKnobs, Task};
+    use linkrate_model::Task;
 
     use super::*;
 
     fn run(interval: Duration) -> RunSpec {
-        RunSpec {
-            task: Task::Idle,
-            interface: InterfaceKnobs::default(),
-            socket: SocketKnobs::default(),
-            clients: 1,
-            ports: Some(1),
-            adapter: None,
-            warm_up: Duration::ZERO,
-            duration: interval,
-            profile: false,
-            event: Some(Event { fault: Fault::Carrier, at: interval / 4, recover: None }),
-            loss_ppm: 0,
-            seed: 1,
-        }
+        let event = Event { fault: Fault::Carrier, at: interval / 4, recover: None };
+        RunSpec { ports: Some(1), event: Some(event), ..RunSpec::new(Task::Idle, interval) }
     }
 
     #[test]

@@ -288,18 +288,9 @@ fn a_thousand_agents_cost_little_memory_and_little_time() {
     let spec = TestbedSpec::default().on_interfaces(on);
     let workload = Workload { kind: Protocol::Stream, ..Workload::default() };
     let run = RunSpec {
-        task: Task::Workload(workload),
-        interface: InterfaceKnobs::default(),
         socket: SocketKnobs { congestion: "cubic".to_owned(), ..SocketKnobs::default() },
         clients: CLIENTS,
-        ports: None,
-        adapter: None,
-        warm_up: Duration::ZERO,
-        duration: WINDOW,
-        profile: false,
-        event: None,
-        loss_ppm: 0,
-        seed: 1,
+        ..RunSpec::new(Task::Workload(workload), WINDOW)
     };
     let before = resident();
     let pairs = (0..=CLIENTS).map(|number| {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use linkrate_model::topology::Topology;
 use linkrate_model::{
-    CpuSet, InterfaceKnobs, Interfaces, Measurement, Peer, Protocol, RunSpec, SocketKnobs, Task,
-    TestbedSpec, Workload,
+    CpuSet, Interfaces, Measurement, Peer, Protocol, RunSpec, SocketKnobs, Task, TestbedSpec,
+    Workload,
 };
 use linkrate_protocol::HELLO_NUMBER;
 use linkrate_study::executor::{Facts, RunFailure, Stage};
@@ -68,19 +68,8 @@ pub fn run(sut: &[u8], client: &[u8], kind: Option<Protocol>) -> Ended {
     let task =
         kind.map_or(Task::Idle, |kind| Task::Workload(Workload { kind, ..Workload::default() }));
     let spec = RunSpec {
-        task,
-        interface: InterfaceKnobs::default(),
         socket: SocketKnobs { congestion: "cubic".to_owned(), ..SocketKnobs::default() },
-        clients: 1,
-        ports: None,
-        // a script does not wait for its turn
-        adapter: None,
-        warm_up: Duration::ZERO,
-        duration: Duration::from_millis(100),
-        profile: false,
-        event: None,
-        loss_ppm: 0,
-        seed: 1,
+        ..RunSpec::new(task, Duration::from_millis(100))
     };
     let mut facts = None;
     let outcome = carry_out(sut, client, &spec, &mut facts);

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use linkrate_model::interfaces::InterfaceAddress;
-use linkrate_model::{BitRate, ByteSize, CpuSet, InterfaceKnobs, MessageSize};
+use linkrate_model::{BitRate, ByteSize, InterfaceKnobs, MessageSize};
 
 use super::super::{
     Ends, Finished, Latencies, ListenSpec, MeasureSpec, UnexpectedPeers, write_message,
@@ -158,14 +158,8 @@ fn an_interface_is_named_once() {
             start_ns: 0,
             end_ns: 1,
             interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
-            cpus: CpuSet::default(),
-            profile: false,
-            agents: Vec::new(),
             readers: 1,
-            drivers: Vec::new(),
-            napi_threads: Vec::new(),
-            samples_often: false,
-            event_ns: None,
+            ..MeasureSpec::default()
         }))
     };
     assert!(measure(&["p0", "p1"]).is_ok());

@@ -15,16 +15,11 @@ use std::time::Duration;
 
 use linkrate_model::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
 use linkrate_model::latency::{LatencyFigures, LatencyIntervals};
-use linkrate_model::measurement::{
-    CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
-    Traffic,
-};
+use linkrate_model::measurement::{Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes};
 use linkrate_model::workload::Loop;
-use linkrate_model::{
-    Direction, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task,
-    Workload,
-};
+use linkrate_model::{Direction, Event, Fault, Measurement, Offload, RunSpec, Task, Workload};
 use linkrate_study::executor::{Contention, Facts, RunFailure, Stage};
+use linkrate_study::fixture as made_up;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
@@ -103,24 +98,16 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         frames_per_received_packet: Some(1.0),
         driver_packet_bytes: Some(driver),
         client_cpu_percent: Some(61.2),
-        background_cpu_percent: None,
-        background_uncertainty_cpu_percent: None,
-        service_demand_with_others: None,
         rwnd_limited_percent: Some(rwnd),
         sndbuf_limited_percent: Some(0.4),
         retransmits: Some(0.0),
-        lost_percent: None,
         drops: Some(0.0),
         granted_send_buffer_bytes: Some(262_144),
         granted_receive_buffer_bytes: Some(262_144),
         mss_bytes: Some(1448),
         family: Some(linkrate_model::Family::Ipv4),
         idle_source: Some(IdleSource::TimerList),
-        adapter: None,
-        members: Vec::new(),
-        disciplines: Vec::new(),
-        client_disciplines: Vec::new(),
-        line: Vec::new(),
+        ..CellEvidence::default()
     }
 }
 
@@ -135,8 +122,6 @@ fn facts() -> Facts {
         ("virtualisation", "none"),
     ];
     Facts {
-        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        sysctls: BTreeMap::new(),
         contention: Some(Contention {
             loop_ns: 2_100_000,
             slowdown_ppm: 11_000,
@@ -151,103 +136,57 @@ fn facts() -> Facts {
             "The CPU frequency governor is powersave: service demand varies with the clock."
                 .to_owned(),
         ],
+        ..made_up::facts_of(facts)
     }
 }
 
 /// A run of two seconds at that rate, with the SUT's one CPU busy for that share of it.
 pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
-    let cpu = |cpu, busy: f64| CpuUse {
-        cpus: vec![CpuTime {
-            cpu,
-            interval_ns: 2_000_000_000,
-            busy_ns: (busy * 2e9) as u64,
-            steal_ns: 1_200_000,
-            uncertainty_ns: 0,
-        }],
-        threads: Vec::new(),
-        source: IdleSource::TimerList,
-        shared: false,
-        background: Vec::new(),
-        own_threads_ns: 0,
-        parts: None,
-    };
-    Measurement {
-        traffic: Traffic {
-            transmit_bytes: (gigabits * 2e9 / 8.0) as u64,
-            transmit_seconds: 2.0,
-            ..Traffic::default()
-        },
-        latency: None,
-        histogram: None,
-        intervals: Vec::new(),
-        parts: Vec::new(),
-        sut_cpu: cpu(0, busy),
-        client_cpu: cpu(1, 0.612),
-        effective: Effective {
-            interface: InterfaceKnobs {
-                offload: Some(offload),
-                mtu: Some(1500),
-                ..InterfaceKnobs::default()
-            },
-            socket: SocketKnobs::default(),
-            granted_send_buffer_bytes: 262_144,
-            granted_receive_buffer_bytes: 262_144,
-            mss_bytes: 1448,
-        },
-        evidence: Evidence {
-            client_receive_batches: 0,
-            interface: InterfaceCounts {
-                tx_packets: 100_000,
-                tx_bytes: 4_500_000_000,
-                ..InterfaceCounts::default()
-            },
-            client_interface: None,
-            protocol: BTreeMap::from([
-                ("Ip.OutRequests".to_owned(), 100_000),
-                ("IpExt.OutOctets".to_owned(), 4_498_600_000),
-            ]),
-            senders: SenderTimes { sockets: 1, busy_us: 1_990_000, ..SenderTimes::default() },
-            client_senders: None,
-            receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
-            adapter: None,
-            links: Vec::new(),
-            clients: Vec::new(),
-            unsettled_flows: 0,
-            flows: Vec::new(),
-            disciplines: Vec::new(),
-            client_disciplines: Vec::new(),
-            peer_reports: Vec::new(),
-        },
-        profile: None,
-        failure: None,
-        remarks: Vec::new(),
+    let mut measured = made_up::stream(gigabits * 1e9, busy);
+    measured.client_cpu.cpus[0].busy_ns = 1_224_000_000;
+    for used in [&mut measured.sut_cpu, &mut measured.client_cpu] {
+        used.cpus[0].steal_ns = 1_200_000;
     }
+    measured.effective.interface.offload = Some(offload);
+    measured.evidence = Evidence {
+        interface: InterfaceCounts {
+            tx_packets: 100_000,
+            tx_bytes: 4_500_000_000,
+            ..InterfaceCounts::default()
+        },
+        protocol: made_up::counts([
+            ("Ip.OutRequests", 100_000),
+            ("IpExt.OutOctets", 4_498_600_000),
+        ]),
+        senders: SenderTimes { busy_us: 1_990_000, ..measured.evidence.senders },
+        receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
+        ..Evidence::default()
+    };
+    measured
 }
 
+/// When these runs began, milliseconds since 1970-01-01 UTC.
+pub const STARTED_MS: u64 = 1_700_000_000_000;
+
 fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcome) -> StoredRun {
-    StoredRun {
-        pair: None,
-        missing_nodes: Vec::new(),
-        sequence,
-        block,
-        cell,
-        started_unix_ms: 1_700_000_000_000 + u64::from(sequence) * 3_000,
-        spec: RunSpec {
-            task,
-            interface: InterfaceKnobs::default(),
-            socket: SocketKnobs::default(),
-            clients: 1,
-            ports: None,
-            adapter: None,
-            warm_up: Duration::from_millis(500),
-            duration: Duration::from_secs(2),
-            profile: false,
-            event: None,
-            loss_ppm: 0,
-            seed: 1000 + u64::from(sequence),
-        },
-        outcome,
-    }
+    let spec = RunSpec {
+        warm_up: Duration::from_millis(500),
+        seed: 1000 + u64::from(sequence),
+        ..RunSpec::new(task, Duration::from_secs(2))
+    };
+    stored_run(sequence, block, cell, spec, outcome)
+}
+
+/// A run as it is stored, three seconds after the one before it.
+pub fn stored_run(
+    sequence: u32,
+    block: u32,
+    cell: Option<u32>,
+    spec: RunSpec,
+    outcome: impl Into<Outcome>,
+) -> StoredRun {
+    let started_unix_ms = STARTED_MS + 3000 * u64::from(sequence);
+    StoredRun { started_unix_ms, ..made_up::stored_run(sequence, block, cell, spec, outcome) }
 }
 
 /// The offload ladder in two directions, with a failed run, an idle run in each block, effects
@@ -435,10 +374,6 @@ pub fn single() -> StudyResults {
         blocks: 1,
         cells: vec![cell],
         effects: Vec::new(),
-        windows: Vec::new(),
-        aa: None,
-        payback: None,
-        fleet: None,
         background_cpu: None,
         failures: Vec::new(),
         warnings: Vec::new(),

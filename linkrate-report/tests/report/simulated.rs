@@ -1,7 +1,6 @@
 //! Built-in studies with runs that follow simple laws: everything a real results directory has, by
 //! the same way from stored runs to results.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hdrhistogram::Histogram;
@@ -10,10 +9,10 @@ use linkrate_model::spec::Adapter;
 use linkrate_model::{Direction, MessageSize, Offload, Task};
 use linkrate_stats::stop::StopReason;
 use linkrate_study::analysis::analyse;
-use linkrate_study::executor::Facts;
+use linkrate_study::fixture::facts_of;
 use linkrate_study::latencies;
 use linkrate_study::results::{Attribution, CategoryShare, StudyResults};
-use linkrate_study::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
+use linkrate_study::store::{Ended, StoredPlan, StoredStudy};
 use linkrate_study::study::{Cell, Study};
 
 use crate::fixture;
@@ -82,20 +81,13 @@ pub fn profiled() -> StudyResults {
 }
 
 fn stored(study: Study) -> StoredStudy {
-    let facts = [
+    let facts = facts_of([
         ("adapter", study.testbed.adapter.name()),
         ("client-cpus", "4-7"),
         ("cpu-model", "Example Core 4200 at 2.10 GHz"),
         ("kernel", "6.12.9"),
         ("sut-cpus", "0-3"),
-    ];
-    let facts = Facts {
-        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        sysctls: BTreeMap::new(),
-        contention: None,
-        measured: BTreeMap::new(),
-        warnings: Vec::new(),
-    };
+    ]);
     let gigabits = match &study.testbed.adapter {
         Adapter::Model(model) => model.rate.map_or(1.0, |rate| rate.0 / 1e9),
         Adapter::Veth | Adapter::Interfaces(_) | Adapter::Unknown => 20.0,
@@ -106,22 +98,15 @@ fn stored(study: Study) -> StoredStudy {
             let sequence = u32::try_from(runs.len()).unwrap();
             // a wobble of 2 % that is not the same in any two runs of a block
             let wobble = 1.0 + 0.02 * (scattered(sequence) - 0.5);
-            runs.push(StoredRun {
-                pair: None,
-                missing_nodes: Vec::new(),
-                sequence,
-                block,
-                cell: Some(u32::try_from(index).unwrap()),
-                started_unix_ms: 1_700_000_000_000 + u64::from(sequence) * 3_000,
-                spec: cell.spec.clone(),
-                outcome: Outcome::Measured(Box::new(measure(cell, gigabits, wobble))),
-            });
+            let (cell_index, spec) = (Some(u32::try_from(index).unwrap()), cell.spec.clone());
+            let measured = measure(cell, gigabits, wobble);
+            runs.push(fixture::stored_run(sequence, block, cell_index, spec, measured));
         }
     }
     let reason = StopReason::Precision { blocks: BLOCKS, half_width: 0.0213 };
     StoredStudy {
         directory: PathBuf::from("results/simulated"),
-        plan: StoredPlan::new(study, facts, 1_700_000_000_000),
+        plan: StoredPlan::new(study, facts, fixture::STARTED_MS),
         runs,
         torn: false,
         ended: Some(Ended::Rule(reason)),

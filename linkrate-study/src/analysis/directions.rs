@@ -140,7 +140,7 @@ mod tests {
         let study = crate::file::parse("t", "t.toml", &text).unwrap();
         let mut runs = Vec::new();
         for block in 0..5 {
-            for (index, cell) in study.cells.iter().enumerate() {
+            for (index, cell) in (0..).zip(&study.cells) {
                 let Task::Workload(workload) = &cell.spec.task else { unreachable!() };
                 let tso = cell.levels.get("offload") == Some(&Level::Text("tso".to_owned()));
                 let (share, together) = match workload.direction {
@@ -155,11 +155,7 @@ mod tests {
                 run.traffic.transmit_bytes = (bytes * share) as u64;
                 run.traffic.receive_bytes = (bytes * (1.0 - share)) as u64;
                 run.traffic.receive_seconds = run.traffic.transmit_seconds;
-                // the fixture's specifications are those of another study
-                let mut run = fixture::run(runs.len() as u32, block, Some(0), run);
-                run.cell = Some(index as u32);
-                run.spec = cell.spec.clone();
-                runs.push(run);
+                runs.push(fixture::run_of(&study, runs.len() as u32, block, index, run));
             }
         }
         (study, runs)

@@ -68,18 +68,12 @@ fn one(cells: &[CellResult], at: Levels) -> Option<Knee> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
     use crate::quantity::{Interval, Quantity, Unit};
 
     fn cells(sweep: &[(&str, f64)]) -> Vec<CellResult> {
-        let study = crate::fixture::ladder();
-        let facts = crate::executor::Facts::default();
-        let results = crate::analysis::analyse(&crate::store::StoredStudy {
-            directory: std::path::PathBuf::new(),
-            plan: crate::store::StoredPlan::new(study, facts, 0),
-            runs: Vec::new(),
-            torn: false,
-            ended: None,
-        });
+        let stored = fixture::under_way(fixture::ladder(), Vec::new());
+        let results = crate::analysis::analyse(&stored);
         let quantity = |mean| Quantity {
             interval: Interval { mean, low: None, high: None },
             unit: Unit::BitsPerSecond,

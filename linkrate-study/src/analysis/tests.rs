@@ -21,10 +21,9 @@ mod bounds;
 fn stored(study: Study, runs: Vec<StoredRun>) -> StoredStudy {
     StoredStudy {
         directory: PathBuf::from("results/ladder"),
-        plan: StoredPlan::new(study, Facts::default(), 1_795_273_920_000),
-        runs,
-        torn: false,
+        plan: StoredPlan::new(study.clone(), Facts::default(), fixture::STARTED_MS),
         ended: Some(Ended::Rule(StopReason::MaxBlocks { blocks: 4 })),
+        ..fixture::under_way(study, runs)
     }
 }
 
@@ -432,9 +431,7 @@ fn transactions_have_their_own_figures() {
             0 => latency(1000, 20_000.0, 40_001),
             _ => latency(3000, 24_000.0, 40_004),
         });
-        let mut run = fixture::run(n, n / 3, Some(cell), measurement);
-        run.spec = study.cells[cell as usize].spec.clone();
-        runs.push(run);
+        runs.push(fixture::run_of(&study, n, n / 3, cell, measurement));
     }
     let mut stored = stored(study, runs);
     let results = analyse(&stored);

@@ -22,14 +22,27 @@ fn compared(a: &StoredStudy, b: &StoredStudy) -> StudyComparison {
     compare(&[a], &[b], &without_sessions()).unwrap()
 }
 
-fn differences(a: &StoredStudy, b: &StoredStudy, allow: &[&str]) -> Vec<(String, String, String)> {
+fn allowing(
+    a: &StoredStudy,
+    b: &StoredStudy,
+    allow: &[&str],
+) -> Result<StudyComparison, ComparisonError> {
     let allow = allow.iter().map(|name| (*name).to_owned()).collect();
-    match compare(&[a], &[b], &Criteria { allow, ..Criteria::default() }) {
+    compare(&[a], &[b], &Criteria { allow, ..Criteria::default() })
+}
+
+fn differences(a: &StoredStudy, b: &StoredStudy, allow: &[&str]) -> Vec<(String, String, String)> {
+    match allowing(a, b, allow) {
         Err(ComparisonError::Different(found)) => {
             found.into_iter().map(|one| (one.name, one.baseline, one.candidate)).collect()
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// The one difference of two sets, with both values.
+fn one(name: &str, a: &str, b: &str) -> Vec<(String, String, String)> {
+    vec![(name.to_owned(), a.to_owned(), b.to_owned())]
 }
 
 fn names(a: &StoredStudy, b: &StoredStudy, allow: &[&str]) -> Vec<String> {
@@ -337,43 +350,37 @@ fn refuses_to_compare_the_same_runs() {
 #[test]
 fn refuses_cells_of_another_meaning_with_both_values() {
     let a = set(1, 5, SAME, 0.01, 0.0);
-    let with = |change: &dyn Fn(&mut StoredPlan)| {
+    let gigabit = || Adapter::Model(Box::new(linkrate_model::model::find("gigabit").unwrap()));
+    type Case<'a> = (&'a str, &'a str, &'a str, &'a dyn Fn(&mut StoredPlan));
+    let cases: [Case; 7] = [
+        ("run", "2 s", "600 ms", &|plan| {
+            plan.study.cells.iter_mut().for_each(|c| c.spec.duration = Duration::from_millis(600));
+        }),
+        ("congestion", "cubic", "bbr", &|plan| {
+            plan.study.cells[1].spec.socket.congestion = "bbr".to_owned();
+        }),
+        ("scale", "1", "0.1", &|plan| plan.study.testbed.scale = 0.1),
+        ("adapter", "veth", "gigabit", &|plan| plan.study.testbed.adapter = gigabit()),
+        ("offload", "gso, none, tso", "gso, none", &|plan| {
+            plan.study.factors[0].levels.pop();
+            plan.study.cells.pop();
+        }),
+        ("cells", "1 additional cell (TSO)", "no additional cell", &|plan| {
+            plan.study.cells.pop();
+        }),
+        ("idle-time", "/proc/timer_list", "/proc/stat", &|plan| {
+            plan.facts.facts.insert("idle-time".to_owned(), "/proc/stat".to_owned());
+        }),
+    ];
+    for (name, baseline, candidate, change) in cases {
         let mut b = set(2, 5, SAME, 0.01, 0.0);
         change(&mut b.plan);
-        differences(&a, &b, &[])
-    };
-    let one = |name: &str, a: &str, b: &str| vec![(name.to_owned(), a.to_owned(), b.to_owned())];
-    let interval = with(&|plan| {
-        plan.study.cells.iter_mut().for_each(|c| c.spec.duration = Duration::from_millis(600));
-    });
-    assert_eq!(interval, one("run", "2 s", "600 ms"));
-    let congestion = with(&|plan| plan.study.cells[1].spec.socket.congestion = "bbr".to_owned());
-    assert_eq!(congestion, one("congestion", "cubic", "bbr"));
-    let scale = with(&|plan| plan.study.testbed.scale = 0.1);
-    assert_eq!(scale, one("scale", "1", "0.1"));
-    let adapter = with(&|plan| {
-        plan.study.testbed.adapter =
-            Adapter::Model(Box::new(linkrate_model::model::find("gigabit").unwrap()));
-    });
-    assert_eq!(adapter, one("adapter", "veth", "gigabit"));
-    let level = with(&|plan| {
-        plan.study.factors[0].levels.pop();
-        plan.study.cells.pop();
-    });
-    assert_eq!(level, one("offload", "gso, none, tso", "gso, none"));
-    let missing = with(&|plan| {
-        plan.study.cells.pop();
-    });
-    assert_eq!(missing, one("cells", "1 additional cell (TSO)", "no additional cell"));
-    let idle = with(&|plan| {
-        plan.facts.facts.insert("idle-time".to_owned(), "/proc/stat".to_owned());
-    });
-    assert_eq!(idle, one("idle-time", "/proc/timer_list", "/proc/stat"));
+        assert_eq!(differences(&a, &b, &[]), one(name, baseline, candidate));
+    }
     // and asking for it does not help
     let mut b = set(2, 5, SAME, 0.01, 0.0);
     b.plan.study.testbed.scale = 0.1;
-    let request = Criteria { allow: vec!["scale".to_owned()], ..Criteria::default() };
-    let said = compare(&[&a], &[&b], &request);
+    let said = allowing(&a, &b, &["scale"]);
     assert_eq!(said, Err(ComparisonError::NeverAllowed { given: "scale".to_owned() }));
 }
 
@@ -404,17 +411,13 @@ fn a_difference_under_test_must_be_allowed_by_name() {
     let mut b = set(2, 5, SAME, 0.01, 0.0);
     b.plan.facts.facts.insert("kernel".to_owned(), "6.18.1".to_owned());
     assert_eq!(names(&a, &b, &[]), ["kernel"]);
-    let allowed = |allow: &[&str]| {
-        let allow = allow.iter().map(|name| (*name).to_owned()).collect();
-        compare(&[&a], &[&b], &Criteria { allow, ..Criteria::default() })
-    };
-    let found = allowed(&["kernel"]).unwrap();
+    let found = allowing(&a, &b, &["kernel"]).unwrap();
     assert_eq!(found.differences[0].candidate, "6.18.1");
     assert_eq!(found.warnings, [""; 0]);
-    let found = allowed(&["kernel", "cpu-model"]).unwrap();
+    let found = allowing(&a, &b, &["kernel", "cpu-model"]).unwrap();
     assert_eq!(found.warnings, ["Both sets have the same cpu-model: Example."]);
     assert_eq!(
-        allowed(&["kernl"]),
+        allowing(&a, &b, &["kernl"]),
         Err(ComparisonError::UnknownAllowance {
             given: "kernl".to_owned(),
             known: "did you mean \"kernel\"?".to_owned(),
@@ -430,8 +433,7 @@ fn two_differences_cause_a_warning() {
     let mut b = set(2, 5, SAME, 0.01, 0.0);
     b.plan.facts.facts.insert("kernel".to_owned(), "6.18.1".to_owned());
     b.plan.facts.facts.insert("cpu-model".to_owned(), "Other".to_owned());
-    let allow = vec!["kernel".to_owned(), "cpu-model".to_owned()];
-    let found = compare(&[&a], &[&b], &Criteria { allow, ..Criteria::default() }).unwrap();
+    let found = allowing(&a, &b, &["kernel", "cpu-model"]).unwrap();
     let warning = "Several conditions differ (cpu-model, kernel): the figures do not tell which \
                    of them caused a change.";
     assert_eq!(found.warnings, [warning]);
@@ -576,8 +578,7 @@ fn settings_of_a_host_that_differ_must_be_named() {
     let [a, b] = on_hosts(["performance", "powersave"], [Some("4096 1 2"), Some("4096 1 3")]);
     assert_eq!(names(&a, &b, &[]), ["cpu-governor", "net.ipv4.tcp_rmem"]);
     assert_eq!(names(&a, &b, &["cpu-governor"]), ["net.ipv4.tcp_rmem"]);
-    let allow = ["cpu-governor", "net.ipv4.tcp_rmem"].map(str::to_owned).to_vec();
-    let found = compare(&[&a], &[&b], &Criteria { allow, ..Criteria::default() }).unwrap();
+    let found = allowing(&a, &b, &["cpu-governor", "net.ipv4.tcp_rmem"]).unwrap();
     assert_eq!(found.candidate.facts["net.ipv4.tcp_rmem"], "4096 1 3", "where it differs");
     let [a, b] = on_hosts(["performance"; 2], [Some("4096 1 2"); 2]);
     let same = compared(&a, &b);
@@ -623,11 +624,11 @@ fn queue_disciplines_that_differ_must_be_named() {
     let a = sending(a, "fq_codel", "0:");
     assert_eq!(
         differences(&a, &sending(b, "pfifo_fast", "0:"), &[]),
-        [(
-            "queue-disciplines".to_owned(),
-            "eth0 fq_codel, limit 1000 packets".to_owned(),
-            "eth0 pfifo_fast, limit 1000 packets".to_owned()
-        )]
+        one(
+            "queue-disciplines",
+            "eth0 fq_codel, limit 1000 packets",
+            "eth0 pfifo_fast, limit 1000 packets"
+        )
     );
     // made again, it has another handle
     compared(&a, &sending(sets().1, "fq_codel", "8002:"));
@@ -638,11 +639,11 @@ fn queue_disciplines_that_differ_must_be_named() {
     let (a, b) = sets();
     assert_eq!(
         differences(&of_client(a, "fq_codel"), &of_client(b, "pfifo_fast"), &[]),
-        [(
-            "client-queue-disciplines".to_owned(),
-            "client 0: eth0 fq_codel, limit 1000 packets".to_owned(),
-            "client 0: eth0 pfifo_fast, limit 1000 packets".to_owned()
-        )]
+        one(
+            "client-queue-disciplines",
+            "client 0: eth0 fq_codel, limit 1000 packets",
+            "client 0: eth0 pfifo_fast, limit 1000 packets"
+        )
     );
     let (a, b) = sets();
     compared(&of_client(a, "fq_codel"), &b);

@@ -52,6 +52,13 @@ pub(super) fn errors(text: &str) -> Vec<String> {
     }
 }
 
+/// A file is refused with one error, which has these words.
+#[track_caller]
+pub(super) fn refused(text: &str, words: &str) {
+    let errors = errors(text);
+    assert!(errors.len() == 1 && errors[0].contains(words), "{text}: {errors:?}, not {words}");
+}
+
 /// The testbed of a veth pair, as lines of a file.
 const ON_VETH: &str = "[testbed]\nadapter = \"veth\"\n";
 
@@ -222,9 +229,7 @@ fn explains_each_error_of_a_study_file() {
         (&with("gro = [true]", "", "run = 2 s"), "t.toml:7:7: string values must be quoted"),
         (&with("gro = [true]\ngro = [false]", "", ""), "t.toml:4:1: duplicate key"),
     ] {
-        let errors = errors(text);
-        assert_eq!(errors.len(), 1, "{text}: {errors:?}");
-        assert!(errors[0].contains(message), "{text}: {errors:?}");
+        refused(text, message);
     }
 }
 
@@ -260,9 +265,7 @@ fn explains_errors_of_the_testbed() {
         ("sut-cpu = 0", "testbed: unknown key \"sut-cpu\"; did you mean \"sut-cpus\"?"),
     ] {
         let text = format!("title = \"t\"\n[testbed]\n{line}\n[factors]\ngro = [true]\n");
-        let errors = errors(&text);
-        assert_eq!(errors.len(), 1, "{line}: {errors:?}");
-        assert!(errors[0].contains(message), "{line}: {errors:?}");
+        refused(&text, message);
     }
     let shared = "title = \"t\"\n[testbed]\nsut-cpus = 0\nclient-cpus = 0\n[factors]\ngro = [true]";
     assert_eq!(errors(shared), Vec::<String>::new());
@@ -280,24 +283,16 @@ fn an_impossible_cell_is_named_at_its_level() {
           on, or offload to none or gso"
         ]
     );
-    let error = errors(&with("gro = [true, false]", "burst = 3", ""));
-    assert_eq!(error.len(), 1);
-    assert!(error[0].starts_with("t.toml:5:1: workload.burst: cell \"gro on\" and 1 other: burst"));
+    let words = "t.toml:5:1: workload.burst: cell \"gro on\" and 1 other: burst";
+    refused(&with("gro = [true, false]", "burst = 3", ""), words);
 }
 
 #[test]
 fn refuses_settings_without_effect() {
-    let error = errors(&with("gro = [true]", "request = \"1 KiB\"", ""));
-    assert_eq!(error.len(), 1);
-    assert!(
-        error[0].contains("workload.request: workloads of kind stream do not use it"),
-        "{error:?}"
-    );
-    let error = errors(&with("request = [1, 2]", "", ""));
-    assert!(
-        error[0].contains("factors.request: workloads of kind stream do not use it"),
-        "{error:?}"
-    );
+    let words = "workload.request: workloads of kind stream do not use it";
+    refused(&with("gro = [true]", "request = \"1 KiB\"", ""), words);
+    let words = "factors.request: workloads of kind stream do not use it";
+    refused(&with("request = [1, 2]", "", ""), words);
     // a setting that some cells use stands
     let kinds = "kind = [\"stream\", \"request-response\"]";
     assert_eq!(errors(&with(kinds, "message = 1024\nrequest = 7", "")), Vec::<String>::new());
@@ -313,14 +308,12 @@ fn a_datagram_stream_needs_a_message_that_fits() {
 #[test]
 fn sizes_are_bounded() {
     let many: Vec<String> = (1..=65).map(|size| size.to_string()).collect();
-    let error = errors(&with(&format!("message = [{}]", many.join(",")), "", ""));
-    assert!(error[0].contains("65 levels, more than 64"), "{error:?}");
+    let levels = format!("message = [{}]", many.join(","));
+    refused(&with(&levels, "", ""), "65 levels, more than 64");
     let some = many[..64].join(",");
     let factors = format!("message = [{some}]\nconnections = [{some}]\ngro = [true, false]");
-    let error = errors(&with(&factors, "", ""));
-    assert!(error[0].contains("8192 cells, more than 4096"), "{error:?}");
-    let error = errors(&" ".repeat(MAX_FILE_BYTES + 1));
-    assert!(error[0].contains("bytes, more than"), "{error:?}");
+    refused(&with(&factors, "", ""), "8192 cells, more than 4096");
+    refused(&" ".repeat(MAX_FILE_BYTES + 1), "bytes, more than");
 }
 
 #[test]
@@ -386,50 +379,33 @@ fn a_study_without_an_adapter_is_measured_on_gigabit() {
 
 #[test]
 fn refuses_settings_that_the_adapter_lacks() {
+    let on_veth =
+        |factors: &str, workload: &str| format!("{}{ON_VETH}", with(factors, workload, ""));
+    let of = |factors: &str| on_model("", &format!("[factors]\n{factors}"));
     for (text, message) in [
         (
-            format!("{}{ON_VETH}", with("lro = [true, false]", "", "")),
+            on_veth("lro = [true, false]", ""),
             "factors.lro: a veth pair has no lro; leave it out, or",
         ),
+        (on_veth("gro = [true]", "vlan = 3"), "workload.vlan: a veth pair has no vlan"),
+        (of("clients = [1]"), "factors.clients: on adapter gigabit the number of clients"),
+        (of("mtu = [9001]"), "mtu 9001 is above the maximum of adapter gigabit; set"),
+        (of("queues = [2]"), "queues 2 is above the maximum of adapter gigabit"),
         (
-            format!("{}{ON_VETH}", with("gro = [true]", "vlan = 3", "")),
-            "workload.vlan: a veth pair has no vlan",
-        ),
-        (
-            on_model("", "[factors]\nclients = [1]"),
-            "factors.clients: on adapter gigabit the number of clients",
-        ),
-        (
-            on_model("", "[factors]\nmtu = [9001]"),
-            "mtu 9001 is above the maximum of adapter gigabit; set",
-        ),
-        (
-            on_model("", "[factors]\nqueues = [2]"),
-            "queues 2 is above the maximum of adapter gigabit",
-        ),
-        (
-            on_model("", "[factors]\ngso-max-size = [32161]"),
+            of("gso-max-size = [32161]"),
             "gso-max-size 32161 is above the superframe of adapter gigabit; set at most 32160",
         ),
-        (
-            on_model("", "[factors]\nsnap = [false, true]"),
-            "snap on cannot be combined with mtu 1500",
-        ),
+        (of("snap = [false, true]"), "snap on cannot be combined with mtu 1500"),
         (
             on_model("clients-per-port = 16", "[factors]\nports = [1, 5]"),
             "ports 5 with 16 clients each are 80 clients; at most 64",
         ),
         (
-            on_model(
-                "",
-                "[factors]\nlro = [true]\n[workload]\nkind = \"udp-stream\"\nmessage = 99",
-            ),
+            of("lro = [true]\n[workload]\nkind = \"udp-stream\"\nmessage = 99"),
             "factors.lro: workloads of kind udp-stream do not use it",
         ),
     ] {
-        let errors = errors(&text);
-        assert_eq!(errors.len(), 1, "{text}: {errors:?}");
-        assert!(errors[0].contains(message), "{text}: {errors:?}");
+        refused(&text, message);
     }
     let snap = "[factors]\nsnap = [false, true]\n[workload]\nmtu = 1492";
     assert_eq!(errors(&on_model("", snap)), Vec::<String>::new());
@@ -454,6 +430,11 @@ fn reads_the_model_from_the_named_file() {
     );
 }
 
+/// A table of settings for the cells that have others.
+fn when(is: &str, set: &str) -> String {
+    format!("[[when]]\nis = {{ {is} }}\nset = {{ {set} }}")
+}
+
 /// A file with `mtu` and `gro` as factors, and these lines after them.
 fn coupled(rest: &str) -> String {
     format!("{}\n{rest}", with("mtu = [1500, 9000]\ngro = [true, false]", "message = 1024", ""))
@@ -461,9 +442,7 @@ fn coupled(rest: &str) -> String {
 
 #[test]
 fn when_sets_other_settings_of_a_level() {
-    let text = coupled(
-        "[[when]]\nis = { mtu = \"9000 B\" }\nset = { message = \"128 KiB\", socket = 8192 }",
-    );
+    let text = coupled(&when("mtu = \"9000 B\"", "message = \"128 KiB\", socket = 8192"));
     let study = parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"));
     let of = |index: usize| {
         let spec = &study.cells[index].spec;
@@ -475,9 +454,9 @@ fn when_sets_other_settings_of_a_level() {
     }
     assert_eq!(study.cells[2].levels.to_string(), "mtu 9000, gro on");
     // two may set the same
-    let twice = "[[when]]\nis = { mtu = 9000 }\nset = { socket = \"8 KiB\" }\n\
-                 [[when]]\nis = { gro = true, message = \"1 KiB\" }\nset = { socket = 8192 }";
-    assert_eq!(errors(&coupled(twice)), Vec::<String>::new());
+    let one = when("mtu = 9000", "socket = \"8 KiB\"");
+    let other = when("gro = true, message = \"1 KiB\"", "socket = 8192");
+    assert_eq!(errors(&coupled(&[one, other].join("\n"))), Vec::<String>::new());
 }
 
 #[test]
@@ -487,48 +466,30 @@ fn explains_an_invalid_when() {
         ("[[when]]\nis = { mtu = 9000 }", "when.set: missing; name their settings"),
         ("[[when]]\nis = {}\nset = { socket = 8192 }", "when.is: missing"),
         ("[[when]]\nis = 3\nset = { socket = 8192 }", "when.is: 3 is not a table; expected for"),
+        (&when("mtu = 1501", "socket = 8192"), "when.is.mtu: no cell has mtu 1501"),
+        (&when("burst = 3", "socket = 8192"), "no cell has burst 3"),
+        (&when("mut = 3", "socket = 8192"), "when.is: unknown key \"mut\"; did you"),
+        (&when("mtu = 9000", "sokcet = 8192"), "when.set: unknown key \"sokcet\""),
+        (&when("mtu = 9000", "gro = true"), "when.set.gro: is a factor; remove"),
+        (&when("mtu = 9000", "mtu = 1500"), "mtu is itself set by a [[when]]"),
         (
-            "[[when]]\nis = { mtu = 1501 }\nset = { socket = 8192 }",
-            "when.is.mtu: no cell has mtu 1501",
-        ),
-        ("[[when]]\nis = { burst = 3 }\nset = { socket = 8192 }", "no cell has burst 3"),
-        (
-            "[[when]]\nis = { mut = 3 }\nset = { socket = 8192 }",
-            "when.is: unknown key \"mut\"; did you",
-        ),
-        (
-            "[[when]]\nis = { mtu = 9000 }\nset = { sokcet = 8192 }",
-            "when.set: unknown key \"sokcet\"",
-        ),
-        (
-            "[[when]]\nis = { mtu = 9000 }\nset = { gro = true }",
-            "when.set.gro: is a factor; remove",
-        ),
-        ("[[when]]\nis = { mtu = 9000 }\nset = { mtu = 1500 }", "mtu is itself set by a [[when]]"),
-        (
-            "[[when]]\nis = { mtu = 9000 }\nset = { vlan = 3 }\n[testbed]\nadapter = \"veth\"",
+            &format!("{}\n{ON_VETH}", when("mtu = 9000", "vlan = 3")),
             "when.set.vlan: a veth pair has no vlan",
         ),
+        (&when("mtu = 9000", "burst = 1"), "burst: workloads of kind stream do not use it"),
         (
-            "[[when]]\nis = { mtu = 9000 }\nset = { burst = 1 }",
-            "burst: workloads of kind stream do not use it",
-        ),
-        (
-            "[[when]]\nis = { mtu = 9000 }\nset = { gso-max-size = 2000 }",
+            &when("mtu = 9000", "gso-max-size = 2000"),
             "factors.mtu: cell \"mtu 9000, gro on\" and 1 other: gso-max-size 2000 is below mtu 9000",
         ),
         (
-            "[[when]]\nis = { mtu = 9000 }\nset = { socket = 8192 }\n\
-             [[when]]\nis = { gro = true }\nset = { socket = 4096 }",
+            &[when("mtu = 9000", "socket = 8192"), when("gro = true", "socket = 4096")].join("\n"),
             "t.toml:15:9: when.set.socket: cell \"mtu 9000, gro on\": another [[when]] sets socket to \
              8192, this one to 4096",
         ),
         ("when = 3", "method: unknown key \"when\""),
-        ("[[when]]\nis = { mtu = 9000 }\nset = { socket = 8192 }\nthen = 3", "when: unknown key"),
+        (&format!("{}\nthen = 3", when("mtu = 9000", "socket = 8192")), "when: unknown key"),
     ] {
-        let errors = errors(&coupled(rest));
-        assert_eq!(errors.len(), 1, "{rest}: {errors:?}");
-        assert!(errors[0].contains(message), "{rest}: {errors:?} {message}");
+        refused(&coupled(rest), message);
     }
 }
 
@@ -641,20 +602,15 @@ fn explains_an_invalid_part() {
     ] {
         let text = PARTS.replacen(from, to, 1);
         assert_ne!(text, PARTS, "{from}");
-        let errors = errors(&text);
-        assert_eq!(errors.len(), 1, "{to}: {errors:?}");
-        assert!(errors[0].contains(message), "{to}: {errors:?}");
+        refused(&text, message);
     }
     // a common setting that no part takes says nothing
     let text = PARTS.replace("gro = [true, false]", "socket = [\"1 MiB\"]");
     let text = text.replace("kind = \"request", "socket = \"2 MiB\"\nkind = \"request");
     let error = errors(&text);
-    assert_eq!(
-        error,
-        [
-            "t.toml:5:1: workload.socket: no part uses this setting: each part sets its own; leave it out of [workload]"
-        ]
-    );
+    let unused = "t.toml:5:1: workload.socket: no part uses this setting: each part sets its own; \
+                  leave it out of [workload]";
+    assert_eq!(error, [unused]);
 }
 
 proptest! {

@@ -143,12 +143,11 @@ mod tests {
     use linkrate_model::measurement::Traffic;
 
     use super::*;
-    use crate::executor::Facts;
     use crate::fixture;
     use crate::fleet::rounds::tests::study_of;
     use crate::fleet::{Pattern, results};
     use crate::quantity::Interval;
-    use crate::store::{Outcome, StoredPlan, StoredStudy};
+    use crate::store::StoredStudy;
 
     const BLOCKS: u32 = 6;
 
@@ -186,20 +185,12 @@ mod tests {
                     };
                 }
                 measured.evidence.clients = (0..).zip(&shares).map(part).collect();
-                runs.push(StoredRun {
-                    sequence: u32::try_from(runs.len()).unwrap(),
-                    block: turn.number,
-                    cell: Some(0),
-                    pair: Some(turn.pair),
-                    missing_nodes: Vec::new(),
-                    started_unix_ms: 0,
-                    spec: study.cells[0].spec.clone(),
-                    outcome: Outcome::Measured(Box::new(measured)),
-                });
+                let sequence = u32::try_from(runs.len()).unwrap();
+                let run = fixture::run_of(&study, sequence, turn.number, 0, measured);
+                runs.push(StoredRun { pair: Some(turn.pair), ..run });
             }
         }
-        let plan = StoredPlan::new(study, Facts::default(), 0);
-        StoredStudy { directory: "".into(), plan, runs, torn: false, ended: None }
+        fixture::under_way(study, runs)
     }
 
     fn near(interval: Option<Interval>, expected: f64) {

@@ -82,12 +82,10 @@ pub fn of(stored: &StoredStudy) -> Option<(StoredStudy, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::Facts;
     use crate::fixture;
     use crate::fleet::rounds::block_rounds;
     use crate::fleet::rounds::tests::study_of;
     use crate::fleet::{Pattern, results};
-    use crate::store::StoredPlan;
 
     const BLOCKS: u32 = 10;
 
@@ -109,8 +107,7 @@ mod tests {
             let absent = if is_absent { vec![3] } else { Vec::new() };
             runs.push(StoredRun { pair: Some(turn.pair), missing_nodes: absent, ..made });
         }
-        let plan = StoredPlan::new(study, Facts::default(), 0);
-        StoredStudy { directory: "".into(), plan, runs, torn: false, ended: None }
+        fixture::under_way(study, runs)
     }
 
     fn rates(stored: &StoredStudy) -> Vec<Option<f64>> {

@@ -13,7 +13,7 @@ fn facts() -> Facts {
 }
 
 fn create(directory: &Path) -> Store {
-    Store::create(directory, &fixture::ladder(), facts(), 1_795_273_920_000).unwrap()
+    Store::create(directory, &fixture::ladder(), facts(), fixture::STARTED_MS).unwrap()
 }
 
 fn filled(directory: &Path, count: u32) -> Vec<StoredRun> {

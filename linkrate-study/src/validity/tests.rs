@@ -16,33 +16,54 @@ use linkrate_wire::link::LinkLaw;
 use super::*;
 use crate::fixture;
 
-/// Judges a run of the fixture's first cell.
-fn judged(testbed: &TestbedSpec, measured: &Measurement, observed: &Observed) -> Validity {
-    let spec = &fixture::ladder().cells[0].spec;
-    judge(&Run { testbed, spec, purpose: Purpose::Costs, measured, observed })
+/// The first cell of the fixture's study.
+fn cell() -> RunSpec {
+    fixture::ladder().cells[0].spec.clone()
+}
+
+/// Why a run of `spec` is refused that is judged for its costs. One that is believed has no remarks.
+fn rejection(
+    testbed: &TestbedSpec,
+    spec: &RunSpec,
+    measured: &Measurement,
+    observed: &Observed,
+) -> Option<Rejection> {
+    match judge(&Run { testbed, spec, purpose: Purpose::Costs, measured, observed }) {
+        Validity::Valid { remarks } => {
+            assert_eq!(remarks, [""; 0]);
+            None
+        }
+        Validity::Disturbed(rejection) | Validity::Rejected(rejection) => Some(rejection),
+    }
 }
 
 pub(super) fn check(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
-    match judged(testbed, run, &Observed::default()) {
-        Validity::Valid { remarks } => {
-            assert_eq!(remarks, [""; 0]);
-            Ok(())
-        }
-        Validity::Disturbed(rejection) | Validity::Rejected(rejection) => Err(rejection.reason),
-    }
+    let rejected = rejection(testbed, &cell(), run, &Observed::default());
+    rejected.map_or(Ok(()), |rejection| Err(rejection.reason))
 }
 
 pub(super) fn refused(testbed: &TestbedSpec, run: &Measurement) -> String {
     check(testbed, run).unwrap_err()
 }
 
+/// How a sound run is judged after these observations.
+fn judged(observed: &Observed) -> Validity {
+    let (testbed, measured) = (TestbedSpec::default(), fixture::stream(9.4e8, 0.5));
+    let (spec, purpose) = (cell(), Purpose::Costs);
+    judge(&Run { testbed: &testbed, spec: &spec, purpose, measured: &measured, observed })
+}
+
 /// Why a sound run is refused after these observations: the name of the cause, and the reason.
 fn observed(observed: Observed) -> [String; 2] {
-    match judged(&TestbedSpec::default(), &fixture::stream(9.4e8, 0.5), &observed) {
+    match judged(&observed) {
         Validity::Disturbed(Rejection { named, reason, .. }) => [named, reason],
-        Validity::Rejected(rejection) => panic!("nothing from outside: {rejection:?}"),
-        Validity::Valid { .. } => panic!("believed: {observed:?}"),
+        other => panic!("nothing from outside, or believed: {other:?}"),
     }
+}
+
+/// A sound run is believed after these observations.
+fn believed(observed: &Observed) {
+    assert_eq!(judged(observed), Validity::Valid { remarks: Vec::new() });
 }
 
 fn other(name: &str, percent: f64) -> OtherProgram {
@@ -141,7 +162,7 @@ fn a_run_is_not_refused_for_a_cost_that_nobody_asked_of_it() {
     let (testbed, observed) = (TestbedSpec::default(), Observed::default());
     let mut measured = fixture::stream(9.4e8, 0.5);
     measured.sut_cpu.cpus[0].busy_ns = 90_000_000;
-    let plain = fixture::ladder().cells[0].spec.clone();
+    let plain = cell();
     let with_event = RunSpec { event: Some(fixture::failure().event), ..plain.clone() };
     let asked_of = |spec: &RunSpec, purpose, measured: &Measurement| {
         let run = Run { testbed: &testbed, spec, purpose, measured, observed: &observed };
@@ -229,10 +250,10 @@ fn frames_that_are_too_large_are_found_by_the_law_of_the_link() {
     let port = &mut ports[0];
     port.counters.insert("ifHCOutUcastPkts".to_owned(), 1000);
     port.counters.insert("ifHCOutOctets".to_owned(), 1000 * 192 * 53);
-    let spec = &fixture::ladder().cells[0].spec;
-    let reported = |law| contradictions::of_cell(law, spec, &[&run]);
-    assert!(!reported(LinkLaw::Atm).iter().any(|reported| reported.starts_with("frames sent")));
-    assert!(reported(LinkLaw::Ethernet).iter().any(|reported| reported.starts_with("frames sent")));
+    for (law, too_large) in [(LinkLaw::Atm, false), (LinkLaw::Ethernet, true)] {
+        let reported = contradictions::of_cell(law, &cell(), &[&run]);
+        assert_eq!(reported.iter().any(|one| one.starts_with("frames sent")), too_large, "{law:?}");
+    }
 }
 
 #[test]
@@ -274,16 +295,9 @@ fn a_run_without_traffic_has_no_figures() {
         refused(&TestbedSpec::default(), &nothing),
         "no data received during the measurement"
     );
-    let idle = RunSpec { task: Task::Idle, ..fixture::ladder().cells[0].spec.clone() };
-    let (testbed, observed) = (TestbedSpec::default(), Observed::default());
-    let run = Run {
-        testbed: &testbed,
-        spec: &idle,
-        purpose: Purpose::Costs,
-        measured: &nothing,
-        observed: &observed,
-    };
-    assert_eq!(judge(&run), Validity::Valid { remarks: Vec::new() });
+    let idle = RunSpec { task: Task::Idle, ..cell() };
+    let rejected = rejection(&TestbedSpec::default(), &idle, &nothing, &Observed::default());
+    assert_eq!(rejected, None);
 }
 
 #[test]
@@ -322,16 +336,10 @@ fn the_knob_that_changed_is_named() {
         ..InterfaceKnobs::default()
     };
     let seen = |after: &InterfaceKnobs| {
-        let knobs = KnobsSeen {
-            interface: "eth1".to_owned(),
-            before: before.clone(),
-            after: after.clone(),
-        };
-        Observed { knobs: vec![knobs], ..Observed::default() }
+        let (interface, before, after) = ("eth1".to_owned(), before.clone(), after.clone());
+        Observed { knobs: vec![KnobsSeen { interface, before, after }], ..Observed::default() }
     };
-    let run = fixture::stream(9.4e8, 0.5);
-    let same = judged(&TestbedSpec::default(), &run, &seen(&before));
-    assert_eq!(same, Validity::Valid { remarks: Vec::new() });
+    believed(&seen(&before));
     let other = InterfaceKnobs { offload: Some(Offload::None), ..before.clone() };
     assert_eq!(
         observed(seen(&other)),
@@ -362,10 +370,7 @@ fn a_queue_discipline_that_changed_is_named() {
     let (free, tbf) = (of("eth1", "noqueue", ""), of("eth0", "tbf", "00"));
     let mut later = tbf.clone();
     later.counts.bytes = 9;
-    let same = seen(&[free.clone(), tbf.clone()], &[later, free.clone()]);
-    let run = fixture::stream(9.4e8, 0.5);
-    let validated = judged(&TestbedSpec::default(), &run, &same);
-    assert_eq!(validated, Validity::Valid { remarks: Vec::new() });
+    believed(&seen(&[free.clone(), tbf.clone()], &[later, free.clone()]));
 
     let limited = Discipline { rate: Some(BitRate(5e8)), ..of("eth1", "tbf", "11") };
     assert_eq!(
@@ -414,9 +419,7 @@ fn a_clock_that_moved_is_named() {
              5 ms: its interval was not the common one"
         ]
     );
-    let run = fixture::stream(9.4e8, 0.5);
-    let near = judged(&TestbedSpec::default(), &run, &moved(-5_000_000));
-    assert_eq!(near, Validity::Valid { remarks: Vec::new() });
+    believed(&moved(-5_000_000));
 }
 
 #[test]
@@ -437,18 +440,10 @@ fn a_interval_away_from_the_common_one_is_refused() {
              expected at most 200 ms"
         ]
     );
-    let mut spec = fixture::ladder().cells[0].spec.clone();
     let (testbed, measured) = (TestbedSpec::default(), fixture::stream(9.4e8, 0.5));
-    let mut validated = |interval_ms: u64, observed: &Observed| {
-        spec.duration = Duration::from_millis(interval_ms);
-        let run = Run {
-            testbed: &testbed,
-            spec: &spec,
-            purpose: Purpose::Costs,
-            measured: &measured,
-            observed,
-        };
-        matches!(judge(&run), Validity::Valid { .. })
+    let validated = |interval_ms: u64, observed: &Observed| {
+        let spec = RunSpec { duration: Duration::from_millis(interval_ms), ..cell() };
+        rejection(&testbed, &spec, &measured, observed).is_none()
     };
     assert!(validated(2000, &interval(200, 0)));
     assert!(validated(500, &interval(100, 100)));
@@ -458,32 +453,21 @@ fn a_interval_away_from_the_common_one_is_refused() {
 /// The sockets of a run must have the options that it asked for.
 #[test]
 fn another_socket_option_than_requested_is_refused_by_name() {
-    let mut spec = fixture::ladder().cells[0].spec.clone();
-    let (testbed, observed) = (TestbedSpec::default(), Observed::default());
+    let (testbed, mut spec) = (TestbedSpec::default(), cell());
     let mut measured = fixture::stream(9.4e8, 0.5);
     measured.effective.socket.nodelay = true;
-    let judged = |spec: &RunSpec, measured: &Measurement| match judge(&Run {
-        testbed: &testbed,
-        spec,
-        purpose: Purpose::Costs,
-        measured,
-        observed: &observed,
-    }) {
-        Validity::Valid { .. } => None,
-        Validity::Disturbed(rejection) | Validity::Rejected(rejection) => {
-            Some((rejection.stage, rejection.named, rejection.reason))
-        }
+    let judged = |spec: &RunSpec, measured: &Measurement| {
+        rejection(&testbed, spec, measured, &Observed::default())
     };
-    let refused =
-        |knob: &str, reason: &str| Some((Stage::Knob, knob.to_owned(), reason.to_owned()));
-    assert_eq!(
-        judged(&spec, &measured),
-        refused("nodelay", "knob \"nodelay\": requested false, effective is true")
-    );
+    let refused = |knob: &str, values: &str| {
+        let (named, reason) = (knob.to_owned(), format!("knob \"{knob}\": {values}"));
+        Some(Rejection { stage: Stage::Knob, named, reason })
+    };
+    assert_eq!(judged(&spec, &measured), refused("nodelay", "requested false, effective is true"));
     measured.effective.socket.congestion = "bbr".to_owned();
     assert_eq!(
         judged(&spec, &measured),
-        refused("congestion", "knob \"congestion\": requested cubic, effective is bbr")
+        refused("congestion", "requested cubic, effective is bbr")
     );
     if let Task::Workload(workload) = &mut spec.task {
         workload.kind = Protocol::UdpStream;
@@ -498,14 +482,14 @@ fn remarks_on_packets_on_other_cpus() {
     let mut run = fixture::stream(9.4e8, 0.5);
     run.evidence.interface.rx_packets = 10_000;
     run.evidence.receive_packets_by_cpu = [(0, 9600), (1, 400)].into();
+    let (testbed, spec) = (TestbedSpec::default(), cell());
     let steered_to = |cpus: &[u32]| {
-        let steered_to = Some(cpus.iter().copied().collect());
-        match judged(&TestbedSpec::default(), &run, &Observed { steered_to, ..Observed::default() })
-        {
+        let observed =
+            Observed { steered_to: Some(cpus.iter().copied().collect()), ..Observed::default() };
+        let (testbed, spec, observed) = (&testbed, &spec, &observed);
+        match judge(&Run { testbed, spec, purpose: Purpose::Costs, measured: &run, observed }) {
             Validity::Valid { remarks } => remarks.len(),
-            Validity::Disturbed(rejection) | Validity::Rejected(rejection) => {
-                panic!("{rejection:?}")
-            }
+            other => panic!("{other:?}"),
         }
     };
     assert_eq!([steered_to(&[0]), steered_to(&[0, 1]), steered_to(&[1])], [0, 0, 1]);
@@ -513,7 +497,7 @@ fn remarks_on_packets_on_other_cpus() {
 
 /// A run of a second that received so many segments with LRO and merged none.
 fn unmerged(segments: u64) -> (RunSpec, Measurement) {
-    let mut spec = fixture::ladder().cells[0].spec.clone();
+    let mut spec = cell();
     if let Task::Workload(workload) = &mut spec.task {
         workload.direction = Direction::Receive;
         workload.message = MessageSize::Fixed(ByteSize(131_072));
@@ -537,17 +521,7 @@ fn unmerged(segments: u64) -> (RunSpec, Measurement) {
 }
 
 fn merging_refused(spec: &RunSpec, measured: &Measurement) -> Option<Rejection> {
-    let (testbed, observed) = (gigabit(1.0), Observed::default());
-    match judge(&Run {
-        testbed: &testbed,
-        spec,
-        purpose: Purpose::Costs,
-        measured,
-        observed: &observed,
-    }) {
-        Validity::Disturbed(rejection) | Validity::Rejected(rejection) => Some(rejection),
-        Validity::Valid { .. } => None,
-    }
+    rejection(&gigabit(1.0), spec, measured, &Observed::default())
 }
 
 #[test]
@@ -653,8 +627,7 @@ fn a_run_with_connections_at_the_host_is_no_run_with_toe() {
 /// A line that was to lose frames has lost some, unless there were too few to tell.
 #[test]
 fn a_line_that_loses_nothing_is_no_line_with_loss() {
-    let mut run = sent_at(1e9);
-    let spec = fixture::ladder().cells[0].spec.clone();
+    let (mut run, spec) = (sent_at(1e9), cell());
     let lossy = RunSpec { loss_ppm: 20_000, ..spec.clone() };
     let reason = |spec: &RunSpec, run: &Measurement| {
         super::loss::check(spec, run).err().map(|rejection| rejection.reason)
@@ -677,10 +650,8 @@ fn a_line_that_loses_nothing_is_no_line_with_loss() {
 
 /// The first cell of a study of one cell on the fixture's testbed: a stream of this direction.
 fn streaming(direction: Direction) -> RunSpec {
-    let mut spec = fixture::ladder().cells[0].spec.clone();
-    spec.ports = Some(1);
-    spec.task = Task::Workload(Workload { direction, ..Workload::default() });
-    spec
+    let task = Task::Workload(Workload { direction, ..Workload::default() });
+    RunSpec { ports: Some(1), task, ..cell() }
 }
 
 #[test]
@@ -728,8 +699,8 @@ fn payload_that_waited_behind_lost_segments_is_the_cause_if_it_is_enough() {
         (run.traffic.transmit_bytes, run.traffic.transmit_seconds) =
             ((limit / 4.0 * 1.007) as u64, 2.0);
         run.evidence.senders.out_of_order = OutOfOrder { opened_bytes, closed_bytes: 0 };
-        let rejection = limits::check(&gigabit(1.0), &streaming(Direction::Transmit), &run);
-        let reason = rejection.unwrap_err().reason;
+        let rejected = limits::check(&gigabit(1.0), &streaming(Direction::Transmit), &run);
+        let reason = rejected.unwrap_err().reason;
         reason.split_once("because ").unwrap().1.to_owned()
     };
     assert_eq!(cause(0), "something stalled when it began");

@@ -55,11 +55,7 @@ mod inside {
         let (near, far) = testbed.sockets();
         let mut byte = [0];
         for down in [true, false] {
-            if down {
-                testbed.offload()
-            } else {
-                testbed.reclaim()
-            }
+            testbed.move_to(down);
             testbed.lose_all(true);
             let began = Instant::now();
             assert_eq!(socket::send(&near, b"!").unwrap(), 1);

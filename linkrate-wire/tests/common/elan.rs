@@ -6,7 +6,6 @@
 //! before it: in order, and once.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::time::Duration;
 
 use linkrate_wire::atm::{AtmAddress, Connection};
@@ -23,11 +22,8 @@ use linkrate_wire::machine::lane::{
     Elan, Lecs, LecsConfig, Les, LesConfig, ServerAction, ServerEvent,
 };
 
-use crate::lossy::Random;
-pub use crate::lossy::Wire;
-
-pub const MS: Duration = Duration::from_millis(1);
-pub const SECOND: Duration = Duration::from_secs(1);
+pub use crate::lossy::{MS, SECOND, Wire};
+use crate::lossy::{Random, handled, polled};
 
 pub fn atm(end_system: u8) -> AtmAddress {
     AtmAddress::local(1, [2, 0, 0, 0, 0, end_system], 0)
@@ -167,8 +163,7 @@ impl World {
 
     /// An event at the exchange.
     pub fn exchange(&mut self, event: ExchangeEvent) {
-        let mut actions = Vec::new();
-        self.exchange.handle(self.now, event, &mut actions);
+        let actions = handled(&mut self.exchange, self.now, event);
         self.exchanged(actions);
     }
 
@@ -198,8 +193,7 @@ impl World {
 
     /// An event at a client.
     pub fn client(&mut self, client: usize, event: ClientEvent<Vec<u8>>) {
-        let mut actions = Vec::new();
-        self.clients[client].handle(self.now, event, &mut actions);
+        let actions = handled(&mut self.clients[client], self.now, event);
         self.acted(client, actions);
     }
 
@@ -291,9 +285,7 @@ impl World {
     }
 
     fn send(&mut self, channel: (AtmAddress, Option<Call>, bool), item: Item) {
-        let (least, most) = (*self.wire.delay.start(), *self.wire.delay.end());
-        let spread = (most - least).as_nanos() as u64;
-        let delay = least + Duration::from_nanos(self.random.below(spread + 1));
+        let delay = self.wire.delay(&mut self.random);
         let latest = self.latest.entry(channel).or_default();
         *latest = (*latest).max(self.now + delay);
         self.numbers += 1;
@@ -325,9 +317,7 @@ impl World {
     ) {
         let now = self.now;
         if party == bus() {
-            let mut actions = Vec::new();
-            self.bus.handle(now, event, &mut actions);
-            for action in actions {
+            for action in handled(&mut self.bus, now, event) {
                 match action {
                     BusAction::Call(action) => self.ask(party, action),
                     BusAction::Forward(unit) => {
@@ -338,11 +328,10 @@ impl World {
                 }
             }
         } else if party == les() || party == lecs() {
-            let mut actions = Vec::new();
-            match party == les() {
-                true => self.les.handle(now, event, &mut actions),
-                false => self.lecs.handle(now, event, &mut actions),
-            }
+            let actions = match party == les() {
+                true => handled(&mut self.les, now, event),
+                false => handled(&mut self.lecs, now, event),
+            };
             self.served(party, actions);
         } else {
             let mut clients = self.clients.iter();
@@ -402,15 +391,4 @@ impl World {
             self.acted(number, actions);
         }
     }
-}
-
-/// The actions of a poll, which keeps to the contract of machines.
-fn polled<M: Machine<Action: Debug>>(machine: &mut M, now: Duration) -> Vec<M::Action> {
-    let is_due = machine.due().is_some_and(|due| due <= now);
-    let mut actions = Vec::new();
-    machine.poll(now, &mut actions);
-    assert!(is_due || actions.is_empty(), "a poll before its time: {actions:?}");
-    let due = machine.due();
-    assert!(due.is_none_or(|due| due > now), "due at {due:?} after its poll at {now:?}");
-    actions
 }

@@ -10,6 +10,7 @@ use linkrate_wire::machine::lacp::{
 };
 
 use crate::ends::{GIGABIT, KEY, id, lacpdu, ms, seconds, settings};
+use crate::lossy::{handled, polled};
 
 /// Sync, Collecting, Distributing.
 pub const READY: u8 = 0x38;
@@ -43,8 +44,7 @@ impl Lone {
     }
 
     pub fn event(&mut self, event: Event) {
-        let mut actions = Vec::new();
-        self.system.handle(self.now, event, &mut actions);
+        let actions = handled(&mut self.system, self.now, event);
         self.actions.extend(actions.into_iter().map(|action| (self.now, action)));
     }
 
@@ -68,9 +68,7 @@ impl Lone {
     pub fn at(&mut self, now: Duration) {
         while let Some(due) = self.system.due().filter(|due| *due <= now) {
             self.now = self.now.max(due);
-            let mut actions = Vec::new();
-            self.system.poll(self.now, &mut actions);
-            assert!(self.system.due().is_none_or(|due| due > self.now), "due again");
+            let actions = polled(&mut self.system, self.now);
             self.actions.extend(actions.into_iter().map(|action| (self.now, action)));
         }
         self.now = now;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use linkrate_wire::machine::Machine;
 
-use crate::lossy::Random;
 pub use crate::lossy::Wire;
+use crate::lossy::{Random, handled, polled};
 
 /// A machine as one end of a wire.
 pub trait End: Machine<Action: Debug> {
@@ -90,15 +90,13 @@ impl<A: End, B: End<Message = A::Message>> Pair<A, B> {
 
     /// An event at the first machine.
     pub fn handle_a(&mut self, event: A::Event) {
-        let mut actions = Vec::new();
-        self.a.handle(self.now, event, &mut actions);
+        let actions = handled(&mut self.a, self.now, event);
         self.carry_out_a(actions);
     }
 
     /// An event at the second machine.
     pub fn handle_b(&mut self, event: B::Event) {
-        let mut actions = Vec::new();
-        self.b.handle(self.now, event, &mut actions);
+        let actions = handled(&mut self.b, self.now, event);
         self.carry_out_b(actions);
     }
 
@@ -137,17 +135,11 @@ impl<A: End, B: End<Message = A::Message>> Pair<A, B> {
         match choices[self.random.below(choices.len() as u64) as usize] {
             0 => self.arrive(),
             1 => {
-                let mut actions = Vec::new();
-                self.a.poll(self.now, &mut actions);
-                let due = self.a.due();
-                assert!(due.is_none_or(|due| due > self.now), "due at {due:?} after its poll");
+                let actions = polled(&mut self.a, self.now);
                 self.carry_out_a(actions);
             }
             _ => {
-                let mut actions = Vec::new();
-                self.b.poll(self.now, &mut actions);
-                let due = self.b.due();
-                assert!(due.is_none_or(|due| due > self.now), "due at {due:?} after its poll");
+                let actions = polled(&mut self.b, self.now);
                 self.carry_out_b(actions);
             }
         }
@@ -158,14 +150,10 @@ impl<A: End, B: End<Message = A::Message>> Pair<A, B> {
         let now = self.now;
         let is_early = |due: Option<Duration>| due.is_none_or(|due| due > now);
         if is_early(self.a.due()) {
-            let mut actions = Vec::new();
-            self.a.poll(now, &mut actions);
-            assert!(actions.is_empty(), "a poll before its time: {actions:?}");
+            polled(&mut self.a, now);
         }
         if is_early(self.b.due()) {
-            let mut actions = Vec::new();
-            self.b.poll(now, &mut actions);
-            assert!(actions.is_empty(), "a poll before its time: {actions:?}");
+            polled(&mut self.b, now);
         }
     }
 
@@ -209,9 +197,7 @@ impl<A: End, B: End<Message = A::Message>> Pair<A, B> {
         let doubled = self.random.below(1000) < self.wire.doubled;
         self.counts.doubled += u64::from(doubled);
         for _ in 0..=u8::from(doubled) {
-            let (least, most) = (*self.wire.delay.start(), *self.wire.delay.end());
-            let spread = (most - least).as_nanos() as u64;
-            let delay = least + Duration::from_nanos(self.random.below(spread + 1));
+            let delay = self.wire.delay(&mut self.random);
             self.numbers += 1;
             let flight = Flight { sent, to, message: message.clone() };
             self.flights.insert((self.now + delay, self.numbers), flight);

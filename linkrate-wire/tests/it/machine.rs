@@ -4,12 +4,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::pair;
-use crate::pair::{End, Pair, Wire};
+use crate::lossy::MS;
+use crate::pair::{self, End, Pair, Wire};
 use linkrate_wire::machine::Machine;
 use proptest::prelude::*;
 
-const MS: Duration = Duration::from_millis(1);
 /// Time that the sender waits for an acknowledgement, first and at most. It doubles in between.
 const RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(50);
 const MAX_RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(400);

@@ -3,8 +3,9 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use crate::elan::atm;
+use crate::lossy::{MS, SECOND, handled};
 use crate::pair::{End, Pair, Wire};
-use linkrate_wire::atm::AtmAddress;
 use linkrate_wire::control::AtmArp;
 use linkrate_wire::control::atmarp::{Operation, Station};
 use linkrate_wire::machine::Machine;
@@ -14,15 +15,10 @@ use linkrate_wire::machine::atmarp::{
 use proptest::prelude::*;
 
 const CLIENTS: u8 = 3;
-const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn ip(client: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, client)
-}
-
-fn atm(client: u8) -> AtmAddress {
-    AtmAddress::local(1, [2, 0, 0, 0, 0, client], 0)
 }
 
 /// The clients, each with a connection to the server that has its number.
@@ -33,8 +29,7 @@ impl Machine for Clients {
     type Action = (u8, ClientAction);
 
     fn handle(&mut self, now: Duration, (client, event): Self::Event, out: &mut Vec<Self::Action>) {
-        let mut actions = Vec::new();
-        self.0[usize::from(client)].handle(now, event, &mut actions);
+        let actions = handled(&mut self.0[usize::from(client)], now, event);
         out.extend(actions.into_iter().map(|action| (client, action)));
     }
 
@@ -84,7 +79,7 @@ impl End for Server {
 }
 
 fn server() -> Server {
-    Server::new(Station { atm: Some(AtmAddress::local(1, [2, 0, 0, 0, 0, 99], 0)), ip: None })
+    Server::new(Station { atm: Some(atm(99)), ip: None })
 }
 
 fn joined(wire: Wire, seed: u64) -> Pair<Clients, Server> {
@@ -229,8 +224,7 @@ fn tables_are_bounded() {
         let wanted = ClientEvent::Wanted(Ipv4Addr::from(number + 1));
         client.handle(Duration::ZERO, wanted, &mut Vec::new());
     }
-    let mut asked = Vec::new();
-    client.handle(Duration::ZERO, ClientEvent::Server(Circuit(0)), &mut asked);
+    let asked = handled(&mut client, Duration::ZERO, ClientEvent::Server(Circuit(0)));
     assert_eq!(asked.len(), 4096);
 }
 
@@ -257,7 +251,7 @@ proptest! {
                     pair.handle_a((from, ClientEvent::Wanted(ip(to))));
                 }
             }
-            pair.run_until(2 * MINUTE + second * 2 * Duration::from_secs(1));
+            pair.run_until(2 * MINUTE + second * 2 * SECOND);
         }
         prop_assert!(all_known(&pair), "{:?}", pair.b);
         for from in 0..CLIENTS {

@@ -4,14 +4,12 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use crate::lossy::{MS, SECOND, handled};
 use crate::pair::{End, Pair, Wire};
 use linkrate_wire::control::bfd::{Bfd, Diagnostic, State};
 use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::bfd::{Action, Config, Event, Intervals, Session};
 use proptest::prelude::*;
-
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 
 impl End for Session {
     type Message = [u8; 24];
@@ -283,10 +281,9 @@ fn packet(state: State, other: u32) -> Bfd {
 #[test]
 fn packets_for_another_session_are_ignored() {
     let mut session = Session::new(config(1), 7);
-    let mut actions = Vec::new();
-    session.handle(MS, Event::Received(packet(State::Init, 8)), &mut actions);
-    assert_eq!((session.state(), actions.len(), session.remote()), (State::Down, 0, None));
-    session.handle(MS, Event::Received(packet(State::Init, 1)), &mut actions);
+    let ignored = handled(&mut session, MS, Event::Received(packet(State::Init, 8)));
+    assert_eq!((session.state(), ignored.len(), session.remote()), (State::Down, 0, None));
+    handled(&mut session, MS, Event::Received(packet(State::Init, 1)));
     assert_eq!(session.state(), State::Up);
 }
 

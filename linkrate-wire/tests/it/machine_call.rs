@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::elan::atm;
+use crate::lossy::{MS, handled, polled};
 use linkrate_wire::atm::{AtmAddress, Connection};
 use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::call::{
@@ -14,10 +16,6 @@ use proptest::prelude::*;
 const PURPOSE: Purpose = Purpose::ClassicalIp;
 const ONE: Call = Call::outgoing(1);
 const OFFERED: Call = Call::incoming(0);
-
-fn atm(end_system: u8) -> AtmAddress {
-    AtmAddress::local(1, [2, 0, 0, 0, 0, end_system], 0)
-}
 
 fn at(port: u16, vci: u16) -> PortCircuit {
     PortCircuit { port, circuit: Connection { vpi: 0, vci } }
@@ -36,9 +34,7 @@ fn exchange(ports: u8, circuits: u16) -> Exchange {
 }
 
 fn handle(exchange: &mut Exchange, event: ExchangeEvent) -> Vec<ExchangeAction> {
-    let mut actions = Vec::new();
-    exchange.handle(Duration::ZERO, event, &mut actions);
-    actions
+    handled(exchange, Duration::ZERO, event)
 }
 
 fn ask(exchange: &mut Exchange, party: u8, action: PartyAction) -> Vec<ExchangeAction> {
@@ -107,12 +103,9 @@ fn a_party_that_does_not_answer_is_given_up() {
     set_up(&mut exchange, 0, ONE, 1);
     let due = Duration::from_secs(10);
     assert_eq!(exchange.due(), Some(due));
-    let mut actions = Vec::new();
-    exchange.poll(due - Duration::from_millis(1), &mut actions);
-    assert_eq!(actions, []);
-    exchange.poll(due, &mut actions);
+    assert_eq!(polled(&mut exchange, due - MS), []);
     let cause = Cause::NoAnswer;
-    assert_eq!(actions, [released(0, ONE, cause), released(1, OFFERED, cause)]);
+    assert_eq!(polled(&mut exchange, due), [released(0, ONE, cause), released(1, OFFERED, cause)]);
     assert_eq!(exchange.due(), None);
     // an answer that comes late opens nothing
     assert_eq!(ask(&mut exchange, 1, PartyAction::Accept(OFFERED)), []);
@@ -225,17 +218,14 @@ proptest! {
                 3 | 4 => PartyAction::Accept(mine),
                 _ => PartyAction::Release { call: mine, cause: Cause::Normal },
             };
-            let mut actions = Vec::new();
-            now += Duration::from_millis(500);
-            exchange.poll(now, &mut actions);
-            prop_assert!(exchange.due().is_none_or(|due| due > now));
-            reported(std::mem::take(&mut actions), &mut known, &mut open);
-            match what {
+            now += 500 * MS;
+            reported(polled(&mut exchange, now), &mut known, &mut open);
+            let event = match what {
                 7 if number == 0 => {
                     let (port, highest) = (party.into(), Connection { vpi: 0, vci: 36 });
-                    exchange.handle(now, ExchangeEvent::AddPort { port, highest }, &mut actions);
-                    let register = ExchangeEvent::Register { port, address: atm(party) };
-                    exchange.handle(now, register, &mut actions);
+                    let added = ExchangeEvent::AddPort { port, highest };
+                    reported(handled(&mut exchange, now, added), &mut known, &mut open);
+                    ExchangeEvent::Register { port, address: atm(party) }
                 }
                 _ => {
                     match action {
@@ -245,11 +235,10 @@ proptest! {
                         PartyAction::Release { call, .. } => _ = known.remove(&(atm(party), call)),
                         _ => {}
                     }
-                    let asked = ExchangeEvent::Asked { party: atm(party), action };
-                    exchange.handle(now, asked, &mut actions);
+                    ExchangeEvent::Asked { party: atm(party), action }
                 }
-            }
-            reported(actions, &mut known, &mut open);
+            };
+            reported(handled(&mut exchange, now, event), &mut known, &mut open);
             let mut used: Vec<PortCircuit> = open.iter().flat_map(|(a, b)| [*a, *b]).collect();
             prop_assert_eq!(used.len(), 2 * exchange.open().count());
             used.sort_unstable();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use crate::lossy::{MS, SECOND, handled, polled};
 use linkrate_wire::balance::PortIndex;
 use linkrate_wire::control::arp::{Arp, Purpose};
 use linkrate_wire::control::lan_monitor::{self, Poll};
@@ -16,8 +17,6 @@ use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::lan_monitor::{Action, Address, Config, Event, Failover, Reason};
 use proptest::prelude::*;
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
 const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xaa]);
 /// The time that a frame takes through the LAN.
 const DELAY: Duration = Duration::from_micros(50);
@@ -38,6 +37,8 @@ struct Cable {
 }
 
 const GOOD: Cable = Cable { carrier: true, sends: true, receives: true };
+const DEAF: Cable = Cable { receives: false, ..GOOD };
+const MUTE: Cable = Cable { sends: false, ..GOOD };
 const SILENT: Cable = Cable { carrier: true, sends: false, receives: false };
 
 /// A group whose ports are all on one LAN, which also carries other frames.
@@ -74,8 +75,7 @@ impl Lan {
     }
 
     fn handle(&mut self, event: Event) {
-        let mut actions = Vec::new();
-        self.group.handle(self.now, event, &mut actions);
+        let actions = handled(&mut self.group, self.now, event);
         self.carry_out(actions);
     }
 
@@ -140,9 +140,7 @@ impl Lan {
                 continue;
             }
             self.talk();
-            let mut actions = Vec::new();
-            self.group.poll(self.now, &mut actions);
-            assert!(self.group.due().is_none_or(|due| due > self.now), "due after its poll");
+            let actions = polled(&mut self.group, self.now);
             self.carry_out(actions);
         }
         self.now = end;
@@ -186,10 +184,8 @@ fn lost_carrier_moves_the_group_at_once() {
 /// Silence of the active port, both ways or one way, with two ports and more, while the host talks.
 #[test]
 fn silent_loss_moves_the_group_after_the_dead_count() {
-    let deaf = Cable { receives: false, ..GOOD };
-    let mute = Cable { sends: false, ..GOOD };
     for ports in 2..5 {
-        for cable in [SILENT, deaf, mute] {
+        for cable in [SILENT, DEAF, MUTE] {
             let mut lan = Lan::new(config(), ports);
             lan.run(SECOND);
             lan.set(0, cable);
@@ -228,10 +224,8 @@ fn other_settings_hold_at_once_and_move_nothing() {
 /// Of two ports, the one that stands by is broken: the active one still has traffic.
 #[test]
 fn a_broken_standby_port_moves_nothing() {
-    let deaf = Cable { receives: false, ..GOOD };
-    let mute = Cable { sends: false, ..GOOD };
     for ports in 2..5 {
-        for cable in [SILENT, deaf, mute] {
+        for cable in [SILENT, DEAF, MUTE] {
             let mut lan = Lan::new(config(), ports);
             lan.run(SECOND);
             lan.set(1, cable);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::elan::{MS, SECOND, Wire, World, atm, bus, config, lecs, les, mac, name};
+use crate::lossy::{handled, polled};
 use linkrate_wire::atm::AtmAddress;
 use linkrate_wire::control::lan_emulation::{
     Destination, Flags, FrameSize, LanType, LaneControl, Name, Operation, Status,
@@ -33,9 +34,7 @@ impl<M: Machine<Event = ServerEvent<Vec<u8>>, Action = ServerAction>> Asked<M> {
     }
 
     fn event(&mut self, event: ServerEvent<Vec<u8>>) -> Vec<ServerAction> {
-        let mut actions = Vec::new();
-        self.server.handle(self.now, event, &mut actions);
-        actions
+        handled(&mut self.server, self.now, event)
     }
 
     /// A party calls, and is accepted.
@@ -72,6 +71,19 @@ impl<M: Machine<Event = ServerEvent<Vec<u8>>, Action = ServerAction>> Asked<M> {
 fn request(operation: Operation, from: u8) -> LaneControl {
     let source = Destination::Mac(mac(from));
     LaneControl { source, source_atm: atm(from), ..LaneControl::request(operation) }
+}
+
+/// A client asks for the ATM address of a station.
+fn arp(from: u8, requester: u16, target: MacAddress) -> LaneControl {
+    let target = Destination::Mac(target);
+    LaneControl { requester, target, ..request(Operation::Arp, from) }
+}
+
+/// Clients, joined for a second.
+fn joined(configs: &[ClientConfig]) -> World {
+    let mut world = World::new(configs, Wire::good(MS), 1);
+    world.run_for(SECOND);
+    world
 }
 
 fn server() -> Asked<Les> {
@@ -119,8 +131,7 @@ fn a_server_refuses_those_that_contradict_it() {
     assert_eq!(les.server.members().count(), 1);
     // those that do not join are released
     les.now = les.server.due().unwrap();
-    let mut actions = Vec::new();
-    les.server.poll(les.now, &mut actions);
+    let actions = polled(&mut les.server, les.now);
     let over = |call| ServerAction::Call(PartyAction::Release { call, cause: Cause::Normal });
     assert_eq!(actions, [over(call), over(twice)]);
     assert_eq!(les.server.due(), None);
@@ -145,11 +156,7 @@ fn a_client_speaks_for_itself_alone() {
     assert_eq!(les.server.stations().count(), 2);
     // answers to questions of the first client: for another client, for a station of another one, or
     // for one that is not registered without being a proxy
-    let asked = LaneControl {
-        requester: joined.requester,
-        target: Destination::Mac(mac(50)),
-        ..request(Operation::Arp, 1)
-    };
+    let asked = arp(1, joined.requester, mac(50));
     for lie in [
         LaneControl { target_atm: atm(2), ..asked.answered(Status::SUCCESS) },
         LaneControl { target_atm: atm(LIAR), ..asked.answered(Status::SUCCESS) },
@@ -183,10 +190,8 @@ fn a_proxy_answers_for_unregistered_stations_alone() {
     let (one, joined) = join(&mut les, 1, Flags::default());
     let (proxy, _) = join(&mut les, LIAR, Flags::PROXY);
     let answer = |target| LaneControl {
-        requester: joined.requester,
-        target: Destination::Mac(target),
         target_atm: atm(LIAR),
-        ..request(Operation::Arp, 1).answered(Status::SUCCESS)
+        ..arp(1, joined.requester, target).answered(Status::SUCCESS)
     };
     let right = answer(mac(50));
     assert_eq!(les.answers(proxy, &right), [(one, right)]);
@@ -202,11 +207,7 @@ fn a_flood_of_questions_is_bounded() {
     let (flood, joined) = join(&mut les, LIAR, Flags::default());
     let (victim, other) = join(&mut les, 1, Flags::default());
     join(&mut les, 3, Flags::PROXY);
-    let question = LaneControl {
-        requester: joined.requester,
-        target: Destination::Mac(mac(99)),
-        ..request(Operation::Arp, LIAR)
-    };
+    let question = arp(LIAR, joined.requester, mac(99));
     let mut sent = 0;
     for _ in 0..100_000 {
         les.now += Duration::from_micros(100);
@@ -216,11 +217,7 @@ fn a_flood_of_questions_is_bounded() {
     assert!((5000..=5600).contains(&sent), "{sent}");
     assert_eq!(les.server.counters().dropped, 100_000 - sent as u64);
     // another client is served as ever
-    let question = LaneControl {
-        requester: other.requester,
-        target: Destination::Mac(MacAddress::BROADCAST),
-        ..request(Operation::Arp, 1)
-    };
+    let question = arp(1, other.requester, MacAddress::BROADCAST);
     let answer = LaneControl { target_atm: bus(), ..question.answered(Status::SUCCESS) };
     assert_eq!(les.answers(victim, &question), [(victim, answer)]);
 }
@@ -291,19 +288,13 @@ fn the_lecs_knows_elans_by_name_and_by_address() {
     // a flood is bounded, and a call that stays is released
     let answered = (0..10_000).map(|_| lecs.answers(call, &request).len()).sum::<usize>();
     assert!(answered <= 1000, "{answered}");
-    let mut actions = Vec::new();
-    lecs.server.poll(Duration::from_secs(120), &mut actions);
-    assert_eq!(actions.len(), 2);
+    assert_eq!(polled(&mut lecs.server, 120 * SECOND).len(), 2);
 }
 
 #[test]
 fn the_bus_passes_on_frames_of_its_clients_alone() {
     let mut bus = Bus::new(BusConfig::new(FrameSize::Octets1516));
-    let event = |bus: &mut Bus<Vec<u8>>, event| {
-        let mut actions = Vec::new();
-        bus.handle(Duration::ZERO, event, &mut actions);
-        actions
-    };
+    let event = |bus: &mut Bus<Vec<u8>>, event| handled(bus, Duration::ZERO, event);
     let call = Call::incoming(7);
     let (from, purpose) = (atm(1), Purpose::MulticastSend);
     let offered = ServerEvent::Call(PartyEvent::Offered { call, from, purpose });
@@ -346,13 +337,11 @@ fn a_call_that_is_offered_again_is_the_same_call() {
     let (call, from, purpose) = (Call::incoming(7), atm(1), Purpose::MulticastSend);
     let offered = ServerEvent::Call(PartyEvent::Offered { call, from, purpose });
     for expected in [2, 0, 0] {
-        let mut actions = Vec::new();
-        bus.handle(Duration::ZERO, offered.clone(), &mut actions);
-        assert_eq!(actions.len(), expected);
+        assert_eq!(handled(&mut bus, Duration::ZERO, offered.clone()).len(), expected);
     }
     for number in 0..3 {
         let connected = ServerEvent::Call(PartyEvent::Connected(Call::outgoing(number)));
-        bus.handle(Duration::ZERO, connected, &mut Vec::new());
+        handled(&mut bus, Duration::ZERO, connected);
     }
     assert!(bus.forwards().eq([Call::outgoing(0)]));
 }
@@ -370,8 +359,7 @@ fn a_client_of_another_size_does_not_get_in() {
     // one asks the LECS, the other one the LES
     let direct = ClientConfig { configuration: Configuration::Les(les()), ..config(2) };
     let direct = ClientConfig { size: FrameSize::Octets18190, ..direct };
-    let mut world = World::new(&[config(0), large, direct], Wire::good(MS), 1);
-    world.run_for(SECOND);
+    let world = joined(&[config(0), large, direct]);
     let status = Status::PARAMETERS;
     for (client, operation) in [(1, Operation::Configure), (2, Operation::Join)] {
         assert_eq!(fell_back(&world, client), Some(Reason::Refused { operation, status }));
@@ -399,8 +387,7 @@ fn two_clients_with_one_ethernet_address_are_not_both_in() {
 
 /// A party that plays no client, with an open call to a client.
 fn intruder() -> (World, Call) {
-    let mut world = World::new(&[config(0), config(1)], Wire::good(MS), 1);
-    world.run_for(SECOND);
+    let mut world = joined(&[config(0), config(1)]);
     world.plug(50, atm(LIAR));
     let (call, purpose) = (Call::outgoing(0), Purpose::DataDirect);
     world.ask(atm(LIAR), PartyAction::SetUp { call, to: atm(0), purpose });
@@ -478,8 +465,7 @@ fn a_flood_of_flushes_is_bounded() {
 #[test]
 fn a_flood_of_calls_is_bounded() {
     let few = ClientConfig { most_directs: 3, ..config(0) };
-    let mut world = World::new(&[few, config(1)], Wire::good(MS), 1);
-    world.run_for(SECOND);
+    let mut world = joined(&[few, config(1)]);
     world.plug(50, atm(LIAR));
     for number in 0..20 {
         let (call, purpose) = (Call::outgoing(number), Purpose::DataDirect);
@@ -496,8 +482,7 @@ fn a_flood_of_calls_is_bounded() {
 
 #[test]
 fn a_flood_of_destinations_is_bounded() {
-    let mut world = World::new(&[config(0)], Wire::good(MS), 1);
-    world.run_for(SECOND);
+    let mut world = joined(&[config(0)]);
     for number in 0..20_000_u16 {
         let [high, low] = number.to_be_bytes();
         world.frame(0, mac(0), MacAddress([2, 0, 0, 8, high, low]));
@@ -511,8 +496,7 @@ fn a_flood_of_destinations_is_bounded() {
 
 #[test]
 fn a_client_that_was_called_twice_uses_one_connection() {
-    let mut world = World::new(&[config(0), config(1)], Wire::good(MS), 1);
-    world.run_for(SECOND);
+    let mut world = joined(&[config(0), config(1)]);
     // both call at the same time
     for _ in 0..10 {
         world.frame(0, mac(0), mac(1));
@@ -538,8 +522,7 @@ fn a_client_that_was_called_twice_uses_one_connection() {
 
 #[test]
 fn an_address_that_is_at_another_port_gets_no_calls() {
-    let mut world = World::new(&[config(0)], Wire::good(MS), 1);
-    world.run_for(SECOND);
+    let mut world = joined(&[config(0)]);
     let (port, highest) = (60, linkrate_wire::atm::Connection { vpi: 0, vci: 100 });
     world.exchange(ExchangeEvent::AddPort { port, highest });
     world.exchange(ExchangeEvent::Register { port, address: atm(0) });
@@ -592,8 +575,7 @@ proptest! {
     fn a_liar_among_clients_stops_nobody(
         units in prop::collection::vec((frame(), 0_usize..8, 0_u32..500), 1..200),
     ) {
-        let mut world = World::new(&[config(0), config(1), config(2)], Wire::good(MS), 1);
-        world.run_for(SECOND);
+        let mut world = joined(&[config(0), config(1), config(2)]);
         // the last client's host lies: it sends by all connections of its client
         let (call, purpose) = (Call::outgoing(1000), Purpose::DataDirect);
         world.ask(atm(2), PartyAction::SetUp { call, to: atm(0), purpose });

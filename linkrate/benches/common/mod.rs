@@ -10,12 +10,21 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_lab::{Lab, LabOptions};
+use linkrate_model::knobs::PortRequest;
+use linkrate_model::spec::Adapter;
 use linkrate_model::{
-    ByteSize, CpuSet, InterfaceKnobs, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
+    ByteSize, CpuSet, InterfaceKnobs, Model, Offload, RunSpec, Task, TestbedSpec, Workload,
 };
 use linkrate_stats::interval;
 
 const PORT: u16 = 5201;
+
+/// Rounds of every contestant, in turn.
+pub const ROUNDS: usize = 7;
+/// The length of a measurement.
+pub const SECONDS: u64 = 2;
+/// Bytes of one call of a stream.
+pub const MESSAGE: ByteSize = ByteSize(128 << 10);
 
 pub type Failed = Box<dyn std::error::Error>;
 
@@ -42,10 +51,37 @@ pub fn has(benchmark: &str, program: &str) -> bool {
     found
 }
 
+/// The words on the command line, which choose what is measured.
+pub fn words() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| !argument.starts_with('-'))
+}
+
 /// The first CPU, and the second if there is one.
 pub fn two_cpus() -> Result<(CpuSet, CpuSet), Failed> {
     let cpus = CpuSet::from_iter(0..std::thread::available_parallelism()?.get() as u32);
     Ok((cpus.iter().take(1).collect(), cpus.iter().skip(1).take(1).collect()))
+}
+
+/// A port of `model` for each of `ports` clients, which have a CPU of their own if there is one.
+pub fn testbed(model: Model, ports: u32) -> Result<TestbedSpec, Failed> {
+    let (sut, clients) = two_cpus()?;
+    Ok(TestbedSpec {
+        adapter: Adapter::Model(Box::new(model)),
+        clients: ports,
+        ports,
+        client_cpus: Some(if clients.is_empty() { sut.clone() } else { clients }),
+        sut_cpus: Some(sut),
+        ..TestbedSpec::default()
+    })
+}
+
+/// Everything an adapter does.
+pub fn all_on() -> InterfaceKnobs {
+    InterfaceKnobs {
+        offload: Some(Offload::Tso),
+        port: PortRequest { lro: Some(true), ..PortRequest::default() },
+        ..InterfaceKnobs::default()
+    }
 }
 
 /// A lab whose routes name cubic, for third-party programs.
@@ -69,18 +105,11 @@ pub fn run_spec(
     seconds: u64,
 ) -> RunSpec {
     RunSpec {
-        task: Task::Workload(workload),
         interface,
-        socket: SocketKnobs::default(),
         clients,
         ports,
-        adapter: None,
         warm_up: Duration::from_millis(500),
-        duration: Duration::from_secs(seconds),
-        profile: false,
-        event: None,
-        loss_ppm: 0,
-        seed: 1,
+        ..RunSpec::new(Task::Workload(workload), Duration::from_secs(seconds))
     }
 }
 
@@ -99,11 +128,19 @@ pub struct Iperf3<'a> {
     pub receiver: (u32, &'a CpuSet),
     /// The receiver's address.
     pub address: &'a str,
-    pub seconds: u64,
-    /// Bytes of one call.
-    pub message: ByteSize,
     /// sendfile instead of write.
     pub zero_copy: bool,
+}
+
+/// Runs one from the system under test of a lab to its first client; bits per second at the receiver.
+pub fn iperf3_in(lab: &mut Lab, zero_copy: bool) -> Result<f64, Failed> {
+    let testbed = lab.testbed().ok_or("the testbed is down")?;
+    iperf3(&Iperf3 {
+        sender: (testbed.sut.pid(), &testbed.placement.sut),
+        receiver: (testbed.clients[0].host.pid(), &testbed.placement.clients),
+        address: &testbed.clients[0].address.to_string(),
+        zero_copy,
+    })
 }
 
 /// Runs it; bits per second at the receiver.
@@ -117,14 +154,19 @@ pub fn iperf3(stream: &Iperf3<'_>) -> Result<f64, Failed> {
     let (pid, cpus) = stream.sender;
     let mut client = inside(pid, cpus);
     client.args(["iperf3", "-J", "-O", "0.5", "-c", stream.address, "-p", &PORT.to_string()]);
-    client.args(["-t", &stream.seconds.to_string(), "-l", &stream.message.0.to_string()]);
+    client.args(["-t", &SECONDS.to_string(), "-l", &MESSAGE.0.to_string()]);
     if stream.zero_copy {
         client.arg("-Z");
     }
     let output = client.output()?;
     server.kill().ok();
     server.wait()?;
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    received(&output.stdout)
+}
+
+/// Bits per second at the receiver, by what a client of iperf3 printed.
+pub fn received(document: &[u8]) -> Result<f64, Failed> {
+    let document: serde_json::Value = serde_json::from_slice(document)?;
     document["end"]["sum_received"]["bits_per_second"]
         .as_f64()
         .ok_or_else(|| format!("iperf3 said {}", document["error"]).into())
@@ -137,6 +179,19 @@ pub fn inside(pid: u32, cpus: &CpuSet) -> Command {
     command
 }
 
+/// What `measure` gives for the one (`true`) and for the other, `count` times, each of them first in every other pair.
+pub fn pairs<T>(
+    count: usize,
+    mut measure: impl FnMut(bool) -> Result<T, Failed>,
+) -> Result<Vec<(T, T)>, Failed> {
+    let pair = |number| {
+        let is_first = number % 2 == 0;
+        let (first, second) = (measure(is_first)?, measure(!is_first)?);
+        Ok(if is_first { (first, second) } else { (second, first) })
+    };
+    (0..count).map(pair).collect()
+}
+
 /// A mean of logarithms as a ratio, with its interval.
 pub fn ratio(logarithms: &[f64]) -> String {
     let interval = interval::of_mean(logarithms, 0.95);
@@ -146,6 +201,11 @@ pub fn ratio(logarithms: &[f64]) -> String {
         }
         None => "unknown".to_owned(),
     }
+}
+
+/// The head of the rows.
+pub fn print_header() {
+    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
 }
 
 /// Best, median and worst of `values`, of which more is better, and what they are held against.

@@ -510,19 +510,7 @@ fn an_agent_refuses_another_version_with_both_numbers() {
 #[test]
 fn an_agent_refuses_invalid_requests_and_continues() {
     let mut agent = Agent::start();
-    let far = MeasureSpec {
-        start_ns: 0,
-        end_ns: u64::MAX,
-        interfaces: Vec::new(),
-        cpus: Default::default(),
-        profile: false,
-        agents: Vec::new(),
-        readers: 1,
-        drivers: Vec::new(),
-        napi_threads: Vec::new(),
-        samples_often: false,
-        event_ns: None,
-    };
+    let far = MeasureSpec { start_ns: 0, end_ns: u64::MAX, readers: 1, ..MeasureSpec::default() };
     for (message, reason) in [
         (json!("no-such-request"), "cannot decode agent message: unknown variant"),
         (json!({"hello": {"version": -1}}), "cannot decode agent message: invalid value"),
@@ -589,15 +577,8 @@ fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
     let window = MeasureSpec {
         start_ns: now,
         end_ns: now + 60_000_000_000,
-        interfaces: Vec::new(),
-        cpus: Default::default(),
-        profile: false,
-        agents: Vec::new(),
         readers: 1,
-        drivers: Vec::new(),
-        napi_threads: Vec::new(),
-        samples_often: false,
-        event_ns: None,
+        ..MeasureSpec::default()
     };
     agent.post(&Request::Measure(window));
     std::thread::sleep(std::time::Duration::from_millis(300));

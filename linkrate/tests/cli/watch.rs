@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use crate::common::{LINKRATE, Running, command};
 use linkrate_study::executor::{Facts, RunFailure, Stage};
+use linkrate_study::fixture::stored_run;
 use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::schedule::block_order;
-use linkrate_study::store::{Ended, Outcome, RUNS_FILE, RunStore, Store, StoredRun};
+use linkrate_study::store::{Ended, RUNS_FILE, RunStore, Store, StoredRun};
 use linkrate_study::{builtin, file};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -40,17 +41,10 @@ impl Growing {
         let study = self.store.plan().study.clone();
         for slot in block_order(&study, block).into_iter().take(count) {
             let failure = RunFailure::at(Stage::Connect, "nobody listens");
-            let run = StoredRun {
-                pair: None,
-                missing_nodes: Vec::new(),
-                sequence: self.store.next_sequence(),
-                block,
-                cell: slot.cell,
-                started_unix_ms: self.began + 1000 * u64::from(self.store.next_sequence()),
-                spec: study.cells[0].spec.clone(),
-                outcome: Outcome::Failed(failure),
-            };
-            self.store.append(&run).expect("store a run");
+            let (sequence, spec) = (self.store.next_sequence(), study.cells[0].spec.clone());
+            let run = stored_run(sequence, block, slot.cell, spec, failure);
+            let started_unix_ms = self.began + 1000 * u64::from(sequence);
+            self.store.append(&StoredRun { started_unix_ms, ..run }).expect("store a run");
         }
     }
 

@@ -7,9 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_lab::{Lab, LabOptions};
-use linkrate_model::{
-    InterfaceKnobs, Measurement, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
-};
+use linkrate_model::{InterfaceKnobs, Measurement, RunSpec, Task, TestbedSpec, Workload};
 use linkrate_study::executor::{Executor, RunFailure};
 use linkrate_study::study::Purpose;
 
@@ -67,20 +65,7 @@ pub fn run_undisturbed(lab: &mut Lab, spec: &RunSpec) -> Measurement {
 
 /// A run of `task` with everything else as it comes.
 pub fn run_spec(task: Task, interface: InterfaceKnobs, window: Duration) -> RunSpec {
-    RunSpec {
-        task,
-        interface,
-        socket: SocketKnobs::default(),
-        clients: 1,
-        ports: None,
-        adapter: None,
-        warm_up: Duration::ZERO,
-        duration: window,
-        profile: false,
-        event: None,
-        loss_ppm: 0,
-        seed: 1,
-    }
+    RunSpec { interface, seed: 1, ..RunSpec::new(task, window) }
 }
 
 /// One run of `workload`.

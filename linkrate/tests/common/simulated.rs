@@ -1,17 +1,17 @@
 //! Result sets with known truth, stored as a study stores them. Nothing is measured.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use linkrate_model::intervals::Interval;
 use linkrate_model::measurement::{
-    AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency,
-    PortEvidence, SenderTimes, ThreadTime, Traffic,
+    AdapterEvidence, CpuTime, CpuUse, Evidence, InterfaceCounts, Latency, PortEvidence,
+    SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_model::spec::Adapter;
 use linkrate_model::{CpuSet, Measurement, RunSpec, Task};
 use linkrate_stats::stop::StopReason;
-use linkrate_study::executor::{Facts, RunFailure, Stage};
+use linkrate_study::executor::{RunFailure, Stage};
+use linkrate_study::fixture;
 use linkrate_study::levels::Levels;
 use linkrate_study::schedule::block_order;
 use linkrate_study::store::{Ended, Outcome, RunStore, Store, StoredRun};
@@ -65,7 +65,7 @@ impl Default for Set<'_> {
             study: STREAMS,
             blocks: 5,
             seed: 1,
-            started_unix_ms: 1_795_273_920_000,
+            started_unix_ms: fixture::STARTED_MS,
             kernel: "6.12.9",
             rate: |_| 1.0,
             fails: |_, _| false,
@@ -84,13 +84,7 @@ impl Set<'_> {
             ("idle-time", "/proc/timer_list"),
             ("sut-cpus", "0"),
         ];
-        let facts = Facts {
-            facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-            sysctls: BTreeMap::new(),
-            contention: None,
-            measured: BTreeMap::new(),
-            warnings: Vec::new(),
-        };
+        let facts = fixture::facts_of(facts);
         study.method.seed = Some(1);
         let mut store =
             Store::create(directory, &study, facts, self.started_unix_ms).expect("a new store");
@@ -101,17 +95,8 @@ impl Set<'_> {
                 let (spec, outcome) = self.run(&study, block, slot.cell, &mut noise);
                 let started_unix_ms = self.started_unix_ms + 1500 * u64::from(sequence);
                 let spec = RunSpec { seed: slot.seed, ..spec };
-                let run = StoredRun {
-                    sequence,
-                    block,
-                    cell: slot.cell,
-                    pair: None,
-                    missing_nodes: Vec::new(),
-                    started_unix_ms,
-                    spec,
-                    outcome,
-                };
-                store.append(&run).expect("a run is stored");
+                let run = fixture::stored_run(sequence, block, slot.cell, spec, outcome);
+                store.append(&StoredRun { started_unix_ms, ..run }).expect("a run is stored");
             }
         }
         let ended = Ended::Rule(StopReason::MaxBlocks { blocks: self.blocks });
@@ -217,7 +202,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         cpu_ns,
         user_ns: cpu_ns / 10,
     };
-    let cpu = |cpu, busy: f64| CpuUse {
+    let cpu = |cpu, busy: f64, of| CpuUse {
         cpus: vec![CpuTime {
             cpu,
             interval_ns: 1_000_100_000,
@@ -226,11 +211,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             uncertainty_ns: 0,
         }],
         threads: vec![thread("agent", cpu, 4_000_000)],
-        source: IdleSource::TimerList,
-        shared: false,
-        background: Vec::new(),
-        own_threads_ns: 0,
-        parts: None,
+        ..of
     };
     let counters = [
         ("ifHCOutOctets", 117_000_000),
@@ -244,67 +225,35 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         ("rxDropRingFull", 3),
         ("rxChecksumBad", 0),
     ];
-    let adapter = AdapterEvidence {
-        interval_ns: 1_000_000_000,
-        ports: vec![PortEvidence {
-            name: "eth0".to_owned(),
-            // full at the usual rate
-            tx_link_percent: Some((traffic.transmit_bytes as f64 * 8.0 / 0.93e7).min(99.8)),
-            rx_link_percent: Some(2.1),
-            counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
-        }],
-        bus_percent: vec![11.5],
-        device_threads: vec![thread("dev wire0", 1, 310_000_000)],
-        driver_threads: vec![thread("drv eth0.0", 0, 120_000_000)],
-        driver_counts: Default::default(),
-        receives_in_drivers: false,
-        clients: BTreeMap::new(),
-        frames_overtaken: None,
+    let mut measured = fixture::measurement(traffic, busy);
+    measured.intervals = intervals(&traffic);
+    measured.sut_cpu = cpu(0, busy, measured.sut_cpu);
+    measured.client_cpu = cpu(1, 0.6, measured.client_cpu);
+    measured.evidence = Evidence {
+        interface: InterfaceCounts {
+            tx_packets: 78_000,
+            tx_bytes: 118_000_000,
+            ..InterfaceCounts::default()
+        },
+        protocol: fixture::counts([("Ip.OutRequests", 3500), ("IpExt.OutOctets", 116_000_000)]),
+        senders: SenderTimes { busy_us: 990_000, ..measured.evidence.senders },
+        ..Evidence::default()
     };
-    Measurement {
-        traffic,
-        latency: None,
-        histogram: None,
-        intervals: intervals(&traffic),
-        parts: Vec::new(),
-        profile: None,
-        failure: None,
-        sut_cpu: cpu(0, busy),
-        client_cpu: cpu(1, 0.6),
-        effective: Effective {
-            interface: linkrate_model::InterfaceKnobs {
-                mtu: Some(1500),
-                ..linkrate_model::InterfaceKnobs::default()
-            },
-            socket: linkrate_model::SocketKnobs::default(),
-            granted_send_buffer_bytes: 262_144,
-            granted_receive_buffer_bytes: 262_144,
-            mss_bytes: 1448,
-        },
-        evidence: Evidence {
-            client_receive_batches: 0,
-            interface: InterfaceCounts {
-                tx_packets: 78_000,
-                tx_bytes: 118_000_000,
-                ..InterfaceCounts::default()
-            },
-            client_interface: None,
-            protocol: BTreeMap::from([
-                ("Ip.OutRequests".to_owned(), 3500),
-                ("IpExt.OutOctets".to_owned(), 116_000_000),
-            ]),
-            senders: SenderTimes { sockets: 1, busy_us: 990_000, ..SenderTimes::default() },
-            client_senders: None,
-            receive_packets_by_cpu: BTreeMap::new(),
-            adapter: on_adapter.then(|| Box::new(adapter)),
-            links: Vec::new(),
-            clients: Vec::new(),
-            unsettled_flows: 0,
-            flows: Vec::new(),
-            disciplines: Vec::new(),
-            client_disciplines: Vec::new(),
-            peer_reports: Vec::new(),
-        },
-        remarks: Vec::new(),
+    if on_adapter {
+        measured.evidence.adapter = Some(Box::new(AdapterEvidence {
+            interval_ns: 1_000_000_000,
+            ports: vec![PortEvidence {
+                name: "eth0".to_owned(),
+                // full at the usual rate
+                tx_link_percent: Some((traffic.transmit_bytes as f64 * 8.0 / 0.93e7).min(99.8)),
+                rx_link_percent: Some(2.1),
+                counters: fixture::counts(counters),
+            }],
+            bus_percent: vec![11.5],
+            device_threads: vec![thread("dev wire0", 1, 310_000_000)],
+            driver_threads: vec![thread("drv eth0.0", 0, 120_000_000)],
+            ..AdapterEvidence::default()
+        }));
     }
+    measured
 }

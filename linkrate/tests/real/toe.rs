@@ -45,6 +45,15 @@ fn run(lab: &mut Lab, clients: u32, workload: Workload, toe: Toe) -> Measurement
     run_undisturbed(lab, &spec)
 }
 
+/// A run of a window of 600 ms with these settings.
+fn spec_of(workload: Workload, port: PortRequest) -> RunSpec {
+    let interface = InterfaceKnobs { port, ..InterfaceKnobs::default() };
+    RunSpec {
+        warm_up: Duration::from_millis(200),
+        ..run_spec(Task::Workload(workload), interface, Duration::from_millis(600))
+    }
+}
+
 /// A counter, of all ports together.
 fn counter(run: &Measurement, name: &str) -> u64 {
     let ports = run.evidence.adapter.iter().flat_map(|adapter| &adapter.ports);
@@ -118,12 +127,7 @@ fn auto_moves_connections_that_have_carried_enough_or_are_old_enough() {
     let mut lab = lab(model::find("toe").unwrap(), 1);
     let workload = || Workload { connections: 2, ..Workload::default() };
     let mut auto = |port: PortRequest| {
-        let port = PortRequest { toe: Some(Toe::Auto), ..port };
-        let interface = InterfaceKnobs { port, ..InterfaceKnobs::default() };
-        let spec = RunSpec {
-            warm_up: Duration::from_millis(200),
-            ..run_spec(Task::Workload(workload()), interface, Duration::from_millis(600))
-        };
+        let spec = spec_of(workload(), PortRequest { toe: Some(Toe::Auto), ..port });
         run_undisturbed(&mut lab, &spec)
     };
     const FAR: Option<u32> = Some(1 << 30);
@@ -163,13 +167,10 @@ fn every_kind_of_traffic_continues_while_its_connections_move() {
     ] {
         for &direction in directions {
             let workload = Workload { kind, direction, connections: 2, ..Workload::default() };
-            let interface = InterfaceKnobs { port: age.clone(), ..InterfaceKnobs::default() };
-            let spec = RunSpec {
-                warm_up: Duration::from_millis(200),
-                ..run_spec(Task::Workload(workload), interface, Duration::from_millis(600))
-            };
             // words and checksums in the streams would end the run at a byte out of place
-            let run = lab.run(&spec).unwrap_or_else(|failure| panic!("{kind:?}: {failure}"));
+            let run = lab
+                .run(&spec_of(workload, age.clone()))
+                .unwrap_or_else(|failure| panic!("{kind:?}: {failure}"));
             assert_eq!(counter(&run, "toeMoves.down"), 2, "{kind:?} {direction:?}");
             assert!(counter(&run, "toeDownCpuNs") > 0, "{kind:?} {direction:?}");
         }
@@ -204,12 +205,8 @@ fn links_lose_what_a_run_asks_for_and_a_offload_has_its_cost() {
     let mut lab = lab(model::find("toe").unwrap(), 1);
     let mut lossy = |toe: Toe, loss_ppm: u32| {
         let workload = Workload { connections: 4, ..Workload::default() };
-        let spec = RunSpec {
-            warm_up: Duration::from_millis(200),
-            loss_ppm,
-            ..run_spec(Task::Workload(workload), with(toe), Duration::from_millis(500))
-        };
-        run_undisturbed(&mut lab, &spec)
+        let port = PortRequest { toe: Some(toe), ..PortRequest::default() };
+        run_undisturbed(&mut lab, &RunSpec { loss_ppm, ..spec_of(workload, port) })
     };
     for toe in [Toe::Off, Toe::On] {
         for loss_ppm in [20_000, 0, 3000] {

@@ -15,7 +15,7 @@ use linkrate_model::knobs::{AggregateMode, AggregateRequest, PortRequest, Toe};
 use linkrate_model::spec::Adapter;
 use linkrate_model::topology::ipv6_address;
 use linkrate_model::{
-    Balance, CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
+    Balance, Direction, Family, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
 };
 use linkrate_protocol::record::RecordSpec;
 use linkrate_protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, Reply, Request};
@@ -113,15 +113,9 @@ fn finish(testbed: &mut Testbed) {
     let window = MeasureSpec {
         start_ns,
         end_ns: start_ns + 30_000_000,
-        interfaces: Vec::new(),
-        cpus: CpuSet::default(),
-        profile: false,
-        agents: Vec::new(),
         readers: 1,
-        drivers: Vec::new(),
-        napi_threads: Vec::new(),
-        samples_often: false,
         event_ns: Some(start_ns + 10_000_000),
+        ..MeasureSpec::default()
     };
     let mut hosts = [&mut testbed.sut, &mut testbed.clients[0].host];
     for host in &mut hosts {
@@ -177,6 +171,10 @@ fn goes_on(testbed: &mut Testbed, after: &str) {
     }
 }
 
+fn is_of_moves(counter: &str) -> bool {
+    ["toeMove", "toeStood", "toeStayed"].iter().any(|ours| counter.starts_with(ours))
+}
+
 fn counters(testbed: &Testbed) -> BTreeMap<String, u64> {
     let adapters = testbed.backend.adapters().expect("adapters");
     let now = adapters.read();
@@ -186,9 +184,7 @@ fn counters(testbed: &Testbed) -> BTreeMap<String, u64> {
         evidence.ports[0]
             .counters
             .iter()
-            .filter(|(name, _)| {
-                ["toeMove", "toeStood", "toeStayed"].iter().any(|ours| name.starts_with(ours))
-            })
+            .filter(|(name, _)| is_of_moves(name))
             .map(|(name, count)| (name.clone(), *count)),
     );
     all
@@ -468,8 +464,6 @@ struct Trigger {
     reason: &'static str,
     pull: fn(&mut Testbed),
     mend: fn(&mut Testbed),
-    /// Whether the connections then go to the adapter again by themselves.
-    goes_again: bool,
 }
 
 fn carrier(testbed: &mut Testbed, port: usize, up: bool) {
@@ -491,7 +485,6 @@ fn connections_return_for_each_reason_and_continue() {
             reason: "toe-off",
             pull: |testbed| set(testbed, with(toe(Toe::Off))),
             mend: |testbed| set(testbed, with(toe(Toe::On))),
-            goes_again: true,
         },
         Trigger {
             reason: "setting",
@@ -500,37 +493,32 @@ fn connections_return_for_each_reason_and_continue() {
                 set(testbed, knobs);
             },
             mend: |_| {},
-            goes_again: true,
         },
         Trigger {
             reason: "setting",
             pull: |testbed| set(testbed, with(PortRequest { vlan: Some(7), ..toe(Toe::On) })),
             mend: |_| {},
-            goes_again: true,
         },
         Trigger {
             reason: "carrier",
             pull: |testbed| carrier(testbed, 0, false),
             mend: |testbed| carrier(testbed, 0, true),
-            goes_again: true,
         },
         Trigger {
             reason: "retransmission",
             pull: |testbed| loss(testbed, 1.0),
             mend: |testbed| loss(testbed, 0.0),
-            goes_again: true,
         },
         Trigger {
             reason: "idle",
             // no flow has begun
             pull: |testbed| set(testbed, with(PortRequest { toe_idle: Some(100), ..toe(Toe::On) })),
             mend: begin,
-            goes_again: true,
         },
     ];
     let mut lab = lab();
     let testbed = lab.testbed().expect("up");
-    for Trigger { reason, pull, mend, goes_again } in triggers {
+    for Trigger { reason, pull, mend } in triggers {
         set(testbed, on());
         connect(testbed);
         if reason != "idle" {
@@ -547,10 +535,9 @@ fn connections_return_for_each_reason_and_continue() {
         until(testbed, &format!("toeMoves.up.{reason}"), count);
         mend(testbed);
         goes_on(testbed, reason);
-        if goes_again {
-            until(testbed, "toeMoves.down", 2 + count);
-            goes_on(testbed, &format!("{reason} and the way down again"));
-        }
+        // the connections go to the adapter again by themselves
+        until(testbed, "toeMoves.down", 2 + count);
+        goes_on(testbed, &format!("{reason} and the way down again"));
         finish(testbed);
         println!("{reason}: {:?}", moves(testbed));
         assert_eq!(counters(testbed)["toeHostSegments"], 0, "{reason}");
@@ -606,12 +593,7 @@ fn connections_over_an_aggregate_return_for_a_lost_carrier_and_continue_by_anoth
 }
 
 fn moves(testbed: &Testbed) -> BTreeMap<String, u64> {
-    counters(testbed)
-        .into_iter()
-        .filter(|(name, _)| {
-            ["toeMove", "toeStood", "toeStayed"].iter().any(|ours| name.starts_with(ours))
-        })
-        .collect()
+    counters(testbed).into_iter().filter(|(name, _)| is_of_moves(name)).collect()
 }
 
 /// The TCP sockets of a process that are connected to `far`, with the ports of both ends.

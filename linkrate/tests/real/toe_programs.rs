@@ -106,11 +106,15 @@ impl Teller {
     }
 }
 
+/// The program with these words in a host of the lab.
+fn program(lab: &Up, host: &str, words: &str) -> Teller {
+    Teller::start(&mut lab.exec(host, &format!("{} {words}", stream().display())))
+}
+
 /// The peer of a stream, which listens, and waits before it carries bytes.
 #[track_caller]
 fn far(lab: &Up, port: u16, bytes: u64, wait_ms: u32) -> Teller {
-    let words = format!("{} far {port} {bytes} {wait_ms}", stream().display());
-    let mut far = Teller::start(&mut lab.exec("client-0", &words));
+    let mut far = program(lab, "client-0", &format!("far {port} {bytes} {wait_ms}"));
     assert_eq!(far.line(), "listens");
     far
 }
@@ -141,8 +145,8 @@ fn a_program_that_connects_is_at_the_adapter_whatever_way_it_waits() {
     for way in WAYS.into_iter().chain(["late"]) {
         let (port, before) = (port(), counters(&lab));
         let far = far(&lab, port, BYTES, 0);
-        let words = format!("{} connect {way} {CLIENT} {port} {BYTES}", stream().display());
-        let said = Teller::start(&mut lab.exec("sut", &words)).expect_whole(way);
+        let said = program(&lab, "sut", &format!("connect {way} {CLIENT} {port} {BYTES}"))
+            .expect_whole(way);
         assert!(said.contains("whole, state 1, mss 1448"), "{way}: {said}");
         far.expect_whole(way);
         expect_by_adapter(&lab, before, BYTES, way);
@@ -156,13 +160,11 @@ fn a_program_that_accepts_is_at_the_adapter_whatever_way_it_waits() {
     let lab = lab("on");
     for way in WAYS {
         let (port, before) = (port(), counters(&lab));
-        let words = format!("{} accept {way} {port} {BYTES}", stream().display());
-        let mut near = Teller::start(&mut lab.exec("sut", &words));
+        let mut near = program(&lab, "sut", &format!("accept {way} {port} {BYTES}"));
         assert_eq!(near.line(), "listens");
         // the call waits by then
         std::thread::sleep(Duration::from_millis(50));
-        let words = format!("{} join {SUT} {port} {BYTES}", stream().display());
-        let far = Teller::start(&mut lab.exec("client-0", &words));
+        let far = program(&lab, "client-0", &format!("join {SUT} {port} {BYTES}"));
         let said = near.expect_whole(way);
         assert!(said.contains("whole, state 1, mss 1448"), "{way}: {said}");
         far.expect_whole(way);
@@ -226,8 +228,7 @@ fn moves(lab: &Up, kind: &str) -> u64 {
 fn streaming(lab: &Up, way: &str, bytes: u64) -> (Teller, Teller) {
     let port = port();
     let far = far(lab, port, bytes, 0);
-    let words = format!("{} connect {way} {CLIENT} {port} {bytes}", stream().display());
-    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    let mut near = program(lab, "sut", &format!("connect {way} {CLIENT} {port} {bytes}"));
     assert!(near.line().starts_with("connected"), "{way}");
     (near, far)
 }
@@ -332,13 +333,11 @@ fn what_cannot_move_says_why_and_continues() {
     sleeper.wait();
     // a connection over another interface, and one that only listens
     let port = port();
-    let words = format!("{} far {port} 1000000 1500", stream().display());
-    let mut far = Teller::start(&mut lab.exec("sut", &words));
+    let mut far = program(&lab, "sut", &format!("far {port} 1000000 1500"));
     assert_eq!(far.line(), "listens");
     let said = lab.tried(&format!("adapter toe offload {}:3", far.child.id())).expect_code(2);
     assert!(said.stderr.contains("is a TCP socket that is not connected"), "{}", said.stderr);
-    let words = format!("{} connect block {SUT} {port} 1000000", stream().display());
-    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    let mut near = program(&lab, "sut", &format!("connect block {SUT} {port} 1000000"));
     assert_eq!(near.line(), "connected 3");
     let said = lab.tried(&format!("adapter toe offload {}:3", near.child.id()));
     let said = said.expect_code(1).stderr;
@@ -370,8 +369,7 @@ fn a_full_table_leaves_connections_at_the_host() {
     for _ in 0..2 {
         let port = port();
         let far = far(&lab, port, BYTES, 800);
-        let words = format!("{} connect threads {CLIENT} {port} {BYTES}", stream().display());
-        let mut near = Teller::start(&mut lab.exec("sut", &words));
+        let mut near = program(&lab, "sut", &format!("connect threads {CLIENT} {port} {BYTES}"));
         assert!(near.line().starts_with("connected"));
         streams.push((near, far));
     }
@@ -392,12 +390,10 @@ fn a_full_table_leaves_connections_at_the_host() {
 /// A program with so many connections at the adapter, and their peer, which resets them when it ends.
 #[track_caller]
 fn idle(lab: &Up, connections: usize) -> (Teller, Teller) {
-    let (port, stream) = (port(), stream().display());
-    let words = format!("{stream} hold {port} {connections}");
-    let mut far = Teller::start(&mut lab.exec("client-0", &words));
+    let port = port();
+    let mut far = program(lab, "client-0", &format!("hold {port} {connections}"));
     assert_eq!(far.line(), "listens");
-    let words = format!("{stream} idle {CLIENT} {port} {connections}");
-    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    let mut near = program(lab, "sut", &format!("idle {CLIENT} {port} {connections}"));
     assert_eq!((near.line(), far.line()), ("idle".to_owned(), "holds".to_owned()));
     (near, far)
 }
@@ -515,9 +511,8 @@ fn a_program_or_a_supervisor_that_dies_leaves_nothing() {
     let lab = lab("on");
     let port_of_first = port();
     let peer = far(&lab, port_of_first, BYTES * 100, 0);
-    let words =
-        format!("{} connect threads {CLIENT} {port_of_first} {}", stream().display(), BYTES * 100);
-    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    let mut near =
+        program(&lab, "sut", &format!("connect threads {CLIENT} {port_of_first} {}", BYTES * 100));
     assert!(near.line().starts_with("connected"));
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(at_adapter(&lab), 1);
@@ -532,8 +527,7 @@ fn a_program_or_a_supervisor_that_dies_leaves_nothing() {
     assert!(wait_until(Duration::from_secs(20), forgotten), "it is in the table still");
     // a call that waits for the supervisor, and one that comes later
     let waiting = port();
-    let words = format!("{} accept block {waiting} 1000", stream().display());
-    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    let mut near = program(&lab, "sut", &format!("accept block {waiting} 1000"));
     assert_eq!(near.line(), "listens");
     std::thread::sleep(Duration::from_millis(100));
     lab.running.signal(Signal::KILL);

@@ -3,23 +3,79 @@
 
 use std::sync::Arc;
 
-use linkrate_model::PortKnobs;
+use linkrate_model::lab::LaneReport;
+use linkrate_model::{BitRate, PortKnobs};
+use linkrate_wire::atm::AtmAddress;
+use linkrate_wire::control::lan_emulation::FrameSize;
+use linkrate_wire::frame::MacAddress;
+use linkrate_wire::link::LinkLaw;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::clients::Clients;
 use super::{Atm, AtmLimits};
+use crate::atm::lane::LaneStation;
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::device::{Device, Mount};
 use crate::fabric::Fabric;
-use crate::frame::Block;
+use crate::frame::{Block, VNET_BYTES};
 use crate::interface::doorbell::ThreadDoorbell;
 use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
-use crate::interface::{Ends, Interface, Queue};
+use crate::interface::{Ends, Interface, Queue, RingSizes};
+use crate::link::LinkSpec;
 use crate::port_shared::PortShared;
 use crate::segment::{LeadsTo, Segment};
 
 pub(crate) const SECOND_PS: u64 = 1_000_000_000_000;
+
+/// An EtherType for experiments (IEEE 802, 9.2.3).
+const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
+
+pub(crate) const ALL: MacAddress = MacAddress([0xff; 6]);
+
+pub(crate) fn mac(host: usize) -> MacAddress {
+    MacAddress([2, 0, 0, 0, 0, 1 + host as u8])
+}
+
+/// The client of a host in an emulated LAN.
+pub(crate) fn station(host: usize) -> LaneStation {
+    LaneStation {
+        atm: AtmAddress::local(1, mac(host).0, 0),
+        mac: mac(host),
+        size: FrameSize::Octets1516,
+        elan: "blue".to_owned(),
+    }
+}
+
+/// A port of 155.52 Mb/s without connections.
+pub(crate) fn limits() -> AtmLimits {
+    AtmLimits {
+        link: LinkSpec { law: LinkLaw::Atm, rate: Some(BitRate(155.52e6)) },
+        largest_packet: 65_527,
+        rings: RingSizes { transmit: 4096, receive: 4096 },
+        connections: Vec::new(),
+        station: None,
+        switched: false,
+        lane: None,
+    }
+}
+
+/// The port of a client of an emulated LAN.
+pub(crate) fn client(station: LaneStation) -> AtmLimits {
+    AtmLimits { lane: Some(station), ..limits() }
+}
+
+pub(crate) fn frame(to: MacAddress, from: MacAddress, octets: usize) -> Vec<u8> {
+    let mut frame = [&to.0[..], &from.0, &EXPERIMENT].concat();
+    frame.resize(octets, 7);
+    frame
+}
+
+/// The sender and the length of such a frame.
+pub(crate) fn read(frame: &[u8]) -> (MacAddress, usize) {
+    assert_eq!(frame[12..14], EXPERIMENT);
+    (MacAddress(*frame[6..].first_chunk().unwrap()), frame.len())
+}
 
 /// The host's side of a port.
 pub(crate) struct HostSide {
@@ -83,17 +139,19 @@ impl HostSide {
 }
 
 /// Ports on a fabric, in virtual time.
-pub(crate) struct Ports {
+pub(crate) struct Ports<S = ()> {
+    /// What a server in the fabric counts and knows.
+    pub(crate) server: S,
     pub(crate) segment: Segment,
     pub(crate) hosts: Vec<HostSide>,
     pub(crate) clock: DeviceClock,
     pub(crate) now_ps: u64,
 }
 
-impl Ports {
-    pub(crate) fn on(fabric: impl Fabric + 'static) -> Self {
+impl<S> Ports<S> {
+    pub(crate) fn on(fabric: impl Fabric + 'static, server: S) -> Self {
         let (segment, clock) = (Segment::new(Box::new(fabric)), DeviceClock::start());
-        Self { segment, hosts: Vec::new(), clock, now_ps: 0 }
+        Self { server, segment, hosts: Vec::new(), clock, now_ps: 0 }
     }
 
     pub(crate) fn attach(&mut self, limits: AtmLimits) {
@@ -135,6 +193,26 @@ impl Ports {
     pub(crate) fn post(&mut self, host: usize, bytes: &[u8]) {
         let posted_ns = self.clock.monotonic_ns(self.now_ps);
         self.hosts[host].post(bytes, posted_ns);
+    }
+
+    /// A host posts a frame to its TAP.
+    pub(crate) fn post_frame(&mut self, host: usize, frame: &[u8]) {
+        self.post(host, &[&[0; VNET_BYTES][..], frame].concat());
+    }
+
+    /// A host sends a frame of `octets` octets.
+    pub(crate) fn send(&mut self, host: usize, to: MacAddress, octets: usize) {
+        self.post_frame(host, &frame(to, mac(host), octets));
+    }
+
+    /// The senders and lengths of the frames that a host has got.
+    pub(crate) fn got(&mut self, host: usize) -> Vec<(MacAddress, usize)> {
+        self.hosts[host].got().iter().map(|frame| read(frame)).collect()
+    }
+
+    /// What the client of an emulated LAN tells.
+    pub(crate) fn report(&self, host: usize) -> LaneReport {
+        self.hosts[host].shared.lane.get().unwrap().report()
     }
 
     pub(crate) fn counted(&self, host: usize, name: &str) -> u64 {

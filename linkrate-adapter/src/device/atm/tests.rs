@@ -9,7 +9,7 @@ use linkrate_wire::link::LinkLaw;
 use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
 use proptest::prelude::*;
 
-use super::rig::HostSide;
+use super::rig::{self, HostSide};
 use super::*;
 use crate::bus::{Bus, DESCRIPTOR_BYTES};
 use crate::cells::{CellTrain, TRAIN_CELLS, Unit};
@@ -34,9 +34,7 @@ fn limits() -> AtmLimits {
         largest_packet: 9180,
         rings: RingSizes { transmit: 256, receive: 256 },
         connections: vec![OF_A_CABLE],
-        station: None,
-        switched: false,
-        lane: None,
+        ..rig::limits()
     }
 }
 

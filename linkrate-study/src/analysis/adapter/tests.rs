@@ -3,13 +3,12 @@
 use linkrate_model::RunSpec;
 
 use crate::analysis::analyse;
-use crate::executor::Facts;
 use crate::file::parse;
 use crate::fixture;
 use crate::published::Basis;
 use crate::quantity::Unit;
 use crate::results::{CellResult, StudyResults};
-use crate::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
+use crate::store::StoredRun;
 
 use super::*;
 
@@ -28,18 +27,10 @@ fn results(
         for (cell, of_cell) in (0u32..).zip(&study.cells) {
             let mut measured = fixture::stream(megabits * 1e6, 0.5);
             measured.evidence.adapter = Some(counted(&of_cell.spec));
-            let mut run = fixture::run(runs.len() as u32, block, Some(0), measured);
-            (run.cell, run.spec) = (Some(cell), of_cell.spec.clone());
-            runs.push(run);
+            runs.push(fixture::run_of(&study, runs.len() as u32, block, cell, measured));
         }
     }
-    analyse(&StoredStudy {
-        directory: std::path::PathBuf::new(),
-        plan: StoredPlan::new(study, Facts::default(), 0),
-        runs,
-        torn: false,
-        ended: None,
-    })
+    analyse(&fixture::under_way(study, runs))
 }
 
 const DIRECTIONS: &str = "[factors]\ndirection = [\"transmit\", \"receive\", \"bidirectional\"]";
@@ -154,18 +145,14 @@ fn published_figures_stand_beside_measured_ones() {
     for block in 0..3u32 {
         // cells: none 1, none 2, tso 1, tso 2; the costs are 4, 4, 1 and 2 of busy/rate
         for (cell, (megabits, busy)) in
-            [(100.0, 0.4), (200.0, 0.8), (100.0, 0.1), (400.0, 0.8)].into_iter().enumerate()
+            (0..).zip([(100.0, 0.4), (200.0, 0.8), (100.0, 0.1), (400.0, 0.8)])
         {
             let drift = 1.0 + f64::from(block) * 0.1;
             let measured = fixture::stream(megabits * 1e6 * drift, busy);
-            let mut run = fixture::run(runs.len() as u32, block, Some(0), Outcome::from(measured));
-            (run.cell, run.spec) = (Some(cell as u32), study.cells[cell].spec.clone());
-            runs.push(run);
+            runs.push(fixture::run_of(&study, runs.len() as u32, block, cell, measured));
         }
     }
-    let plan = StoredPlan::new(study, Facts::default(), 0);
-    let directory = std::path::PathBuf::new();
-    let found = analyse(&StoredStudy { directory, plan, runs, torn: false, ended: None });
+    let found = analyse(&fixture::under_way(study, runs));
     let measured = |index: usize| found.published[index].measured.unwrap();
     // the mean of 1/4 and 2/4, as ratios have it
     assert!((measured(0).mean - 0.125f64.sqrt()).abs() < 1e-6, "{:?}", measured(0));
@@ -199,13 +186,9 @@ fn a_mean_leaves_out_what_the_adapter_did_not_limit() {
             // the link is full, or a CPU
             let filled = if busy < 0.9 { 99.9 } else { 60.0 };
             measured.evidence.adapter = Some(fixture::counted(filled, 10.0));
-            let mut run = fixture::run(number, number / 4, Some(0), Outcome::from(measured));
-            (run.cell, run.spec) = (Some(cell), study.cells[cell as usize].spec.clone());
-            run
+            fixture::run_of(&study, number, number / 4, cell, measured)
         });
-        let plan = StoredPlan::new(study.clone(), Facts::default(), 0);
-        let (directory, runs) = (std::path::PathBuf::new(), runs.collect());
-        let found = analyse(&StoredStudy { directory, plan, runs, torn: false, ended: None });
+        let found = analyse(&fixture::under_way(study.clone(), runs.collect()));
         let of = |index: usize| {
             let one = &found.published[index];
             (one.measured.unwrap().mean, one.left_out)

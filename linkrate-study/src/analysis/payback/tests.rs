@@ -4,10 +4,8 @@ use linkrate_model::cpu_parts::CpuParts;
 
 use super::*;
 use crate::analysis::analyse;
-use crate::executor::Facts;
 use crate::fixture;
 use crate::results::StudyResults;
-use crate::store::{StoredPlan, StoredStudy};
 
 const STUDY: &str = "
 title = \"t\"
@@ -42,8 +40,8 @@ fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults
     let study = crate::file::parse("t", "t.toml", STUDY).unwrap();
     let mut runs = Vec::new();
     for block in 0..6_u32 {
-        for (index, cell) in study.cells.iter().enumerate() {
-            let noise = 1.0 + 1e-4 * f64::from((block * 7 + index as u32 * 3) % 5);
+        for (index, cell) in (0..).zip(&study.cells) {
+            let noise = 1.0 + 1e-4 * f64::from((block * 7 + index * 3) % 5);
             let level = (1.0 + 0.02 * f64::from(block)) * noise;
             let toe = toe(cell);
             let mut run = if cell.spec.is_transactional() {
@@ -82,19 +80,10 @@ fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults
             let share = if toe == Toe::Off { of_host } else { of_adapter };
             let cpu_ns = (run.sut_cpu.busy_ns() as f64 * share) as u64;
             run.sut_cpu.background = fixture::roaming(cpu_ns);
-            let mut run = fixture::run(runs.len() as u32, block, Some(0), run);
-            run.cell = Some(index as u32);
-            run.spec = cell.spec.clone();
-            runs.push(run);
+            runs.push(fixture::run_of(&study, runs.len() as u32, block, index, run));
         }
     }
-    analyse(&StoredStudy {
-        directory: std::path::PathBuf::new(),
-        plan: StoredPlan::new(study, Facts::default(), 0),
-        runs,
-        torn: false,
-        ended: None,
-    })
+    analyse(&fixture::under_way(study, runs))
 }
 
 #[test]
@@ -183,13 +172,6 @@ fn nothing_is_said_where_no_change_is_claimed() {
 
 #[test]
 fn other_studies_have_no_such_question() {
-    let study = fixture::ladder();
-    let results = analyse(&StoredStudy {
-        directory: std::path::PathBuf::new(),
-        plan: StoredPlan::new(study, Facts::default(), 0),
-        runs: Vec::new(),
-        torn: false,
-        ended: None,
-    });
+    let results = analyse(&fixture::under_way(fixture::ladder(), Vec::new()));
     assert_eq!(results.payback, None);
 }

@@ -112,9 +112,7 @@ fn a_published_rate_stands_beside_the_measured_one_as_shares_of_their_limits() {
                 direction = \"bidirectional\"\n[[published]]\nmeasure = \"throughput\"\n\
                 at = { aggregate = 2 }\nvalue = \"3682 Mb/s\"";
     let study = crate::file::parse("t", "t", text).unwrap_or_else(|errors| panic!("{errors}"));
-    let mut stored = fixture::run(0, 0, Some(1), fixture::stream(700e6, 50.0));
-    stored.spec = study.cells[1].spec.clone();
-    let runs = [stored];
+    let runs = [fixture::run_of(&study, 0, 0, 1, fixture::stream(700e6, 50.0))];
     let beside = published::beside(&study, &RunsByCell::of(&study, &runs), &[], 0.95, 0.95);
     let shares = (
         beside[0].published_percent_of_limit.unwrap(),

@@ -13,9 +13,8 @@ fn scattered(text: &str, change: impl Fn(&mut linkrate_model::Measurement, u64))
         let percent = if block % 2 == 0 { 1 } else { 100 };
         let mut push = |cell, mut measured| {
             change(&mut measured, percent);
-            let mut run = fixture::run(runs.len() as u32, block, cell, measured);
-            run.spec = study.cells[0].spec.clone();
-            runs.push(run);
+            let spec = study.cells[0].spec.clone();
+            runs.push(fixture::stored_run(runs.len() as u32, block, cell, spec, measured));
         };
         push(None, fixture::idle(percent as f64 / 100.0));
         push(Some(0), fixture::stream(9e6 * percent as f64, percent as f64 / 100.0));

@@ -253,13 +253,10 @@ fn figure(value: f64, measure: Measure, transactional: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
     use crate::analysis::analyse;
-    use crate::executor::Facts;
     use crate::fixture;
-    use crate::store::{Ended, StoredPlan, StoredRun, StoredStudy};
+    use crate::store::{Ended, StoredRun, StoredStudy};
     use linkrate_stats::simulate::Simulator;
     use linkrate_stats::stop::StopReason;
 
@@ -276,13 +273,8 @@ mod tests {
                 runs.push(fixture::run(runs.len() as u32, block, Some(cell), run));
             }
         }
-        StoredStudy {
-            directory: PathBuf::from("results/ladder"),
-            plan: StoredPlan::new(fixture::ladder(), Facts::default(), 0),
-            runs,
-            torn: false,
-            ended: Some(Ended::Rule(StopReason::MaxBlocks { blocks })),
-        }
+        let ended = Some(Ended::Rule(StopReason::MaxBlocks { blocks }));
+        StoredStudy { ended, ..fixture::under_way(fixture::ladder(), runs) }
     }
 
     #[test]

@@ -110,6 +110,11 @@ fn tcp_flags(frame: &[u8]) -> Option<u8> {
         .copied()
 }
 
+/// Whether a frame is a segment that resets.
+fn is_reset(frame: &[u8]) -> bool {
+    tcp_flags(frame).is_some_and(|flags| flags & 4 != 0)
+}
+
 fn forward(taps: &Taps, rules: &Mutex<Rules>, ends: &AtomicBool) {
     let mut buffer = vec![0; tap::MAX_READ];
     while !ends.load(Ordering::Relaxed) {
@@ -117,7 +122,7 @@ fn forward(taps: &Taps, rules: &Mutex<Rules>, ends: &AtomicBool) {
         while let Ok(length) = tap::read(&taps.host, &mut buffer) {
             any = true;
             let mut rules = rules.lock().unwrap();
-            let is_reset = tcp_flags(&buffer[..length]).is_some_and(|flags| flags & 4 != 0);
+            let is_reset = is_reset(&buffer[..length]);
             if rules.to_adapter && is_reset {
                 rules.strays += 1;
                 continue;
@@ -130,9 +135,8 @@ fn forward(taps: &Taps, rules: &Mutex<Rules>, ends: &AtomicBool) {
         while let Ok(length) = tap::read(&taps.adapter, &mut buffer) {
             any = true;
             let mut rules = rules.lock().unwrap();
-            let flags = tcp_flags(&buffer[..length]);
-            rules.resets += u64::from(flags.is_some_and(|flags| flags & 4 != 0));
-            if flags.is_some() && !rules.loses() {
+            rules.resets += u64::from(is_reset(&buffer[..length]));
+            if tcp_flags(&buffer[..length]).is_some() && !rules.loses() {
                 put(&taps.far, &buffer[..length]);
             }
         }
@@ -143,9 +147,7 @@ fn forward(taps: &Taps, rules: &Mutex<Rules>, ends: &AtomicBool) {
             if of_connection && rules.loses() {
                 continue;
             }
-            let flags = tcp_flags(&buffer[..length]);
-            let is_reset = flags.is_some_and(|flags| flags & 4 != 0);
-            if is_reset && rules.to_adapter && !rules.holds && !rules.stuck {
+            if is_reset(&buffer[..length]) && rules.to_adapter && !rules.holds && !rules.stuck {
                 (rules.holds, rules.asks) = (true, true);
             }
             if of_connection && rules.holds {
@@ -295,7 +297,16 @@ impl Testbed {
         }
     }
 
-    fn down(&mut self) {
+    /// Moves the connection to the adapter, or back to the host, while the program is in no call.
+    pub fn move_to(&mut self, adapter: bool) {
+        match adapter {
+            true => self.offload(),
+            false => self.reclaim(),
+        }
+    }
+
+    /// Moves the connection to the adapter, while the program is in no call.
+    pub fn offload(&mut self) {
         self.hold();
         let offloaded = offload(self.near.as_fd()).expect("lowered");
         let offloaded = offloaded.swap(self.near.as_fd()).expect("swapped");
@@ -308,10 +319,14 @@ impl Testbed {
         self.parked_socket = Some(offloaded.parked_socket);
     }
 
-    fn up(&mut self) {
+    fn reclaim(&mut self) {
         self.hold();
         let connection = self.engine.export(1).expect("exported");
         std::thread::sleep(Duration::from_micros(300));
+        self.take_back(connection);
+    }
+
+    fn take_back(&mut self, connection: Connection) {
         let parked_socket = self.parked_socket.take().expect("a shelf");
         parked_socket.reclaim(self.near.as_fd(), connection).expect("raised");
         self.release(false);
@@ -320,16 +335,6 @@ impl Testbed {
     /// The program's socket, and that of the peer.
     pub fn sockets(&self) -> (Arc<OwnedFd>, Arc<OwnedFd>) {
         (Arc::clone(&self.near), Arc::clone(&self.far))
-    }
-
-    /// Moves the connection to the adapter, while the program is in no call.
-    pub fn offload(&mut self) {
-        self.down();
-    }
-
-    /// Moves the connection back to the host, while the program is in no call.
-    pub fn reclaim(&mut self) {
-        self.up();
     }
 
     /// Loses every frame of the connection from now on, or none.
@@ -349,11 +354,7 @@ impl Testbed {
             return false;
         }
         match self.engine.export(1) {
-            Ok(connection) => {
-                let parked_socket = self.parked_socket.take().expect("a shelf");
-                parked_socket.reclaim(self.near.as_fd(), connection).expect("raised");
-                self.release(false);
-            }
+            Ok(connection) => self.take_back(connection),
             Err(_) => {
                 self.rules.lock().unwrap().stuck = true;
                 self.release(true);
@@ -383,11 +384,7 @@ impl Testbed {
                 for talker in [&senders[0], &receivers[0]] {
                     talker.parking.park(talker.thread).expect("stands still");
                 }
-                if down {
-                    self.down()
-                } else {
-                    self.up()
-                }
+                self.move_to(down);
                 for talker in [&senders[0], &receivers[0]] {
                     talker.parking.release();
                 }

@@ -3,53 +3,27 @@
 
 use std::sync::Arc;
 
-use linkrate_model::BitRate;
-use linkrate_wire::atm::AtmAddress;
 use linkrate_wire::control::lan_emulation::FrameSize;
-use linkrate_wire::frame::MacAddress;
-use linkrate_wire::link::LinkLaw;
 
 use crate::atm::lane::LaneStation;
 use crate::device::atm::AtmLimits;
-use crate::device::atm::rig::{Ports, SECOND_PS};
+use crate::device::atm::rig::{ALL, Ports, SECOND_PS, client, mac, station};
 use crate::device::tx_prefetch::FIFO_BYTES;
 use crate::fabric::AtmSwitch;
 use crate::fabric::Fabric;
 use crate::fabric::atm_switch::servers::ElanSpec;
-use crate::frame::VNET_BYTES;
-use crate::interface::RingSizes;
-use crate::link::LinkSpec;
 
 const ELANS: [&str; 2] = ["blue", "red"];
 
-const ALL: MacAddress = MacAddress([0xff; 6]);
-
-fn mac(host: usize) -> MacAddress {
-    MacAddress([2, 0, 0, 0, 0, 1 + host as u8])
-}
-
 fn limits(host: usize) -> AtmLimits {
-    AtmLimits {
-        link: LinkSpec { law: LinkLaw::Atm, rate: Some(BitRate(155.52e6)) },
-        largest_packet: 65_527,
-        rings: RingSizes { transmit: 4096, receive: 4096 },
-        connections: Vec::new(),
-        station: None,
-        switched: false,
-        lane: Some(LaneStation {
-            atm: AtmAddress::local(1, mac(host).0, 0),
-            mac: mac(host),
-            size: FrameSize::Octets1516,
-            elan: ELANS[host % 2].to_owned(),
-        }),
-    }
+    client(LaneStation { elan: ELANS[host % 2].to_owned(), ..station(host) })
 }
 
 fn world() -> Ports {
     let mut fabric = AtmSwitch::default();
     let elan = |name: &str| ElanSpec { name: name.to_owned(), size: FrameSize::Octets1516 };
     fabric.emulate(ELANS.map(elan).to_vec(), Arc::default());
-    let mut world = Ports::on(fabric);
+    let mut world = Ports::on(fabric, ());
     world.attach_clients([0, 1].map(limits));
     [2, 3].into_iter().for_each(|host| world.attach(limits(host)));
     world.run_for(SECOND_PS);
@@ -59,33 +33,20 @@ fn world() -> Ports {
 
 fn all_operational(world: &Ports) {
     for host in 0..4 {
-        let report = world.hosts[host].shared.lane.get().unwrap().report();
+        let report = world.report(host);
         let expected = ("operational", ELANS[host % 2]);
         assert_eq!((report.state.as_str(), report.elan.as_str()), expected, "{host}: {report:?}");
     }
 }
 
-fn post(world: &mut Ports, from: usize, to: MacAddress, octets: usize) {
-    let mut frame = [&to.0[..], &mac(from).0, &[0x88, 0xb5]].concat();
-    frame.resize(octets, from as u8);
-    world.post(from, &[&[0; VNET_BYTES][..], &frame].concat());
-}
-
-/// The senders of the frames that a host has got.
-fn got(world: &mut Ports, host: usize) -> Vec<MacAddress> {
-    let sender = |frame: Vec<u8>| MacAddress(*frame[6..].first_chunk().unwrap());
-    world.hosts[host].got().into_iter().map(sender).collect()
-}
-
 /// Each client and the host of its ELAN get frames of each other, and nobody else does.
 fn exchange(world: &mut Ports) {
     for (from, to) in [(0, 2), (1, 3), (2, 0), (3, 1)] {
-        post(world, from, mac(to), 500);
+        world.send(from, mac(to), 500);
         world.run_for(10 * SECOND_PS);
-        let all: Vec<_> = (0..4).map(|host| got(world, host)).collect();
-        for (host, frames) in all.iter().enumerate() {
-            let expected = if host == to { vec![mac(from)] } else { vec![] };
-            assert_eq!(*frames, expected, "{from} to {to}, at {host}");
+        for host in 0..4 {
+            let expected = if host == to { vec![(mac(from), 500)] } else { vec![] };
+            assert_eq!(world.got(host), expected, "{from} to {to}, at {host}");
         }
     }
 }
@@ -93,9 +54,9 @@ fn exchange(world: &mut Ports) {
 #[test]
 fn clients_of_one_port_are_in_elans_of_their_own() {
     let mut world = world();
-    post(&mut world, 0, ALL, 60);
+    world.send(0, ALL, 60);
     world.run_for(SECOND_PS);
-    let heard: Vec<usize> = (0..4).map(|host| got(&mut world, host).len()).collect();
+    let heard: Vec<usize> = (0..4).map(|host| world.got(host).len()).collect();
     assert_eq!(heard, [0, 0, 1, 0], "the other ELAN hears nothing");
     (0..3).for_each(|_| exchange(&mut world));
     let vcis = |host: usize| {
@@ -121,13 +82,13 @@ fn clients_share_their_line_and_its_state() {
     let mut world = world();
     (0..3).for_each(|_| exchange(&mut world));
     for _ in 0..1000 {
-        post(&mut world, 0, mac(2), 1514);
-        post(&mut world, 1, mac(3), 1514);
+        world.send(0, mac(2), 1514);
+        world.send(1, mac(3), 1514);
     }
     // 32 cells a frame: 11 037 frames of 2000 a second
     let before = world.counted(0, "ifHCOutOctets");
     world.run_for(SECOND_PS / 20);
-    let (blue, red) = (got(&mut world, 2).len(), got(&mut world, 3).len());
+    let (blue, red) = (world.got(2).len(), world.got(3).len());
     assert!((530..560).contains(&(blue + red)), "{blue} and {red}");
     assert!(blue.abs_diff(red) < 60, "{blue} and {red}");
     let octets = world.counted(0, "ifHCOutOctets") - before;
@@ -135,12 +96,11 @@ fn clients_share_their_line_and_its_state() {
     let most = 149.76e6 / 8.0 / 20.0 + FIFO_BYTES as f64 + 2.0 * 32.0 * 53.0;
     assert!((octets as f64) < most, "{octets} of {most}");
     world.run_for(SECOND_PS);
-    assert_eq!((got(&mut world, 2).len() + blue, got(&mut world, 3).len() + red), (1000, 1000));
+    assert_eq!((world.got(2).len() + blue, world.got(3).len() + red), (1000, 1000));
     world.hosts[1].shared.links[0].set_up(false);
     world.run_for(SECOND_PS);
     for client in 0..2 {
-        let report = world.hosts[client].shared.lane.get().unwrap().report();
-        assert_ne!(report.state, "operational");
+        assert_ne!(world.report(client).state, "operational");
     }
     world.hosts[0].shared.links[0].set_up(true);
     world.run_for(10 * SECOND_PS);

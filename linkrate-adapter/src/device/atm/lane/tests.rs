@@ -1,63 +1,24 @@
 //! An emulated LAN in virtual time: ATM ports on a switch, without TAPs and without threads.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use linkrate_model::BitRate;
-use linkrate_model::lab::LaneReport;
 use linkrate_model::model::Encapsulation;
+use linkrate_wire::atm::Connection;
 use linkrate_wire::atm::cell::Headers;
-use linkrate_wire::atm::{AtmAddress, Connection};
-use linkrate_wire::control::lan_emulation::FrameSize;
+use linkrate_wire::control::LaneControl;
+use linkrate_wire::control::lan_emulation::{FrameSize, Operation};
 use linkrate_wire::frame::MacAddress;
-use linkrate_wire::link::LinkLaw;
 
 use crate::atm::lane::LaneStation;
 use crate::cells::{CellTrain, Run, Unit};
 use crate::counters::ElanCounters;
-use crate::device::atm::AtmLimits;
-use crate::device::atm::rig::{Ports, SECOND_PS};
+use crate::device::atm::rig::{ALL, Ports, SECOND_PS, client, mac, station};
 use crate::fabric::AtmSwitch;
 use crate::fabric::Fabric;
 use crate::fabric::atm_switch::servers::ElanSpec;
-use crate::frame::{VNET_BYTES, WireFrame};
-use crate::interface::RingSizes;
-use crate::link::LinkSpec;
+use crate::frame::WireFrame;
 
-/// An EtherType for experiments (IEEE 802, 9.2.3).
-const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
-
-struct World {
-    ports: Ports,
-    elans: Arc<ElanCounters>,
-}
-
-impl Deref for World {
-    type Target = Ports;
-
-    fn deref(&self) -> &Ports {
-        &self.ports
-    }
-}
-
-impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Ports {
-        &mut self.ports
-    }
-}
-
-fn mac(host: usize) -> MacAddress {
-    MacAddress([2, 0, 0, 0, 0, 1 + host as u8])
-}
-
-fn station(host: usize) -> LaneStation {
-    LaneStation {
-        atm: AtmAddress::local(1, [2, 0, 0, 0, 0, 1 + host as u8], 0),
-        mac: mac(host),
-        size: FrameSize::Octets1516,
-        elan: "blue".to_owned(),
-    }
-}
+type World = Ports<Arc<ElanCounters>>;
 
 fn elan(name: &str, size: FrameSize) -> ElanSpec {
     ElanSpec { name: name.to_owned(), size }
@@ -67,8 +28,8 @@ impl World {
     fn new(elans: Vec<ElanSpec>, stations: &[LaneStation]) -> Self {
         let (mut fabric, counters) = (AtmSwitch::default(), Arc::<ElanCounters>::default());
         fabric.emulate(elans, Arc::clone(&counters));
-        let mut world = Self { ports: Ports::on(fabric), elans: counters };
-        stations.iter().for_each(|station| world.join(station));
+        let mut world = Self::on(fabric, counters);
+        stations.iter().for_each(|station| world.attach(client(station.clone())));
         world
     }
 
@@ -83,39 +44,6 @@ impl World {
         world
     }
 
-    fn join(&mut self, station: &LaneStation) {
-        let rate = Some(BitRate(155.52e6));
-        self.attach(AtmLimits {
-            link: LinkSpec { law: LinkLaw::Atm, rate },
-            largest_packet: 65_527,
-            rings: RingSizes { transmit: 4096, receive: 4096 },
-            connections: Vec::new(),
-            station: None,
-            switched: false,
-            lane: Some(station.clone()),
-        });
-    }
-
-    /// The host sends a frame of `octets` octets.
-    fn send(&mut self, host: usize, to: MacAddress, octets: usize) {
-        let mut frame = [&to.0[..], &mac(host).0, &EXPERIMENT].concat();
-        frame.resize(octets, host as u8);
-        self.post(host, &[&[0; VNET_BYTES][..], &frame].concat());
-    }
-
-    /// The lengths of the frames that the host has got, by their senders.
-    fn got(&mut self, host: usize) -> Vec<(MacAddress, usize)> {
-        let sender = |bytes: Vec<u8>| {
-            assert_eq!(bytes[12..14], EXPERIMENT);
-            (MacAddress(*bytes[6..].first_chunk().unwrap()), bytes.len())
-        };
-        self.hosts[host].got().into_iter().map(sender).collect()
-    }
-
-    fn report(&self, host: usize) -> LaneReport {
-        self.hosts[host].shared.lane.get().unwrap().report()
-    }
-
     /// The uses of the open connections of a host.
     fn uses(&self, host: usize) -> Vec<String> {
         let channels = self.hosts[host].shared.channels();
@@ -126,7 +54,7 @@ impl World {
     }
 
     fn served(&self, name: &str) -> u64 {
-        self.elans.values().find(|(of, _)| *of == name).unwrap().1
+        self.server.values().find(|(of, _)| *of == name).unwrap().1
     }
 }
 
@@ -143,7 +71,7 @@ fn hosts_join_and_their_frames_take_connections_of_their_own() {
     assert_eq!((report.elan.as_str(), report.size, report.lecid), ("blue", 1516, 1));
     assert_eq!((world.served("elanConfigured"), world.served("elanJoined")), (3, 3));
     // a broadcast goes to all others, padded to the shortest frame
-    world.send(0, MacAddress([0xff; 6]), 42);
+    world.send(0, ALL, 42);
     world.run_for(SECOND_PS / 10);
     for host in [1, 2] {
         assert_eq!(world.got(host), [(mac(0), 60)]);
@@ -217,8 +145,8 @@ fn the_sizes_of_elan_and_client_must_be_the_same() {
     let both = vec![elan("blue", FrameSize::Octets1516), elan("red", FrameSize::Octets9234)];
     let mut world = World::new(both, &[station(0), red, far]);
     world.run_for(5 * SECOND_PS);
-    world.send(1, MacAddress([0xff; 6]), 9232);
-    world.send(1, MacAddress([0xff; 6]), 9233);
+    world.send(1, ALL, 9232);
+    world.send(1, ALL, 9233);
     world.run_for(SECOND_PS);
     // the ELANs do not hear each other, and the port does not send what is too long
     assert_eq!((world.got(0), world.got(2)), (vec![], vec![(mac(1), 9232)]));
@@ -342,12 +270,7 @@ fn units_that_lie_are_counted_and_change_nothing() {
     };
     let lies = world.served("elanControlLies");
     send(&mut world, vec![7; 108], 0);
-    let topology = linkrate_wire::control::LaneControl {
-        requester: 99,
-        ..linkrate_wire::control::LaneControl::request(
-            linkrate_wire::control::lan_emulation::Operation::Topology,
-        )
-    };
+    let topology = LaneControl { requester: 99, ..LaneControl::request(Operation::Topology) };
     send(&mut world, topology.emit(), 0);
     assert_eq!(world.served("elanControlLies"), lies + 2);
     // longer than any control frame, and one without its end

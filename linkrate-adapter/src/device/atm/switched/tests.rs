@@ -1,41 +1,18 @@
 //! An IP subnet with switched connections in virtual time: ATM ports on a switch with an ATMARP server,
 //! without TUNs and without threads.
 
-use std::ops::{Deref, DerefMut};
-
-use linkrate_model::BitRate;
 use linkrate_model::lab::AtmArpEntry;
-use linkrate_wire::link::LinkLaw;
 use linkrate_wire::vnet::{Form, VnetHeader};
 
 use super::*;
 use crate::atm::shared::ArpShared;
 use crate::device::atm::AtmLimits;
-use crate::device::atm::rig::{Ports, SECOND_PS};
+use crate::device::atm::rig::{Ports, SECOND_PS, limits};
 use crate::fabric::{AtmSwitch, Fabric};
-use crate::interface::RingSizes;
-use crate::link::LinkSpec;
 
 const MINUTE_PS: u64 = 60 * SECOND_PS;
 
-struct World {
-    ports: Ports,
-    server: Arc<ArpShared>,
-}
-
-impl Deref for World {
-    type Target = Ports;
-
-    fn deref(&self) -> &Ports {
-        &self.ports
-    }
-}
-
-impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Ports {
-        &mut self.ports
-    }
-}
+type World = Ports<Arc<ArpShared>>;
 
 fn ip(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, 0, last)
@@ -50,7 +27,7 @@ impl World {
     fn new(stations: &[(u8, u8)]) -> Self {
         let (mut fabric, server) = (AtmSwitch::default(), Arc::<ArpShared>::default());
         fabric.serve_addresses(Arc::clone(&server));
-        let mut world = Self { ports: Ports::on(fabric), server };
+        let mut world = Self::on(fabric, server);
         stations.iter().for_each(|station| world.join(*station));
         world.run_for(SECOND_PS);
         world
@@ -58,18 +35,15 @@ impl World {
 
     fn join(&mut self, (of_atm, of_ip): (u8, u8)) {
         self.attach(AtmLimits {
-            link: LinkSpec { law: LinkLaw::Atm, rate: Some(BitRate(155.52e6)) },
             largest_packet: 9180,
-            rings: RingSizes { transmit: 256, receive: 256 },
-            connections: Vec::new(),
             station: Some((atm(of_atm), ip(of_ip))),
             switched: true,
-            lane: None,
+            ..limits()
         });
     }
 
     /// The host sends a packet of `length` octets to an IP address.
-    fn send(&mut self, host: usize, to: Ipv4Addr, length: usize) {
+    fn send_packet(&mut self, host: usize, to: Ipv4Addr, length: usize) {
         let mut packet = vec![host as u8; length];
         packet[0] = 0x45;
         packet[2..4].copy_from_slice(&(length as u16).to_be_bytes());
@@ -79,18 +53,18 @@ impl World {
     }
 
     /// The lengths of the packets that the host has got.
-    fn got(&mut self, host: usize) -> Vec<usize> {
+    fn packets(&mut self, host: usize) -> Vec<usize> {
         self.hosts[host].got().iter().map(Vec::len).collect()
     }
 
     /// Packets there and back arrive.
     fn talks(&mut self, one: (usize, u8), other: (usize, u8)) {
-        self.send(one.0, ip(other.1), 1000);
+        self.send_packet(one.0, ip(other.1), 1000);
         self.run_for(10 * SECOND_PS);
-        assert_eq!(self.got(other.0), [1000]);
-        self.send(other.0, ip(one.1), 9180);
+        assert_eq!(self.packets(other.0), [1000]);
+        self.send_packet(other.0, ip(one.1), 9180);
         self.run_for(10 * SECOND_PS);
-        assert_eq!(self.got(one.0), [9180]);
+        assert_eq!(self.packets(one.0), [9180]);
     }
 
     fn served(&self, name: &str) -> u64 {
@@ -134,17 +108,17 @@ fn hosts_register_ask_call_and_talk() {
 fn packets_wait_for_their_connection_and_come_in_their_order() {
     let mut world = World::new(&[(1, 1), (2, 2)]);
     for length in [100, 200, 300] {
-        world.send(0, ip(2), length);
+        world.send_packet(0, ip(2), length);
     }
     world.run_for(SECOND_PS);
-    assert_eq!(world.got(1), [100, 200, 300]);
+    assert_eq!(world.packets(1), [100, 200, 300]);
     // a flood for an address that nobody has is bounded, and gives way
     for _ in 0..MAX_HELD + 10 {
-        world.send(0, ip(77), 500);
+        world.send_packet(0, ip(77), 500);
     }
-    world.send(0, ip(2), 400);
+    world.send_packet(0, ip(2), 400);
     world.run_for(SECOND_PS);
-    assert_eq!(world.got(1), [400]);
+    assert_eq!(world.packets(1), [400]);
     assert_eq!(world.counted(0, "txDropNoConnection"), (MAX_HELD + 10) as u64);
     assert_eq!(world.counted(0, "ipoaArpClientArpInNaks"), 1);
     assert_eq!(world.served("ipoaArpSrvrArpOutNaks"), 1);
@@ -191,7 +165,7 @@ fn who_comes_second_with_an_address_is_counted_and_changes_nothing() {
     let known = world.server.entries(world.now());
     assert_eq!((known.len(), &known[1].atm_address), (2, &atm(2).to_string()));
     world.talks((0, 1), (1, 2));
-    assert_eq!(world.got(2), [0; 0]);
+    assert_eq!(world.packets(2), [0; 0]);
     // an ATM address twice: the port is told, asks again, and is no end system
     let mut world = World::new(&[(1, 1), (2, 2), (2, 3)]);
     world.run_for(20 * SECOND_PS);
